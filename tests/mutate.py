@@ -35,7 +35,7 @@ SHARED = f'{BUILD}/shared'
 PROGRAMS = [f'{SHARED}/{name}' for name in ('libprogram.so', 'dmft-solve', 'dmft-sweep',
                                             'dmft-compare')]
 # Tests that link the program with calls of it replaced.
-WHOLE = {'abc', 'bytes', 'faults', 'stored'}
+WHOLE = {'abc', 'bytes', 'bytes_left', 'faults', 'stored'}
 # Bytes that a runaway mutant may reserve (the emulated device takes 8 GB), and write.
 MEMORY, FILE = 24 << 30, 1 << 30
 

@@ -17,18 +17,20 @@ HOME = pathlib.Path(__file__).resolve().parent.parent
 # Tests that go through much of the program.
 GENERAL = {'limit', 'map', 'oracle', 'networks', 'program', 'io', 'cli', 'flow', 'regime1'}
 # What tests go through most, beside those that are named like a file or include its header.
-REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend single',
-           'kernels/maps/map': 'limit map', 'kernels/maps/twotime': 'fixed_point',
-           'integrators': 'models optimizer flow',
-           'models/engine/archive': 'resume', 'models/language': 'script program models',
-           'models/engine': 'models', 'models/lua': 'script script_fuzz',
+REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend backend_bits single',
+           'kernels/maps/map': 'limit map', 'kernels/maps/twotime': 'fixed_point fixed_point_parts',
+           'integrators': 'models optimizer flow flow_control',
+           'models/engine/archive': 'resume',
+           'models/language': 'script script_built_in program program_refusals models',
+           'models/engine': 'models', 'models/lua': 'script script_built_in script_fuzz',
            'models/parts': 'models', 'models/': 'models',
            'solver/command': 'cli cli_refusals', 'solver/files': 'io io_partial cli_files',
-           'solver/main_sweep': 'sweep', 'solver/measure': 'fields outputs rates',
-           'solver/measure/aggregation': 'coordinate', 'solver/run/ensemble': 'resume',
+           'solver/main_sweep': 'sweep', 'solver/measure': 'fields fields_experts outputs rates',
+           'solver/measure/aggregation': 'coordinate coordinate_limit',
+           'solver/run/ensemble': 'resume',
            'solver/run/report': 'cli cli_warnings cli_bits', 'solver/run/states': 'resume',
            'solver/settings': 'param param_refusals include factor keys',
-           'solver/data': 'data data_targets flat stored tokens fashion',
+           'solver/data': 'data data_targets flat stored tokens token_sources fashion',
            'solver/study': 'grid sweep sweep_refusals'}
 
 

@@ -5,11 +5,12 @@
 #
 # Each program has one thread, and tests of threads ask for theirs: two programs on two cores are done
 # sooner than one on both. What a program frees it keeps for its next allocation, so that the system
-# need not clear the same pages again; test_bytes, which counts them, has them as users do.
+# need not clear the same pages again; test_bytes and test_bytes_left, which count them, have them as
+# users do.
 one() { # PROGRAM: its lines, and its counts for all()
     log=$RUN/$$
     case $1 in
-    */test_bytes) unset MALLOC_TOP_PAD_ MALLOC_TRIM_THRESHOLD_ MALLOC_MMAP_THRESHOLD_ ;;
+    */test_bytes*) unset MALLOC_TOP_PAD_ MALLOC_TRIM_THRESHOLD_ MALLOC_MMAP_THRESHOLD_ ;;
     esac
     start=$(date +%s)
     $1 >"$log" 2>&1

@@ -5,84 +5,16 @@
  * n u/(1 - n u) times the sum of their absolute values; a scale and an addition to an old value are
  * a few roundings more. Hence the bound (n + 4) eps() sum |terms| below, a factor of two above. */
 #define _DEFAULT_SOURCE
-#include "tests/support/each_backend.h"
+#include "tests/support/sample.h"
 
 #include <limits.h>
 #include <omp.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-static uint64_t random_state = 1;
-
-static double uniform(void) {
-    random_state ^= random_state >> 12;
-    random_state ^= random_state << 25;
-    random_state ^= random_state >> 27;
-    return (double)((random_state * 0x2545f4914f6cdd1dULL) >> 11) * 0x1p-52 - 1;
-}
-
-static double *numbers(size_t count, double value) {
-    double *list = malloc((count ? count : 1) * sizeof *list);
-    assert_non_null(list);
-    for (size_t i = 0; i < count; i++)
-        list[i] = value;
-    return list;
-}
-
-/* Sites in groups; blocks are BACKEND_BLOCK groups, of 17 longer than a strip of a combination. */
-struct shape {
-    size_t groups;
-    int group;
-};
-
-static const size_t shape_groups[] = {1, 7, 64, 255, 256, 257, 1000, 2048};
 static const int shape_group[] = {1, 2, 3, 17};
-
-/* Random rows, one more before and after them, in an array with or without spare capacity. */
-struct sample {
-    struct array array;
-    size_t sites, values; /* values: in the rows in the middle */
-    int count;
-    double *all, *now; /* host copies of all rows: as put, as fetched */
-    double *x;         /* the rows in the middle of `all` */
-};
-
-static struct sample pool[8]; /* those in use, until release() */
-static size_t pooled;
-
-static void put_all(struct sample *s) {
-    backend->put(array_all(&s->array), s->all);
-}
-
-static struct sample *sample(struct shape shape, int count) {
-    assert_true(pooled < LENGTH(pool));
-    struct sample *s = &pool[pooled++];
-    *s = (struct sample){.sites = shape.groups * (size_t)shape.group, .count = count};
-    ASK(array_init(&s->array, backend, s->sites, shape.group, count + 2, &err));
-    ASK(backend->resize(&s->array, count + 2 + (int)(s->sites % 3), &err));
-    s->values = s->sites * (size_t)count;
-    s->all = numbers(s->values + 2 * s->sites, 0);
-    s->now = numbers(s->values + 2 * s->sites, 0);
-    s->x = s->all + s->sites;
-    for (size_t i = 0; i < s->values + 2 * s->sites; i++)
-        s->all[i] = rounded(uniform());
-    put_all(s);
-    return s;
-}
-
-static void release(void) {
-    while (pooled) {
-        struct sample *s = &pool[--pooled];
-        array_free(&s->array);
-        free(s->all);
-        free(s->now);
-    }
-}
 
 /* A check of one operation; `turn` varies the rest. */
 typedef void check(struct shape shape, int count);
@@ -100,25 +32,6 @@ static void over_shapes(void **state) {
                 (*one)((struct shape){shape_groups[i], shape_group[j]}, counts[k]);
                 release();
             }
-}
-
-static int teardown(void **state) {
-    (void)state;
-    release();
-    return 0;
-}
-
-static struct rows middle(const struct sample *s) {
-    return array_rows(&s->array, 1, s->count);
-}
-
-/* The middle rows as they are now; nothing has touched the others. */
-static const double *fetch(struct sample *s) {
-    size_t line = s->sites * sizeof *s->all, last = s->sites + s->values;
-    backend->get(array_all(&s->array), s->now);
-    assert_memory_equal(s->now, s->all, line);
-    assert_memory_equal(s->now + last, s->all + last, line);
-    return s->now + s->sites;
 }
 
 static void assert_same(struct sample *s, const double *want) {
@@ -420,96 +333,6 @@ static void test_out_of_memory(void **state) {
     assert_same(s, s->x);
 }
 
-static void test_fresh_shadow_rows_are_nan(void **state) {
-    (void)state;
-    backend = &backend_shadow;
-    for (size_t n = 0; n < LENGTH(shape_groups); n++) {
-        struct sample *s = sample((struct shape){shape_groups[n], 3}, 5);
-        struct array array;
-        struct rows added;
-        ASK(array_init(&array, backend, s->sites, 3, 5, &err));
-        for (int k = 0; k < 3; k++) { /* new, then appended over a move */
-            backend->get(array_rows(&array, 5 * k, 5), s->now);
-            for (size_t i = 0; i < s->values; i++)
-                assert_true(isnan(s->now[i]));
-            ASK(array_append(&array, 5, &added, &err));
-        }
-        array_free(&array);
-        release();
-    }
-}
-
-static void test_shadow_memory_cannot_be_touched(void **state) {
-    (void)state;
-    backend = &backend_shadow;
-    struct sample *s = sample((struct shape){7, 1}, 3);
-    size_t last = array_bytes(&s->array, s->array.capacity) / sizeof(double) - 1;
-    for (int way = 0; way < 4; way++) { /* first and last value, read and written */
-        pid_t child = fork();
-        assert_true(child >= 0);
-        if (!child) {
-            setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
-            signal(SIGSEGV, SIG_DFL);
-            volatile double *value = (double *)s->array.memory + (way / 2 ? last : 0);
-            if (way % 2)
-                *value = 1;
-            _exit(*value == 0 ? 0 : 1);
-        }
-        int status;
-        assert_true(waitpid(child, &status, 0) == child);
-        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
-    }
-}
-
-/* Results of all operations on the same random input; *size values, to be freed. */
-static double *results(struct shape shape, size_t *size) {
-    random_state = 77;
-    struct sample *a = sample(shape, 70), *b = sample(shape, 33), *y = sample(shape, 70);
-    struct sample *coarse = sample((struct shape){shape.groups, 1}, 70);
-    *size = 7 * y->values + 3 * 70 * 70;
-    double *out = numbers(*size, 0), *next = out + 3 * 70 * 70;
-    backend->dots(middle(a), middle(b), out);
-    backend->dots(middle(a), middle(a), out + 70 * 70);
-    backend->averages(middle(a), rows_part(middle(b), 0, 1), out + 2 * 70 * 70);
-    for (int way = 0; way < 7; way++, next += y->values) {
-        struct sample *to = way == 6 ? coarse : y;
-        if (way == 0)
-            backend->combine(middle(y), 0.5, out, middle(b));
-        else if (way == 1)
-            backend->pointwise(FN_GELU, out, out + 70, middle(a), middle(y), none);
-        else if (way == 2)
-            backend->pointwise(FN_TANH, out, out + 70, middle(a), none, middle(y));
-        else if (way == 3)
-            rows_multiply(middle(a), middle(coarse), middle(y));
-        else if (way == 4)
-            ASK(backend->top(middle(a), 3, middle(y), &err));
-        else if (way == 5)
-            backend->normals(middle(y), (struct rng_stream){1, 2, 3, 4, PURPOSE_POOL, 5, 0, 0});
-        else
-            backend->group_sum(middle(a), middle(coarse));
-        memcpy(next, fetch(to), to->values * sizeof *next);
-    }
-    release();
-    return out;
-}
-
-static void test_bits_depend_on_nothing(void **state) {
-    (void)state;
-    static const struct shape shapes[] = {{7, 1}, {257, 5}, {1000, 2}};
-    for (size_t n = 0; n < LENGTH(shapes); n++) {
-        double *out[6];
-        for (int way = 0; way < 6; way++) {
-            size_t size;
-            backend = way % 2 ? &backend_shadow : &backend_cpu;
-            omp_set_num_threads(way / 2 + 1);
-            out[way] = results(shapes[n], &size);
-            assert_memory_equal(out[way], out[0], size * sizeof *out[way]);
-        }
-        for (int way = 0; way < 6; way++)
-            free(out[way]);
-    }
-}
-
 /* More blocks than parts, more rows than one task and than one tile of results take; a few rows on
  * one side, and many on both. */
 static void test_products_in_parts(void **state) {
@@ -581,15 +404,12 @@ static const struct {
                   {"test_rows_helpers", check_rows_helpers},
                   {"test_append", check_append}};
 
-#define TEST(name) cmocka_unit_test_teardown(name, teardown)
-
 int main(int argc, char **argv) {
     const char *only = argc > 1 ? argv[1] : NULL;
-    const struct CMUnitTest comparisons[] = {
-        TEST(test_fresh_shadow_rows_are_nan), TEST(test_shadow_memory_cannot_be_touched),
-        TEST(test_bits_depend_on_nothing), TEST(test_products_in_parts),
-        TEST(test_no_memory_within_an_operation)};
-    struct CMUnitTest tests[2 + LENGTH(operations)] = {TEST(test_names), TEST(test_out_of_memory)};
+    const struct CMUnitTest comparisons[] = {TEST_SAMPLES(test_products_in_parts),
+                                             TEST_SAMPLES(test_no_memory_within_an_operation)};
+    struct CMUnitTest tests[2 + LENGTH(operations)] = {TEST_SAMPLES(test_names),
+                                                       TEST_SAMPLES(test_out_of_memory)};
     int failed = 0;
     for (size_t i = 0; i < LENGTH(operations); i++)
         tests[2 + i] = (struct CMUnitTest){operations[i].name, over_shapes, NULL, teardown,

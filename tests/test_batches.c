@@ -1,7 +1,7 @@
-/* Minibatches and test inputs: the order of inputs, a plain-loop oracle trained on the same
- * batches, the lazy linear network in closed form, and identities: a batch of everything is
- * full-batch training, a test input leaves no trace, and one that is a training input has its
- * output. The limit on fresh inputs is judged by own networks in test_networks.c. */
+/* Minibatches and test inputs: a plain-loop oracle trained on the same batches, the lazy linear
+ * network in closed form, and identities: a batch of everything is full-batch training, a test
+ * input leaves no trace, and one that is a training input has its output. The limit on fresh inputs
+ * is judged by own networks in test_networks.c. */
 #include "integrators/batch.h"
 #include "tests/oracles/oracle_dense.h"
 #include "tests/support/support.h"
@@ -10,89 +10,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* --- the order -------------------------------------------------------------------------------- */
-
-/* Whether index [n] has each of 0 ... n - 1 once. */
-static bool is_permutation(const int *index, int n) {
-    bool seen[64] = {false};
-    for (int i = 0; i < n; i++) {
-        if (index[i] < 0 || index[i] >= n || seen[index[i]])
-            return false;
-        seen[index[i]] = true;
-    }
-    return true;
-}
-
-/* 7 steps of 6 are 3 epochs of 14. */
-static void every_epoch_has_every_input(void **state) {
-    (void)state;
-    enum { N = 14, P = 6, STEPS = 7 };
-    struct training training = {.batches.size = P, .batches.seed = 5};
-    int index[STEPS * P], again[P];
-    for (training.batches.order = BATCH_CYCLIC; training.batches.order <= BATCH_SHUFFLED;
-         training.batches.order++) {
-        struct batch batch;
-        ASK(batch_init(&batch, &training, N, err));
-        for (int t = 0; t < STEPS; t++)
-            batch_at(&batch, t, index + t * P);
-        for (int epoch = 0; epoch < 3; epoch++)
-            assert_true(is_permutation(index + epoch * N, N));
-        bool same = !memcmp(index, index + N, N * sizeof *index);
-        assert_true(same == (training.batches.order == BATCH_CYCLIC));
-        for (int i = 0; i < N && training.batches.order == BATCH_CYCLIC; i++)
-            assert_int_equal(index[i], i);
-        batch_at(&batch, 2, again); /* whatever came before */
-        assert_memory_equal(again, index + 2 * P, sizeof again);
-        batch_free(&batch);
-    }
-}
-
-/* Each input comes first equally often: 6000 epochs of 6, 1000 +- 29; 5 sigma. */
-static void shuffles_are_fair(void **state) {
-    (void)state;
-    enum { N = 6, EPOCHS = 6000 };
-    struct training training = {.batches.order = BATCH_SHUFFLED, .batches.seed = 1};
-    struct batch batch;
-    int first[N] = {0}, index[N];
-    ASK(batch_init(&batch, &training, N, err));
-    for (int t = 0; t < EPOCHS; t++) {
-        batch_at(&batch, t, index);
-        first[index[0]]++;
-    }
-    for (int i = 0; i < N; i++)
-        CHECK_ABS(first[i], EPOCHS / N, 145, "input %d", i);
-    batch_free(&batch);
-}
-
-/* The batches of two epochs and a half of data/dense.ini with 12 inputs, shuffled. */
-enum { ORDER_STEPS = 10, ORDER_BATCH = 3 };
-static void read_order(int index[ORDER_STEPS * ORDER_BATCH], const char *more) {
-    const char *const overrides[] = {"data.inputs=12", "training.batch=3",
-                                     "training.order=shuffled", more, NULL};
-    struct run run;
-    struct batch batch;
-    support_run(&run, "data/dense.ini", overrides);
-    ASK(batch_init(&batch, &run.config.training, run.data.P, err));
-    for (int t = 0; t < ORDER_STEPS; t++)
-        batch_at(&batch, t, index + t * ORDER_BATCH);
-    batch_free(&batch);
-    run_free(&run);
-}
-
-/* Other draws of limit and networks see the same batches. */
-static void the_order_has_a_seed_of_its_own(void **state) {
-    (void)state;
-    int order[ORDER_STEPS * ORDER_BATCH], same[ORDER_STEPS * ORDER_BATCH],
-        other[ORDER_STEPS * ORDER_BATCH];
-    read_order(order, "solver.seed=1");
-    read_order(same, "solver.seed=2");
-    read_order(other, "training.order_seed=2");
-    assert_memory_equal(same, order, sizeof order);
-    assert_memory_not_equal(other, order, sizeof order);
-}
-
-/* --- networks --------------------------------------------------------------------------------- */
 
 /* To the evaluated time t. */
 static void advance(struct net *net, const struct run *run, struct batch *batch, int t) {
@@ -195,8 +112,6 @@ static void equals_oracle(void **state) {
     finish(&run, &net, &batch);
 }
 
-/* --- identities ------------------------------------------------------------------------------- */
-
 static void small_run(struct run *run, const char *file, const char *const *overrides) {
     support_run(run, file, overrides);
     run->config.training.steps = 6;
@@ -214,16 +129,6 @@ static void ensemble(struct record *record, const char *file, const char *const 
     run_free(&run);
 }
 
-/* All series of a are in b, bit for bit. */
-static void assert_same(const struct record *a, const struct record *b) {
-    for (int k = 0; k < a->count; k++) {
-        const struct series *one = &a->series[k], *other = record_find(b, one->name);
-        assert_true(other && one->size == other->size);
-        if (memcmp(one->values, other->values, (size_t)a->runs * one->size * sizeof(double)))
-            fail_msg("%s differs", one->name);
-    }
-}
-
 enum { MOST = 8 };
 
 /* Limit and network, with and without one more override. */
@@ -238,7 +143,7 @@ static void check_same(const char *file, const char *const *overrides, const cha
         ensemble(&before, file, both, N, 2);
         both[n] = one_more;
         ensemble(&after, file, both, N, 2);
-        assert_same(&before, &after);
+        support_same(&before, &after);
         record_free(&before);
         record_free(&after);
     }
@@ -388,7 +293,7 @@ static void threads_do_not_matter(void **state) {
             ASK(run_ensemble(&run, 0, 1, &record[k], err));
             run_free(&run);
         }
-        assert_same(&record[0], &record[1]);
+        support_same(&record[0], &record[1]);
         record_free(&record[0]);
         record_free(&record[1]);
     }
@@ -511,9 +416,6 @@ static void draws_of_looks_do_not_overlap(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_epoch_has_every_input),
-        cmocka_unit_test(shuffles_are_fair),
-        cmocka_unit_test(the_order_has_a_seed_of_its_own),
         cmocka_unit_test(equals_oracle),
         cmocka_unit_test(a_batch_of_all_inputs_is_full_batch),
         cmocka_unit_test(test_inputs_leave_no_trace),

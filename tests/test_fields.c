@@ -1,6 +1,6 @@
 /* What [output] names: distributions of rows over sites, kernels of rows by name and at equal time,
- * tangent kernels, spectra, kernels between experts; of every network, without a line here for a
- * new one. Against the sites themselves, against closed forms, and by finite differences. */
+ * tangent kernels, spectra; of every network, without a line here for a new one. Against the sites
+ * themselves, against closed forms, and by finite differences. */
 #include "tests/support/support.h"
 #include "solver/measure/fields.h"
 
@@ -26,28 +26,6 @@ static void list_names(char *text, size_t size, const char *key, const struct ne
         }
 }
 
-static void ensemble(struct run *run, int N, struct record *record) {
-    ASK(run_ensemble(run, N, N ? run->config.reference.seeds : run->config.solver.replicates,
-                     record, err));
-}
-
-/* Entry k at time t of run r. */
-static double value(const struct record *record, const char *name, int r, int t, size_t k) {
-    const struct series *series = record_find(record, name);
-    if (!series)
-        fail_msg("there is no %s", name);
-    return record_at(record, series, r, t)[k];
-}
-
-/* Every series of a run is that of another one, in which less is asked for. */
-static void same(const struct record *record, const struct record *less) {
-    for (int s = 0; s < less->count; s++) {
-        const struct series *x = &less->series[s], *y = record_find(record, x->name);
-        assert_non_null(y);
-        assert_memory_equal(x->values, y->values, 2 * x->size * sizeof *x->values);
-    }
-}
-
 /* Mean squares are the diagonals of the kernels of another run, sums in another order of thousands
  * of terms: 1e-13 of them; quantiles increase, and lie around the mean; and what is asked for
  * changes nothing. */
@@ -58,7 +36,7 @@ static void moments(const struct model *model, const char *fields, const char *k
     struct record all[3];
     for (int k = 0; k < 3; k++) {
         assert_true(support_small(&run[k], model, asked[k]));
-        ensemble(&run[k], N, &all[k]);
+        support_ensemble(&run[k], N, &all[k]);
     }
     struct record record = all[0];
     for (int s = 0; s < record.count; s++) {
@@ -80,7 +58,8 @@ static void moments(const struct model *model, const char *fields, const char *k
                          7);
         assert_null(record_at(&record, mean, 0, 2));
         for (size_t k = 0; k < mean->size / 2; k++) {
-            double want = value(&all[1], kernel, 1, 4, k), got = value(&record, square, 1, 4, k);
+            double want = support_value(&all[1], kernel, 1, 4, k),
+                   got = support_value(&record, square, 1, 4, k);
             double q[FIELDS_PROBABILITIES];
             CHECK_ABS(got, want, 1e-13 * want, "%s, N = %d: %s[%zu]", model->name, N, square, k);
             memcpy(q,
@@ -89,12 +68,12 @@ static void moments(const struct model *model, const char *fields, const char *k
                    sizeof q);
             for (int p = 1; p < FIELDS_PROBABILITIES; p++)
                 assert_true(q[p] >= q[p - 1]);
-            double m = value(&record, mean->name, 1, 4, k);
+            double m = support_value(&record, mean->name, 1, 4, k);
             assert_true(q[0] <= m && m <= q[FIELDS_PROBABILITIES - 1]);
         }
     }
     for (int k = 0; k < 3; k++)
-        same(&all[k < 2 ? k : 0], &all[2]);
+        support_same(&all[2], &all[k < 2 ? k : 0]);
     for (int k = 0; k < 3; k++) {
         record_free(&all[k]);
         run_free(&run[k]);
@@ -143,15 +122,16 @@ static void quantiles_and_sites(void **state) {
         out[record.series[k].slot] = record_at(&record, &record.series[k], 0, 0);
     struct measuring m = {.config = &run.config, .net = &net, .record = &record};
     ASK(record.filler[0].fill(&m, record.filler[0].item, out, err));
-    CHECK_ABS(value(&record, "h1_mean", 0, 0, 0), 2.2, 1e-15, "mean");
-    CHECK_ABS(value(&record, "h1_square", 0, 0, 1), 4 * 12.6, 1e-13, "square");
-    CHECK_ABS(value(&record, "h1_quantile", 0, 0, 13), 2, 0, "median");
+    CHECK_ABS(support_value(&record, "h1_mean", 0, 0, 0), 2.2, 1e-15, "mean");
+    CHECK_ABS(support_value(&record, "h1_square", 0, 0, 1), 4 * 12.6, 1e-13, "square");
+    CHECK_ABS(support_value(&record, "h1_quantile", 0, 0, 13), 2, 0, "median");
     for (int k = 0, last = FIELDS_PROBABILITIES - 1; k <= last; k++)
         CHECK_ABS(fields_probability[k], 1 - fields_probability[last - k], 1e-15, "both tails");
-    CHECK_ABS(value(&record, "h1_quantile", 0, 0, 4), -0.8, 1e-15, "0.05");
-    CHECK_ABS(value(&record, "h1_quantile", 0, 0, FIELDS_PROBABILITIES + 22), 1.6, 1e-14, "0.95");
-    CHECK_ABS(value(&record, "h1_site", 0, 0, 64 + 4), -14, 0, "site");
-    assert_true(isnan(value(&record, "h1_site", 0, 0, 5)));
+    CHECK_ABS(support_value(&record, "h1_quantile", 0, 0, 4), -0.8, 1e-15, "0.05");
+    CHECK_ABS(support_value(&record, "h1_quantile", 0, 0, FIELDS_PROBABILITIES + 22), 1.6, 1e-14,
+              "0.95");
+    CHECK_ABS(support_value(&record, "h1_site", 0, 0, 64 + 4), -14, 0, "site");
+    assert_true(isnan(support_value(&record, "h1_site", 0, 0, 5)));
     record_free(&record);
     net_free(&net);
     run_free(&run);
@@ -178,7 +158,7 @@ static void linear_networks_are_gaussian(void **state) {
     struct run run;
     struct record record;
     support_run(&run, "data/dense.ini", linear);
-    ensemble(&run, 0, &record);
+    support_ensemble(&run, 0, &record);
     for (int i = 0; i < 3; i++) {
         char square[32], quantile[32];
         snprintf(square, sizeof square, "%s_square", names[i]);
@@ -286,8 +266,8 @@ static void spectra_and_equal_kernels(void **state) {
         struct record record, two;
         assert_true(support_small(&run, support_model("regime2"), equal));
         assert_true(support_small(&other, support_model("regime2"), full));
-        ensemble(&run, N, &record);
-        ensemble(&other, N, &two);
+        support_ensemble(&run, N, &record);
+        support_ensemble(&other, N, &two);
         const double *y = run.data.y;
         size_t P = (size_t)run.data.P, T = 6, t = 5;
         for (int i = 0; i < 3; i++) {
@@ -297,13 +277,13 @@ static void spectra_and_equal_kernels(void **state) {
             snprintf(share, sizeof share, "%s_share", names[i][0]);
             snprintf(alignment, sizeof alignment, "%s_alignment", names[i][0]);
             for (size_t mu = 0; mu < P; mu++) {
-                double l = value(&record, spectrum, 1, (int)t, mu);
-                double s = value(&record, share, 1, (int)t, mu);
+                double l = support_value(&record, spectrum, 1, (int)t, mu);
+                double s = support_value(&record, share, 1, (int)t, mu);
                 sum[0] += l, sum[1] += s, sum[2] += l * s, sum[3] += l * l;
                 yy += y[mu] * y[mu];
-                trace += value(&record, names[i][1], 1, (int)t, mu * P + mu);
+                trace += support_value(&record, names[i][1], 1, (int)t, mu * P + mu);
                 for (size_t nu = 0; nu < P; nu++) {
-                    double K = value(&record, names[i][1], 1, (int)t, mu * P + nu);
+                    double K = support_value(&record, names[i][1], 1, (int)t, mu * P + nu);
                     along += y[mu] * K * y[nu];
                     norm += K * K;
                 }
@@ -312,172 +292,22 @@ static void spectra_and_equal_kernels(void **state) {
             CHECK_ABS(sum[1], 1, 1e-13, "%s: shares", names[i][0]);
             CHECK_ABS(sum[2], along / yy, 1e-13, "%s: y K y", names[i][0]);
             CHECK_ABS(sum[3], norm, 1e-13, "%s: |K|^2", names[i][0]);
-            CHECK_ABS(value(&record, alignment, 1, (int)t, 0), along / yy / sqrt(norm), 1e-13,
-                      "%s: alignment", names[i][0]);
+            CHECK_ABS(support_value(&record, alignment, 1, (int)t, 0), along / yy / sqrt(norm),
+                      1e-13, "%s: alignment", names[i][0]);
         }
         for (size_t k = 0; k < P * P; k++) {
-            double K = value(&record, "Phi1_equal", 1, (int)t, k);
-            CHECK_ABS(K, value(&two, "Phi1", 1, (int)t, (k / P * T + t) * P + k % P), 1e-13,
+            double K = support_value(&record, "Phi1_equal", 1, (int)t, k);
+            CHECK_ABS(K, support_value(&two, "Phi1", 1, (int)t, (k / P * T + t) * P + k % P), 1e-13,
                       "equal time");
             if (k / P == k % P)
-                CHECK_ABS(K, value(&record, "Phi1_diag", 1, (int)t, k / P), 1e-13, "diagonal");
+                CHECK_ABS(K, support_value(&record, "Phi1_diag", 1, (int)t, k / P), 1e-13,
+                          "diagonal");
         }
         record_free(&record);
         record_free(&two);
         run_free(&run);
         run_free(&other);
     }
-}
-
-/* Pairs of experts one by one. */
-static void experts_are_compared(void **state) {
-    (void)state;
-    static const char *const units[] = {"output.cross=h_in g_h_in", "network.expert_width=3", NULL};
-    static const char *const few[] = {"output.cross=h3", NULL};
-    for (int N = 0; N <= 16; N += 16) {
-        struct run run;
-        struct record record;
-        struct net net;
-        assert_true(support_small(&run, support_model("regime2"), units));
-        ensemble(&run, N, &record);
-        support_net(&net, &run, N, 0);
-        support_evaluate(&net, &run);
-        assert_int_equal(net.cross_rows.count, 2);
-        for (int i = 0; i < 2; i++) {
-            const struct named_rows *named = &net.cross_rows.item[i];
-            size_t sites = named->on->sites, M = sites / 3, row = 2;
-            double *x = support_get(named->rows), sum = 0, pairs = (double)(M * (M - 1) * 3);
-            char cross[32];
-            snprintf(cross, sizeof cross, "cross_%s", named->name);
-            for (size_t a = 0; a < M; a++)
-                for (size_t b = 0; b < M; b++)
-                    for (size_t j = 0; j < 3 && a != b; j++)
-                        sum += x[row * sites + a * 3 + j] * x[row * sites + b * 3 + j];
-            CHECK_ABS(value(&record, cross, 0, 0, row), named->scale * named->scale * sum / pairs,
-                      1e-13, "N = %d: %s", N, cross);
-            free(x);
-        }
-        record_free(&record);
-        net_free(&net);
-        run_free(&run);
-        assert_true(support_small(&run, support_model("regime1"), few));
-        ensemble(&run, N, &record);
-        size_t M = (size_t)run.config.network.experts.count;
-        for (size_t i = 0; i < M; i++) {
-            char kernel[32];
-            snprintf(kernel, sizeof kernel, "cross_h3");
-            CHECK_ABS(value(&record, kernel, 1, 5, (2 * M + i) * M + (M - 1 - i)),
-                      value(&record, kernel, 1, 5, (2 * M + M - 1 - i) * M + i), 1e-13,
-                      "symmetric");
-            assert_true(value(&record, kernel, 1, 5, (2 * M + i) * M + i) >= 0);
-        }
-        record_free(&record);
-        run_free(&run);
-    }
-}
-
-/* Experts of MSSP are one and the same at the start; those of muP are independent: of M pairs of
- * sums over units the mean product is zero, to five standard errors of the networks. */
-static void experts_differ(void **state) {
-    (void)state;
-    static const char *const mssp[] = {"output.cross=h_in", NULL};
-    static const char *const mup[] = {"output.cross=h_in", "network.parameterization=mup",
-                                      "reference.seeds=32", NULL};
-    for (int N = 0; N <= 16; N += 16) {
-        struct run run;
-        struct record record;
-        assert_true(support_small(&run, support_model("regime3"), mssp));
-        ensemble(&run, N, &record);
-        double own = value(&record, "own_h_in", 0, 0, 1);
-        assert_true(own > 0.01);
-        CHECK_ABS(value(&record, "cross_h_in", 0, 0, 1), own, 1e-12 * own, "N = %d: mssp", N);
-        assert_true(value(&record, "cross_h_in", 0, 5, 1) < value(&record, "own_h_in", 0, 5, 1));
-        record_free(&record);
-        run_free(&run);
-        assert_true(support_small(&run, support_model("regime3"), mup));
-        ensemble(&run, N, &record);
-        if (N) {
-            double mean, se, alone, alone_se;
-            support_entry(&record, "cross_h_in", 1, &mean, &se);
-            support_entry(&record, "own_h_in", 1, &alone, &alone_se);
-            CHECK_ABS(mean, 0, 5 * se, "mup");
-            assert_true(5 * se < 0.5 * alone); /* so that it would show if they were one */
-        } else
-            assert_null(record_find(&record, "cross_h_in")); /* sites share their normals */
-        record_free(&record);
-        run_free(&run);
-    }
-}
-
-/* phi = m exp(beta psi)/S: where phi is not zero, psi is at least tau and ln S = beta psi - ln phi,
- * to the round-off of sums over sites; there are rho M of these, and loads count them. */
-static void routing(void **state) {
-    (void)state;
-    static const char *const top[] = {"output.router=yes", "network.gate=softmax",
-                                      "network.rho=0.25", "network.beta=2", NULL};
-    for (int N = 0; N <= 16; N += 16) {
-        struct run run;
-        struct record record;
-        struct net net;
-        assert_true(support_small(&run, support_model("regime3"), top));
-        ensemble(&run, N, &record);
-        support_net(&net, &run, N, 0);
-        support_evaluate(&net, &run);
-        size_t M = net.gates.rows.array->sites, taken = 0;
-        double *psi = support_get(net.gates.logits), *phi = support_get(net.gates.rows);
-        for (int mu = 0; mu < net.gates.rows.count; mu++)
-            for (size_t i = 0; i < M; i++) {
-                double x = psi[(size_t)mu * M + i], y = phi[(size_t)mu * M + i];
-                double tau = value(&record, "gate_threshold", 0, 0, (size_t)mu);
-                assert_int_equal(y > 0, x >= tau);
-                taken += y > 0;
-                if (y > 0)
-                    CHECK_ABS(value(&record, "gate_log_sum", 0, 0, (size_t)mu), 2 * x - log(y),
-                              1e-13, "N = %d: ln S", N);
-            }
-        assert_int_equal(taken, (size_t)net.gates.rows.count * M / 4);
-        double *load, want[FIELDS_PROBABILITIES];
-        ASK(base_alloc(&load, M, sizeof *load, err));
-        for (size_t k = 0; k < (size_t)net.gates.rows.count * M; k++)
-            load[k % M] += (phi[k] > 0) / (0.25 * net.gates.rows.count);
-        fields_quantiles(load, M, want);
-        for (size_t k = 0; k < FIELDS_PROBABILITIES; k++)
-            CHECK_ABS(value(&record, "gate_load", 0, 0, k), want[k], 1e-15, "N = %d: load", N);
-        free(load);
-        free(psi);
-        free(phi);
-        record_free(&record);
-        net_free(&net);
-        run_free(&run);
-    }
-}
-
-/* One expert that stands for all of a limit has a kernel, but no pairs; in networks the mean over
- * pairs is there, and a network of one expert is refused. */
-static void one_expert_has_no_pairs(void **state) {
-    (void)state;
-    struct run run;
-    struct record none = {0};
-    struct err err;
-    assert_true(support_small(&run, support_model("residual"),
-                              (const char *const[]){"output.cross=psi_1", "network.rho=1",
-                                                    "network.bias_draws=normal",
-                                                    "network.bias_std=0", NULL}));
-    for (int N = 0; N <= 16; N += 16) {
-        struct record record;
-        ensemble(&run, N, &record);
-        assert_true(value(&record, "own_psi_1", 0, 0, 0) > 0.01);
-        assert_int_equal(record_find(&record, "cross_psi_1") != NULL, N > 0);
-        record_free(&record);
-    }
-    run_free(&run);
-    assert_true(
-        support_small(&run, support_model("regime2"),
-                      (const char *const[]){"output.cross=h_in", "network.kappa=0.0625", NULL}));
-    assert_int_equal(run_ensemble(&run, 16, 1, &none, &err), CODE_INPUT);
-    assert_non_null(strstr(err.text, "h_in of width N = 16 are those of one expert"));
-    record_free(&none);
-    run_free(&run);
 }
 
 static void bad_input(void **state) {
@@ -573,16 +403,9 @@ static void networks_have_the_fields_of_the_limit(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(moments_are_kernels),
-        cmocka_unit_test(quantiles_and_sites),
-        cmocka_unit_test(linear_networks_are_gaussian),
-        cmocka_unit_test(tangent_kernel_moves_f),
-        cmocka_unit_test(spectra_and_equal_kernels),
-        cmocka_unit_test(experts_are_compared),
-        cmocka_unit_test(experts_differ),
-        cmocka_unit_test(routing),
-        cmocka_unit_test(one_expert_has_no_pairs),
-        cmocka_unit_test(bad_input),
+        cmocka_unit_test(moments_are_kernels),          cmocka_unit_test(quantiles_and_sites),
+        cmocka_unit_test(linear_networks_are_gaussian), cmocka_unit_test(tangent_kernel_moves_f),
+        cmocka_unit_test(spectra_and_equal_kernels),    cmocka_unit_test(bad_input),
     };
     const struct CMUnitTest longer[] = {
         cmocka_unit_test(networks_have_the_fields_of_the_limit),

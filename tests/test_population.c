@@ -1,38 +1,12 @@
-/* The pool of matched normals and thin matrices, on every backend. Site averages of rows with rms 1
- * are good to a few eps, hence ROUND_OFF for overlaps that must vanish. */
+/* The pool of matched normals, on every backend. Site averages of rows with rms 1 are good to a few
+ * eps, hence ROUND_OFF for overlaps that must vanish. */
 
-#include "tests/support/each_backend.h"
-#include "kernels/maps/thin.h"
+#include "tests/support/pool.h"
 
 #include <float.h>
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_sort_double.h>
 #include <string.h>
-
-/* max |<a_k b_l>|, less the unit matrix if a and b are the same rows */
-static double overlap(struct rows a, struct rows b) {
-    bool same = a.array == b.array && a.first == b.first;
-    double *C = memory((size_t)(a.count * b.count), sizeof *C), largest = 0;
-    backend->dots(a, b, C);
-    for (int i = 0; i < a.count * b.count; i++) {
-        double c = fabs(C[i] - (same && i % b.count == i / b.count));
-        largest = isnan(c) ? INFINITY : fmax(largest, c);
-    }
-    free(C);
-    return largest;
-}
-
-static void open_population(struct population *p, size_t sites, bool matched, uint32_t replicate) {
-    *p = (struct population){.name = "layer 3",
-                             .backend = backend,
-                             .size = POPULATION_INFINITE,
-                             .sites = sites,
-                             .group = 1,
-                             .draws.matched = matched,
-                             .draws.stream = {.seed = 3, .purpose = PURPOSE_POOL, .owner = 2}};
-    p->draws.stream.replicate = replicate;
-    ASK(population_init(p, &err));
-}
 
 /* `count` orthonormal rows without relation to the population, in an array to be freed. */
 static void open_rows(struct array *array, size_t sites, int count) {
@@ -349,23 +323,6 @@ static void test_rank_limit(void **state) {
     ASK(population_check_rank(&p, 256, "map 2", &err));
 }
 
-/* rows [count][sites] = start + sum_k C[mu][k] a_k, to round-off. */
-static void assert_combination(struct rows rows, const double *start, const double *C,
-                               const double *a, int terms) {
-    size_t sites = rows.array->sites, count = (size_t)terms;
-    double *got = values(rows);
-    for (size_t i = 0; i < (size_t)rows.count * sites; i++) {
-        long double sum = start ? start[i] : 0, size = fabsl(sum);
-        for (size_t k = 0; k < count; k++) {
-            long double term = (long double)C[i / sites * count + k] * a[k * sites + i % sites];
-            sum += term;
-            size += fabsl(term);
-        }
-        assert_true(fabsl(got[i] - sum) <= (terms + 6) * DBL_EPSILON * size);
-    }
-    free(got);
-}
-
 /* Of 2^b sites the first 2^b - 1 rows of signs are orthogonal, and to 1; then others begin. Asked
  * for one by one they are the same. */
 static void test_probes(void **state) {
@@ -396,105 +353,6 @@ static void test_probes(void **state) {
     population_free(&p);
 }
 
-static void test_thin(void **state) {
-    (void)state;
-    enum { K = 5, P = 7, SITES = 300 };
-    struct population p;
-    struct thin thin, empty, zero = {0};
-    struct array out;
-    double A[P * K], AT[K * P], c[P];
-    draw(A, P * K, 1);
-    draw(c, P, 2);
-    for (int i = 0; i < P * K; i++)
-        AT[i % K * P + i / K] = c[i / K] * A[i];
-    open_population(&p, SITES, true, 0);
-    ASK(thin_init(&thin, &p, K, 0, &err)); /* draws nothing */
-    assert_true(thin.W.rows == K && p.span.rows.rows == 0 && p.draws.stream.draw == 0);
-    assert_combination(array_all(&thin.W), NULL, NULL, NULL, 0);
-    thin_free(&thin);
-    ASK(thin_init(&thin, &p, K, -2, &err));
-    ASK(thin_init(&empty, &p, 0, 1, &err));
-    assert_true(thin.W.rows == K && p.span.rows.rows == K && p.draws.stream.draw == K);
-    double *W = values(array_all(&thin.W)), *normal = values(array_all(&p.span.rows));
-    assert_true(overlap(array_all(&p.span.rows), array_all(&p.span.rows)) <= ROUND_OFF);
-    for (int i = 0; i < K * SITES; i++)
-        assert_true(W[i] == -2 * normal[i]);
-    ASK(array_init(&out, backend, SITES, 1, P, &err));
-    thin_read(&thin, A, array_all(&out));
-    assert_combination(array_all(&out), NULL, A, W, K);
-    double *y = values(array_all(&out));
-    ASK(thin_learn(&thin, A, c, array_all(&out), &err));
-    assert_combination(array_all(&thin.W), W, AT, y, P);
-    thin_read(&empty, NULL, array_all(&out));
-    assert_combination(array_all(&out), NULL, NULL, NULL, 0);
-    free(W);
-    free(normal);
-    free(y);
-    array_free(&out);
-    thin_free(&thin);
-    thin_free(&thin);
-    thin_free(&empty);
-    thin_free(&zero);
-    population_free(&p);
-}
-
-/* X/sqrt(D) = A B with B orthonormal and A lower triangular. */
-static void check_coordinates(const double *X, int P, int D, int rank) {
-    double *A, *B, *again, scale = sqrt(D);
-    int K;
-    ASK(thin_coordinates(X, P, D, &A, &B, &K, &err));
-    assert_int_equal(K, rank);
-    for (int k = 0; k < K; k++)
-        for (int l = 0; l < K; l++) {
-            long double c = 0;
-            for (int i = 0; i < D; i++)
-                c += (long double)B[k * D + i] * B[l * D + i];
-            assert_true(fabsl(c - (k == l)) <= ROUND_OFF);
-        }
-    for (int mu = 0; mu < P; mu++) {
-        long double norm = 0;
-        for (int i = 0; i < D; i++)
-            norm += (long double)X[mu * D + i] * X[mu * D + i] / D;
-        for (int i = 0; i < D; i++) {
-            long double sum = 0;
-            for (int k = 0; k < K; k++)
-                sum += (long double)A[mu * K + k] * B[k * D + i];
-            assert_true(fabsl(sum - X[mu * D + i] / scale) <= ROUND_OFF * sqrtl(norm));
-        }
-        for (int k = mu + 1; k < K; k++)
-            assert_true(A[mu * K + k] == 0);
-    }
-    ASK(thin_coordinates(X, P, D, &again, NULL, &K, &err));
-    assert_memory_equal(again, A, (size_t)(P * K) * sizeof *A);
-    free(A);
-    free(B);
-    free(again);
-}
-
-static void test_thin_coordinates(void **state) {
-    (void)state;
-    static const int sizes[][2] = {{1, 1}, {3, 5}, {5, 3}, {40, 7}, {1, 784}, {32, 784}};
-    double *X = memory(32 * 784, sizeof *X);
-    for (size_t n = 0; n < LENGTH(sizes); n++) {
-        int P = sizes[n][0], D = sizes[n][1];
-        draw(X, (size_t)(P * D), (uint32_t)n);
-        check_coordinates(X, P, D, P < D ? P : D);
-    }
-    const size_t D = 784; /* the last ones once more: repeated, zero, combined, almost combined */
-    memcpy(X + 3 * D, X, D * sizeof *X);
-    memset(X + 7 * D, 0, D * sizeof *X);
-    for (size_t i = 0; i < D; i++) {
-        X[5 * D + i] = 3 * X[i] - 1e5 * X[2 * D + i];
-        X[9 * D + i] = X[i] + X[D + i] + 1e-6 * X[9 * D + i];
-        X[31 * D + i] *= 1e-9;
-    }
-    check_coordinates(X, 32, (int)D, 29);
-    memset(X, 0, D * sizeof *X);
-    check_coordinates(X, 1, (int)D, 0);
-    check_coordinates(X, 12, (int)D, 9);
-    free(X);
-}
-
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fresh_is_orthonormal),
@@ -508,8 +366,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_mirror_images),
         cmocka_unit_test(test_rank_limit),
         cmocka_unit_test(test_probes),
-        cmocka_unit_test(test_thin),
-        cmocka_unit_test(test_thin_coordinates),
     };
     int failed = 0;
     EACH_BACKEND(0, tests, argc > 1 ? argv[1] : NULL, failed);

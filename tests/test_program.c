@@ -1,10 +1,10 @@
 /* Programs drawn at random from all operations: the derived backward pass against finite
  * differences, in storage that is shared out by the plan; the same bits on poisoned memory and for
- * any number of threads, in networks and the limit; and the sentences for programs that are wrong.
+ * any number of threads, in networks and the limit.
  *
  * Rows go through tanh before the read-out and after every sum and product, so that the loss is of
  * order one as support_gradient asks for. Masks are not drawn: a difference may not cross one. */
-#include "tests/support/support.h"
+#include "tests/support/places.h"
 #include "models/engine/node.h"
 
 #include <math.h>
@@ -13,11 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BOTTOM, EXPERTS, UNITS, UNIT, PAIRS, TOP, PLACES, MOST = 64 };
+enum { MOST = 64 };
 
 static struct {
     uint32_t state;
-    struct population *on[PLACES];
     struct value value[MOST];
     int place[MOST]; /* of value; -1: numbers */
     int columns[MOST];
@@ -69,7 +68,7 @@ static struct value take(int i) {
 
 /* Out of the N^2 pairs nothing of order one comes without it. */
 static double scale_from(int place) {
-    return place == PAIRS ? 1 / sqrt(w.on[EXPERTS]->size) : 1;
+    return place == PAIRS ? 1 / sqrt(on[EXPERTS]->size) : 1;
 }
 
 static void map_to(struct program *p, int i, int place) {
@@ -81,7 +80,7 @@ static void map_to(struct program *p, int i, int place) {
                             .s_f = scale_from(w.place[i]),
                             .rate = 0.5,
                             .tied = true};
-    push(program_map(p, take(i), w.on[place], W), place, 0);
+    push(program_map(p, take(i), on[place], W), place, 0);
 }
 
 static void numbers(struct program *p, int i) {
@@ -120,13 +119,13 @@ static void regroup(struct program *p, int i) {
     struct value x = take(i);
     int place = w.place[i];
     if (place == EXPERTS)
-        push(program_expand(p, x, w.on[UNITS]), UNITS, 0);
+        push(program_expand(p, x, on[UNITS]), UNITS, 0);
     else if (place == UNITS)
-        push(program_group_mean(p, x, w.on[EXPERTS]), EXPERTS, 0);
+        push(program_group_mean(p, x, on[EXPERTS]), EXPERTS, 0);
     else if (place == UNIT)
-        push(program_tile(p, x, w.on[PAIRS]), PAIRS, 0);
+        push(program_tile(p, x, on[PAIRS]), PAIRS, 0);
     else if (place == PAIRS)
-        push(program_tile_mean(p, x, w.on[UNIT]), UNIT, 0);
+        push(program_tile_mean(p, x, on[UNIT]), UNIT, 0);
     else
         push(program_times(p, 0.7, x), place, 0);
 }
@@ -145,7 +144,7 @@ static void attention(struct program *p, int i) {
     bool causal = draw(2);
     struct value A;
     if (place == UNITS && draw(2)) {
-        A = program_attend_by_head(p, take(i), take(k), w.on[EXPERTS], 0.8);
+        A = program_attend_by_head(p, take(i), take(k), on[EXPERTS], 0.8);
         push(program_mix_by_head(p, program_softmax_by_head(p, A, causal), take(v)), place, 0);
         return;
     }
@@ -191,26 +190,12 @@ static void append(struct program *p) {
     }
 }
 
-static void populate(struct program *p) {
-    const struct net_setup *setup = program_setup(p);
-    size_t S = (size_t)setup->limit.sites;
-    w.on[BOTTOM] = program_population(p, "bottom", 1, S, 1);
-    w.on[EXPERTS] = program_population(p, "experts", 0.5, S / 2, 1);
-    w.on[UNITS] = program_population(p, "units", 1, S / 2 * 2, 2);
-    w.on[UNIT] = program_population(p, "unit", 0.25, S / 4, 1);
-    w.on[PAIRS] = program_population(p, "pairs", 0.25 * w.on[EXPERTS]->size, S / 2 * (S / 4),
-                                     (int)w.on[UNIT]->sites);
-    w.on[UNITS]->of = w.on[PAIRS]->of = w.on[EXPERTS];
-    w.on[PAIRS]->units = w.on[UNIT];
-    w.on[TOP] = program_population(p, "top", 1, S, 1);
-}
-
 /* What nothing has used yet goes to the top. */
 static void write_random(struct program *p) {
     uint32_t state = w.state;
     w.count = w.names = 0;
     populate(p);
-    push(program_fn(p, FN_TANH, 1, program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in"})),
+    push(program_fn(p, FN_TANH, 1, program_read_in(p, on[BOTTOM], (struct weight){.name = "in"})),
          BOTTOM, 0);
     map_to(p, 0, EXPERTS);
     for (int k = 0; k < 14; k++)
@@ -220,25 +205,17 @@ static void write_random(struct program *p) {
             int x = pick(-2);
             push(program_scale(p, take(i), w.columns[i] - 1, take(x)), w.place[x], 0);
         }
-    struct value top = program_map(p, w.value[0], w.on[TOP], (struct weight){.name = "last"});
+    struct value top = program_map(p, w.value[0], on[TOP], (struct weight){.name = "last"});
     for (int i = 1; i < w.count; i++)
         if (!w.used[i] && w.place[i] != -1) {
             struct weight W = {.name = program_name(p, "top%d", i), .s_f = scale_from(w.place[i])};
-            top = program_add(p, top, program_map(p, w.value[i], w.on[TOP], W));
+            top = program_add(p, top, program_map(p, w.value[i], on[TOP], W));
         }
     program_read_out(p, program_fn(p, FN_TANH, 1, top), (struct weight){.name = "w"});
     w.state = state; /* the same program for every net of it */
 }
 
 static const struct model model_random = {.name = "random", .write = write_random};
-
-static void start(struct run *run, const char *const *more) {
-    const char *overrides[16] = {"data.inputs=6", "data.dimension=4", "training.eta0=0.1",
-                                 "training.gamma0=1.5", "reference.widths="};
-    for (int n = 5; *more; n++)
-        overrides[n] = *more++;
-    support_run(run, "data/dense.ini", overrides);
-}
 
 static const char *met[64]; /* names of operations */
 
@@ -382,210 +359,11 @@ static void same_bits_on_poisoned_memory(void **state) {
             }
 }
 
-static void write_nothing(struct program *p) {
-    populate(p);
-}
-
-static void write_numbers_as_rows(struct program *p) {
-    populate(p);
-    struct value x = program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in"});
-    program_read_out(p, program_fn(p, FN_TANH, 1, program_mean(p, x)),
-                     (struct weight){.name = "w"});
-    program_population(p, "late", 1, 8, 1);
-}
-
-static void write_two_populations(struct program *p) {
-    populate(p);
-    struct value x = program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in"});
-    struct value y = program_map(p, x, w.on[EXPERTS], (struct weight){.name = "W"});
-    program_read_out(p, program_add(p, x, y), (struct weight){.name = "w"});
-}
-
-/* One matrix from the bottom to `there`, and once more from `here` to the bottom, or with another
- * rate. */
-static void tie(struct program *p, int there, int here, double rate) {
-    const struct weight T = {.name = "T", .tied = true},
-                        U = {.name = "T", .tied = true, .rate = rate};
-    populate(p);
-    struct value x = program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in"});
-    struct value y = program_map(p, x, w.on[there], T);
-    struct value z = program_map(p, here == BOTTOM ? x : y, w.on[BOTTOM], U);
-    program_read_out(p, here == TOP ? x : z, (struct weight){.name = "w"});
-}
-
-static void write_tied_elsewhere(struct program *p) {
-    tie(p, EXPERTS, EXPERTS, 1);
-}
-
-static void write_tied_at_another_rate(struct program *p) {
-    tie(p, BOTTOM, BOTTOM, 2);
-}
-
-static void write_tied_for_nothing(struct program *p) {
-    tie(p, BOTTOM, TOP, 0);
-}
-
-static void write_tied_read_in(struct program *p) {
-    populate(p);
-    program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in", .tied = true});
-}
-
-static void write_matrix_for_nothing(struct program *p) {
-    populate(p);
-    struct value x = program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in"});
-    program_map(p, x, w.on[EXPERTS], (struct weight){.name = "lost"});
-    program_read_out(p, x, (struct weight){.name = "w"});
-}
-
-static void write_tile_that_does_not_fit(struct program *p) {
-    populate(p);
-    struct value x = program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in"});
-    program_read_out(p, program_tile(p, x, w.on[PAIRS]), (struct weight){.name = "w"});
-}
-
-static void write_bias_of_rows(struct program *p) {
-    const double start[] = {0};
-    populate(p);
-    struct value x = program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in"});
-    program_bias(p, x, start, (struct weight){.name = "b"});
-    program_read_out(p, x, (struct weight){.name = "w"});
-}
-
-static void write_kernel_of_nothing(struct program *p) {
-    populate(p);
-    struct value x = program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in"});
-    program_kernel(p, (struct value){-1}, 1, "Phi", "", "");
-    program_read_out(p, x, (struct weight){.name = "w"});
-}
-
-static void write_two_read_outs(struct program *p) {
-    populate(p);
-    struct value x = program_read_in(p, w.on[BOTTOM], (struct weight){.name = "in"});
-    program_read_out(p, x, (struct weight){.name = "w"});
-    program_read_out(p, x, (struct weight){.name = "v"});
-}
-
-/* The first thing that is wrong is told, nothing crashes, and nothing leaks (make SAN=1). */
-static void wrong_programs_are_told(void **state) {
-    (void)state;
-    static const struct {
-        void (*write)(struct program *p);
-        const char *part;
-    } cases[] = {
-        {write_nothing, "reads nothing out"},
-        {write_numbers_as_rows, "takes rows over a population"},
-        {write_two_populations, "different populations, bottom and experts"},
-        {write_matrix_for_nothing, "does not depend on matrix lost"},
-        {write_two_read_outs, "two read-outs"},
-        {write_tile_that_does_not_fit, "tile from population bottom does not fit pairs"},
-        {write_bias_of_rows, "a bias takes numbers"},
-        {write_kernel_of_nothing, "kernel Phi is not of rows"},
-        {write_tied_elsewhere,
-         "the tied matrix T maps bottom to experts, and cannot map experts to"},
-        {write_tied_at_another_rate, "the tied matrix T has other numbers"},
-        {write_tied_for_nothing, "does not depend on matrix T"},
-        {write_tied_read_in, "matrix in: only maps may be tied, not read_in"},
-    };
-    static const char *const none[] = {NULL};
-    struct run run;
-    start(&run, none);
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        struct model model = {.name = "wrong", .write = cases[k].write};
-        struct net_setup setup = run_setup(&run, 8, 0);
-        struct net net;
-        struct err err = {0};
-        setup.model = &model;
-        assert_int_equal(net_init(&net, &setup, &err), CODE_INPUT);
-        if (!strstr(err.text, cases[k].part))
-            fail_msg("%s: does not say \"%s\"", err.text, cases[k].part);
-        assert_int_equal(net.populations.count,
-                         6); /* none behind a fault: net_free would miss it */
-        net_free(&net);
-    }
-    run_free(&run);
-}
-
-/* Of populations and matrices there are as many as have draws of their own. */
-static void write_too_many(struct program *p) {
-    for (int k = 0; k <= RNG_OWNERS; k++)
-        program_population(p, "many", 1, 8, 1);
-}
-
-static void draws_are_of_one_owner(void **state) {
-    (void)state;
-    static const char *const none[] = {NULL};
-    struct model model = {.name = "many", .write = write_too_many};
-    struct run run;
-    start(&run, none);
-    struct net_setup setup = run_setup(&run, 8, 0);
-    struct net net;
-    struct err err = {0};
-    setup.model = &model;
-    setup.declare_only = true;
-    assert_int_equal(net_init(&net, &setup, &err), CODE_INPUT);
-    assert_string_equal(err.text, "network many: it has more than 65536 populations");
-    net_free(&net);
-    run_free(&run);
-}
-
-/* A chain of layers holds, of each, the value and the slope of its function, which take the place
- * of what they are made of, and one cotangent, which takes its own place from layer to layer. */
-static void storage_is_reused(void **state) {
-    (void)state;
-    for (int depth = 1; depth <= 4; depth++)
-        for (int N = 0; N <= 32; N += 32) {
-            char layers[32];
-            const char *const more[] = {layers, "reference.widths=32", "solver.sites=64", NULL};
-            struct run run;
-            struct net net;
-            snprintf(layers, sizeof layers, "network.depth=%d", depth);
-            support_run(&run, "data/dense.ini", more);
-            support_net(&net, &run, N, 0);
-            assert_int_equal(net.arrays.count, 2 * depth + 1);
-            net_free(&net);
-            run_free(&run);
-        }
-}
-
-/* Behind its last use a row is NaN, which an operation that reads more than it says would meet;
- * what is read when all is done, and only that, is there still. */
-static void what_is_of_no_more_use_is_poisoned(void **state) {
-    (void)state;
-    for (int poisons = 0; poisons < 2; poisons++) {
-        const char *const more[] = {poisons ? "solver.backend=shadow" : "solver.backend=cpu",
-                                    "solver.sites=64", NULL};
-        struct run run;
-        struct net net;
-        int gone = 0;
-        support_run(&run, "data/transformer.ini", more);
-        support_net(&net, &run, 0, 0);
-        support_evaluate(&net, &run);
-        for (int k = 0; k < net.program->leases; k++) {
-            struct lease lease = net.program->lease[k];
-            double mean;
-            for (int l = 0; l < net.program->leases; l++) /* the last that had these rows */
-                if (net.program->lease[l].rows.array == lease.rows.array &&
-                    net.program->lease[l].end > lease.end)
-                    lease = net.program->lease[l];
-            net.setup.backend->averages(rows_part(lease.rows, 0, 1), (struct rows){0}, &mean);
-            assert_int_equal(isnan(mean) != 0, lease.end < 2 * net.program->nodes);
-            gone += isnan(mean) != 0;
-        }
-        assert_int_equal(gone > 0, poisons);
-        net_free(&net);
-        run_free(&run);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(same_bits_on_poisoned_memory),
-        cmocka_unit_test(wrong_programs_are_told),
-        cmocka_unit_test(storage_is_reused),
-        cmocka_unit_test(draws_are_of_one_owner),
         cmocka_unit_test(every_operation_is_drawn),
-        cmocka_unit_test(what_is_of_no_more_use_is_poisoned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@ TESTS := architecture $(filter-out mpi,$(patsubst tests/test_%.c,%,$(filter test
 TEST_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter tests/support/% tests/oracles/%,$(TEST_SOURCES)))
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/%,$(filter tests/bench/%,$(TEST_SOURCES)))
 # Tests of the backend cuda, run through tests/cuda_host: on the host, as an emulation.
-EMULATED := backend functions basis population change polar tile device
+EMULATED := backend functions basis population thin change polar tile device
 
 # Ranges have one name in cmocka 1, and others in cmocka 2, which warns of it.
 $(BUILD)/tests/%.o: CFLAGS += -DCMOCKA_DISABLE_DEPRECATION_WARNINGS
@@ -18,9 +18,9 @@ $(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS) $(BUILD)/obj
 
 # Changes the numbers of one matrix on their way into a network.
 $(BUILD)/test_abc: LDLIBS += -Wl,--wrap=weight_settle
-# Counts what is allocated.
+# They count what is allocated.
 comma := ,
-$(BUILD)/test_bytes: LDLIBS += $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc fmemopen free)
+$(BUILD)/test_bytes $(BUILD)/test_bytes_left: LDLIBS += $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc fmemopen free)
 # Breaks down in the middle of a data file.
 $(BUILD)/test_data_file: LDLIBS += -Wl,--wrap=H5Dread
 
@@ -95,8 +95,8 @@ build/fuzz_command: tests/fuzz_command.c $(FUZZED) $(filter-out $(FUZZED:%.c=$(B
 	@mkdir -p $(@D)
 	$(FUZZ) $(shell pkg-config --cflags $(PKG)) $^ $(LDLIBS) -lgomp -o $@
 
-LONG := models resume reference reference3 residual_reference transformer_reference networks coordinate stack_limit \
-        stack_norms fixed_point stored script_fuzz faults
+LONG := models resume reference reference3 residual_reference transformer_reference networks coordinate \
+        coordinate_limit stack_limit stack_norms fixed_point stored script_fuzz faults
 check-long: test build/fuzz_param build/fuzz_data
 	build/fuzz_param -max_total_time=30 -max_len=4096 -verbosity=0 -print_final_stats=1
 	@mkdir -p build/corpus

@@ -317,3 +317,25 @@ void support_entry(const struct record *record, const char *name, size_t entry, 
     *se = all[series->size + entry];
     free(all);
 }
+
+void support_ensemble(struct run *run, int N, struct record *record) {
+    ASK(run_ensemble(run, N, N ? run->config.reference.seeds : run->config.solver.replicates,
+                     record, err));
+}
+
+double support_value(const struct record *record, const char *name, int r, int t, size_t k) {
+    const struct series *series = record_find(record, name);
+    if (!series)
+        fail_msg("there is no %s", name);
+    return record_at(record, series, r, t)[k];
+}
+
+void support_same(const struct record *record, const struct record *other) {
+    for (int k = 0; k < record->count; k++) {
+        const struct series *one = &record->series[k], *two = record_find(other, one->name);
+        assert_true(two && one->size == two->size);
+        if (memcmp(one->values, two->values,
+                   (size_t)record->runs * one->size * sizeof *one->values))
+            fail_msg("%s differs", one->name);
+    }
+}

@@ -62,6 +62,12 @@ double *support_matrix(const struct map *map);
 /* Mean and standard error over the runs of a record of one entry of a series. */
 void support_entry(const struct record *record, const char *name, size_t entry, double *mean,
                    double *se);
+/* All replicates or seeds of a run, width N (0: limit). */
+void support_ensemble(struct run *run, int N, struct record *record);
+/* Entry k of a series at time t of run r. */
+double support_value(const struct record *record, const char *name, int r, int t, size_t k);
+/* Fails unless all series of a record are in the other one, bit for bit. */
+void support_same(const struct record *record, const struct record *other);
 /* dst [count][sites] = factor times the values of rows. */
 void support_copy(double *dst, struct rows rows, double factor);
 /* Of a matrix that learns, by its name (as by printf). */

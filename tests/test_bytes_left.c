@@ -1,0 +1,222 @@
+/* What is freed leaves nothing behind, nor does what no memory is left for: every allocation of a
+ * net fails in turn. */
+#define _DEFAULT_SOURCE /* mincore */
+#include "include/dmft.h"
+#include "solver/study/compare.h"
+#include "solver/study/sweep.h"
+#include "tests/support/counted.h"
+
+#include <malloc.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One that is written in Lua. */
+static void scripts(void **state) {
+    (void)state;
+    static const char *const small[] = {"solver.sites=64", "data.inputs=3", NULL};
+    struct run run;
+    support_run(&run, "examples/balanced.ini", small);
+    for (int N = 0; N <= 32; N += 32) {
+        struct net net;
+        long before = atomic_load(&held);
+        support_net(&net, &run, N, 0);
+        support_evaluate(&net, &run);
+        net_free(&net);
+        none_since(before, "balanced.lua");
+    }
+    run_free(&run);
+}
+
+/* A value that takes the place of another one: a text of the same length. */
+static void values(void **state) {
+    (void)state;
+    struct run run;
+    support_run(&run, "data/dense.ini", (const char *const[]){NULL});
+    ASK(params_record(&run.params, "data", "file", "a", err));
+    long before = atomic_load(&held);
+    ASK(params_record(&run.params, "data", "file", "b", err));
+    assert_string_equal(params_find(&run.params, "data", "file")->text, "b");
+    none_since(before, "a value");
+    run_free(&run);
+}
+
+/* Of a sweep that has nothing to do. */
+static void rounds(void **state) {
+    (void)state;
+    const volatile sig_atomic_t stop = 0;
+    struct sweep sweep = {.stop = &stop};
+    long before = atomic_load(&held);
+    ASK(sweep_work_by_ranks(&sweep, err));
+    none_since(before, "a round");
+}
+
+/* A net, its start and two steps. */
+static int march(struct net *net, const struct run *run, int N, struct err *err) {
+    const struct training *training = &run->config.training;
+    struct net_setup setup = run_setup(run, N, 0);
+    TRY(net_init(net, &setup, err));
+    TRY(net_evaluate(net, training->loss, run->data.y, err));
+    for (int t = 0; t < 2; t++)
+        TRY(integrator_of(training)->advance(net, training, run->data.y, err));
+    return CODE_OK;
+}
+
+/* One allocation fails, each in turn: the code says so, and nothing remains. Lua may do without. */
+static void check_failures(const struct run *run, const char *name, int N, bool lua) {
+    struct net net;
+    struct err err;
+    long failed = 0;
+    for (long n = 1; n == failed + 1; n++) {
+        long before = atomic_load(&held);
+        atomic_store(&left, n);
+        int code = march(&net, run, N, &err), lost = backend_list[0]->sync(&err);
+        failed += atomic_exchange(&left, 0) <= 0;
+        code = lost ? lost : code;
+        if (code != (failed == n ? CODE_SYSTEM : CODE_OK) && (code || !lua))
+            fail_msg("%s, N = %d, allocation %ld: code %d: %s", name, N, n, code,
+                     code ? err.text : "");
+        net_free(&net);
+        none_since(before, name);
+    }
+    print_message("%s, N = %d: %ld allocations\n", name, N, failed);
+    assert_true(failed > 100);
+}
+
+static void failures(void **state) {
+    (void)state;
+    const char *small[] = {"solver.sites=16",
+                           "data.inputs=2",
+                           "training.steps=3",
+                           "solver.threads=1",
+                           "data.test_inputs=0",
+                           NULL,
+                           NULL};
+    struct run run;
+    support_run(&run, "examples/balanced.ini", small);
+    check_failures(&run, "balanced.lua", 0, true);
+    run_free(&run);
+    static const char *const more[] = {"training.optimizer=adam", "training.integrator=bs32",
+                                       "data.test_inputs=3"};
+    for (size_t k = 0; k < sizeof more / sizeof *more; k++) {
+        small[5] = more[k];
+        support_run(&run, "data/dense.ini", small);
+        check_failures(&run, more[k], 0, false);
+        check_failures(&run, more[k], 16, false);
+        run_free(&run);
+    }
+    small[5] = NULL;
+    for (const struct model *const *model = model_list; *model; model++)
+        if (support_small(&run, *model, small)) {
+            bool lua = !strcmp((*model)->name, "program");
+            check_failures(&run, (*model)->name, 0, lua);
+            check_failures(&run, (*model)->name, 16, lua);
+            run_free(&run);
+        }
+}
+
+/* The handle of the library, with what it was given. */
+static void handles(void **state) {
+    (void)state;
+    static const char small[] = "[network]\nmodel = dense\n[solver]\nsites = 8\nthreads = 1\n"
+                                "replicates = 1\n[training]\nsteps = 2\n";
+    long before = atomic_load(&held);
+    struct dmft *d = dmft_new();
+    for (int k = 0; k < 2; k++) {
+        assert_int_equal(dmft_text(d, "[network]\n"), 0);
+        assert_int_equal(dmft_file(d, "examples/dense.ini"), 0);
+        assert_int_equal(dmft_set(d, "training.steps", "3"), 0);
+    }
+    dmft_free(d);
+    none_since(before, "struct dmft");
+    /* One allocation of a run fails, each in turn. */
+    long failed = 0;
+    for (long n = 1; n == failed + 1; n++) {
+        d = dmft_new();
+        assert_int_equal(dmft_text(d, small), 0);
+        atomic_store(&left, n);
+        int code = dmft_run(d, NULL, 0);
+        failed += atomic_exchange(&left, 0) <= 0;
+        if (code != (failed == n ? CODE_SYSTEM : CODE_OK) || !code == !!*dmft_error(d))
+            fail_msg("a run, allocation %ld: code %d: %s", n, code, dmft_error(d));
+        dmft_free(d);
+    }
+    print_message("a run: %ld allocations\n", failed);
+    assert_true(failed > 100);
+    /* A run leaves nothing. Of texts that the C library allocates and our objects free it alone
+     * knows the size; the first runs fill what is kept for all. */
+    size_t in_use[6];
+    for (int k = 0; k < 6; k++) {
+        d = dmft_new();
+        assert_int_equal(dmft_text(d, small), 0);
+        assert_int_equal(dmft_run(d, NULL, 0), 0);
+        dmft_free(d);
+        in_use[k] = mallinfo2().uordblks;
+    }
+    assert_int_equal(in_use[5], in_use[4]);
+}
+
+/* Operations on arrays that are shared out to ranks, of which there is one here: the same numbers,
+ * and nothing is left. */
+static void shared_out(void **state) {
+    (void)state;
+    enum { SITES = 1000, GROUP = 4 };
+    double x[2 * SITES], u[2][2], C[2][4], tiled[2][2 * GROUP];
+    for (int i = 0; i < 2 * SITES; i++)
+        x[i] = sin(i);
+    for (int shared = 0; shared < 2; shared++) {
+        struct backend backend = backend_cpu;
+        struct array a, units;
+        long before = atomic_load(&held);
+        backend.split = shared;
+        ASK(array_init(&a, &backend, SITES, GROUP, 2, err));
+        ASK(array_init(&units, &backend, GROUP, 1, 2, err));
+        assert_true(a.split.over_ranks == shared);
+        backend.put(array_all(&a), x);
+        backend.averages(array_all(&a), array_all(&a), u[shared]);
+        backend.dots(array_all(&a), array_all(&a), C[shared]);
+        backend.tile_mean(array_all(&a), array_all(&units));
+        backend.get(array_all(&units), tiled[shared]);
+        backend.tile(array_all(&units), array_all(&a));
+        ASK(backend.sync(err));
+        array_free(&a);
+        array_free(&units);
+        none_since(before, shared ? "shared out" : "not shared out");
+    }
+    assert_memory_equal(u[0], u[1], sizeof u[0]);
+    assert_memory_equal(C[0], C[1], sizeof C[0]);
+    assert_memory_equal(tiled[0], tiled[1], sizeof tiled[0]);
+}
+
+/* Of the tables of dmft-compare nothing is left, with all that they can have: limit and three
+ * widths, z, exponents, terms of the coordinate check. */
+static void comparisons(void **state) {
+    (void)state;
+    static struct compare compare;
+    static char *const small[] = {"training.steps=4",    "solver.sites=64",
+                                  "solver.replicates=2", "solver.expert_sites=64",
+                                  "reference.seeds=2",   "reference.widths=16 24 32"};
+    struct err why;
+    char name[32]; /* another suite may run in the same folder */
+    snprintf(name, sizeof name, "bytes_%ld.h5", (long)getpid());
+    ASK(compare_configure(&compare, "data/regime2_compare.ini", 6, small, err));
+    unlink(name);
+    int code = compare_run(&compare, name, false, &why);
+    if (code)
+        fail_msg("%s", why.text);
+    long whole = atomic_load(&held);
+    ASK(compare_table_print(&compare, err));
+    none_held_since(whole, "the tables of a comparison");
+    compare_free(&compare);
+    unlink(name);
+}
+
+int main(void) {
+    mallopt(M_MMAP_THRESHOLD, RESERVED); /* what is reserved are fresh pages */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scripts),     cmocka_unit_test(values),  cmocka_unit_test(rounds),
+        cmocka_unit_test(failures),    cmocka_unit_test(handles), cmocka_unit_test(shared_out),
+        cmocka_unit_test(comparisons),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,171 @@
+/* What [output] measures between experts, and of the gates that route to them. */
+#include "tests/support/support.h"
+#include "solver/measure/fields.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Pairs of experts one by one. */
+static void experts_are_compared(void **state) {
+    (void)state;
+    static const char *const units[] = {"output.cross=h_in g_h_in", "network.expert_width=3", NULL};
+    static const char *const few[] = {"output.cross=h3", NULL};
+    for (int N = 0; N <= 16; N += 16) {
+        struct run run;
+        struct record record;
+        struct net net;
+        assert_true(support_small(&run, support_model("regime2"), units));
+        support_ensemble(&run, N, &record);
+        support_net(&net, &run, N, 0);
+        support_evaluate(&net, &run);
+        assert_int_equal(net.cross_rows.count, 2);
+        for (int i = 0; i < 2; i++) {
+            const struct named_rows *named = &net.cross_rows.item[i];
+            size_t sites = named->on->sites, M = sites / 3, row = 2;
+            double *x = support_get(named->rows), sum = 0, pairs = (double)(M * (M - 1) * 3);
+            char cross[32];
+            snprintf(cross, sizeof cross, "cross_%s", named->name);
+            for (size_t a = 0; a < M; a++)
+                for (size_t b = 0; b < M; b++)
+                    for (size_t j = 0; j < 3 && a != b; j++)
+                        sum += x[row * sites + a * 3 + j] * x[row * sites + b * 3 + j];
+            CHECK_ABS(support_value(&record, cross, 0, 0, row),
+                      named->scale * named->scale * sum / pairs, 1e-13, "N = %d: %s", N, cross);
+            free(x);
+        }
+        record_free(&record);
+        net_free(&net);
+        run_free(&run);
+        assert_true(support_small(&run, support_model("regime1"), few));
+        support_ensemble(&run, N, &record);
+        size_t M = (size_t)run.config.network.experts.count;
+        for (size_t i = 0; i < M; i++) {
+            char kernel[32];
+            snprintf(kernel, sizeof kernel, "cross_h3");
+            CHECK_ABS(support_value(&record, kernel, 1, 5, (2 * M + i) * M + (M - 1 - i)),
+                      support_value(&record, kernel, 1, 5, (2 * M + M - 1 - i) * M + i), 1e-13,
+                      "symmetric");
+            assert_true(support_value(&record, kernel, 1, 5, (2 * M + i) * M + i) >= 0);
+        }
+        record_free(&record);
+        run_free(&run);
+    }
+}
+
+/* Experts of MSSP are one and the same at the start; those of muP are independent: of M pairs of
+ * sums over units the mean product is zero, to five standard errors of the networks. */
+static void experts_differ(void **state) {
+    (void)state;
+    static const char *const mssp[] = {"output.cross=h_in", NULL};
+    static const char *const mup[] = {"output.cross=h_in", "network.parameterization=mup",
+                                      "reference.seeds=32", NULL};
+    for (int N = 0; N <= 16; N += 16) {
+        struct run run;
+        struct record record;
+        assert_true(support_small(&run, support_model("regime3"), mssp));
+        support_ensemble(&run, N, &record);
+        double own = support_value(&record, "own_h_in", 0, 0, 1);
+        assert_true(own > 0.01);
+        CHECK_ABS(support_value(&record, "cross_h_in", 0, 0, 1), own, 1e-12 * own, "N = %d: mssp",
+                  N);
+        assert_true(support_value(&record, "cross_h_in", 0, 5, 1) <
+                    support_value(&record, "own_h_in", 0, 5, 1));
+        record_free(&record);
+        run_free(&run);
+        assert_true(support_small(&run, support_model("regime3"), mup));
+        support_ensemble(&run, N, &record);
+        if (N) {
+            double mean, se, alone, alone_se;
+            support_entry(&record, "cross_h_in", 1, &mean, &se);
+            support_entry(&record, "own_h_in", 1, &alone, &alone_se);
+            CHECK_ABS(mean, 0, 5 * se, "mup");
+            assert_true(5 * se < 0.5 * alone); /* so that it would show if they were one */
+        } else
+            assert_null(record_find(&record, "cross_h_in")); /* sites share their normals */
+        record_free(&record);
+        run_free(&run);
+    }
+}
+
+/* phi = m exp(beta psi)/S: where phi is not zero, psi is at least tau and ln S = beta psi - ln phi,
+ * to the round-off of sums over sites; there are rho M of these, and loads count them. */
+static void routing(void **state) {
+    (void)state;
+    static const char *const top[] = {"output.router=yes", "network.gate=softmax",
+                                      "network.rho=0.25", "network.beta=2", NULL};
+    for (int N = 0; N <= 16; N += 16) {
+        struct run run;
+        struct record record;
+        struct net net;
+        assert_true(support_small(&run, support_model("regime3"), top));
+        support_ensemble(&run, N, &record);
+        support_net(&net, &run, N, 0);
+        support_evaluate(&net, &run);
+        size_t M = net.gates.rows.array->sites, taken = 0;
+        double *psi = support_get(net.gates.logits), *phi = support_get(net.gates.rows);
+        for (int mu = 0; mu < net.gates.rows.count; mu++)
+            for (size_t i = 0; i < M; i++) {
+                double x = psi[(size_t)mu * M + i], y = phi[(size_t)mu * M + i];
+                double tau = support_value(&record, "gate_threshold", 0, 0, (size_t)mu);
+                assert_int_equal(y > 0, x >= tau);
+                taken += y > 0;
+                if (y > 0)
+                    CHECK_ABS(support_value(&record, "gate_log_sum", 0, 0, (size_t)mu),
+                              2 * x - log(y), 1e-13, "N = %d: ln S", N);
+            }
+        assert_int_equal(taken, (size_t)net.gates.rows.count * M / 4);
+        double *load, want[FIELDS_PROBABILITIES];
+        ASK(base_alloc(&load, M, sizeof *load, err));
+        for (size_t k = 0; k < (size_t)net.gates.rows.count * M; k++)
+            load[k % M] += (phi[k] > 0) / (0.25 * net.gates.rows.count);
+        fields_quantiles(load, M, want);
+        for (size_t k = 0; k < FIELDS_PROBABILITIES; k++)
+            CHECK_ABS(support_value(&record, "gate_load", 0, 0, k), want[k], 1e-15, "N = %d: load",
+                      N);
+        free(load);
+        free(psi);
+        free(phi);
+        record_free(&record);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
+/* One expert that stands for all of a limit has a kernel, but no pairs; in networks the mean over
+ * pairs is there, and a network of one expert is refused. */
+static void one_expert_has_no_pairs(void **state) {
+    (void)state;
+    struct run run;
+    struct record none = {0};
+    struct err err;
+    assert_true(support_small(&run, support_model("residual"),
+                              (const char *const[]){"output.cross=psi_1", "network.rho=1",
+                                                    "network.bias_draws=normal",
+                                                    "network.bias_std=0", NULL}));
+    for (int N = 0; N <= 16; N += 16) {
+        struct record record;
+        support_ensemble(&run, N, &record);
+        assert_true(support_value(&record, "own_psi_1", 0, 0, 0) > 0.01);
+        assert_int_equal(record_find(&record, "cross_psi_1") != NULL, N > 0);
+        record_free(&record);
+    }
+    run_free(&run);
+    assert_true(
+        support_small(&run, support_model("regime2"),
+                      (const char *const[]){"output.cross=h_in", "network.kappa=0.0625", NULL}));
+    assert_int_equal(run_ensemble(&run, 16, 1, &none, &err), CODE_INPUT);
+    assert_non_null(strstr(err.text, "h_in of width N = 16 are those of one expert"));
+    record_free(&none);
+    run_free(&run);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(experts_are_compared),
+        cmocka_unit_test(experts_differ),
+        cmocka_unit_test(routing),
+        cmocka_unit_test(one_expert_has_no_pairs),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,151 @@
+/* Sweeps of fixed-point iteration: where undamped ones end exactly, how far those with fresh draws
+ * come, and a last pass that fails. */
+#include "tests/support/support.h"
+#include "solver/run/iteration.h"
+
+#include <math.h>
+#include <string.h>
+
+struct ends {
+    int end; /* first sweep that changed nothing but round-off; -1: none yet */
+    double change;
+};
+
+static int on_sweep(void *context, const struct fixed_point_state *state, struct err *err) {
+    struct ends *ends = context;
+    (void)err;
+    ends->change = iteration_worst(state)->change;
+    if (ends->end < 0 && ends->change < 1e-10)
+        ends->end = state->sweep;
+    return CODE_OK;
+}
+
+static int on_measure(void *context, struct net *net, int t, struct err *err) {
+    (void)context, (void)net, (void)t, (void)err;
+    return CODE_OK;
+}
+
+/* Undamped sweeps with common random numbers: after 2 x (wide maps in series) x T sweeps the next
+ * one finds the same kernels, up to round-off (1e-16 over the probes' shift 1e-3, and the floor of
+ * the factors: 1e-16/1e-8). Damped ones are far from it. */
+static void sweeps_end_exactly(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *more;
+        int series;
+    } cases[] = {{"data/dense.ini", "network.depth=2", 1},
+                 {"data/dense.ini", "network.depth=4", 3},
+                 {"data/resnet.ini", "network.depth=2", 2},
+                 {"data/regime2.ini", "solver.expert_sites=256", 2},
+                 {"data/regime3.ini", "solver.expert_sites=16", 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int damped = 0; damped < 2; damped++) {
+            const char *overrides[] = {"solver.method=fixed_point",
+                                       cases[i].more,
+                                       "solver.sites=256",
+                                       "training.steps=4",
+                                       "reference.widths=",
+                                       damped ? "solver.damping=0.7" : "solver.damping=1",
+                                       strstr(cases[i].file, "regime3") ? "solver.unit_sites=128"
+                                                                        : NULL,
+                                       NULL};
+            struct run run;
+            struct ends ends = {.end = -1};
+            const struct fixed_point_calls calls = {&ends, on_sweep, on_measure};
+            support_run(&run, cases[i].file, overrides);
+            run.config.solver.fixed_point.max_sweeps = 2 * cases[i].series * 4 + 1;
+            run.config.solver.fixed_point.tolerance = 1e-13;
+            struct net_setup setup = config_setup(&run.config, 0, 0, run.data.P, &run.inputs);
+            struct err err;
+            int code = fixed_point_run(&setup, &run.config.training, run.data.y,
+                                       &run.config.solver.fixed_point, &calls, &err);
+            assert_true(!code || (code == CODE_NUMERICAL && strstr(err.text, "max_sweeps")));
+            if (damped)
+                assert_true(ends.change > 1e-8);
+            else
+                assert_in_range(ends.end, 4, 2 * cases[i].series * 4);
+            run_free(&run);
+        }
+}
+
+static struct {
+    bool now;
+    int code; /* that sync gives */
+} broken;
+
+static void broken_dots(struct rows a, struct rows b, double *C) {
+    backend_cpu.dots(a, b, C);
+    for (int k = 0; k < a.count * b.count && broken.now; k++)
+        C[k] = NAN;
+}
+
+static void broken_averages(struct rows a, struct rows b, double *out) {
+    backend_cpu.averages(a, b, out);
+    for (int k = 0; k < a.count && broken.now; k++)
+        out[k] = NAN;
+}
+
+static int broken_sync(struct err *err) {
+    return broken.now && broken.code ? err_set(err, broken.code, "broken") : CODE_OK;
+}
+
+static int break_down(void *context, struct net *net, int t, struct err *err) {
+    (void)context, (void)net, (void)t, (void)err;
+    broken.now = true;
+    return CODE_OK;
+}
+
+/* An operation that has no memory, or numbers that are none, behind the last sweep. */
+static void a_last_pass_that_fails(void **state) {
+    (void)state;
+    const char *const overrides[] = {"solver.method=fixed_point", "solver.fp_tolerance=1",
+                                     "solver.sites=64", NULL};
+    const struct fixed_point_calls calls = {&(struct ends){.end = -1}, on_sweep, break_down};
+    struct backend backend = backend_cpu;
+    struct run run;
+    support_run(&run, "data/dense.ini", overrides);
+    struct net_setup setup = config_setup(&run.config, 0, 0, run.data.P, &run.inputs);
+    backend.dots = broken_dots;
+    backend.averages = broken_averages;
+    backend.sync = broken_sync;
+    setup.backend = &backend;
+    for (int k = 0; k < 2; k++) {
+        struct err told;
+        broken.now = false;
+        broken.code = k ? CODE_SYSTEM : CODE_OK;
+        assert_int_equal(fixed_point_run(&setup, &run.config.training, run.data.y,
+                                         &run.config.solver.fixed_point, &calls, &told),
+                         k ? CODE_SYSTEM : CODE_NUMERICAL);
+        assert_non_null(strstr(told.text, k ? "broken" : "step 1: the loss or a kernel exceeds"));
+    }
+    run_free(&run);
+}
+
+/* New normals in every sweep: the kernels settle at the level of the sampling noise. */
+static void fresh_draws(void **state) {
+    (void)state;
+    const char *const overrides[] = {"solver.method=fixed_point", "solver.sweep_draws=fresh",
+                                     "reference.widths=",         "solver.sites=1024",
+                                     "training.steps=5",          "solver.fp_tolerance=1e-6",
+                                     "solver.max_sweeps=20",      NULL};
+    struct run run;
+    struct ends ends = {.end = -1};
+    struct err err;
+    const struct fixed_point_calls calls = {&ends, on_sweep, on_measure};
+    support_run(&run, "data/dense.ini", overrides);
+    struct net_setup setup = config_setup(&run.config, 0, 0, run.data.P, &run.inputs);
+    assert_int_equal(fixed_point_run(&setup, &run.config.training, run.data.y,
+                                     &run.config.solver.fixed_point, &calls, &err),
+                     CODE_NUMERICAL);
+    assert_true(ends.change > 1e-4 && ends.change < 1);
+    run_free(&run);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sweeps_end_exactly),
+        cmocka_unit_test(fresh_draws),
+        cmocka_unit_test(a_last_pass_that_fails),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,158 @@
+/* Gradient flow: the control of bs32, and that tried steps and rewinding leave nothing behind. */
+#include "tests/support/flow.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Away along two stages, another evaluation there, and back: what is left are round-off of some
+ * moves of order one, and in the limit directions that were met on the way, below tolerance. */
+static void places_are_left_without_a_trace(void **state) {
+    (void)state;
+    static const struct {
+        const char *file;
+        int N;
+        double tolerance;
+    } cases[] = {{"data/dense.ini", 24, 1e-13},
+                 {"data/regime1.ini", 24, 1e-13},
+                 {"data/regime3.ini", 24, 1e-13}, /* histories, which become matrices */
+                 {"data/dense.ini", 0, 1e-4}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct run run;
+        struct net net;
+        start(&net, &run, cases[i].file, NULL, cases[i].N);
+        advance(&net, &run);
+        double f[run.data.P], loss = net.output.loss, away[] = {1.5, 0.7, 0}, far = 0;
+        memcpy(f, net.output.f, sizeof f);
+        for (int round = 0; round < 4; round++) {
+            ASK(net_keep(&net, 0, err));
+            ASK(net_place(&net, 1, away, err));
+            support_evaluate(&net, &run);
+            far = fmax(far, fabs(net.output.loss - loss));
+            ASK(net_keep(&net, 1, err));
+            ASK(net_place(&net, 2, away, err));
+            ASK(net_place(&net, 0, NULL, err));
+            support_evaluate(&net, &run);
+        }
+        assert_true(far > 0.05);
+        for (int mu = 0; mu < run.data.P; mu++)
+            CHECK_ABS(net.output.f[mu], f[mu], cases[i].tolerance, "%s, N = %d: f[%d]",
+                      cases[i].file, cases[i].N, mu);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
+/* f of one network at tau = 12 with bs32, from a first step to try. */
+static void control(double rtol, double step, double *f) {
+    struct run run;
+    struct net net;
+    start(&net, &run, "data/dense.ini", NULL, 24);
+    struct training *training = &run.config.training;
+    training->integrator = &integrator_bs32;
+    training->flow.rtol = training->flow.atol = rtol;
+    training->flow.dt = 12;
+    net.place.step = step;
+    advance(&net, &run);
+    memcpy(f, net.output.f, (size_t)run.data.P * sizeof *f);
+    net_free(&net);
+    run_free(&run);
+}
+
+static double largest(const double *f, const double *g) {
+    double most = 0;
+    for (int mu = 0; mu < 4; mu++)
+        most = fmax(most, fabs(f[mu] - g[mu]));
+    return most;
+}
+
+/* Order 2 is held at h^3 ~ rtol, so the error of order 3, O(h^3), falls with rtol; steps fit the
+ * interval only roughly: between a half and twice of that. Some ten steps add up, at a rate of
+ * learning that makes earlier errors shrink: error < 5 rtol. A first step of 12 is refused several
+ * times, which changes nothing of this. */
+static void tolerances_control_the_error(void **state) {
+    (void)state;
+    double exact[4], f[4], before = 0;
+    control(1e-9, 0, exact);
+    for (int first = 0; first <= 12; first += 12)
+        for (int k = 3; k <= 6; k++) {
+            double rtol = pow(10, -k), error;
+            control(rtol, first, f);
+            error = largest(f, exact);
+            assert_true(error < 5 * rtol);
+            if (k > 3)
+                assert_true(before / error > 5 && before / error < 20);
+            before = error;
+        }
+}
+
+/* Where a mask flips, f jumps, and no step is small enough for a tight tolerance. */
+static void a_step_that_vanishes_is_an_error(void **state) {
+    (void)state;
+    static const char *const overrides[] = {
+        "training.integrator=bs32", "training.rtol=1e-10", "training.atol=1e-12",
+        "network.experts=16",       "network.eta_bias=0",  "solver.replicates=0",
+        "reference.widths=16",      "solver.seed=6",       NULL};
+    struct run run;
+    struct net net;
+    struct err err = {0};
+    int code = CODE_OK;
+    start(&net, &run, "data/residual.ini", overrides, 16);
+    for (int t = 1; t < 10 && !code; t++)
+        code = integrator_bs32.advance(&net, &run.config.training, run.data.y, &err);
+    assert_int_equal(code, CODE_NUMERICAL);
+    assert_non_null(strstr(err.text, "the step of bs32 fell to"));
+    assert_non_null(strstr(err.text, "integrator = heun"));
+    net_free(&net);
+    run_free(&run);
+    /* An error far beyond what is allowed: from 0.1/eta0 on each step is a fifth of the one before,
+     * down to 0.1/5^12. */
+    static const char *const strict[] = {"training.integrator=bs32", "training.eta0=1",
+                                         "solver.replicates=0", "reference.widths=16", NULL};
+    start(&net, &run, "data/dense.ini", strict, 16);
+    run.config.training.flow.rtol = run.config.training.flow.atol = 1e-30;
+    code = integrator_bs32.advance(&net, &run.config.training, run.data.y, &err);
+    assert_int_equal(code, CODE_NUMERICAL);
+    assert_non_null(strstr(err.text, "fell to 4.1e-10;"));
+    net_free(&net);
+    run_free(&run);
+}
+
+/* A pass that ends between two places leaves none behind: after net_rewind a step is that of a new
+ * net, to the bit. */
+static void rewound_parameters_are_at_the_start(void **state) {
+    (void)state;
+    static const char *const overrides[] = {"network.depth=1", "reference.widths=16", NULL};
+    static const double euler[] = {0.3}, half[] = {0.15};
+    double f[2][64];
+    struct run run;
+    struct net net;
+    support_run(&run, "data/dense.ini", overrides);
+    for (int again = 0; again < 2; again++) {
+        support_net(&net, &run, 16, 0);
+        if (again) {
+            ASK(net_remember(&net, err));
+            support_evaluate(&net, &run);
+            ASK(net_keep(&net, 0, err));
+            ASK(net_place(&net, 1, euler, err));
+            net_rewind(&net);
+        }
+        support_evaluate(&net, &run);
+        ASK(net_keep(&net, 0, err));
+        ASK(net_place(&net, 1, half, err));
+        ASK(net_forward(&net, f[again], err));
+        net_free(&net);
+    }
+    assert_true(run.data.P <= 64);
+    assert_memory_equal(f[0], f[1], (size_t)run.data.P * sizeof **f);
+    run_free(&run);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(places_are_left_without_a_trace),
+        cmocka_unit_test(tolerances_control_the_error),
+        cmocka_unit_test(a_step_that_vanishes_is_an_error),
+        cmocka_unit_test(rewound_parameters_are_at_the_start),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,63 @@
+/* Storage as it is planned: what takes the place of what, and what is of no more use. */
+#include "tests/support/support.h"
+#include "models/engine/node.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* A chain of layers holds, of each, the value and the slope of its function, which take the place
+ * of what they are made of, and one cotangent, which takes its own place from layer to layer. */
+static void storage_is_reused(void **state) {
+    (void)state;
+    for (int depth = 1; depth <= 4; depth++)
+        for (int N = 0; N <= 32; N += 32) {
+            char layers[32];
+            const char *const more[] = {layers, "reference.widths=32", "solver.sites=64", NULL};
+            struct run run;
+            struct net net;
+            snprintf(layers, sizeof layers, "network.depth=%d", depth);
+            support_run(&run, "data/dense.ini", more);
+            support_net(&net, &run, N, 0);
+            assert_int_equal(net.arrays.count, 2 * depth + 1);
+            net_free(&net);
+            run_free(&run);
+        }
+}
+
+/* Behind its last use a row is NaN, which an operation that reads more than it says would meet;
+ * what is read when all is done, and only that, is there still. */
+static void what_is_of_no_more_use_is_poisoned(void **state) {
+    (void)state;
+    for (int poisons = 0; poisons < 2; poisons++) {
+        const char *const more[] = {poisons ? "solver.backend=shadow" : "solver.backend=cpu",
+                                    "solver.sites=64", NULL};
+        struct run run;
+        struct net net;
+        int gone = 0;
+        support_run(&run, "data/transformer.ini", more);
+        support_net(&net, &run, 0, 0);
+        support_evaluate(&net, &run);
+        for (int k = 0; k < net.program->leases; k++) {
+            struct lease lease = net.program->lease[k];
+            double mean;
+            for (int l = 0; l < net.program->leases; l++) /* the last that had these rows */
+                if (net.program->lease[l].rows.array == lease.rows.array &&
+                    net.program->lease[l].end > lease.end)
+                    lease = net.program->lease[l];
+            net.setup.backend->averages(rows_part(lease.rows, 0, 1), (struct rows){0}, &mean);
+            assert_int_equal(isnan(mean) != 0, lease.end < 2 * net.program->nodes);
+            gone += isnan(mean) != 0;
+        }
+        assert_int_equal(gone > 0, poisons);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(storage_is_reused),
+        cmocka_unit_test(what_is_of_no_more_use_is_poisoned),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,159 @@
+/* Programs that are wrong: what is told first, and that nothing crashes or leaks. */
+#include "tests/support/places.h"
+#include "models/engine/node.h"
+
+#include <string.h>
+
+static void write_nothing(struct program *p) {
+    populate(p);
+}
+
+static void write_numbers_as_rows(struct program *p) {
+    populate(p);
+    struct value x = program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
+    program_read_out(p, program_fn(p, FN_TANH, 1, program_mean(p, x)),
+                     (struct weight){.name = "w"});
+    program_population(p, "late", 1, 8, 1);
+}
+
+static void write_two_populations(struct program *p) {
+    populate(p);
+    struct value x = program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
+    struct value y = program_map(p, x, on[EXPERTS], (struct weight){.name = "W"});
+    program_read_out(p, program_add(p, x, y), (struct weight){.name = "w"});
+}
+
+/* One matrix from the bottom to `there`, and once more from `here` to the bottom, or with another
+ * rate. */
+static void tie(struct program *p, int there, int here, double rate) {
+    const struct weight T = {.name = "T", .tied = true},
+                        U = {.name = "T", .tied = true, .rate = rate};
+    populate(p);
+    struct value x = program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
+    struct value y = program_map(p, x, on[there], T);
+    struct value z = program_map(p, here == BOTTOM ? x : y, on[BOTTOM], U);
+    program_read_out(p, here == TOP ? x : z, (struct weight){.name = "w"});
+}
+
+static void write_tied_elsewhere(struct program *p) {
+    tie(p, EXPERTS, EXPERTS, 1);
+}
+
+static void write_tied_at_another_rate(struct program *p) {
+    tie(p, BOTTOM, BOTTOM, 2);
+}
+
+static void write_tied_for_nothing(struct program *p) {
+    tie(p, BOTTOM, TOP, 0);
+}
+
+static void write_tied_read_in(struct program *p) {
+    populate(p);
+    program_read_in(p, on[BOTTOM], (struct weight){.name = "in", .tied = true});
+}
+
+static void write_matrix_for_nothing(struct program *p) {
+    populate(p);
+    struct value x = program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
+    program_map(p, x, on[EXPERTS], (struct weight){.name = "lost"});
+    program_read_out(p, x, (struct weight){.name = "w"});
+}
+
+static void write_tile_that_does_not_fit(struct program *p) {
+    populate(p);
+    struct value x = program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
+    program_read_out(p, program_tile(p, x, on[PAIRS]), (struct weight){.name = "w"});
+}
+
+static void write_bias_of_rows(struct program *p) {
+    const double start[] = {0};
+    populate(p);
+    struct value x = program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
+    program_bias(p, x, start, (struct weight){.name = "b"});
+    program_read_out(p, x, (struct weight){.name = "w"});
+}
+
+static void write_kernel_of_nothing(struct program *p) {
+    populate(p);
+    struct value x = program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
+    program_kernel(p, (struct value){-1}, 1, "Phi", "", "");
+    program_read_out(p, x, (struct weight){.name = "w"});
+}
+
+static void write_two_read_outs(struct program *p) {
+    populate(p);
+    struct value x = program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
+    program_read_out(p, x, (struct weight){.name = "w"});
+    program_read_out(p, x, (struct weight){.name = "v"});
+}
+
+/* The first thing that is wrong is told, nothing crashes, and nothing leaks (make SAN=1). */
+static void wrong_programs_are_told(void **state) {
+    (void)state;
+    static const struct {
+        void (*write)(struct program *p);
+        const char *part;
+    } cases[] = {
+        {write_nothing, "reads nothing out"},
+        {write_numbers_as_rows, "takes rows over a population"},
+        {write_two_populations, "different populations, bottom and experts"},
+        {write_matrix_for_nothing, "does not depend on matrix lost"},
+        {write_two_read_outs, "two read-outs"},
+        {write_tile_that_does_not_fit, "tile from population bottom does not fit pairs"},
+        {write_bias_of_rows, "a bias takes numbers"},
+        {write_kernel_of_nothing, "kernel Phi is not of rows"},
+        {write_tied_elsewhere,
+         "the tied matrix T maps bottom to experts, and cannot map experts to"},
+        {write_tied_at_another_rate, "the tied matrix T has other numbers"},
+        {write_tied_for_nothing, "does not depend on matrix T"},
+        {write_tied_read_in, "matrix in: only maps may be tied, not read_in"},
+    };
+    static const char *const none[] = {NULL};
+    struct run run;
+    start(&run, none);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct model model = {.name = "wrong", .write = cases[k].write};
+        struct net_setup setup = run_setup(&run, 8, 0);
+        struct net net;
+        struct err err = {0};
+        setup.model = &model;
+        assert_int_equal(net_init(&net, &setup, &err), CODE_INPUT);
+        if (!strstr(err.text, cases[k].part))
+            fail_msg("%s: does not say \"%s\"", err.text, cases[k].part);
+        assert_int_equal(net.populations.count,
+                         6); /* none behind a fault: net_free would miss it */
+        net_free(&net);
+    }
+    run_free(&run);
+}
+
+/* Of populations and matrices there are as many as have draws of their own. */
+static void write_too_many(struct program *p) {
+    for (int k = 0; k <= RNG_OWNERS; k++)
+        program_population(p, "many", 1, 8, 1);
+}
+
+static void draws_are_of_one_owner(void **state) {
+    (void)state;
+    static const char *const none[] = {NULL};
+    struct model model = {.name = "many", .write = write_too_many};
+    struct run run;
+    start(&run, none);
+    struct net_setup setup = run_setup(&run, 8, 0);
+    struct net net;
+    struct err err = {0};
+    setup.model = &model;
+    setup.declare_only = true;
+    assert_int_equal(net_init(&net, &setup, &err), CODE_INPUT);
+    assert_string_equal(err.text, "network many: it has more than 65536 populations");
+    net_free(&net);
+    run_free(&run);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_programs_are_told),
+        cmocka_unit_test(draws_are_of_one_owner),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
