@@ -12,7 +12,8 @@ static const char *const common[] = {"training.steps=3",      "training.eta0=0.3
                                      "training.gamma0=1",     "solver.replicates=1",
                                      "solver.sites=96",       "reference.seeds=1",
                                      "solver.seed=1",         "reference.draws=iid",
-                                     "solver.tolerance=1e-3", "reference.coordinate_check=yes"};
+                                     "solver.tolerance=1e-3", "reference.coordinate_check=yes",
+                                     "solver.halves=no"};
 
 /* What the two are given: [data] and [solver], [network] of the one, [program] of the other. */
 static const struct pair {
