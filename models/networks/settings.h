@@ -63,8 +63,8 @@ struct script_settings {
     struct word_list words; /* its keys, [program] */
 };
 
-/* Of a fixed number of experts: each has populations and matrices of its own, and the time to set up
- * a network grows with the square of their number (seconds for these). */
+/* Of a fixed number of experts: each has populations and matrices of its own, and the time to set
+ * up a network grows with the square of their number (seconds for these). */
 enum { EXPERTS_MOST = 2000 };
 struct network {
     int model, parameterization, read_out, activation, outputs;
