@@ -4,7 +4,7 @@
 #   make test         passes the tests (about seven minutes)
 #   make test-NAME    one test program, with K=PART a part of it; make test-changed what you changed
 #   make check-long   longer statistics, sanitizers, fuzzing (an hour and more)
-#   make soak TIME=seconds; make mutants   random tests; what the tests notice (docs/testing.md)
+#   make soak TIME=seconds; make mutants   random tests; what the tests notice (docs/testing_log.md)
 #   make check-random TIME=seconds         random networks beside PyTorch and beside their limit
 #   make validation; make coverage-of  networks against their limit; its error bars (minutes)
 #   make coverage-check                every command of docs/coverage.md, and what it shows (minutes)

@@ -7,7 +7,7 @@ load; those run until one fails, in an order of what is likely to kill it and qu
 of an error also test_faults at every place). Results are appended to
 build/mutants/results.jsonl: a second call goes on where the first was stopped. A mutant whose
 object code is that of the original is left out, and so is one that does not compile. Those whose
-number begins a line of a table in docs/testing.md are equivalent, for the reason given there, and
+number begins a line of a table in docs/testing_log.md are equivalent, for the reason given there, and
 are not run.
 """
 import argparse
@@ -200,14 +200,14 @@ def read_results():
 
 
 def equivalent():
-    """Numbers that begin a line of a table in docs/testing.md."""
-    lines = (HOME / 'docs' / 'testing.md').read_text().splitlines()
+    """Numbers that begin a line of a table in docs/testing_log.md."""
+    lines = (HOME / 'docs' / 'testing_log.md').read_text().splitlines()
     first = [line.split('|')[1] for line in lines if line.startswith('| `')]
     return set(re.findall(r'`([0-9a-f]{8})`', ' '.join(first)))
 
 
 def report(rows):
-    """The tables of docs/testing.md."""
+    """The tables of docs/testing_log.md."""
     real = [r for r in rows if r['verdict'] == 'killed'
             or (r['verdict'] in ('survived', 'undecided') and r['number'] not in equivalent())]
     for key, of in (('operator', lambda r: r['operator']),
@@ -221,7 +221,7 @@ def report(rows):
     count = collections.Counter(r['verdict'] for r in rows)
     print(f"{len(rows)} faults: {count['invalid']} do not compile, {count['same code']} change no "
           f"code, {sum(count.values()) - count['invalid'] - count['same code'] - len(real)} are "
-          'equivalent (docs/testing.md)\n')
+          'equivalent (docs/testing_log.md)\n')
     for r in real:
         if r['verdict'] != 'killed':
             print(f"{r['verdict']}: {r['number']} {r['operator']} {r['file']}:{r['line']}\n"

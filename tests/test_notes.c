@@ -78,8 +78,8 @@ static void causes_of_failures(void **state) {
 }
 
 /* SwiGLU experts that grow out of a saddle, of few sites: halves take off a standard error, and
- * more than a half is left (docs/testing.md). A dense network of the same sites is none the worse,
- * and without halves nothing is known. */
+ * more than a half is left (docs/testing_log.md). A dense network of the same sites is none the
+ * worse, and without halves nothing is known. */
 static void biases_of_few_sites(void **state) {
     (void)state;
     static const struct {

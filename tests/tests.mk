@@ -117,7 +117,7 @@ python-test: all python-packages
 torch-test: all torch-packages
 	@PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/torch.sh
 
-# Deliberate faults in the program that torch-test must find (docs/testing.md; an hour of processor
+# Deliberate faults in the program that torch-test must find (docs/testing_log.md; an hour of processor
 # where none is found at once); FAULTS="gate 7" are those of a word or number.
 torch-faults: all torch-packages
 	PYTHON=$(PYTHON) $(PYTHON) tests/torch_faults.py $(FAULTS)
@@ -148,7 +148,7 @@ bench-figures: $(BUILD)/bench_methods
 	$< figure > build/performance.csv
 	PYTHON=$(PYTHON) python/with -m dmft.plot.performance build/performance.csv docs/performance.png
 
-# Bias and coverage of the error bars of the limit at the sites of the inis: the table of docs/testing.md, from what
+# Bias and coverage of the error bars of the limit at the sites of the inis: the table of docs/testing_log.md, from what
 # was measured (seconds). make coverage-of NETWORK=swiglu measures one of them anew (one to five minutes of
 # processor each): dense regime1 regime2 regime3 residual stack transformer swiglu swiglu_late.
 coverage:

@@ -8,16 +8,17 @@
 
 struct run;
 
-/* Of unmatched normals for each site of a population; below it no bias was seen (docs/testing.md,
- * unmatched normals). */
+/* Of unmatched normals for each site of a population; below it no bias was seen
+ * (docs/testing_log.md, unmatched normals). */
 #define NOTES_UNMATCHED 1.0
 
 /* Of the bias that halves have taken off, in standard errors: 20 runs of networks of which halves
- * leave less than a quarter of one had at most 0.33 (docs/testing.md, at the sites of the inis). */
+ * leave less than a quarter of one had at most 0.33 (docs/testing_log.md, at the sites of the
+ * inis). */
 #define NOTES_TAKEN 0.35
 
 /* Of estimated errors of all fixed steps over the largest f. They are added up as if none faded,
- * and so are one to four times the largest error (docs/testing.md). */
+ * and so are one to four times the largest error (docs/testing_log.md). */
 #define NOTES_COARSE 0.02
 /* A wide network, where a run has none to set beside its limit. */
 enum { NOTES_WIDE = 10000 };

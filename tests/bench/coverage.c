@@ -1,6 +1,6 @@
 /* coverage NAME DRAWS [SECTION.KEY=VALUE ...]: bias and coverage of the error bars of a limit, of a
  * network of the table below, with [solver] draws = DRAWS. `make coverage` keeps what this prints
- * in tests/bench/coverage/, and tests/bench/coverage.py makes the table of docs/testing.md from
+ * in tests/bench/coverage/, and tests/bench/coverage.py makes the table of docs/testing_log.md from
  * that.
  *
  * Two runs in halves, of many replicates, 8 of which are a run as a user would have it. The first

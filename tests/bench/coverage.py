@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of biases and coverage in docs/testing.md, from what tests/bench/coverage.c measured.
+"""The table of biases and coverage in docs/testing_log.md, from what tests/bench/coverage.c measured.
 
     python3 tests/bench/coverage.py [--update]
 
@@ -11,7 +11,7 @@ import pathlib
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-PAGE = HERE.parent.parent / "docs/testing.md"
+PAGE = HERE.parent.parent / "docs/testing_log.md"
 BEGIN = "<!-- tests/bench/coverage.py begins -->\n"
 END = "<!-- tests/bench/coverage.py ends -->\n"
 FIELDS = ("network draws halves sites quantity t truth error bias bias_error coverage "

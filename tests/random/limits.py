@@ -155,7 +155,7 @@ def suspect(line: dict) -> bool:
 
 
 def table(lines: list[dict]) -> str:
-    """What docs/testing.md has."""
+    """What docs/testing_log.md has."""
     states = [line["state"].split(":")[0] if line["entries"] or line["state"] != "done" else
               "without z" for line in lines]
     done = [line for line in lines if line["entries"]]
