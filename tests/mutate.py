@@ -7,8 +7,8 @@ load; those run until one fails, in an order of what is likely to kill it and qu
 of an error also test_faults at every place). Results are appended to
 build/mutants/results.jsonl: a second call goes on where the first was stopped. A mutant whose
 object code is that of the original is left out, and so is one that does not compile. Those whose
-number begins a line of a table in docs/testing_log.md are equivalent, for the reason given there, and
-are not run.
+number begins a line of a table in docs/testing_log.md are equivalent, for the reason given
+there, and are not run.
 """
 import argparse
 import collections
