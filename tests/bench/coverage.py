@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of biases and coverage in docs/testing_log.md, from what tests/bench/coverage.c measured.
+"""The table of biases and coverage in docs/testing_log.md, from what coverage.c here measured.
 
     python3 tests/bench/coverage.py [--update]
 
