@@ -30,7 +30,7 @@ static const char *regime1_check(const struct network *network, int N, int exper
     *key = "experts";
     if (network->experts.count < 1 ||
         network->experts.count + network->experts.shared > EXPERTS_MOST)
-        return "1 to 2000 experts, with the shared ones: each is a population of its own";
+        return "1 to 1000 experts, with the shared ones: each is a population of its own";
     const char *wrong = network_check_iota(network, N, key);
     return wrong ? wrong : router_check(network, key);
 }

@@ -64,8 +64,8 @@ struct script_settings {
 };
 
 /* Of a fixed number of experts: each has populations and matrices of its own, and the time to set
- * up a network grows with the square of their number (seconds for these). */
-enum { EXPERTS_MOST = 2000 };
+ * up a network grows with the square of their number (less than a second for these). */
+enum { EXPERTS_MOST = 1000 };
 struct network {
     int model, parameterization, read_out, activation, outputs;
     struct int_list parameterizations; /* as given; `parameterization` is the one of this run */

@@ -9,7 +9,7 @@ const char *experts_check(const struct network *network, int N, const char **key
         return wrong;
     *key = "experts";
     if (network->experts.count + network->experts.shared > EXPERTS_MOST)
-        return "at most 2000 experts, with the shared ones: each is a population of its own";
+        return "at most 1000 experts, with the shared ones: each is a population of its own";
     if (network->experts.shared && !network->experts.count)
         return "shared experts stand beside routed ones";
     return network->experts.count ? router_check(network, key) : NULL;
