@@ -36,10 +36,9 @@ static const struct param_row solver_rows[] = {
      "of Sobol: errors are smaller by a factor of 1 to 10"},
     {"halves", PARAM_CHOICE, OFFSET(halves), "no", 0, 0, "no yes", NULL,
      "Whether the bias of order 1/sites is removed.\n"
-     "  no: it is left. At 2048 sites it was a quarter of an error of 8 replicates or less in "
-     "dense "
-     "networks, regimes 1 to 3 and stacks, up to two errors in residual networks, transformers and "
-     "with SwiGLU\n"
+     "  no: it is left. At the sites of data/ it was up to .2 errors of 8 replicates in dense "
+     "networks and regimes 1 and 2, .4 in regime 3 and stacks, and two in residual networks, "
+     "transformers and with SwiGLU\n"
      "  yes: each replicate runs again in two halves of its sites, at twice the cost, and a "
      "warning "
      "says where much was taken off"},
