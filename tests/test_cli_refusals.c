@@ -307,6 +307,8 @@ static void test_command_lines_are_refused(void **state) {
         {{"-v", "small.ini"}, {"unknown option -v"}},
         {{"small.ini", "--training.steps"}, {"--training.steps"}},
         {{"small.ini", "--steps=3"}, {"--steps=3"}},
+        {{"--program", "small.ini", "-o", "x.h5"}, {"--program prints the network of an ini"}},
+        {{"--program", "--continue", "good.h5"}, {"--program"}},
         {{"none.ini"}, {"none.ini: cannot be opened: No such file"}},
         {{""}, {": cannot be opened"}},
         {{"folder"}, {"folder: is a folder, not a file"}},
