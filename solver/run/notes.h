@@ -8,8 +8,8 @@
 
 struct run;
 
-/* Of unmatched normals for each site of a population; below it no bias was seen
- * (docs/testing_log.md, unmatched normals). */
+/* Of unmatched normals for each site of a population: from here on biases of several errors were
+ * seen; with less of them, smaller ones (docs/testing_log.md, unmatched normals). */
 #define NOTES_UNMATCHED 1.0
 
 /* Of the bias that halves have taken off, in standard errors: 20 runs of networks of which halves
