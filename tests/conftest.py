@@ -1,10 +1,26 @@
 """Lines that tests/run.sh counts; and pictures that are drawn fast: coarse, and but for a few tests
 without laying out their panels, which takes half of the time."""
+import os
 import re
 
+import pytest
 from dmft.plot import STYLE
 
 STYLE |= {"savefig.dpi": 50, "figure.constrained_layout.use": False}
+
+
+KEYS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "ref", "keys.ini")
+
+
+@pytest.fixture
+def choices():
+    """choices(key): what a key may be, of data/ref/keys.ini, which test_keys compares with the
+    program."""
+    def of(key: str) -> set:
+        with open(KEYS, encoding="utf-8") as file:
+            return set(re.search(rf"\n# Allowed: one of ([\w ]+).*\n(?:# .*\n)*{key} = ",
+                                 file.read())[1].split())
+    return of
 
 
 def pytest_report_teststatus(report):

@@ -70,6 +70,8 @@ def test_power_laws():
     assert abs(rest.var() / noise ** 2 - 1) < 5 * np.sqrt(2 / P)
     assert abs((y - rest).var() - 1) < 5 * np.sqrt(2 / P)
     assert data.attrs["floor"] == pytest.approx(noise ** 2 / 2)
+    other = drawn(source="power_law", inputs=4, dimension=D, **{"training.loss": "huber"})
+    assert "floor" not in other.attrs  # which is of squares
 
 
 CHAIN = {"source": "markov", "vocabulary": 3, "sharpness": 2, "training.loss": "cross_entropy"}

@@ -8,6 +8,8 @@ import subprocess
 import dmft
 import pytest
 from dmft.theory import command, insert, structure
+from dmft.theory.derive import BY_ENTRY, BY_MATRIX
+from dmft.theory.sentences import LOSSES
 from test_description import INIS, LUA, MORE, ROOT
 
 SETTINGS = {"adam": ("data/dense.ini", {"training.optimizer": "adam"}),
@@ -175,6 +177,12 @@ def test_softmax_norms_and_attention_are_one_thing_each(pages):
     text = pages["data/transformer.ini"].latex()
     assert r"a_{0,\tau\sigma} &= \mathrm{softmax}_{\sigma\le\tau}(A_{0,\tau\sigma})" in text
     assert r"y^{Q}_{0} &= \mathrm{norm}(h_{0})" in text and "^{-0.5}" not in text
+
+
+def test_equations_know_every_loss_and_optimizer(choices):
+    """Those of Muon stand in docs/theory/muon.md."""
+    assert set(LOSSES) == choices("loss")
+    assert {*BY_MATRIX, *BY_ENTRY, "muon"} == choices("optimizer")
 
 
 def test_optimizers_and_ties_have_templates_of_their_own(pages):

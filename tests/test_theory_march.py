@@ -19,6 +19,8 @@ TOKENS = {"data.inputs": 2, "data.tokens": 3, "data.test_inputs": 0}
 CASES = {
     "dense": ("data/dense.ini", {"training.eta0": 1}),
     "outputs": ("data/dense.ini", {"training.eta0": 1, "network.outputs": 3}),
+    "huber": ("data/dense.ini", {"training.eta0": 1, "training.loss": "huber",
+                                 "data.source": "power_law"}),
     "momentum": ("data/dense.ini", {"training.optimizer": "momentum", "training.momentum": 0.8,
                                     "training.schedule": "cosine"}),
     "clip": ("data/dense.ini", {"training.eta0": 1, "training.clip": 0.1,

@@ -77,8 +77,8 @@ class March(Words, Optimizers):
         self.first = f if self.t == 0 and self.theory.centre else self.first if self.t else 0
         f = f - self.first
         y = self.y.reshape(f.shape)
-        slope = {"mse": lambda: y - f, "logistic": lambda: y / (1 + np.exp(y * f)),
-                 "hinge": lambda: y * (y * f < 1),
+        slope = {"mse": lambda: y - f, "huber": lambda: np.clip(y - f, -1, 1),
+                 "logistic": lambda: y / (1 + np.exp(y * f)), "hinge": lambda: y * (y * f < 1),
                  "cross_entropy": lambda: y - np.exp(f) / np.exp(f).sum(1, keepdims=True)}
         self.f.append(f)
         self.delta.append(slope[self.theory.loss]() * (self.inputs / len(f)))

@@ -28,6 +28,33 @@ const struct loss loss_mse = {
     .curvature = mse_curvature,
 };
 
+/* The slope is that of mse, but not beyond 1. */
+static double huber(int C, const double *f, const double *y, double *Delta) {
+    double l = 0;
+    for (int c = 0; c < C; c++) {
+        double rest = y[c] - f[c];
+        Delta[c] = fmax(-1, fmin(1, rest));
+        l += Delta[c] * (rest - 0.5 * Delta[c]);
+    }
+    return l;
+}
+
+static void huber_curvature(int C, const double *f, const double *y, double *H) {
+    for (int k = 0; k < C * C; k++)
+        H[k] = k % (C + 1) == 0 && fabs(y[k % C] - f[k % C]) <= 1;
+}
+
+const struct loss loss_huber = {
+    .choice = {.name = "huber",
+               .doc = "l = (y - f)^2/2 where |y - f| <= 1, else |y - f| - 1/2, summed over "
+                      "outputs"},
+    .equation = "sum_c d (|y - f| - d/2), d = min(|y - f|, 1)",
+    .tex = "\\sum_c d_c (|y_c - f_c| - d_c/2),\\; d_c = \\min(|y_c - f_c|, 1)",
+    .targets = LOSS_TARGETS_NUMBERS,
+    .value = huber,
+    .curvature = huber_curvature,
+};
+
 /* The exponential is of a number that is not positive, so it never overflows. */
 static double logistic(int C, const double *f, const double *y, double *Delta) {
     double margin = *y * *f;
@@ -114,8 +141,9 @@ const struct loss loss_cross_entropy = {
     .curvature = cross_entropy_curvature,
 };
 
-const struct choice *const loss_list[] = {&loss_mse.choice, &loss_logistic.choice,
-                                          &loss_hinge.choice, &loss_cross_entropy.choice, NULL};
+const struct choice *const loss_list[] = {&loss_mse.choice,           &loss_huber.choice,
+                                          &loss_logistic.choice,      &loss_hinge.choice,
+                                          &loss_cross_entropy.choice, NULL};
 
 const struct loss *loss_row(size_t k) {
     return (const struct loss *)loss_list[k];

@@ -30,7 +30,7 @@ struct loss {
 
 /* The losses there are; NULL at the end. The first is the default. */
 extern const struct choice *const loss_list[];
-extern const struct loss loss_mse, loss_logistic, loss_hinge, loss_cross_entropy;
+extern const struct loss loss_mse, loss_huber, loss_logistic, loss_hinge, loss_cross_entropy;
 
 /* Row k of the list, for loops over all losses; NULL behind the last. */
 const struct loss *loss_row(size_t k);

@@ -322,6 +322,14 @@ done:
     return code;
 }
 
+/* The floors of sequences are cross-entropies, those of vectors halves of squares. */
+static void forget_floor(const struct config *config, struct data *data) {
+    bool known = is_sequences(&config->data) ? takes(config, LOSS_TARGETS_CLASSES)
+                                             : config->training.loss == &loss_mse;
+    if (data->truth && !known)
+        data->truth->floor = data->truth->rate = NAN;
+}
+
 static int draw(struct config *config, struct params *params, struct data *data, struct err *err) {
     const struct data_settings *settings = &config->data;
     const struct data sizes = plan(config);
@@ -333,19 +341,16 @@ static int draw(struct config *config, struct params *params, struct data *data,
     TRY(data_init(data, &sizes, err));
     if (is_sequences(settings)) {
         TRY(tokens_draw(data, &sequences, err));
-        if (data->truth && !takes(config, LOSS_TARGETS_CLASSES))
-            data->truth->floor = data->truth->rate = NAN; /* they are cross-entropies */
-        return CODE_OK;
-    }
-    const struct task_settings *task = &settings->task;
-    if (settings->source == SOURCE_MIXTURE || settings->source == SOURCE_POWER_LAW)
-        return mixture_draw(
-            data,
-            &(struct task){settings->source == SOURCE_MIXTURE ? task->components : 0,
-                           task->separation, task->noise, task->spectrum, task->target,
-                           settings->seed},
-            err);
-    normals_draw(data, settings->seed, settings->source == SOURCE_MULTI_INDEX);
+    } else if (settings->source == SOURCE_MIXTURE || settings->source == SOURCE_POWER_LAW) {
+        const struct task_settings *task = &settings->task;
+        TRY(mixture_draw(data,
+                         &(struct task){settings->source == SOURCE_MIXTURE ? task->components : 0,
+                                        task->separation, task->noise, task->spectrum, task->target,
+                                        settings->seed},
+                         err));
+    } else
+        normals_draw(data, settings->seed, settings->source == SOURCE_MULTI_INDEX);
+    forget_floor(config, data);
     return CODE_OK;
 }
 

@@ -88,6 +88,8 @@ MORE = [
     ("data/regime2.ini", 16, {"network.rho": 0.5, "network.aggregation": "K",
                               "network.eta_bias": 0.02, "network.beta": 2}),
     ("data/regime2.ini", 12, {"network.gate": "constant", "training.loss": "logistic"}),
+    ("data/dense.ini", 12, {"training.loss": "huber", "network.outputs": 3,
+                            "reference.centre": "no", "training.gamma0": 0.5}),
     ("data/regime2.ini", 12, {"training.loss": "hinge", "data.inputs": 12, "training.batch": 4,
                               "training.order": "shuffled", "data.test_inputs": 3}),
     ("data/regime2.ini", 12, {"init.W_out": "2 N^-0.5", "rates.Q": 0.3, "rates.W_in": 0}),
@@ -245,14 +247,7 @@ def test_every_word_is_reached():
         assert set(tables) - {"linear"} == found[key], key  # which is no operation, x is x
 
 
-def choices(key: str) -> set:
-    """What a key may be: of data/ref/keys.ini, which test_keys compares with the program."""
-    with open(os.path.join(ROOT, "data", "ref", "keys.ini"), encoding="utf-8") as file:
-        return set(re.search(rf"\n# Allowed: one of ([\w ]+).*\n(?:# .*\n)*{key} = ",
-                             file.read())[1].split())
-
-
-def test_no_operation_optimizer_or_loss_is_missing():
+def test_no_operation_optimizer_or_loss_is_missing(choices):
     """All that dmft-solve has: operations by the page of descriptions, which test_description
     compares with the program."""
     with open(os.path.join(ROOT, "docs", "program_format.md"), encoding="utf-8") as file:

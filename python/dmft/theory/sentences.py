@@ -2,6 +2,9 @@ r"""What a page of equations says in words, and the formulas of losses."""
 
 LOSSES = {
     "mse": (r"\tfrac12\sum_c(y_c-f_c)^2", r"y_c-f_c", r"\tfrac12(y-f)^2", "y-f"),
+    "huber": (r"\sum_c d_c\bigl(|y_c-f_c|-\tfrac12d_c\bigr),\ d_c=\min(|y_c-f_c|,1)",
+              r"\max(-1,\min(1,y_c-f_c))", r"d\bigl(|y-f|-\tfrac12d\bigr),\ d=\min(|y-f|,1)",
+              r"\max(-1,\min(1,y-f))"),
     "logistic": ("", "", r"\ln\bigl(1+e^{-yf}\bigr)", r"\frac{y}{1+e^{yf}}"),
     "hinge": ("", "", r"\max(0,1-yf)", r"y\,\mathbf 1[yf<1]"),
     "cross_entropy": (r"-\sum_c y_c\ln\mathrm{softmax}(f)_c", r"y_c-\mathrm{softmax}(f)_c",

@@ -19,6 +19,11 @@ def mse(f, y):
 
 
 @LOSSES
+def huber(f, y):
+    return torch.nn.functional.huber_loss(f, y, reduction="none")
+
+
+@LOSSES
 def logistic(f, y):
     return torch.logaddexp(-y * f, torch.zeros_like(f))
 
