@@ -24,6 +24,7 @@ import numpy as np
 from dmft.plot.select import student
 
 COUNT = 1000  # of samples, as in /optimum
+WORDS = {True: "shown", False: "not shown", None: "cannot tell"}
 EXPONENT = 0.25  # an exponent is one within this, unless a claim is narrower
 HALF = NormalDist().inv_cdf(0.975)  # of the 95 % interval of a normal number, in standard errors
 

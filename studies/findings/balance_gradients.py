@@ -14,11 +14,10 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.select import student  # noqa: E402
-from verdict import above, below, judge, near, of_interval  # noqa: E402
+from verdict import WORDS, above, below, judge, near, of_interval  # noqa: E402
 
 CASES = {"none": (0, 0), "bias .02": (0.02, 0), "bias .1": (0.1, 0), "aux .1": (0, 0.1),
          "aux 1": (0, 1)}
-WORDS = {True: "shown", False: "not shown", None: "cannot tell"}
 
 
 def mean(values):

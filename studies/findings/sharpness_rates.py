@@ -15,9 +15,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.errors import DmftError  # noqa: E402
 from dmft.plot.select import student  # noqa: E402
-from verdict import judge, of_interval, of_optimum, within_factor  # noqa: E402
+from verdict import WORDS, judge, of_interval, of_optimum, within_factor  # noqa: E402
 
-WORDS = {True: "shown", False: "not shown", None: "cannot tell"}
 STEP = 2 ** 0.5  # of the grid
 
 

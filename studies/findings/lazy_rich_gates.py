@@ -1,0 +1,72 @@
+"""How much feature learning is best, where many experts stand behind sigmoid gates?
+
+    python/with studies/findings/lazy_rich_gates.py lazy_rich_gates.h5 [OUT.csv [OUT.png]]
+
+Reads the sweep of lazy_rich_gates.ini, prints what is seen, and writes the numbers behind it.
+"""
+import csv
+import os
+import sys
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import dmft  # noqa: E402
+from dmft.plot.select import student  # noqa: E402
+from verdict import WORDS, judge, near, of_interval  # noqa: E402
+
+KEY = "training.gamma0"
+SERIES = ("test_loss", "loss", "gate_participation", "expert_information")
+
+
+def last(run, name):
+    """Mean and standard error of a series at the last time, mean over inputs, [gamma0][N]."""
+    data = run.series(name)
+    inputs = [dim for dim in data[name].dims if dim not in (KEY, "N", "t")]
+    mean = data[[name, name + "_se"]].isel(t=-1)
+    return mean.mean(inputs) if inputs else mean
+
+
+def draw(run, found, path):
+    import matplotlib.pyplot as plt
+    figure, axes = plt.subplots(1, 3, figsize=(9, 2.9), layout="constrained")
+    for ax, name in zip(axes, ("test_loss", "gate_participation", "expert_information")):
+        for N, colour in ((64.0, "0.7"), (256.0, "0.4"), (np.inf, "k")):
+            one = found[name].sel(N=N)
+            ax.errorbar(one[KEY], one[name], student(3) * one[name + "_se"], color=colour,
+                        marker=".", capsize=2, label=f"N = {N:g}")
+        ax.set(xscale="log", xlabel="gamma0", ylabel=name)
+    axes[0].legend(fontsize=8)
+    figure.savefig(path, dpi=110)
+
+
+def main(path, out=None, picture=None):
+    run = dmft.load(path)
+    found = {name: last(run, name) for name in SERIES}
+    for name, data in found.items():
+        limit, networks = (data.sel(N=N) for N in (np.inf, 256.0))
+        gap = (networks[name] - limit[name]).values
+        error = 1.96 * np.hypot(networks[name + "_se"], limit[name + "_se"]).values
+        print(f"{name} of the limit at gamma0 = {' '.join(f'{g:g}' for g in data[KEY].values)}: "
+              + " ".join(f"{v:.4g}" for v in limit[name].values) + "; N = 256 less limit: "
+              + " ".join(f"{g:.2g} +- {e:.2g}" for g, e in zip(gap, error)))
+    best = run.optimum
+    for N in best["N"].values:
+        at, low, high = (float(best[name].sel(N=N)) for name in ("at", "low", "high"))
+        ends = np.log([low, high])
+        verdict = judge(of_interval(ends.mean() - np.log(3), np.ptp(ends) / 2), near(0, np.log(2)))
+        print(f"N = {N:g}: best gamma0 {at:.2f} [{low:.2f}, {high:.2f}], within a factor of 2 of "
+              f"3: {WORDS[verdict]}")
+    if out:
+        rows = [(name, N, g, f"{float(one[name]):.6g}", f"{float(one[name + '_se']):.3g}")
+                for name, data in found.items() for N in data["N"].values
+                for g in data[KEY].values for one in (data.sel({KEY: g, "N": N}),)]
+        with open(out, "w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(
+                [("series", "N", "gamma0", "mean", "standard error"), *rows])
+    if picture:
+        draw(run, found, picture)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,89 @@
+"""The scripts of studies/findings: each reads a small sweep of its ini, judges, and writes a
+table."""
+import csv
+import glob
+import importlib.util
+import os
+
+import pytest
+
+import dmft
+
+FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+                      "studies", "findings")
+DRAWN = {"data.inputs": 4, "data.dimension": 4, "data.test_inputs": 4, "reference.seeds": 2,
+         "solver.sites": 64, "solver.replicates": 2}
+EXPERTS = {**DRAWN, "solver.expert_sites": 64}
+# Settings on top of each ini, and lines of [sweep] in the place of its own.
+SMALL = {
+    "balance_gradients": ({**EXPERTS, "reference.widths": [16]}, {}),
+    "depth_rates": ({**EXPERTS, "training.steps": 3, "reference.widths": [16]},
+                    {"training.eta0": "0.4 0.8 1.6"}),
+    "lazy_rich_gates": ({**EXPERTS, "training.steps": 3, "reference.widths": [64, 256],
+                         "output.fields": "psi", "output.fields_at": ""},
+                        {"training.gamma0": "0.1 1 3"}),
+    "sparse_experts": ({**EXPERTS, "training.steps": 3, "reference.widths": [128]},
+                       {"training.eta0": "0.1 0.2 0.4"}),
+}
+
+
+def script(name):
+    spec = importlib.util.spec_from_file_location(name, os.path.join(FOLDER, name + ".py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def sections_of(name, more, swept):
+    """The ini as {section: {key: value}}, made small."""
+    sections, section = {}, None
+    with open(os.path.join(FOLDER, name + ".ini"), encoding="utf-8") as file:
+        for line in file:
+            text = line.strip()
+            if text.startswith("["):
+                section = sections.setdefault(text.strip("[]"), {})
+            elif text and not text.startswith("#"):
+                key, value = text.split("=", 1)
+                section[key.strip()] = value.strip()
+    for key, value in more.items():
+        part, short = key.split(".")
+        sections.setdefault(part, {})[short] = value
+    sections["sweep"].update(swept)
+    return sections
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SMALL)
+def test_a_script_reads_its_sweep(name, tmp_path, capsys):
+    sections = sections_of(name, *SMALL[name])
+    ini = tmp_path / "small.ini"
+    ini.write_text("".join(f"[{section}]\n" + "".join(
+        f"{key} = {' '.join(map(str, value)) if isinstance(value, list) else value}\n"
+        for key, value in keys.items()) for section, keys in sections.items()))
+    run = dmft.sweep(str(ini), output=str(tmp_path / "small.h5"), progress=False, jobs=2)
+    script(name).main(run.path, str(tmp_path / "small.csv"))
+    said = capsys.readouterr().out
+    assert any(word in said for word in ("shown", "cannot tell")) or name == "lazy_rich_gates"
+    with open(tmp_path / "small.csv", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    with open(os.path.join(FOLDER, name + ".csv"), encoding="utf-8") as file:
+        stored = next(csv.reader(file))
+    assert rows[0] == stored and len(rows) > 8
+    assert all(len(row) == len(stored) for row in rows)
+
+
+def test_every_script_has_its_ini_and_its_table():
+    names = {os.path.basename(path)[:-3] for path in glob.glob(os.path.join(FOLDER, "*.py"))}
+    assert len(names) >= 5
+    for name in names:
+        for end in (".ini", ".csv"):
+            assert os.path.exists(os.path.join(FOLDER, name + end)), name + end
+        with open(os.path.join(os.path.dirname(FOLDER), os.pardir, "docs", "findings.md"),
+                  encoding="utf-8") as file:
+            assert name in file.read(), f"docs/findings.md says nothing of {name}"
+
+
+def test_inis_of_findings_are_read():
+    """Also of studies that have no script yet."""
+    for path in glob.glob(os.path.join(FOLDER, "*.ini")):
+        dmft.program.call("dmft-sweep", ["--points", path], False)
