@@ -1,5 +1,6 @@
 """Pages as they are rendered: <x y> outside of code is taken for a tag of HTML and vanishes. Line
 breaks and pictures are tags on purpose."""
+import glob
 import itertools
 import os
 import re
@@ -45,3 +46,16 @@ def test_tags_are_found():
 def test_averages_do_not_vanish(page):
     with open(os.path.join(ROOT, page), encoding="utf-8") as file:
         assert tags(file.read()) == []
+
+
+def test_every_series_stands_on_its_page():
+    """Those that their instruments write in one word, in docs/output.md; test_f is not stored."""
+    found = set()
+    for path in glob.glob(os.path.join(ROOT, "solver", "measure", "*.c")):
+        with open(path, encoding="utf-8") as file:
+            found |= set(re.findall(r'(?:\.name = |\.name, )"(\w+)"', file.read()))
+    with open(os.path.join(ROOT, "docs", "output.md"), encoding="utf-8") as file:
+        said = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", file.read()))))
+    assert {"loss", "gate_top", "rank"} <= found
+    missing = found - said - {"test_f"}
+    assert not missing, missing
