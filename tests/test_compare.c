@@ -126,6 +126,7 @@ static void test_fits_of_a_known_law(void **state) {
     }
     ASK(compare_fit(&run, &fits, err));
     CHECK_ABS(entry(&fits, "far_inf"), 2, 1e-12, "extrapolated");
+    CHECK_ABS(entry(&fits, "far_chi2"), 0, 1e-20, "chi^2 of a law that is a + b/N");
     double se = entry(&fits, "far_inf_se");
     assert_true(se > 0.001 && se < 0.003);
     CHECK_ABS(entry(&fits, "far_z"), -0.02 / hypot(se, 0.001), 1e-9, "z");

@@ -272,6 +272,17 @@ static void extrapolation(void **state) {
     stats_extrapolate(N, mean, se, 3, &a, &a_se);
     CHECK_ABS(a, 2, 1e-14, "three points on a line");
     assert_true(a_se > 0 && a_se < 0.2);
+    /* what tells three points from a line is v mean, v at right angles to 1 and 1/N */
+    const double v[] = {x[1] - x[2], x[2] - x[0], x[0] - x[1]}, shift = 0.3;
+    double variance = 0;
+    for (int i = 0; i < 3; i++)
+        variance += v[i] * v[i] * se[i] * se[i];
+    CHECK_ABS(stats_chi2(N, mean, se, 3), 0, 1e-24, "chi^2 of a line");
+    mean[1] += shift;
+    double chi2 = v[1] * v[1] * shift * shift / variance;
+    CHECK_ABS(stats_chi2(N, mean, se, 3), chi2, 1e-12 * chi2, "chi^2 of three points");
+    mean[1] -= shift;
+    assert_true(isnan(stats_chi2(N, mean, se, 2)));
     stats_extrapolate(N, mean, se, 2, &a, &a_se);
     CHECK_ABS(a, 2, 1e-14, "two points");
     CHECK_ABS(a_se, hypot(x[1] * se[0], x[0] * se[1]) / (x[0] - x[1]), 1e-14, "error of two");
@@ -280,7 +291,7 @@ static void extrapolation(void **state) {
             double kept = se[i];
             se[i] = no_error[k];
             stats_extrapolate(N, mean, se, 3, &a, &a_se);
-            assert_true(isnan(a) && isnan(a_se));
+            assert_true(isnan(a) && isnan(a_se) && isnan(stats_chi2(N, mean, se, 3)));
             se[i] = kept;
         }
 }

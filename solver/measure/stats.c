@@ -20,7 +20,8 @@ double stats_round_off(double *const *mean, int count, size_t size) {
     return 64 * DBL_EPSILON * largest;
 }
 
-void stats_extrapolate(const int *N, const double *mean, const double *se, int count, double *a,
+/* Returns the chi^2 of the fit. */
+static double fit_line(const int *N, const double *mean, const double *se, int count, double *a,
                        double *a_se) {
     double x[count], w[count], b, cov00, cov01, cov11, chi2;
     assert(count >= 2);
@@ -29,10 +30,21 @@ void stats_extrapolate(const int *N, const double *mean, const double *se, int c
         w[i] = 1 / (se[i] * se[i]);
         *a = *a_se = NAN;
         if (!(se[i] > 0) || !isfinite(se[i]))
-            return;
+            return NAN;
     }
     gsl_fit_wlinear(x, 1, w, 1, mean, 1, (size_t)count, a, &b, &cov00, &cov01, &cov11, &chi2);
     *a_se = sqrt(cov00);
+    return chi2;
+}
+
+void stats_extrapolate(const int *N, const double *mean, const double *se, int count, double *a,
+                       double *a_se) {
+    fit_line(N, mean, se, count, a, a_se);
+}
+
+double stats_chi2(const int *N, const double *mean, const double *se, int count) {
+    double a, a_se;
+    return count < 3 ? NAN : fit_line(N, mean, se, count, &a, &a_se);
 }
 
 double stats_vertex(const double x[3], const double y[3]) {

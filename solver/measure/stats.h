@@ -16,6 +16,9 @@ double stats_round_off(double *const *mean, int count, size_t size);
  * positive and finite. count >= 2. */
 void stats_extrapolate(const int *N, const double *mean, const double *se, int count, double *a,
                        double *a_se);
+/* The chi^2 of that fit, sum_i ((mean_i - a - b/N_i)/se_i)^2, which has count - 2 degrees of
+ * freedom; NaN below three widths and where the fit is. */
+double stats_chi2(const int *N, const double *mean, const double *se, int count);
 
 /* Weighted least squares of ln |gap_i| = c + exponent ln N_i, gap_i being a mean over networks with
  * standard error se_i less a limit with standard error limit_se. Widths count with |gap_i| > 2 e_i,

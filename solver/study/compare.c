@@ -11,12 +11,16 @@
 
 /* --- fits ------------------------------------------------------------------------------------ */
 
-enum { INF, INF_SE, Z, APPROACH, APPROACH_SE, APPROACH_N, FITS };
+enum { INF, INF_SE, CHI2, Z, APPROACH, APPROACH_SE, APPROACH_N, FITS };
 static const struct {
     const char *suffix, *about, *equation;
 } fit[FITS] = {
     {"inf", "extrapolated to infinite width by weighted least squares", "a of a + b/N"},
     {"inf_se", "standard error of the extrapolated value", ""},
+    {"chi2",
+     "how badly a + b/N fits: chi^2, with two degrees of freedom fewer than there are widths; NaN "
+     "with fewer than 3 widths",
+     "sum over widths of ((network - a - b/N) / se)^2"},
     {"z",
      "extrapolated networks against the limit; NaN with fewer than 3 widths or 2 replicates, and "
      "where the limit rests",
@@ -45,6 +49,14 @@ static int add(struct record *record, const struct series *like, const char *suf
     return CODE_OK;
 }
 
+/* Whether every one of n errors is above round-off. */
+static bool above_round_off(const double *error, int n, double least) {
+    for (int i = 0; i < n; i++)
+        if (!(error[i] > least))
+            return false;
+    return true;
+}
+
 /* Entry k of all fits; mean, se: of the networks of each width and, behind them, of the limit, NULL
  * where nothing is to be compared with it; least: of round-off. */
 static void fit_entry(const struct int_list *widths, double *const *mean, double *const *se,
@@ -61,6 +73,8 @@ static void fit_entry(const struct int_list *widths, double *const *mean, double
     out[INF][k] = out[INF_SE][k] = NAN;
     if (n >= 2)
         stats_extrapolate(widths->value, value, error, n, &out[INF][k], &out[INF_SE][k]);
+    out[CHI2][k] =
+        above_round_off(error, n, least) ? stats_chi2(widths->value, value, error, n) : NAN;
     double z_se = hypot(out[INF_SE][k], limit_se);
     out[Z][k] = n >= 3 && z_se > least ? (out[INF][k] - limit) / z_se : NAN;
     out[APPROACH_N][k] = stats_approach(widths->value, gap, known, limit_se, n, &out[APPROACH][k],

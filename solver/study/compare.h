@@ -12,6 +12,7 @@ struct comparison {
     char name[24]; /* the parameterization; of a network that has none, the model */
     /* One "run"; for every series NAME of the networks but those of the coordinate check:
      *   NAME_inf, NAME_inf_se       a of a + b/N through all widths
+     *   NAME_chi2                   of that fit, with two degrees of freedom fewer than widths
      *   NAME_z                      (a - limit)/its standard error; NaN, as the approach, where the
      *                               limit rests (solver/run/at_rest.h)
      *   NAME_approach, .._se, .._n  the exponent of |network - limit| and how many widths gave it

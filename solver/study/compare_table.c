@@ -3,6 +3,7 @@
 #include "solver/run/report.h"
 #include "solver/measure/stats.h"
 
+#include <gsl/gsl_cdf.h>
 #include <gsl/gsl_sort_double.h>
 #include <math.h>
 #include <stdio.h>
@@ -16,8 +17,8 @@ static void print_number(int width, int digits, double x) {
         printf("%*s", width, "-");
 }
 
-/* "   0.42338 +- 7e-05", 19 characters; digits down to the error's. */
-static void print_value(double mean, double se) {
+/* "0.42338 +- 7e-05", 16 characters and rarely one or two more; digits down to the error's. */
+static void print_value(int width, double mean, double se) {
     int digits = se > 0 ? (int)fmin(fmax(ceil(-log10(se)), 0), 6) : 4;
     char cell[64];
     if (isnan(mean))
@@ -26,7 +27,7 @@ static void print_value(double mean, double se) {
         snprintf(cell, sizeof cell, "%.5g", mean);
     else
         snprintf(cell, sizeof cell, "%.*f +- %.1g", digits, mean, se);
-    printf("%19s", cell);
+    printf("%*s", width, cell);
 }
 
 /* " -0.98 +- 0.03", 14 characters. */
@@ -49,6 +50,15 @@ static double value_of(const struct record *record, const char *name, const char
     return series ? *record_at(record, series, 0, t) : NAN;
 }
 
+/* How the numbers of the table above are to be judged. */
+static void print_reading(int degrees) {
+    printf(
+        "chi^2 says how well a + b/N fits the widths, with %d degree%s of freedom: it is above "
+        "%.1f for\none good fit in twenty. The rows of a column share their networks, so that they "
+        "are no\nindependent tests.\n",
+        degrees, degrees > 1 ? "s" : "", gsl_cdf_chisq_Qinv(0.05, degrees));
+}
+
 /* The limit, the narrowest and the widest networks, and where they all tend. */
 static int print_loss(const struct run *run, const struct comparison *side, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
@@ -61,22 +71,25 @@ static int print_loss(const struct run *run, const struct comparison *side, stru
     int columns = last ? 3 : 2;
     for (int i = 0; i < columns; i++)
         DO(record_average(shown[i], "loss", &mean[i], &se[i], err));
-    printf("\n%s: loss, mean +- standard error; exponent of |network - limit| in N\n   t%19s",
+    printf("\n%s: loss, mean +- standard error; exponent of |network - limit| in N\n   t%17s",
            side->name, "limit");
     for (int i = 1; i < columns; i++)
-        printf("%14s%5d", "N =", widths->value[i == 1 ? 0 : last]);
-    printf("%19s%6s%14s\n", "a + b/N, N -> inf", "z", "exponent");
+        printf("%13s%5d", "N =", widths->value[i == 1 ? 0 : last]);
+    printf("%18s%6s%5s%14s\n", "a + b/N, N -> inf", "chi^2", "z", "exponent");
     for (int k = 0; k < count; k++) {
         int t = time[k];
         printf("%4d", t);
         for (int i = 0; i < columns; i++)
-            print_value(mean[i] ? mean[i][t] : NAN, mean[i] ? se[i][t] : NAN);
-        print_value(value_of(fits, "loss", "inf", t), value_of(fits, "loss", "inf_se", t));
-        print_number(6, 1, value_of(fits, "loss", "z", t));
+            print_value(i ? 18 : 17, mean[i] ? mean[i][t] : NAN, mean[i] ? se[i][t] : NAN);
+        print_value(18, value_of(fits, "loss", "inf", t), value_of(fits, "loss", "inf_se", t));
+        print_number(6, 1, value_of(fits, "loss", "chi2", t));
+        print_number(5, 1, value_of(fits, "loss", "z", t));
         print_exponent(value_of(fits, "loss", "approach", t),
                        value_of(fits, "loss", "approach_se", t));
         printf("\n");
     }
+    if (widths->count >= 3)
+        print_reading(widths->count - 2);
     DO(report_tolerance(run, err));
     notes_print(&run->notes);
 done:
