@@ -44,6 +44,10 @@ static void test_numbers_and_bytes(void **state) {
     assert_int_equal(grid_read(&grid, "case.ini", &err), CODE_INPUT);
     assert_non_null(strstr(err.text, "case.ini:2: not a text file (byte 0x00)"));
     grid_free(&grid);
+    cli_print("case.ini", "\x89HDF\r\n\x1a\n");
+    assert_int_equal(grid_read(&grid, "case.ini", &err), CODE_INPUT);
+    assert_non_null(strstr(err.text, "case.ini: is an HDF5 file, not an ini"));
+    grid_free(&grid);
 }
 
 static void read_grid(struct grid *grid, const char *sweep) {

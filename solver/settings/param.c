@@ -122,14 +122,23 @@ int params_read_stream(struct params *params, const struct param_section *sectio
     return factor_resolve(params, config, err);
 }
 
-/* Whether a file begins as HDF5 does; it is then, or else, at its beginning. */
-static bool is_hdf5(FILE *stream) {
+int params_open(FILE **stream, const char *file, struct err *err) {
     static const char begin[] = "\211HDF\r\n\032\n";
     char bytes[sizeof begin - 1];
-    bool found = fread(bytes, 1, sizeof bytes, stream) == sizeof bytes &&
-                 !memcmp(bytes, begin, sizeof bytes);
-    rewind(stream);
-    return found;
+    TRY(base_open(stream, file, err));
+    int first = ungetc(getc(*stream), *stream); /* a pipe cannot be rewound */
+    if (first != (unsigned char)begin[0])
+        return CODE_OK;
+    if (fread(bytes, 1, sizeof bytes, *stream) == sizeof bytes &&
+        !memcmp(bytes, begin, sizeof bytes)) {
+        fclose(*stream);
+        return err_set(err, CODE_INPUT,
+                       "%s: is an HDF5 file, not an ini; --continue goes on with a result, and the "
+                       "ini that made it is the attribute `ini` of its group /parameters",
+                       file);
+    }
+    rewind(*stream);
+    return CODE_OK;
 }
 
 int params_read(struct params *params, const struct param_section *sections, size_t count,
@@ -137,14 +146,7 @@ int params_read(struct params *params, const struct param_section *sections, siz
                 struct err *err) {
     *params = (struct params){0};
     FILE *stream;
-    TRY(base_open(&stream, file, err));
-    if (is_hdf5(stream)) {
-        fclose(stream);
-        return err_set(err, CODE_INPUT,
-                       "%s: is an HDF5 file, not an ini; --continue goes on with a result, and the "
-                       "ini that made it is the attribute `ini` of its group /parameters",
-                       file);
-    }
+    TRY(params_open(&stream, file, err));
     struct param_source source = {file, stream, overrides, override};
     int code = params_read_stream(params, sections, count, &source, config, err);
     fclose(stream);

@@ -73,6 +73,9 @@ struct params {
     struct word *words;
 };
 
+/* Opens an ini, and refuses a file of HDF5, which is often given in its place. */
+int params_open(FILE **stream, const char *file, struct err *err);
+
 /* Reads file, then overrides ("--section.key=value" or "section.key=value"; the last one of a key
  * wins, and may replace a value of the file), fills defaults, checks every row and writes the
  * typed values into config at section.offset + row.offset. params is initialised here; call

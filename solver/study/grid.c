@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "solver/study/grid.h"
 #include "kernels/base/text.h"
+#include "solver/settings/param.h"
 #include "solver/study/grid_values.h"
 
 #include <errno.h>
@@ -182,7 +183,7 @@ int grid_read(struct grid *grid, const char *file, struct err *err) {
     *grid = (struct grid){.points = 1};
     TRY(base_copy(&grid->file, file, err));
     FILE *in;
-    TRY(base_open(&in, file, err));
+    TRY(params_open(&in, file, err));
     return read_stream(grid, in, err);
 }
 
