@@ -9,10 +9,10 @@ import os
 import numpy as np
 import pytest
 import torch
+from common import ROOT
 
 import dmft
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 N, STEPS, ETA0, GAMMA0 = 32, 8, 0.4, 1.3
 # Every step amplifies what round-off left of the one before by no more than the change of a weight
 # does to the loss; PyTorch sums in another order.

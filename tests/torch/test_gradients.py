@@ -5,15 +5,12 @@ import os
 import numpy as np
 import pytest
 import torch
+from common import ROOT, ROUND_OFF
 
 import dmft
 import dmft.torch
 from dmft.torch import training
 from dmft.torch.inputs import data_of
-
-torch.set_num_threads(1)
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-ROUND_OFF = 1e-11  # of a few steps of training, in which differences grow
 
 EXPERTS = {"data.inputs": 5, "data.dimension": 4, "network.kappa": 0.5, "network.gate": "sigmoid"}
 TOKENS = {"network.model": "transformer", "data.source": "markov", "data.inputs": 3,

@@ -9,12 +9,11 @@ import re
 import numpy as np
 import pytest
 import torch
+from common import ROOT
 
 import dmft
 import dmft.torch
 
-torch.set_num_threads(1)
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 REGIME2 = os.path.join(ROOT, "data", "regime2.ini")
 
 

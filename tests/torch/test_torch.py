@@ -1,35 +1,22 @@
 """dmft.torch: every network trained by dmft-solve and by PyTorch from the same weights, and faults
 that the comparison must find. Run by make torch-test."""
 import copy
-import doctest
-import gc
 import glob
-import importlib
-import math
 import os
-import pkgutil
 import re
-import subprocess
-import sys
 
-import numpy as np
 import pytest
 import torch
+from common import OPTIMIZERS, ROOT, ROUND_OFF, SPARSE
 
 import dmft
 import dmft.torch
-from dmft.torch import __main__ as command
-from dmft.torch import comparison, network, operations, rules, training
+from dmft.torch import network, operations, rules, training
 
-torch.set_num_threads(1)
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # data/text.ini reads a file that `make text` makes; its network is that of transformer.ini.
 INIS = [os.path.relpath(ini, ROOT) for folder in ("data", "examples")
         for ini in sorted(glob.glob(f"{ROOT}/{folder}/*.ini"))
         if not ini.endswith(("_compare.ini", "/text.ini"))]
-OPTIMIZERS = ("gd", "momentum", "adam", "adamw", "lion", "muon")
-KEPT = {} if torch.__version__ < "2" else {"weights_only": False}
-ROUND_OFF = 1e-11  # of a few steps of training, in which differences grow
 # Balanced draws over all directions of the inputs need networks that are wider.
 WIDTH = {"data/fashion10.ini": 52, "data/residual_multi_index.ini": 24}
 
@@ -262,10 +249,13 @@ def test_no_operation_optimizer_or_loss_is_missing(choices):
     assert set(OPTIMIZERS) == set(network.OPTIMIZERS)
 
 
-# --- faults ----------------------------------------------------------------------------------
+def test_one_seed_is_compared_whatever_is_asked_for():
+    """Kernels of a file are means over its seeds, and PyTorch trains the first of them."""
+    found = compared("data/dense.ini", 12, **{"reference.seeds": 3})
+    assert found.largest < ROUND_OFF, found
 
-SPARSE = {"training.optimizer": "adamw", "network.rho": 0.5, "network.eta_bias": 0.1,
-          "network.gate": "softmax", "network.z_loss": 0.1, "training.eta0": 0.1}
+
+# --- faults ----------------------------------------------------------------------------------
 
 
 def slower(net):
@@ -337,223 +327,3 @@ def test_faults_are_found(what, monkeypatch):
 def test_ties_go_to_the_lower_one():
     mask = rules.largest(torch.tensor([[0.0, 1, 1, 1], [2, 0, 0, 0]]), 2)
     assert mask.tolist() == [[0, 1, 1, 0], [1, 1, 0, 0]]
-
-
-# --- what else a network is -------------------------------------------------------------------
-
-@pytest.mark.parametrize("ini", ["data/regime2.ini", "data/transformer.ini"])
-def test_single_precision(ini):
-    found = dmft.torch.verify(os.path.join(ROOT, ini), 32, dtype=torch.float32,
-                              **{"training.steps": 5})
-    assert all(p.dtype == torch.float32 for p in found.network.parameters())
-    assert 1e-9 < found.largest < 1e-5, found
-
-
-def test_one_seed_is_compared_whatever_is_asked_for():
-    """Kernels of a file are means over its seeds, and PyTorch trains the first of them."""
-    found = compared("data/dense.ini", 12, **{"reference.seeds": 3})
-    assert found.largest < ROUND_OFF, found
-
-
-def test_weights_are_those_of_a_seed():
-    """And outputs of inputs that no training has seen, in directions of their own."""
-    ini = os.path.join(ROOT, "data", "dense.ini")
-    keys = {"data.test_inputs": 6, "reference.centre": "no", "training.steps": 1}
-    run = dmft.solve(ini, progress=False, **keys, **{
-        "reference.widths": 16, "reference.seeds": 3, "solver.replicates": 0})
-    test = dmft.torch.data(ini, test=True, **keys)
-    for seed in (0, 2):
-        net = dmft.torch.Network(ini, 16, seed, weights="dmft", **keys)
-        loss = net.loss(net(test.X), test.y).item()
-        assert abs(loss - run.reference[16]["test_loss_runs"].values[seed, 0]) < 1e-13
-
-
-@pytest.mark.parametrize("ini, keys", [("data/regime1.ini", {"network.q0": 1.5}),
-                                       ("data/regime2.ini", {"init.W_out": 0.5})])
-def test_matrices_start_with_their_scales(ini, keys):
-    """Those that dmft-solve draws: balanced ones exactly, of independent entries the mean square
-    within five of its standard errors, less than a fiftieth of it for maps."""
-    net = dmft.torch.Network(os.path.join(ROOT, ini), 512, weights="dmft", **keys, **{
-        "reference.draws": "balanced", "data.inputs": 12, "data.dimension": 12,
-        "network.read_out": "normal"})
-    kinds = {W.name: W.kind for W in net.program.matrices if W.kind != "bias"}
-    assert {"read_in", "map", "read_out"} <= set(kinds.values())
-    for name, kind in kinds.items():
-        V, std = net.weights[name].detach(), net.scale[name].std
-        most = 1e-12 if kind in ("read_in", "read_out") else 5 * math.sqrt(2 / V.numel())
-        assert kind != "map" or most < 0.02
-        assert std > 0 and abs(V.square().mean().item() / std ** 2 - 1) < most, name
-
-
-def test_drawn_weights():
-    """Scales are right, seeds repeat, and what is drawn trains as dmft-solve's networks do."""
-    ini, keys = os.path.join(ROOT, "data", "regime2.ini"), {"network.expert_width": 4}
-    net = dmft.torch.Network(ini, 256, seed=3, **keys)
-    for name, V in net.weights.items():
-        std = net.scale[name].std
-        assert abs(V.detach().std().item() - std) < 6 * std / math.sqrt(2 * V.numel()), name
-    again, other = (dmft.torch.Network(ini, 256, seed, **keys) for seed in (3, 4))
-    assert torch.equal(net.weights["Q"], again.weights["Q"])
-    assert not torch.equal(net.weights["Q"], other.weights["Q"])
-
-
-def test_training_reaches_the_limit():
-    """Loss of networks drawn and trained here beside those of dmft-solve: |z| < 4."""
-    ini, N = os.path.join(ROOT, "data", "regime2.ini"), 64
-    keys = {"training.steps": 8, "training.optimizer": "adam", "training.eta0": 0.1,
-            "reference.draws": "iid"}
-    run = dmft.solve(ini, progress=False, **keys, **{
-        "reference.widths": N, "reference.seeds": 24, "solver.replicates": 0})
-    data = dmft.torch.data(ini, **keys)
-    losses = np.array([dmft.torch.train(dmft.torch.Network(ini, N, seed, torch.float64, **keys),
-                                        data) for seed in range(24)])
-    theirs = run.reference[N]["loss_runs"].values
-    error = np.sqrt((losses.var(0) + theirs.var(0))[1:] / 24)
-    assert np.all(abs(losses.mean(0) - theirs.mean(0))[1:] < 4 * error)
-
-
-def test_shapes():
-    ini = os.path.join(ROOT, "data", "transformer.ini")
-    net, data = dmft.torch.Network(ini, 16), dmft.torch.data(ini)
-    f = net(data.X, data.tokens)
-    assert f.shape == data.y.shape == (8, 6, 4)
-    torch.testing.assert_close(net(tokens=data.tokens), f)
-    torch.testing.assert_close(f, torch.zeros_like(f))  # less f at the start
-    assert dmft.torch.Network(ini, 16, centre=False)(data.X).abs().max() > 1e-3
-    dense = os.path.join(ROOT, "data", "dense.ini")
-    assert dmft.torch.Network(dense, 12)(dmft.torch.data(dense).X).shape == (4,)
-    with pytest.raises(dmft.InputError, match="give X"):
-        dmft.torch.Network(dense, 12)(tokens=torch.zeros(2, 3, dtype=torch.long))
-
-
-def test_targets_have_the_shape_of_outputs():
-    """Else the loss would be of all pairs of inputs."""
-    net, data = (make(os.path.join(ROOT, "data", "dense.ini")) for make in (
-        lambda ini: dmft.torch.Network(ini, 12), dmft.torch.data))
-    with pytest.raises(dmft.InputError, match=r"shape \(4, 1\), and outputs \(4,\)"):
-        net.loss(net(data.X), data.y[:, None])
-
-
-def test_networks_without_a_limit():
-    ini = os.path.join(ROOT, "data", "regime1.ini")
-    keys = {"network.parameterization": "sp", "training.eta0": 0.01}
-    net, data = dmft.torch.Network(ini, 16, **keys), dmft.torch.data(ini, **keys)
-    losses = dmft.torch.train(net, data)
-    assert losses[-1] < losses[0]
-
-
-def test_groups_of_another_optimizer():
-    """The read-in by entry has all numbers of an input, not the directions that inputs span."""
-    ini = os.path.join(ROOT, "data", "dense.ini")
-    net = dmft.torch.Network(ini, 16)
-    other = dmft.torch.Network(ini, 16, **{"training.optimizer": "adam"})
-    for mine, theirs in zip(net.parameter_groups("adam"), other.parameter_groups()):
-        assert mine["name"] == theirs["name"]
-        assert (mine["lr"], mine["eps"]) == (theirs["lr"], theirs["eps"])
-    assert other.parameter_groups()[0]["lr"] == pytest.approx(0.5 / math.sqrt(10))
-    with pytest.raises(dmft.InputError, match="must be one of gd"):
-        net.parameter_groups("sgd")
-
-
-def test_state_is_kept():
-    """Weights at the start and selection biases are in what torch.save keeps."""
-    ini = os.path.join(ROOT, "data", "regime1.ini")
-    keys = SPARSE | {"training.steps": 4}
-    net, data = dmft.torch.Network(ini, 12, **keys), dmft.torch.data(ini, **keys)
-    dmft.torch.train(net, data)
-    other = dmft.torch.Network(ini, 12, seed=1, **keys)
-    other.load_state_dict(net.state_dict())
-    assert torch.equal(net(data.X), other(data.X)) and net(data.X).abs().max() > 1e-3
-    same = copy.deepcopy(net).float()
-    assert same(data.X).dtype == torch.float32
-    assert (same(data.X) - net(data.X)).abs().max() < 1e-5
-
-
-def test_a_network_outlives_the_arrays_of_its_result(tmp_path):
-    """A file of data that the result has alone is gone when torch.load makes the network again."""
-    X = np.random.default_rng(1).standard_normal((5, 7))
-    run = dmft.solve(os.path.join(ROOT, "data", "dense.ini"), progress=False, X=X, y=X[:, 0], **{
-        "training.steps": 2, "solver.replicates": 0, "reference.widths": 12, "reference.seeds": 1,
-        "output.weights": "initial"})
-    net = dmft.torch.Network(run, 12, weights=run)
-    groups = {kind: net.parameter_groups(kind) for kind in OPTIMIZERS}
-    del net._others["adam"]  # as if not asked for yet
-    torch.save(net, tmp_path / "net")
-    kept = run.parameters["data.file"]
-    del run, net
-    gc.collect()
-    assert not os.path.exists(kept)
-    again = torch.load(tmp_path / "net", **KEPT)
-    for kind, given in groups.items():
-        found = again.parameter_groups(kind)
-        assert [{**one, "params": 0} for one in found] == [{**one, "params": 0} for one in given]
-
-
-def test_a_network_that_refuses_an_optimizer_is_copied(tmp_path):
-    """With one hidden layer no matrix has two infinite sides, which Muon asks for."""
-    run = dmft.solve(os.path.join(ROOT, "data", "dense.ini"), progress=False, **{
-        "network.depth": 1, "training.steps": 2, "solver.replicates": 0, "reference.widths": 12,
-        "reference.seeds": 1, "output.weights": "initial"})
-    net = dmft.torch.Network(run, 12, weights=run)
-    torch.save(net, tmp_path / "net")
-    again = torch.load(tmp_path / "net", **KEPT)
-    assert again.parameter_groups("adam") and again.parameter_groups("gd")
-    with pytest.raises(dmft.InputError, match="two infinite sides"):
-        again.parameter_groups("muon")
-
-
-def test_groups_that_decay_apart():
-    """A_in and A_out never learn and decay with all others; with which, where these differ?"""
-    ini = os.path.join(ROOT, "data", "regime3.ini")
-    net = dmft.torch.Network(ini, 12, **{"training.optimizer": "adamw"})
-    optimizer = torch.optim.AdamW(net.parameter_groups(weight_decay=0.01))
-    before = net.weights["A_in"].detach().clone()
-    net.after_step(optimizer)
-    assert torch.allclose(net.weights["A_in"], 0.99 * before, rtol=1e-12, atol=0)
-    optimizer.param_groups[1]["weight_decay"] *= 2
-    with pytest.raises(dmft.InputError, match="A_in, A_out: never learns .* 0.01 to 0.02"):
-        net.after_step(optimizer)
-
-
-# --- the command -----------------------------------------------------------------------------
-
-def test_command(capsys, monkeypatch):
-    dense = os.path.join(ROOT, "data", "dense.ini")
-    assert command.main([dense, "--width", "12", "--training.steps=3"]) == 0
-    assert "of width 12: the same network" in capsys.readouterr().out
-    for key, said in (("training.adam_eps=inside", "adam_eps = inside"),
-                      ("training.integrator=euler", "gradient flow"),
-                      ("training.eta0=0", "weight decay at eta0 = 0")):
-        more = [] if "integrator" in key else ["--training.weight_decay=0.1",
-                                               "--training.optimizer=adamw"]
-        assert command.main([dense, "--width", "12", "--" + key, *more]) == 2
-        error = capsys.readouterr().err
-        assert said in error and error.count("\n") == 1
-    noise = ["--network.bias_noise=0.5", "--width", "12"]
-    assert command.main([os.path.join(ROOT, "data", "regime1.ini"), *noise]) == 2
-    assert "bias_noise" in capsys.readouterr().err
-    assert command.main([dense, "--network.kapa=3"]) == 2
-    with pytest.raises(SystemExit):
-        command.main(["--help"])
-    assert "or PyTorch has no such optimizer." in " ".join(capsys.readouterr().out.split())
-    assert command.main([dense, "--steps=3"]) == 2
-    monkeypatch.setattr(comparison, "MOST", 0)
-    assert command.main([dense, "--width", "12"]) == 1
-
-
-def test_without_torch():
-    """dmft does not import PyTorch, and dmft.torch says in a sentence that it needs it."""
-    def said(text, code):
-        done = subprocess.run([sys.executable, *text], capture_output=True, text=True, check=False)
-        assert done.returncode == code, done.stderr
-        return done.stdout + done.stderr
-    said(["-c", "import sys, dmft; sys.exit('torch' in sys.modules)"], 0)
-    hidden = "import sys; sys.modules['torch'] = None; "
-    assert "dmft.torch needs PyTorch" in said(["-c", hidden + "import dmft.torch"], 1)
-    as_command = hidden + "sys.argv = ['-m']; import dmft.torch"
-    assert said(["-c", as_command], 1).count("\n") == 1
-
-
-def test_examples_of_docstrings():
-    for module in pkgutil.iter_modules(dmft.torch.__path__):
-        assert not doctest.testmod(importlib.import_module("dmft.torch." + module.name)).failed
