@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from dmft.theory.tex import LETTERS, Context
+from dmft.theory.symbols import LETTERS, Context
 
 
 @dataclass

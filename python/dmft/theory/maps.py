@@ -32,7 +32,7 @@ class Matrices:
         measured = self._measured(row, at, backward)
         base = r"\Gamma" if backward else r"\Phi"
         if measured and measured.scale == 1:
-            symbol = names.of(measured.name, self.d.is_expert(
+            symbol = names.of(measured.name, self.d.experts.has(
                 self.d.graph.find(measured.operation), measured.name))
         elif row == Ref("thin:" + self.theory.read_out):
             symbol = names.cotangent(self.d.of_matrix(self.theory.read_out))

@@ -8,7 +8,8 @@ from dmft.theory.expression import Call, Ref, Scale, calls
 from dmft.theory.lines import Line, fold
 from dmft.theory.sentences import LOSSES, NOTES, unknown_loss
 from dmft.theory.structure import Process, Quantity, Selection, Start, Symbol, Theory
-from dmft.theory.tex import LEARNED, Context, Writer, label, learned_symbol, scale
+from dmft.theory.symbols import LEARNED, Context, label, learned_symbol, scale
+from dmft.theory.tex import Writer
 
 
 class Page:
