@@ -59,3 +59,30 @@ def test_every_series_stands_on_its_page():
     assert {"loss", "gate_top", "rank"} <= found
     missing = found - said - {"test_f"}
     assert not missing, missing
+
+
+FIRST_READ = ["README.md"] + [f"docs/{name}.md" for name in (
+    "data", "first_hour", "folders", "gallery", "programs", "python", "pytorch", "testing",
+    "tutorial", "words")]
+MOST_WORDS = 40
+
+
+def long_sentences(text: str) -> list[str]:
+    """Sentences of more than MOST_WORDS words outside of code, formulas, tables and headings; a
+    semicolon and a colon end one, too."""
+    text = re.sub(r"\$\$.*?\$\$|\$[^$\n]*\$", "X", CODE.sub("X", text), flags=re.DOTALL)
+    parts = re.split(r"\n\s*\n|\n(?=[-*#|]|\d+\. )", re.sub(r"\]\([^)]*\)", "]", text))
+    return [sentence for part in parts if not part.startswith(("|", "    ", "#"))
+            for sentence in re.split(r"(?<=[.!?:;])\s+", part)
+            if len(re.findall(r"[A-Za-z][A-Za-z'-]*", sentence)) > MOST_WORDS]
+
+
+def test_long_sentences_are_found():
+    assert long_sentences("One two. " + "word " * 40 + "word.") == ["word " * 40 + "word."]
+    assert not long_sentences("word " * 40 + ". `a b`\n\n| " + "word " * 50 + "|\n")
+
+
+@pytest.mark.parametrize("page", FIRST_READ)
+def test_sentences_are_short(page):
+    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+        assert long_sentences(file.read()) == []
