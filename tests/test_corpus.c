@@ -258,7 +258,8 @@ static void test_run(void **state) {
         struct run run[2];
         struct record record[2] = {{0}, {0}};
         for (int none = 0; none < 2; none++) {
-            const char *const key[] = {none ? "output.inputs=none" : "output.inputs=all", NULL};
+            const char *const key[] = {none ? "output.inputs=none" : "output.inputs=all",
+                                       "output.kernels=none", NULL};
             ASK(configure(&run[none], key, err));
             ASK(run_ensemble(&run[none], N, 2, &record[none], err));
             for (int k = 0; k < record[none].count; k++) {

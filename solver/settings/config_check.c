@@ -94,6 +94,19 @@ static int check_tokens(const struct config *config, const struct params *params
     return CODE_OK;
 }
 
+/* What is measured of single inputs cannot be left out and asked for. */
+static int check_inputs(const struct config *config, const struct params *params, struct err *err) {
+    const struct output_settings *output = &config->output;
+    bool asked = output->kernels || output->tangent || output->gradients || output->sharpness ||
+                 output->experts || output->kernels_of[0] || output->cross[0] || output->spectra[0];
+    if (output->inputs == INPUTS_NONE && asked)
+        return params_error(
+            params, "output", "inputs", err,
+            "none goes with kernels = none, without kernels_of, cross, spectra, "
+            "tangent, gradients, sharpness and experts, which are of single inputs");
+    return CODE_OK;
+}
+
 /* A state lies between two times. */
 static int check_states(const struct config *config, const struct params *params, struct err *err) {
     if (config->output.checkpoint > 0 && config->solver.method == METHOD_FIXED_POINT &&
@@ -169,6 +182,7 @@ int config_check(const struct config *config, const struct params *params, int K
     TRY(check_coordinate(config, params, err));
     TRY(check_precision(config, params, err));
     TRY(check_tokens(config, params, err));
+    TRY(check_inputs(config, params, err));
     TRY(check_states(config, params, err));
     if (config->solver.replicates && K > config->solver.sites / (config->solver.halves ? 2 : 1))
         return params_error(params, "solver", "sites", err,

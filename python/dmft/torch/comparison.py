@@ -138,7 +138,7 @@ def verify(ini, N: int | None = None, *, network=None, dtype=torch.float64, **ke
     run = solve(ini, progress=False, network=network, **{
         "reference.coordinate_check": False, "solver.replicates": 0, "output.kernels": "equal",
         "output.tangent": "none", "output.fields": ""} | keys | {
-            "reference.seeds": 1, "output.weights": "initial"})
+            "reference.seeds": 1, "output.weights": "initial", "output.inputs": "all"})
     N = min(run.reference)
     net = Network(run, N, weights=run, dtype=dtype)
     refuse_what_torch_lacks(net.training_settings)

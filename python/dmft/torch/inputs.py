@@ -14,7 +14,8 @@ ALONE = {"solver.replicates": 0}
 BRIEF = ALONE | {
     "training.steps": 1, "training.schedule": "constant", "training.warmup": 0,
     "reference.seeds": 1, "reference.coordinate_check": False,
-    "output.kernels": "none", "output.tangent": "none", "output.gradients": "no",
+    "output.inputs": "all", "output.kernels": "none", "output.tangent": "none",
+    "output.gradients": "no",
     "output.sharpness": "none"}
 
 
