@@ -226,6 +226,21 @@ static void test_table(void **state) {
     cli_clean(NULL);
 }
 
+/* The laws of a source and the coordinates of its inputs have axes of their own, beside weights. */
+static void test_laws_beside_weights(void **state) {
+    (void)state;
+    cli_print("case.ini", "[network]\nmodel = transformer\n[data]\nsource = markov\ninputs = 3\n"
+                          "tokens = 4\nvocabulary = 3\n[training]\nsteps = 2\n"
+                          "loss = cross_entropy\n[solver]\nreplicates = 0\n"
+                          "[reference]\nwidths = 8\nseeds = 1\n[output]\nweights = initial\n");
+    cli_done("dmft-solve", ARGS("--quiet", "-o", "out.h5", "case.ini"));
+    hid_t file = cli_file("out.h5");
+    char *dims = cli_text(file, "data/chain", "dims");
+    assert_string_equal(dims, "law letter next");
+    free(dims);
+    H5Fclose(file);
+}
+
 /* What each block measures of each input has an axis of tokens where inputs have them. */
 static void test_series_of_blocks_and_tokens(void **state) {
     (void)state;
@@ -256,7 +271,7 @@ static void test_series_of_blocks_and_tokens(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_layout), TEST(test_layout_without_router),       TEST(test_layout_of_batches),
-        TEST(test_table),  TEST(test_series_of_blocks_and_tokens),
+        TEST(test_table),  TEST(test_series_of_blocks_and_tokens), TEST(test_laws_beside_weights),
     };
     return cmocka_run_group_tests_name("cli_files", tests, cli_open, cli_close);
 }

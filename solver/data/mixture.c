@@ -71,13 +71,13 @@ static int draw_laws(struct mixture *m, struct data_truth *truth, const struct t
     const size_t shape[] = {m->K, m->D};
     TRY(truth_add(truth,
                   (struct truth_array){.name = "means",
-                                       .dims = "k i",
+                                       .dims = "law i",
                                        .about = "means m of the components",
                                        .shape = {shape[0], shape[1]}},
                   &m->means, err));
     TRY(truth_add(truth,
                   (struct truth_array){.name = "teachers",
-                                       .dims = "k i",
+                                       .dims = "law i",
                                        .about = "teachers t of the components, y = <t, x>/sqrt(D)",
                                        .shape = {shape[0], shape[1]}},
                   &m->teachers, err));

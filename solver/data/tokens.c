@@ -213,7 +213,7 @@ static int draw_markov(struct data *data, const struct sequences *sequences, str
     DO(truth_init(&data->truth, err));
     DO(truth_add(data->truth,
                  (struct truth_array){.name = "chain",
-                                      .dims = "k letter next",
+                                      .dims = "law letter next",
                                       .about = "probabilities of the next letter",
                                       .shape = {K, V, V}},
                  &T, err));
