@@ -67,6 +67,10 @@ static void refusals(void **state) {
         {HEAD "top(look(h, 2, 'Q'), 3)\n" END,
          "t.lua:3: bad argument #2 to 'top' (must be a number"},
         {HEAD "top(h, 1e9)\n" END, "t.lua:3: bad argument #2 to 'top' (must be a number from 1 to"},
+        {HEAD "top(look(h, 2, 'Q'), {share = 0.3})\n" END,
+         "t.lua:3: {share = 0.3} of 2 is no whole number of at least 1"},
+        {HEAD "top(look(h, 2, 'Q'), {})\n" END,
+         "t.lua:3: the largest are K of them, or {share = K/2}"},
         {HEAD "balance_select(h, 2)\nbalance_select(h, 3)\n" END,
          "t.lua:4: two results are called load_largest; {name = ...} tells selections apart"},
         {HEAD "balance_select(h, 2, {eta_bais = 1})\n" END,
@@ -359,12 +363,43 @@ static void coordinates_of_a_constant(void **state) {
     }
 }
 
+/* A quarter of 16 sites is 4 of them, and a half of two numbers one, bit by bit. */
+static void a_share_is_that_many(void **state) {
+    (void)state;
+    static const char
+        *const change[] = {"data.inputs=2", "reference.widths=16", "solver.replicates=0",
+                           "training.steps=3", NULL},
+               *const text[] = {
+                   "key('depth')\n" HEAD "local q = look(h, 2, 'Q')\n"
+                   "h = h + top(h, 4) * h * (q * top(q, 1))[2]\n" END,
+                   "key('depth')\n" HEAD "local q = look(h, 2, 'Q')\n"
+                   "h = h + top(h, {share = 0.25}) * h * (q * top(q, {share = 0.5}))[2]\n" END};
+    double loss[2], se;
+    for (int k = 0; k < 2; k++) {
+        struct run run;
+        struct record record;
+        struct err why;
+        if (support_script(&run, text[k], change, &why))
+            fail_msg("%s", why.text);
+        ASK(run_ensemble(&run, 16, 1, &record, err));
+        support_entry(&record, "loss", 2, &loss[k], &se);
+        record_free(&record);
+        run_free(&run);
+    }
+    assert_true(loss[0] > 0 && loss[0] == loss[1]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients),          cmocka_unit_test(refusals),
-        cmocka_unit_test(recorded),           cmocka_unit_test(attention_by_head),
-        cmocka_unit_test(balanced_draws),     cmocka_unit_test(selection_of_inputs),
-        cmocka_unit_test(selection_of_pairs), cmocka_unit_test(coordinates_of_a_constant),
+        cmocka_unit_test(a_share_is_that_many),
+        cmocka_unit_test(gradients),
+        cmocka_unit_test(refusals),
+        cmocka_unit_test(recorded),
+        cmocka_unit_test(attention_by_head),
+        cmocka_unit_test(balanced_draws),
+        cmocka_unit_test(selection_of_inputs),
+        cmocka_unit_test(selection_of_pairs),
+        cmocka_unit_test(coordinates_of_a_constant),
         cmocka_unit_test(shape_of_the_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include "models/parts/router.h"
 
 #include <jansson.h>
+#include <math.h>
 
 /* --- terms of the loss ----------------------------------------------------------------------- */
 
@@ -64,8 +65,22 @@ static int choices(lua_State *L) {
     return v->on ? (int)v->on->sites : v->K;
 }
 
+/* K of these, or the number that is a share of them. */
+static int number_of_largest(lua_State *L, int arg) {
+    int all = choices(L);
+    if (!lua_istable(L, arg))
+        return script_whole(L, arg, 1, all);
+    script_options(L, arg, "share");
+    if (!script_option(L, arg, "share"))
+        return luaL_error(L, "the largest are K of them, or {share = K/%d}", all);
+    double share = script_real(L, -1, 0, 1), K = round(share * all);
+    if (K < 1 || fabs(K - share * all) > 1e-9 * all)
+        return luaL_error(L, "{share = %f} of %d is no whole number of at least 1", share, all);
+    return (int)K;
+}
+
 static int top(lua_State *L) {
-    return script_push(L, largest_of(L, script_whole(L, 2, 1, choices(L))));
+    return script_push(L, largest_of(L, number_of_largest(L, 2)));
 }
 
 /* The name of what is measured, as a result of the script. */
@@ -120,9 +135,9 @@ static int balance_selection(lua_State *L) {
 }
 
 const struct script_word script_balance_words[] = {
-    {"top", "x, K", "rows or numbers",
-     "a mask: 1 on the K largest sites of rows, or of K numbers; ties to the first; constant in "
-     "the backward pass",
+    {"top", "x, [K, {share=}]", "rows or numbers",
+     "a mask: 1 on the K largest sites of rows, or on the K largest numbers, or on this share of "
+     "them; ties to the first; constant in the backward pass",
      top, 0},
     {"balance_select", "x, K, {eta_bias=, name=}", "rows or numbers",
      "the mask of the K largest x + b; b starts at 0 and moves by -eta_bias (load - share) after "
