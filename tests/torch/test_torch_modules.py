@@ -206,6 +206,8 @@ def test_command(capsys, monkeypatch):
     noise = ["--network.bias_noise=0.5", "--width", "12"]
     assert command.main([os.path.join(ROOT, "data", "regime1.ini"), *noise]) == 2
     assert "bias_noise" in capsys.readouterr().err
+    assert command.main([os.path.join(ROOT, "examples", "noisy_top.ini"), "--width", "12"]) == 2
+    assert "noise of its rows" in capsys.readouterr().err
     assert command.main([dense, "--network.kapa=3"]) == 2
     with pytest.raises(SystemExit):
         command.main(["--help"])

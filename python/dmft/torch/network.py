@@ -17,6 +17,8 @@ from dmft.torch.training import loss_of
 
 BY_ENTRY = ("adam", "adamw", "lion")
 OPTIMIZERS = ("gd", "momentum", *BY_ENTRY, "muon")
+# Of X/sqrt D, which dmft-solve and PyTorch compute apart: the root, the quotient, the product.
+ROUNDINGS = 4 * torch.finfo(torch.float64).eps
 
 
 def _rates(optimizer: str) -> str:
@@ -150,8 +152,8 @@ class Network(torch.nn.Module):
                 rest = run.weights(W.name + "_rest", self.program.width, seed).values
                 U = torch.cat([U, torch.as_tensor(rest)], 1)
         X = X / math.sqrt(self.dimension)
-        if A.shape == X.shape and torch.equal(A, X):
-            return U
+        if A.shape == X.shape and (A - X).abs().max() <= ROUNDINGS * X.abs().max():
+            return U  # entry by entry; such directions need not be independent
         directions = torch.linalg.lstsq(A, X).solution
         drawn = self.weights[W.name].detach().double()
         return U @ directions + drawn - drawn @ directions.T @ directions
