@@ -86,6 +86,8 @@ static void test_values_are_refused(void **state) {
         {.arg = {"--data.source=multi_index", "--data.dimension=3"}, .part = {"at least 4"}},
         {.arg = {"--data.inputs=100000", "--data.dimension=1000000"},
          .part = {"the inputs alone would need about 2.4e+03 GB"}},
+        {.arg = {"--data.source=mixture", "--data.components=10000", "--data.dimension=1000000"},
+         .part = {"the inputs alone would need about 160 GB", "fewer components"}},
         {.add = "seed = -1", .part = {"case.ini:13: [solver] seed = -1: not an unsigned"}},
         {.add = "[network]\nkappa = 1# one",
          .part = {"case.ini:14: [network] kappa = 1# one: trailing characters \"# one\""}},

@@ -238,6 +238,7 @@ static void test_keys(void **state) {
         {"network.outputs=9", "", "the text has 4 letters"},
         {"data.sharpness=2", "", "used only when"},
         {"data.inputs=60", "", "try fewer, or a smaller stride"},
+        {"data.held_out=0", "data.test_inputs=1", "or a larger held_out"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct run run;

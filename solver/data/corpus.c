@@ -211,9 +211,9 @@ static int take_windows(struct data *data, const struct letters *text, const str
         return err_set(err, CODE_INPUT,
                        "data file %s: its %s %zu letters have %zu windows of %zu letters and the "
                        "next, at every %zu, where %s = %zu are wanted; try fewer, or a smaller "
-                       "stride",
+                       "stride%s",
                        corpus->path, to ? "last" : "first", length, windows, n, stride,
-                       to ? "test_inputs" : "inputs", count);
+                       to ? "test_inputs" : "inputs", count, to ? ", or a larger held_out" : "");
     TRY(base_alloc(&order, windows, sizeof *order, err));
     for (size_t k = 0; k < windows; k++)
         order[k] = k;

@@ -169,6 +169,10 @@ static int draw_power_law(struct data *data, const struct task *task, struct err
     return CODE_OK;
 }
 
+double mixture_bytes(const struct data *sizes, int components) {
+    return 2 * sizeof(double) * (double)components * sizes->D;
+}
+
 int mixture_draw(struct data *data, const struct task *task, struct err *err) {
     TRY(truth_init(&data->truth, err));
     return task->components ? draw_mixture(data, task, err) : draw_power_law(data, task, err);

@@ -24,6 +24,8 @@ struct task {
     double spectrum, target;  /* the exponents a and b */
     uint64_t seed;
 };
+/* Bytes of the means and the teachers in the truth. */
+double mixture_bytes(const struct data *sizes, int components);
 /* X, y and truth of data of these sizes, which are zero; n = C = 1. Input mu does not depend on the
  * number of inputs. */
 int mixture_draw(struct data *data, const struct task *task, struct err *err);

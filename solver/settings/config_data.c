@@ -192,15 +192,18 @@ static int check_size(const struct config *config, const struct params *params,
     double numbers =
         3 * kept * sizes->D + (sizes->per_token ? rows : inputs) * (sizes->numbered ? 1 : sizes->C);
     struct sequences sequences = sequences_of(&config->data);
+    int components = config->data.task.components;
     double bytes = sizeof(double) * numbers + (sizes->V ? rows * sizeof(int) : 0) +
-                   (is_sequences(&config->data) ? tokens_bytes(&sequences) : 0);
+                   (is_sequences(&config->data) ? tokens_bytes(&sequences) : 0) +
+                   (config->data.source == SOURCE_MIXTURE ? mixture_bytes(sizes, components) : 0);
     if (1e-9 * bytes <= config->solver.max_memory)
         return CODE_OK;
     return params_error(
         params, "solver", "max_memory", err,
-        "the inputs alone would need about %.3g GB; try fewer inputs%s or a smaller "
+        "the inputs alone would need about %.3g GB; try fewer inputs%s%s or a smaller "
         "%s, or raise max_memory",
-        1e-9 * bytes, sizes->n > 1 ? ", fewer tokens" : "", remedy[config->data.source]);
+        1e-9 * bytes, sizes->n > 1 ? ", fewer tokens" : "",
+        components > 1 ? ", fewer components" : "", remedy[config->data.source]);
 }
 
 /* Labels, and what suits the numbers of inputs. */
