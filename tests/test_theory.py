@@ -152,6 +152,15 @@ def test_every_network_has_a_page(pages, tmp_path):
                        cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)
 
 
+def test_noise_of_logits_is_inside_what_multiplies_them():
+    page = equations("data/regime1.ini", **{"network.bias_noise": 0.3}).latex()
+    assert r"\beta\,\bigl(\psi + 0.3\,\zeta\bigr)" in page
+
+
+def test_test_inputs_have_no_noise_of_rows(pages):
+    assert "a test input has 0 in their place" in pages["examples/noisy_top.ini"].latex()
+
+
 def test_alike_equations_are_one(pages):
     deep = pages["deep"].latex()
     assert re.search(r"h\^\{\(l\)\}\(t\) &= .*\\Phi\^\{\(l-1\)\}.*\(l=2,\\dots,6\)", deep)

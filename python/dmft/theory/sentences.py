@@ -27,7 +27,8 @@ NOTES = {
     "top": r"$\mathrm{top}_\rho$ is 1 on the share $\rho$ of the sites that is largest, else 0, "
            r"and a constant in the backward pass.",
     "noise_of_rows": r"$\mathcal N(0,1)$ are standard normals, independent at every site, input, "
-                     r"token and step, and constants in the backward pass.",
+                     r"token and step, and constants in the backward pass; a test input has 0 "
+                     r"in their place.",
     "constant": r"$\mathrm{const}$ are given numbers of a site, at its place $u$ among all or in "
                 r"its group, and of a token $\tau$ where there are any.",
     "top_rows": r"$\mathrm{top}^\tau_C(x)$ is 1, at each site, on the $C$ tokens of an input whose "

@@ -4,8 +4,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dmft.theory.calls import Calls
-from dmft.theory.expression import (Apply, Column, Expression, Mean, Product, Ref, Scale, Sum,
-                                    calls)
+from dmft.theory.expression import (Apply, Call, Column, Expression, Mean, Product, Ref, Scale,
+                                    Sum, calls)
 from dmft.theory.structure import (Entries, FieldTerm, Learned, Learner, Memory, Process, Start,
                                    Symbol, Theory)
 from dmft.theory.symbols import LETTERS, Context, learned_symbol, scale, word
@@ -91,7 +91,8 @@ class Writer(Calls):
     def factor(self, what: Expression, at: Context) -> str:
         """An expression beside others."""
         text = self.text(what, at)
-        return rf"\bigl({text}\bigr)" if isinstance(what, Sum) else text
+        added = isinstance(what, Sum) or isinstance(what, Call) and what.word == "noise"
+        return rf"\bigl({text}\bigr)" if added else text
 
     def indexed(self, what: Expression, more: str, at: Context) -> str:
         """An expression with one more index."""
