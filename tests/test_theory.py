@@ -196,7 +196,7 @@ def test_equations_know_every_loss_and_optimizer(choices):
 
 def test_optimizers_and_ties_have_templates_of_their_own(pages):
     assert r"\langle \mathcal{W}^{(l)}(t)\,x^{(l-1)}(t)\rangle" in pages["adam"].latex()
-    assert r"\zeta(t)\bigl[" in pages["adamw"].latex()
+    assert r"\vartheta(t)\bigl[" in pages["adamw"].latex()
     assert r"c\,\omega(t,s)\,\Delta(s)" in pages["momentum"].latex()
     assert r"\sum_{r=s}^{t-1}" in pages["momentum"].latex()
     assert r"\sum_{k'}\sum_{s<t}\bigl[A_{k,k'}(t,s)" in pages["examples/tied.ini"].latex()
@@ -213,7 +213,7 @@ def test_schedule_clipping_and_decay_stand_in_the_steps_of_entries():
     whole = page("adamw", **{"training.schedule": "cosine", "training.clip": 0.1})
     for term in (r"\mathcal{W}(t+1) &= (1-\sigma(t)\,\lambda)\,\mathcal{W}(t) + \sigma(t)\,\eta\,",
                  r"(1-\beta_1)\,\chi(t)\,G(t)", r"\bigl(\chi(t)\,G(t)\bigr)^2",
-                 r"\zeta(t) &= \prod_{r<t}\bigl(1-\lambda\,\sigma(r)\bigr)",
+                 r"\vartheta(t) &= \prod_{r<t}\bigl(1-\lambda\,\sigma(r)\bigr)",
                  r"$\sigma$ is the schedule", r"\chi=\min(1"):
         assert term in whole, term
     with pytest.raises(dmft.InputError, match="equations of a limit trained by Muon"):
@@ -231,7 +231,7 @@ def test_what_was_left_out_or_wrong_is_there(pages):
     tied = equations("examples/tied.ini", **{"training.optimizer": "adamw", "rates.W0": 0}).latex()
     assert r"\sum_{k'}\langle \mathcal" not in tied
     assert r"\langle \mathcal{W}(t)\,x_{k}(t)\rangle" in tied
-    assert r"h^{(0)}(t) &= u^{(0)} \\" in tied and r"h_{k}(t) &= \zeta(t)\bigl[" in tied
+    assert r"h^{(0)}(t) &= u^{(0)} \\" in tied and r"h_{k}(t) &= \vartheta(t)\bigl[" in tied
     balanced = pages["more0"].latex()
     assert r"\langle \mathbf 1[p_{k}(t)>0]\rangle_\mu" in balanced
     assert r"s + b^{\mathrm{sel}}" in balanced and r"b^{\mathrm{sel}}_{k}(0)=0" in balanced

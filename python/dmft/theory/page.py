@@ -260,8 +260,8 @@ class Page:
             lines += [self.shown(line) for line in fold([self._gradient(one)
                                                          for one in theory.learners])]
         if self.w.decay:
-            lines.append((r"\zeta(t) &= \prod_{r<t}\bigl(1-\lambda\,\sigma(r)\bigr)" if
-                          self.w.scheduled else r"\zeta(t) &= (1-\lambda)^t") +
+            lines.append((r"\vartheta(t) &= \prod_{r<t}\bigl(1-\lambda\,\sigma(r)\bigr)" if
+                          self.w.scheduled else r"\vartheta(t) &= (1-\lambda)^t") +
                          rf",\qquad \lambda = {training['weight_decay']:g}")
             kept = [self.w.symbol(learned_symbol(one.symbol), Context())
                     for one in theory.learners if not one.decays]

@@ -232,8 +232,8 @@ class Writer(Calls):
             elif isinstance(term, Entries):
                 parts.append(self.entries(term, now))
         if value.decays and start:
-            start = [rf"\zeta(t)\bigl[{' + '.join(start)}\bigr]" if len(start) > 1 else
-                     rf"\zeta(t)\,{start[0]}"]
+            start = [rf"\vartheta(t)\bigl[{' + '.join(start)}\bigr]" if len(start) > 1 else
+                     rf"\vartheta(t)\,{start[0]}"]
         return " + ".join(start + parts) or "0"
 
     def start(self, term: Start, at: Context, key: str) -> str:
