@@ -5,10 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t constant_period(const struct population *on) {
-    return on->group > 1 ? (size_t)on->group : on->sites;
-}
-
 static int larger(int a, int b) {
     return a > b ? a : b;
 }
@@ -286,6 +282,11 @@ static void noise_forward(struct net *net, struct node *v) {
 const struct operation operation_noise = {
     .name = "noise", .forward = noise_forward, .jumps = always};
 
+/* How many numbers a constant has for a token: those of one group, or of all sites. */
+static size_t constant_period(const struct population *on) {
+    return on->group > 1 ? (size_t)on->group : on->sites;
+}
+
 /* Rows of every token of every input, from the numbers of one group and one input. */
 static int constant_prepare(struct net *net, struct node *v, struct err *err) {
     size_t n = (size_t)v->per, sites = v->on->sites, each = constant_period(v->on);
@@ -323,6 +324,7 @@ const struct operation operation_constant = {.name = "constant",
                                              .prepare = constant_prepare,
                                              .forward = constant_forward,
                                              .constant = true};
+
 struct value program_noise(struct program *p, struct value x) {
     struct value out;
     struct node *node = node_append_rows(p, &operation_noise, x, &out);

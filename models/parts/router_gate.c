@@ -7,7 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-/* m_i = 1 for the K largest of psi + b, else 0; ties to the lower index. */
+/* m_i = 1 for the K largest of psi + b, else 0; ties to the lower index. What is no number is
+ * selected, so that the loss is none either and the run ends. */
 static void select_largest(const struct router *router, const double *psi, double *m) {
     int M = router->M, K = router->gate.K, left = K;
     double *score = router->scores, *sorted = score + M, least;
@@ -17,9 +18,9 @@ static void select_largest(const struct router *router, const double *psi, doubl
     gsl_sort(sorted, 1, (size_t)M);
     least = sorted[M - K];
     for (int i = 0; i < M; i++)
-        left -= score[i] > least;
+        left -= !(score[i] <= least);
     for (int i = 0; i < M; i++)
-        m[i] = score[i] > least || (score[i] == least && left-- > 0);
+        m[i] = !(score[i] <= least) || (score[i] == least && left-- > 0);
 }
 
 /* e_i = exp(beta psi_i - max beta psi), whatever the sign of beta; returns max beta psi. */
