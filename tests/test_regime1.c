@@ -188,6 +188,28 @@ static void swap_experts(struct net *net, int M, int E) {
     b[M - 1] = saved;
 }
 
+/* An expert whose bias is no number has a logit that is none: the loss is no number either, whoever
+ * the other experts are, so that the run ends. All three selected, or two of them. */
+static void no_number_is_hidden(void **state) {
+    (void)state;
+    static const char *const rho[] = {"network.rho=1", "network.rho=0.6666666666666666"};
+    for (int k = 0; k < 2; k++) {
+        struct run run;
+        struct net net;
+        struct err err;
+        run_of(&run,
+               "[network]\nmodel=regime1\ngate=softmax\nexperts=3\nbias=trained\n"
+               "biases=0.7 0.1 -0.5\nq0=1\n[reference]\nwidths=32\n",
+               (const char *const[]){rho[k], NULL});
+        support_net(&net, &run, 32, 0);
+        support_numbers(&net, "b")[1] = NAN;
+        int code = net_evaluate(&net, run.config.training.loss, run.data.y, &err);
+        assert_true(code || !isfinite(net.output.loss));
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
 /* Exchanging experts leaves the outputs alone, over training; sums of M terms change order: 1e-13.
  */
 static void experts_may_be_permuted(void **state) {
@@ -324,6 +346,7 @@ int main(void) {
         cmocka_unit_test(equals_oracle_with_noise),
         cmocka_unit_test(dense_equals_its_oracle),
         cmocka_unit_test(one_expert_is_dense),
+        cmocka_unit_test(no_number_is_hidden),
         cmocka_unit_test(experts_may_be_permuted),
         cmocka_unit_test(idle_router_is_a_constant_gate),
         cmocka_unit_test(logits_of_sp_diverge),
