@@ -20,6 +20,12 @@ static double cosine(const struct training *training, double past, double left) 
     return end + (1 - end) * (1 - cos(acos(-1) * left)) / 2;
 }
 
+static double polynomial(const struct training *training, double past, double left) {
+    double end = training->schedule.end;
+    (void)past;
+    return end + (1 - end) * pow(left, training->schedule.power);
+}
+
 static double power(const struct training *training, double past, double left) {
     (void)left;
     return pow(1 + past / training->schedule.t0, -training->schedule.power);
@@ -41,6 +47,14 @@ const struct schedule schedule_cosine = {
     .ends = true,
     .factor = cosine,
 };
+const struct schedule schedule_polynomial = {
+    .choice = {.name = "polynomial",
+               .doc = "falls to schedule_end, after schedule_steps, as the power schedule_power of "
+                      "the time that is left",
+               .keys = "schedule_steps schedule_end schedule_power"},
+    .ends = true,
+    .factor = polynomial,
+};
 const struct schedule schedule_power = {
     .choice = {.name = "power",
                .doc = "(1 + t/schedule_t0)^-schedule_power",
@@ -48,9 +62,9 @@ const struct schedule schedule_power = {
     .factor = power,
 };
 
-const struct choice *const schedule_list[] = {&schedule_constant.choice, &schedule_linear.choice,
-                                              &schedule_cosine.choice, &schedule_power.choice,
-                                              NULL};
+const struct choice *const schedule_list[] = {
+    &schedule_constant.choice,   &schedule_linear.choice, &schedule_cosine.choice,
+    &schedule_polynomial.choice, &schedule_power.choice,  NULL};
 
 /* Time from the end of the warmup to that of the decay. */
 static double length(const struct training *training) {

@@ -6,7 +6,8 @@
  *     constant    1
  *     linear      1 - (1 - e) s
  *     cosine      e + (1 - e) (1 + cos(pi s))/2
- *     power       (1 + (tau - w)/t0)^-p            t0 = schedule_t0, p = schedule_power
+ *     polynomial  e + (1 - e) (1 - s)^p            p = schedule_power
+ *     power       (1 + (tau - w)/t0)^-p            t0 = schedule_t0
  *
  * schedule_steps = 0 ends with the run: s = 1 at the last measured time, which no step of gradient
  * descent begins at. These are the schedules of linear, cosine and inverse square root decay with
@@ -24,7 +25,8 @@ struct schedule {
     double (*factor)(const struct training *training, double past, double left);
 };
 extern const struct choice *const schedule_list[]; /* NULL at the end */
-extern const struct schedule schedule_constant, schedule_linear, schedule_cosine, schedule_power;
+extern const struct schedule schedule_constant, schedule_linear, schedule_cosine,
+    schedule_polynomial, schedule_power;
 
 /* tau >= 0. */
 double schedule_factor(const struct training *training, double tau);

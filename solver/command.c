@@ -1,6 +1,7 @@
 /* The command line of the programs. */
 #define _POSIX_C_SOURCE 200809L
 #include "solver/command.h"
+#include "kernels/base/text.h"
 #include "kernels/array/dist.h"
 #include "solver/files/result.h"
 #include "solver/run/states.h"
@@ -38,7 +39,7 @@ const volatile sig_atomic_t *command_signals(void) {
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     signal(SIGXFSZ, SIG_IGN);
-    params_heed(&stop);
+    base_heed(&stop);
     return &stop;
 }
 
@@ -88,21 +89,16 @@ void command_start(int *argc, char ***argv) {
     gsl_set_error_handler_off();
 }
 
-void command_log(struct log *log, bool quiet) {
-    log_init(log, !quiet && !dist_rank());
-    int processes = dist_job_without_mpi();
-    if (processes > 1)
-        log_line(log,
-                 "warning: one of %d processes of a job, but built without MPI: each computes "
-                 "everything; make MPI=1 builds a program that shares it out",
-                 processes);
-}
-
 /* [--]section.key=value, or what was meant so; a file of that name is a file. */
 static bool is_override(const char *word) {
     if (!strncmp(word, "--", 2))
         return strchr(word, '=');
     return strchr(word, '=') && access(word, F_OK) != 0;
+}
+
+/* The key of an override, without dashes. */
+static const char *key_of(const char *word) {
+    return word + (strncmp(word, "--", 2) ? 0 : 2);
 }
 
 int command_read(struct command *command, const struct command_option *options, const char *usage,
@@ -123,6 +119,9 @@ int command_read(struct command *command, const struct command_option *options, 
             return err_set(err, CODE_INPUT, "%s: a key and its value are one word, %s=%s", word,
                            word, i + 1 < argc ? argv[i + 1] : "value");
         } else if (is_override(word)) {
+            for (int k = 0; k < command->overrides; k++)
+                if (text_same_key(key_of(word), key_of(command->override[k])))
+                    command->repeated = word;
             command->override[command->overrides++] = argv[i]; /* never overtakes i */
         } else if (word[0] == '-') {
             return err_set(err, CODE_INPUT,
@@ -135,6 +134,19 @@ int command_read(struct command *command, const struct command_option *options, 
         }
     }
     return CODE_OK;
+}
+
+void command_log(struct log *log, const struct command *command, bool quiet) {
+    log_init(log, !quiet && !dist_rank());
+    int processes = dist_job_without_mpi();
+    if (processes > 1)
+        log_line(log,
+                 "warning: one of %d processes of a job, but built without MPI: each computes "
+                 "everything; make MPI=1 builds a program that shares it out",
+                 processes);
+    if (command->repeated)
+        log_line(log, "note: the key of --%s is given more than once; this last value counts",
+                 key_of(command->repeated));
 }
 
 int command_output(char **name, const struct command *command, const char *given,
@@ -195,7 +207,7 @@ int command_continue(struct command *command, const char *program, const char *r
 
 void command_tell_states(struct log *log, const char *program, const struct run *run,
                          const char *output) {
-    if (run->states.folder && run->config.output.checkpoint > 0)
+    if (states_kept(run))
         log_line(log, "it goes on with: %s --continue %s", program, output);
 }
 

@@ -14,7 +14,8 @@ struct command_option {
 struct command {
     const char *file; /* NULL if none was given */
     int overrides;
-    char **override; /* [--]section.key=value */
+    char **override;      /* [--]section.key=value */
+    const char *repeated; /* the last one whose key was given before; or NULL */
 };
 
 /* The beginning of main. */
@@ -22,8 +23,9 @@ void command_start(int *argc, char ***argv);
 /* Reads the command line; options end with a NULL word. */
 int command_read(struct command *command, const struct command_option *options, const char *usage,
                  int argc, char **argv, struct err *err);
-/* Of rank 0, unless quiet. Warns where a parallel job has started a program built without MPI. */
-void command_log(struct log *log, bool quiet);
+/* Of rank 0, unless quiet. Warns where a parallel job has started a program built without MPI, and
+ * says which key of the command line is given twice, of which the last value counts. */
+void command_log(struct log *log, const struct command *command, bool quiet);
 /* The output to be freed: as given, or for data/regime2.ini the file regime2 + ending (".h5") in
  * the current folder. */
 int command_output(char **name, const struct command *command, const char *given,

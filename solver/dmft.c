@@ -175,11 +175,13 @@ int dmft_run(struct dmft *d, const char *output, int force) {
     int code;
     d->stop = 0; /* one that came after the last run was meant for that */
     forget_results(d);
+    base_heed(&d->stop);
     DO(read_settings(d, err));
     DO(run_open(&d->run, output, force != 0, err));
     DO(run_march(&d->run, err));
     DO(run_finish(&d->run, force != 0, err));
 done:
+    base_heed(NULL);
     base_locale_end(before);
     return code;
 }

@@ -57,7 +57,7 @@ static int work(struct compare *compare, struct options *options, struct err *er
     bool go_on = options->again != NULL;
     int code;
     struct log log;
-    command_log(&log, options->quiet);
+    command_log(&log, &options->command, options->quiet);
     for (int k = 0; k < COMPARE_MOST; k++) {
         compare->run[k].log = log;
         compare->run[k].program = "dmft-compare";

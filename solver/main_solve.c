@@ -180,7 +180,7 @@ int main(int argc, char **argv) {
     struct err err = {0};
     command_start(&argc, &argv);
     int code = read_options(&options, argc, argv, &err);
-    command_log(&run.log, options.quiet);
+    command_log(&run.log, &options.command, options.quiet);
     if (!code && (options.help || options.version || options.defaults || options.operations))
         code = print_help(&options, &err);
     else if (!code && options.program)

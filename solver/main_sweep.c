@@ -36,7 +36,8 @@ static const char help[] =
     "Each line is an axis of the grid. Values are logspace(first, last, n), linspace(first, last,\n"
     "n) or a list, in which | separates values that have blanks. Keys joined by commas vary\n"
     "together: each point, between |, has one value for every key, separated by blanks or by\n"
-    "commas.\n\n"
+    "commas. A line can stand on the command line as well, in quotes, and then goes over the one\n"
+    "of the file: --sweep.training.eta0=\"0.1 0.2 0.4\".\n\n"
     "Every point is run at each of the [reference] widths and in the limit, each in a process of\n"
     "its own, N at a time (--jobs; default: all cores). Files go to OUT.d, the summary to OUT.h5,\n"
     "and a table of the optimum (or of the losses) to the screen. The same command goes on with a\n"
@@ -150,7 +151,7 @@ int main(int argc, char **argv) {
     int jobs;
     command_start(&argc, &argv);
     int code = read_options(&options, argc, argv, &jobs, &err);
-    command_log(&sweep.log, options.quiet);
+    command_log(&sweep.log, &options.command, options.quiet);
     if (!code && options.version)
         printf("dmft-sweep %s\n", provenance_version);
     else if (!code && options.help)

@@ -51,13 +51,14 @@ close solver_names_no_network
 
 # A row, be it of a network, a loss, an optimizer or an instrument, is nothing before a list or another
 # row has its address: one that was forgotten in its list is named here.
-text=$(cat $(echo "$sources" | grep -E '^(kernels|models|integrators|solver)/'))
-rows=$(echo "$text" | sed -nE 's/^(static )?const struct [a-z_0-9]+ ([a-z_0-9]+) = \{.*/\2/p')
+program=$(echo "$sources" | grep -E '^(kernels|models|integrators|solver)/')
+rows=$(sed -nE 's/^(static )?const struct [a-z_0-9]+ ([a-z_0-9]+) = \{.*/\2/p' $program | sort -u)
 [ -n "$rows" ] || say "no rows"
+listed=$(grep -ohE '&[a-z_0-9]+' $program | tr -d '&' | sort -u | paste -sd ' ')
 for row in $rows; do
-    case $text in
-    *"&$row"[!a-z_0-9]*) ;;
-    *) say "$(grep -lE "^(static )?const struct [a-z_0-9]+ $row = " $sources): no list has $row" ;;
+    case " $listed " in
+    *" $row "*) ;;
+    *) say "$(grep -lE "^(static )?const struct [a-z_0-9]+ $row = " $program): no list has $row" ;;
     esac
 done
 close rows_are_listed
@@ -65,30 +66,30 @@ close rows_are_listed
 # An exported name begins with that of its file, whole or up to an underscore (param_fail in
 # param_keys.c), or of a struct in the headers of its folder: the one it works on (net_commit) or is
 # (backend_cpu); rows of what a net knows as a struct stand elsewhere too (optimizer_lion).
-stems() { # a_b_|a_
-    case $1 in *_*) echo "$1_|$(stems "${1%_*}")" ;; *) echo "$1_" ;; esac
-}
-structs() { # FOLDER: a_|b_
-    find "$1" models/engine -name '*.h' -exec sed -nE 's/^struct ([a-z_0-9]+) \{$/\1_/p' {} + | paste -sd '|'
-}
-for folder in kernels models integrators solver; do
-    eval "structs_$folder=\$(structs $folder)"
-done
-objects=0
-for file in $(echo "$sources" | grep -E '^(kernels|models|integrators|solver)/.*\.(c|cu)$'); do
-    module=$(basename "${file%.*}")
-    object=$BUILD/${file%.*}.o
-    case $file in
-    solver/main_*) continue ;;
-    *.cu) [ -e "$object" ] || continue ;; # built with CUDA=1
-    esac
-    objects=$((objects + 1))
-    eval "structs=\$structs_${file%%/*}"
-    wrong=$(nm -g --defined-only "$object" | awk 'NF == 3 && $2 ~ /[TDBRC]/ {print $3}' |
-        grep -vE "^($(stems "$module")|$structs)" | grep -vE '^__odr_asan|^\.gomp_critical')
-    [ -z "$wrong" ] || say "$object exports" $wrong
-done
-[ "$objects" -gt 0 ] || say "no objects in $BUILD"
+structs=$(for folder in kernels models integrators solver; do
+    find $folder models/engine -name '*.h' -exec sed -nE "s/^struct ([a-z_0-9]+) \\{\$/$folder \\1/p" {} +
+done)
+objects=$(echo "$program" | grep -v '^solver/main_' | sed -nE "s|(.*)\\.(c\|cu)\$|$BUILD/\\1.o|p" | xargs ls 2>/dev/null) # .cu: with CUDA=1
+[ -n "$objects" ] || say "no objects in $BUILD"
+wrong=$(nm -A -g --defined-only $objects | structs=$structs build=$BUILD/ awk '
+    BEGIN {
+        count = split(ENVIRON["structs"], word)
+        for (i = 1; i < count; i += 2) known[word[i] " " word[i + 1]]
+    }
+    function belongs(name, file, folder) { # some beginning of it is that of its file, or a struct
+        for (sub(/.*\//, "", file); sub(/_[^_]*$/, "", name);)
+            if (name == file || index(file, name "_") == 1 || (folder " " name) in known)
+                return 1
+        return 0
+    }
+    NF == 3 && $2 ~ /[TDBRC]/ {
+        path = substr($1, length(ENVIRON["build"]) + 1)
+        sub(/\.o:.*/, "", path)
+        split(path, part, "/")
+        if (!belongs($3, path, part[1]) && $3 !~ /^__odr_asan|^\.gomp_critical/)
+            print path " exports " $3
+    }')
+[ -z "$wrong" ] || say "$wrong"
 close symbols_carry_the_name_of_their_file
 
 {

@@ -34,10 +34,13 @@ BUILD = 'build/release'
 SHARED = f'{BUILD}/shared'
 PROGRAMS = [f'{SHARED}/{name}' for name in ('libprogram.so', 'dmft-solve', 'dmft-sweep',
                                             'dmft-compare')]
-# Tests that link the program with calls of it replaced.
-WHOLE = {'abc', 'bytes', 'bytes_left', 'faults', 'stored'}
+# Tests that link the program with calls of it replaced, as tests/tests.mk says, or start such ones.
+RULES = (HOME / 'tests' / 'tests.mk').read_text().splitlines()
+WHOLE = {'faults'} | {test for line in RULES if 'LDLIBS +=' in line and '--wrap=' in line
+                      for test in re.findall(r'\$\(BUILD\)/test_(\w+)', line)}
 # Bytes that a runaway mutant may reserve (the emulated device takes 8 GB), and write.
 MEMORY, FILE = 24 << 30, 1 << 30
+QUICK = 5.  # seconds, until it is known how long a test takes
 
 
 # --- a mutant -------------------------------------------------------------------------------------
@@ -105,30 +108,39 @@ def prepare(job):
                 (shutil.copy2 if fresh else shutil.copy)(HOME / name, to)  # else it is built anew
     if fresh and (HOME / BUILD).exists():
         shutil.copytree(HOME / BUILD, tree / BUILD, copy_function=shutil.copy2, ignore=programs)
-        (tree / SHARED).mkdir(exist_ok=True)
-        (tree / SHARED / 'faults').symlink_to('../faults')
+    (tree / SHARED).mkdir(parents=True, exist_ok=True)
+    if fresh:
+        (tree / SHARED / 'faults').symlink_to('../faults')  # where DMFT_SOLVE lies
     tests = reach.names()
     if make(tree, *PROGRAMS, *(program_of(t) for t in tests)):
         raise SystemExit('mutate: the tree does not build')
     return tree, tests
 
 
-def baseline(tree, tests):
-    """Seconds of each test of the program without a fault, measured once."""
-    path = WORK / 'baseline.json'
-    known = json.loads(path.read_text()) if path.exists() else {}
-    for test in tests:
-        if test not in known:
-            code, seconds = run(tree, test, [], 600, 3600)
-            if code:
-                print(f'mutate: {test} fails without a fault and is left out', flush=True)
-            known[test] = None if code else seconds
-            path.write_text(json.dumps(known))
-    return {test: known[test] for test in tests if known[test] is not None}
+BASELINE = WORK / 'baseline.json'
 
 
-def in_order(times, kills, name, operator):
-    """Tests by kills to be expected for each second."""
+def baseline(tests):
+    """Seconds of each test of the program without a fault: None where it fails so and is left out.
+    Those that were not run yet are taken for quick, and run before a mutant is theirs."""
+    known = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
+    return {test: known.get(test, QUICK) for test in tests}
+
+
+def without_fault(tree, test):
+    """Seconds of a test where nothing is wrong, or None; known from then on."""
+    make(tree, *PROGRAMS, program_of(test))
+    code, seconds = run(tree, test, [], 600, 3600)
+    if code != 0:
+        print(f'mutate: {test} fails without a fault and is left out', flush=True)
+    known = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
+    known[test] = seconds if code == 0 else None
+    BASELINE.write_text(json.dumps(known))
+    return known[test]
+
+
+def in_order(times, kills, name, operator, near):
+    """Tests by kills to be expected for each second; near: those alone that the file reaches."""
     folder = os.path.dirname(name)
 
     def worth(test):
@@ -138,10 +150,12 @@ def in_order(times, kills, name, operator):
             if by == test:
                 count += 3 if killed == name else 1 if os.path.dirname(killed) == folder else 0.2
         return -count / (times[test] + 0.2)
-    return sorted(times, key=worth)
+    reached = [test for test in times if not near or test in reach.GENERAL
+               or reach.weight(test, name) or (test, operator) == ('faults', 'check')]
+    return sorted(reached, key=worth)
 
 
-def judge(tree, mutant, text, times, kills, most):
+def judge(tree, mutant, text, times, kills, most, near):
     name, operator, first, behind, instead = mutant
     path, built = tree / name, tree / BUILD / (name[:-2] + '.o')
     original = code_of(tree, name)
@@ -154,7 +168,7 @@ def judge(tree, mutant, text, times, kills, most):
             return 'same code', None
         if make(tree, *PROGRAMS):
             return 'invalid', None
-        runs = [(t, []) for t in in_order(times, kills, name, operator)]
+        runs = [(t, []) for t in in_order(times, kills, name, operator, near)]
         if operator == 'check' and 'faults' in times:  # behind the quick ones
             runs.insert(len(runs) // 2, ('faults', ['places']))
         all_run = True
@@ -169,7 +183,9 @@ def judge(tree, mutant, text, times, kills, most):
             if code != 0:
                 return 'killed', test
             most -= seconds
-        return 'survived' if all_run else 'undecided', None
+            if not arguments and times[test] == QUICK:
+                times[test] = seconds
+        return 'survived' if all_run and not near else 'undecided', None
     finally:
         for copy in kept:
             os.replace(copy, copy[:-5])
@@ -228,9 +244,10 @@ def report(rows):
                   f"{r['diff']}\n")
 
 
-def work(job, options, times):
+def work(job, options):
     """Judges every mutant of the job: each options.jobs-th."""
-    tree, _ = prepare(job)
+    tree, tests = prepare(job)
+    times = {test: seconds for test, seconds in baseline(tests).items() if seconds is not None}
     sources, by_operator = every_fault()
     done, same = {r['number'] for r in read_results()}, equivalent()
     for mutant in chosen(by_operator, options.count, options.seed)[job::options.jobs]:
@@ -241,8 +258,13 @@ def work(job, options, times):
         begun = time.time()
         kills = [(r['file'], r['by']) for r in read_results() if r['verdict'] == 'killed']
         most = options.limit * (2 if operator == 'check' else 1)
-        verdict, by = ('equivalent', None) if known in same else judge(
-            tree, mutant, sources[name], times, kills, most)
+        verdict, by = 'equivalent', None
+        while known not in same:
+            verdict, by = judge(tree, mutant, sources[name], times, kills, most, options.near)
+            if verdict != 'killed' or times[by] != QUICK:
+                break
+            times[by] = without_fault(tree, by)
+            times = {test: seconds for test, seconds in times.items() if seconds is not None}
         row = {'number': known, 'file': name, 'operator': operator, 'verdict': verdict, 'by': by,
                'line': sources[name].count('\n', 0, first) + 1,
                'seconds': round(time.time() - begun), 'diff': difference(mutant, sources[name])}
@@ -259,16 +281,18 @@ def main():
     parser.add_argument('--limit', type=float, default=1e9,
                         help='seconds of tests for each, of a check twice that: tests that take '
                         'longer than what is left of it do not run')
+    parser.add_argument('--near', action='store_true',
+                        help='only tests that tests/reach.py gives to the file, and general ones; '
+                        'what they leave is undecided')
     parser.add_argument('--again', action='store_true',
                         help='judge survivors and undecided ones again')
     parser.add_argument('--report', action='store_true', help='only print the tables')
     options = parser.parse_args()
     if not options.report:
-        times = baseline(*prepare(0))
         if options.again:
             rows = [r for r in read_results() if r['verdict'] not in ('survived', 'undecided')]
             RESULTS.write_text(''.join(json.dumps(r) + '\n' for r in rows))
-        jobs = [multiprocessing.Process(target=work, args=(job, options, times))
+        jobs = [multiprocessing.Process(target=work, args=(job, options))
                 for job in range(options.jobs)]
         for job in jobs:
             job.start()

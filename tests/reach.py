@@ -18,6 +18,7 @@ HOME = pathlib.Path(__file__).resolve().parent.parent
 GENERAL = {'limit', 'map', 'oracle', 'networks', 'program', 'io', 'cli', 'flow', 'regime1'}
 # What tests go through most, beside those that are named like a file or include its header.
 REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend backend_bits single',
+           'kernels/maps/map_field': 'fixed_point fixed_point_parts fixed_point_sweeps bytes',
            'kernels/maps/map': 'limit map', 'kernels/maps/twotime': 'fixed_point fixed_point_parts',
            'integrators': 'models optimizer flow flow_control',
            'models/engine/archive': 'resume',
@@ -26,9 +27,11 @@ REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend backend_bits 
            'models/parts': 'models', 'models/': 'models',
            'solver/command': 'cli cli_refusals', 'solver/files': 'io io_partial cli_files',
            'solver/main_sweep': 'sweep', 'solver/measure': 'fields fields_experts outputs rates',
-           'solver/measure/aggregation': 'coordinate coordinate_limit',
+           'solver/measure/aggregation': 'coordinate coordinate_limit coordinate_state',
+           'solver/measure/record': 'statistics halves',
            'solver/run/ensemble': 'resume',
-           'solver/run/report': 'cli cli_warnings cli_bits', 'solver/run/states': 'resume',
+           'solver/run/report': 'cli cli_files cli_warnings cli_bits',
+           'solver/run/states': 'resume states',
            'solver/settings': 'param param_refusals include factor keys',
            'solver/data': 'data data_targets flat stored tokens token_sources fashion',
            'solver/study': 'grid sweep sweep_refusals'}

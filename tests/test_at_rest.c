@@ -7,14 +7,16 @@
 #include <string.h>
 
 /* data/regime2.ini, small, with its limit and three widths. */
-static void march(struct run *run, const char *parameterization, const char *read_out) {
+static void march(struct run *run, const char *parameterization, const char *read_out,
+                  const char *optimizer) {
     const char *const overrides[] = {parameterization,
                                      read_out,
+                                     optimizer,
                                      "training.steps=6",
                                      "solver.sites=64",
                                      "solver.expert_sites=64",
                                      "solver.replicates=2",
-                                     "reference.widths=8 16 32",
+                                     "reference.widths=16 24 32",
                                      "reference.seeds=3",
                                      NULL};
     support_run(run, "data/regime2.ini", overrides);
@@ -27,17 +29,21 @@ static void march(struct run *run, const char *parameterization, const char *rea
 static void rests_with_a_zero_read_out_in_mup(void **state) {
     (void)state;
     static const struct {
-        const char *parameterization, *read_out;
+        const char *parameterization, *read_out, *optimizer;
         bool rests;
     } table[] = {
-        {"network.parameterization=mup", "network.read_out=zero", true},
-        {"network.parameterization=mup", "network.read_out=normal", false},
-        {"network.parameterization=mssp", "network.read_out=zero", false},
+        /* with Muon weights decay, and kernels with them */
+        {"network.parameterization=mup", "network.read_out=zero", "training.optimizer=gd", true},
+        {"network.parameterization=mup", "network.read_out=normal", "training.optimizer=gd", false},
+        {"network.parameterization=mssp", "network.read_out=zero", "training.optimizer=gd", false},
+        {"network.parameterization=mup", "network.read_out=zero", "training.optimizer=muon", true},
+        {"network.parameterization=mssp", "network.read_out=zero", "training.optimizer=muon",
+         false},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         struct run run;
         struct comparison side = {0};
-        march(&run, table[i].parameterization, table[i].read_out);
+        march(&run, table[i].parameterization, table[i].read_out, table[i].optimizer);
         assert_int_equal(at_rest_of_limit(&run), table[i].rests);
         ASK(compare_fit(&run, &side, err));
         const struct series *z = record_find(&side.record, "loss_z");

@@ -213,6 +213,39 @@ static void stratified_biases_are_quantiles(void **state) {
         CHECK_ABS(0.5 * erfc(-values[k] / 0.3 / sqrt(2)), (k + 0.5) / E, 1e-14, "bias %d", k);
 }
 
+static int by_size(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Stratified experts of finite width in two halves: the whole has those of the first and then those
+ * of the second, and all together they are the experts without halves. Those of infinite width
+ * stay. */
+static void halves_share_the_quantiles(void **state) {
+    (void)state;
+    enum { E = 8 };
+    for (int width = 0; width < 4; width += 3) {
+        const struct network network = {
+            .routing.bias_std = 0.3, .routing.bias_draws = BIAS_STRATIFIED, .experts.width = width};
+        struct net_setup setup = {.network = &network};
+        double plain[E], whole[E], half[E];
+        balance_biases(&setup, 0, E, plain);
+        setup.limit.beside_halves = true;
+        balance_biases(&setup, 0, E, whole);
+        setup.limit.beside_halves = false;
+        for (int k = 0; k < 2 && width; k++) {
+            setup.limit.half_number = k + 1;
+            balance_biases(&setup, 0, E / 2, half + k * E / 2);
+        }
+        if (width) {
+            assert_memory_equal(whole, half, sizeof whole);
+            assert_true(half[0] < half[E / 2] && half[E / 2] < half[1]);
+            qsort(whole, E, sizeof *whole, by_size);
+        }
+        assert_memory_equal(whole, plain, sizeof whole);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gradient_by_differences),
@@ -221,6 +254,7 @@ int main(void) {
         cmocka_unit_test(softmax_before_top),
         cmocka_unit_test(biases_balance),
         cmocka_unit_test(stratified_biases_are_quantiles),
+        cmocka_unit_test(halves_share_the_quantiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -219,8 +219,8 @@ static double put_aside(const struct net *net) {
  * three of them and those that are put aside, a large one to whole pages. */
 static void tangents(void **state) {
     (void)state;
-    enum { P = 200, TILES = 1 << 21 };
-    static const char *const many[] = {"data.inputs=200", "data.test_inputs=0", "solver.threads=1",
+    enum { TILES = 1 << 21 };
+    static const char *const many[] = {"data.inputs=100", "data.test_inputs=0", "solver.threads=1",
                                        "output.tangent=sum", NULL};
     const double page = (double)sysconf(_SC_PAGESIZE);
     for (const struct model *const *model = model_list; *model; model++) {

@@ -2,6 +2,9 @@
  * net fails in turn. */
 #define _DEFAULT_SOURCE /* mincore */
 #include "include/dmft.h"
+#include "solver/data/corpus.h"
+#include "solver/data/mixture.h"
+#include "solver/data/tokens.h"
 #include "solver/study/compare.h"
 #include "solver/study/sweep.h"
 #include "tests/support/counted.h"
@@ -115,6 +118,61 @@ static void failures(void **state) {
         }
 }
 
+/* Data of these sequences, with test inputs, or of a task whose law is known. */
+static int draw(struct data *data, const struct sequences *sequences, const struct task *task,
+                struct err *err) {
+    const struct data sizes =
+        sequences ? tokens_sizes(sequences, 3, 2, sequences->kind == SEQUENCE_MODULAR ? 3 : 4, true)
+                  : (struct data){.P = 3, .tests = 2, .n = 1, .D = 4, .C = 1};
+    TRY(data_init(data, &sizes, err));
+    return sequences ? tokens_draw(data, sequences, err) : mixture_draw(data, task, err);
+}
+
+static int read_text(struct data *data, struct err *err) {
+    return corpus_read(data,
+                       &(struct corpus){.path = "README.md",
+                                        .alphabet = "abc",
+                                        .inputs = 3,
+                                        .tests = 2,
+                                        .n = 4,
+                                        .stride = 4,
+                                        .held_out = 0.2,
+                                        .positions = true,
+                                        .seed = 1,
+                                        .most = 1e9},
+                       err);
+}
+
+/* Data that are drawn or read from a text: one allocation fails, each in turn. */
+static void data_failures(void **state) {
+    (void)state;
+    static const struct sequences sequences[] = {{SEQUENCE_MARKOV, 5, 1, 1, 1, 0},
+                                                 {SEQUENCE_MARKOV, 5, 1, 1, 3, 0.5},
+                                                 {SEQUENCE_COPY, 5, 1, 0, 0, 0},
+                                                 {SEQUENCE_MODULAR, 5, 1, 0, 0, 0}};
+    static const struct task tasks[] = {{3, 0.5, 0.1, 1, 1, 1}, {0, 0.5, 0.1, 1, 1, 1}};
+    for (int source = 0; source < 7; source++) {
+        long failed = 0;
+        for (long n = 1; n == failed + 1; n++) {
+            struct data data = {0};
+            struct err err;
+            long before = atomic_load(&held);
+            atomic_store(&left, n);
+            int code = source == 6  ? read_text(&data, &err)
+                       : source < 4 ? draw(&data, &sequences[source], NULL, &err)
+                                    : draw(&data, NULL, &tasks[source - 4], &err);
+            failed += atomic_exchange(&left, 0) <= 0;
+            if (code != (failed == n ? CODE_SYSTEM : CODE_OK))
+                fail_msg("source %d, allocation %ld: code %d: %s", source, n, code,
+                         code ? err.text : "");
+            data_free(&data);
+            none_since(before, "data");
+        }
+        print_message("source %d: %ld allocations\n", source, failed);
+        assert_true(failed >= 2);
+    }
+}
+
 /* The handle of the library, with what it was given. */
 static void handles(void **state) {
     (void)state;
@@ -214,9 +272,10 @@ static void comparisons(void **state) {
 int main(void) {
     mallopt(M_MMAP_THRESHOLD, RESERVED); /* what is reserved are fresh pages */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scripts),     cmocka_unit_test(values),  cmocka_unit_test(rounds),
-        cmocka_unit_test(failures),    cmocka_unit_test(handles), cmocka_unit_test(shared_out),
-        cmocka_unit_test(comparisons),
+        cmocka_unit_test(scripts),     cmocka_unit_test(values),
+        cmocka_unit_test(rounds),      cmocka_unit_test(failures),
+        cmocka_unit_test(handles),     cmocka_unit_test(shared_out),
+        cmocka_unit_test(comparisons), cmocka_unit_test(data_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

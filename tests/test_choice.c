@@ -4,6 +4,7 @@
 
 #include "models/engine/node.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,14 +29,23 @@ static int before(const double *x, size_t sites, int s, bool first) {
     return count;
 }
 
+/* The values of a node, [P TOKENS][count], to be freed. */
+static double *values_of(const struct node *v, size_t *count) {
+    *count = v->on ? v->on->sites : (size_t)v->K;
+    if (v->on)
+        return support_get(v->value);
+    double *copy = malloc((size_t)v->count * *count * sizeof *copy);
+    assert_non_null(copy);
+    return memcpy(copy, v->s, (size_t)v->count * *count * sizeof *copy);
+}
+
 static void check(struct run *run, int N, bool first) {
     struct net net;
     support_net(&net, run, N, 1);
     support_evaluate(&net, run);
     const struct node *v = find(&net, first ? "first_rows" : "top_rows");
-    struct rows of = net.program->node[v->argument[0]].value;
-    double *x = support_get(of), *mask = support_get(v->value);
-    size_t sites = v->on->sites, ones = 0;
+    size_t sites, ones = 0;
+    double *x = values_of(&net.program->node[v->argument[0]], &sites), *mask = values_of(v, &sites);
     for (int mu = 0; mu < P; mu++)
         for (int s = 0; s < TOKENS; s++)
             for (size_t i = 0; i < sites; i++) {
@@ -48,27 +58,61 @@ static void check(struct run *run, int N, bool first) {
     if (!first)
         assert_int_equal(ones, P * C * sites);
     else
-        assert_in_range(ones, 1, P * C * sites - 1);
+        assert_in_range(ones, 1, P * C * sites);
     free(x);
     free(mask);
     net_free(&net);
 }
 
+/* Many experts, and a fixed number. */
 static void masks(void **state) {
     (void)state;
-    for (int first = 0; first < 2; first++) {
+    static const char *const inis[] = {"examples/expert_choice.ini", "examples/few_experts.ini"};
+    for (int k = 0; k < 4; k++) {
         struct run run;
         const char *more[] = {"data.inputs=3",
                               "data.tokens=5",
                               "solver.sites=128",
-                              "solver.expert_sites=64",
+                              k / 2 ? "program.router=1" : "solver.expert_sites=64",
                               "program.tokens=2",
-                              first ? "program.capacity=2" : "program.capacity=0",
+                              k % 2 ? "program.capacity=2" : "program.capacity=0",
                               NULL};
-        support_run(&run, "examples/expert_choice.ini", more);
+        support_run(&run, inis[k / 2], more);
         for (int N = 0; N <= 16; N += 16)
-            check(&run, N, first);
+            check(&run, N, k % 2);
         support_gradient(&run, 16, 23);
+        run_free(&run);
+    }
+}
+
+/* Where fluctuations choose among tokens of one kind the limit is a random one: also where the
+ * router starts at zero, but neither where it never learns, nor by order among those that biases
+ * have chosen. */
+static void random_limits(void **state) {
+    (void)state;
+    static const struct {
+        const char *capacity, *router, *rate, *by_gate;
+        bool random;
+    } cases[] = {{"0", "1", "4", "no", true},  {"0", "0", "4", "no", true},
+                 {"0", "0", "0", "no", false}, {"1", "0", "4", "no", false},
+                 {"1", "0", "4", "yes", true}, {"1", "1", "0", "yes", true}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char text[4][64];
+        const char *names[] = {"capacity", "router", "router_rate", "by_gate"},
+                   *values[] = {cases[k].capacity, cases[k].router, cases[k].rate,
+                                cases[k].by_gate},
+                   *more[6] = {"solver.sites=64"};
+        struct run run;
+        struct net net;
+        for (int i = 0; i < 4; i++) {
+            snprintf(text[i], sizeof text[i], "program.%s=%s", names[i], values[i]);
+            more[i + 1] = text[i];
+        }
+        support_run(&run, "examples/few_experts.ini", more);
+        support_net(&net, &run, 0, 1);
+        if (net.gates.random != cases[k].random)
+            fail_msg("case %zu: the limit is %sa random one", k, net.gates.random ? "" : "not ");
+        net_free(&net);
         run_free(&run);
     }
 }
@@ -92,6 +136,7 @@ static void refusals(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(masks), cmocka_unit_test(refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(masks), cmocka_unit_test(random_limits),
+                                       cmocka_unit_test(refusals)};
     return cmocka_run_group_tests_name("choice", tests, NULL, NULL);
 }

@@ -119,6 +119,15 @@ static void test_overrides(void **state) {
     H5Aclose(attribute);
     H5Fclose(file);
     cli_clean(NULL);
+    struct cli_result result;
+    cli_run(&result, ARGS("-o", "out.h5", "small.ini", "--training.steps=9", "training . steps=5"));
+    assert_non_null(strstr(result.err, "note: the key of --training . steps=5 is given more than"));
+    cli_free(&result);
+    cli_clean(NULL);
+    cli_run(&result, ARGS("-o", "out.h5", "small.ini", "--training.steps=5", "--training.eta0=1"));
+    assert_null(strstr(result.err, "is given more than once"));
+    cli_free(&result);
+    cli_clean(NULL);
 }
 
 /* A path in the ini counts from the ini's folder, on the command line from here. */

@@ -71,6 +71,7 @@ static const struct layout common[] = {
     {"loss", "t", {T}},
     {"f", "t mu", {T, P}},
     {"accuracy", "t", {T}},
+    {"margin", "t", {T}},
     {"gate_participation", "t mu", {T, P}},
     {"gate_largest", "t mu", {T, P}},
     {"gate_top", "t mu", {T, P}},
@@ -174,6 +175,7 @@ static void test_layout_of_batches(void **state) {
     check_dataset(file, "limit", "Phi1_diag", "t mu", (const hsize_t[]){T, 2});
     check_dataset(file, "limit", "accuracy", "t", (const hsize_t[]){T});
     check_dataset(file, "limit", "test_accuracy_se", "t", (const hsize_t[]){T});
+    check_dataset(file, "limit", "test_margin_se", "t", (const hsize_t[]){T});
     check_dataset(file, "data", "X_test", "nu i", (const hsize_t[]){5, 4});
     check_dataset(file, "data", "y_test", "nu", (const hsize_t[]){5});
     check_dataset(file, "data", "batch", "t b", (const hsize_t[]){T, 2});
@@ -268,10 +270,39 @@ static void test_series_of_blocks_and_tokens(void **state) {
     H5Fclose(file);
 }
 
+/* A note that is printed in several lines is one line in the file. */
+static void test_notes_are_lines(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_print("case.ini", "[network]\nmodel = dense\nactivation = linear\n[data]\ninputs = 3\n"
+                          "dimension = 4\n[training]\nsteps = 3\n[solver]\nsites = 64\n"
+                          "replicates = 2\n");
+    cli_run(&result, ARGS("--force", "-o", "out.h5", "case.ini"));
+    assert_int_equal(result.code, 0);
+    const char *told = strstr(result.out, "no sampling error here");
+    told = told ? told : strstr(result.err, "no sampling error here");
+    assert_non_null(told);
+    assert_non_null(strstr(told, ";\n  check_tolerance = yes adds that"));
+    cli_free(&result);
+    hid_t file = cli_file("out.h5");
+    char *words = cli_words(file, "notes/text");
+    const char *note = strstr(words, "no sampling error here");
+    assert_non_null(note);
+    assert_non_null(strstr(note, "; check_tolerance = yes adds that\n"));
+    assert_ptr_equal(strchr(note, '\n'), strstr(note, "adds that") + strlen("adds that"));
+    free(words);
+    H5Fclose(file);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_layout), TEST(test_layout_without_router),       TEST(test_layout_of_batches),
-        TEST(test_table),  TEST(test_series_of_blocks_and_tokens), TEST(test_laws_beside_weights),
+        TEST(test_layout),
+        TEST(test_layout_without_router),
+        TEST(test_layout_of_batches),
+        TEST(test_table),
+        TEST(test_series_of_blocks_and_tokens),
+        TEST(test_laws_beside_weights),
+        TEST(test_notes_are_lines),
     };
     return cmocka_run_group_tests_name("cli_files", tests, cli_open, cli_close);
 }

@@ -22,6 +22,7 @@ static const struct {
     {"data/regime1_adam.ini", {"network.activation=erf"}},
     {"data/regime2.ini", {"output.kernels=full", "solver.expert_sites=70"}},
     {"data/regime2_softmax.ini", {"solver.expert_sites=70"}},
+    {"examples/convolution.ini", {"data.inputs=2", "solver.sites=128"}},
 };
 
 /* Limit (N = 0) or networks, two runs on two threads. */

@@ -70,7 +70,7 @@ static int remove_folder(void **state) {
     return rmdir(folder);
 }
 
-static const struct fashion two_classes = {folder, {2, {3, 7}}, 1, 4, 7, 0};
+static const struct fashion two_classes = {folder, {2, {3, 7}}, 1, 4, 7, 0, 0};
 
 /* y [P + tests][C]; x of the images n[P + tests] by the formula of fashion.c in floating point.
  * Every number is below 255 and is a mean of 16 pixels minus another mean: 1e-12 is a thousand
@@ -101,7 +101,7 @@ static void check_inputs(const struct data *data, const int *n, const double *y)
 static void test_inputs(void **state) {
     (void)state;
     struct data data;
-    struct fashion groups = {folder, {4, {7, 8, 5, 3}}, 1, 8, 7, 0}, whole = two_classes;
+    struct fashion groups = {folder, {4, {7, 8, 5, 3}}, 1, 8, 7, 0, 0}, whole = two_classes;
     write_good();
     ASK(fashion_read(&data, &two_classes, err));
     assert_true(data.P == 4 && data.D == 49);
@@ -115,6 +115,32 @@ static void test_inputs(void **state) {
     ASK(fashion_read(&data, &whole, err));
     assert_int_equal(data.D, PIXELS);
     data_free(&data);
+}
+
+/* Squares of an image row by row, and in each its pixels. */
+static void test_patches(void **state) {
+    (void)state;
+    static const int sides[][2] = {{7, 1}, {7, 7}, {28, 4}};
+    for (int k = 0; k < 3; k++) {
+        struct data whole, cut;
+        struct fashion fashion = two_classes;
+        int side = fashion.side = sides[k][0], patch = sides[k][1], across = side / patch;
+        write_good();
+        ASK(fashion_read(&whole, &fashion, err));
+        fashion.patch = patch;
+        ASK(fashion_read(&cut, &fashion, err));
+        assert_true(cut.P == 4 && cut.n == across * across && cut.D == patch * patch);
+        for (int mu = 0; mu < 4; mu++)
+            for (int y = 0; y < side; y++)
+                for (int x = 0; x < side; x++) {
+                    int square = mu * cut.n + y / patch * across + x / patch,
+                        pixel_of_it = y % patch * patch + x % patch;
+                    assert_true(cut.X[square * cut.D + pixel_of_it] ==
+                                whole.X[(mu * side + y) * side + x]);
+                }
+        data_free(&whole);
+        data_free(&cut);
+    }
 }
 
 /* 0: read; else refused with one sentence that names a file. */
@@ -136,7 +162,7 @@ static int read_or_refused(const struct fashion *fashion, const char *part) {
 static void test_classes(void **state) {
     (void)state;
     struct data data;
-    struct fashion three = {folder, {3, {7, 3, 5}}, 3, 7, 7, 0};
+    struct fashion three = {folder, {3, {7, 3, 5}}, 3, 7, 7, 0, 0};
     write_good();
     ASK(fashion_read(&data, &three, err));
     assert_true(data.P == 7 && data.n == 1 && data.C == 3 && data.classes && !data.per_token);
@@ -265,6 +291,8 @@ static void test_keys(void **state) {
         {"data.inputs=3", "", "must be even"},
         {"data.test_inputs=3", "", "must be even"},
         {"data.side=5", "", "must divide 28"},
+        {"data.patch=2", "", "must divide side = 7"},
+        {"data.patch=29", "", "0 to 28"},
         {"data.classes=3", "", "an even number of labels"},
         {"data.classes=", "", "an even number of labels"},
         {"data.classes=1 2 3 1", "", "label 1 comes twice"},
@@ -312,7 +340,7 @@ static void test_package(void **state) {
     data_free(&stored);
     run_free(&run);
 
-    const struct fashion ten = {PACKAGE, {10, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}}, 10, 25, 7, 13};
+    const struct fashion ten = {PACKAGE, {10, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}}, 10, 25, 7, 13, 0};
     ASK(fashion_read(&stored, &ten, err));
     assert_true(stored.P == 25 && stored.tests == 13 && stored.C == 10);
     for (int k = 0; k < 38 * 10; k++)
@@ -322,10 +350,11 @@ static void test_package(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_inputs),      cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_missing),     cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_keys),        cmocka_unit_test(test_package),
-        cmocka_unit_test(test_test_inputs), cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_inputs),    cmocka_unit_test(test_patches),
+        cmocka_unit_test(test_malformed), cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_damaged),   cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_package),   cmocka_unit_test(test_test_inputs),
+        cmocka_unit_test(test_classes),
     };
     return cmocka_run_group_tests_name("fashion", tests, open_folder, remove_folder);
 }

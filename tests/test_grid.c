@@ -30,7 +30,7 @@ static void test_numbers_and_bytes(void **state) {
     struct grid grid;
     struct err err;
     cli_print("case.ini", marked);
-    if (grid_read(&grid, "case.ini", &err))
+    if (grid_read(&grid, "case.ini", 0, NULL, &err))
         fail_msg("%s", err.text);
     assert_int_equal(grid.axes, 4);
     assert_int_equal(grid.axis[1].count, 2);
@@ -41,11 +41,11 @@ static void test_numbers_and_bytes(void **state) {
     assert_string_equal(grid.axis[3].key->text[0], "0.1");
     grid_free(&grid);
     cli_write("case.ini", zero, sizeof zero - 1);
-    assert_int_equal(grid_read(&grid, "case.ini", &err), CODE_INPUT);
+    assert_int_equal(grid_read(&grid, "case.ini", 0, NULL, &err), CODE_INPUT);
     assert_non_null(strstr(err.text, "case.ini:2: not a text file (byte 0x00)"));
     grid_free(&grid);
     cli_print("case.ini", "\x89HDF\r\n\x1a\n");
-    assert_int_equal(grid_read(&grid, "case.ini", &err), CODE_INPUT);
+    assert_int_equal(grid_read(&grid, "case.ini", 0, NULL, &err), CODE_INPUT);
     assert_non_null(strstr(err.text, "case.ini: is an HDF5 file, not an ini"));
     grid_free(&grid);
 }
@@ -53,7 +53,7 @@ static void test_numbers_and_bytes(void **state) {
 static void read_grid(struct grid *grid, const char *sweep) {
     struct err err;
     sweep_ini(sweep);
-    if (grid_read(grid, "case.ini", &err))
+    if (grid_read(grid, "case.ini", 0, NULL, &err))
         fail_msg("%s", err.text);
 }
 
@@ -65,6 +65,27 @@ static void spell(char *text, const struct grid *grid, int point) {
         sprintf(text + strlen(text), "%s%s=%s", k ? " " : "", key->name,
                 key->text[grid_index(grid, point, axis)]);
     }
+}
+
+/* A line of the command line takes the place of the one of the same keys, or comes last. */
+static void test_lines_of_the_command_line(void **state) {
+    (void)state;
+    static const char *const words[] = {"--sweep.b.y=7 8", "a.x=1", "sweep . a.x,a.z = 1 2 | 3 4",
+                                        "--sweep.along=b.y", "--sweep.c.u=linspace(0, 1, 3)"};
+    static const char *const want[] = {"b.y", "a.x,a.z", "a.w", "c.u"};
+    struct grid grid;
+    struct err err;
+    sweep_ini("along = a.w\nb.y = 1 2 3\na.x, a.z = 5 6\na.w = 0 1\n");
+    if (grid_read(&grid, "case.ini", COUNT(words), (char *const *)words, &err))
+        fail_msg("%s", err.text);
+    assert_int_equal(grid.axes, 4);
+    for (int a = 0; a < 4; a++)
+        assert_string_equal(grid.axis[a].name, want[a]);
+    assert_int_equal(grid.points, 2 * 2 * 2 * 3);
+    assert_string_equal(grid.axis[0].key->text[1], "8");
+    assert_string_equal(grid.axis[1].key[1].text[1], "4");
+    assert_string_equal(grid.along, "b.y");
+    grid_free(&grid);
 }
 
 /* The last line varies fastest, keys of one line go together, whatever its place. */
@@ -379,6 +400,7 @@ static void test_names_of_any_length(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         GRID_TEST(test_numbers_and_bytes),
+        GRID_TEST(test_lines_of_the_command_line),
         GRID_TEST(test_order_of_points),
         GRID_TEST(test_names_of_points),
         GRID_TEST(test_a_list_of_points_is_the_grid_it_spells),

@@ -113,9 +113,8 @@ static void refusals(void **state) {
     (void)state;
     refuse("data/residual.ini",
            (const char *const[]){"solver.halves=yes", "network.alpha=1", "network.expert_width=8",
-                                 NULL},
-           "halves=yes: with bias_draws = stratified experts are nodes of a rule, and those of "
-           "finite width would stay whole: bias_draws = normal, or expert_width = 0");
+                                 "network.rho=0.03125", NULL},
+           "(expert_sites/2 = 16)");
     refuse("examples/dense.ini",
            (const char *const[]){
                "solver.halves=yes", "network.program=t.lua",

@@ -400,9 +400,9 @@ static void signals_while_reading(void **state) {
             struct params params;
             struct config config;
             struct err why = {0};
-            params_heed(heeded ? &signalled : NULL);
+            base_heed(heeded ? &signalled : NULL);
             int code = params_read(&params, sections, count, "main.ini", 0, NULL, &config, &why);
-            params_heed(NULL);
+            base_heed(NULL);
             params_free(&params);
             assert_int_equal(code, heeded && signalled ? CODE_INTERRUPTED : CODE_OK);
             if (code)

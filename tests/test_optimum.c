@@ -326,8 +326,43 @@ static void test_error_of_a_median(void **state) {
     assert_true(median == -1 && isnan(se));
 }
 
+/* Of a long grid the 31 values on either side of the best one are used, and no others: what is
+ * found is found on these alone, bit by bit. */
+static void far_values_do_not_count(void **state) {
+    (void)state;
+    enum { ALL = 200, BEST = 150, FAR = 31, RUNS = 4 };
+    static double run[ALL][RUNS];
+    static struct optimum_point point[ALL];
+    static struct optimum whole;
+    gsl_rng *rng = gsl_rng_alloc(gsl_rng_taus2);
+    for (int i = 0; i < ALL; i++) {
+        double x = 0.05 * (i - BEST), common = gsl_ran_ugaussian(rng);
+        for (int r = 0; r < RUNS; r++)
+            run[i][r] = exp(x * x) * (1 + 1e-3 * (common + gsl_ran_ugaussian(rng)));
+        point[i] = (struct optimum_point){.x = x,
+                                          .value = gsl_stats_mean(run[i], 1, RUNS),
+                                          .error = gsl_stats_sd(run[i], 1, RUNS) / sqrt(RUNS),
+                                          .runs = RUNS,
+                                          .run = run[i]};
+    }
+    gsl_rng_free(rng);
+    ASK(optimum_find(&whole, OPTIMUM_MEANS, ALL, point, 64, err));
+    assert_int_equal(whole.reason, OPTIMUM_KNOWN);
+    int first = whole.best - FAR;
+    for (int less = 0; less < 2; less++) { /* without the outermost two it is another curve */
+        ASK(optimum_find(&found, OPTIMUM_MEANS, 2 * (FAR - less) + 1, point + first + less, 64,
+                         err));
+        assert_int_equal(found.best + first + less, whole.best);
+        bool same = found.at == whole.at && found.low == whole.low && found.high == whole.high &&
+                    found.value == whole.value &&
+                    !memcmp(found.sample, whole.sample, sizeof found.sample);
+        assert_int_equal(same, !less);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(far_values_do_not_count),
         cmocka_unit_test(test_intervals_hold_the_optimum),
         cmocka_unit_test(test_noise_has_no_optimum),
         cmocka_unit_test(test_reasons),

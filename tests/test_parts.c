@@ -61,7 +61,7 @@ static double *learned(const struct map *map, bool forward, const double *x, siz
     size_t sites = forward ? n : m, from = forward ? m : n;
     double *out = zeros(P * sites);
     for (size_t k = 0; k < P * sites; k++)
-        out[k] = ((map->kind == &map_adam ? adam_of(map)->decay : 1) - 1) * initial[k];
+        out[k] = (map->decay - 1) * initial[k];
     if (map->kind == &map_adam && adam_of(map)->D.rows) {
         double *D = support_get(array_all(&adam_of(map)->D));
         apply(D, forward, 1.0 / (double)m, n, m, x, P, out);
@@ -73,7 +73,7 @@ static double *learned(const struct map *map, bool forward, const double *x, siz
     for (int a = 0; a < limit_of(map)->q.rows; a++) {
         double *row = Z + (size_t)a * n, *basis = q + (size_t)a * m;
         for (size_t i = 0; i < n && limit_of(map)->normals.rows; i++)
-            row[i] -= map->numbers.fg * e[(size_t)a * n + i];
+            row[i] -= map->decay * map->numbers.fg * e[(size_t)a * n + i];
         for (size_t mu = 0; mu < P; mu++) {
             double c = 0;
             for (size_t i = 0; i < from; i++)

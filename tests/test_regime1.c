@@ -210,6 +210,35 @@ static void no_number_is_hidden(void **state) {
     }
 }
 
+/* Selection biases that have moved by more than 745/beta select an expert whose exponential is 0
+ * beside the largest logit. Among the one that is selected a softmax is 1 all the same, and over
+ * all experts it is 0. */
+static void selected_far_below_the_largest(void **state) {
+    (void)state;
+    static const char *const over[] = {"network.softmax_over=selected", "network.softmax_over=all"};
+    for (int k = 0; k < 2; k++) {
+        struct run run;
+        struct net net;
+        run_of(&run,
+               "[network]\nmodel=regime1\ngate=softmax\nexperts=4\nrho=0.25\nbeta=1e4\nq0=0\n"
+               "bias=fixed\nbiases=0.3 0.1 -0.1 -0.3\neta_bias=0.5\nrouter_rate=0\n"
+               "[reference]\nwidths=32\n",
+               (const char *const[]){over[k], NULL});
+        support_net(&net, &run, 32, 0);
+        for (int t = 0; t < 3; t++) {
+            support_evaluate(&net, &run);
+            const double *p = support_measured(&net, "p");
+            double gate = t == 0 || k == 0 ? 1 : 0;
+            for (int mu = 0; mu < run.data.P; mu++)
+                for (int i = 0; i < 4; i++) /* the biases hand the inputs on: 0, 1, then 2 */
+                    CHECK_ABS(p[4 * mu + i], i == t ? gate : 0, 0, "p[%d] at %d", i, t);
+            support_learn(&net, &run);
+        }
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
 /* Exchanging experts leaves the outputs alone, over training; sums of M terms change order: 1e-13.
  */
 static void experts_may_be_permuted(void **state) {
@@ -347,6 +376,7 @@ int main(void) {
         cmocka_unit_test(dense_equals_its_oracle),
         cmocka_unit_test(one_expert_is_dense),
         cmocka_unit_test(no_number_is_hidden),
+        cmocka_unit_test(selected_far_below_the_largest),
         cmocka_unit_test(experts_may_be_permuted),
         cmocka_unit_test(idle_router_is_a_constant_gate),
         cmocka_unit_test(logits_of_sp_diverge),

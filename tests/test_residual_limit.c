@@ -205,9 +205,10 @@ static void compare_bits(const char *change, const char *routing) {
     struct record limit[2], networks[2];
     for (int i = 0; i < 2; i++) {
         const char *overrides[16] = {
-            "training.steps=6",  "solver.sites=300", "solver.unit_sites=45", "solver.replicates=2",
-            "reference.seeds=2", "solver.threads=1", "data.inputs=3",        routing};
-        overrides[8] = i ? change : NULL;
+            "training.steps=6",    "solver.sites=300",  "solver.unit_sites=45",
+            "solver.replicates=2", "reference.seeds=2", "solver.threads=1",
+            "solver.halves=no",    "data.inputs=3",     routing};
+        overrides[9] = i ? change : NULL;
         struct run run;
         support_run(&run, "data/residual.ini", overrides);
         ASK(run_ensemble(&run, 0, 2, &limit[i], err));

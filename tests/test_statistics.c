@@ -233,9 +233,12 @@ static void sites_that_sample(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         bool uses[2] = {!strstr(cases[i].ini, "dense") && !strstr(cases[i].ini, "transformer"),
                         strstr(cases[i].ini, "regime3") || strstr(cases[i].ini, "residual")};
-        const char *const overrides[] = {"solver.sites=100", cases[i].change,
+        const char *const overrides[] = {"solver.sites=100",
+                                         cases[i].change,
                                          uses[0] ? "solver.expert_sites=60" : "data.inputs=4",
-                                         uses[1] ? "solver.unit_sites=40" : "data.inputs=4", NULL};
+                                         uses[1] ? "solver.unit_sites=40" : "data.inputs=4",
+                                         "solver.halves=no",
+                                         NULL};
         struct run run;
         struct net net;
         int found = 0;
@@ -366,8 +369,24 @@ static void failures_of_runs(void **state) {
     assert_int_equal(first, 0);
 }
 
+/* Student's t as tables have it, to their last digit: half a unit of the tenth. With one run there
+ * is no interval. */
+static void intervals_are_those_of_student(void **state) {
+    (void)state;
+    static const struct {
+        int n;
+        double level, t;
+    } table[] = {{2, 0.95, 12.7062047362}, {3, 0.95, 4.3026527297},  {5, 0.95, 2.7764451052},
+                 {8, 0.95, 2.3646242516},  {31, 0.95, 2.0422724563}, {3, 0.99, 9.9248432009}};
+    for (size_t k = 0; k < sizeof table / sizeof *table; k++)
+        CHECK_ABS(stats_interval(2, table[k].n, table[k].level), 2 * table[k].t, 1.1e-10, "t of %d",
+                  table[k].n - 1);
+    assert_true(isnan(stats_interval(2, 1, 0.95)));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(intervals_are_those_of_student),
         cmocka_unit_test(is_exact_for_squares),
         cmocka_unit_test(has_no_bias),
         cmocka_unit_test(of_runs),

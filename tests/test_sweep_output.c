@@ -128,6 +128,41 @@ static void test_errors_are_those_of_the_runs(void **state) {
     }
 }
 
+/* The smallest mean loss is that of all times, the first among them: at the rate 10 the loss of the
+ * networks only rises, and that of the limit is smallest at t = 1. */
+static void test_smallest_loss(void **state) {
+    (void)state;
+    static const double rate[] = {0.01, 10};
+    char **file, path[64];
+    int files, smallest_at[2] = {0};
+    size_t count, T;
+    cli_print("sweep.ini", HEAD "[reference]\nwidths = 4\nseeds = 3\n"
+                                "[sweep]\ntraining.eta0 = 0.01 10\n");
+    accept("--training.steps=3");
+    ASK(result_texts("out.h5", "sweep/file", &file, &files, err));
+    hid_t sweep = cli_file("out.h5");
+    double *least = cli_values(sweep, "sweep/loss_min", &count);
+    assert_true(files == 2 * (int)COUNT(rate) && count == (size_t)files);
+    for (int u = 0; u < files; u++) {
+        snprintf(path, sizeof path, "out.d/%s", file[u]);
+        hid_t run = cli_file(path);
+        double *loss = cli_values(run, u % 2 ? "limit/loss" : "reference/N0004/loss", &T);
+        size_t at = 0;
+        for (size_t t = 1; t < T; t++)
+            at = loss[t] < loss[at] ? t : at;
+        CHECK_ABS(least[u], loss[at], 1e-15 * loss[at], "%s", path);
+        if (rate[u / 2] > 1)
+            smallest_at[u % 2] = (int)at;
+        free(loss);
+        free(file[u]);
+        H5Fclose(run);
+    }
+    assert_true(smallest_at[0] == 0 && smallest_at[1] == 1);
+    free(file);
+    free(least);
+    H5Fclose(sweep);
+}
+
 /* One ini for several networks and optimizers: a point leaves out what only others use, and runs as
  * an ini of its own would. */
 static void test_points_of_several_networks(void **state) {
@@ -226,6 +261,7 @@ int main(void) {
         TEST(test_results_of_other_programs_stay),
         TEST(test_errors_are_those_of_the_runs),
         TEST(test_sweeps_whose_runs_stay_are_replaced),
+        TEST(test_smallest_loss),
         TEST(test_points_of_several_networks),
         TEST(test_losses_are_those_of_a_complete_file),
         TEST(test_a_sum_is_of_the_whole_name),

@@ -11,7 +11,7 @@ static void check_refused(const char *sweep, const char *const *part) {
     struct grid grid = {0};
     struct err err = {0};
     sweep_ini(sweep);
-    if (grid_read(&grid, "case.ini", &err) != CODE_INPUT)
+    if (grid_read(&grid, "case.ini", 0, NULL, &err) != CODE_INPUT)
         fail_msg("accepted: %s", sweep);
     for (; *part; part++)
         if (!strstr(err.text, *part))
@@ -207,6 +207,33 @@ static void test_directions_are_checked(void **state) {
     assert_false(cli_exists("out.d"));
 }
 
+/* Lines of [sweep] on the command line: no number of a line stands in the sentence. */
+static void test_lines_of_the_command_line_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *sweep, *word[2], *part[2];
+    } table[] = {
+        {"training.eta0 = 1\n", {"--sweep.training.eta1=1"}, {"unknown key", "eta0"}},
+        {"", {"--sweep.training.eta0=1 x"}, {"--sweep.training.eta0=x: not a number"}},
+        {"", {"--sweep.training.eta0="}, {"--sweep.training.eta0: no values"}},
+        {"training.eta0 = 1\n",
+         {"--sweep.training.eta0,training.gamma0=1 2"},
+         {"--sweep.training.eta0,training.gamma0: duplicate key training.eta0, given before in "
+          "line 18"}},
+        {"training.eta0 = 1\n", {"--sweep.along="}, {"--sweep.along: has no value"}},
+        {"training.eta0 = 1\n",
+         {"--sweep.training.eta0=2", "--training.eta0=2"},
+         {"--training.eta0=2: [sweep] varies this key"}},
+        {"", {NULL}, {"[sweep] has no keys, and there is no --sweep.section.key=VALUES"}},
+    };
+    for (size_t i = 0; i < COUNT(table); i++) {
+        sweep_ini(table[i].sweep);
+        cli_refused(2, ARGS("-o", "out.h5", "case.ini", table[i].word[0], table[i].word[1]),
+                    (const char *const[]){table[i].part[0], table[i].part[1], NULL});
+        assert_false(cli_exists("out.d"));
+    }
+}
+
 /* Opening its own memory succeeds, reading at its beginning is an input/output error. */
 static void test_input_output_errors_of_an_ini(void **state) {
     (void)state;
@@ -223,10 +250,10 @@ static void test_input_output_errors_of_an_ini(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_lists_of_points_are_refused),      TEST(test_too_much_is_refused),
-        TEST(test_values_are_checked_by_their_rows), TEST(test_bad_sections_are_refused),
-        TEST(test_each_program_names_the_other),     TEST(test_directions_are_checked),
-        TEST(test_input_output_errors_of_an_ini),
+        TEST(test_lists_of_points_are_refused),           TEST(test_too_much_is_refused),
+        TEST(test_values_are_checked_by_their_rows),      TEST(test_bad_sections_are_refused),
+        TEST(test_each_program_names_the_other),          TEST(test_directions_are_checked),
+        TEST(test_lines_of_the_command_line_are_refused), TEST(test_input_output_errors_of_an_ini),
     };
     return cmocka_run_group_tests(tests, cli_open_sweep, cli_close);
 }

@@ -27,7 +27,7 @@ static void test_markov(void **state) {
     assert_true(data.P == P && data.tests == TESTS && data.n == n && data.V == V && data.C == V);
     assert_true(data.per_token && data.classes);
     check_rows(&data, true);
-    tokens_chain(&chain, T);
+    ASK(tokens_chain(&chain, T, err));
     for (int mu = 0; mu < P + TESTS; mu++) {
         first[data.token[mu * n]]++;
         for (int s = 0; s < n; s++) {
@@ -65,7 +65,7 @@ static void test_chain(void **state) {
     double square = 0, mean = 0;
     const struct sequences chain = {SEQUENCE_MARKOV, V, 1, 2, 1, 0},
                            flat = {SEQUENCE_MARKOV, V, 1, 0, 1, 0};
-    tokens_chain(&chain, T);
+    ASK(tokens_chain(&chain, T, err));
     for (int a = 0; a < V; a++) {
         double sum = 0, average = 0;
         for (int b = 0; b < V; b++) {
@@ -82,10 +82,10 @@ static void test_chain(void **state) {
     }
     CHECK_ABS(square, 4 * (1 - 1. / V), 5 * 4 * sqrt(2. / V / V), "variance");
     CHECK_ABS(mean, 0, 5 * 2. / V, "odd less even letters");
-    tokens_chain(&flat, other);
+    ASK(tokens_chain(&flat, other, err));
     for (int k = 0; k < V * V; k++)
         CHECK_ABS(other[k], 1. / V, 1e-17, "flat");
-    tokens_chain(&(struct sequences){SEQUENCE_MARKOV, V, 2, 2, 1, 0}, other);
+    ASK(tokens_chain(&(struct sequences){SEQUENCE_MARKOV, V, 2, 2, 1, 0}, other, err));
     assert_memory_not_equal(T, other, sizeof T);
 }
 

@@ -89,6 +89,20 @@ static void tile_dots(struct rows a, struct rows b, bool at_once, double *sums) 
         }
 }
 
+/* C[k][l], or turned C[l][k], = scale sums[k][l]; rows of C are `stride` apart and written as they
+ * lie. */
+static void place(const double *sums, int rows, int columns, double scale, bool turned, double *C,
+                  size_t stride) {
+    if (turned)
+        for (int l = 0; l < columns; l++)
+            for (int k = 0; k < rows; k++)
+                C[(size_t)l * stride + (size_t)k] = scale * sums[k * columns + l];
+    else
+        for (int k = 0; k < rows; k++)
+            for (int l = 0; l < columns; l++)
+                C[(size_t)k * stride + (size_t)l] = scale * sums[k * columns + l];
+}
+
 void cpu_products_dots(struct rows a, struct rows b, double *C) {
     assert(!a.count || !b.count ||
            (a.array->sites == b.array->sites && a.array->group == b.array->group));
@@ -110,10 +124,8 @@ void cpu_products_dots(struct rows a, struct rows b, double *C) {
             struct rows few = rows_part(x, i, x.count - i < rows ? x.count - i : rows);
             struct rows fewer = rows_part(y, j, y.count - j < columns ? y.count - j : columns);
             tile_dots(few, fewer, at_once, sums);
-            for (int l = 0; l < fewer.count; l++)
-                for (int k = 0; k < few.count; k++)
-                    C[(size_t)(i + k) * along + (size_t)(j + l) * across] =
-                        sums[k * fewer.count + l] * (1.0 / (double)a.array->sites);
+            place(sums, few.count, fewer.count, 1.0 / (double)a.array->sites, turned,
+                  C + (size_t)i * along + (size_t)j * across, (size_t)b.count);
         }
     free(sums);
 }

@@ -23,12 +23,38 @@ int err_set(struct err *err, int code, const char *format, ...) {
     return err->code = code;
 }
 
-int base_alloc(void *out, size_t count, size_t size, struct err *err) {
-    void *memory = calloc(count ? count : 1, size);
+static _Thread_local const volatile sig_atomic_t *heeded;
+
+void base_heed(const volatile sig_atomic_t *signalled) {
+    heeded = signalled;
+}
+
+int base_poll(struct err *err, const char *doing, ...) {
+    char text[sizeof err->text];
+    va_list list;
+    if (!heeded || !*heeded)
+        return CODE_OK;
+    va_start(list, doing);
+    vsnprintf(text, sizeof text, doing, list);
+    va_end(list);
+    return err_set(err, CODE_INTERRUPTED, "interrupted while %.1900s", text);
+}
+
+/* Hands memory to *out, or says that there was none. */
+static int given(void *out, void *memory, size_t count, size_t size, struct err *err) {
     memcpy(out, &memory, sizeof memory);
     if (!memory)
         return err_set(err, CODE_SYSTEM, "out of memory: %zu elements of %zu bytes", count, size);
     return CODE_OK;
+}
+
+int base_alloc(void *out, size_t count, size_t size, struct err *err) {
+    return given(out, calloc(count ? count : 1, size), count, size, err);
+}
+
+int base_alloc_unset(void *out, size_t count, size_t size, struct err *err) {
+    bool fits = !size || count <= SIZE_MAX / size;
+    return given(out, fits ? malloc(count && size ? count * size : 1) : NULL, count, size, err);
 }
 
 /* Room is doubled where the count is a power of two. */

@@ -5,6 +5,7 @@
 #ifndef KERNELS_BASE_H
 #define KERNELS_BASE_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -48,6 +49,8 @@ int err_set(struct err *err, int code, const char *format, ...)
 /* Zeroed memory for count elements of the given size; the product is checked. *out = NULL on
  * failure. A count of 0 gives a valid pointer. */
 int base_alloc(void *out, size_t count, size_t size, struct err *err);
+/* The same, with anything in it: for what is written as a whole before it is read. */
+int base_alloc_unset(void *out, size_t count, size_t size, struct err *err);
 /* One more zeroed element of `size` bytes at the end of a list (a pointer to its first element);
  * the list may move. NULL: no memory. */
 void *base_grow(void *list, int *count, size_t size, struct err *err);
@@ -74,6 +77,13 @@ uint64_t base_hash(uint64_t hash, const void *bytes, size_t size);
  * of the process: who calls the library may have set another. end gets what begin gave. */
 void *base_locale_begin(void);
 void base_locale_end(void *before);
+
+/* From now on this thread's base_poll asks whether this is 0: what a signal sets. NULL: nothing is
+ * heeded. For what takes long before there is a network, which has a flag of its own. */
+void base_heed(const volatile sig_atomic_t *signalled);
+/* CODE_INTERRUPTED once it is not 0, with a sentence that ends with what was being done: "while
+ * reading x.ini". Loops that may last call it at every turn of a millisecond or less. */
+int base_poll(struct err *err, const char *doing, ...) __attribute__((format(printf, 2, 3)));
 
 double base_seconds(void); /* wall clock, from an arbitrary origin */
 

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void text_append_list(char *note, const char *format, va_list list) {
@@ -136,6 +137,16 @@ bool text_same(struct text_word a, struct text_word b) {
     return a.length == b.length && !memcmp(a.text, b.text, a.length);
 }
 
+bool text_same_key(const char *a, const char *b) {
+    for (;; a++, b++) {
+        a += strspn(a, " \t");
+        b += strspn(b, " \t");
+        bool ends = !*a || *a == '=', other_ends = !*b || *b == '=';
+        if (ends || other_ends || *a != *b)
+            return ends && other_ends;
+    }
+}
+
 bool text_is(struct text_word word, const char *text) {
     return text_same(word, (struct text_word){text, strlen(text)});
 }
@@ -190,4 +201,28 @@ void text_nearest_tell(const struct text_nearest *nearest, char *note) {
     if (nearest->name.length)
         text_append(note, "; did you mean \"%.*s\"?", (int)nearest->name.length,
                     nearest->name.text);
+}
+
+static struct kept_word {
+    struct kept_word *next;
+    char text[];
+} * kept_words;
+
+static const char *find_or_keep(const char *text) {
+    struct kept_word *word = kept_words;
+    while (word && strcmp(word->text, text) != 0)
+        word = word->next;
+    if (word || !(word = malloc(sizeof *word + strlen(text) + 1)))
+        return word ? word->text : NULL;
+    strcpy(word->text, text);
+    word->next = kept_words;
+    kept_words = word;
+    return word->text;
+}
+
+const char *text_keep(const char *text) {
+    const char *kept;
+#pragma omp critical(text_keep)
+    kept = find_or_keep(text);
+    return kept;
 }

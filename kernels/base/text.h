@@ -44,8 +44,15 @@ char *text_next_part(char **cursor, char separator);
 bool text_next_word(const char **cursor, const char *separators, struct text_word *word);
 bool text_same(struct text_word a, struct text_word b);
 bool text_is(struct text_word word, const char *text);
+/* Whether two texts are the same up to a "=" or their ends, wherever they have blanks: the keys of
+ * lines "section.key = value". */
+bool text_same_key(const char *a, const char *b);
 /* Whether the word is one of these, with blanks between them; words may be NULL. */
 bool text_lists(const char *words, const char *word);
+
+/* A copy that lives as long as the program runs, the same for the same text; NULL without memory.
+ * By any thread. */
+const char *text_keep(const char *text);
 
 /* The nearest of several names to the given one. */
 struct text_nearest {

@@ -16,7 +16,7 @@ static double surviving(double number) {
 void map_declare(struct map *map, struct map_declaration declared) {
     double r = declared.target->size / declared.source->size;
     double fg = declared.a0 * declared.s_f;
-    *map = (struct map){.declared = declared};
+    *map = (struct map){.declared = declared, .decay = 1};
     map->numbers = (struct map_numbers){
         .r = r,
         .fg = surviving(fg),
@@ -54,6 +54,8 @@ void map_free(struct map *map) {
     for (int k = 0; k < MAP_STAGES; k++) {
         array_free(&map->stage[k].x);
         array_free(&map->stage[k].y);
+        free(map->stage[k].live);
+        map->stage[k].live = NULL;
     }
     if (map->start)
         map_free(map->start);
@@ -79,6 +81,7 @@ int map_archive(struct map *map, struct rows x, struct archive *archive, struct 
         if (entries != (map->kind == &map_finite))
             return archive_misfit(archive, "a matrix is of another kind", err);
     }
+    TRY(archive_bytes(archive, &map->decay, sizeof map->decay, err));
     return map->kind->archive(map, archive, err);
 }
 
@@ -141,6 +144,7 @@ int map_change(struct map *map, int k, const double *c, struct change *change, s
 }
 
 void map_decay(struct map *map, double factor) {
+    map->decay *= factor;
     map->kind->decay(map, factor);
 }
 

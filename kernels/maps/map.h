@@ -105,6 +105,7 @@ struct map_settings {
 struct stage {
     int P;             /* rows of x */
     struct array x, y; /* copies; of x only where entries are explicit */
+    int *live;         /* NULL, or which rows of an evaluation these are: y of all others is 0 */
 };
 
 struct map {
@@ -115,6 +116,7 @@ struct map {
     void *state; /* of its kind: map_finite.h, map_history.h, map_limit.h, map_adam.h, field.h */
     struct map *start;          /* NULL, or the map that it was at the start (map_remember) */
     int use;                    /* of its uses, that of the next pass */
+    double decay;               /* what map_decay has left of W(0) */
     struct rows of_all_uses[2]; /* x and y of all uses; none: there is one use */
     struct rows x;              /* of the last forward, of all uses */
     struct stage stage[MAP_STAGES];

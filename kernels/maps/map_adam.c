@@ -8,7 +8,6 @@
 static int adam_init(struct map *map, struct err *err) {
     const struct population *t = map->declared.target;
     struct adam_state *adam = adam_of(map);
-    adam->decay = 1;
     TRY(array_init(&adam->work, t->backend, t->sites, t->group, 0, err));
     return map_limit.init(map, err);
 }
@@ -21,10 +20,9 @@ static void adam_free(struct map *map) {
 
 static int adam_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
     struct adam_state *adam = adam_of(map);
-    if (map->declared.a0 != 0) {
+    if (map->declared.a0 != 0)
         TRY(map_limit.forward(map, x, out, err));
-        rows_scale(adam->decay, out);
-    } else
+    else
         rows_zero(out);
     if (!adam->D.rows)
         return CODE_OK;
@@ -37,10 +35,9 @@ static int adam_forward(struct map *map, struct rows x, struct rows out, struct 
 
 static int adam_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
     struct adam_state *adam = adam_of(map);
-    if (map->declared.a0 != 0) {
+    if (map->declared.a0 != 0)
         TRY(map_limit.backward(map, y, out, err));
-        rows_scale(adam->decay, out);
-    } else
+    else
         rows_zero(out);
     if (!adam->D.rows)
         return CODE_OK;
@@ -60,14 +57,13 @@ static int adam_change(struct map *map, int k, const double *c, struct change *c
 }
 
 static void adam_decay(struct map *map, double factor) {
-    adam_of(map)->decay *= factor;
+    map_limit.decay(map, factor);
     rows_scale(factor, array_all(&adam_of(map)->D));
 }
 
 static int adam_archive(struct map *map, struct archive *archive, struct err *err) {
     struct adam_state *adam = adam_of(map);
     TRY(map_limit.archive(map, archive, err));
-    TRY(archive_bytes(archive, &adam->decay, sizeof adam->decay, err));
     const struct population *s = map->declared.source;
     TRY(archive_array(archive, &adam->D, s->backend, err));
     if (!adam->D.memory) /* it has not learnt yet */

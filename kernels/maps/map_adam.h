@@ -6,7 +6,6 @@
 
 struct adam_state {
     struct limit_state limit; /* of the random part; first: map_limit works on it */
-    double decay;             /* of the random part, since the start */
     struct array D;           /* once it has learnt: the explicit entries */
     struct array work;        /* [P] over the target sites */
 };

@@ -4,6 +4,9 @@
 
 #include <stdlib.h>
 
+/* Rows that are written at once where a matrix is transposed: as many lines of the cache. */
+#define TURNED 16
+
 static size_t targets(const struct map *map) {
     return map->declared.target->sites;
 }
@@ -39,36 +42,70 @@ static void finite_free(struct map *map) {
     array_free(&finite_of(map)->W);
 }
 
-/* Through host coefficients [n][P]. */
+/* Through host coefficients [P][n]. */
 int map_entries_forward(const struct array *W, double scale, struct rows x, struct rows out,
                         struct err *err) {
     size_t n = (size_t)W->rows, P = (size_t)x.count;
-    double *C = NULL, *result = NULL;
-    int code = CODE_OK;
-    DO(base_alloc(&C, n * P, sizeof *C, err));
-    DO(base_alloc(&result, n * P, sizeof *result, err));
-    x.array->backend->dots(array_all(W), x, C);
-    for (size_t mu = 0; mu < P; mu++)
-        for (size_t i = 0; i < n; i++)
-            result[mu * n + i] = scale * C[i * P + mu];
-    x.array->backend->put(out, result);
-done:
+    double *C;
+    TRY(base_alloc_unset(&C, n * P, sizeof *C, err));
+    x.array->backend->dots(x, array_all(W), C);
+    for (size_t k = 0; k < n * P; k++)
+        C[k] *= scale;
+    x.array->backend->put(out, C);
     free(C);
-    free(result);
-    return code;
+    return CODE_OK;
+}
+
+/* Which of the rows [count][n] are not 0 everywhere, in order; how many. Rows of an expert that no
+ * input has selected are 0, and what follows from them need not be computed. All of them count as
+ * live where too few are 0 for that to pay. */
+static int find_live(const double *values, int count, size_t n, int *live) {
+    int found = 0;
+    for (int mu = 0; mu < count; mu++)
+        for (size_t i = 0; i < n; i++)
+            if (values[(size_t)mu * n + i] != 0) {
+                live[found++] = mu;
+                break;
+            }
+    return 8 * found > 7 * count ? count : found;
+}
+
+/* The first rows of `out`, as many as are live, move to their places; the others become 0. Places
+ * lie behind the rows that move there, so the last one goes first. */
+static void spread(struct rows out, const int *live, int count) {
+    int behind = out.count;
+    for (int k = count - 1; k >= 0; k--) {
+        if (live[k] != k)
+            rows_copy(rows_part(out, k, 1), rows_part(out, live[k], 1));
+        rows_zero(rows_part(out, live[k] + 1, behind - live[k] - 1));
+        behind = live[k];
+    }
+    rows_zero(rows_part(out, 0, behind));
 }
 
 int map_entries_backward(const struct array *W, double scale, struct rows y, double beta,
                          struct rows out, struct err *err) {
-    size_t n = (size_t)W->rows, P = (size_t)y.count;
-    double *C;
-    TRY(base_alloc(&C, n * P, sizeof *C, err));
+    size_t n = (size_t)W->rows;
+    int *live = NULL, count = y.count, code = CODE_OK;
+    double *C = NULL;
+    DO(base_alloc_unset(&C, n * (size_t)count, sizeof *C, err));
     y.array->backend->get(y, C);
-    for (size_t i = 0; i < n * P; i++)
-        C[i] *= scale;
-    y.array->backend->combine(out, beta, C, array_all(W));
+    if (beta == 0 && count > 1) {
+        DO(base_alloc_unset(&live, (size_t)count, sizeof *live, err));
+        count = find_live(C, count, n, live);
+    }
+    for (int mu = 0; mu < count; mu++) {
+        const double *row = C + (size_t)(count < y.count ? live[mu] : mu) * n;
+        for (size_t i = 0; i < n; i++)
+            C[(size_t)mu * n + i] = scale * row[i];
+    }
+    y.array->backend->combine(rows_part(out, 0, count), beta, C, array_all(W));
+    if (count < y.count)
+        spread(out, live, count);
+done:
+    free(live);
     free(C);
-    return CODE_OK;
+    return code;
 }
 
 int map_entries_change(const struct map *map, const struct array *W, int k, const double *c,
@@ -76,15 +113,17 @@ int map_entries_change(const struct map *map, const struct array *W, int k, cons
     const struct stage *stage = &map->stage[k];
     int each = map_each(&map->declared, true);
     struct rows x = array_all(&stage->x), y = array_all(&stage->y);
-    size_t n = (size_t)W->rows, P = (size_t)stage->P;
+    size_t n = (size_t)W->rows, P = (size_t)x.count;
     double *C, *values;
-    TRY(base_alloc(&values, n * (size_t)y.count, sizeof *values, err));
-    int code = base_alloc(&C, n * P, sizeof *C, err);
+    TRY(base_alloc_unset(&values, n * (size_t)y.count, sizeof *values, err));
+    int code = base_alloc_unset(&C, n * P, sizeof *C, err);
     if (!code) {
         y.array->backend->get(y, values);
-        for (size_t i = 0; i < n; i++)
+        for (size_t first = 0; first < n; first += TURNED)
             for (size_t mu = 0; mu < P; mu++)
-                C[i * P + mu] = s * c[mu] * values[(y.count == 1 ? 0 : mu) * n + i];
+                for (size_t i = first; i < n && i < first + TURNED; i++)
+                    C[i * P + mu] = s * c[stage->live ? (size_t)stage->live[mu] : mu] *
+                                    values[(y.count == 1 ? 0 : mu) * n + i];
         *change = (struct change){array_all(W),
                                   x,
                                   C,
@@ -104,6 +143,49 @@ static int finite_forward(struct map *map, struct rows x, struct rows out, struc
 static int finite_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
     return map_entries_backward(&finite_of(map)->W, map->declared.s_f / map->numbers.r, y, 0, out,
                                 err);
+}
+
+static int keep_some(struct array *copy, struct rows rows, const int *which, int count,
+                     struct err *err) {
+    struct rows kept;
+    if (!copy->memory)
+        TRY(array_init(copy, rows.array->backend, rows.array->sites, rows.array->group, count,
+                       err));
+    copy->rows = 0;
+    TRY(array_append(copy, count, &kept, err));
+    for (int k = 0; k < count; k++)
+        rows_copy(rows_part(rows, which[k], 1), rows_part(kept, k, 1));
+    return CODE_OK;
+}
+
+/* Rows whose y is 0 teach nothing. */
+static int finite_keep(struct map *map, int k, struct rows y, struct err *err) {
+    struct stage *stage = &map->stage[k];
+    size_t n = targets(map);
+    double *values = NULL;
+    int *live = NULL, count = y.count, code = CODE_OK;
+    free(stage->live);
+    stage->live = NULL;
+    if (count > 1) {
+        DO(base_alloc_unset(&values, n * (size_t)count, sizeof *values, err));
+        DO(base_alloc_unset(&live, (size_t)count, sizeof *live, err));
+        y.array->backend->get(y, values);
+        count = find_live(values, count, n, live);
+    }
+    if (count == y.count)
+        DO(map_keep_rows(map, k, y, err));
+    else {
+        live[0] = count ? live[0] : 0; /* no row is no matrix: one of zeros is left */
+        count = count ? count : 1;
+        DO(keep_some(&stage->x, map->x, live, count, err));
+        DO(keep_some(&stage->y, y, live, count, err));
+        stage->live = live;
+        live = NULL;
+    }
+done:
+    free(values);
+    free(live);
+    return code;
 }
 
 /* W += (1/(m s_f)) sum_mu c_mu y_mu x_mu^T */
@@ -144,7 +226,7 @@ const struct map_kind map_finite = {
     .free = finite_free,
     .forward = finite_forward,
     .backward = finite_backward,
-    .keep = map_keep_rows,
+    .keep = finite_keep,
     .products = map_products_rows,
     .change = finite_change,
     .decay = finite_decay,

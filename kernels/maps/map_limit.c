@@ -15,7 +15,6 @@ static int limit_init(struct map *map, struct err *err) {
     struct map_numbers n = map->numbers;
     s->draws.drawn |= n.fr != 0;
     t->draws.drawn |= n.fg != 0;
-    limit->decay = 1;
     TRY(array_init(&limit->q, s->backend, s->sites, s->group, 0, err));
     TRY(array_init(&limit->e, s->backend, s->sites, s->group, 0, err));
     TRY(array_init(&limit->Z, t->backend, t->sites, t->group, 0, err));
@@ -115,7 +114,7 @@ static int draw(struct map *map, bool forward, struct rows added, struct err *er
         TRY(array_append(&limit->normals, out.count, &kept, err));
         rows_copy(out, kept);
     }
-    rows_scale(limit->decay * map->numbers.fg, out);
+    rows_scale(map->decay * map->numbers.fg, out);
     return CODE_OK;
 }
 
@@ -236,7 +235,7 @@ static int limit_forward(struct map *map, struct rows x, struct rows out, struct
     met = limit->e.rows;
     scale_matrix(E, x.count, met, map->numbers.fr);
     backend->combine(out, 0, R, array_all(&limit->Z));
-    DO(add_rows(out, limit->decay, E, array_rows(&limit->p, 0, met), err));
+    DO(add_rows(out, map->decay, E, array_rows(&limit->p, 0, met), err));
     DO(add_learned(limit, x, out, err));
     DO(enter(map, &R, x.count, limit->q.rows, &limit->x_q, &limit->q_count, err));
     DO(enter(map, &E, x.count, met, &limit->x_e, &limit->e_count, err));
@@ -265,7 +264,7 @@ static int limit_backward(struct map *map, struct rows y, struct rows out, struc
     if (limit->p.rows) {
         DO(add_rows(out, 1, C, array_all(&limit->K), err));
         scale_matrix(C, y.count, limit->p.rows, map->numbers.fr);
-        DO(add_rows(out, limit->decay, C, array_all(&limit->e), err));
+        DO(add_rows(out, map->decay, C, array_all(&limit->e), err));
     }
     if (C)
         DO(enter(map, &C, y.count, limit->p.rows, &limit->y_p, &limit->p_count, err));
@@ -349,7 +348,6 @@ static int limit_change(struct map *map, int k, const double *c, struct change *
 
 static void limit_decay(struct map *map, double factor) {
     struct limit_state *limit = limit_of(map);
-    limit->decay *= factor;
     rows_scale(factor, array_all(&limit->Z));
     rows_scale(factor, array_all(&limit->K));
 }
@@ -367,7 +365,6 @@ static int limit_archive(struct map *map, struct archive *archive, struct err *e
     TRY(archive_array(archive, &limit->p, backend, err));
     TRY(archive_array(archive, &limit->normals, backend, err));
     TRY(archive_array(archive, &limit->K, backend, err));
-    TRY(archive_bytes(archive, &limit->decay, sizeof limit->decay, err));
     TRY(archive_bytes(archive, limit->largest, sizeof limit->largest, err));
     TRY(archive_expect(archive, &limit->Z, limit->Z.sites, limit->Z.group, limit->q.rows, err));
     TRY(archive_expect(archive, &limit->e, limit->e.sites, limit->e.group, limit->p.rows, err));

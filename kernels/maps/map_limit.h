@@ -10,7 +10,6 @@ struct limit_state {
     struct array q, e; /* over the source sites */
     struct array Z, p; /* over the target sites */
     struct array K;    /* over the source sites, one per p, of a map that learns backward */
-    double decay;      /* of W(0) since the start; what is learned decays in its rows */
     /* NULL, or a map that has met the same x whenever this one does; q is its basis. */
     const struct map *leader;
     double largest[2]; /* rms of the largest block that p, q have met */

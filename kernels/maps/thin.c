@@ -73,6 +73,7 @@ int thin_coordinates(const double *X, int P, int D, double **A, double **B, int 
     DO(base_alloc(&basis, ((size_t)most + 1) * (size_t)D, sizeof *basis, err));
     DO(base_alloc(&wide, (size_t)P * (size_t)most, sizeof *wide, err));
     for (int mu = 0; mu < P; mu++) {
+        DO(base_poll(err, "directions of the inputs are found"));
         double *v = basis + (size_t)rank * (size_t)D, *a = wide + (size_t)mu * (size_t)most;
         for (int i = 0; i < D; i++)
             v[i] = X[(size_t)mu * (size_t)D + (size_t)i] / sqrt((double)D);

@@ -39,7 +39,7 @@ static double rank_bound(const struct net *net, const struct population *populat
     return fmin(rows * of_token, most);
 }
 
-static struct map_costs costs_of(const struct net *net, const struct map *map, double evaluations) {
+struct map_costs net_map_costs(const struct net *net, const struct map *map, double evaluations) {
     const struct net_setup *setup = &net->setup;
     double of_token = rows_of_token(net, map);
     return (struct map_costs){.learned =
@@ -98,12 +98,14 @@ static double start_bytes(const struct net *net, const struct map *map, double r
 
 static double map_bytes(const struct net *net, const struct map *map, double evaluations, int T) {
     const struct net_setup *setup = &net->setup;
-    struct map_costs costs = costs_of(net, map, evaluations);
+    struct map_costs costs = net_map_costs(net, map, evaluations);
     if (setup->field)
         return field_bytes(map, setup->field);
     return net_map_kind(net, &map->declared)->bytes(map, &costs) +
            (setup->measure.responses ? response_bytes(net, map, T) : 0) +
-           (setup->measure.check ? start_bytes(net, map, costs.q) : 0);
+           (setup->measure.check || program_lists(setup->measure.singular_of, map->declared.name)
+                ? start_bytes(net, map, costs.q)
+                : 0);
 }
 
 /* Twice the largest of what an optimizer of matrices moves, while it does. */
@@ -118,7 +120,10 @@ static double scratch_bytes(const struct net *net, double evaluations) {
     return most;
 }
 
-static double all_bytes(const struct net *net, double evaluations, int T) {
+/* Each map and parameter looks through all operations, so that a signal is heard between them. */
+static int all_bytes(const struct net *net, double evaluations, int T, double *bytes,
+                     struct err *err) {
+    static const char doing[] = "memory is estimated";
     const struct net_setup *setup = &net->setup;
     double total = 0;
     for (int i = 0; i < net->arrays.count; i++)
@@ -132,15 +137,20 @@ static double all_bytes(const struct net *net, double evaluations, int T) {
         double more = matched ? 3 * sizeof(double) / (double)W->backend->bytes : 0;
         total += (1 + more) * rows_bytes(array_all(W));
     }
-    for (int i = 0; i < net->maps.count; i++)
+    for (int i = 0; i < net->maps.count; i++) {
+        TRY(base_poll(err, doing));
         total += map_bytes(net, net->maps.item[i], evaluations, T);
-    for (int i = 0; i < net->parameters.count; i++)
+    }
+    for (int i = 0; i < net->parameters.count; i++) {
+        TRY(base_poll(err, doing));
         total += setup->training.stages * stage_bytes(net, &net->parameters.item[i]) +
                  moment_bytes(net, &net->parameters.item[i], evaluations);
+    }
     total += scratch_bytes(net, evaluations);
     for (int k = 0; k < net->kernels.count; k++)
         total += 1.5 * T * rows_bytes(net->kernels.item[k].rows);
-    return total;
+    *bytes = total;
+    return CODE_OK;
 }
 
 int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,
@@ -149,7 +159,8 @@ int net_bytes(const struct net_setup *setup, double evaluations, int T, double *
     struct net_setup shapes = *setup;
     shapes.declare_only = true;
     int code = net_init(&net, &shapes, err);
-    *bytes = code ? 0 : all_bytes(&net, evaluations, T);
+    *bytes = 0;
+    code = code ? code : all_bytes(&net, evaluations, T, bytes, err);
     net_free(&net);
     return code;
 }

@@ -86,12 +86,12 @@ static json_t *describe_matrix(const struct net *net, int i) {
         optimizer ? optimizer->choice.name : "gd", "muon_rows", rows, "muon_columns", columns);
 }
 
-/* What has a row: one for all inputs, each input, token or pair of tokens. */
+/* What has a row: one for all inputs, each input, token, pair of tokens or place. */
 static const char *row_of(const struct net *net, const struct node *v) {
     int P = net->setup.data.P, n = net->setup.data.n;
     if (v->plan.across_inputs || (v->count == 1 && P * v->per > 1))
         return "all";
-    return v->per == 1 ? "input" : v->per == n ? "token" : "pair";
+    return v->per == 1 ? "input" : v->per == n ? "token" : v->per == n * n ? "pair" : "place";
 }
 
 /* The first operation with the same context, which remembers for all of them. */
@@ -119,6 +119,8 @@ static json_t *describe_node(const struct net *net, int i) {
                   "arguments", describe_arguments(v), "population", number_of(net, v->on), "row",
                   row_of(net, v), "numbers", v->on ? 0 : v->K, "moves", v->plan.moves, "name",
                   v->label, "tex", v->tex, "matrix", v->matrix.weight.name);
+    if (!strcmp(row_of(net, v), "place"))
+        out = with_more(out, json_pack("{s:i}", "places", v->per));
     return with_more(with_more(out, v->op->describe ? v->op->describe(v) : json_object()), state);
 }
 

@@ -125,6 +125,7 @@ static int connect(struct net *net, struct err *err) {
         struct parameter *parameter = &net->parameters.item[k];
         const struct node *v = &p->node[parameter->node];
         bool tied = v->matrix.map && v->matrix.map->of_all_uses[1].array;
+        TRY(program_poll(net, err));
         TRY(check_reach(net, parameter, err));
         const struct node *x = v->argument[0] < 0 ? v : &p->node[v->argument[0]];
         if (parameter->node == p->read_out)

@@ -98,10 +98,11 @@ struct measure_setup {
     /* Blank-separated names, or NULL: of rows whose distribution over sites is written, of which
      * kernels between experts are, and which have kernels beside those of the model. */
     const char *fields_of, *cross_of, *kernels_of;
-    bool router;  /* the logits of many experts stay */
-    bool experts; /* what routers and their experts write stays */
-    bool check;   /* the coordinate check: what matrices read and write stays, and W(0) */
-    bool apart;   /* gradients are found apart: what backward passes read stays (apart.h) */
+    const char *singular_of; /* the same, of matrices whose W(0) stays, or its normals in a limit */
+    bool router;             /* the logits of many experts stay */
+    bool experts;            /* what routers and their experts write stays */
+    bool check; /* the coordinate check: what matrices read and write stays, and W(0) */
+    bool apart; /* gradients are found apart: what backward passes read stays (apart.h) */
 };
 
 /* What an instance must know of the training. */
@@ -294,6 +295,8 @@ size_t net_sampled_sites(const struct net *net, int k);
  * the rows of T measured times that two-time kernels keep. */
 int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,
               struct err *err);
+/* What it is reckoned with of one map, by the same bounds. */
+struct map_costs net_map_costs(const struct net *net, const struct map *map, double evaluations);
 /* Forward, loss and Delta, backward of the inputs `index`: everything that can be measured at this
  * place. loss is the mean over these inputs (and their tokens). y [inputs][per_token ? n : 1][C]:
  * of the training set. */

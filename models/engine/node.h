@@ -25,6 +25,18 @@ enum operation_matrix {
     MATRIX_READ_OUT /* from a population to the outputs; its cotangent is that of the program */
 };
 
+/* Where the value of an operation is 0 whatever its arguments are elsewhere: what is active of a
+ * network goes by it (counts.h). */
+enum operation_zeros {
+    ZEROS_NONE,      /* nowhere, as of matrices and of means */
+    ZEROS_OF_FIRST,  /* where its only argument is */
+    ZEROS_OF_EITHER, /* a product: where one of them is */
+    ZEROS_OF_BOTH,   /* a sum */
+    ZEROS_OF_RULE,   /* but for the `top` sites or numbers that it describes, or where its argument
+                        is, if it describes none */
+    ZEROS_OF_TOKENS  /* at each site, but for `top` of the tokens */
+};
+
 /* What of an operation is kept, and for how long, and which rows may share storage: plan.c asks
  * this. An operation that leaves all of it false has rows of its own for everything. */
 struct operation_storage {
@@ -62,6 +74,7 @@ struct operation {
     /* Whether the value jumps or has a kink, so that bases do not stop growing (costs.c). */
     bool (*jumps)(const struct program *p, int node);
     enum operation_matrix matrix;
+    enum operation_zeros zeros;
 
     struct operation_storage storage;
     /* What it is. */
@@ -73,6 +86,7 @@ struct operation {
     bool starts_backward; /* a term of the loss: its parts are due though nothing reads it */
     bool grouped_factor;  /* the first argument may live on the groups of the second */
     bool mean_of_copies;  /* of what all experts share */
+    bool over_pairs;      /* sums over sites, or tokens, for each pair of tokens */
 };
 extern const struct operation operation_read_in, operation_map, operation_fn, operation_add,
     operation_times, operation_multiply, operation_group_mean, operation_tile, operation_tile_mean,
@@ -104,11 +118,12 @@ struct node_constant {
     enum fn fn;
     double factor; /* of fn and times */
     size_t top;
-    int column;          /* of the numbers of scale */
-    bool causal;         /* of a softmax over tokens */
-    int by;              /* tokens of a lag */
-    int groups;          /* bias: sets of K numbers, one for each kind of token, or 1 */
-    const double *given; /* of constant: [n][group, or sites if there are no groups] */
+    int column;  /* of the numbers of scale */
+    bool causal; /* of a softmax over tokens */
+    int by;      /* tokens of a lag; columns of mix_places */
+    int groups;  /* bias: sets of K numbers, one for each kind of token, or 1 */
+    /* Of constant: [n][group, or sites if there are no groups]; of mix_places: [per][by]. */
+    const double *given;
     const struct number_fn *numbers;
     const struct penalty_fn *penalty;
     const struct rows_fn *custom;
@@ -133,12 +148,14 @@ struct node {
     const char *tex;       /* NULL, or their symbol in TeX (program_rows_tex) */
     int argument[2];       /* -1: none */
     struct population *on; /* of its rows; NULL: numbers */
-    int per;               /* rows of an input: 1, n (tokens), n^2 (their pairs) */
+    int per;               /* rows of an input: 1, n (tokens), n^2 (their pairs), or places */
     int count, K;          /* rows: P per, or 1 for all; numbers: [count][K] */
     struct node_constant constant;
     struct node_matrix matrix;
     struct node_plan plan;
-    double *A; /* bias: cotangents, each at its token's place; penalty: its gradient */
+    /* Bias: cotangents, each at its token's place; penalty: its gradient; choices among tokens:
+     * scratch. */
+    double *A;
     struct rows value, slope, g, work;
     double *s, *gs; /* numbers and their cotangent */
 };

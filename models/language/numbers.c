@@ -66,12 +66,14 @@ static void product_backward(struct net *net, struct node *v) {
 }
 
 static const struct operation operation_sum = {.name = "add_numbers",
+                                               .zeros = ZEROS_OF_BOTH,
                                                .forward = sum_forward,
                                                .backward = sum_backward,
                                                .start = sum_start,
                                                .storage.accumulates_itself = true,
                                                .across_inputs = true};
 static const struct operation operation_product = {.name = "multiply_numbers",
+                                                   .zeros = ZEROS_OF_EITHER,
                                                    .forward = product_forward,
                                                    .backward = product_backward,
                                                    .start = product_start,
@@ -195,20 +197,25 @@ static json_t *column_constants(const void *context) {
     return json_pack("{s:i}", "column", (int)((const struct single *)context)->c);
 }
 
-#define EACH(name, constants)                                                                      \
-    { {name, constants}, .forward = each_forward, .backward = each_backward }
+#define EACH(name, constants, zero)                                                                \
+    { {name, constants}, .forward = each_forward, .backward = each_backward, .keeps_zero = zero }
 static const struct number_fn rules[] = {
-    [NUMBER_TIMES] = EACH("times", factor_constants),
-    [NUMBER_TIMES_STOP] = {{"times", factor_constants}, .forward = each_forward},
-    [NUMBER_PLUS] = EACH("plus", factor_constants),
-    [NUMBER_OVER] = EACH("over", factor_constants),
-    [NUMBER_POWER] = EACH("power", factor_constants),
-    [NUMBER_EXP] = EACH("exp", NULL),
-    [NUMBER_LOG] = EACH("log", NULL),
-    [NUMBER_TANH] = EACH("tanh", NULL),
-    [NUMBER_STOP] = {{"same", NULL}, .forward = each_forward},
+    [NUMBER_TIMES] = EACH("times", factor_constants, true),
+    [NUMBER_TIMES_STOP] = {{"times", factor_constants},
+                           .forward = each_forward,
+                           .keeps_zero = true},
+    [NUMBER_PLUS] = EACH("plus", factor_constants, false),
+    [NUMBER_OVER] = EACH("over", factor_constants, false),
+    [NUMBER_POWER] = EACH("power", factor_constants, true),
+    [NUMBER_EXP] = EACH("exp", NULL, false),
+    [NUMBER_LOG] = EACH("log", NULL, false),
+    [NUMBER_TANH] = EACH("tanh", NULL, true),
+    [NUMBER_STOP] = {{"same", NULL}, .forward = each_forward, .keeps_zero = true},
     [NUMBER_SUM] = {{"sum", NULL}, .forward = reduce, .backward = spread},
-    [NUMBER_PICK] = {{"pick", column_constants}, .forward = reduce, .backward = spread},
+    [NUMBER_PICK] = {{"pick", column_constants},
+                     .forward = reduce,
+                     .backward = spread,
+                     .keeps_zero = true},
 };
 #undef EACH
 _Static_assert(sizeof rules / sizeof *rules == NUMBER_RULES, "a row for each rule");

@@ -49,6 +49,7 @@ static json_t *fn_describe(const struct node *v) {
 }
 
 const struct operation operation_fn = {.name = "fn",
+                                       .zeros = ZEROS_OF_FIRST,
                                        .describe = fn_describe,
                                        .forward = fn_forward,
                                        .backward = fn_backward,
@@ -84,6 +85,7 @@ static void add_backward(struct net *net, struct node *v) {
 }
 
 const struct operation operation_add = {.name = "add",
+                                        .zeros = ZEROS_OF_BOTH,
                                         .linear = true,
                                         .forward = add_forward,
                                         .backward = add_backward,
@@ -111,6 +113,7 @@ static json_t *times_describe(const struct node *v) {
 }
 
 const struct operation operation_times = {.name = "times",
+                                          .zeros = ZEROS_OF_FIRST,
                                           .describe = times_describe,
                                           .linear = true,
                                           .forward = times_forward,
@@ -146,6 +149,7 @@ static void multiply_backward(struct net *net, struct node *v) {
 }
 
 const struct operation operation_multiply = {.name = "multiply",
+                                             .zeros = ZEROS_OF_EITHER,
                                              .forward = multiply_forward,
                                              .backward = multiply_backward,
                                              .storage.value_in_place = true,
@@ -171,6 +175,7 @@ static void group_mean_backward(struct net *net, struct node *v) {
 }
 
 const struct operation operation_group_mean = {.name = "group_mean",
+                                               .zeros = ZEROS_OF_FIRST,
                                                .linear = true,
                                                .forward = group_mean_forward,
                                                .backward = group_mean_backward};
@@ -345,10 +350,16 @@ struct value program_constant(struct program *p, struct population *on, const do
     return out;
 }
 
-const struct operation operation_top = {
-    .name = "top", .describe = top_describe, .forward = top_forward, .jumps = mask_acts};
-const struct operation operation_rows = {
-    .name = "rows", .describe = rows_describe, .forward = rows_forward, .jumps = always};
+const struct operation operation_top = {.name = "top",
+                                        .zeros = ZEROS_OF_RULE,
+                                        .describe = top_describe,
+                                        .forward = top_forward,
+                                        .jumps = mask_acts};
+const struct operation operation_rows = {.name = "rows",
+                                         .zeros = ZEROS_OF_RULE,
+                                         .describe = rows_describe,
+                                         .forward = rows_forward,
+                                         .jumps = always};
 const struct operation operation_ones = {.name = "ones",
                                          .linear = true,
                                          .prepare = ones_prepare,

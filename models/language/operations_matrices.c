@@ -57,18 +57,19 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
         map_declare(v->matrix.map, declared);
         return make_room_for_uses(net, v, err);
     }
+    bool start = setup->measure.check || program_lists(setup->measure.singular_of, declared.name);
     struct map_settings settings = {.stop = setup->stop,
                                     .stream = net_stream(net, PURPOSE_MATRIX, number),
                                     .tolerance = net_tolerance(setup),
                                     .against_largest = net->output.loss_in_cotangent,
-                                    .responses = setup->measure.responses || setup->measure.check,
+                                    .responses = setup->measure.responses || start,
                                     .field = setup->field};
     TRY(map_init(v->matrix.map, net_map_kind(net, &declared), declared, settings, err));
     TRY(make_room_for_uses(net, v, err));
     const struct map *leader = leader_of(net, v);
     if (leader)
         TRY(map_follow(v->matrix.map, leader, err));
-    return setup->measure.check && setup->N ? map_remember(v->matrix.map, err) : CODE_OK;
+    return start && setup->N ? map_remember(v->matrix.map, err) : CODE_OK;
 }
 
 static void map_forward_node(struct net *net, struct node *v) {

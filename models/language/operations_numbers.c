@@ -66,6 +66,7 @@ static json_t *scale_describe(const struct node *v) {
 }
 
 const struct operation operation_scale = {.name = "scale",
+                                          .zeros = ZEROS_OF_EITHER,
                                           .describe = scale_describe,
                                           .linear = true,
                                           .forward = scale_forward,
@@ -137,6 +138,7 @@ static json_t *numbers_describe(const struct node *v) {
 }
 
 const struct operation operation_numbers = {.name = "numbers",
+                                            .zeros = ZEROS_OF_RULE,
                                             .describe = numbers_describe,
                                             .forward = numbers_forward,
                                             .backward = numbers_backward,

@@ -167,7 +167,8 @@ struct number_fn {
                     double *out);
     void (*backward)(const void *context, const struct net *net, int rows, const double *x,
                      const double *out, const double *g, double *gx);
-    bool jumps; /* masks: limits then need more rows (net_bytes) */
+    bool jumps;      /* masks: limits then need more rows (net_bytes) */
+    bool keeps_zero; /* a number that is 0 stays 0 (counts.h) */
 };
 struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
                              struct value x, int K);
@@ -194,6 +195,9 @@ struct value program_number(struct program *p, enum number_rule rule, double c, 
  * Where the K-th and the one after it are equal at the start of the limit, fluctuations select, and
  * the limit is a random one (models/language/ties.c). */
 void program_selects(struct program *p, struct value s, int K);
+/* The same of what takes, of each number, C of the tokens of an input: those where it is largest,
+ * or (above) some of those where it is above 0. */
+void program_selects_rows(struct program *p, struct value s, int C, bool above);
 /* Whether the K-th largest of M numbers is equal to the one after it. */
 bool program_tied(const double *x, int M, int K);
 /* To be told by whatever makes gates of numbers: a softmax or sigmoids of beta s, 0 but for the K
@@ -223,12 +227,20 @@ struct value program_mix_by_head(struct program *p, struct value A, struct value
 /* Rows of the token `tokens` places before (negative: behind), 0 where there is none: what causal
  * convolutions are made of. */
 struct value program_lag(struct program *p, struct value x, int tokens);
-/* At each site, 1 on the C largest of the n tokens of an input, ties to the first, else 0: experts
- * that choose their tokens. And 1 on the first C tokens whose x is above 0: experts of limited
- * capacity, by order. Constant in the backward pass; 1 <= C <= n. */
+/* At each site, or of each of K numbers, 1 on the C largest of the tokens (or places) of an input,
+ * ties to the first, else 0: experts that choose their tokens, many or a fixed number of them. And
+ * 1 on the first C tokens whose x is above 0: experts of limited capacity, by order. Constant in
+ * the backward pass; C is from 1 to the number of tokens. */
 struct value program_top_rows(struct program *p, struct value x, int C);
 struct value program_first_rows(struct program *p, struct value x, int C);
-/* The mean over the tokens of an input: one row of it. */
+/* Rows sum_t S_st x_t of places s, from the rows of an input: S [places][from] is a constant that
+ * lives as long as the program, of finite entries that are not all 0; 1 <= places <= n, and `from`
+ * the number of rows of x for each input. Shifts, strides and pooling, which convolutions are made
+ * of. Between places there are maps, functions, sums, products, pooling, lags and choices;
+ * attention is between tokens. */
+struct value program_mix_places(struct program *p, struct value x, int places, int from,
+                                const double *S);
+/* The mean over the tokens or places of an input: one row of it. */
 struct value program_pool(struct program *p, struct value x);
 /* x/sqrt<x x> */
 struct value program_norm(struct program *p, struct value x);
@@ -246,6 +258,7 @@ struct rows_fn {
     int (*forward)(void *context, const struct net *net, struct rows x, struct rows out,
                    struct err *err);
     void (*rule)(void *context);
+    bool keeps_zero; /* a site that is 0 stays 0 (counts.h) */
 };
 struct value program_rows(struct program *p, const struct rows_fn *fn, void *context,
                           struct value x);

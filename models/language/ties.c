@@ -54,6 +54,7 @@ struct start {
     bool wanted;     /* it is asked for */
     bool known;      /* x is */
     bool fluctuates; /* a look whose matrix does not start at zero is among what they come from */
+    bool moves;      /* so is one that learns */
 };
 
 /* Of node i, for tokens of one kind, from those before it. */
@@ -66,6 +67,7 @@ static void find_start(const struct program *p, int i, int kind, struct start *s
     bool look = v->op->matrix == MATRIX_LOOK, pair = from[1] >= 0;
     start[i].known = look || (v->op->start && a->known && (!pair || b->known));
     start[i].fluctuates = look ? v->matrix.weight.a0 != 0 : a->fluctuates || b->fluctuates;
+    start[i].moves = look ? !v->matrix.weight.fixed : a->moves || b->moves;
     if (start[i].known && !look)
         v->op->start(p, v, kind, a->x, b->x, start[i].x);
 }
@@ -90,6 +92,8 @@ static int find_sources(const struct program *p, int last, struct start *start, 
  * limit, of tokens of all kinds. */
 struct selection {
     int K;        /* that are selected */
+    bool of_rows; /* not among the numbers: of each, tokens are selected by its values there */
+    bool above;   /* and only those where it is above 0 */
     bool softmax; /* gates are a function of differences */
     bool known;   /* the numbers */
     bool tied;    /* fluctuations select the K largest */
@@ -105,6 +109,16 @@ static double smallest_gap(const double *x, int M, const struct selection *selec
             gap = fmin(gap, fabs(x[i] - x[k]));
     }
     return gap;
+}
+
+/* Whether fluctuations decide between tokens of one kind, whose numbers are equal but for them:
+ * also where a look starts at zero and learns, since the first step moves it by those of its
+ * gradient. Whether a number is above 0 is decided by them where it is 0. */
+static bool rows_tied(const struct start *start, int M, const struct selection *selection) {
+    bool tied = !selection->above;
+    for (int k = 0; k < M; k++)
+        tied = tied || start->x[k] == 0;
+    return tied && (start->fluctuates || start->moves);
 }
 
 /* Of the numbers of node `last`. */
@@ -129,8 +143,11 @@ static int find_selection(const struct program *p, int last, struct selection *s
         for (int i = 0; i < count; i++)
             find_start(p, list[i], kind, start);
         selection->known = selection->known && start[last].known;
-        selection->tied |= start[last].known && start[last].fluctuates &&
-                           program_tied(start[last].x, M, selection->K);
+        if (start[last].known)
+            selection->tied |=
+                selection->of_rows
+                    ? rows_tied(&start[last], M, selection)
+                    : start[last].fluctuates && program_tied(start[last].x, M, selection->K);
         if (start[last].known)
             selection->gap = fmin(selection->gap, smallest_gap(start[last].x, M, selection));
     }
@@ -142,12 +159,25 @@ done:
     return code;
 }
 
-void program_selects(struct program *p, struct value s, int K) {
-    struct selection selection = {.K = K};
-    if (!node_given_numbers(p, "a selection", s) || K >= node_of(p, s)->K || p->net->gates.tied)
+static void select(struct program *p, struct value s, struct selection selection) {
+    if (p->code || p->net->gates.tied)
         return;
     program_failed(p, find_selection(p, s.at, &selection, &p->err));
     p->net->gates.tied = selection.tied;
+}
+
+void program_selects(struct program *p, struct value s, int K) {
+    if (node_given_numbers(p, "a selection", s) && K < node_of(p, s)->K)
+        select(p, s, (struct selection){.K = K});
+}
+
+void program_selects_rows(struct program *p, struct value s, int C, bool above) {
+    if (!node_given_numbers(p, "a selection", s))
+        return;
+    const struct node *v = node_of(p, s);
+    bool mask = v->op->jumps && v->op->jumps(p, s.at); /* what is 0 there is exactly so */
+    if (above ? !mask : C < v->per)
+        select(p, s, (struct selection){.K = node_of(p, s)->K, .of_rows = true, .above = above});
 }
 
 void program_steep(struct program *p, double factor) {

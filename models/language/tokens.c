@@ -44,6 +44,7 @@ static void attend_backward(struct net *net, struct node *v) {
 }
 
 static const struct operation operation_attend = {.name = "attend",
+                                                  .over_pairs = true,
                                                   .describe = attend_describe,
                                                   .forward = attend_forward,
                                                   .backward = attend_backward,
@@ -135,6 +136,7 @@ static void mix_backward(struct net *net, struct node *v) {
 }
 
 static const struct operation operation_mix = {.name = "mix",
+                                               .over_pairs = true,
                                                .linear = true,
                                                .forward = mix_forward,
                                                .backward = mix_backward,
@@ -161,7 +163,7 @@ struct value program_mix(struct program *p, struct value A, struct value v) {
 
 /* Rows of each input, moved by `by` tokens; those without a source are 0. */
 static void move_rows(const struct net *net, struct rows x, int by, struct rows out) {
-    int n = net->setup.data.n, left = abs(by) < n ? n - abs(by) : 0;
+    int n = x.count / net->setup.data.P, left = abs(by) < n ? n - abs(by) : 0;
     for (int mu = 0; mu < net->setup.data.P; mu++) {
         struct rows from = of_input(net, x, mu), to = of_input(net, out, mu);
         rows_zero(to);
@@ -185,6 +187,7 @@ static json_t *lag_describe(const struct node *v) {
 }
 
 static const struct operation operation_lag = {.name = "lag",
+                                               .zeros = ZEROS_OF_FIRST,
                                                .describe = lag_describe,
                                                .linear = true,
                                                .forward = lag_forward,
@@ -195,7 +198,7 @@ static const struct operation operation_lag = {.name = "lag",
 struct value program_lag(struct program *p, struct value x, int tokens) {
     struct value out;
     struct node *node = node_append_rows(p, &operation_lag, x, &out);
-    if (node && of_tokens(p, "a lag", x))
+    if (node && of_places(p, "a lag", x))
         node->constant.by = tokens;
     return out;
 }
@@ -206,14 +209,14 @@ static void pool_forward(struct net *net, struct node *v) {
     const struct node *x = argument(net, v, 0);
     for (int mu = 0; mu < net->setup.data.P; mu++)
         sum_rows(net, of_input(net, x->value, mu), row(v->value, mu));
-    rows_scale(1.0 / net->setup.data.n, v->value);
+    rows_scale(1.0 / x->per, v->value);
 }
 
 static void pool_backward(struct net *net, struct node *v) {
     struct rows part = v->plan.part[0].rows;
     for (int mu = 0; mu < net->setup.data.P; mu++)
         add_part(net, row(v->g, mu), true, of_input(net, part, mu));
-    rows_scale(1.0 / net->setup.data.n, part);
+    rows_scale(1.0 / argument(net, v, 0)->per, part);
     add_to_cotangent(net, v, 0);
 }
 
@@ -229,7 +232,7 @@ struct value program_pool(struct program *p, struct value x) {
     if (!p->code && p->net->setup.data.n == 1)
         return x;
     struct node *node = node_append_rows(p, &operation_pool, x, &out);
-    if (node && of_tokens(p, "pooling", x))
+    if (node && of_places(p, "pooling", x))
         node_shape(p, node, 1);
     return out;
 }

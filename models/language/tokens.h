@@ -4,9 +4,9 @@
 
 #include "models/language/operation.h"
 
-/* The rows of input mu; and those of token s of it, of pairs. */
+/* The rows of input mu, as many as it has; and those of token s of it, of pairs. */
 static inline struct rows of_input(const struct net *net, struct rows x, int mu) {
-    int n = net->setup.data.n;
+    int n = x.count / net->setup.data.P;
     return rows_part(x, mu * n, n);
 }
 
@@ -18,6 +18,15 @@ static inline struct rows of_token(const struct net *net, struct rows x, int tok
 static inline bool of_tokens(struct program *p, const char *op, struct value x) {
     if (!p->code && node_of(p, x)->per != p->net->setup.data.n)
         program_fail(p, "%s takes one row for each token", op);
+    return !p->code;
+}
+
+/* Tokens, or as many places as a mixture of places has left; no pairs, and nothing that is one for
+ * all inputs. */
+static inline bool of_places(struct program *p, const char *op, struct value x) {
+    if (!p->code && (node_of(p, x)->per > p->net->setup.data.n ||
+                     node_of(p, x)->count != p->net->setup.data.P * node_of(p, x)->per))
+        program_fail(p, "%s takes a row for each token or place of an input", op);
     return !p->code;
 }
 

@@ -1,6 +1,6 @@
-/* Choices among the tokens of an input, at every site by itself: what experts that choose their
- * tokens, and experts of limited capacity, are made of. Both are masks, constants in the backward
- * pass. */
+/* Choices among the tokens of an input, at every site, or of every number, by itself: what experts
+ * that choose their tokens, and experts of limited capacity, are made of. Both are masks, constants
+ * in the backward pass. */
 #include "models/language/tokens.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 
 static const struct value none = {-1};
 
-/* One of the rows of an input at a site. */
+/* A token of an input, and what a site or number has there. */
 struct candidate {
     double value;
     int token;
@@ -20,7 +20,7 @@ static int by_value(const void *a, const void *b) {
     return x->value == y->value ? x->token - y->token : x->value < y->value ? 1 : -1;
 }
 
-/* mask [n], at 0, of one site: 1 on those of C tokens that are chosen. */
+/* mask [n], at 0, of one site or number: 1 on those of C tokens that are chosen. */
 typedef void choosing(int n, size_t C, struct candidate *candidate, double *mask, size_t stride);
 
 static void choose_largest(int n, size_t C, struct candidate *candidate, double *mask,
@@ -40,37 +40,54 @@ static void choose_first(int n, size_t C, struct candidate *candidate, double *m
         }
 }
 
-/* Input by input, on the host. */
-static int choose(struct net *net, struct node *v, choosing *rule, struct err *err) {
-    int n = net->setup.data.n, code;
-    size_t sites = v->on->sites;
-    struct rows x = argument(net, v, 0)->value;
-    struct candidate *candidate = NULL;
-    double *value = NULL, *mask = NULL;
-    DO(base_alloc(&candidate, (size_t)n, sizeof *candidate, err));
-    DO(base_alloc(&value, (size_t)n * sites, sizeof *value, err));
-    DO(base_alloc(&mask, (size_t)n * sites, sizeof *mask, err));
-    for (int mu = 0; mu < net->setup.data.P; mu++) {
-        ops(net)->get(of_input(net, x, mu), value);
-        memset(mask, 0, (size_t)n * sites * sizeof *mask);
-        for (size_t i = 0; i < sites; i++) {
-            for (int s = 0; s < n; s++)
-                candidate[s] = (struct candidate){value[(size_t)s * sites + i], s};
-            rule(n, v->constant.top, candidate, mask + i, sites);
-        }
-        ops(net)->put(of_input(net, v->value, mu), mask);
+/* Candidates of an input; and, of rows, its values and its mask. All of it is of one forward pass.
+ */
+static int choice_prepare(struct net *net, struct node *v, struct err *err) {
+    size_t n = (size_t)v->per, candidates = n * sizeof(struct candidate),
+           rows = v->on ? 2 * n * v->on->sites * sizeof *v->A : 0;
+    if (net->setup.declare_only)
+        return CODE_OK;
+    v->A = program_memory(net->program, candidates + rows);
+    if (!v->A)
+        *err = net->program->err;
+    return net->program->code;
+}
+
+/* mask of x, [n][count] each. */
+static void choose(const struct node *v, choosing *rule, size_t count, const double *x,
+                   double *mask) {
+    struct candidate *candidate = (struct candidate *)v->A;
+    memset(mask, 0, (size_t)v->per * count * sizeof *mask);
+    for (size_t i = 0; i < count; i++) {
+        for (int s = 0; s < v->per; s++)
+            candidate[s] = (struct candidate){x[(size_t)s * count + i], s};
+        rule(v->per, v->constant.top, candidate, mask + i, count);
     }
-done:
-    free(candidate), free(value), free(mask);
-    return code;
+}
+
+/* Input by input, on the host. */
+static void choose_all(struct net *net, struct node *v, choosing *rule) {
+    const struct node *x = argument(net, v, 0);
+    size_t n = (size_t)v->per, K = (size_t)v->K;
+    for (size_t mu = 0; mu < (size_t)net->setup.data.P; mu++) {
+        if (!v->on) {
+            choose(v, rule, K, x->s + mu * n * K, v->s + mu * n * K);
+            continue;
+        }
+        double *value = v->A + n * sizeof(struct candidate) / sizeof *v->A,
+               *mask = value + n * v->on->sites;
+        ops(net)->get(of_input(net, x->value, (int)mu), value);
+        choose(v, rule, v->on->sites, value, mask);
+        ops(net)->put(of_input(net, v->value, (int)mu), mask);
+    }
 }
 
 static void top_rows_forward(struct net *net, struct node *v) {
-    remember_failure(net, choose(net, v, choose_largest, &net->program->err));
+    choose_all(net, v, choose_largest);
 }
 
 static void first_rows_forward(struct net *net, struct node *v) {
-    remember_failure(net, choose(net, v, choose_first, &net->program->err));
+    choose_all(net, v, choose_first);
 }
 
 static json_t *choice_describe(const struct node *v) {
@@ -83,30 +100,39 @@ static bool always(const struct program *p, int node) {
 }
 
 static const struct operation operation_top_rows = {.name = "top_rows",
+                                                    .zeros = ZEROS_OF_TOKENS,
                                                     .describe = choice_describe,
+                                                    .prepare = choice_prepare,
                                                     .forward = top_rows_forward,
                                                     .jumps = always},
                               operation_first_rows = {.name = "first_rows",
+                                                      .zeros = ZEROS_OF_TOKENS,
                                                       .describe = choice_describe,
+                                                      .prepare = choice_prepare,
                                                       .forward = first_rows_forward,
                                                       .jumps = always};
 
 static struct value add_choice(struct program *p, const struct operation *op, struct value x,
                                int C) {
     struct value out;
-    if (!node_given_rows(p, op->name, x, none) || !of_tokens(p, op->name, x))
+    bool rows = !p->code && x.at >= 0 && node_of(p, x)->on;
+    if (!(rows ? node_given_rows(p, op->name, x, none) : node_given_numbers(p, op->name, x)) ||
+        !of_places(p, op->name, x))
         return none;
-    if (C > p->net->setup.data.n)
+    if (C > node_of(p, x)->per)
         program_fail(p,
                      "%s of %d tokens, where an input has %d: it must be a whole number from 1 to "
                      "this",
-                     op->name, C, p->net->setup.data.n);
-    struct node *node = node_append_rows(p, op, x, &out);
+                     op->name, C, node_of(p, x)->per);
+    if (!rows)
+        program_selects_rows(p, x, C, op == &operation_first_rows);
+    struct node *node = rows ? node_append_rows(p, op, x, &out)
+                             : node_append_numbers(p, op, x, none, node_of(p, x)->K, &out);
     if (node) {
         node->constant.top = (size_t)C;
         node->plan.moves = false;
     }
-    return out;
+    return p->code ? none : out;
 }
 
 struct value program_top_rows(struct program *p, struct value x, int C) {

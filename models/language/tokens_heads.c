@@ -52,6 +52,7 @@ static void attend_heads_backward(struct net *net, struct node *v) {
 }
 
 static const struct operation operation_attend_heads = {.name = "attend_by_head",
+                                                        .over_pairs = true,
                                                         .describe = attend_describe,
                                                         .prepare = units_prepare,
                                                         .forward = attend_heads_forward,
@@ -177,6 +178,7 @@ static void mix_heads_backward(struct net *net, struct node *v) {
 }
 
 static const struct operation operation_mix_heads = {.name = "mix_by_head",
+                                                     .over_pairs = true,
                                                      .prepare = units_prepare,
                                                      .forward = mix_heads_forward,
                                                      .backward = mix_heads_backward,

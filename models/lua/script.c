@@ -154,6 +154,7 @@ static int run(lua_State *L) {
     const struct source *source = lua_touserdata(L, 1);
     script_open_base(L);
     script_open_rows(L);
+    script_open_tokens(L);
     script_open_numbers(L);
     script_open_ends(L);
     for (const struct script_chapter *chapter = script_chapters; chapter->title; chapter++)

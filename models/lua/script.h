@@ -108,6 +108,7 @@ void script_options(lua_State *L, int table, const char *known);
 
 int script_bias(lua_State *L); /* a word of script_matrices */
 void script_open_rows(lua_State *L);
+void script_open_tokens(lua_State *L);
 void script_open_numbers(lua_State *L);
 void script_open_ends(lua_State *L);
 void script_open_base(lua_State *L);

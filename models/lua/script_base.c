@@ -170,23 +170,6 @@ const char *script_name(lua_State *L, int arg, const char *what) {
     return kept;
 }
 
-static struct kept_word {
-    struct kept_word *next;
-    char text[];
-} * words;
-
-static const char *keep_word(const char *text) {
-    struct kept_word *word = words;
-    while (word && strcmp(word->text, text) != 0)
-        word = word->next;
-    if (word || !(word = malloc(sizeof *word + strlen(text) + 1)))
-        return word ? word->text : NULL;
-    strcpy(word->text, text);
-    word->next = words;
-    words = word;
-    return word->text;
-}
-
 const char *script_word(lua_State *L, const char *text) {
     const char *kept;
     if (strlen(text) > SCRIPT_TEXT || text_find_bad(text))
@@ -194,8 +177,7 @@ const char *script_word(lua_State *L, const char *text) {
                    "a text that results carry has control characters, is not UTF-8 or longer than "
                    "%d bytes",
                    SCRIPT_TEXT);
-#pragma omp critical(script_words)
-    kept = keep_word(text);
+    kept = text_keep(text);
     if (!kept)
         luaL_error(L, "out of memory: a word");
     return kept;

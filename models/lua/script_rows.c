@@ -293,44 +293,6 @@ static int mean(lua_State *L) {
     return script_push(L, program_mean(script_program(L), script_rows(L, 1)));
 }
 
-/* --- tokens ---------------------------------------------------------------------------------- */
-
-static int attend(lua_State *L) {
-    struct program *p = script_program(L);
-    struct value q = script_rows(L, 1), k = script_rows(L, 2);
-    double beta = lua_isnoneornil(L, 3) ? 1 : script_real(L, 3, -1e6, 1e6);
-    if (lua_isnoneornil(L, 4))
-        return script_push(L, program_attend(p, q, k, beta));
-    return script_push(L, program_attend_by_head(p, q, k, script_population(L, 4)->on, beta));
-}
-
-static int mix(lua_State *L) {
-    struct program *p = script_program(L);
-    if (script_is_rows(L, 1))
-        return script_push(L, program_mix_by_head(p, script_rows(L, 1), script_rows(L, 2)));
-    struct value A = script_numbers(L, 1);
-    return script_push(L, program_mix(p, A, script_rows(L, 2)));
-}
-
-static int lag(lua_State *L) {
-    struct value x = script_rows(L, 1);
-    return script_push(L, program_lag(script_program(L), x, script_whole(L, 2, -100000, 100000)));
-}
-
-static int top_rows(lua_State *L) {
-    struct value x = script_rows(L, 1);
-    return script_push(L, program_top_rows(script_program(L), x, script_whole(L, 2, 1, 100000)));
-}
-
-static int first_rows(lua_State *L) {
-    struct value x = script_rows(L, 1);
-    return script_push(L, program_first_rows(script_program(L), x, script_whole(L, 2, 1, 100000)));
-}
-
-static int pool(lua_State *L) {
-    return script_push(L, program_pool(script_program(L), script_rows(L, 1)));
-}
-
 static int noise(lua_State *L) {
     return script_push(L, program_noise(script_program(L), script_rows(L, 1)));
 }
@@ -381,28 +343,6 @@ const struct script_word script_rows_words[] = {
      "for test inputs",
      noise, 0},
     {"norm", "x", "rows", "x/sqrt`<x x>`, of each input and token by itself", norm, 0},
-    {0}};
-
-const struct script_word script_tokens[] = {
-    {"attend", "q, k, [beta, p]", "numbers or rows",
-     "logits beta `<q_s k_t>` of the tokens of an input, n numbers for each; with a population p "
-     "of "
-     "heads, rows of logits at every head",
-     attend, 0},
-    {"mix", "a, v", "rows", "sum_t a_st v_t: rows v mixed by attention weights a of either kind",
-     mix, 0},
-    {"lag", "x, k", "rows",
-     "rows of the token k places before, 0 where there is none; k below 0: behind", lag, 0},
-    {"top_rows", "x, C", "rows",
-     "a mask: at each site 1 on the C largest of the tokens of an input; ties to the first; "
-     "constant "
-     "in the backward pass",
-     top_rows, 0},
-    {"first_rows", "x, C", "rows",
-     "a mask: at each site 1 on the first C tokens of an input whose x is above 0; constant in the "
-     "backward pass",
-     first_rows, 0},
-    {"pool", "x", "rows", "the mean over the tokens of an input", pool, 0},
     {0}};
 
 void script_open_rows(lua_State *L) {

@@ -178,6 +178,10 @@ bool network_has_nodes(const struct network *network) {
     return network->routing.bias_draws == BIAS_STRATIFIED && network->routing.q0 <= 0;
 }
 
+bool network_keeps_nodes(const struct network *network) {
+    return network_has_nodes(network) && !network->experts.width;
+}
+
 const char *network_step_rule(const struct network *network) {
     return network->routing.eta_bias != 0     ? "eta_bias"
            : network->routing.bias_noise != 0 ? "bias_noise"

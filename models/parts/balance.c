@@ -42,6 +42,18 @@ struct balance {
     double *load2, *most, *flips;
 };
 
+/* The share of the k-th of E stratified experts. Those of finite width are samples as their units
+ * are: of two halves one has the even and the other the odd quantiles of the whole, which has the
+ * first half of them first. */
+static double share_of(const struct net_setup *setup, int k, int E) {
+    bool halved = !setup->N && !network_keeps_nodes(setup->network);
+    if (halved && setup->limit.half_number)
+        return (2 * k + setup->limit.half_number - 0.5) / (2 * E);
+    if (halved && setup->limit.beside_halves)
+        k = k < E / 2 ? 2 * k : 2 * k - E + 1;
+    return (k + 0.5) / E;
+}
+
 void balance_biases(const struct net_setup *setup, int l, int E, double *values) {
     const struct network *network = setup->network;
     struct rng_stream stream = {.seed = setup->seed,
@@ -52,9 +64,10 @@ void balance_biases(const struct net_setup *setup, int l, int E, double *values)
     double pair[2];
     for (int k = 0; k < E; k++) {
         rng_normal_pair(stream, 0, (uint32_t)k / 2, pair);
-        values[k] = network->routing.bias_std * (network->routing.bias_draws == BIAS_NORMAL
-                                                     ? pair[k % 2]
-                                                     : gsl_cdf_ugaussian_Pinv((k + 0.5) / E));
+        values[k] =
+            network->routing.bias_std * (network->routing.bias_draws == BIAS_NORMAL
+                                             ? pair[k % 2]
+                                             : gsl_cdf_ugaussian_Pinv(share_of(setup, k, E)));
     }
 }
 
@@ -184,7 +197,8 @@ static struct balance *make(struct program *p, struct value x, struct population
 
 struct value balance_watch(struct program *p, struct value mask, struct population *experts,
                            struct balance_rule rule) {
-    static const struct rows_fn watch = {.rule_name = {"watch", NULL}, .forward = watch_masks};
+    static const struct rows_fn watch = {
+        .rule_name = {"watch", NULL}, .forward = watch_masks, .keeps_zero = true};
     struct balance *s = make(p, mask, experts, &rule);
     return s ? program_rows(p, &watch, s, mask) : mask;
 }

@@ -23,20 +23,28 @@ static void select_largest(const struct router *router, const double *psi, doubl
         m[i] = !(score[i] <= least) || (score[i] == least && left-- > 0);
 }
 
-/* e_i = exp(beta psi_i - max beta psi), whatever the sign of beta; returns max beta psi. */
-double router_exponentials(const struct router *router, const double *psi, double *e) {
-    double origin = psi[0], beta = router->gate.beta;
-    for (int i = 1; i < router->M; i++)
-        origin = beta < 0 ? fmin(origin, psi[i]) : fmax(origin, psi[i]);
+/* e_i = exp(beta psi_i - max beta psi), whatever the sign of beta; returns max beta psi. The
+ * largest is one of those with m != 0, so that their sum is at least 1; all of them where m is
+ * NULL. */
+static double exponentials(const struct router *router, const double *psi, const double *m,
+                           double *e) {
+    double origin = NAN, beta = router->gate.beta;
+    for (int i = 0; i < router->M; i++)
+        if (!m || m[i] != 0)
+            origin = beta < 0 ? fmin(origin, psi[i]) : fmax(origin, psi[i]);
     for (int i = 0; i < router->M; i++)
         e[i] = exp(beta * (psi[i] - origin));
     return beta * origin;
 }
 
+double router_exponentials(const struct router *router, const double *psi, double *e) {
+    return exponentials(router, psi, NULL, e);
+}
+
 /* Of all experts, before a sum of them is taken out: exponentials up to a factor, or sigmoids. */
-static void weights_of(const struct router *router, const double *psi, double *w) {
+static void weights_of(const struct router *router, const double *psi, const double *m, double *w) {
     if (router->gate.softmax)
-        router_exponentials(router, psi, w);
+        exponentials(router, psi, m, w);
     else
         for (int i = 0; i < router->M; i++)
             w[i] = 1 / (1 + exp(-router->gate.beta * psi[i]));
@@ -46,14 +54,15 @@ static bool over_all(const struct router *router) {
     return router->gate.over_all;
 }
 
-/* p of one input: 0 for experts that are not selected. */
+/* p of one input: 0 for experts that are not selected. Selection biases may select experts whose
+ * exponentials are 0 beside the largest of all. */
 static void gate_of(const struct router *router, const double *psi, double *p) {
-    bool softmax = router->gate.softmax;
+    bool softmax = router->gate.softmax, all = over_all(router);
     double sum = 0, *m = router->shares;
-    weights_of(router, psi, p);
     select_largest(router, psi, m);
+    weights_of(router, psi, all ? NULL : m, p);
     for (int i = 0; i < router->M; i++) {
-        sum += m[i] != 0 || over_all(router) ? p[i] : 0;
+        sum += m[i] != 0 || all ? p[i] : 0;
         p[i] = m[i] != 0 ? p[i] : 0;
     }
     for (int i = 0; i < router->M && softmax; i++)
@@ -63,7 +72,7 @@ static void gate_of(const struct router *router, const double *psi, double *p) {
 /* All weights over their sum, which is returned. */
 double router_shares(const struct router *router, const double *psi, double *q) {
     double sum = 0;
-    weights_of(router, psi, q);
+    weights_of(router, psi, NULL, q);
     for (int i = 0; i < router->M; i++)
         sum += q[i];
     for (int i = 0; i < router->M; i++)

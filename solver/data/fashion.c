@@ -196,6 +196,25 @@ done:
     return code;
 }
 
+/* Of each image its squares, row by row, and in each of them its pixels. */
+static int cut(struct data *data, int side, int patch, struct err *err) {
+    size_t D = (size_t)data->D;
+    double *image;
+    TRY(base_alloc(&image, D, sizeof *image, err));
+    data->D = patch * patch;
+    data->n = side / patch * (side / patch);
+    for (int mu = 0; mu < data->P + data->tests; mu++) {
+        double *x = data->X + (size_t)mu * D;
+        memcpy(image, x, D * sizeof *x);
+        for (int row = 0; row < side; row++)
+            for (int column = 0; column < side; column++)
+                x[(row / patch * (side / patch) + column / patch) * data->D + row % patch * patch +
+                  column % patch] = image[row * side + column];
+    }
+    free(image);
+    return CODE_OK;
+}
+
 int fashion_read(struct data *data, const struct fashion *fashion, struct err *err) {
     int P = fashion->inputs, tests = fashion->tests, code;
     const struct data sizes = {.P = P,
@@ -209,6 +228,8 @@ int fashion_read(struct data *data, const struct fashion *fashion, struct err *e
     if (tests)
         DO(read_set(data, P, tests, fashion, "t10k", err));
     DO(normalise(data, fashion->folder, err));
+    if (fashion->patch)
+        DO(cut(data, fashion->side, fashion->patch, err));
 done:
     if (code)
         data_free(data);

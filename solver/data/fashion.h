@@ -14,8 +14,11 @@ struct fashion {
     struct int_list classes;
     int C;
     int inputs, side, tests; /* even if C = 1; side: pixels along an edge, divides FASHION_SIDE */
+    /* 0: an input is one row of D = side^2; else it has (side/patch)^2 rows of D = patch^2, squares
+     * of pixels, row by row. It divides side. */
+    int patch;
 };
-/* Inputs of D = side^2 and their targets. CODE_INPUT with one sentence naming the file: missing
+/* Inputs and their targets. CODE_INPUT with one sentence naming the file: missing
  * (and where it comes from), not gzip, damaged or truncated anywhere, not IDX, of other sizes than
  * its header or its sibling says, too few images of these classes, an image that has nothing but
  * the mean of all. */

@@ -82,6 +82,7 @@ static int draw_laws(struct mixture *m, struct data_truth *truth, const struct t
                                        .shape = {shape[0], shape[1]}},
                   &m->teachers, err));
     for (size_t k = 0; k < m->K; k++) {
+        TRY(base_poll(err, "components of the inputs are drawn"));
         normals(stream_of(task, OWNER_MEANS), k, m->D, m->means + k * m->D);
         normals(stream_of(task, OWNER_TEACHERS), k, m->D, m->teachers + k * m->D);
     }
@@ -111,6 +112,7 @@ static int draw_mixture(struct data *data, const struct task *task, struct err *
                      &label[1], err));
     for (size_t mu = 0; mu < P + tests; mu++) {
         double *x = data->X + mu * m.D;
+        DO(base_poll(err, "inputs are drawn"));
         rng_bits(stream_of(task, OWNER_KIND), (uint32_t)mu, 0, bits);
         size_t k = (size_t)((((uint64_t)bits[1] << 32 | bits[0])) % m.K);
         normals(stream_of(task, OWNER_INPUTS), mu, m.D, x);
@@ -158,6 +160,7 @@ static int draw_power_law(struct data *data, const struct task *task, struct err
     power_law(share, D, task->target, 1);
     for (size_t mu = 0; mu < inputs; mu++) {
         double *x = data->X + mu * D, y = noise_of(task, mu);
+        TRY(base_poll(err, "inputs are drawn"));
         normals(stream_of(task, OWNER_INPUTS), mu, D, x);
         for (size_t i = 0; i < D; i++) {
             y += sqrt(share[i]) * x[i];

@@ -96,13 +96,14 @@ static void ask(struct data *data, size_t row, size_t class) {
 
 /* --- sources --------------------------------------------------------------------------------- */
 
-void tokens_chain(const struct sequences *sequences, double *T) {
+int tokens_chain(const struct sequences *sequences, double *T, struct err *err) {
     struct rng_stream stream = {
         .seed = sequences->seed, .purpose = PURPOSE_DATA, .owner = OWNER_CHAIN};
     size_t V = (size_t)sequences->letters;
     double pair[2];
     for (size_t a = 0; a < V * (size_t)chains(sequences); a++) {
         double *row = T + a * V, largest = -INFINITY, sum = 0;
+        TRY(base_poll(err, "probabilities of the chain are drawn"));
         for (size_t b = 0; b < V; b++) {
             rng_normal_pair(stream, (uint32_t)a, (uint32_t)(b / 2), pair);
             row[b] = sequences->sharpness * pair[b % 2];
@@ -113,6 +114,7 @@ void tokens_chain(const struct sequences *sequences, double *T) {
         for (size_t b = 0; b < V; b++)
             row[b] /= sum;
     }
+    return CODE_OK;
 }
 
 /* The letter at whose place in the sum of probabilities u in [0, 1) lies. */
@@ -165,17 +167,18 @@ static void learn(struct belief *belief, size_t a, size_t b) {
 }
 
 /* Of one chain: the mean entropy of its rows in the long run. */
-static double entropy_rate(struct belief *belief, double *share) {
-    double sum = 0;
+static int entropy_rate(struct belief *belief, double *share, double *rate, struct err *err) {
     size_t V = belief->V;
     belief->weight[0] = 1;
     for (size_t a = 0; a < V; a++)
         share[a] = 1 / (double)V;
     for (int step = 0; step < 10000; step++) {
         memset(belief->next, 0, V * sizeof *belief->next);
-        for (size_t a = 0; a < V; a++)
+        for (size_t a = 0; a < V; a++) {
+            TRY(base_poll(err, "the entropy of the chain is found"));
             for (size_t b = 0; b < V; b++)
                 belief->next[b] += share[a] * belief->T[a * V + b];
+        }
         double change = 0;
         for (size_t b = 0; b < V; b++) {
             change += fabs(belief->next[b] - share[b]);
@@ -184,9 +187,10 @@ static double entropy_rate(struct belief *belief, double *share) {
         if (change < 1e-14)
             break;
     }
+    *rate = 0;
     for (size_t a = 0; a < V; a++)
-        sum += share[a] * entropy(belief, a);
-    return sum;
+        *rate += share[a] * entropy(belief, a);
+    return CODE_OK;
 }
 
 static int add_labels(struct data *data, double *label[2], struct err *err) {
@@ -217,7 +221,7 @@ static int draw_markov(struct data *data, const struct sequences *sequences, str
                                       .about = "probabilities of the next letter",
                                       .shape = {K, V, V}},
                  &T, err));
-    tokens_chain(sequences, T);
+    DO(tokens_chain(sequences, T, err));
     belief.T = T;
     DO(base_alloc(&belief.weight, K, sizeof *belief.weight, err));
     DO(base_alloc(&belief.next, V, sizeof *belief.next, err));
@@ -225,13 +229,14 @@ static int draw_markov(struct data *data, const struct sequences *sequences, str
     if (K > 1)
         DO(add_labels(data, label, err));
     else
-        data->truth->rate = entropy_rate(&belief, share);
+        DO(entropy_rate(&belief, share, &data->truth->rate, err));
     for (size_t mu = 0; mu * n < data_rows(data); mu++) {
         size_t letter = random_below(sequences, mu, 0, V), k = 0;
         for (size_t i = 0; i < K; i++)
             belief.weight[i] = 1 / (double)K;
         for (size_t s = 0; s < n; s++) {
             size_t row = mu * n + s, before = letter;
+            DO(base_poll(err, "sequences are drawn"));
             double u = (double)(random_bits(sequences, mu, s + 1) >> 11) * 0x1p-53;
             k = next_component(sequences, mu, s, k);
             data->token[row] = (int)letter;
@@ -252,10 +257,11 @@ done:
     return code;
 }
 
-static void draw_copy(struct data *data, const struct sequences *sequences) {
+static int draw_copy(struct data *data, const struct sequences *sequences, struct err *err) {
     size_t n = (size_t)data->n, m = n / 2;
     for (size_t mu = 0; mu * n < data_rows(data); mu++) {
         int *token = data->token + mu * n;
+        TRY(base_poll(err, "sequences are drawn"));
         token[m] = sequences->letters;
         for (size_t s = 0; s < m; s++) {
             size_t letter = random_below(sequences, mu, s, (size_t)sequences->letters);
@@ -265,16 +271,19 @@ static void draw_copy(struct data *data, const struct sequences *sequences) {
             ask(data, mu * n + m + s, letter);
         }
     }
+    return CODE_OK;
 }
 
 /* Fisher and Yates from the front, as far as pairs are used. */
 static int draw_modular(struct data *data, const struct sequences *sequences, struct err *err) {
     size_t letters = (size_t)sequences->letters, pairs = letters * letters, P = (size_t)data->P;
     size_t inputs = data_rows(data) / 3, *pair;
+    int code = CODE_OK;
     TRY(base_alloc(&pair, pairs, sizeof *pair, err));
     for (size_t k = 0; k < pairs; k++)
         pair[k] = k;
     for (size_t k = 0; k < inputs && k < pairs; k++) {
+        DO(base_poll(err, "pairs are drawn"));
         size_t other = k + random_below(sequences, 0, k, pairs - k), moved = pair[other];
         pair[other] = pair[k];
         pair[k] = moved;
@@ -287,15 +296,16 @@ static int draw_modular(struct data *data, const struct sequences *sequences, st
         data->token[3 * mu + 2] = (int)letters;
         ask(data, 3 * mu + 2, (a + b) % letters);
     }
+done:
     free(pair);
-    return CODE_OK;
+    return code;
 }
 
 int tokens_draw(struct data *data, const struct sequences *sequences, struct err *err) {
     if (sequences->kind == SEQUENCE_MARKOV)
         TRY(draw_markov(data, sequences, err));
     else if (sequences->kind == SEQUENCE_COPY)
-        draw_copy(data, sequences);
+        TRY(draw_copy(data, sequences, err));
     else
         TRY(draw_modular(data, sequences, err));
     return CODE_OK;

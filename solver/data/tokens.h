@@ -58,6 +58,6 @@ double tokens_bytes(const struct sequences *sequences);
 int tokens_draw(struct data *data, const struct sequences *sequences, struct err *err);
 /* T [components][letters][letters], T[k][a][b] the probability that b follows a in chain k: softmax
  * over b of sharpness times standard normals. */
-void tokens_chain(const struct sequences *sequences, double *T);
+int tokens_chain(const struct sequences *sequences, double *T, struct err *err);
 
 #endif

@@ -21,7 +21,7 @@ int result_runs_read(struct result_runs *series, const char *path, const char *g
                      const char *name, bool *there, struct err *err);
 void result_runs_free(struct result_runs *series); /* accepts a zeroed struct; idempotent */
 
-/* The inputs in /data of a run, and how many of them are in a batch: 0 where all are. */
+/* The inputs of a run, and how many of them are in a batch: 0 where all are. */
 int result_runs_batch(const char *path, int *inputs, int *batch, struct err *err);
 
 /* The attribute `ini` of /parameters, to be freed. */

@@ -2,6 +2,7 @@
 #include "solver/measure/cross_kernels.h"
 #include "kernels/base/text.h"
 #include "solver/measure/fields.h"
+#include "solver/measure/places.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,7 +110,7 @@ static int add(struct record *record, const struct net *net, const struct member
     for (int k = 0; k < 2 && several; k++)
         series.shape[series.axes++] = (size_t)members->count;
     snprintf(series.name, sizeof series.name, "%s_%s", own ? "own" : "cross", members->word);
-    return record_add(record, series, err);
+    return places_add(record, net, series, err);
 }
 
 /* out [rows][count][count] */

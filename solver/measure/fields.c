@@ -1,5 +1,6 @@
 /* Distributions over sites. */
 #include "solver/measure/fields.h"
+#include "solver/measure/places.h"
 
 #include <gsl/gsl_sort_double.h>
 #include <stdio.h>
@@ -34,7 +35,7 @@ void fields_shape(const struct net *net, const struct named_rows *named, size_t 
     if (form == FIELDS_MU || form == FIELDS_TOKEN)
         shape[(*axes)++] = (size_t)net->setup.data.P;
     if (form == FIELDS_TOKEN)
-        shape[(*axes)++] = (size_t)net->setup.data.n;
+        shape[(*axes)++] = (size_t)(named->rows.count / net->setup.data.P);
 }
 
 static int add(struct record *record, const struct net *net, const struct named_rows *named,
@@ -51,7 +52,7 @@ static int add(struct record *record, const struct net *net, const struct named_
     if (k == QUANTILE || k == SITE)
         series.shape[series.axes++] = k == SITE ? (size_t)sites : FIELDS_PROBABILITIES;
     snprintf(series.name, sizeof series.name, "%s_%s", named->name, part[k].suffix);
-    return record_add(record, series, err);
+    return places_add(record, net, series, err);
 }
 
 void fields_axis(struct record *record) {

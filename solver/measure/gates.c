@@ -1,6 +1,7 @@
 #include "solver/measure/gates.h"
 #include "kernels/array/profile.h"
 #include "solver/measure/observe.h"
+#include "solver/measure/places.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -45,11 +46,11 @@ done:
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
                    const double *y, struct err *err) {
-    bool tokens = net->gates.rows.count > net->setup.data.P;
-    const struct series row = {
-        .dims = tokens ? "t mu token" : "t mu",
-        .axes = 2 + tokens,
-        .shape = {(size_t)record->T, (size_t)net->setup.data.P, (size_t)net->setup.data.n}};
+    size_t P = (size_t)net->setup.data.P;
+    bool tokens = (size_t)net->gates.rows.count > P;
+    const struct series row = {.dims = tokens ? "t mu token" : "t mu",
+                               .axes = 2 + tokens,
+                               .shape = {(size_t)record->T, P, (size_t)net->gates.rows.count / P}};
     struct series series[GATE_SERIES] = {row, row, row};
     (void)config, (void)y;
     if (!net->gates.present)
@@ -69,7 +70,7 @@ static int declare(struct record *record, const struct config *config, const str
         series[k].slot = k;
         series[k].positive = true;
         series[k].no_error_law = k != PARTICIPATION; /* extremes have no normal errors */
-        TRY(record_add(record, series[k], err));
+        TRY(places_add(record, net, series[k], err));
     }
     return CODE_OK;
 }

@@ -88,7 +88,7 @@ static int declare_numbers(struct record *record, const struct net *net, struct 
         TRY(record_fill_by(record, fill_numbers, i, terms, err));
         for (int term = first; term < terms; term++)
             if (!is_own(net, term))
-                TRY(kernel_series_add_numbers(record, &net->numbers.item[i],
+                TRY(kernel_series_add_numbers(record, net, &net->numbers.item[i],
                                               gradients_term(net, term), term, err));
     }
     return CODE_OK;

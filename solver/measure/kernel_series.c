@@ -2,6 +2,7 @@
 #include "kernels/array/profile.h"
 #include "solver/measure/gradients.h"
 #include "solver/measure/observe.h"
+#include "solver/measure/places.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -121,7 +122,7 @@ int kernel_series_add(struct record *record, const struct net *net, const struct
     snprintf(series.name, sizeof series.name, "%.40s%s", name, ending);
     memcpy(series.shape, shape, (size_t)axes * sizeof *shape);
     TRY(own_about(&series, kernel->about, term, err));
-    return record_add(record, series, err);
+    return places_add(record, net, series, err);
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
@@ -192,8 +193,9 @@ static int fill_numbers(const struct measuring *m, int item, double *const *out,
     return CODE_OK;
 }
 
-int kernel_series_add_numbers(struct record *record, const struct numbers *numbers,
-                              const char *term, int slot, struct err *err) {
+int kernel_series_add_numbers(struct record *record, const struct net *net,
+                              const struct numbers *numbers, const char *term, int slot,
+                              struct err *err) {
     struct series series = {.slot = slot,
                             .dims = numbers->dims,
                             .equation = numbers->equation,
@@ -203,7 +205,7 @@ int kernel_series_add_numbers(struct record *record, const struct numbers *numbe
     for (int k = 0; k < numbers->axes; k++)
         series.shape[1 + k] = (size_t)numbers->shape[k];
     TRY(own_about(&series, numbers->about, term, err));
-    return record_add(record, series, err);
+    return places_add(record, net, series, err);
 }
 
 static int declare_numbers(struct record *record, const struct config *config,
@@ -212,7 +214,8 @@ static int declare_numbers(struct record *record, const struct config *config,
     for (int i = 0; i < net->numbers.count; i++) {
         const struct numbers *numbers = &net->numbers.item[i];
         TRY(record_fill_by(record, fill_numbers, i, 1, err));
-        TRY(kernel_series_add_numbers(record, numbers, term_of(net, numbers->gradient), 0, err));
+        TRY(kernel_series_add_numbers(record, net, numbers, term_of(net, numbers->gradient), 0,
+                                      err));
     }
     return CODE_OK;
 }

@@ -13,8 +13,9 @@ void kernel_series_name(char name[SERIES_NAME], const struct net *net, const str
 /* A series of a kernel, or of numbers, of a term; ending: "" of all times, "_diag" or "_equal". */
 int kernel_series_add(struct record *record, const struct net *net, const struct kernel *kernel,
                       const char *term, int slot, const char *ending, struct err *err);
-int kernel_series_add_numbers(struct record *record, const struct numbers *numbers,
-                              const char *term, int slot, struct err *err);
+int kernel_series_add_numbers(struct record *record, const struct net *net,
+                              const struct numbers *numbers, const char *term, int slot,
+                              struct err *err);
 
 /* With full kernels, the rows of all earlier times. */
 struct kernel_history {

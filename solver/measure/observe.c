@@ -8,6 +8,7 @@
 #include "solver/measure/limit_series.h"
 #include "solver/measure/outputs.h"
 #include "solver/measure/router_statistics.h"
+#include "solver/measure/singular.h"
 #include "solver/measure/specialisation.h"
 #include "solver/measure/spectra.h"
 #include "solver/measure/tangent.h"
@@ -20,6 +21,7 @@ static const struct instrument *const instruments[] = {&outputs_first,
                                                        &kernel_series,
                                                        &fields_instrument,
                                                        &weights_instrument,
+                                                       &singular_instrument,
                                                        &router_statistics_instrument,
                                                        &cross_kernels_instrument,
                                                        &specialisation_instrument,

@@ -98,7 +98,18 @@ static int declare_first(struct record *record, const struct config *config, con
 
 /* --- scores and test inputs ------------------------------------------------------------------ */
 
-enum { ACCURACY, TOP, TEST_F, TEST_LOSS, TEST_ACCURACY, TEST_TOP, TEST_BITS, SLOTS };
+enum {
+    ACCURACY,
+    TOP,
+    MARGIN,
+    TEST_F,
+    TEST_LOSS,
+    TEST_ACCURACY,
+    TEST_TOP,
+    TEST_MARGIN,
+    TEST_BITS,
+    SLOTS
+};
 
 /* Of inputs mu of the last evaluation, or (NULL) of inputs first, first + 1, ..., to whom f
  * belongs. */
@@ -116,20 +127,22 @@ static struct score score_of(const struct measuring *m, const struct net *net, c
     return score;
 }
 
-static void put_scores(const struct score *score, double *right, double *top) {
+static void put_scores(const struct score *score, double *right, double *top, double *margin) {
     if (right)
         *right = (double)score->right / score->asked;
     if (top)
         *top = (double)score->top / score->asked;
+    if (margin)
+        *margin = score->margin / score->asked;
 }
 
 static int fill_scores(const struct measuring *m, int item, double *const *out, struct err *err) {
     const struct net *net = m->net;
     (void)item, (void)err;
-    if (out[ACCURACY] || out[TOP]) {
+    if (out[ACCURACY]) {
         struct score score =
             score_of(m, net, net->batch.index, 0, net->setup.data.P, net->output.f);
-        put_scores(&score, out[ACCURACY], out[TOP]);
+        put_scores(&score, out[ACCURACY], out[TOP], out[MARGIN]);
     }
     return CODE_OK;
 }
@@ -147,7 +160,8 @@ int outputs_predict(const struct measuring *m, struct net *net, struct err *err)
     TRY(base_alloc(&f, (size_t)(tests * net_outputs(net)), sizeof *f, err));
     DO(net_predict(net, inputs, tests, f, err));
     struct score score = score_of(m, net, NULL, inputs, tests, f);
-    put_scores(&score, place(m, "test_accuracy"), place(m, "test_top_accuracy"));
+    put_scores(&score, place(m, "test_accuracy"), place(m, "test_top_accuracy"),
+               place(m, "test_margin"));
     *place(m, "test_loss") = score.loss / score.rows;
     if (place(m, "test_bits"))
         *place(m, "test_bits") = score.loss / score.rows / M_LN2;
@@ -167,7 +181,7 @@ static int add_score(struct record *record, int slot, const char *name, const ch
                             .equation = equation,
                             .axes = 1,
                             .shape = {(size_t)record->T},
-                            .no_error_law = true};
+                            .no_error_law = slot != MARGIN && slot != TEST_MARGIN};
     memcpy(series.name, name, strlen(name) + 1);
     return record_add(record, series, err);
 }
@@ -215,20 +229,27 @@ static int declare_last(struct record *record, const struct config *config, cons
     bool top = config->output.top;
     const char *right = setup->data.C > 1 ? "share of rows of y whose class has the largest f"
                                           : "share of the inputs with y f > 0",
-               *among = "share of rows of y whose class is among the K = top largest f";
+               *among = "share of rows of y whose class is among the K = top largest f",
+               *margin = setup->data.C > 1 ? "f of the class - largest f of another" : "y f";
     TRY(record_fill_by(record, fill_scores, 0, SLOTS, err));
-    if (setup->data.classes)
+    if (setup->data.classes) {
         TRY(add_score(record, ACCURACY, "accuracy", "accuracy on the inputs trained on", right,
                       err));
+        TRY(add_score(record, MARGIN, "margin", "mean margin of the inputs trained on", margin,
+                      err));
+    }
     if (setup->data.classes && top)
         TRY(add_score(record, TOP, "top_accuracy", "top-K accuracy on the inputs trained on", among,
                       err));
     if (!setup->data.tests)
         return CODE_OK;
     TRY(add_test_loss(record, config, net, y, err));
-    if (setup->data.classes)
+    if (setup->data.classes) {
         TRY(add_score(record, TEST_ACCURACY, "test_accuracy", "accuracy on the test inputs", right,
                       err));
+        TRY(add_score(record, TEST_MARGIN, "test_margin", "mean margin of the test inputs", margin,
+                      err));
+    }
     if (setup->data.classes && top)
         TRY(add_score(record, TEST_TOP, "test_top_accuracy", "top-K accuracy on the test inputs",
                       among, err));

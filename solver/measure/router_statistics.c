@@ -1,6 +1,7 @@
 /* Thresholds, sums and loads of a router over many experts. */
 #include "solver/measure/router_statistics.h"
 #include "solver/measure/fields.h"
+#include "solver/measure/places.h"
 
 #include <gsl/gsl_sort_double.h>
 #include <math.h>
@@ -89,7 +90,8 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
                    const double *y, struct err *err) {
-    size_t T = (size_t)record->T, P = (size_t)net->setup.data.P, n = (size_t)net->setup.data.n;
+    size_t T = (size_t)record->T, P = (size_t)net->setup.data.P,
+           n = (size_t)net->gates.rows.count / P;
     (void)config, (void)y;
     if (!is_asked(net))
         return CODE_OK;
@@ -107,7 +109,7 @@ static int declare(struct record *record, const struct config *config, const str
             series.shape[1] = FIELDS_PROBABILITIES;
         snprintf(series.name, sizeof series.name, "%s", part[k].name);
         if (exists(net, k))
-            TRY(record_add(record, series, err));
+            TRY(places_add(record, net, series, err));
     }
     return CODE_OK;
 }

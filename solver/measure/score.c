@@ -1,21 +1,37 @@
 #include "solver/measure/score.h"
 
-/* Outputs before that of the class asked for; -1: none is. */
-static int place_of(int C, const double *f, const double *y) {
-    int class = -1, before = 0;
+/* The class that is asked for; -1: none is. */
+static int class_of(int C, const double *y) {
+    int class = -1;
     for (int c = 0; c < C; c++)
         if (y[c] > 0 && (class < 0 || y[c] > y[class]))
             class = c;
-    for (int c = 0; c < C && class >= 0; c++)
+    return class;
+}
+
+/* Outputs before that of a class; and by how much it is above the largest of the others. */
+static int place_of(int C, const double *f, int class, double *margin) {
+    int before = 0, other = class == 0;
+    for (int c = 0; c < C; c++) {
         before += f[c] > f[class] || (f[c] == f[class] && c < class);
-    return class < 0 ? -1 : before;
+        other = c != class && f[c] > f[other] ? c : other;
+    }
+    *margin = f[class] - f[other];
+    return before;
 }
 
 void score_add(struct score *score, const struct loss *loss, int C, int K, const double *f,
                const double *y) {
-    double Delta[C];
-    int place = C > 1 ? place_of(C, f, y) : *y == 0 ? -1 : *f * *y > 0 ? 0 : C;
+    double Delta[C], margin = 0;
+    int class = C > 1 ? class_of(C, y) : *y == 0 ? -1 : 0, place = -1;
+    if (class >= 0 && C > 1) {
+        place = place_of(C, f, class, &margin);
+    } else if (class >= 0) {
+        margin = *f * *y;
+        place = margin > 0 ? 0 : C;
+    }
     score->loss += loss->value(C, f, y, Delta);
+    score->margin += margin;
     score->rows++;
     score->asked += place >= 0;
     score->right += place == 0;

@@ -6,9 +6,10 @@
 
 /* Sums over rows of outputs f and targets y, [C] each. Where a row of y is one class (or, of one
  * output, +-1), it is right if that is the largest output (has the sign), and among the K largest;
- * ties to the lower class. A row of zeros asks for nothing. */
+ * ties to the lower class. Its margin is that output minus the largest of the others (of one output
+ * y f). A row of zeros asks for nothing. */
 struct score {
-    double loss;
+    double loss, margin;
     int rows, asked, right, top;
 };
 void score_add(struct score *score, const struct loss *loss, int C, int K, const double *f,

@@ -4,6 +4,7 @@
  * in these series. */
 #include "solver/measure/specialisation.h"
 #include "models/engine/node.h"
+#include "solver/measure/places.h"
 
 #include <gsl/gsl_sort_double.h>
 #include <math.h>
@@ -153,7 +154,9 @@ static int rows_of(const struct net *net, const struct net_router *router) {
 static bool has(const struct net *net, const struct net_router *router, enum quantity k) {
     switch (k) {
     case OF_CLASS:
-        return net->setup.data.classes;
+        return net->setup.data.classes &&
+               (!net->setup.data.per_token || rows_of(net, router) == net->setup.data.P ||
+                rows_of(net, router) == net->batch.rows);
     case OF_TOKEN:
         return net->setup.data.token && rows_of(net, router) == net->batch.rows;
     case COSELECTION:
@@ -342,7 +345,7 @@ static void add_axes(const struct net *net, const struct net_router *router, enu
     if (!alone)
         shape[(*axes)++] = P;
     if (!alone && tokens)
-        shape[(*axes)++] = (size_t)net->setup.data.n;
+        shape[(*axes)++] = (size_t)rows / P;
     if (form == ORDER) {
         snprintf(dims, AXES_LENGTH, few ? "t%s place%.32s" : "t%s place_2", mu, s);
         shape[(*axes)++] = few ? M : PLACES;
@@ -371,7 +374,7 @@ static int add(struct record *record, const struct net *net, const struct net_ro
     add_axes(net, router, quantities[k].form, rows, &series);
     series.dims = series.own;
     snprintf(series.name, sizeof series.name, "%s%s", quantities[k].name, router->suffix);
-    return record_add(record, series, err);
+    return places_add(record, net, series, err);
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,

@@ -4,6 +4,7 @@
 #include "solver/measure/gradients.h"
 #include "solver/measure/kernel_series.h"
 #include "solver/measure/observe.h"
+#include "solver/measure/places.h"
 
 #include <lapacke.h>
 #include <math.h>
@@ -110,7 +111,7 @@ static int add(struct record *record, const struct net *net, const struct chosen
                                 .shape = {(size_t)record->T, (size_t)chosen->rows}};
         snprintf(series.name, sizeof series.name, "%.36s_%s", chosen->name, finding[k].suffix);
         if (k == SPECTRUM || chosen->columns)
-            TRY(record_add(record, series, err));
+            TRY(places_add(record, net, series, err));
     }
     return CODE_OK;
 }

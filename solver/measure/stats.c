@@ -37,6 +37,10 @@ static double fit_line(const int *N, const double *mean, const double *se, int c
     return chi2;
 }
 
+double stats_shown(double mean, double error) {
+    return error <= 1e-12 * fabs(mean) ? 0 : error;
+}
+
 void stats_extrapolate(const int *N, const double *mean, const double *se, int count, double *a,
                        double *a_se) {
     fit_line(N, mean, se, count, a, a_se);

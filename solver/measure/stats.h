@@ -11,6 +11,8 @@ double stats_interval(double se, int n, double level);
 /* Errors of means below this are those of round-off, and ratios to them mean nothing; mean [count]
  * [size], NULL for those that are not there. */
 double stats_round_off(double *const *mean, int count, size_t size);
+/* An error as tables print it: 0 where it is no more than the round-off of its mean. */
+double stats_shown(double mean, double error);
 
 /* Weighted least squares of mean_i = a + b/N_i: a and its standard error; NaN unless every se is
  * positive and finite. count >= 2. */

@@ -30,9 +30,11 @@ bool at_rest_of_limit(const struct run *run) {
     const struct series *f = limit->runs ? record_find(limit, "f") : NULL;
     if (!f || limit->T < 2 || !constant(limit, f))
         return false;
-    for (int k = 0; k < limit->count && !run->config.training.batches.size; k++) {
+    const struct training *training = &run->config.training;
+    bool decays = training->optimizer->decays && training->weight_decay > 0; /* of kernels */
+    for (int k = 0; k < limit->count && !training->batches.size; k++) {
         const struct series *series = &limit->series[k];
-        bool judged = !strcmp(series->name, "loss") || ends(series->name, "_diag");
+        bool judged = !strcmp(series->name, "loss") || (ends(series->name, "_diag") && !decays);
         if (judged && !constant(limit, series))
             return false;
     }
@@ -80,11 +82,12 @@ void at_rest_tell(const struct run *run, struct note *note) {
     const struct int_list *widths = &run->config.reference.widths;
     int N[INT_LIST_MAX], count = 0;
     double time[INT_LIST_MAX], se[INT_LIST_MAX], slope, slope_se;
-    notes_text(
-        note,
-        "the limit rests: training changes nothing of it, at any time. Networks leave this "
-        "point,\n  the later the wider, as ln N; the limit predicts none that has left, so no z "
-        "is given");
+    notes_text(note,
+               "the limit rests: training changes nothing of it, at any time. Networks leave this "
+               "point,\n  %s; the limit predicts none that has left, so no z is given",
+               run->config.training.optimizer->matrices
+                   ? "since Muon takes full steps along gradients that vanish with the width"
+                   : "the later the wider, as ln N");
     for (int i = 0; i < widths->count; i++) {
         double *at = &time[count], *error = &se[count];
         at_rest_escape(&run->results.reference[i], at, error);

@@ -2,6 +2,7 @@
  * where there is a single one for all threads, or fewer than ranks, do the operations inside it
  * share out their blocks of sites. Either way the numbers are the same. */
 #include "solver/run/ensemble.h"
+#include "models/engine/counts.h"
 #include "integrators/batch.h"
 #include "kernels/array/dist.h"
 #include "kernels/array/profile.h"
@@ -151,6 +152,13 @@ static int publish(const struct ensemble *e, const struct net *net, int t, struc
     return CODE_OK;
 }
 
+/* A signal asks for a state that is kept quickly; so must be one that only the clock asks for. */
+static bool is_due(const struct run *run, const struct state *state, double kept, bool last) {
+    bool stop = run->stop && *run->stop && states_minutes(run) > 0;
+    bool due = states_due(run, kept, last);
+    return (due && run->config.output.checkpoint > 0) || ((due || stop) && states_quick(state));
+}
+
 /* Once all of one time is done: its state, where it is due, and the end if a signal asked for it.
  */
 static int pause_at(const struct ensemble *e, struct net *net, struct observer *observer, int t,
@@ -158,11 +166,8 @@ static int pause_at(const struct ensemble *e, struct net *net, struct observer *
     const struct run *run = e->run;
     struct state state = {e->N, e->r,    t + 1, owner_rank(run, e->N, e->r) == ALL_RANKS,
                           net,  observer};
-    double minutes = run->config.output.checkpoint;
-    bool stop = run->stop && *run->stop;
-    if (run->states.folder && minutes > 0) {
-        bool due = base_seconds() - *kept >= 60 * minutes || t + 1 == e->record->T ||
-                   (stop && states_quick(&state));
+    if (run->states.folder) {
+        bool due = is_due(run, &state, *kept, t + 1 == e->record->T);
         if (state.shared)
             due = dist_any(due);
         int code = due ? states_keep(run, &state, err) : CODE_OK;
@@ -286,6 +291,23 @@ int ensemble_declare(const struct ensemble *e, int runs, struct err *err) {
     return code;
 }
 
+/* How large networks of this width are, and what they cost. */
+static int write_counts(const struct ensemble *e, struct err *err) {
+    struct net_setup setup = run_setup(e->run, e->N, 0);
+    struct net_counts counts;
+    TRY(net_counts_of(&setup, e->run->data.D, &counts, err));
+    const struct {
+        const char *name;
+        double value;
+    } attribute[] = {{"parameters", counts.parameters},
+                     {"active_parameters", counts.active},
+                     {"flops_per_token", counts.flops_per_token},
+                     {"flops_per_step", counts.flops_per_step}};
+    for (size_t k = 0; k < sizeof attribute / sizeof *attribute; k++)
+        TRY(io_attribute(&e->run->io, e->group, attribute[k].name, attribute[k].value, err));
+    return CODE_OK;
+}
+
 /* Attributes of the group. */
 static int open(const struct ensemble *e, struct err *err) {
     const struct config *config = &e->run->config;
@@ -293,8 +315,10 @@ static int open(const struct ensemble *e, struct err *err) {
     struct io *io = &e->run->io;
     if (!e->run->io_open)
         return CODE_OK;
-    if (e->N)
+    if (e->N) {
         TRY(io_attribute(io, e->group, "N", e->N, err));
+        TRY(write_counts(e, err));
+    }
     if (setup.measure.responses && e->iterations)
         TRY(io_attribute(io, e->group, "probe",
                          fixed_point_probe(&config->network, config->solver.fixed_point.probe),

@@ -242,6 +242,23 @@ static int find_coarse_networks(struct run *run, struct err *err) {
     return find_coarse(run, group, &run->results.reference[last], err);
 }
 
+/* Of [output] singular: what networks have and the limit has not. */
+static int find_left_out(struct run *run, struct err *err) {
+    const struct record *networks = run->results.reference;
+    static const char prefix[] = "singular_";
+    for (int k = 0; run->config.reference.widths.count && k < networks->count; k++) {
+        const char *name = networks->series[k].name;
+        if (strncmp(name, prefix, strlen(prefix)) || record_find(&run->results.limit, name))
+            continue;
+        ADD("singular_values_of_networks", "limit", -1, false,
+            "the limit has no singular values of %s: the optimizer moves its entries one by one, "
+            "so that what it learns is of no finite rank; those of networks stand alone",
+            name + strlen(prefix));
+        return CODE_OK;
+    }
+    return CODE_OK;
+}
+
 int notes_collect(struct run *run, struct err *err) {
     if (run->results.limit.runs)
         TRY(condense_ask(run, err));
@@ -263,6 +280,7 @@ int notes_collect(struct run *run, struct err *err) {
     TRY(find_unmatched(run, err));
     TRY(find_bias(run, err));
     TRY(find_steep(run, err));
+    TRY(find_left_out(run, err));
     return find_gates(run, err);
 }
 

@@ -16,14 +16,14 @@ static struct run finer_of(const struct run *run) {
     return finer;
 }
 
-/* Half 1 or 2 of the sites; nodes are not drawn, and stay. */
+/* Half 1 or 2 of the sites; nodes stay whose units are drawn apart from them. */
 static struct run half_of(const struct run *run, int number) {
     struct run half = apart(run);
     struct solver_settings *solver = &half.config.solver;
     half.config.half = number;
     solver->sites /= 2;
     solver->unit_sites /= 2;
-    if (!network_has_nodes(&run->config.network))
+    if (!network_keeps_nodes(&run->config.network))
         solver->expert_sites /= 2;
     run_split(&half);
     return half;

@@ -27,7 +27,7 @@ static void print_cell(double mean, double half) {
     else if (isnan(half))
         snprintf(cell, sizeof cell, "%.5g", mean);
     else
-        snprintf(cell, sizeof cell, "%.5g +- %.1g", mean, half);
+        snprintf(cell, sizeof cell, "%.5g +- %.1g", mean, stats_shown(mean, half));
     printf("  %18s", cell);
 }
 

@@ -293,6 +293,7 @@ int run_finish(struct run *run, bool force, struct err *err) {
         return CODE_OK;
     TRY(io_finish(&run->io, force, err));
     run->io_open = false;
+    states_done(run);
     return CODE_OK;
 }
 

@@ -18,6 +18,7 @@ struct run_share {
 /* Where states are kept, from which a stopped run goes on (states.h). */
 struct run_states {
     bool resume;  /* from the states that are there */
+    double since; /* when it has begun, in seconds (base_seconds) */
     char *ini;    /* the ini that goes with them, on rank 0 */
     char *folder; /* NULL: none are kept or looked for */
     int lock;     /* descriptor of the folder while it is ours, else 0 */

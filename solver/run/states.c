@@ -18,7 +18,6 @@
 
 static const char mark[16] = "dmft state 1"; /* and the form of what follows */
 static const char suffix[] = ".state";
-static const double quick = 1e9; /* bytes: seconds on any disk */
 
 /* --- what a state belongs to ----------------------------------------------------------------- */
 
@@ -232,7 +231,7 @@ int states_ini(char **ini, const char *output, struct err *err) {
     if (!code && !dist_rank() && access(*ini, F_OK))
         code = err_set(err, CODE_INPUT,
                        "--continue %s: no state was kept of it: %s: %s ([output] checkpoint = "
-                       "minutes keeps one)",
+                       "minutes keeps one, also when the run is done)",
                        output, *ini, strerror(errno));
     free(folder);
     return code;
@@ -320,11 +319,12 @@ static int keep_ini(const struct run *run, struct err *err) {
 }
 
 int states_open(struct run *run, const char *output, bool force, struct err *err) {
-    if (run->config.output.checkpoint == 0 && !run->states.resume)
+    double minutes = states_minutes(run);
+    if (minutes == 0 && !run->states.resume)
         return CODE_OK;
     TRY(partial_check(output, force || run->states.resume, err));
     TRY(folder_of(&run->states.folder, output, err));
-    if (run->config.output.checkpoint == 0 && access(run->states.folder, F_OK)) {
+    if (minutes == 0 && access(run->states.folder, F_OK)) {
         free(run->states.folder);
         run->states.folder = NULL;
         return CODE_OK;
@@ -344,6 +344,7 @@ int states_open(struct run *run, const char *output, bool force, struct err *err
 
 int states_share(struct run *run, struct err *err) {
     size_t size = run->states.folder ? strlen(run->states.folder) + 1 : 0;
+    run->states.since = base_seconds();
     dist_broadcast(&size, sizeof size, 0);
     dist_broadcast(&run->states.resume, sizeof run->states.resume, 0);
     if (size && dist_rank())
@@ -352,7 +353,32 @@ int states_share(struct run *run, struct err *err) {
     return CODE_OK;
 }
 
+static void remove_folder(const struct run *run) {
+    char *path;
+    struct err ignored;
+    if (ini_path(&path, run->states.folder, &ignored))
+        return;
+    unlink(path);
+    free(path);
+    rmdir(run->states.folder);
+}
+
+bool states_kept(const struct run *run) {
+    return run->states.folder &&
+           (run->config.output.checkpoint > 0 || count_states(run->states.folder, false));
+}
+
+void states_done(struct run *run) {
+    if (!run->states.folder || run->config.output.checkpoint >= 0)
+        return;
+    count_states(run->states.folder, true);
+    remove_folder(run);
+}
+
 void states_close(struct run *run) {
+    if (run->states.lock && run->config.output.checkpoint < 0 &&
+        !count_states(run->states.folder, false))
+        remove_folder(run);
     if (run->states.lock)
         close(run->states.lock);
     free(run->states.folder);
@@ -363,7 +389,7 @@ void states_close(struct run *run) {
 
 /* --- one run --------------------------------------------------------------------------------- */
 
-static int state_archive(const struct state *state, struct archive *archive, struct err *err) {
+int state_archive(const struct state *state, struct archive *archive, struct err *err) {
     TRY(net_archive(state->net, archive, err));
     return observer_archive(state->observer, state->net, state->steps, archive, err);
 }
@@ -403,10 +429,4 @@ done:
     head_free(&head);
     free(path);
     return code;
-}
-
-bool states_quick(const struct state *state) {
-    struct archive archive = archive_measure();
-    struct err err;
-    return !state_archive(state, &archive, &err) && archive.bytes < quick;
 }

@@ -27,11 +27,23 @@ int states_ini(char **ini, const char *output, struct err *err);
 int states_open(struct run *run, const char *output, bool force, struct err *err);
 /* All ranks, behind it: where it is. */
 int states_share(struct run *run, struct err *err);
-void states_close(struct run *run);
+/* Rank 0: whether a run that is cut leaves states, or an ini at least where they were asked for. */
+bool states_kept(const struct run *run);
+/* Once the result is complete: states that nobody has asked for are removed. */
+void states_done(struct run *run);
+void states_close(struct run *run); /* and removes a folder that has no state */
 
 /* Into a fresh net and observer, where there is a state; else state->steps = 0. */
 int states_find(const struct run *run, struct state *state, struct err *err);
 int states_keep(const struct run *run, const struct state *state, struct err *err);
+/* All of one run, into a file or out of it. */
+int state_archive(const struct state *state, struct archive *archive, struct err *err);
+/* Minutes between two states of a run; 0: none are kept. Without [output] checkpoint a run of more
+ * than so many minutes keeps them, until it is done; a shorter one, only at a signal. */
+double states_minutes(const struct run *run);
+/* Whether the clock asks for a state. kept: when the last one was kept, or the run began, in
+ * seconds; last: no step is left. */
+bool states_due(const struct run *run, double kept, bool last);
 /* Whether to keep it takes seconds rather than minutes. */
 bool states_quick(const struct state *state);
 

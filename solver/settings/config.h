@@ -23,7 +23,7 @@ struct task_settings { /* of data whose law is known */
     double separation, noise, spectrum, target, switching;
 };
 struct data_settings {
-    int source, inputs, tests, dimension, side, tokens, vocabulary, positions, unit, stride;
+    int source, inputs, tests, dimension, side, patch, tokens, vocabulary, positions, unit, stride;
     double sharpness, held_out;
     uint64_t seed;
     struct int_list classes;
@@ -57,10 +57,10 @@ enum weights { WEIGHTS_NONE, WEIGHTS_INITIAL, WEIGHTS_FINAL, WEIGHTS_BOTH, WEIGH
 enum output_inputs { INPUTS_ALL, INPUTS_NONE };
 struct output_settings {
     int kernels, tangent, gradients, sharpness, router, experts, field_sites, weights, test_every;
-    int top, runs, inputs;
-    const char *kernels_of, *fields, *cross, *spectra; /* blank-separated names */
+    int top, runs, inputs, singular_values, singular_every;
+    const char *kernels_of, *fields, *cross, *spectra, *singular; /* blank-separated names */
     struct int_list fields_at;
-    double checkpoint; /* minutes; 0: no states are kept */
+    double checkpoint; /* minutes; 0: no states are kept; below 0: states_minutes */
 };
 
 /* What a network knows of the data, as in struct data. */

@@ -133,13 +133,8 @@ static int check_halves(const struct config *config, const struct params *params
     static const char *const keys[] = {"sites", "expert_sites", "unit_sites"};
     const struct solver_settings *solver = &config->solver;
     const int sites[] = {solver->sites, solver->expert_sites, solver->unit_sites};
-    bool nodes = network_has_nodes(&config->network);
+    bool nodes = network_keeps_nodes(&config->network);
     const char *key;
-    if (nodes && config->network.experts.width)
-        return params_error(params, "solver", "halves", err,
-                            "with bias_draws = stratified experts are nodes of a rule, and those "
-                            "of finite width would stay whole: bias_draws = normal, or "
-                            "expert_width = 0, or halves = no");
     for (int k = 0; k < 3; k++)
         if (sites[k] % 2 && !(nodes && k == 1))
             return params_error(params, "solver", keys[k], err, "halves = yes: it must be even");

@@ -59,7 +59,10 @@ static struct data plan(const struct config *config) {
                             settings->positions);
     sizes.classes = !has_numbers(settings);
     if (settings->source == SOURCE_FASHION) {
-        sizes.D = settings->side * settings->side;
+        int edge = settings->patch ? settings->patch : settings->side,
+            count = settings->side / edge;
+        sizes.D = edge * edge;
+        sizes.n = count * count;
         sizes.C = has_classes(config) ? settings->classes.count : 1;
     }
     if (settings->source == SOURCE_GAUSSIAN) {
@@ -142,6 +145,9 @@ static int check_fashion(const struct data_settings *settings, const struct para
                             "must be even, as many with y = +1 as with y = -1");
     if (FASHION_SIDE % settings->side)
         return params_error(params, "data", "side", err, "must divide %d", FASHION_SIDE);
+    if (settings->patch && settings->side % settings->patch)
+        return params_error(params, "data", "patch", err, "must divide side = %d, or be 0",
+                            settings->side);
     if (halves && (classes->count == 0 || classes->count % 2))
         return params_error(params, "data", "classes", err, "must be an even number of labels");
     if (classes->count < 2)
@@ -313,6 +319,7 @@ static int read_fashion(struct config *config, struct params *params, int C, str
                               .C = C,
                               .inputs = settings->inputs,
                               .side = settings->side,
+                              .patch = settings->patch,
                               .tests = settings->tests};
     char *path = NULL;
     int code;
@@ -325,12 +332,21 @@ done:
     return code;
 }
 
-/* The floors of sequences are cross-entropies, those of vectors halves of squares. */
+/* Whether attention of the network, if it has any, sees the letter that is asked for. */
+static bool sees_ahead(const struct config *config) {
+    const char *model = model_list[config->network.model]->name;
+    return !network_other_keys(model, "causal") && !config->network.attention.causal;
+}
+
+/* The floors of sequences are cross-entropies of the next letter given those before, those of
+ * vectors halves of squares. */
 static void forget_floor(const struct config *config, struct data *data) {
     bool known = is_sequences(&config->data) ? takes(config, LOSS_TARGETS_CLASSES)
                                              : config->training.loss == &loss_mse;
     if (data->truth && !known)
-        data->truth->floor = data->truth->rate = NAN;
+        data->truth->rate = NAN;
+    if (data->truth && (!known || sees_ahead(config)))
+        data->truth->floor = NAN;
 }
 
 static int draw(struct config *config, struct params *params, struct data *data, struct err *err) {
@@ -352,7 +368,7 @@ static int draw(struct config *config, struct params *params, struct data *data,
                                         settings->seed},
                          err));
     } else
-        normals_draw(data, settings->seed, settings->source == SOURCE_MULTI_INDEX);
+        TRY(normals_draw(data, settings->seed, settings->source == SOURCE_MULTI_INDEX, err));
     forget_floor(config, data);
     return CODE_OK;
 }

@@ -85,6 +85,11 @@ const struct param_row config_data_rows[] = {
     {"side", PARAM_INT, OFFSET(side), "7", 1, FASHION_SIDE, NULL, "source=fashion",
      "Number of pixels along an edge after averaging over squares, a divisor of 28. D = "
      "side^2; features are centred over the inputs, then each input is scaled to |x|^2 = D."},
+    {"patch", PARAM_INT, OFFSET(patch), "0", 0, FASHION_SIDE, NULL, "source=fashion",
+     "Number of pixels along an edge of the squares that an image is cut into, each a row of D = "
+     "patch^2, a divisor of side; 1: the pixels are rows, as convolutions take them. 0: an image "
+     "is "
+     "one row."},
     {"folder", PARAM_PATH, OFFSET(folder), "/usr/share/datasets/fashion-mnist", 0, 0, NULL,
      "source=fashion",
      "Path of the folder of Fashion-MNIST, relative to the folder of the ini that names it."},

@@ -177,6 +177,14 @@ static const struct param_row output_rows[] = {
     {"spectra", PARAM_TEXT, OFFSET(spectra), "", 0, 0, NULL, NULL,
      "Names of kernels whose eigenvalues and alignment with the targets are written. The "
      "name tangent is that of the neural tangent kernel."},
+    {"singular", PARAM_TEXT, OFFSET(singular), "", 0, 0, NULL, NULL,
+     "Names of matrices between populations whose singular values are written, over sqrt(n/m) of a "
+     "matrix n x m: the largest ones of networks, and in the limit those that training has pulled "
+     "out of the bulk. dmft-solve --help NETWORK lists the names."},
+    {"singular_values", PARAM_INT, OFFSET(singular_values), "8", 1, 100000, NULL, NULL,
+     "Number of singular values that are written of each matrix, from the largest on."},
+    {"singular_every", PARAM_INT, OFFSET(singular_every), "1", 1, 1000000, NULL, NULL,
+     "Number n such that singular values are found at every n-th measured time, and at the last."},
     {"test_every", PARAM_INT, OFFSET(test_every), "1", 1, 1000000, NULL, NULL,
      "Number n such that test inputs are evaluated at every n-th measured time."},
     {"top", PARAM_INT, OFFSET(top), "0", 0, 100000, NULL, NULL,
@@ -190,9 +198,10 @@ static const struct param_row output_rows[] = {
      "Which series are written run by run, as NAME_runs, beside their means.\n"
      "  no: the loss and the outputs\n"
      "  yes: all"},
-    {"checkpoint", PARAM_REAL, OFFSET(checkpoint), "0", 0, 1e6, NULL, NULL,
+    {"checkpoint", PARAM_REAL, OFFSET(checkpoint), "-1", -1, 1e6, NULL, NULL,
      "Time in minutes after which the state of each replicate and seed is saved in "
-     "OUT.h5.state, and again when it is done, for --continue. 0 saves none."},
+     "OUT.h5.state, and again when it is done, for --continue. 0 saves none. The default -1 saves "
+     "every 10 minutes what takes less than 1 GB, and removes all states when the run is done."},
 };
 #undef OFFSET
 

@@ -62,13 +62,28 @@ done:
     return code;
 }
 
-/* Of rows: all names, how many of them are not common ones, and whether many experts are routed, or
- * any. */
+/* Of rows and of matrices between populations: all names, and how many of them are not common ones;
+ * a matrix of [output] singular that the limit has no singular values of, or NULL; whether many
+ * experts are routed, or any. */
 struct known {
-    struct names names;
-    int single;
+    struct names names, maps;
+    int single, single_maps;
+    char by_entry[NET_NAME];
     bool routed, experts;
 };
+
+static void known_free(struct known *known) {
+    names_free(&known->names);
+    names_free(&known->maps);
+}
+
+static int add_map(struct known *known, const struct config *config, const struct net *net,
+                   const struct map_declaration *map, struct err *err) {
+    if (program_lists(config->output.singular, map->name) && !net->setup.N &&
+        net_map_kind(net, map) != &map_limit)
+        snprintf(known->by_entry, sizeof known->by_entry, "%s", map->name);
+    return names_add(&known->maps, map->name, err);
+}
 
 /* Those of a network of width N. */
 static int add_rows(struct known *known, const struct config *config, int N, struct err *err) {
@@ -81,6 +96,8 @@ static int add_rows(struct known *known, const struct config *config, int N, str
     for (int i = 0; i < net_names(&net); i++)
         if (net_name(&net, i, name))
             DO(names_add(&known->names, name, err));
+    for (int i = 0; i < net.maps.count; i++)
+        DO(add_map(known, config, &net, &net.maps.item[i]->declared, err));
     known->routed |= net.gates.present;
     known->experts |= net.routers.count > 0;
 done:
@@ -97,6 +114,8 @@ static int collect(struct known *known, const struct config *config, struct err 
     if (widths->count)
         TRY(add_rows(known, config, widths->value[0], err));
     known->single = known->names.count;
+    known->single_maps = known->maps.count;
+    TRY(names_add_stems(&known->maps, err));
     return names_add_stems(&known->names, err);
 }
 
@@ -107,8 +126,9 @@ static bool among(const struct names *names, struct text_word word) {
     return false;
 }
 
-static int refuse(const struct params *params, const char *key, struct text_word word,
-                  const struct names *names, struct err *err) {
+/* things: what the names are of. */
+static int refuse(const struct params *params, const char *key, const char *things,
+                  struct text_word word, const struct names *names, struct err *err) {
     char note[TEXT_NOTE] = "", list[TEXT_NOTE] = "", given[TEXT_CLIP_SIZE], whole[TEXT_NOTE];
     snprintf(whole, sizeof whole, "%.*s", (int)word.length, word.text);
     struct text_nearest nearest = {.given = whole};
@@ -117,18 +137,20 @@ static int refuse(const struct params *params, const char *key, struct text_word
         text_append(list, " %s", names->name[k]);
     }
     text_nearest_tell(&nearest, note);
-    return params_error(params, "output", key, err, "no rows are called %s%s; names are%s",
+    if (!names->count)
+        return params_error(params, "output", key, err, "the network has no %s", things);
+    return params_error(params, "output", key, err, "no %s are called %s%s; names are%s", things,
                         text_clip(given, whole), note, list);
 }
 
 /* No word twice, and (names not NULL) each of them a name. */
 static int check_words(const struct params *params, const char *key, const char *words,
-                       const struct names *names, struct err *err) {
+                       const char *things, const struct names *names, struct err *err) {
     const char *cursor = words, *before;
     struct text_word word, other;
     while (cursor && text_next_word(&cursor, " \t", &word)) {
         if (names && !among(names, word))
-            return refuse(params, key, word, names, err);
+            return refuse(params, key, things, word, names, err);
         for (before = words; text_next_word(&before, " \t", &other) && other.text < word.text;)
             if (text_same(other, word))
                 return params_error(params, "output", key, err, "%.*s comes twice",
@@ -150,6 +172,24 @@ static int check_times(const struct config *config, const struct params *params,
     return CODE_OK;
 }
 
+/* Singular values of a limit belong to a march of matrices of finite rank. */
+static int check_singular(const struct config *config, const struct params *params,
+                          const struct known *known, struct err *err) {
+    const char *words = config->output.singular;
+    if (*words && config->solver.replicates && config->solver.method == METHOD_FIXED_POINT)
+        return params_error(
+            params, "output", "singular", err,
+            "method = fixed_point draws fields and has no matrices: method = march");
+    if (known->by_entry[0] && !config->reference.widths.count)
+        return params_error(params, "output", "singular", err,
+                            "the limit has no singular values of %s, whose entries the optimizer "
+                            "moves one by one, so that what it learns is of no finite rank: give "
+                            "[reference] widths of networks, which have them",
+                            known->by_entry);
+    return check_words(params, "singular", words, "matrices between populations", &known->maps,
+                       err);
+}
+
 int names_check(const struct config *config, const struct params *params, struct err *err) {
     const struct output_settings *output = &config->output;
     const char *const keys[] = {"fields", "cross", "kernels_of"}, *const words[] = {
@@ -158,10 +198,11 @@ int names_check(const struct config *config, const struct params *params, struct
     struct known known = {0};
     int code;
     TRY(check_times(config, params, err));
-    TRY(check_words(params, "spectra", output->spectra, NULL, err));
+    TRY(check_words(params, "spectra", output->spectra, NULL, NULL, err));
     DO(collect(&known, config, err));
     for (int k = 0; k < 3; k++)
-        DO(check_words(params, keys[k], words[k], &known.names, err));
+        DO(check_words(params, keys[k], words[k], "rows", &known.names, err));
+    DO(check_singular(config, params, &known, err));
     if (output->router && !known.routed)
         DO(params_error(params, "output", "router", err,
                         "the network has no router over many experts: no"));
@@ -170,7 +211,7 @@ int names_check(const struct config *config, const struct params *params, struct
                         "the network has no gates of experts (a network in Lua tells them by "
                         "gates): no"));
 done:
-    names_free(&known.names);
+    known_free(&known);
     return code;
 }
 
@@ -180,7 +221,10 @@ int names_help(const struct config *config, FILE *out, struct err *err) {
     DO(collect(&known, config, err));
     DO(names_print("Rows, for [output] fields, kernels_of and cross:", &known.names, known.single,
                    out, err));
+    if (known.maps.count)
+        DO(names_print("Matrices between populations, for [output] singular:", &known.maps,
+                       known.single_maps, out, err));
 done:
-    names_free(&known.names);
+    known_free(&known);
     return code;
 }

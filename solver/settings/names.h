@@ -17,10 +17,10 @@ void names_free(struct names *names);
 int names_print(const char *title, const struct names *names, int single, FILE *out,
                 struct err *err);
 
-/* CODE_INPUT where [output] names rows that neither the limit nor networks have, a word comes
- * twice, or times do not fit the run. */
+/* CODE_INPUT where [output] names rows or matrices that neither the limit nor networks have, a word
+ * comes twice, or times do not fit the run. */
 int names_check(const struct config *config, const struct params *params, struct err *err);
-/* The names of rows, for --help NETWORK. */
+/* The names of rows and matrices, for --help NETWORK. */
 int names_help(const struct config *config, FILE *out, struct err *err);
 
 #endif

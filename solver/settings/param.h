@@ -28,7 +28,6 @@
 
 #include "kernels/base/base.h"
 #include "kernels/base/key.h"
-#include <signal.h>
 #include <stdio.h>
 
 struct param_section {
@@ -94,9 +93,6 @@ struct param_source {
 /* The same from such a source. */
 int params_read_stream(struct params *params, const struct param_section *sections, size_t count,
                        const struct param_source *source, void *config, struct err *err);
-/* From now on reading stops where this is not 0: what a signal sets, which may come while a
- * thousand files are read, or one that does not end. NULL: nothing is heeded. */
-void params_heed(const volatile sig_atomic_t *signalled);
 void params_free(struct params *params); /* accepts a zeroed struct; idempotent */
 
 /* The value of a row, or of a free key that was given; else NULL. */

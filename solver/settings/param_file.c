@@ -70,12 +70,6 @@ static const char *name_of(const struct reader *reader) {
     return reader->file ? reader->file : reader->params->file;
 }
 
-static const volatile sig_atomic_t *stop;
-
-void params_heed(const volatile sig_atomic_t *signalled) {
-    stop = signalled;
-}
-
 /* Whatever its length, without its end; *end at the end of the file. Stops at the first control
  * character, so that a device or a binary file does not fill the memory. */
 static int read_line(struct reader *reader, bool *end) {
@@ -99,9 +93,7 @@ static int read_line(struct reader *reader, bool *end) {
             return param_fail(reader->params, &at, reader->err, "not a text file (byte 0x%02x)", c);
         reader->text[length++] = (char)c;
     }
-    if (stop && *stop)
-        return err_set(reader->err, CODE_INTERRUPTED, "interrupted while reading %s",
-                       name_of(reader));
+    TRY(base_poll(reader->err, "reading %s", name_of(reader)));
     if (c == EOF && ferror(reader->stream))
         return err_set(reader->err, CODE_SYSTEM, "%s: cannot be read: %s", name_of(reader),
                        strerror(errno));

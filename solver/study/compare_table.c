@@ -19,6 +19,7 @@ static void print_number(int width, int digits, double x) {
 
 /* "0.42338 +- 7e-05", 16 characters and rarely one or two more; digits down to the error's. */
 static void print_value(int width, double mean, double se) {
+    se = stats_shown(mean, se);
     int digits = se > 0 ? (int)fmin(fmax(ceil(-log10(se)), 0), 6) : 4;
     char cell[64];
     if (isnan(mean))

@@ -3,6 +3,7 @@
 #include "solver/study/grid.h"
 #include "kernels/base/text.h"
 #include "solver/settings/param.h"
+#include "solver/study/grid_given.h"
 #include "solver/study/grid_values.h"
 
 #include <errno.h>
@@ -19,8 +20,24 @@ int grid_fail(const struct grid *grid, const struct grid_axis *axis, struct err 
     va_start(list, format);
     text_append_list(sentence, format, list);
     va_end(list);
-    return err_set(err, CODE_INPUT, "%.700s:%d: [sweep] %s: %s", grid->file, axis->line,
-                   text_clip(cut, axis->name), sentence);
+    text_clip(cut, axis->name);
+    if (!axis->line)
+        return err_set(err, CODE_INPUT, "--sweep.%s: %s", cut, sentence);
+    return err_set(err, CODE_INPUT, "%.700s:%d: [sweep] %s: %s", grid->file, axis->line, cut,
+                   sentence);
+}
+
+/* Says that a key stood in another line, or in another place of this one. */
+static int fail_twice(const struct grid *grid, const struct grid_axis *axis, const char *name,
+                      const struct grid_axis *other, struct err *err) {
+    char place[TEXT_NOTE] = "on the command line", cut[TEXT_CLIP_SIZE];
+    if (other->line)
+        snprintf(place, sizeof place, "in line %d", other->line);
+    if (other == axis)
+        snprintf(place, sizeof place, other->line ? "in this line, %d" : "in this word",
+                 other->line);
+    return grid_fail(grid, axis, err, "duplicate key %s, given before %s; each is given once",
+                     text_clip(cut, name), place);
 }
 
 /* Checks a key and gives it to the axis. */
@@ -47,9 +64,7 @@ static int add_key(struct grid *grid, struct grid_axis *axis, const char *name, 
                          name);
     for (int k = 0; k < grid->keys; k++)
         if (!strcmp(grid_key(grid, k, &other)->name, name))
-            return grid_fail(
-                grid, axis, err, "duplicate key %s, given before in %s%d; each is given once", cut,
-                other == grid->axes - 1 ? "this line, " : "line ", grid->axis[other].line);
+            return fail_twice(grid, axis, name, &grid->axis[other], err);
     struct grid_key *grown = realloc(axis->key, ((size_t)axis->keys + 1) * sizeof *grown);
     if (!grown)
         return err_set(err, CODE_SYSTEM, "out of memory: keys of a sweep");
@@ -57,6 +72,15 @@ static int add_key(struct grid *grid, struct grid_axis *axis, const char *name, 
     grown[axis->keys++] = (struct grid_key){0};
     grid->keys++;
     return base_copy(&grown[axis->keys - 1].name, name, err);
+}
+
+/* Takes the blanks around commas out. */
+static void join_keys(char *keys) {
+    char *end = keys;
+    for (const char *c = keys; *c; c++)
+        if (!strchr(" \t", *c))
+            *end++ = *c;
+    *end = '\0';
 }
 
 /* One line of the section: keys = values. */
@@ -68,11 +92,7 @@ static int add_axis(struct grid *grid, char *keys, char *values, int line, struc
     axis = &grown[grid->axes++];
     *axis = (struct grid_axis){.line = line};
     TRY(base_copy(&axis->name, keys, err));
-    char *end = axis->name; /* without the blanks around commas */
-    for (const char *c = keys; *c; c++)
-        if (!strchr(" \t", *c))
-            *end++ = *c;
-    *end = '\0';
+    join_keys(axis->name);
     if (grid->axes > GRID_LINES)
         return grid_fail(
             grid, axis, err,
@@ -88,17 +108,23 @@ static int add_axis(struct grid *grid, char *keys, char *values, int line, struc
     return CODE_OK;
 }
 
-/* objective = ..., along = ...: *taken is false if the line is none of these. */
-static int take_setting(struct grid *grid, const char *name, const char *value, int number,
-                        bool *taken, struct err *err) {
-    char **setting = !strcmp(name, "objective") ? &grid->objective
-                     : !strcmp(name, "along")   ? &grid->along
-                                                : NULL;
-    *taken = setting != NULL;
-    if (setting && (*setting || !*value))
-        return err_set(err, CODE_INPUT, "%.700s:%d: [sweep] %s: %s", grid->file, number, name,
-                       *value ? "is given twice" : "has no value");
-    return setting ? base_copy(setting, value, err) : CODE_OK;
+/* Where objective = ..., along = ... or columns = ... goes; NULL: the line is none of these. */
+static char **find_setting(struct grid *grid, const char *name) {
+    return !strcmp(name, "objective") ? &grid->objective
+           : !strcmp(name, "along")   ? &grid->along
+           : !strcmp(name, "columns") ? &grid->columns
+                                      : NULL;
+}
+
+/* A line NAME = VALUES, of the command line if its number is 0. */
+static int take_values(struct grid *grid, char *name, char *values, int number, struct err *err) {
+    char **setting = find_setting(grid, name);
+    if (!setting)
+        return add_axis(grid, name, values, number, err);
+    if (*setting || !*values)
+        return grid_fail(grid, &(struct grid_axis){.name = name, .line = number}, err, "%s",
+                         *values ? "is given twice" : "has no value");
+    return base_copy(setting, values, err);
 }
 
 static int take_line(struct grid *grid, char *line, int number, struct err *err) {
@@ -116,9 +142,11 @@ static int take_line(struct grid *grid, char *line, int number, struct err *err)
     if (!values)
         return err_set(err, CODE_INPUT, "%.700s:%d: [sweep] a quote without its end", grid->file,
                        number);
-    bool taken;
-    TRY(take_setting(grid, text_trim(text), values, number, &taken, err));
-    return taken ? CODE_OK : add_axis(grid, text_trim(text), values, number, err);
+    struct grid_given *given = grid_given_find(grid, text_trim(text));
+    if (!given || given->taken)
+        return take_values(grid, text_trim(text), values, number, err);
+    given->taken = true;
+    return take_values(grid, given->name, given->values, 0, err);
 }
 
 /* Whether a line is [sweep], with blanks wherever an ini may have them. */
@@ -161,9 +189,14 @@ static int split(struct grid *grid, FILE *in, FILE *rest, struct err *err) {
     if (ferror(in))
         code = err_set(err, base_file_code(errno), "%s: cannot be read: %s", grid->file,
                        strerror(errno));
-    else if (!found || !grid->axes)
-        code = err_set(err, CODE_INPUT, "%s: %s; a single run is made by dmft-solve", grid->file,
-                       found ? "[sweep] has no keys" : "there is no section [sweep]");
+    for (int i = 0; i < grid->givens; i++)
+        if (!grid->given[i].taken)
+            DO(take_values(grid, grid->given[i].name, grid->given[i].values, 0, err));
+    if (!code && !grid->axes)
+        code = err_set(err, CODE_INPUT,
+                       "%s: %s, and there is no --sweep.section.key=VALUES; a single run is made "
+                       "by dmft-solve",
+                       grid->file, found ? "[sweep] has no keys" : "there is no section [sweep]");
 done:
     free(line);
     return code;
@@ -179,9 +212,11 @@ static int read_stream(struct grid *grid, FILE *in, struct err *err) {
     return code;
 }
 
-int grid_read(struct grid *grid, const char *file, struct err *err) {
+int grid_read(struct grid *grid, const char *file, int overrides, char *const *override,
+              struct err *err) {
     *grid = (struct grid){.points = 1};
     TRY(base_copy(&grid->file, file, err));
+    TRY(grid_given_read(grid, overrides, override, err));
     FILE *in;
     TRY(params_open(&in, file, err));
     return read_stream(grid, in, err);
@@ -197,6 +232,7 @@ int grid_read_text(struct grid *grid, const char *file, const char *text, struct
 }
 
 void grid_free(struct grid *grid) {
+    grid_given_free(grid);
     for (int a = 0; a < grid->axes; a++) {
         struct grid_axis *axis = &grid->axis[a];
         for (int k = 0; k < axis->keys; k++) {
@@ -214,6 +250,7 @@ void grid_free(struct grid *grid) {
     free(grid->rest);
     free(grid->objective);
     free(grid->along);
+    free(grid->columns);
     *grid = (struct grid){0};
 }
 

@@ -14,11 +14,15 @@
  *     training.eta0, network.q0 = 0.1 1 | 0.2 2 | 0.4 4
  *     data.classes, training.eta0 = 0 1, 0.1 | 2 4, 0.2
  *
- * Numbers of a single key increase or decrease; points come in any order, each once. Two lines more
- * say what dmft-sweep does with the runs (solver/study/objective.h, solver/study/optima.h):
+ * A word --sweep.section.key=VALUES of the command line takes the place of the line of the same
+ * keys, or is one more line behind all of them; so is --sweep.objective=... and --sweep.along=....
+ *
+ * Numbers of a single key increase or decrease; points come in any order, each once. Three lines
+ * more say what dmft-sweep does with the runs (solver/study/objective.h, optima.h, marks.h):
  *
  *     objective = test_loss
- *     along = training.eta0 */
+ *     along = training.eta0
+ *     columns = active_parameters flops_per_step */
 #ifndef SOLVER_GRID_H
 #define SOLVER_GRID_H
 
@@ -36,19 +40,23 @@ struct grid_key {
 struct grid_axis {
     char *name; /* of its keys, joined by commas: "section.key" or "section.key,section.key" */
     struct grid_key *key;
-    int keys, count, line;
+    int keys, count, line; /* line 0: of the command line */
 };
 
 struct grid {
     char *file;
-    char *rest;              /* the text without [sweep], other lines where they were */
-    char *objective, *along; /* NULL: not given */
-    int axes, keys, points;  /* keys: of all axes */
+    char *rest;                        /* the text without [sweep], other lines where they were */
+    char *objective, *along, *columns; /* NULL: not given */
+    int axes, keys, points;            /* keys: of all axes */
     struct grid_axis *axis;
+    int givens;
+    struct grid_given *given; /* [givens] lines of the command line (grid_given.h) */
 };
 
-/* CODE_INPUT with one sentence for what is wrong in [sweep]; the rest is not looked at. */
-int grid_read(struct grid *grid, const char *file, struct err *err);
+/* CODE_INPUT with one sentence for what is wrong in [sweep]; the rest is not looked at. Of the
+ * words of the command line, [--]section.key=value, those of the section sweep are taken. */
+int grid_read(struct grid *grid, const char *file, int overrides, char *const *override,
+              struct err *err);
 /* The same of the text of an ini; file: its name in messages. */
 int grid_read_text(struct grid *grid, const char *file, const char *text, struct err *err);
 void grid_free(struct grid *grid); /* accepts a zeroed struct; idempotent */

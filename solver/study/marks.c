@@ -45,6 +45,17 @@ static const struct {
     [MARK_TOLERANCE] = {"failed_tolerance", "failed_tolerance",
                         "runs whose steps or sweeps did not come to their tolerance", 'T',
                         "steps or sweeps did not come to their tolerance"},
+    [MARK_PARAMETERS] = {"parameters", "parameters", "numbers of a network that learn", 0, ""},
+    [MARK_ACTIVE] = {"active_parameters", "active_parameters",
+                     "those of them that take part in the output of one token", 0, ""},
+    [MARK_FLOPS_TOKEN] = {"flops_per_token", "flops_per_token",
+                          "multiplications and additions of matrices and attention for one token "
+                          "(or input), forward and backward",
+                          0, ""},
+    [MARK_FLOPS_STEP] = {"flops_per_step", "flops_per_step",
+                         "the same for all inputs of one evaluation", 0, ""},
+    [MARK_FLOOR] = {"floor", "floor",
+                    "loss of the best predictor, where the law of the data is known", 0, ""},
 };
 
 static int path_of(const struct sweep *sweep, int unit, char **path, struct err *err) {
@@ -60,7 +71,9 @@ static int read_unit(struct marks *marks, int unit, struct err *err) {
     bool there = !access(path, R_OK);
     for (int k = 0; k < MARKS; k++)
         marks->unit[unit][k] =
-            there && mark[k].attribute ? result_number(path, group, mark[k].attribute) : NAN;
+            there && mark[k].attribute
+                ? result_number(path, k == MARK_FLOOR ? "data" : group, mark[k].attribute)
+                : NAN;
     free(path);
     return CODE_OK;
 }
@@ -160,6 +173,47 @@ int marks_write(struct io *io, const struct marks *marks, struct series shape, s
 done:
     free(values);
     return code;
+}
+
+/* The column of this name, `length` characters; MARKS: there is none. */
+static int column_of(const char *name, size_t length) {
+    int k = 0;
+    while (k < MARKS && (strncmp(mark[k].name, name, length) != 0 || mark[k].name[length]))
+        k++;
+    return k;
+}
+
+/* Goes through the words of a list: the next one, its length in *length; NULL behind the last. */
+static const char *next_word(const char *text, size_t *length) {
+    text += strspn(text, " ");
+    *length = strcspn(text, " ");
+    return *length ? text : NULL;
+}
+
+int marks_check_columns(const char *text, struct err *err) {
+    char names[512] = "";
+    size_t length = 0;
+    for (int k = 0; k < MARKS; k++)
+        strcat(strcat(names, " "), mark[k].name);
+    for (const char *word = text; word && (word = next_word(word, &length)); word += length)
+        if (column_of(word, length) == MARKS)
+            return err_set(err, CODE_INPUT, "[sweep] columns: there is no %.*s; there are%s",
+                           length > 80 ? 80 : (int)length, word, names);
+    return CODE_OK;
+}
+
+void marks_print_columns(const struct marks *marks, const char *text, int unit) {
+    size_t length = 0;
+    for (const char *word = text; word && (word = next_word(word, &length)); word += length) {
+        int k = column_of(word, length), width = length < 10 ? 10 : (int)length;
+        double value = unit < 0 || !marks->unit ? (double)NAN : marks->unit[unit][k];
+        if (unit < 0)
+            printf("  %*s", width, mark[k].name);
+        else if (isnan(value))
+            printf("  %*s", width, "-");
+        else
+            printf("  %*.6g", width, value);
+    }
 }
 
 static bool is_marked(const struct marks *marks, int unit, int k) {

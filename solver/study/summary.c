@@ -189,6 +189,7 @@ int summary_check(const struct sweep *sweep, const struct summary_choice *choice
     const char *text = choice->objective ? choice->objective : sweep->grid.objective;
     if (text)
         TRY(objective_read(&objective, text, err));
+    TRY(marks_check_columns(sweep->grid.columns, err));
     return optima_axis(sweep, choice->along, &axis, err);
 }
 

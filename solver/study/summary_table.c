@@ -1,6 +1,7 @@
 /* The table of a sweep. */
 #include "solver/study/summary_table.h"
 #include "solver/study/optima.h"
+#include "solver/measure/stats.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -46,7 +47,7 @@ static void print_number(int width, bool there, const char *digits, double x, do
     char text[64], both[32];
     snprintf(both, sizeof both, "%s +- %%.1g", digits);
     if (there)
-        snprintf(text, sizeof text, isnan(se) ? digits : both, x, se);
+        snprintf(text, sizeof text, isnan(se) ? digits : both, x, stats_shown(x, se));
     else
         snprintf(text, sizeof text, "-");
     printf("  %*s", width, text);
@@ -99,7 +100,9 @@ void summary_losses_print(const struct cells *cells) {
         printf("(over the last %d times)\n", cells->window);
     printf("over the runs (+-: standard errors of sampling)\n");
     print_keys(cells, -1, -1);
-    printf("%6s  %20s    %20s\n", "N", "mean", "median");
+    printf("%6s  %20s    %20s", "N", "mean", "median");
+    marks_print_columns(&cells->marks, sweep->grid.columns, -1);
+    printf("\n");
     for (int u = 0; u < sweep->count; u++) {
         const struct cell *cell = &cells->cell[u];
         const struct measured *objective = &cell->objective;
@@ -109,6 +112,7 @@ void summary_losses_print(const struct cells *cells) {
         printf("%s", is_carried(cell) ? " *" : "  ");
         print_number(20, isfinite(objective->median), "%.5g", objective->median,
                      objective->median_error);
+        marks_print_columns(&cells->marks, sweep->grid.columns, u);
         print_failures(cell);
         printf("%s", cells_rest(cells, u) ? "  (it rests)" : "");
         marks_print(&cells->marks, u);

@@ -86,7 +86,7 @@ int sweep_open(struct sweep *sweep, const char *file, int overrides, char *const
     sweep->override = override;
     sweep->lock = -1;
     TRY(base_copy(&sweep->output, output, err));
-    TRY(grid_read(&sweep->grid, file, err));
+    TRY(grid_read(&sweep->grid, file, overrides, override, err));
     TRY(sweep_ini_place(sweep, err));
     TRY(sweep_ini_check(sweep, err));
     int code = sweep_read_point(sweep, 0, (const char *const[]){NULL}, &sweep->base, err);

@@ -1,6 +1,7 @@
 /* The ini of a sweep: its paths, its overrides, and the text that repeats it. */
 #define _XOPEN_SOURCE 700
 #include "solver/study/sweep.h"
+#include "kernels/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@ int sweep_ini_place(struct sweep *sweep, struct err *err) {
         for (int i = 0; i < grid->axis[a].count && !code && params_is_path(&params, key->name);
              i++) {
             char *path;
-            code = params_beside(&path, grid->file, key->text[i], err);
+            code = params_beside(&path, grid->axis[a].line ? grid->file : "", key->text[i], err);
             if (code)
                 continue;
             free(key->text[i]);
@@ -38,26 +39,12 @@ int sweep_ini_base(struct sweep *sweep, struct err *err) {
     return CODE_OK;
 }
 
-/* Whether "section . key = value", with blanks where an override may have them, gives this key. */
-static bool overrides_key(const char *text, const char *key) {
-    text += strspn(text, " \t");
-    for (; *key; key++) {
-        if (*key == '.')
-            text += strspn(text, " \t");
-        if (*text++ != *key)
-            return false;
-        if (*key == '.')
-            text += strspn(text, " \t");
-    }
-    return text[strspn(text, " \t")] == '=';
-}
-
 int sweep_ini_check(const struct sweep *sweep, struct err *err) {
     for (int i = 0; i < sweep->overrides; i++)
         for (int k = 0; k < sweep->grid.keys; k++) {
             const char *text = sweep->override[i], *key = grid_key(&sweep->grid, k, NULL)->name;
             text += strncmp(text, "--", 2) ? 0 : 2;
-            if (overrides_key(text, key))
+            if (text_same_key(text, key))
                 return err_set(err, CODE_INPUT, "--%.700s: [sweep] varies this key", text);
         }
     return CODE_OK;
@@ -99,8 +86,9 @@ int sweep_ini_text(char **text, const struct sweep *sweep, struct err *err) {
     DO(params_given(&sweep->base.params, &given, &size, err));
     fprintf(out, "%s\n[sweep]\n", given);
     const char *const setting[][2] = {{"objective", sweep->grid.objective},
-                                      {"along", sweep->grid.along}};
-    for (size_t k = 0; k < 2; k++)
+                                      {"along", sweep->grid.along},
+                                      {"columns", sweep->grid.columns}};
+    for (size_t k = 0; k < sizeof setting / sizeof *setting; k++)
         if (setting[k][1]) {
             fprintf(out, "%s = ", setting[k][0]);
             params_write_value(setting[k][1], out);

@@ -41,7 +41,7 @@ int sweep_points(struct sweep *sweep, const char *file, int overrides, char *con
     size_t size;
     sweep->overrides = overrides;
     sweep->override = override;
-    TRY(grid_read(&sweep->grid, file, err));
+    TRY(grid_read(&sweep->grid, file, overrides, override, err));
     TRY(sweep_ini_place(sweep, err));
     TRY(sweep_ini_check(sweep, err));
     TRY(sweep_read_point(sweep, 0, (const char *const[]){NULL}, &sweep->base, err));

@@ -5,6 +5,7 @@
 #include "solver/files/provenance.h"
 #include "solver/run/sites.h"
 #include "solver/settings/row.h"
+#include "solver/study/grid_given.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,17 +49,21 @@ static int point_overrides(const struct sweep *sweep, int point, char **override
 int sweep_read_point(const struct sweep *sweep, int point, const char *const *last, struct run *run,
                      struct err *err) {
     const struct grid *grid = &sweep->grid;
-    int code, count = sweep->overrides + grid->keys;
+    int code, count = 0;
     char **override;
     size_t sections, length = strlen(grid->rest);
-    TRY(base_alloc(&override, (size_t)count + 2, sizeof *override, err));
+    TRY(base_alloc(&override, (size_t)(sweep->overrides + grid->keys) + 2, sizeof *override, err));
     for (int i = 0; i < sweep->overrides; i++)
-        override[i] = sweep->override[i];
-    DO(point_overrides(sweep, point, override + sweep->overrides, err));
+        if (!grid_given_is(sweep->override[i], NULL))
+            override[count++] = sweep->override[i];
+    char **const own = override + count;
+    DO(point_overrides(sweep, point, own, err));
+    count += grid->keys;
     for (; *last; last++)
         override[count++] = (char *)*last;
     DO(config_sections(&run->sections, &sections, err));
-    FILE *stream = fmemopen(grid->rest, length ? length : 1, "r");
+    char empty[] = "\n"; /* where all of the sweep is on the command line */
+    FILE *stream = fmemopen(length ? grid->rest : empty, length ? length : 1, "r");
     if (!stream)
         code = err_set(err, CODE_SYSTEM, "out of memory: the text of %s", grid->file);
     else
@@ -71,7 +76,7 @@ int sweep_read_point(const struct sweep *sweep, int point, const char *const *la
         code = config_complete(&run->config, &run->params, err);
 done:
     for (int k = 0; k < grid->keys; k++)
-        free(override[sweep->overrides + k]);
+        free(own[k]);
     free(override);
     return code;
 }
@@ -92,8 +97,11 @@ bool sweep_unit_tell_line(const struct grid *grid, struct err *err) {
         size_t length = strlen(name);
         if (strncmp(text, "--", 2) || strncmp(text + 2, name, length) || text[2 + length] != '=')
             continue;
-        err_set(err, err->code, "%.600s:%d: [sweep] %.1200s", grid->file, grid->axis[axis].line,
-                text + 2);
+        int line = grid->axis[axis].line;
+        if (line)
+            err_set(err, err->code, "%.600s:%d: [sweep] %.1200s", grid->file, line, text + 2);
+        else
+            err_set(err, err->code, "--sweep.%.1200s", text + 2);
         return true;
     }
     return false;

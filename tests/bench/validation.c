@@ -101,7 +101,7 @@ int main(int argc, char **argv) {
         {"data/transformer.ini reference.seeds=64 solver.replicates=16", NULL},
         {"data/fashion10.ini reference.seeds=32 solver.replicates=16", NULL},
         {"data/residual_multi_index.ini reference.seeds=32", NULL},
-        {"data/residual.ini reference.widths=32\t64\t128 reference.seeds=8",
+        {"data/residual.ini solver.halves=no reference.widths=32\t64\t128 reference.seeds=8",
          "Beyond 3: with top-K and experts of infinite width the gates of a network fluctuate by "
          "N_e^{-1/2},\nN_e = N^2/32 here, and loads approach the limit as slowly as that "
          "(docs/theory/residual.md); a + b/N is\nthen not the law of the approach, which is "

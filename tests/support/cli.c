@@ -108,7 +108,8 @@ int cli_clean(void **state) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (cli_exists(names[i]) && remove(names[i]))
             return -1;
-    return cli_exists("out.d") ? system("rm -r out.d") : 0;
+    return cli_exists("out.d") || cli_exists("out.h5.state") ? system("rm -rf out.d out.h5.state")
+                                                             : 0;
 }
 
 /* --- a run ----------------------------------------------------------------------------------- */
@@ -235,7 +236,8 @@ static const char *find_message(const struct cli_result *result) {
         if (!(end = strchr(line, '\n')))
             return NULL;
         bool log = begins(line, "memory: ") || begins(line, "warning: ") ||
-                   begins(line, "batches: ") || begins(line, "what was computed is in ");
+                   begins(line, "batches: ") || begins(line, "what was computed is in ") ||
+                   begins(line, "it goes on with: ") || begins(line, "limit  replicate ");
         bool usage = begins(line, "usage: ") || begins(line, "       ") || line == end;
         if (begins(line, mark) && !message)
             message = line + strlen(mark);

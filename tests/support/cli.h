@@ -69,7 +69,8 @@ void cli_write(const char *name, const void *bytes, size_t size);
 void cli_print(const char *name, const char *text);
 char *cli_read(const char *name, size_t *size); /* ends with a zero byte, which size leaves out */
 bool cli_exists(const char *name);
-/* Removes out.h5, its partial file and the folder out.d of a sweep; also a setup for tests. */
+/* Removes out.h5, its partial file its states and the folder out.d of a sweep; also a setup for
+ * tests. */
 int cli_clean(void **state);
 
 /* A data file with X [P][D] (rank 1: X [P]), X[0][2] = X2, and, unless its length is negative, y,

@@ -1,0 +1,244 @@
+/* Spikes of a limit map, from averages over sites. */
+#include "kernels/maps/spikes.h"
+#include "kernels/maps/map_limit.h"
+
+#include <cblas.h>
+#include <lapacke.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* Roots below this share of the size of what is known of the matrix are round-off of zero, and
+ * those nearer to the transition than `near` of it are round-off of the edge. */
+static const double negligible = 1e-7, near = 1e-9;
+static const double precision = 1e-13; /* of a root, relative */
+
+static double amplitude(const struct map *map, bool forward) {
+    return map->decay * (forward ? map->numbers.fg : map->numbers.fr);
+}
+
+double spikes_edge(const struct map *map) {
+    return amplitude(map, true) + amplitude(map, false);
+}
+
+/* The singular value that belongs to w. */
+static double image(const struct map *map, double w) {
+    return hypot(w, amplitude(map, true)) * hypot(w, amplitude(map, false)) / w;
+}
+
+static double transition(const struct map *map) {
+    return sqrt(amplitude(map, true) * amplitude(map, false));
+}
+
+double spikes_independent(const struct map *map, double w) {
+    return w > transition(map) * (1 + near) && w > 0 ? image(map, w) : NAN;
+}
+
+/* The determinant's matrix w^2 - w D - A of rows p and then q. D [p][q] is its upper block, A
+ * [p + q][p + q] has its two blocks on the diagonal. */
+struct pencil {
+    int p, q;
+    double *D, *A;
+    double size; /* no root is above it */
+};
+
+static int not_finite(const struct map *map, struct err *err) {
+    return err_set(err, CODE_NUMERICAL,
+                   "the singular values of %s are not to be found: it is not finite; lower eta0 or "
+                   "gamma0",
+                   map->declared.name);
+}
+
+/* --- from averages to the matrix ------------------------------------------------------------- */
+
+/* C [a.count][b.count] = <a_i b_j>; nothing where one of them is empty. */
+static void dots(struct rows a, struct rows b, double *C) {
+    if (a.count && b.count)
+        a.array->backend->dots(a, b, C);
+}
+
+/* E_b = fr e_b + K_b, in rows of its own. */
+static int memory(const struct map *map, struct array *E, struct err *err) {
+    const struct limit_state *limit = limit_of(map);
+    TRY(array_keep(E, array_all(&limit->e), err));
+    rows_scale(amplitude(map, false), array_all(E));
+    if (limit->K.rows)
+        rows_add(NULL, array_all(&limit->K), array_all(E));
+    return CODE_OK;
+}
+
+/* GE - fr^2 to the block of p, GZ - fg^2 to that of q; onto the other basis <E q> and <p Z>. */
+static void fill_blocks(const struct map *map, const struct pencil *f, const double *on_q,
+                        const double *on_p) {
+    int R = f->p + f->q;
+    double *Z = f->A + (size_t)f->p * (size_t)(R + 1), fr = amplitude(map, false),
+           fg = amplitude(map, true);
+    if (f->p && f->q) {
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, f->p, f->p, f->q, -1, on_q, f->q, on_q,
+                    f->q, 1, f->A, R);
+        cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, f->q, f->q, f->p, -1, on_p, f->q, on_p,
+                    f->q, 1, Z, R);
+    }
+    for (int i = 0; i < R; i++)
+        f->A[(size_t)i * (size_t)(R + 1)] -= i < f->p ? fr * fr : fg * fg;
+}
+
+/* out, rows of `stride` numbers, = square [n][n]. */
+static void place(const double *square, int n, double *out, int stride) {
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++)
+            out[(size_t)i * (size_t)stride + (size_t)j] = square[(size_t)i * (size_t)n + (size_t)j];
+}
+
+/* work: [2 max(p, q)^2 + p q] numbers. */
+static void fill_pencil(const struct map *map, struct rows E, struct pencil *f, double *work) {
+    const struct limit_state *limit = limit_of(map);
+    int most = f->p > f->q ? f->p : f->q, R = f->p + f->q;
+    double *on_p = work + 2 * (size_t)most * (size_t)most, *on_q = f->D, trace = 0, cross = 0;
+    struct rows Z = array_all(&limit->Z);
+    dots(E, E, work);
+    place(work, f->p, f->A, R);
+    dots(Z, Z, work);
+    place(work, f->q, f->A + (size_t)f->p * (size_t)(R + 1), R);
+    for (int i = 0; i < R; i++)
+        trace += f->A[(size_t)i * (size_t)(R + 1)];
+    dots(E, array_all(&limit->q), on_q);
+    dots(array_all(&limit->p), Z, on_p);
+    fill_blocks(map, f, on_q, on_p);
+    for (size_t i = 0; i < (size_t)f->p * (size_t)f->q; i++) {
+        f->D[i] += on_p[i]; /* <p_b (W q_a)> = <p_b Z_a> + <E_b q_a> */
+        cross += f->D[i] * f->D[i];
+    }
+    f->size = sqrt(trace + cross) + spikes_edge(map);
+}
+
+/* --- its roots ------------------------------------------------------------------------------- */
+
+/* How many eigenvalues of the matrix at w are negative: by its factors L D L^T, of as many
+ * negative ones. space [R][R], pivot [R]. */
+static int negative(const struct pencil *f, double w, double *space, int *pivot) {
+    int R = f->p + f->q, count = 0;
+    for (int i = 0; i < R; i++) {
+        double *row = space + (size_t)i * (size_t)R;
+        const double *A = f->A + (size_t)i * (size_t)R;
+        for (int j = 0; j < R; j++) /* symmetric: the lower triangle is read, in LAPACK's order */
+            row[j] = -A[j];
+        for (int j = f->p; i < f->p && j < R; j++)
+            row[j] = -w * f->D[(size_t)i * (size_t)f->q + (size_t)(j - f->p)];
+        row[i] += w * w;
+    }
+    if (LAPACKE_dsytrf(LAPACK_COL_MAJOR, 'L', R, space, R, pivot) < 0)
+        return -1;
+    for (int i = 0; i < R; i++) {
+        if (pivot[i] < 0) { /* a block of two, whose determinant is negative: one of each sign */
+            count++;
+            i++;
+        } else if (space[(size_t)i * (size_t)(R + 1)] < 0)
+            count++;
+    }
+    return count;
+}
+
+/* Root number k from above, by halves; it lies between low and high. */
+static double root(const struct pencil *f, int k, double low, double high, double *space,
+                   int *pivot) {
+    while (high - low > precision * high) {
+        double middle = low + (high - low) / 2;
+        if (negative(f, middle, space, pivot) > k)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high;
+}
+
+static int solve(const struct map *map, const struct pencil *f, int count, double *values,
+                 struct err *err) {
+    size_t R = (size_t)(f->p + f->q);
+    double *space = NULL, low = fmax(transition(map) * (1 + near), negligible * f->size),
+           high = f->size;
+    int *pivot = NULL, code = CODE_OK, roots = 0;
+    if (!isfinite(f->size))
+        return not_finite(map, err);
+    DO(base_alloc(&space, R * R + 1, sizeof *space, err));
+    DO(base_alloc(&pivot, R + 1, sizeof *pivot, err));
+    roots = R && low < high ? negative(f, low, space, pivot) : 0;
+    for (int k = 0; k < count; k++) {
+        if (map->settings.stop && *map->settings.stop)
+            DO(err_set(err, CODE_INTERRUPTED, "interrupted"));
+        if (k < roots)
+            high = root(f, k, low, high, space, pivot);
+        values[k] = k < roots ? image(map, high) : NAN;
+    }
+done:
+    free(space);
+    free(pivot);
+    return code;
+}
+
+/* --- what was learned ------------------------------------------------------------------------ */
+
+/* The square roots of the largest eigenvalues of <L_a L_b>, L [n] rows. */
+static int roots_of_products(const struct map *map, struct rows L, int count, double *values,
+                             struct err *err) {
+    int n = L.count, code = CODE_OK;
+    double *G = NULL;
+    for (int k = 0; k < count; k++)
+        values[k] = 0;
+    if (!n)
+        return CODE_OK;
+    DO(base_alloc(&G, (size_t)n * (size_t)(n + 1), sizeof *G, err));
+    dots(L, L, G);
+    for (size_t i = 0; i < (size_t)n * (size_t)n; i++)
+        if (!isfinite(G[i]))
+            DO(not_finite(map, err));
+    double *eigenvalues = G + (size_t)n * (size_t)n;
+    if (LAPACKE_dsyev(LAPACK_COL_MAJOR, 'N', 'U', n, G, n, eigenvalues))
+        DO(not_finite(map, err));
+    for (int k = 0; k < count && k < n; k++)
+        values[k] = sqrt(fmax(eigenvalues[n - 1 - k], 0));
+done:
+    free(G);
+    return code;
+}
+
+/* Rows with the singular values of what was learned: Z without its normals over the orthonormal q,
+ * or K over p. */
+static int find_learned(const struct map *map, int count, double *values, struct err *err) {
+    const struct limit_state *limit = limit_of(map);
+    struct array L = {0};
+    int code;
+    bool random = !limit->K.rows && limit->normals.rows;
+    const struct array *from = limit->K.rows ? &limit->K : random ? &limit->normals : &limit->Z;
+    DO(array_keep(&L, array_all(from), err));
+    if (random) {
+        rows_scale(-amplitude(map, true), array_all(&L));
+        rows_add(NULL, array_all(&limit->Z), array_all(&L));
+    }
+    DO(roots_of_products(map, array_all(&L), count, values, err));
+done:
+    array_free(&L);
+    return code;
+}
+
+int spikes_find(const struct map *map, int count, double *values, double *learned,
+                struct err *err) {
+    const struct limit_state *limit = limit_of(map);
+    struct pencil f = {.p = limit->p.rows, .q = limit->q.rows};
+    size_t p = (size_t)f.p, q = (size_t)f.q, most = p > q ? p : q;
+    struct array E = {0};
+    double *work = NULL;
+    int code;
+    DO(find_learned(map, count, learned, err));
+    DO(memory(map, &E, err));
+    DO(base_alloc(&f.D, p * q + 1, sizeof *f.D, err));
+    DO(base_alloc(&f.A, (p + q) * (p + q) + 1, sizeof *f.A, err));
+    DO(base_alloc(&work, 2 * most * most + p * q + 1, sizeof *work, err));
+    fill_pencil(map, array_all(&E), &f, work);
+    DO(solve(map, &f, count, values, err));
+done:
+    array_free(&E);
+    free(f.D);
+    free(f.A);
+    free(work);
+    return code;
+}

@@ -1,0 +1,170 @@
+/* Counts of parameters and of operations, from the program alone.
+ *
+ * Of each value two things are found: where it can be other than 0 (`full`, forward from masks),
+ * and where something reads it (`read`, backward from the output). Both are a share of its sites
+ * (or numbers) in every row, and a share of the rows: a mask over many experts leaves out sites, a
+ * gate that multiplies all that one expert makes leaves out rows. */
+#include "models/engine/counts.h"
+#include "kernels/array/functions.h"
+#include "models/engine/describe.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct share {
+    double sites, rows;
+};
+struct shares {
+    struct share full, read;
+};
+static const struct share whole = {1, 1};
+
+static struct share smaller(struct share a, struct share b) {
+    return (struct share){fmin(a.sites, b.sites), fmin(a.rows, b.rows)};
+}
+
+static struct share larger(struct share a, struct share b) {
+    return (struct share){fmax(a.sites, b.sites), fmax(a.rows, b.rows)};
+}
+
+/* Of a mask or of gates: how many are selected, as the description of the operation has it; 0: it
+ * selects nothing. */
+static double selected(const struct node *v) {
+    json_t *constants = v->op->describe ? v->op->describe(v) : NULL;
+    double top = json_number_value(json_object_get(constants, "top"));
+    json_decref(constants);
+    return top;
+}
+
+static bool keeps_zero(const struct node *v) {
+    real zero = 0, value;
+    if (v->constant.numbers)
+        return v->constant.numbers->keeps_zero;
+    if (v->constant.custom)
+        return v->constant.custom->keeps_zero;
+    if (!v->op->function)
+        return true;
+    functions_apply(v->constant.fn, 1, 0, &zero, 1, &value, NULL);
+    return value == 0;
+}
+
+/* What argument k leaves of rows that it multiplies: of numbers, which multiply whole rows, each is
+ * 0 in so many of them. */
+static struct share factor(const struct program *p, const struct shares *shares,
+                           const struct node *v, int k) {
+    int at = v->argument[k];
+    if (at < 0)
+        return whole;
+    struct share full = shares[at].full;
+    bool numbers = v->on && !p->node[at].on;
+    return numbers ? (struct share){1, full.sites * full.rows} : full;
+}
+
+static struct share full_of(const struct program *p, const struct shares *shares,
+                            const struct node *v) {
+    struct share a = factor(p, shares, v, 0), b = factor(p, shares, v, 1);
+    double top;
+    switch (v->op->zeros) {
+    case ZEROS_OF_FIRST:
+        return keeps_zero(v) ? a : whole;
+    case ZEROS_OF_EITHER:
+        return smaller(a, b);
+    case ZEROS_OF_BOTH:
+        return (struct share){fmin(1, a.sites + b.sites), fmin(1, a.rows + b.rows)};
+    case ZEROS_OF_RULE:
+        top = selected(v) / (v->on ? (double)v->on->sites : v->K);
+        return top > 0 ? (struct share){top, 1} : keeps_zero(v) ? a : whole;
+    case ZEROS_OF_TOKENS:
+        return (struct share){selected(v) / p->net->setup.data.n, 1};
+    default:
+        return (struct share){1, v->op->matrix == MATRIX_MAP ? a.rows : 1};
+    }
+}
+
+/* What is read of argument k where so much of the value is. */
+static struct share read_of(const struct program *p, const struct shares *shares,
+                            const struct node *v, int k, struct share read) {
+    switch (v->op->zeros) {
+    case ZEROS_OF_FIRST:
+    case ZEROS_OF_BOTH:
+        return read;
+    case ZEROS_OF_EITHER:
+        return smaller(read, factor(p, shares, v, 1 - k));
+    default:
+        return (struct share){read.rows > 0,
+                              v->op->matrix == MATRIX_MAP ? read.rows : read.rows > 0};
+    }
+}
+
+static void find_shares(const struct program *p, struct shares *shares) {
+    for (int i = 0; i < p->nodes; i++) {
+        bool ends = i == p->read_out || p->node[i].op->starts_backward;
+        shares[i] = (struct shares){full_of(p, shares, &p->node[i]), {ends, ends}};
+    }
+    for (int i = p->nodes - 1; i >= 0; i--)
+        for (int k = 0; k < 2; k++) {
+            const struct node *v = &p->node[i];
+            if (v->argument[k] < 0)
+                continue;
+            struct share *read = &shares[v->argument[k]].read;
+            *read = larger(*read, read_of(p, shares, v, k, shares[i].read));
+        }
+}
+
+/* Adds a matrix, or biases, and what one of its uses costs. */
+static void add_matrix(struct net_counts *counts, const struct program *p, int i,
+                       const struct shares *shares, int dimension) {
+    const struct node *v = &p->node[i];
+    const struct node *x = v->argument[0] < 0 ? NULL : &p->node[v->argument[0]];
+    struct share full = x ? shares[v->argument[0]].full : whole, read = shares[i].read;
+    bool bias = v->op->matrix == MATRIX_NONE, learns = !v->matrix.weight.fixed;
+    double columns = x && x->on ? (double)x->on->sites : dimension,
+           rows = v->on ? (double)v->on->sites : v->K, used = rows * read.sites;
+    if (bias)
+        columns = v->constant.groups > 1 ? v->constant.groups : 1;
+    else
+        used *= columns * full.sites * fmin(full.rows, read.rows);
+    if (learns && node_begins_matrix(v)) {
+        counts->parameters += rows * columns;
+        counts->active += used;
+    }
+    if (!bias)
+        counts->flops_per_step += 2 * used * v->count * (1 + learns + (x && x->plan.moves));
+}
+
+/* Products over pairs of tokens: one for each pair and site, and twice as many backward. */
+static void add_pairs(struct net_counts *counts, const struct net *net, const struct node *v) {
+    const struct node *x = &net->program->node[v->argument[1]];
+    int n = net->setup.data.n;
+    counts->flops_per_step +=
+        2.0 * net->setup.data.P * n * n * (double)x->on->sites * (1 + 2 * v->plan.moves);
+}
+
+static int count(const struct net *net, int dimension, struct net_counts *counts, struct err *err) {
+    const struct program *p = net->program;
+    struct shares *shares;
+    TRY(base_alloc(&shares, (size_t)p->nodes, sizeof *shares, err));
+    find_shares(p, shares);
+    for (int i = 0; i < p->nodes; i++) {
+        if (p->node[i].matrix.weight.name)
+            add_matrix(counts, p, i, shares, dimension);
+        else if (p->node[i].op->over_pairs)
+            add_pairs(counts, net, &p->node[i]);
+    }
+    free(shares);
+    counts->flops_per_token = counts->flops_per_step / net->batch.rows;
+    return CODE_OK;
+}
+
+int net_counts_of(const struct net_setup *setup, int dimension, struct net_counts *counts,
+                  struct err *err) {
+    struct net net;
+    struct net_setup shapes = *setup;
+    shapes.declare_only = true;
+    *counts = (struct net_counts){0};
+    int code = net_init(&net, &shapes, err);
+    if (!code)
+        code = count(&net, dimension, counts, err);
+    net_free(&net);
+    return code;
+}

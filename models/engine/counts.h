@@ -1,0 +1,32 @@
+/* How large a network is, and what an evaluation of it costs: numbers that learn, those of them
+ * that act on one row, and the operations of its matrices. */
+#ifndef MODELS_COUNTS_H
+#define MODELS_COUNTS_H
+
+#include "models/engine/net.h"
+
+/* parameters: numbers that learn, as PyTorch counts them: entries of matrices (of a read-in as many
+ * columns as a row of the inputs has numbers) and biases. What never learns is none.
+ *
+ * active: those of them that take part in the output of one row, where selections leave experts
+ * out. A matrix counts with the share of its columns at which what it reads is not always 0, times
+ * the share of its rows that something reads: W_in of experts of which K out of M are selected with
+ * K/M of its entries, a router with all of them, since selecting reads every logit. Of tokens that
+ * experts choose it is the mean over the tokens. Two masks on the same sites count as if one lay
+ * within the other; what is added up, as if they did not overlap.
+ *
+ * flops_per_step: multiplications and additions of matrices and of attention in one evaluation,
+ * forward and backward, of all rows of a step: 2 for each active entry and row forward, 2 for what
+ * the matrix learns and 2 for what it hands back. Attention counts all pairs of tokens. What is
+ * done site by site, selecting and the optimizer are left out. flops_per_token: of one row, that is
+ * of a token, or of an input without tokens. */
+struct net_counts {
+    double parameters, active, flops_per_token, flops_per_step;
+};
+
+/* Of a network of finite width with this setup, without building it; dimension: numbers of a row of
+ * the inputs. */
+int net_counts_of(const struct net_setup *setup, int dimension, struct net_counts *counts,
+                  struct err *err);
+
+#endif

@@ -1,0 +1,88 @@
+/* Mixing the rows of an input by a constant matrix (docs/programs.md): shifts, strides and pooling,
+ * which convolutions are made of. It makes rows of another number of places. */
+#include "models/language/tokens.h"
+
+#include <math.h>
+
+static const struct value none = {-1};
+
+static void mix_places_forward(struct net *net, struct node *v) {
+    for (int mu = 0; mu < net->setup.data.P; mu++)
+        ops(net)->combine(of_input(net, v->value, mu), 0, v->constant.given,
+                          of_input(net, argument(net, v, 0)->value, mu));
+}
+
+static void mix_places_backward(struct net *net, struct node *v) {
+    struct rows g = argument(net, v, 0)->g;
+    int places = v->per, from = v->constant.by;
+    double *transposed = net->program->c;
+    for (int s = 0; s < places; s++)
+        for (int t = 0; t < from; t++)
+            transposed[t * places + s] = v->constant.given[s * from + t];
+    for (int mu = 0; mu < net->setup.data.P; mu++)
+        ops(net)->combine(of_input(net, g, mu), v->plan.part[0].first ? 0 : 1, transposed,
+                          of_input(net, v->g, mu));
+}
+
+/* The entries that are not 0, as [place, place that is read, number]. */
+static json_t *mix_places_describe(const struct node *v) {
+    json_t *entries = json_array();
+    for (int s = 0; s < v->per; s++)
+        for (int t = 0; t < v->constant.by; t++) {
+            double x = v->constant.given[s * v->constant.by + t];
+            if (x != 0)
+                json_array_append_new(entries, json_pack("[i,i,f]", s, t, x));
+        }
+    return json_pack("{s:o}", "entries", entries);
+}
+
+static const struct operation operation_mix_places = {.name = "mix_places",
+                                                      .describe = mix_places_describe,
+                                                      .linear = true,
+                                                      .forward = mix_places_forward,
+                                                      .backward = mix_places_backward,
+                                                      .storage.accumulates_itself = true,
+                                                      .storage.full_cotangent = true,
+                                                      .part_rows = node_part_like_argument};
+
+/* Whether a matrix from `from` rows of an input to `places` can be applied. */
+static bool fits(struct program *p, int places, int from, const double *S, int rows) {
+    int n = p->net->setup.data.n;
+    bool zero = true;
+    if (places < 1 || places > n)
+        program_fail(p,
+                     "a matrix between places has %d rows, where an input has %d tokens: it must "
+                     "have from 1 to so many",
+                     places, n);
+    else if (from != rows)
+        program_fail(p,
+                     "a matrix between places has %d columns, where there are %d rows of each "
+                     "input to be mixed",
+                     from, rows);
+    for (int k = 0; k < places * from && !p->code; k++) {
+        if (!(fabs(S[k]) <= 1e6))
+            program_fail(p,
+                         "a matrix between places has an entry in row %d, column %d that is no "
+                         "number from -1e6 to 1e6",
+                         k / from + 1, k % from + 1);
+        zero = zero && S[k] == 0;
+    }
+    if (zero)
+        program_fail(p, "a matrix between places is zero, so that nothing would pass it");
+    return !p->code;
+}
+
+struct value program_mix_places(struct program *p, struct value x, int places, int from,
+                                const double *S) {
+    struct value out;
+    if (!node_given_rows(p, "a mixture of places", x, none) ||
+        !of_places(p, "a mixture of places", x) || !fits(p, places, from, S, node_of(p, x)->per))
+        return none;
+    struct node *node = node_append_rows(p, &operation_mix_places, x, &out);
+    if (!node)
+        return none;
+    node_shape(p, node, places);
+    node->constant.given = S;
+    node->constant.by = from;
+    return out;
+}

@@ -1,0 +1,131 @@
+/* Singular values of matrices between populations. */
+#include "solver/measure/singular.h"
+#include "kernels/maps/spikes.h"
+#include "integrators/integrator.h"
+#include "models/engine/node.h"
+
+#include <lapacke.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum slot { VALUES, LEARNED, INDEPENDENT, EDGE, SLOTS };
+static const struct {
+    const char *suffix, *about, *equation;
+} forms[SLOTS] = {
+    [VALUES] = {"", "largest singular values of the matrix as it is used, over sqrt(n/m)",
+                "max |W x|/|x|, |x|^2 = <x x>"},
+    [LEARNED] = {"_learned", "largest singular values of what was learned, over sqrt(n/m)",
+                 "the same of W - W(0), W(0) as much of it as is left"},
+    [INDEPENDENT] = {"_independent",
+                     "singular values that what was learned would have were it independent of W(0)",
+                     "sqrt((w^2 + fg^2)(w^2 + fr^2))/w, w of what was learned"},
+    [EDGE] = {"_edge", "edge of the bulk of singular values that W(0) has at infinite width",
+              "fg + fr"},
+};
+
+static bool asked(const struct config *config, const struct map *map) {
+    return program_lists(config->output.singular, map->declared.name);
+}
+
+/* Whether this kind of map has them. */
+static bool known(const struct net *net, const struct map *map) {
+    return net->setup.N || net_map_kind(net, &map->declared) == &map_limit;
+}
+
+/* Of W [n][m], which is overwritten; s [min(n, m)]. */
+static int decompose(const struct map *map, double *W, double *s, int count, double *values,
+                     struct err *err) {
+    size_t n = map->declared.target->sites, m = map->declared.source->sites, least = n < m ? n : m;
+    double none;
+    if (LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'N', (int)m, (int)n, W, (int)m, s, &none, 1, &none, 1))
+        return err_set(err, CODE_NUMERICAL,
+                       "the singular values of %s are not to be found: it is not finite; lower "
+                       "eta0 or gamma0",
+                       map->declared.name);
+    for (size_t k = 0; k < (size_t)count && k < least; k++)
+        values[k] = s[k] * sqrt((double)m / (double)n);
+    return CODE_OK;
+}
+
+/* Of a network; LAPACK does not hear signals: between two matrices they are. */
+static int of_network(const struct map *map, int count, double *values, double *learned,
+                      struct err *err) {
+    size_t n = map->declared.target->sites, m = map->declared.source->sites, all = n * m;
+    double *W = NULL, *start = NULL, *s = NULL;
+    int code;
+    DO(base_alloc(&W, all, sizeof *W, err));
+    DO(base_alloc(&start, all, sizeof *start, err));
+    DO(base_alloc(&s, n < m ? n : m, sizeof *s, err));
+    DO(map->kind->matrix(map, W, err));
+    DO(map->start->kind->matrix(map->start, start, err));
+    for (size_t k = 0; k < all; k++)
+        start[k] = W[k] - map->decay * start[k];
+    DO(decompose(map, W, s, count, values, err));
+    if (map->settings.stop && *map->settings.stop)
+        DO(err_set(err, CODE_INTERRUPTED, "interrupted"));
+    DO(decompose(map, start, s, count, learned, err));
+done:
+    free(W);
+    free(start);
+    free(s);
+    return code;
+}
+
+/* item: the number of the map. */
+static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+    const struct output_settings *output = &m->config->output;
+    const struct map *map = m->net->maps.item[item];
+    int count = output->singular_values;
+    if (m->t % output->singular_every && m->t != m->record->T - 1)
+        return CODE_OK;
+    TRY((m->net->setup.N ? of_network : spikes_find)(map, count, out[VALUES], out[LEARNED], err));
+    for (int k = 0; k < count; k++)
+        out[INDEPENDENT][k] = spikes_independent(map, out[LEARNED][k]);
+    *out[EDGE] = spikes_edge(map);
+    return CODE_OK;
+}
+
+static int declare(struct record *record, const struct config *config, const struct net *net,
+                   const double *y, struct err *err) {
+    (void)y;
+    for (int i = 0; i < net->maps.count; i++) {
+        const struct map *map = net->maps.item[i];
+        if (!asked(config, map) || !known(net, map))
+            continue;
+        TRY(record_fill_by(record, fill, i, SLOTS, err));
+        for (enum slot k = 0; k < SLOTS; k++) {
+            struct series series = {
+                .slot = (int)k,
+                .dims = k == EDGE ? "t" : "t singular",
+                .about = forms[k].about,
+                .equation = forms[k].equation,
+                .axes = k == EDGE ? 1 : 2,
+                .shape = {(size_t)record->T, (size_t)config->output.singular_values}};
+            snprintf(series.name, sizeof series.name, "singular_%s%s", map->declared.name,
+                     forms[k].suffix);
+            TRY(record_add(record, series, err));
+        }
+    }
+    return CODE_OK;
+}
+
+/* Of a network two matrices, their values and LAPACK's scratch; of a limit a copy of rows, the
+ * determinant's matrix and what it is made and factored in. */
+static double scratch(const struct config *config, const struct net *net) {
+    double most = 0;
+    for (int i = 0; i < net->maps.count; i++) {
+        const struct map *map = net->maps.item[i];
+        double n = (double)map->declared.target->sites, m = (double)map->declared.source->sites;
+        struct map_costs of = net_map_costs(net, map, integrator_evaluations(&config->training));
+        double rows = fmax(of.p * m, of.q * n), all = of.p + of.q, wide = fmax(of.p, of.q);
+        double numbers = net->setup.N ? 2 * n * m + 16 * fmin(n, m)
+                                      : rows + 2 * all * all + 2 * wide * wide + 2 * of.p * of.q;
+        if (asked(config, map) && known(net, map))
+            most = fmax(most, sizeof(double) * numbers);
+    }
+    return most;
+}
+
+const struct instrument singular_instrument = {.declare = declare, .scratch = scratch};

@@ -1,0 +1,134 @@
+/* What a state keeps of the coordinate check is read back, and refused where an array that the
+ * check counts on has another number of rows, although the sum of the file is right. */
+#include "kernels/archive.h"
+#include "solver/measure/observe.h"
+#include "tests/support/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A network that has been measured at t = 0. */
+struct measured {
+    struct run run;
+    struct net net;
+    struct record record;
+    struct observer observer;
+};
+
+static void open(struct measured *m, const char *ini) {
+    support_run(&m->run, ini,
+                (const char *const[]){"reference.coordinate_check=yes", "reference.widths=16",
+                                      "data.inputs=3", "data.test_inputs=0", "training.steps=2",
+                                      NULL});
+    support_net(&m->net, &m->run, 16, 0);
+    ASK(record_init(&m->record, 1, 2, err));
+    ASK(observe_declare(&m->record, &m->run.config, &m->net.setup, NULL, err));
+    ASK(observer_init(&m->observer, &m->run.config, m->run.data.y, &m->record, 0, &m->net, err));
+    support_evaluate(&m->net, &m->run);
+    ASK(observer_measure(&m->observer, &m->net, 0, err));
+}
+
+static void close(struct measured *m) {
+    observer_free(&m->observer);
+    record_free(&m->record);
+    net_free(&m->net);
+    run_free(&m->run);
+}
+
+static const char name[] = "build/test_coordinate_state.state";
+
+static void put(struct measured *m) {
+    struct archive archive;
+    ASK(archive_create(&archive, name, false, err));
+    int code = coordinate_archive(&m->observer.coordinate, &m->net, &archive, &(struct err){0});
+    ASK(archive_close(&archive, code, err));
+}
+
+/* The caller frees *check. */
+static int get(const struct measured *m, struct coordinate *check, struct err *told) {
+    struct archive archive;
+    *check = (struct coordinate){.backend = m->observer.coordinate.backend};
+    ASK(archive_open(&archive, name, false, err));
+    int code = coordinate_archive(check, &m->net, &archive, told);
+    return archive_close(&archive, code, told);
+}
+
+/* The rows of one array that was written and read; returns whether it has any. */
+static bool same_rows(const struct array *was, const struct array *is) {
+    assert_int_equal(was->memory != NULL, is->memory != NULL);
+    if (!was->memory)
+        return false;
+    assert_int_equal(was->rows, is->rows);
+    double *before = support_get(array_all(was)), *now = support_get(array_all(is));
+    assert_memory_equal(before, now, (size_t)was->rows * was->sites * sizeof *now);
+    free(before);
+    free(now);
+    return was->rows > 0;
+}
+
+/* What is kept of matrices, and of the experts, whose rows it counts. */
+static int same(const struct coordinate *was, const struct coordinate *is) {
+    const struct aggregation_check *before = &was->aggregation, *now = &is->aggregation;
+    int kept = 0;
+    assert_int_equal(was->nodes, is->nodes);
+    for (int i = 0; i < was->nodes; i++) {
+        same_rows(&was->matrix[i].out, &is->matrix[i].out);
+        same_rows(&was->matrix[i].back, &is->matrix[i].back);
+        same_rows(&was->matrix[i].W, &is->matrix[i].W);
+    }
+    same_rows(&before->h3, &now->h3);
+    same_rows(&before->w, &now->w);
+    same_rows(&before->back, &now->back);
+    assert_int_equal(before->nodes, now->nodes);
+    for (int k = 1; k < before->nodes; k++)
+        kept += same_rows(&before->start[k].rows, &now->start[k].rows);
+    return kept;
+}
+
+/* As it is; and with one row less in each array that is kept, one array at a time. */
+static void check(const char *ini, int experts, int *thin, int *all) {
+    struct measured m;
+    struct err told = {0};
+    open(&m, ini);
+    struct coordinate read;
+    put(&m);
+    support_learn(&m.net, &m.run); /* what is kept is of the start, not of the net as it is */
+    support_evaluate(&m.net, &m.run);
+    assert_int_equal(get(&m, &read, &told), CODE_OK);
+    assert_int_equal(same(&m.observer.coordinate, &read), experts);
+    coordinate_free(&read);
+    for (int i = 0; i < m.observer.coordinate.nodes; i++) {
+        struct coordinate_matrix *kept = &m.observer.coordinate.matrix[i];
+        struct array *const arrays[] = {&kept->out, &kept->back, &kept->W};
+        for (int k = 0; k < 3; k++) {
+            if (!arrays[k]->memory || !arrays[k]->rows)
+                continue;
+            arrays[k]->rows--;
+            put(&m);
+            arrays[k]->rows++;
+            int code = get(&m, &read, &told);
+            coordinate_free(&read);
+            if (code != CODE_INPUT)
+                fail_msg("%s: array %d of node %d (%s) with a row less was read", ini, k, i,
+                         m.net.program->node[i].op->name);
+            *thin += k == 2;
+            ++*all;
+        }
+    }
+    remove(name);
+    close(&m);
+}
+
+static void what_is_kept_is_read_back(void **state) {
+    (void)state;
+    int thin = 0, all = 0;
+    check("data/regime1.ini", 4, &thin, &all); /* a router over few experts: a thin matrix */
+    check("data/regime2.ini", 1, &thin, &all);
+    print_message("%d arrays, %d of them columns of thin matrices\n", all, thin);
+    assert_true(thin >= 5 && all > 2 * thin);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_kept_is_read_back)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,152 @@
+/* Mixtures of places: windows and pooling by their definition, in networks and in limits; finite
+ * differences through strides and pooling; axes of results; refusals. */
+#include "tests/support/support.h"
+
+#include "models/engine/node.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { P = 2, HEIGHT = 5, WIDTH = 7 };
+
+/* The k-th node with this operation. */
+static const struct node *find(const struct net *net, const char *operation, int k) {
+    for (int i = 0; i < net->program->nodes; i++)
+        if (!strcmp(net->program->node[i].op->name, operation) && k-- == 0)
+            return &net->program->node[i];
+    fail_msg("no %s", operation);
+    return NULL;
+}
+
+/* The mean over size[0] x size[1] places of an image x that begin at (y, z); outside it is 0. */
+static double mean_of(const double *x, int y, int z, const int size[2], size_t sites) {
+    double sum = 0;
+    for (int i = y; i < y + size[0]; i++)
+        for (int j = z; j < z + size[1]; j++)
+            if (i >= 0 && i < HEIGHT && j >= 0 && j < WIDTH)
+                sum += x[(size_t)(i * WIDTH + j) * sites];
+    return sum / (size[0] * size[1]);
+}
+
+struct windows {
+    int to[2], size[2], stride[2], offset[2];
+};
+
+/* v: windows of an image, from (offset) on; of pooling the means over them. */
+static void check(const struct net *net, const struct node *v, struct windows w) {
+    size_t sites = v->on->sites;
+    int places = w.to[0] * w.to[1];
+    double *x = support_get(net->program->node[v->argument[0]].value), *out = support_get(v->value);
+    assert_int_equal(v->value.count, P * places);
+    for (int mu = 0; mu < P; mu++)
+        for (int s = 0; s < places; s++)
+            for (size_t i = 0; i < sites; i++) {
+                const double *own = x + (size_t)(mu * HEIGHT * WIDTH) * sites + i;
+                double want = mean_of(own, s / w.to[1] * w.stride[0] + w.offset[0],
+                                      s % w.to[1] * w.stride[1] + w.offset[1], w.size, sites),
+                       got = out[(size_t)(mu * places + s) * sites + i];
+                assert_true(fabs(want - got) <= 16 * DBL_EPSILON * (1 + fabs(want)));
+            }
+    free(x);
+    free(out);
+}
+
+/* All windows of 3 x 2 places of an image of 5 x 7, every second one in width, one place beyond the
+ * upper and lower border; and the means over windows of 2 x 3. */
+static void windows(void **state) {
+    (void)state;
+    static const char script[] =
+        "network.program_text=key(\"window\", 3)\\nkey(\"stride\", 2)\\n"
+        "local p = population(\"p\")\\nlocal x = read_in(p, \"W\")\\n"
+        "kernel(x, \"X\")\\nlocal y = pool(x)\\nfor k, S in ipairs(window(5, 7, {size = {3, 2}, "
+        "stride = {1, 2}, padding = {1, 0}})) do\\n local z = mix(x, S)\\n kernel(z, \"Z\" .. k)\\n"
+        " y = y + pool(z)\\nend\\nlocal z = mix(x, pooling(5, 7, {size = {2, 3}}))\\n"
+        "kernel(z, \"Z\")\\nread_out(y + pool(z), \"w\")\\n";
+    const char *more[] = {
+        script, "data.tokens=35", "data.inputs=2", "data.dimension=3", "solver.sites=128", NULL};
+    struct run run;
+    support_run(&run, "examples/convolution.ini", more);
+    for (int N = 0; N <= 8; N += 8) {
+        struct net net;
+        support_net(&net, &run, N, 1);
+        support_evaluate(&net, &run);
+        for (int k = 0; k < 6; k++)
+            check(&net, find(&net, "mix_places", k),
+                  (struct windows){{5, 3}, {1, 1}, {1, 2}, {k / 2 - 1, k % 2}});
+        check(&net, find(&net, "mix_places", 6), (struct windows){{2, 2}, {2, 3}, {2, 3}, {0, 0}});
+        net_free(&net);
+    }
+    run_free(&run);
+}
+
+/* Finite differences, and rows of each layer: all tokens, and every second one. */
+static void layers(void **state) {
+    (void)state;
+    static const struct {
+        const char *ini;
+        int places;
+    } cases[] = {{"examples/convolution.ini", 3}, {"examples/image.ini", 4}};
+    for (int k = 0; k < 2; k++) {
+        struct run run;
+        struct net net;
+        const char *more[] = {"data.inputs=2", "solver.sites=256", "training.eta0=1", NULL};
+        support_run(&run, cases[k].ini, more);
+        support_net(&net, &run, 8, 1);
+        assert_int_equal(find(&net, "map", 0)->value.count, P * cases[k].places);
+        net_free(&net);
+        support_gradient(&run, 8, 7);
+        run_free(&run);
+    }
+}
+
+/* A network of the text between a read-in x and the read-out of y. */
+static void refuse(const char *text, const char *why_not) {
+    struct run run = {0};
+    struct err why = {0};
+    char script[1024];
+    snprintf(script, sizeof script,
+             "network.program_text=local p = population(\"p\")\\nlocal x = read_in(p, \"W\")\\n%s"
+             "\\nread_out(y, \"w\")\\n",
+             text);
+    char *more[] = {script};
+    int code = run_configure(&run, "examples/convolution.ini", 1, more, &why);
+    if (code != CODE_INPUT || !strstr(why.text, why_not))
+        fail_msg("%s: code %d, or no \"%s\" in: %s", text, code, why_not, why.text);
+    run_free(&run);
+}
+
+static void refusals(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"y = mix(x, {{1, 0}})", "has 2 columns, where there are 6 rows of each input"},
+        {"y = mix(x, {{1},{1},{1},{1},{1},{1},{1}})", "has 7 rows, where an input has 6 tokens"},
+        {"y = mix(x, {{0, 0, 0, 0, 0, 0}})", "is zero"},
+        {"y = mix(x, {{0, 0, 0, 0, 0, 0/0}})", "row 1, column 6 that is no number"},
+        {"y = mix(x, {{0, 0, 0, 0, 0, true}})", "row 1, column 6 that is no number"},
+        {"y = mix(x, {{0, 0, 0, 0, 0, 1}, {1}})",
+         "row 2 of a matrix between places is no list of 6"},
+        {"y = mix(x, {})", "must be a matrix between places"},
+        {"y = mix(x, window(1, 6))", "must be a matrix between places"},
+        {"y = mix(x, pooling(2, 2))", "has 4 columns, where there are 6"},
+        {"y = mix(x, pooling(2, 3, {size = 4}))", "do not fit an image of 2 x 3"},
+        {"y = mix(x, window(2, 3, {size = 2, padding = 2})[1])", "do not fit"},
+        {"y = mix(x, window(2, 3, {size = {2, 2, 2}})[1])", "two of them, {vertical, horizontal}"},
+        {"y = mix(x, window(2, 3, {size = 5, padding = 2})[1])",
+         "inside the image; make them smaller"},
+        {"y = mix(x, window(2, 3, {dilation = 2})[1])", "unknown option dilation"},
+        {"y = mix(x, pooling(4096, 4096))", "it may have 4194304"},
+        {"y = x + mix(x, pooling(2, 3, {size = {2, 1}}))",
+         "of what there is 6 of and what there is 3 of"},
+        {"y = mix(x, pooling(2, 3, {size = {2, 1}})); attend(y, y)", "one row for each token"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        refuse(cases[k][0], cases[k][1]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(layers),
+                                       cmocka_unit_test(refusals)};
+    return cmocka_run_group_tests_name("places", tests, NULL, NULL);
+}

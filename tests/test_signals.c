@@ -1,0 +1,164 @@
+/* What takes long before there is a network hears a signal: data that are drawn, the directions of
+ * inputs, the entropy of a chain. The flag is a number that is drawn, so that it is set when the
+ * draws have come there, and no time decides. */
+#define _POSIX_C_SOURCE 200809L
+#include "kernels/maps/thin.h"
+#include "solver/data/mixture.h"
+#include "solver/data/normals.h"
+#include "solver/data/tokens.h"
+#include "tests/support/cli.h"
+#include "tests/support/support.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { INPUTS = 6, LENGTH = 8, LETTERS = 5 };
+
+static int gaussian(struct data *data, struct err *err) {
+    return normals_draw(data, 1, false, err);
+}
+
+static int staircase(struct data *data, struct err *err) {
+    return normals_draw(data, 1, true, err);
+}
+
+static int mixture(struct data *data, struct err *err) {
+    return mixture_draw(data, &(struct task){3, 0.5, 0.1, 1, 1, 1}, err);
+}
+
+static int power_law(struct data *data, struct err *err) {
+    return mixture_draw(data, &(struct task){0, 0.5, 0.1, 1, 1, 1}, err);
+}
+
+/* Of INPUTS rows that are drawn one after the other the third sets the flag: the fourth is none. */
+static void rows_of_numbers(void **state) {
+    (void)state;
+    static int (*const draw[])(struct data *, struct err *) = {gaussian, staircase, mixture,
+                                                               power_law};
+    const struct data sizes = {.P = INPUTS, .n = 1, .D = LENGTH, .C = 1};
+    for (size_t k = 0; k < sizeof draw / sizeof *draw; k++) {
+        struct data data;
+        struct err told = {0};
+        ASK(data_init(&data, &sizes, err));
+        base_heed((const volatile sig_atomic_t *)(data.X + 2 * LENGTH));
+        assert_int_equal(draw[k](&data, &told), CODE_INTERRUPTED);
+        base_heed(NULL);
+        assert_string_equal(told.text, "interrupted while inputs are drawn");
+        for (int i = 0; i < INPUTS * LENGTH; i++)
+            assert_int_equal(data.X[i] != 0, i < 3 * LENGTH);
+        data_free(&data);
+    }
+}
+
+/* The first letter that is not 0 sets the flag: that of a copy ends its sequence, all others are
+ * the last. */
+static void sequences(void **state) {
+    (void)state;
+    const struct sequences drawn[] = {{SEQUENCE_MARKOV, LETTERS, 1, 1, 1, 0},
+                                      {SEQUENCE_MARKOV, LETTERS, 1, 1, 3, 0.5},
+                                      {SEQUENCE_COPY, LETTERS, 1, 0, 0, 0}};
+    for (size_t k = 0; k < sizeof drawn / sizeof *drawn; k++) {
+        const struct data sizes = tokens_sizes(&drawn[k], INPUTS, 0, LENGTH, false);
+        struct data whole, cut;
+        struct err told = {0};
+        int at = LENGTH;
+        ASK(data_init(&whole, &sizes, err));
+        ASK(tokens_draw(&whole, &drawn[k], err));
+        while (whole.token[at] == 0)
+            at++;
+        ASK(data_init(&cut, &sizes, err));
+        base_heed(cut.token + at);
+        assert_int_equal(tokens_draw(&cut, &drawn[k], &told), CODE_INTERRUPTED);
+        base_heed(NULL);
+        assert_string_equal(told.text, "interrupted while sequences are drawn");
+        int drawn_to = drawn[k].kind == SEQUENCE_COPY ? (at / LENGTH + 1) * LENGTH : at + 1;
+        for (int i = 0; i < INPUTS * LENGTH; i++)
+            assert_int_equal(cut.token[i], i < drawn_to ? whole.token[i] : 0);
+        data_free(&whole);
+        data_free(&cut);
+    }
+}
+
+static void rows_of_a_chain(void **state) {
+    (void)state;
+    const struct sequences chain = {SEQUENCE_MARKOV, LETTERS, 1, 1, 1, 0};
+    double T[LETTERS][LETTERS] = {{0}};
+    struct err told = {0};
+    base_heed((const volatile sig_atomic_t *)&T[1][LETTERS - 1]);
+    assert_int_equal(tokens_chain(&chain, T[0], &told), CODE_INTERRUPTED);
+    base_heed(NULL);
+    for (int a = 0; a < LETTERS; a++)
+        assert_int_equal(T[a][0] != 0, a < 2);
+}
+
+/* Where nothing that is drawn can be the flag, it is set from the start. */
+static void directions_and_pairs(void **state) {
+    (void)state;
+    volatile sig_atomic_t set = 1;
+    const struct sequences modular = {SEQUENCE_MODULAR, LETTERS, 1, 0, 0, 0};
+    const struct data sizes = tokens_sizes(&modular, INPUTS, 0, 3, false);
+    const double X[] = {1, 2, 3, 4};
+    double *A = NULL;
+    int K;
+    struct data data;
+    struct err told = {0};
+    ASK(data_init(&data, &sizes, err));
+    base_heed(&set);
+    assert_int_equal(tokens_draw(&data, &modular, &told), CODE_INTERRUPTED);
+    assert_string_equal(told.text, "interrupted while pairs are drawn");
+    assert_int_equal(thin_coordinates(X, 2, 2, &A, NULL, &K, &told), CODE_INTERRUPTED);
+    assert_string_equal(told.text, "interrupted while directions of the inputs are found");
+    set = 0;
+    ASK(tokens_draw(&data, &modular, err));
+    ASK(thin_coordinates(X, 2, 2, &A, NULL, &K, err));
+    base_heed(NULL);
+    data_free(&data);
+    free(A);
+}
+
+/* Where a network is set up, and its memory is estimated. */
+static void memory_and_networks(void **state) {
+    (void)state;
+    volatile sig_atomic_t set = 1;
+    struct run run;
+    struct net net;
+    struct err told;
+    double bytes;
+    support_run_text(&run, (const char *const[]){NULL}, "[network]\nmodel = dense\n");
+    struct net_setup setup = run_setup(&run, 16, 0);
+    base_heed(&set);
+    assert_int_equal(net_bytes(&setup, 1, 0, &bytes, &told), CODE_INTERRUPTED);
+    assert_string_equal(told.text, "interrupted while memory is estimated");
+    base_heed(NULL);
+    setup.declare_only = true; /* no matrix is drawn, which would hear it */
+    setup.stop = &set;
+    assert_int_equal(net_init(&net, &setup, &told), CODE_INTERRUPTED);
+    net_free(&net);
+    run_free(&run);
+}
+
+/* A chain that seldom leaves a cycle needs many steps to its law: minutes, after a tenth of a
+ * second for the matrix. */
+static void entropy_of_a_chain(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_print("chain.ini", "[network]\nmodel = dense\n[data]\nsource = markov\nvocabulary = 1000\n"
+                           "sharpness = 20\ntokens = 2\n[training]\nloss = cross_entropy\n");
+    pid_t pid = cli_start(ARGS("chain.ini", "-o", "out.h5"), 0);
+    cli_work(pid, 1);
+    kill(pid, SIGINT);
+    cli_wait(pid, &result);
+    assert_true(
+        cli_ended(&result, 130, ARGS("interrupted while the entropy of the chain is found")));
+    cli_free(&result);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_of_numbers),     cmocka_unit_test(sequences),
+        cmocka_unit_test(rows_of_a_chain),     cmocka_unit_test(directions_and_pairs),
+        cmocka_unit_test(memory_and_networks), TEST(entropy_of_a_chain),
+    };
+    return cmocka_run_group_tests_name("signals", tests, cli_open, cli_close);
+}

@@ -1,0 +1,125 @@
+/* States that nobody has asked for: when they are kept, how a run goes on from them, and that
+ * nothing is left of them behind a run that is done. Those of [output] checkpoint: test_resume. */
+#define _GNU_SOURCE
+#include "solver/run/states.h"
+#include "tests/support/cli.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char ini[] =
+    "[network]\nmodel = dense\n[training]\nsteps = 60\n[solver]\nsites = 1024\n"
+    "replicates = 4\nthreads = 1\n[reference]\nwidths = 16\nseeds = 2\n";
+
+static int clean(void **state) {
+    (void)state;
+    cli_print("case.ini", ini);
+    return system("rm -rf out.* whole.*");
+}
+
+static void must(const char *const *arg) {
+    struct cli_result result;
+    cli_run(&result, arg);
+    if (result.code)
+        fail_msg("%s", result.err);
+    cli_free(&result);
+}
+
+/* A run of ten minutes and more keeps the state of what is done; a shorter one nothing. */
+static void states_are_due(void **state) {
+    (void)state;
+    static char *const override[] = {"output.checkpoint=0", "output.checkpoint=3",
+                                     "solver.sites=auto", "solver.method=fixed_point"};
+    static const double minutes[] = {10, 0, 3, 0, 0};
+    for (int k = 0; k < 5; k++) {
+        struct run run = {0};
+        struct err err;
+        double now = base_seconds();
+        log_init(&run.log, false);
+        if (run_configure(&run, "case.ini", k > 0, override + (k ? k - 1 : 0), &err))
+            fail_msg("%s", err.text);
+        assert_true(states_minutes(&run) == minutes[k]);
+        double late = now - 60 * minutes[k] - 1;
+        bool any = minutes[k] > 0;
+        run.states.since = late;
+        assert_int_equal(states_due(&run, late, false), any);
+        assert_int_equal(states_due(&run, now, false), false);
+        assert_int_equal(states_due(&run, now, true), any);
+        run.states.since = now;
+        assert_int_equal(states_due(&run, now, true), k == 2);
+        run_free(&run);
+    }
+}
+
+/* Stopped by a signal it goes on, by --continue alone, and ends with the bits of a run in one piece
+ * and without states. */
+static void a_stopped_run_goes_on(void **state) {
+    (void)state;
+    static const char *const program[] = {"dmft-solve", "dmft-compare"};
+    for (int k = 0; k < 2; k++) {
+        struct cli_result result;
+        clean(NULL);
+        cli_program(program[k]);
+        must(ARGS("--quiet", "-o", "whole.h5", "case.ini"));
+        assert_false(cli_exists("whole.h5.state"));
+        pid_t pid = cli_start(ARGS("-o", "out.h5", "case.ini"), 0);
+        while (!cli_exists("out.h5.partial"))
+            cli_pause(0.001);
+        cli_work(pid, 0.1);
+        kill(pid, SIGTERM);
+        cli_wait(pid, &result);
+        assert_int_equal(result.code, 130);
+        assert_non_null(strstr(result.err, "--continue out.h5"));
+        cli_free(&result);
+        assert_int_equal(system("ls out.h5.state/*.state >/dev/null"), 0);
+        must(ARGS("--quiet", "--continue", "out.h5"));
+        cli_same_files("whole.h5", "out.h5", program[k], 4);
+        assert_false(cli_exists("out.h5.state"));
+        cli_refused(2, ARGS("--continue", "out.h5"), ARGS("no state was kept"));
+    }
+}
+
+/* Killed before anything was kept it begins anew, by either command. */
+static void a_killed_run_begins_anew(void **state) {
+    (void)state;
+    cli_program("dmft-solve");
+    must(ARGS("--quiet", "-o", "whole.h5", "case.ini"));
+    for (int k = 0; k < 2; k++) {
+        struct cli_result result;
+        clean(NULL);
+        must(ARGS("--quiet", "-o", "whole.h5", "case.ini"));
+        pid_t pid = cli_start(ARGS("-o", "out.h5", "case.ini"), 0);
+        while (!cli_exists("out.h5.partial"))
+            cli_pause(0.001);
+        kill(pid, SIGKILL);
+        cli_wait(pid, &result);
+        assert_int_equal(result.code, -SIGKILL);
+        cli_free(&result);
+        assert_true(cli_exists("out.h5.state/ini"));
+        must(k ? ARGS("--quiet", "--continue", "out.h5")
+               : ARGS("--quiet", "--force", "-o", "out.h5", "case.ini"));
+        cli_same_files("whole.h5", "out.h5", "killed", 4);
+        assert_false(cli_exists("out.h5.state"));
+    }
+}
+
+/* A run that fails leaves no empty folder. */
+static void a_run_that_fails_leaves_nothing(void **state) {
+    (void)state;
+    cli_program("dmft-solve");
+    cli_refused(3, ARGS("--quiet", "-o", "out.h5", "case.ini", "--training.eta0=1e4"),
+                ARGS("step"));
+    assert_false(cli_exists("out.h5.state"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(states_are_due, clean),
+        cmocka_unit_test_setup(a_stopped_run_goes_on, clean),
+        cmocka_unit_test_setup(a_killed_run_begins_anew, clean),
+        cmocka_unit_test_setup(a_run_that_fails_leaves_nothing, clean),
+    };
+    return cmocka_run_group_tests(tests, cli_open, cli_close);
+}

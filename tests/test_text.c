@@ -1,0 +1,72 @@
+/* Which texts are good: every character of UTF-8 that is no control character, and nothing else. */
+#include "kernels/base/text.h"
+#include "tests/support/support.h"
+
+#include <string.h>
+
+enum { LAST = 0x10ffff };
+
+/* The character in UTF-8, as its definition says, without asking whether it may stand alone. */
+static size_t encode(unsigned code, char out[5]) {
+    size_t length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+    static const unsigned first[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    for (size_t i = length - 1; i > 0; i--, code >>= 6)
+        out[i] = (char)(0x80 | (code & 0x3f));
+    out[0] = (char)(first[length] | code);
+    out[length] = '\0';
+    return length;
+}
+
+static bool is_character(unsigned code) {
+    bool control = (code < 0x20 && code != '\t') || (code >= 0x7f && code < 0xa0);
+    return !control && !(code >= 0xd800 && code < 0xe000); /* halves of UTF-16 */
+}
+
+static void every_character(void **state) {
+    (void)state;
+    char text[8] = "a";
+    for (unsigned code = 1; code <= LAST; code++) {
+        size_t length = encode(code, text + 1);
+        text[1 + length] = 'b';
+        text[2 + length] = '\0';
+        const char *bad = text_find_bad(text);
+        if (bad != (is_character(code) ? NULL : text + 1))
+            fail_msg("U+%04X", code);
+    }
+    encode(LAST + 1, text + 1);
+    assert_ptr_equal(text_find_bad(text), text + 1);
+}
+
+/* A character whose last byte is missing, whose bytes are too many for it, or whose later bytes are
+ * none of such. */
+static void broken_characters(void **state) {
+    (void)state;
+    static const unsigned codes[] = {0xa0, 0x7ff, 0x800, 0xfff, 0x1000, 0xffff, 0x10000, LAST};
+    for (size_t k = 0; k < sizeof codes / sizeof *codes; k++) {
+        char text[8] = "a", long_form[8] = "a";
+        size_t length = encode(codes[k], text + 1);
+        assert_null(text_find_bad(text));
+        for (size_t i = 2; i <= length; i++) {
+            char kept = text[i];
+            const char others[] = {'\0', 'x', (char)0xc3};
+            for (size_t o = 0; o < sizeof others; o++) {
+                text[i] = others[o];
+                assert_ptr_equal(text_find_bad(text), text + 1);
+            }
+            text[i] = kept;
+        }
+        /* the slash in as many bytes */
+        static const char *const overlong[] = {"", "", "\xc0\xaf", "\xe0\x80\xaf",
+                                               "\xf0\x80\x80\xaf"};
+        strcpy(long_form + 1, overlong[length]);
+        assert_ptr_equal(text_find_bad(long_form), long_form + 1);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_character),
+        cmocka_unit_test(broken_characters),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
