@@ -12,7 +12,7 @@
 #   make study NAME=lr_transfer        data and picture of a study in studies/; make gallery: of all
 #   make bench        cost and accuracy of the limit beside finite networks
 #   make; make info   builds ./dmft-solve, ./dmft-sweep, ./dmft-compare; says with what
-#   make install PREFIX=/usr/local;  make deb;  make site;  make CC=clang CXX=clang++;  make format
+#   make install PREFIX=/usr/local;  make deb;  make wheel;  make site;  make CC=clang CXX=clang++;  make format
 #
 # DEBUG=1 and SAN=1 (address and undefined-behaviour sanitizers) choose other flags, CUDA=1 adds the
 # backend cuda (kernels/cuda.mk), MPI=1 builds for mpirun (docs/mpi.md): each set of options in its own

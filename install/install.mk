@@ -58,9 +58,13 @@ uninstall:
 deb: all $(if $(MPI),,$(LIBRARY)) $(COMPLETION)
 	@sh install/deb.sh $(BUILD) $(RELEASE) dmft-solve$(if $(MPI),-mpi)
 
+# build/wheel/dmft-*.whl: the Python package with the programs and their libraries inside.
+wheel: all
+	@PYTHON='$(PYTHON)' sh install/wheel.sh $(BUILD)
+
 # build/site: the documents as pages with a search and formulas, by mkdocs.
 site:
 	@sh install/site.sh --needs 2>/dev/null || { $(call INSTALL,mkdocs-material python3-pymdownx libjs-katex); }
 	@sh install/site.sh build
 
-.PHONY: lib install install-library uninstall deb site
+.PHONY: lib install install-library uninstall deb wheel site

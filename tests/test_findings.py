@@ -17,6 +17,10 @@ EXPERTS = {**DRAWN, "solver.expert_sites": 64}
 # Settings on top of each ini, and lines of [sweep] in the place of its own.
 SMALL = {
     "balance_gradients": ({**EXPERTS, "reference.widths": [16]}, {}),
+    "balance_rates": ({**DRAWN, "solver.replicates": 0, "training.steps": 3,
+                       "reference.widths": [16, 32]}, {"training.eta0": "0.2 0.4 0.8"}),
+    "lazy_rich_experts": ({**DRAWN, "training.steps": 3, "reference.widths": [64, 256]},
+                          {"training.gamma0": "0.1 0.5 1"}),
     "depth_rates": ({**EXPERTS, "training.steps": 3, "reference.widths": [16]},
                     {"training.eta0": "0.4 0.8 1.6"}),
     "lazy_rich_gates": ({**EXPERTS, "training.steps": 3, "reference.widths": [64, 256],
@@ -84,6 +88,6 @@ def test_every_script_has_its_ini_and_its_table():
 
 
 def test_inis_of_findings_are_read():
-    """Also of studies that have no script yet."""
+    """Also of a study that has no script yet."""
     for path in glob.glob(os.path.join(FOLDER, "*.ini")):
         dmft.program.call("dmft-sweep", ["--points", path], False)

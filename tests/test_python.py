@@ -328,7 +328,8 @@ def test_resume_after_an_interrupt(tmp_path):
     """Of what error.partial names, though the file itself was never written; what has no state is
     told so; a sweep goes on by its own call."""
     out = str(tmp_path / "x.h5")
-    keys = dict(LONG, **{"network.model": "dense", "output.checkpoint": 1e-4})
+    keys = dict(LONG, **{"training.steps": 400, "network.model": "dense",
+                         "output.checkpoint": 1e-3})
     child = script("try:", f"    dmft.solve({keys!r}, output={out!r}, progress=False)",
                    "except KeyboardInterrupt as stop:", "    print(stop.partial)",
                    stdout=subprocess.PIPE, start_new_session=True)
@@ -354,7 +355,7 @@ def test_progress_in_a_terminal():
         master, slave = pty.openpty()
     except OSError as error:
         pytest.skip(f"no pseudo-terminal can be opened here: {error}")
-    keys = dict(LONG, **{"training.steps": 800, "network.model": "dense"})
+    keys = dict(LONG, **{"training.steps": 300, "network.model": "dense"})
     child = script(f"dmft.solve({keys!r})", stderr=slave)
     os.close(slave)
     text = b""

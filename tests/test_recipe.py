@@ -166,7 +166,7 @@ def test_raw_inputs():
     assert np.abs(outputs - f).max() < 1e-9
     laws = dmft.recipe(f"{ROOT}/data/dense.ini", raw_inputs=True)["W1"]
     assert list(map(str, laws.numbers().values())) == \
-        ["D^-1/2", "gamma0^2 N D^-1", "D^-1", "N^-1", "D"]
+        ["D^-1/2", "gamma0^2 N D^-1", "D^-1", "N^-1", "D", "None"]
 
 
 # docs/theory: (tensor, std, SGD, Adam, eps), in the papers' units, but for gamma0 and W1.
@@ -227,10 +227,23 @@ def _made():
         return {ini: threads.submit(dmft.recipe, ini) for ini in INIS}
 
 
-def test_a_recipe_of_muon_says_where_its_rates_are():
-    text = str(dmft.recipe(f"{ROOT}/data/muon.ini"))
-    assert "Muon, whose rates are in none of these columns" in " ".join(text.split())
-    assert "Muon" not in str(dmft.recipe(f"{ROOT}/data/dense.ini"))
+def test_a_recipe_of_muon_has_its_rates_in_a_column():
+    """The spectral condition: (n/m)^1/2 of the matrix, or of each expert's part over M of what is
+    divided by M. What Muon leaves has no rate there."""
+    recipe = dmft.recipe(f"{ROOT}/data/regime2.ini", **{"training.optimizer": "muon",
+                                                        "training.rest": "Q"})
+    assert {one.name: one.muon and str(one.muon) for one in recipe.tensors} == {
+        "W1": None, "Q": None, "W_in": "N^-1/2 N_e^1/2", "W_out": "N^1/2 M^-1 N_e^-1/2", "w": None}
+    text = str(recipe)
+    assert text.splitlines()[0].split("  ")[-1].strip() == "lr, Muon" and "rest_eta0" in text
+    together = dmft.recipe(f"{ROOT}/data/regime2.ini", **{"training.optimizer": "muon",
+                                                          "training.muon_experts": "together"})
+    assert {one.name: one.muon and str(one.muon) for one in together.tensors} == {
+        "W1": None, "Q": "N^-1/2 M^1/2", "W_in": "N^-1/2 M^1/2 N_e^1/2",
+        "W_out": "N^1/2 M^-1/2 N_e^-1/2", "w": None}
+    assert float(together.at(N=256, M=64)["Q"].muon) == 0.5
+    plain = dmft.recipe(f"{ROOT}/data/dense.ini")
+    assert "Muon" not in str(plain) and all(one.muon is None for one in plain.tensors)
 
 
 @pytest.mark.parametrize("ini", INIS, ids=os.path.basename)

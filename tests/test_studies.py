@@ -29,7 +29,7 @@ WHOLE = ("cures_regime2", "jiang_collapse")  # read off at widths of their own
 
 def small(study: str, folder) -> str:
     """A copy of an ini with few rates, widths, seeds, steps, sites; where it has Fashion-MNIST, of
-    random inputs."""
+    random inputs; a text is README.md."""
     with open(gallery.ini_of(study), encoding="utf-8") as file:
         text = re.sub(r"logspace\((.*), \d+\)", r"logspace(\1, 3)", file.read())
     less = {"seeds": "2", "steps": "5", "sites": "32", "expert_sites": "16", "unit_sites": "16",
@@ -43,6 +43,8 @@ def small(study: str, folder) -> str:
     if "source = fashion" in text and not os.path.exists("/usr/share/datasets/fashion-mnist"):
         text = re.sub(r"(?s)source = fashion\n.*?\n\n",
                       "source = multi_index\ninputs = 8\ntest_inputs = 8\n\n", text)
+    text = text.replace("file = ../data/kjv.txt\ninputs = 6416\ntest_inputs = 64",
+                        f"file = {ROOT}/README.md\ninputs = 80\ntest_inputs = 8")
     path = folder / f"{study}.ini"
     path.write_text(text)
     return str(path)

@@ -150,3 +150,29 @@ def test_inputs_do_not_depend_on_their_number():
 def test_what_is_no_task_is_refused(keys, sentence):
     with pytest.raises(dmft.InputError, match=sentence):
         drawn(**keys)
+
+
+def test_a_network_that_sees_the_letter_that_is_asked_for_has_no_floor():
+    attention = {"network.model": "transformer", "network.depth": 1, "network.experts": 0}
+    for causal in ("no", "yes"):
+        data = drawn(**CHAIN, inputs=2, tokens=3, **attention, **{"network.causal": causal})
+        assert ("floor" in data.attrs) == (causal == "yes") and "entropy_rate" in data.attrs
+
+
+def test_sweeps_have_the_floor_and_draw_it():
+    from dmft.plot.sweeps import WORDS
+    settings = {"network.model": "transformer", "network.depth": 1, "network.experts": 0,
+                "network.causal": "yes", "data": {"source": "markov", "inputs": 4, "tokens": 3,
+                                                  "vocabulary": 3},
+                "training": {"steps": 2, "loss": "cross_entropy"}, "solver.replicates": 0,
+                "reference": {"widths": 16, "seeds": 2}, "sweep": {"training.eta0": "1 2 3"}}
+    run = dmft.sweep(settings, progress=False)
+    floor = run.points[1.0,].data.attrs["floor"]
+    assert (run.sweep["floor"] == floor).all()
+
+    def drawn_at(result):
+        return [line.get_ydata()[0] for line in result.plot().axes[0].lines
+                if line.get_label() == "best predictor"]
+    assert run.sweep.attrs["objective"] in WORDS and drawn_at(run) == [floor]
+    other = dmft.sweep(settings, progress=False, **{"sweep.objective": "loss[0]"})
+    assert drawn_at(other) == []  # which is no loss that a floor is of

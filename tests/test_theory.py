@@ -7,8 +7,8 @@ import subprocess
 
 import dmft
 import pytest
+from dmft.scaling import OPTIMIZERS
 from dmft.theory import command, insert, structure
-from dmft.theory.derive import BY_ENTRY, BY_MATRIX
 from dmft.theory.sentences import LOSSES
 from test_description import INIS, LUA, MORE, ROOT
 
@@ -128,8 +128,7 @@ def pages(tmp_path_factory):
     """Everything: {name: Equations}."""
     lua = tmp_path_factory.mktemp("lua") / "all.lua"
     lua.write_text(LUA)
-    made = {os.path.relpath(ini, ROOT): dmft.equations(ini) for ini in INIS
-            if not ini.endswith("muon.ini")}  # which are refused
+    made = {os.path.relpath(ini, ROOT): dmft.equations(ini) for ini in INIS}
     made.update({f"more{k}": equations(ini, **more) for k, (ini, more) in enumerate(MORE)})
     made.update({name: equations(ini, **more) for name, (ini, more) in SETTINGS.items()})
     made["all.lua"] = dmft.equations({"network": {"program": str(lua)},
@@ -189,9 +188,8 @@ def test_softmax_norms_and_attention_are_one_thing_each(pages):
 
 
 def test_equations_know_every_loss_and_optimizer(choices):
-    """Those of Muon stand in docs/theory/muon.md."""
     assert set(LOSSES) == choices("loss")
-    assert {*BY_MATRIX, *BY_ENTRY, "muon"} == choices("optimizer")
+    assert set(OPTIMIZERS) == choices("optimizer")
 
 
 def test_optimizers_and_ties_have_templates_of_their_own(pages):
@@ -200,6 +198,37 @@ def test_optimizers_and_ties_have_templates_of_their_own(pages):
     assert r"c\,\omega(t,s)\,\Delta(s)" in pages["momentum"].latex()
     assert r"\sum_{r=s}^{t-1}" in pages["momentum"].latex()
     assert r"\sum_{k'}\sum_{s<t}\bigl[A_{k,k'}(t,s)" in pages["examples/tied.ini"].latex()
+
+
+def test_muon_and_what_it_leaves_have_rates_of_their_own():
+    """All that the ini says of Muon stands in the equations, and what it does not say does not."""
+    def page(ini="regime2", **more):
+        return dmft.equations(f"{ROOT}/data/{ini}.ini", **{"training.optimizer": "muon"} | more)
+
+    plain = page().latex()
+    for term in (r"D_{aa}(t) = \tfrac{\Delta(r)}{P}\,\mu_V^{t-r}", r"$\mu_V=0.9$",
+                 r"S(t+1) &= (1-\lambda)\,S(t) + \eta\,\Theta(t)",
+                 r"\mathcal{W}^{\mathrm{in}}:\quad (g_a,x_a) &= (g^{\mathrm{in}},\,x^{(1)}),\quad "
+                 r"\Gamma_{ab}=\langle g_a\,g_b\rangle_j,\qquad \eta=\eta_0",
+                 r"(w,\,x^{(2)}),\quad \Phi_{ab}=\langle x_a\,x_b\rangle_j",
+                 r"\eta=\eta_{\mathrm{rest}}", r"\hat v"):
+        assert term in plain, term
+    for term in (r"\chi", r"\sigma(t)", r"\delta_{r,t}", r"\omega"):
+        assert term not in plain, term
+    other = page(**{"training.muon_experts": "together", "training.rest": "Q",
+                    "training.rest_optimizer": "gd", "training.nesterov": "yes",
+                    "training.schedule": "cosine", "training.clip": 0.1}).latex()
+    for term in (r"\bigl(\delta_{r,t} + \mu_V^{t-r+1}\bigr)", r"c=\eta_{\mathrm{rest}}\gamma_0/P",
+                 r"\omega(t,s) &= \chi(s)\,\sigma(s)\,\frac{\vartheta(t)}{\vartheta(s+1)}",
+                 r"S(t+1) &= (1-\sigma(t)\,\lambda)\,S(t) + \sigma(t)\,\eta\,\Theta(t)"):
+        assert term in other, term
+    for term in (r"\rangle_j,", r"\mathcal{W}^{Q}", r"\hat v"):
+        assert term not in other, term
+    exact = page("muon", **{"training.muon": "exact", "training.momentum": 0}).latex()
+    assert r"\bigl(\Phi\,D\,\Gamma\,D\bigr)^{-1/2}" in exact and "five times" not in exact
+    assert r"\mu_V" not in exact and r"\tfrac{\Delta(r)}{P}\,\delta_{r,t}" in exact
+    biased = page("regime1", **{"training.rest_optimizer": "gd"}).latex()
+    assert r"Without decay, $\lambda=0$, move $b$." in biased
 
 
 def test_schedule_clipping_and_decay_stand_in_the_steps_of_entries():
@@ -216,8 +245,6 @@ def test_schedule_clipping_and_decay_stand_in_the_steps_of_entries():
                  r"\vartheta(t) &= \prod_{r<t}\bigl(1-\lambda\,\sigma(r)\bigr)",
                  r"$\sigma$ is the schedule", r"\chi=\min(1"):
         assert term in whole, term
-    with pytest.raises(dmft.InputError, match="equations of a limit trained by Muon"):
-        page("muon")
     lion = page("lion")
     assert r"\frac{u(t)}{|u(t)| + \epsilon}" in lion and r"\hat v" not in lion
     assert r"m(t) &= \beta_2 m(t-1) + (1-\beta_2)\,G(t)" in lion

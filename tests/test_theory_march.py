@@ -28,6 +28,22 @@ CASES = {
     "adamw": ("data/dense.ini", {"training.optimizer": "adamw", "training.eta0": 0.2,
                                  "training.eps": 0.05, "training.weight_decay": 0.2,
                                  "network.depth": 2}),
+    "muon": ("data/muon.ini", {"training.eta0": 0.4, "training.weight_decay": 0.1,
+                               "training.nesterov": "yes", "training.schedule": "cosine",
+                               "training.clip": 0.2}),
+    "muon_exact": ("data/muon.ini", {"training.momentum": 0, "training.muon": "exact",
+                                     "training.eta0": 0.4, "training.rest_optimizer": "adam",
+                                     "training.rest_eta0": 0.2, "training.eps": 0.1}),
+    "muon_experts": ("data/regime2.ini", {
+        "training.optimizer": "muon", "training.eta0": 0.3, "training.rest_eta0": 0.2,
+        "training.eps": 0.1, "training.gamma0": 1, "network.expert_width": 3}),
+    "muon_together": ("data/regime2.ini", {
+        "training.optimizer": "muon", "training.muon_experts": "together", "training.eta0": 0.4,
+        "training.rest_optimizer": "gd", "training.rest_eta0": 1, "training.rest": "Q",
+        "training.gamma0": 1, "network.expert_width": 3}),
+    "muon_tied": ("examples/tied.ini", {
+        "training.optimizer": "muon", "training.eta0": 0.3, "training.rest_optimizer": "gd",
+        "training.rest_eta0": 0.5, "program.depth": 2}),
     "lion": ("data/regime1_adam.ini", {
         "training.optimizer": "lion", "training.eta0": 0.3, "training.eps": 0.1,
         "training.weight_decay": 0.2, "rates.Q": 10, "rates.b": 10,
@@ -53,6 +69,9 @@ CASES = {
     "choice": ("examples/expert_choice.ini", {**TOKENS, "training.eta0": 1}),
     "capacity": ("examples/expert_choice.ini", {**TOKENS, "training.eta0": 1,
                                                 "program.capacity": 1}),
+    "few": ("examples/few_experts.ini", {**TOKENS, "program.capacity": 1, "training.eta0": 1,
+                                         "program.experts": 2, "program.top": 1}),
+    "convolution": ("examples/convolution.ini", {**TOKENS, "data.dimension": 4}),
     "rotary": ("examples/rotary.ini", {**TOKENS, "training.eta0": 1}),
     "tied": ("examples/tied.ini", {"training.eta0": 1, "program.depth": 2})}
 
@@ -63,7 +82,7 @@ def solved(name):
     ini, more = os.path.join(ROOT, ini), {**more, "training.steps": STEPS}
     solver = {"solver.replicates": DRAWS, "solver.sites": 64 * DRAWS, "reference.widths": "",
               "output.kernels": "none"}
-    if name in ("adamw", "lion"):       # whose maps hold matrices over the sites
+    if name in ("adamw", "lion", "muon_exact", "muon_experts"):  # by entry, or many rows kept
         solver |= {"solver.replicates": DRAWS // 2, "solver.sites": 32 * DRAWS}
     if name in ("regime2", "softmax"):
         solver["solver.expert_sites"] = 64 * DRAWS
@@ -211,6 +230,14 @@ MUTANTS = {
     ("adamw", "entries backward"): without(st.Entries, r"\xi", index=2),
     ("adamw", "eps"): attribute("learners", eps=ex.number(1.0)),
     ("adamw", "normaliser"): WithoutNormaliser,
+    ("muon", "steps forget"): setting("momentum", 0.0),
+    ("muon", "step of the past"): setting("nesterov", "no"),
+    ("muon", "decay"): attribute("learners", decays=False),
+    ("muon_exact", "values"): setting("muon", "newton_schulz"),
+    ("muon_experts", "each its own"): attribute("learners", experts=""),
+    ("muon_experts", "units learn"): without(st.Entries, "h", "in"),
+    ("muon_experts", "output learns, back"): without(st.Entries, r"\xi", "out"),
+    ("muon_together", "rest"): without(st.Learned, r"\psi"),
     ("lion", "biases learn"): without(st.Entries, "b"),
     ("lion", "decay"): attribute("learners", decays=False),
     ("regime1", "z loss"): without_summand("g", r"\psi", of=calls("z")),

@@ -61,7 +61,8 @@ class March(Words, Optimizers):
         value, _ = self.process(one) if isinstance(one.value, st.Process) else \
             self.expression(one.value)
         rows = {"input": self.inputs, "token": self.inputs * self.n,
-                "pair": self.inputs * self.n ** 2}.get(one.row, 1)
+                "pair": self.inputs * self.n ** 2,
+                "place": self.inputs * (one.places or 0)}.get(one.row, 1)
         value = np.atleast_2d(value)
         if one.of_input and len(value) < rows:
             value = np.repeat(value, rows // len(value), axis=0)
@@ -184,12 +185,12 @@ class March(Words, Optimizers):
             if term.delta:
                 kernel = kernel * self.delta[s].T
             kernel = np.broadcast_to(kernel, (len(kernel), max(kernel.shape[1], len(row))))
-            total = total + self.omega(self.t, s) * kernel @ np.broadcast_to(
+            total = total + self.omega(self.t, s, one.value.decays) * kernel @ np.broadcast_to(
                 row, (kernel.shape[1], row.shape[1]))
         return self.c(term) * total
 
     def c(self, term):
-        return term.rate.value * self.theory.eta0 * self.theory.gamma0 / self.inputs
+        return term.rate.value * self.theory.rest[1] * self.theory.gamma0 / self.inputs
 
     def overlap(self, term, s):
         """A kernel, or between two uses of a matrix."""
@@ -200,7 +201,8 @@ class March(Words, Optimizers):
 
     def column(self, term, one):
         """What Q_k and b_k learn."""
-        total = sum(self.omega(self.t, s) * self.gradient_of(term, s) for s in range(self.t))
+        total = sum(self.omega(self.t, s, one.value.decays) * self.gradient_of(term, s)
+                    for s in range(self.t))
         total = self.c(term) * total
         return total if isinstance(term.row, ex.Product) or not np.ndim(total) else total.T
 

@@ -1,6 +1,8 @@
 """Steps of the optimizers that a dmft.theory structure names, for tests/theory_march.py."""
 import numpy as np
+from dmft.theory import expression as ex
 from dmft.theory import structure as st
+from theory_muon import Whole
 
 
 class Optimizers:
@@ -9,6 +11,8 @@ class Optimizers:
     def begin(self):
         self.entry = {one.matrix: 0.0 for one in self.theory.learners}
         self.moments = {one.matrix: (0.0, 0.0) for one in self.theory.learners}
+        self.wholes = {one.matrix: Whole(one, self.units(one), self.theory.training)
+                       for one in self.theory.learners if one.optimizer == "muon"}
         self.bias = {one.state: 0.0 if one.start is None else np.array([one.start])
                      for one in self.theory.selections}
         self.training, self.chi = self.theory.training, []
@@ -26,8 +30,17 @@ class Optimizers:
         u = min(1.0, (r - training["warmup"]) / last)
         return end + (1 - end) * (1 + np.cos(np.pi * u)) / 2
 
-    def omega(self, t, s):
-        chi = self.chi[s]
+    def units(self, learner):
+        """Of an expert whose part is a matrix of its own."""
+        key = {"rows": 0, "columns": 1}.get(learner.experts)
+        if key is None:
+            return 0
+        at = next(self.theory.quantities[key].population for key in ex.references(
+            learner.gradient[0][key]))
+        return self.sites[at] // self.sites[self.theory.populations[at].of]
+
+    def omega(self, t, s, decays=False):
+        chi = self.chi[s] * (self.kept(t) / self.kept(s + 1) if decays else 1)
         if self.training["optimizer"] != "momentum":
             return chi * self.factor(s)
         return chi * sum(self.factor(r) * self.training["momentum"] ** (r - s) for r in range(s, t))
@@ -38,6 +51,12 @@ class Optimizers:
 
     def entries(self, term):
         """<D x>, or its transpose; the entries of a thin matrix themselves."""
+        if term.matrix in self.wholes:
+            whole = self.wholes[term.matrix]
+            row = np.atleast_2d(self.expression(term.row)[0])
+            if not whole.g:
+                return 0.0
+            return whole.apply_back(row) if term.transposed else whole.apply(row)
         D = self.entry[term.matrix]
         learner = next(one for one in self.theory.learners if one.matrix == term.matrix)
         if not np.ndim(D):
@@ -53,20 +72,24 @@ class Optimizers:
     def gradient(self, learner):
         """G = (1/P) sum of [Delta] g x, of all uses."""
         total = 0
-        for g, x in learner.gradient:
-            g = np.ones((1, 1)) if g is None else np.atleast_2d(self.expression(g)[0])
+        for g, x in self.met(learner):
             if learner.delta:
                 g = g * self.delta[-1]
-            x = self.A if learner.kind == "read_in" else np.ones((1, 1)) if x is None else \
-                np.atleast_2d(self.expression(x)[0])
-            rows = max(len(g), len(x))
-            g, x = (np.broadcast_to(one, (rows, one.shape[1])) for one in (g, x))
             if learner.kinds:
                 g, x = np.eye(learner.kinds)[self.kinds], g
             elif learner.kind == "bias":
                 g, x = x, g
             total = total + g.T @ x
         return total / self.inputs
+
+    def met(self, learner):
+        """(g, x) of each use, a row for each input."""
+        for g, x in learner.gradient:
+            g = np.ones((1, 1)) if g is None else np.atleast_2d(self.expression(g)[0])
+            x = self.A if learner.kind == "read_in" else np.ones((1, 1)) if x is None else \
+                np.atleast_2d(self.expression(x)[0])
+            rows = max(len(g), len(x))
+            yield tuple(np.broadcast_to(one, (rows, one.shape[1])) for one in (g, x))
 
     def gradient_norm(self):
         """|G|^2 of the whole gradient, from what every matrix is about to learn."""
@@ -102,9 +125,17 @@ class Optimizers:
         clip = training["clip"]
         self.chi.append(min(1.0, clip / np.sqrt(self.gradient_norm())) if clip else 1.0)
         for one in self.theory.learners:
+            keep = 1 - training["weight_decay"] * self.factor(self.t) if one.decays else 1
+            rate = self.factor(self.t) * one.rate.value * self.theory.eta(one.optimizer)
+            if one.matrix in self.wholes:
+                for g, x in self.met(one):
+                    weight = self.chi[-1] / self.inputs * (self.delta[-1] if one.delta else 1)
+                    self.wholes[one.matrix].met(g, x, weight, self.t)
+                self.wholes[one.matrix].step(self.t, keep, rate)
+                continue
             G, (m, v) = self.chi[-1] * self.gradient(one), self.moments[one.matrix]
             b1, b2, eps = training["beta1"], training["beta2"], one.eps.value * training["eps"]
-            if training["optimizer"] == "lion":
+            if one.optimizer == "lion":
                 u, m = b1 * m + (1 - b1) * G, b2 * m + (1 - b2) * G
                 move = u / (np.abs(u) + eps)
             else:
@@ -112,9 +143,7 @@ class Optimizers:
                 a, b = m / (1 - b1 ** (self.t + 1)), v / (1 - b2 ** (self.t + 1))
                 move = a / self.normaliser(b, eps)
             self.moments[one.matrix] = m, v
-            keep = 1 - training["weight_decay"] * self.factor(self.t) if one.decays else 1
-            self.entry[one.matrix] = keep * self.entry[one.matrix] + \
-                self.factor(self.t) * one.rate.value * self.theory.eta0 * move
+            self.entry[one.matrix] = keep * self.entry[one.matrix] + rate * move
         for one in self.theory.selections:
             mask = self.chosen_by(one)
             self.bias[one.state] = self.bias[one.state] - one.eta * (

@@ -94,13 +94,13 @@ class Words:
         return np.tile(np.array(what["values"]), (self.inputs, 1))
 
     def top_rows(self, what, x):
-        order = np.argsort(-tokens(x, self.n), axis=1, kind="stable")
+        order = np.argsort(-tokens(x, len(x) // self.inputs), axis=1, kind="stable")
         mask = np.zeros(order.shape)
         np.put_along_axis(mask, order[:, :what["top"]], 1.0, axis=1)
         return mask.reshape(x.shape)
 
     def first_rows(self, what, x):
-        wanted = tokens(x, self.n) > 0
+        wanted = tokens(x, len(x) // self.inputs) > 0
         return (wanted & (wanted.cumsum(1) <= what["top"])).astype(float).reshape(x.shape)
 
     def rows(self, what, x):
@@ -156,14 +156,22 @@ class Words:
     def mix_weights(self, what, g, v):
         return self.attend_by_head(what, g, v) if what["head"] else self.attend(what, g, v)
 
-    def pool(self, _, x):
-        return tokens(x, self.n).mean(1)
+    def pool(self, what, x):
+        return tokens(x, what["of"]).mean(1)
+
+    def mix_places(self, what, x):
+        S = np.zeros((what["rows"], what["columns"]))
+        for row, column, value in what["entries"]:
+            S[row, column] = value
+        S = S.T if what["transposed"] else S
+        return np.einsum("st,ptx->psx", S, tokens(x, S.shape[1])).reshape(-1, x.shape[1])
 
     def lag(self, what, x):
         by = what["tokens"]
-        x, moved = tokens(x, self.n), np.zeros((len(x) // self.n, self.n, x.shape[1]))
+        x = tokens(x, len(x) // self.inputs)
+        moved = np.zeros(x.shape)
         if by >= 0:
-            moved[:, by:] = x[:, :self.n - by]
+            moved[:, by:] = x[:, :x.shape[1] - by]
         else:
             moved[:, :by] = x[:, -by:]
         return moved.reshape(-1, x.shape[2])

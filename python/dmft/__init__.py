@@ -23,10 +23,11 @@ from dmft.recipe import Recipe, recipe
 from dmft.run import compare, describe, resume, solve, sweep
 from dmft.statistics import difference, jackknife
 from dmft.theory import equations
+from dmft.transfer import Drift, Transfer, transfer
 
 __all__ = ["solve", "sweep", "compare", "resume", "load", "valid", "describe", "recipe",
            "equations", "draw", "jackknife", "difference", "extrapolate", "richardson",
-           "exponent", "collapse", "blocks", "Description", "Recipe", "Network",
-           "Result", "Note", "DmftError", "SystemFailure", "InputError", "NumericalFailure",
-           "Interrupted", "NoteWarning"]
+           "exponent", "collapse", "blocks", "transfer", "Transfer", "Drift", "Description",
+           "Recipe", "Network", "Result", "Note", "DmftError", "SystemFailure", "InputError",
+           "NumericalFailure", "Interrupted", "NoteWarning"]
 __version__ = "0.1.0"

@@ -83,6 +83,7 @@ class Operation:
     tex: str | None = None
     matrix: str | None = None
     state: int | None = None
+    places: int | None = None           # rows of an input, where these are places
     constants: dict = dataclasses.field(default_factory=dict)
 
     def __getitem__(self, constant: str):
@@ -113,7 +114,7 @@ class Numbers:
 
 # Constants that operations and rules have.
 CONSTANTS = ("function k top values column tokens causal rule c softmax beta over_all eta_bias std "
-             "rho start").split()
+             "rho start entries").split()
 
 
 def _take(kind, given: dict, what: str):

@@ -28,7 +28,8 @@ from dmft.errors import DmftError, InputError, SystemFailure
 SUFFIXES = ("dot", "svg", "pdf", "png")
 FILLS = "#eef3fb #fdf3e4 #eef7ee #f8eef6 #f3f3ee #eaf6f7".split()
 # What an oval of numbers is called, by the first of these operations or rules that it has.
-OVALS = [("attend", "attention"), ("gates", "router"), ("mask", "selection"), ("look", "numbers"),
+OVALS = [("attend", "attention"), ("gates", "router"), ("mask", "selection"),
+         ("top_rows", "selection"), ("first_rows", "selection"), ("look", "numbers"),
          ("penalty", "penalty")]
 # Masks among the tokens of an input.
 CHOICES = {"top_rows": "top", "first_rows": "first"}
@@ -149,6 +150,9 @@ def _words(op: Operation) -> str:
         return f"top {constants['top']}"
     if op.operation in CHOICES:
         return f"{CHOICES[op.operation]} {constants['top']} tokens"
+    if op.operation == "mix_places":
+        return "mix of tokens" if op.row == "token" else \
+            f"mix to {op.places} places" if op.places else "mix to 1 place"
     if constants.get("rule") == "gates":
         name = "softmax" if constants["softmax"] else "sigmoid"
         return name + (f", top {constants['top']} of {op.numbers}"

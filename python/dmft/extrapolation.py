@@ -11,7 +11,9 @@ the width of an expert, the sites of the limit.
     dmft.collapse(curves, "loss", "network.depth", "t")              # curves that fall on one
 
 All take a Dataset with NAME and NAME_se, such as dmft.sweep(...).series(NAME) or one that
-xarray.concat puts together of runs, and its axis; errors along it are taken as independent.
+xarray.concat puts together of runs, and its axis; errors along it are taken as independent. In the
+place of an axis may stand a coordinate over several axes, such as active_parameters over the
+swept keys and N: all points are then one axis, on which the number grows.
 """
 from __future__ import annotations
 
@@ -23,12 +25,27 @@ from dmft.errors import InputError
 POWERS = np.geomspace(0.05, 8, 400)  # where an unknown power is looked for
 
 
+def _with_axis(data: xarray.Dataset, name: str, along: str) -> xarray.Dataset:
+    """The same with an axis `along` where that is a coordinate over some of the axes of the series:
+    all points of these axes side by side."""
+    own = data[along].dims if along in data.coords and along not in data[name].dims else ()
+    if not own or not set(own) <= set(data[name].dims):
+        return data
+    flat = data[[name, name + "_se", along]].reset_coords(along).stack(
+        {"all points": own}, create_index=False)
+    x = flat[along].values
+    flat = flat[[name, name + "_se"]].drop_vars([key for key in flat.coords if "all points"
+                                                 in flat[key].dims])
+    return flat.rename({"all points": along}).assign_coords({along: x})
+
+
 def _points(data: xarray.Dataset, name: str, along: str, least: int):
     """(sizes x, values, errors), the axis last; x ascending, infinite sizes left out."""
     for wanted in (name, name + "_se"):
         if wanted not in data:
             raise InputError(f"there is no {wanted}; this takes a series with its errors, as "
                              f"sweep.series({name!r}) gives it")
+    data = _with_axis(data, name, along)
     if along not in data[name].dims:
         raise InputError(f"{name} has no axis {along}; it has "
                          + " ".join(map(str, data[name].dims)))
@@ -145,6 +162,9 @@ def richardson(data: xarray.Dataset, name: str, along: str, power: float = 1.0):
     [3.0, 0.0]
     """
     part, x, values, errors = _points(data, name, along, 3)
+    if len(set(x[-3:])) < 3:
+        raise InputError(f"several points have the same {along}: Richardson's formula takes one "
+                         "for each; choose some of them with sel")
 
     def from_pair(i):
         far = (x[i + 1] / x[i]) ** power

@@ -158,15 +158,16 @@ class Result(Mapping):
         from dmft.notebook import html
         return html(self)
 
-    def plot(self, what: str | None = None, *, times=None, kernels=None):
+    def plot(self, what: str | None = None, *, times=None, kernels=None, x: str | None = None):
         """One of the pictures of dmft-plot, as a figure of matplotlib: what = loss, kernels,
         exponents, gates, ... as dmft-plot --what; the default is the loss, of a sweep its losses
-        and optima. times and kernels choose as the options of dmft-plot do.
+        and optima. times and kernels choose as the options of dmft-plot do; x, of a sweep, is a
+        size of the networks that the objective is drawn against, such as "active_parameters".
 
         >>> load("regime2.h5").plot("kernels", kernels=["Phi3"])        # doctest: +SKIP
         """
         from dmft.notebook import plot
-        return plot(self, what, times, kernels)
+        return plot(self, what, times=times, kernels=kernels, x=x)
 
     def _only(self) -> "Result":
         """Itself, or the only side of a comparison."""
@@ -225,6 +226,25 @@ class Result(Mapping):
                              + " ".join(str(time) for time in times.values))
         return matrix.isel(run=seed).sel({times.name: t})
 
+    def singular(self, name: str, width: int | None = None) -> xarray.Dataset:
+        """Singular values of matrix NAME over sqrt(n/m), of the limit or of networks of a width, of
+        a run with [output] singular: value, learned, independent and edge, each with its standard
+        error NAME_se (docs/output.md).
+
+        >>> spikes = run.singular("W2").value                                   # doctest: +SKIP
+        >>> run.singular("W2", 256).learned.isel(t=-1)                          # doctest: +SKIP
+        """
+        data = self.limit if width is None else self._get(f"reference/N{width:04d}", "")
+        stem = "singular_" + name
+        if stem not in data:
+            raise InputError(f"{self.path}: has no singular values of {name} "
+                             + ("in the limit" if width is None else f"of networks of N = {width}")
+                             + " ([output] singular)")
+        parts = {"value": stem} | {part: f"{stem}_{part}"
+                                   for part in ("learned", "independent", "edge")}
+        return data[[one + end for one in parts.values() for end in ("", "_se")]].rename(
+            {stored + end: part + end for part, stored in parts.items() for end in ("", "_se")})
+
     @property
     def sweep(self) -> xarray.Dataset:
         """Final losses over the grid of a sweep; its axis N has inf for the limit."""
@@ -249,6 +269,7 @@ class Result(Mapping):
     def series(self, name: str) -> xarray.Dataset:
         """A series NAME of all runs of a sweep, with NAME_se and whatever else belongs to it
         (NAME_runs, NAME_pseudo), over the swept keys, N and its own axes; NaN where there is none.
+        How large the networks are, and what they cost, are coordinates (`active_parameters`, ...).
 
         >>> sweep.series("Phi3_diag")["Phi3_diag"].sel(N=np.inf)                # doctest: +SKIP
         """

@@ -11,6 +11,9 @@ from dmft.errors import InputError
 from dmft.files import Result, load, unit_path
 
 
+COUNTS = ("parameters", "active_parameters", "flops_per_token", "flops_per_step")
+
+
 def _group(file: h5py.File):
     """The limit or the networks of a unit, or None where nothing was written."""
     if "limit" in file:
@@ -28,6 +31,7 @@ def _numbers(path: str, failed: bool) -> dict:
         kind = "pseudo" if "loss_pseudo" in group else "runs"
         ended = np.isfinite(group["loss_" + kind][:, -1])
         numbers = {"n": float(ended.sum()), "failed": float((~ended).sum())}
+        numbers |= {name: float(group.attrs[name]) for name in COUNTS if name in group.attrs}
         for name in ("loss", "test_loss"):
             if name not in group or not ended.any():
                 continue
@@ -63,7 +67,8 @@ def unfinished(folder: str) -> dict[str, xarray.Dataset]:
     if not any(units):
         raise InputError(f"{folder}: holds no run of a sweep that is done")
     names = ["loss", "loss_se", "loss_median", "loss_min", "n", "failed"]
-    names += ["test_loss", "test_loss_se"] if any("test_loss" in unit for unit in units) else []
+    names += [name for name in ("test_loss", "test_loss_se", *COUNTS)
+              if any(name in unit for unit in units)]
     arrays = {name: (tuple(dims), np.array([unit.get(name, np.nan) for unit in units],
                                            dtype=float).reshape(shape)) for name in names}
     return {"/": xarray.Dataset(attrs={"program": "dmft-sweep", "complete": 0}),
@@ -102,4 +107,5 @@ def series_of(run: Result, name: str) -> xarray.Dataset:
               if set(value.dims) <= set(grid.dims)}
     first = next(iter(parts.values()))
     coords |= {dim: first[dim] for dim in first[name].dims if dim in first.coords}
+    coords |= {name: sweep[name] for name in COUNTS if name in sweep}
     return xarray.Dataset(found, coords)

@@ -15,7 +15,7 @@ from dmft.errors import InputError
 ROWS = 6  # times of the table, the first and the last among them
 
 
-def plot(result, what: str | None, times, kernels):
+def plot(result, what: str | None, **options):
     """A figure of matplotlib: see Result.plot."""
     import matplotlib.pyplot as plt
 
@@ -30,7 +30,7 @@ def plot(result, what: str | None, times, kernels):
             raise InputError(f"what = {chosen!r}: allowed are {' '.join(there)}")
         part, function = there[chosen]
         with plt.rc_context(STYLE):
-            figure = function(part, SimpleNamespace(what=chosen, times=times, kernels=kernels))
+            figure = function(part, SimpleNamespace(what=chosen, **options))
             # A first figure starts the backend, which a notebook needs when the context is left.
             backend = {key: plt.rcParams[key] for key in ("backend", "interactive")}
         plt.rcParams.update(backend)
@@ -43,7 +43,7 @@ def _picture(result) -> str:
     """The first picture as an image inside of the page; nothing without matplotlib or data."""
     try:
         import matplotlib.pyplot as plt
-        figure = plot(result, None, None, None)
+        figure = plot(result, None)
     except (ImportError, InputError):
         return ""
     out = io.BytesIO()

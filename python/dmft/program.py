@@ -29,8 +29,9 @@ def _checkout(folder: str, name: str) -> str | None:
 
 
 def find(name: str) -> str:
-    """The path of a program: in the folder DMFT_HOME (or its bin/) where that is set; else of the
-    checkout this package lies in, on PATH, or of the checkout around the current folder.
+    """The path of a program: in the folder DMFT_HOME (or its bin/) where that is set; else inside
+    of this package, where a wheel has it, of the checkout this package lies in, on PATH, or of the
+    checkout around the current folder.
 
     >>> find("dmft-solve")                      # doctest: +SKIP
     '/usr/local/bin/dmft-solve'
@@ -42,12 +43,34 @@ def find(name: str) -> str:
             if os.access(path, os.X_OK) and os.path.isfile(path):
                 return path
         raise SystemFailure(f"no {name} in DMFT_HOME={home}; build it there with make")
-    path = _checkout(os.path.dirname(os.path.abspath(__file__)), name) or shutil.which(name) or \
-        _checkout(os.getcwd(), name)
+    here = os.path.dirname(os.path.abspath(__file__))
+    path = shutil.which(name, path=os.path.join(here, "bin")) or _checkout(here, name) or \
+        shutil.which(name) or _checkout(os.getcwd(), name)
     if not path:
         raise SystemFailure(f"no {name} on PATH or in a checkout here; build it with make and set "
                             "DMFT_HOME to its folder, or PATH, or make install")
     return path
+
+
+def _become(name: str):
+    """Commands of an installed wheel: the program inside of it takes the place of this process."""
+    path = find(name)
+    os.execv(path, [path, *sys.argv[1:]])
+
+
+def solve():
+    """dmft-solve, of a wheel."""
+    _become("dmft-solve")
+
+
+def compare():
+    """dmft-compare, of a wheel."""
+    _become("dmft-compare")
+
+
+def sweep():
+    """dmft-sweep, of a wheel."""
+    _become("dmft-sweep")
 
 
 def _notebook() -> bool:

@@ -23,7 +23,7 @@ from dmft.power import Law
 from dmft.scaling import scaling
 from dmft.sizes import Family, Place
 
-NUMBERS = ("std", "sgd", "adam", "eps", "decay")
+NUMBERS = ("std", "sgd", "adam", "eps", "decay", "muon")
 MOST = 24  # points of a sweep that are set side by side, each of which takes a second
 
 
@@ -43,6 +43,8 @@ class Tensor:
     adam: Law | None                # that of Adam, over eta0
     eps: Law | None                 # of Adam, over [training] eps
     decay: Law | None               # torch's weight_decay with Adam, over omega/eta0
+    muon: Law | None                # the learning rate of Muon, over eta0, where the ini has it and
+                                    # it moves this
     decays: bool                    # also of what never learns and has no rates
 
     @property
@@ -52,7 +54,7 @@ class Tensor:
                    (self.count, self.rows, self.columns, *self.numbers().values()))
 
     def numbers(self) -> dict[str, Law | None]:
-        """std, sgd, adam, eps and decay by their names."""
+        """std, sgd, adam, eps, decay and muon by their names."""
         return {name: getattr(self, name) for name in NUMBERS}
 
 
@@ -65,8 +67,11 @@ def numbers_of(place: Place, name: str) -> dict[str, float | None] | None:
     # Factors of [rates] are in `rate` of what gradient descent trains alone.
     own = scaling(place.adam, dataclasses.replace(W, rate=rates.rate))
     rows, columns = own.shape if len(own.shape) == 2 else (1, *own.shape)
-    learns = (own.sgd, own.adam, own.eps, 1 / own.adam if W.decays else None) if W.learns \
-        else (None,) * 4
+    by_muon = {matrix.name: matrix for matrix in place.muon.matrices
+               if matrix.optimizer == "muon"} if place.muon else {}
+    muon = scaling(place.muon, by_muon[name]).muon if name in by_muon else None
+    learns = (own.sgd, own.adam, own.eps, 1 / own.adam if W.decays else None, muon) if W.learns \
+        else (None,) * 5
     std = None if W.kind == "bias" else own.std
     return dict(zip(("rows", "columns", *NUMBERS), (float(rows), float(columns), std, *learns)))
 
@@ -220,7 +225,7 @@ class Recipe:
             u = factors.get(one.name)
             if u is None:
                 return one
-            powers = {"std": -1, "sgd": -2, "adam": -1, "eps": 1, "decay": 1}
+            powers = {"std": -1, "sgd": -2, "adam": -1, "eps": 1, "decay": 1, "muon": -1}
             return dataclasses.replace(one, **{
                 name: law and law * u ** powers[name] for name, law in one.numbers().items()})
         return Recipe(self.families, [own(one) for one in self.tensors], self.raw, self._places,

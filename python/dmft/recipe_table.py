@@ -6,7 +6,8 @@ import html as markup
 from dmft.power import Law
 from dmft.sizes import MEANING
 
-TITLES = {"std": "std", "sgd": "lr, SGD", "adam": "lr, Adam", "eps": "eps", "decay": "weight decay"}
+TITLES = {"std": "std", "sgd": "lr, SGD", "adam": "lr, Adam", "eps": "eps", "decay": "weight decay",
+          "muon": "lr, Muon"}
 MARK = "*"
 
 
@@ -59,11 +60,22 @@ def sizes(values) -> str:
     return ", ".join(f"{size} = {value:g}" for size, value in values.items())
 
 
+def by_muon(recipe) -> bool:
+    """Whether Muon has a column."""
+    return any(family.optimizer == "muon" for family in recipe.families)
+
+
+def columns(recipe) -> list[str]:
+    """The numbers that the table has."""
+    return [name for name in TITLES if name != "muon" or by_muon(recipe)]
+
+
 def _cells(recipe, one, style: Style) -> tuple[str, ...]:
     """All of a tensor behind its name."""
     fixed = one.sgd is None
     words = [style.law(one.rows) + style.times + style.law(one.columns)]
-    for name, law in one.numbers().items():
+    for name in columns(recipe):
+        law = one.numbers()[name]
         if law is not None:
             words.append(style.law(law))
         else:
@@ -81,7 +93,7 @@ def rows(recipe, style: Style) -> list[list[str]]:
     long = "," in recipe.heading
     if any(str(one.count) != "1" for one in recipe.tensors):
         head.append("number")
-    found = [head + ["shape", *TITLES.values()]]
+    found = [head + ["shape", *(TITLES[name] for name in columns(recipe))]]
     for name in dict.fromkeys(one.name for one in recipe.tensors):
         agree = {}
         for one in recipe.tensors:
@@ -109,10 +121,12 @@ def notes(recipe) -> list[str]:
                      "that of torch's AdamW over omega/eta0, where a step takes p *= 1 - omega. "
                      "With SGD it is omega over the learning rate of SGD.")
         found.append("Momentum has the rates of SGD, AdamW and Lion those of Adam.")
-        if recipe.families[0].optimizer == "muon":
-            found.append("The ini trains by Muon, whose rates are in none of these columns: "
-                         "dmft.scaling has them (muon), docs/theory/muon.md the law. The columns "
-                         "are for what it leaves to SGD or Adam.")
+        if by_muon(recipe):
+            found.append("The ini trains by Muon, p += lr NS(M/|M|), M the momentum and |M| the "
+                         "root of the sum of its squares, with the lr of the last column over "
+                         "eta0; where experts are matrices of their own (muon_experts = each), of "
+                         "each part. What has no lr there is left to SGD or Adam, at rest_eta0 in "
+                         "the place of eta0. The weight decay of what Muon moves is omega/lr.")
     idle = recipe.families[0].idle
     if idle:
         found.append(f"Of the sweep {', '.join(idle)} change{'s' * (len(idle) == 1)} nothing in "

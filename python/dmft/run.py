@@ -353,8 +353,8 @@ def optimum_of(run: Result, along: str | None, objective: str | None):
 
 
 def resume(run, *, progress: bool = True, **more) -> Result:
-    """Goes on with a run of solve or compare that had **{"output.checkpoint": minutes}, where it
-    was cut or further: **{"training.steps": 400}, and more replicates, seeds or widths.
+    """Goes on with a run of solve or compare where it was cut; or further, if it had
+    **{"output.checkpoint": minutes}: **{"training.steps": 400}, more replicates, seeds or widths.
 
     run: the Result, or the path of its OUT.h5, of which OUT.h5.partial is what a cut run leaves.
     The file is replaced by the longer one. Sweeps go on by themselves, called again.

@@ -35,6 +35,11 @@ import math
 
 from dmft.description import Matrix, Program
 
+# Optimizers that move matrices along their gradients, those that move every entry by itself, and
+# those that move a matrix by a function of all of its gradient.
+BY_MATRIX, BY_ENTRY, BY_WHOLE = ("gd", "momentum"), ("adam", "adamw", "lion"), ("muon",)
+OPTIMIZERS = BY_MATRIX + BY_ENTRY + BY_WHOLE
+
 
 @dataclasses.dataclass(frozen=True)
 class Scaling:

@@ -66,11 +66,13 @@ PLAIN = {"solver.replicates": "0", "reference.draws": "iid"}
 
 @dataclass
 class Place:
-    """A network of certain sizes, as gradient descent and as Adam trains it."""
+    """A network of certain sizes, as gradient descent, Adam and, where the ini asks for it, Muon
+    trains it."""
     settings: dict[str, str]            # on top of the ini's
     descent: Program
     adam: Program
     outputs: bool = True                # whether it has as many as the network of the ini
+    muon: Program | None = None
     sizes: dict[str, float] = field(default_factory=dict)
 
     def same(self, other: Place) -> bool:
@@ -92,6 +94,9 @@ class Family:
         self.label, self.heading, self.idle = self.parameterization, "parameterization", []
         whole = self._describe(config, said, network, dict(more))
         self.optimizer = whole.settings["training"].get("optimizer", "gd")
+        self.muon = {f"training.{key}": text for key, text in whole.settings["training"].items()
+                     if key in ("optimizer", "muon_experts", "rest")} \
+            if self.optimizer == "muon" else {}
         self.width, self.outputs = whole.networks[0].width, whole.networks[0].outputs
         self._settle(said, whole)
         _, arrays = run.split(more)
@@ -169,7 +174,8 @@ class Family:
             plain = {key: text for key, text in both.items()
                      if not key.startswith("eps.") and key != "training.adam_read_in"}
             descent = run.describe({**plain, "training.optimizer": "gd"}).networks
-        return [Place(settings, one, other, outputs) for one, other in zip(descent, adam)]
+        muon = run.describe(both | self.muon).networks if self.muon else [None] * len(adam)
+        return [Place(settings, *each[:2], outputs, each[2]) for each in zip(descent, adam, muon)]
 
     def _key(self, key: str) -> str:
         """The key with its section."""

@@ -376,6 +376,33 @@ class Operations(Values):
         return self.add(f"{mask} * {y}", x.on, "token", [mask, y], [y], size=y.size,
                         vanishes=y.vanishes)
 
+    def choice_of_numbers(self) -> Value:
+        """Numbers of the tokens that are chosen, of each number by itself."""
+        s, word = self.pick(lambda v: not v.on and v.per == "token"), self.any("top_rows",
+                                                                              "first_rows")
+        if s is None or self.limit:     # fluctuations might choose
+            return self.choice_of_rows()
+        self.words.add(f"{word} of numbers")
+        mask = self.add(f"{word}({s}, {self.any(1, 2)})", None, "token", [s], [], K=s.K,
+                        moves=False, bounded=True)
+        t = self.tame(s)
+        return self.add(f"{mask} * {t}", None, "token", [mask, t], [t], K=s.K, size=t.size,
+                        vanishes=True)
+
+    def mixture_of_places(self) -> Value:
+        """Rows mixed to fewer places and back."""
+        x, places = self.rows("token"), self.random.randint(1, self.n)
+        self.words.add("mix_places")
+
+        def matrix(rows, columns):
+            entries = [[self.any(0, 0, 1, 0.5, -0.5) for _ in range(columns)] for _ in range(rows)]
+            entries[-1][0] = 1
+            return "{" + ", ".join("{" + ", ".join(map(str, row)) + "}" for row in entries) + "}"
+        inner = f"mix({x}, {matrix(places, self.n)})"
+        inner = f"tanh({inner})" if self.chance(0.5) else inner
+        return self.add(f"mix({inner}, {matrix(self.n, places)})", x.on, "token", [x],
+                        size=x.size * self.n, vanishes=True)
+
     def lag(self) -> Value:
         x, k = self.rows("token"), self.any(1, 1, -1, 2, -2, 0)
         self.words.add("lag")

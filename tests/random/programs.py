@@ -105,7 +105,8 @@ class Writer(Operations):
             self.top_of_rows, self.look, self.logits, self.bias, self.mean_of_sites, self.gates,
             self.selected, self.of_numbers, self.of_numbers, self.of_numbers]
         tokens = [self.attention, self.attention_by_head, self.mix_again, self.lag, self.lag,
-                  self.choice_of_rows, self.constant]
+                  self.choice_of_rows, self.choice_of_numbers, self.mixture_of_places,
+                  self.constant]
         operations += tokens if self.n > 1 else []
         for _ in range(self.random.randint(2, self.random.choice((6, 12, 18)))):
             self.random.choice(operations)()

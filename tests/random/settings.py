@@ -70,13 +70,16 @@ class Settings:
             t["eps"] = r.choice((0.05, 0.2))
         if optimizer in ("adamw", "lion"):
             t["weight_decay"] = r.choice((0.01, 0.1))
-        schedule = t["schedule"] = r.choice(("constant", "constant", "linear", "cosine", "power"))
+        schedule = t["schedule"] = r.choice(("constant", "constant", "linear", "cosine",
+                                             "polynomial", "power"))
         if self.chance(0.3):
             t["warmup"] = 2
-        if schedule in ("linear", "cosine"):
+        if schedule in ("linear", "cosine", "polynomial"):
             t["schedule_end"] = r.choice((0, 0.3))
             if self.chance(0.5):
                 t["schedule_steps"] = 3
+        if schedule == "polynomial":
+            t["schedule_power"] = r.choice((0.5, 2))
         if schedule == "power":
             t["schedule_power"], t["schedule_t0"] = r.choice((0.5, 1)), r.choice((1, 3))
         if self.chance(0.25):

@@ -17,11 +17,12 @@ from dmft.plot.axes import (band, convergence, coordinates, curves, distribution
                             exponents, heat, input_heat, loss, time_heat)
 from dmft.plot.select import quantity
 from dmft.plot.specialisation import information, norms, overlap, share
+from dmft.plot.spikes import singular
 from dmft.plot.style import COLOURS, NAMES, STYLE, Missing, NotThere
-from dmft.plot.sweeps import losses, optima
+from dmft.plot.sweeps import against, losses, optima
 from dmft.plot.together import overlay
 
 __all__ = ["loss", "curves", "exponents", "convergence", "experts", "coordinates", "distribution",
            "information", "share", "overlap", "norms", "heat", "input_heat", "time_heat", "band",
-           "overlay", "losses", "optima", "quantity", "COLOURS", "NAMES", "STYLE", "Missing",
-           "NotThere"]
+           "singular", "overlay", "losses", "optima", "against", "quantity", "COLOURS", "NAMES",
+           "STYLE", "Missing", "NotThere"]

@@ -1,13 +1,16 @@
 """Pictures of what the programs computed.
 
     dmft-plot FILE.h5 ... [-o OUT.png] [--what loss|kernels|exponents|gates|fields|convergence|
-              experts|attention|tangent|coordinate|sweep|all] [--times T ...] [--kernels NAME ...]
+              experts|attention|tangent|singular|coordinate|sweep|all] [--times T ...]
+              [--kernels NAME ...] [--x active_parameters]
+    dmft-plot --html OUT.html FILE.h5 ...
 
 or python -m dmft.plot. With --what all (the default) every picture that the file has data for is
 written, OUT_loss.png, OUT_kernels.png and so on; of a file of dmft-compare one of each for every
 parameterization, OUT_mup_loss.png, those of all on one axis, OUT_loss.png, and the coordinate
 check; of a sweep (or the folder OUT.d of one that is not complete) its losses and optima. Of
-several files: loss and kernels, or losses of sweeps, on one axis. The exit code is 2 where
+several files: loss and kernels, or losses of sweeps, on one axis. --html writes one page with
+sliders instead (dmft.plot.page), of runs, comparisons or sweeps. The exit code is 2 where
 something asked for by name is not there, or a file is damaged, which one sentence says.
 """
 from __future__ import annotations
@@ -20,7 +23,7 @@ import matplotlib.pyplot as plt
 
 from dmft.errors import DmftError
 from dmft.files import load
-from dmft.plot import figures, sweeps, together
+from dmft.plot import figures, page, sweeps, together
 from dmft.plot.select import ensembles
 from dmft.plot.style import STYLE, Missing, NotThere
 
@@ -88,6 +91,10 @@ def main(arguments=None) -> int:
     parser.add_argument("--times", type=int, nargs="+", metavar="T", help="of heat maps "
                         "(two; attention, tangent: any) and of convergence")
     parser.add_argument("--kernels", nargs="+", metavar="NAME", help="only these")
+    parser.add_argument("--x", metavar="SIZE", help="of a sweep: the objective against parameters, "
+                        "active_parameters, flops_per_token or flops_per_step of its networks")
+    parser.add_argument("--html", metavar="OUT.html", help="one page instead, which needs no "
+                        "network, with sliders over time, width and what a sweep varies")
     options = parser.parse_args(arguments)
     names = [os.path.basename(os.path.normpath(file)).split(".h5")[0].removesuffix(".d")
              for file in options.file]
@@ -102,6 +109,16 @@ def main(arguments=None) -> int:
 
     try:
         runs = [load(file) for file in options.file]
+        if options.html:
+            if options.o or options.what != "all" or options.x:
+                raise Missing("--html takes files alone, and no -o, --what or --x")
+            words = page.text(runs, ", ".join(names))
+            with open(options.html, "w", encoding="utf-8") as out:
+                out.write(words)
+            print(options.html)
+            return 0
+        if options.x and (len(runs) > 1 or "sweep" not in runs[0]):
+            raise Missing("--x is of a single sweep; a run has one network of each width")
         pictures = of_one(runs[0]) if len(runs) == 1 else of_several(runs)
         if options.what != "all":
             there = list(dict.fromkeys(what for _, what, _, _ in pictures))

@@ -6,7 +6,7 @@ import re
 import numpy as np
 
 from dmft.plot import axes as draw
-from dmft.plot import maps, specialisation
+from dmft.plot import maps, specialisation, spikes
 from dmft.plot.layout import legend, panels
 from dmft.plot.select import ensembles, heading, kernels_of, moments, widths_of
 from dmft.plot.style import BANDS, BARS, NAMES, Missing, symbol
@@ -181,4 +181,4 @@ def figure_coordinate(sides, _):
 
 FIGURES = {"loss": figure_loss, "kernels": figure_kernels, "exponents": figure_exponents,
            "gates": figure_gates, "fields": figure_fields, "convergence": figure_convergence,
-           **specialisation.FIGURES, **maps.FIGURES}
+           **specialisation.FIGURES, **maps.FIGURES, **spikes.FIGURES}

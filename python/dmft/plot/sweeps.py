@@ -7,9 +7,10 @@ import numpy as np
 import matplotlib.pyplot as plt
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from dmft.folder import COUNTS
 from dmft.plot.layout import legend
 from dmft.plot.select import MOST, shades, student
-from dmft.plot.style import BARS, COLOURS, NAMES, Missing
+from dmft.plot.style import BARS, COLOURS, NAMES, Missing, NotThere
 
 MARKERS = "osD^vP*X"
 SYMBOLS = {"training.eta0": r"learning rate $\eta_0$", "training.gamma0": r"$\gamma_0$",
@@ -105,6 +106,16 @@ def doubtful(one) -> np.ndarray:
     return np.any(marks, axis=0) if marks else np.zeros(one["loss"].shape, bool)
 
 
+def floor(ax, sweep) -> None:
+    """A line at the loss of the best predictor, where the law of the data is known, the same at all
+    points, and the objective is a loss of theirs."""
+    values = sweep["floor"].values if "floor" in sweep else np.array([np.nan])
+    known = values[np.isfinite(values)]
+    if len(known) and np.ptp(known) == 0 and (
+            "objective" not in sweep or sweep.attrs.get("objective") in WORDS):
+        ax.axhline(known[0], color="0.4", ls=":", lw=1.2, zorder=1, label="best predictor")
+
+
 def losses(ax, part, key: str) -> None:
     """The objective against a key at every width (at most three of them, and the limit), of one
     combination of the other keys: means with bars, medians dashed and hollow. A limit that rests
@@ -133,6 +144,7 @@ def losses(ax, part, key: str) -> None:
         if name + "_median" in one and np.isfinite(one["N"]):
             ax.plot(one[key].values, one[name + "_median"].values, marker="o", mfc="white",
                     **style | {"ls": "--", "lw": 0.9, "label": None, "zorder": 4})
+    floor(ax, part)
     ax.set(xlabel=name_of_axis(key))
     scale(ax.xaxis, part[key].values)
 
@@ -177,13 +189,61 @@ def against_width(ax, sweep) -> None:
         half = part[name + "_se"].values * student(np.maximum(part["n"].values - 1, 1))
         ax.errorbar(x, part[name].values, np.nan_to_num(half), color=COLOURS[k % 7], capsize=2,
                     marker=MARKERS[k % 8], ms=4.5, lw=1.1, label=words_of(cell) or None)
+    floor(ax, sweep)
     ax.set_ylabel(words)
     scale(ax.yaxis, sweep[name].values)
 
 
-def figure(run, _=None):
-    """A panel for every combination of other keys, and the optimum of all of them."""
+def against(ax, sweep, size: str, optimum=None) -> None:
+    """The objective against how large networks are or what they cost (size: parameters,
+    active_parameters, flops_per_token, flops_per_step), a line through the widths for every
+    combination of keys. With an optimum, and where its key changes no size, the objective is that
+    at the best value of the key: hollow and without a bar at the best of the grid, where no optimum
+    is known. Dotted: the limit, which has no size.
+
+    >>> against(plt.gca(), rates.sweep, "active_parameters", rates.optimum)     # doctest: +SKIP
+    """
+    if size not in sweep:
+        raise NotThere(f"no {size}; sizes of networks are {' '.join(COUNTS)}")
+    key, (name, words) = None, compared(sweep)
+    finite = np.isfinite(sweep["N"].values)
+    if optimum is not None:
+        first = sweep[size].isel({optimum.attrs["key"]: 0})
+        if (sweep[size] == first).isel(N=finite).all():
+            key = optimum.attrs["key"]
+    for k, cell in enumerate(cells(sweep, key)):
+        part = sweep.sel(cell)
+        x = part[size].values if key is None else part[size].isel({key: 0}).values
+        if key is None:
+            y, bars = part[name].values, np.nan_to_num(half_bars(part))
+            known = np.isfinite(y)
+        else:
+            best = optimum.sel(cell)
+            known = best["reason"].values == 0
+            y = np.where(known, best["objective"], best["least"])
+            bars = np.where(known, [y - best["objective_low"], best["objective_high"] - y], 0)
+        style = {"color": COLOURS[k % 7], "lw": 1.1}
+        ax.errorbar(x[finite], y[finite], bars[:, finite], capsize=2, marker=MARKERS[k % 8],
+                    ms=4.5, mfc="none", label=words_of(cell) or None, **style)
+        ax.plot(x[known & finite], y[known & finite], MARKERS[k % 8], ms=4.5, color=COLOURS[k % 7])
+        for level in y[~finite & np.isfinite(y)]:
+            ax.axhline(level, ls=":", zorder=1, **style)
+    floor(ax, sweep)
+    ax.set(xscale="log", xlabel=size.replace("_", " "),
+           ylabel=words + (f"\nat the best {name_of_axis(key)}" if key else ""))
+    scale(ax.xaxis, sweep[size].values)
+    scale(ax.yaxis, sweep[name].values)
+
+
+def figure(run, options=None):
+    """A panel for every combination of other keys, and the optimum of all of them; against a size
+    of the networks, where one is asked for, one panel."""
     sweep, optimum = run["sweep"], run["optimum"] if "optimum" in run else None
+    size = getattr(options, "x", None)
+    if size:
+        picture, ax = plt.subplots(figsize=(6, 3.4))
+        against(ax, sweep, size, optimum)
+        return legend(picture, ax, "dotted: $N \\to \\infty$\nhollow: optimum not known\n" + BARS)
     key, (name, words) = along(sweep, optimum), compared(sweep)
     if not np.isfinite(sweep[name].values).any():
         raise Missing("every run failed")
@@ -248,6 +308,9 @@ def figure_together(runs, _=None):
                         marker=MARKERS[k % 8], color=COLOURS[k % 7],
                         label=", ".join(filter(None, words)))
             k += 1
+    if all("floor" in run["sweep"] for run in runs):
+        floors = np.concatenate([run["sweep"]["floor"].values.ravel() for run in runs])
+        floor(ax, runs[0]["sweep"].assign(floor=("runs", floors)))
     ax.set(xlabel=name_of_axis(key), ylabel=objective)
     scale(ax.xaxis, np.concatenate([run["sweep"][key].values for run in runs]))
     scale(ax.yaxis, np.concatenate([run["sweep"][name].values.ravel() for run in runs]))

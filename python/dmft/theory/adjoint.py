@@ -81,16 +81,21 @@ class Adjoint:
         symbol = d.symbols.get(node.at) or d._suggest(node, {})
         d.theory.quantities[key] = Quantity(
             key, d.unique(names.cotangent(symbol), key), node.population, g,
-            of_input=d.of_input(g), backward=True, numbers=node.numbers, row=node.row)
+            of_input=d.of_input(g), backward=True, numbers=node.numbers, row=node.row,
+            places=node.places)
         return Ref(key)
 
     def rows(self, node: Node) -> Scale:
         """One over the number of rows that a mean over inputs is of."""
-        theory = self.d.theory
-        row = self.nodes[node.args[0]].row
-        power = {"token": 1, "pair": 2}.get(row, 0)
-        powers = (("P", -1.0),) + ((("n", -float(power)),) if power else ())
-        return Scale(1 / theory.inputs / theory.tokens ** power, 1.0, powers)
+        return Scale(1 / self.d.theory.inputs, 1.0, (("P", -1.0),)) * \
+            self.share(self.nodes[node.args[0]])
+
+    def share(self, node: Node) -> Scale:
+        """One over the number of rows that an input has of a node."""
+        power = {"token": 1, "pair": 2}.get(node.row, 0)
+        if node.places:
+            return number(1 / node.places)
+        return Scale(1 / self.d.rows(node), 1.0, (("n", -float(power)),) if power else ())
 
     def penalty(self, node: Node) -> Expression:
         """-gamma0 P dF/ds of a term F of the loss."""
@@ -98,9 +103,8 @@ class Adjoint:
         front = Scale(-theory.gamma0, -1.0, ((r"\gamma_0", 1.0),))
         if row == "all":
             front = front * Scale(theory.inputs, 1.0, (("P", 1.0),))
-        elif row in ("token", "pair"):
-            power = 1 if row == "token" else 2
-            front = front * Scale(theory.tokens ** -power, 1.0, (("n", -float(power)),))
+        else:
+            front = front * self.share(node)
         s = self.d.row(node.args[0])
         if rule in ("mean", "mean_square"):
             c = self.d.constant(node, "c")
@@ -136,7 +140,8 @@ class Adjoint:
                             matrix.indices + d.symbols[node.at].indices[-1:])
         d.theory.quantities[key] = Quantity(
             key, d.unique(names.like(r"\xi", matrix), key), self.nodes[node.args[0]].population,
-            Process([]), of_input=d.of_input(g), backward=True, row=node.row)
+            Process([]), of_input=d.of_input(g), backward=True, row=node.row,
+            places=node.places)
         self.add(node.args[0], Ref(key))
 
     def _fn(self, node, g, args):
@@ -227,8 +232,11 @@ class Adjoint:
         self.add(node.args[0], Call("lag", (g,), (("tokens", -node.constants["tokens"]),)))
 
     def _pool(self, node, g, args):
-        n = self.d.theory.tokens
-        self.add(node.args[0], product(Scale(1 / n, 1.0, (("n", -1.0),)), g))
+        self.add(node.args[0], product(self.share(self.nodes[node.args[0]]), g))
+
+    def _mix_places(self, node, g, args):
+        constants = dict(self.d.constants(node)) | {"transposed": True}
+        self.add(node.args[0], Call("mix_places", (g,), tuple(sorted(constants.items()))))
 
     def _add_numbers(self, node, g, args):
         for arg in node.args:

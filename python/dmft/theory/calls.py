@@ -234,7 +234,15 @@ class Calls:
         return rf"\mathrm{{norm}}'_{{{self.text(x, at)}}}[{self.text(g, at)}]"
 
     def _pool(self, what, at):
-        return rf"\tfrac1n\sum_\tau {self.indexed(what.arguments[0], TAU, at)}"
+        n = "n" if what["of"] == self.theory.tokens else f"{{{what['of']}}}"
+        return rf"\tfrac1{n}\sum_\tau {self.indexed(what.arguments[0], TAU, at)}"
+
+    def _mix_places(self, what, at):
+        self.used.add("mix_places")
+        index = at.index("block", what["number"])
+        pair = SIGMA_TAU if what["transposed"] else TAU_SIGMA
+        return rf"\sum_\sigma S^{{{what['rows']}\times{what['columns']}}}_{{{index},{pair}}}\," \
+               rf"{self.indexed(what.arguments[0], SIGMA, at)}"
 
     def _lag(self, what, at):
         self.used.add("lag")

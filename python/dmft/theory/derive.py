@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dmft.description import Description, Program
 from dmft.errors import InputError
+from dmft.scaling import BY_ENTRY, OPTIMIZERS
 from dmft.theory import names
 from dmft.theory.adjoint import Adjoint
 from dmft.theory.experts import Experts
@@ -20,8 +21,6 @@ FIELDS = ("map", "read_in")
 MASKS = ("top", "top_rows", "first_rows")
 # Words whose rows and numbers have a name of their own.
 NAMED = FIELDS + MASKS + ("noise", "bias", "rows", "constant", "attend", "attend_by_head")
-# Optimizers that move matrices along their gradients, and those that move every entry by itself.
-BY_MATRIX, BY_ENTRY = ("gd", "momentum"), ("adam", "adamw", "lion")
 
 
 def _size(program: Program, at: int) -> float:
@@ -38,17 +37,14 @@ class Derivation:
         self.nodes = self.graph.nodes
         self.scale = Scales(limit, described, again)
         training = settings["training"]
-        if training.get("optimizer") == "muon":
-            raise InputError("the equations of a limit trained by Muon are not derived: "
-                             "docs/theory/muon.md has them; optimizer = momentum or adam here")
         optimizer = training.get("optimizer", "gd")
-        if optimizer not in BY_MATRIX + BY_ENTRY:
+        if optimizer not in OPTIMIZERS:
             raise InputError(f"the equations of [training] optimizer = {optimizer} are not known; "
-                             "known are those of " + ", ".join(BY_MATRIX + BY_ENTRY))
-        self.adam = optimizer in BY_ENTRY
+                             "known are those of " + ", ".join(OPTIMIZERS))
         self.experts = Experts(limit, self.nodes)
         self.symbols: dict[int, Symbol] = {}
         self.taken: dict[Symbol, object] = {}
+        self.matrices_of_places: dict[tuple, list] = {}
         self._name()
         self.theory = Theory(
             network=limit.network, gamma0=limit.gamma0, eta0=training["eta0"], inputs=limit.inputs,
@@ -253,9 +249,29 @@ class Derivation:
             known["state"] = self.state(node)
         if node.word == "constant":     # by token, in an order that a key can have
             known = {"values": tuple(tuple(row) for row in node.constants["values"])}
+        if node.word == "mix_places":
+            known = self._matrix_of_places(node)
+        if node.word == "pool":
+            known = {"of": self.rows(self.nodes[node.args[0]])}
         if node.word == "top":          # of the sites that stand for infinitely many
             known = {"share": known["top"] / self.limit.populations[node.population].sites}
         return tuple(sorted(known.items()))
+
+    def rows(self, node: Node) -> int:
+        """Rows that an input has of a node."""
+        n = self.limit.tokens
+        return node.places or {"token": n, "pair": n * n}.get(node.row, 1)
+
+    def _matrix_of_places(self, node: Node) -> dict:
+        """A constant matrix between places: its entries and shape, and its number, from 1 on, among
+        those of this shape."""
+        shape = self.rows(node), self.rows(self.nodes[node.args[0]])
+        entries = tuple(tuple(entry) for entry in node.constants["entries"])
+        alike = self.matrices_of_places.setdefault(shape, [])
+        if entries not in alike:
+            alike.append(entries)
+        return {"entries": entries, "rows": shape[0], "columns": shape[1],
+                "number": alike.index(entries) + 1, "transposed": False}
 
     def value(self, node: Node) -> Expression:
         """What a node is, in terms of its arguments."""
@@ -330,11 +346,12 @@ class Derivation:
             if node.at in self.symbols and node.word not in FIELDS:
                 theory.quantities[str(node.at)] = Quantity(
                     str(node.at), self.symbols[node.at], node.population, self.value(node),
-                    numbers=node.numbers, row=node.row)
+                    numbers=node.numbers, row=node.row,
+                    places=node.places)
             elif node.word in FIELDS:   # filled in by _maps, when cotangents are known
                 theory.quantities[str(node.at)] = Quantity(
                     str(node.at), self.symbols[node.at], node.population, Process([]),
-                    row=node.row)
+                    row=node.row, places=node.places)
             if node.word == "penalty":
                 theory.penalties.append(Call("penalty", (self.row(node.args[0]),),
                                              self.constants(node)))

@@ -25,6 +25,7 @@ class Node:
     tex: str | None = None
     matrix: str | None = None
     constants: dict = field(default_factory=dict)
+    places: int | None = None           # rows of an input, where these are places
     users: list[tuple[int, int]] = field(default_factory=list)  # (node, place among its arguments)
 
 
@@ -55,7 +56,7 @@ class Graph:
         op = self.operations[at]
         args = [self.find(arg) for arg in op.arguments]
         node = Node(at, op.operation, args, op.population, op.numbers, op.row, op.moves, op.name,
-                    op.tex, op.matrix, dict(op.constants))
+                    op.tex, op.matrix, dict(op.constants), op.places)
         rule = self._rule(at)
         if (rule == "noise" and op["std"] == 0) or (rule == "times" and op["c"] == 1) or \
                 (op.operation == "times" and op["k"] == 1) or \

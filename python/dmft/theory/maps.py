@@ -1,7 +1,8 @@
 """What matrices make: the processes of maps and read-ins, of the columns of thin matrices, their
-fields, responses, kernels, and what Adam and its like teach their entries."""
+fields, responses, kernels, and what Adam and its like teach their entries, or Muon the matrix."""
 from __future__ import annotations
 
+from dmft.scaling import BY_ENTRY, BY_MATRIX
 from dmft.theory import names
 from dmft.theory.expression import ONE, Call, Expression, Ref, Scale, product
 from dmft.theory.graph import Node
@@ -70,10 +71,21 @@ class Matrices:
         """Whether what a matrix learns has a limit that is not 0."""
         return self.d.matrix(name).learns and self.rate(name).value != 0
 
+    def optimizer(self, name: str) -> str:
+        """That which moves a matrix."""
+        return self.d.matrix(name).optimizer
+
+    def summed(self, name: str) -> bool:
+        """Whether what a matrix learns is a sum of its gradients with weights of their times."""
+        return self.optimizer(name) in BY_MATRIX
+
     def rate(self, name: str) -> Scale:
         """The rate that the optimizer has."""
-        return self.d.scale(lambda p: (p.matrix(name).adam_rate if self.d.adam else
-                                       p.matrix(name).rate) if p.matrix(name).learns else 0.0)
+        optimizer = self.optimizer(name)
+        key = "rate" if optimizer in BY_MATRIX else \
+            "adam_rate" if optimizer in BY_ENTRY else "muon_rate"
+        return self.d.scale(lambda p: getattr(p.matrix(name), key) if p.matrix(name).learns
+                            else 0.0)
 
     def kinds(self, name: str) -> int:
         """Of a bias with numbers for each kind of token: how many kinds."""
@@ -99,7 +111,8 @@ class Matrices:
         self.theory.learners.append(Learner(
             name, self.d.of_matrix(name), self.rate(name), eps, (gradient,), matrix.kind,
             out or not self.theory.weighted, self.decays(name),
-            self.d.scale(lambda p: p.matrix(name).rate), self.kinds(name)))
+            self.d.scale(lambda p: p.matrix(name).rate), matrix.optimizer, self.kinds(name),
+            "rows" if matrix.muon_rows else "columns" if matrix.muon_columns else ""))
 
     # --- processes ----------------------------------------------------------------------------
 
@@ -113,7 +126,7 @@ class Matrices:
                                        key)
             terms.append(FieldTerm(key))
         if g is not None and self.moves(name):
-            if self.d.adam:
+            if not self.summed(name):
                 terms.append(Entries(name, None))
                 self.learner(name, g, None)
             else:
@@ -157,7 +170,7 @@ class Matrices:
             key = str(node.at) if of_use is node else back.key
             self.theory.quantities[key].value = Process(made, mine, self.decays(node.matrix))
         g = self.adjoint.named(node.at)
-        if self.d.adam and self.moves(node.matrix) and g is not None:
+        if self.moves(node.matrix) and not self.summed(node.matrix) and g is not None:
             self.learner(node.matrix, g, self.d.row(node.args[0]))
 
     def _fields(self, node: Node, back) -> None:
@@ -185,7 +198,7 @@ class Matrices:
     def _forward_terms(self, node: Node, every: list) -> list:
         theory, name, x = self.theory, node.matrix, self.d.row(node.args[0])
         terms = [FieldTerm(f"u{node.at}")] if self.d.forward_scale(name).value else []
-        moves, phi = self.moves(name), self._phi(node)
+        moves, summed, phi = self.moves(name), self.summed(name), self._phi(node)
         for use, other in every:
             g = self.adjoint.named(other.at)
             if g is None:
@@ -193,16 +206,16 @@ class Matrices:
             handed = f"back{other.at}" in theory.quantities
             if handed and self.d.backward_scale(name).value:
                 terms.append(Memory(self._response("A", node, other, x), g, False, use))
-            if moves and not self.d.adam:
+            if moves and summed:
                 terms.append(Learned(self.rate(name), phi, g, not theory.weighted, use=use,
                                      past=self._phi(other) if other is not node else None))
-        if moves and self.d.adam:
+        if moves and not summed:
             terms.append(Entries(name, x))
         return terms
 
     def _backward_terms(self, node: Node, every: list) -> list:
         theory, name, g = self.theory, node.matrix, self.adjoint.named(node.at)
-        moves, gamma = self.moves(name), self._gamma(node)
+        moves, summed, gamma = self.moves(name), self.summed(name), self._gamma(node)
         terms = [FieldTerm(f"v{node.at}")] if self.d.backward_scale(name).value else []
         for use, other in every:
             x = self.d.row(other.args[0])
@@ -210,12 +223,12 @@ class Matrices:
                 terms.append(Memory(self._response("B", node, other, g), x, True, use))
         for use, other in every:
             past = self.adjoint.named(other.at)
-            if moves and not self.d.adam and past is not None:
+            if moves and summed and past is not None:
                 terms.append(Learned(
                     self.rate(name), gamma, self.d.row(other.args[0]), not theory.weighted,
                     use=use, past=self.kernel(past, other.population, other.at, True)
                     if other is not node else None))
-        if moves and self.d.adam:
+        if moves and not summed:
             terms.append(Entries(name, g, True))
         return terms
 
@@ -229,7 +242,7 @@ class Matrices:
         population = None if node.word == "bias" else self.nodes[node.args[0]].population
         g = None if node.word == "read_out" else self.adjoint.named(node.at)
         if self.moves(name) and (g is not None or node.word == "read_out"):
-            if d.adam:
+            if not self.summed(name):
                 terms.append(Entries(name, None))
                 self.learner(name, g, None if node.word == "bias" else row)
             elif node.word == "read_out":

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 from dmft.theory.expression import Call, Ref, Scale, calls
 from dmft.theory.lines import Line, fold
+from dmft.theory.optimizers import Optimizers
 from dmft.theory.sentences import LOSSES, NOTES, unknown_loss
 from dmft.theory.structure import Process, Quantity, Selection, Start, Symbol, Theory
-from dmft.theory.symbols import LEARNED, Context, label, learned_symbol, scale
+from dmft.theory.symbols import Context, label, scale
 from dmft.theory.tex import Writer
 
 
@@ -249,108 +250,22 @@ class Page:
         return field is not None and field.symbol.indices != one.symbol.indices
 
     def _optimizer(self) -> None:
-        theory, training = self.theory, self.theory.training
-        words, lines = [], []
-        chi = bool(training.get("clip", 0))
-        if theory.learners:
-            words.append(rf"Entries ${LEARNED}$ of what a matrix has learned move by the history "
-                         "of their own gradient $G$"
-                         + ("." if training["optimizer"] == "lion" else ", by its two moments."))
-            lines += self._steps("\\chi(t)\\," if chi else "")
-            lines += [self.shown(line) for line in fold([self._gradient(one)
-                                                         for one in theory.learners])]
-        if self.w.decay:
-            lines.append((r"\vartheta(t) &= \prod_{r<t}\bigl(1-\lambda\,\sigma(r)\bigr)" if
-                          self.w.scheduled else r"\vartheta(t) &= (1-\lambda)^t") +
-                         rf",\qquad \lambda = {training['weight_decay']:g}")
-            kept = [self.w.symbol(learned_symbol(one.symbol), Context())
-                    for one in theory.learners if not one.decays]
-            if kept:
-                words.append(f"Without decay, $\\lambda=0$, move ${', '.join(kept)}$.")
-        if self.w.remembers and not theory.learners:
-            inner = r"\mu^{r-s}" if training.get("optimizer") == "momentum" else ""
-            sigma = r"\sigma(r)" if self.w.scheduled else ""
-            front = [r"\chi(s)"] if chi else []
-            body = (sigma + r"\," + inner).strip(r"\,") or "1"
-            words_of_omega = front + ([rf"\sum_{{r=s}}^{{t-1}}{body}"] if inner else
-                                      [sigma.replace("(r)", "(s)")] if sigma else [])
-            lines.append(r"\omega(t,s) &= " + r"\,".join(words_of_omega))
-            words.append(r"The gradient of step $s$ has moved a matrix by $\omega(t,s)$ times "
-                         r"itself at time $t$" + (r", $\mu$ the momentum." if inner else "."))
-        if self.w.scheduled:
-            words.append(r"$\sigma$ is the schedule.")
-        if chi:
-            words += self._clipping()
-        if training.get("integrator", "gd") != "gd":
-            words.append(r"In gradient flow sums over $s<t$ are integrals over $\tau$, beside "
-                         r"which responses at $s=t$ stay as they are; "
-                         f"{training['integrator']} takes the integrals in steps.")
+        words, lines = Optimizers(self.theory, self.w).part()
         if words:
-            self.parts.append(("Optimizer", words, lines))
-
-    def _clipping(self) -> list[str]:
-        """What gradients are clipped by."""
-        clip = self.theory.training["clip"]
-        if self.theory.learners:
-            return [rf"Clipping is $\chi=\min(1,{clip:g}/|G|)$, $|G|^2$ the sum over matrices of "
-                    r"$\Lambda$ times the mean of $G^2$ over sites, summed over what has no sites."]
-        return [rf"Clipping is $\chi=\min(1,{clip:g}/|G|)$ with $|G|^2=\sum_W\tfrac{{\Lambda_W}}"
-                r"{P^2}\sum_{\mu\nu}\Delta_\mu\Delta_\nu\langle g_\mu g_\nu\rangle"
-                r"\langle x_\mu x_\nu\rangle$, where $\Lambda_W\,c$ is the factor of what $W$ "
-                r"learns from $g$ and $x$" + (
-                    r", with $\Delta$ in $g$ where $c$ has none beside it."
-                    if self.theory.weighted else ".")]
-
-    def _steps(self, chi: str) -> list[str]:
-        """How entries move: chi, the factor of clipping."""
-        training = self.theory.training
-        sigma = r"\sigma(t)\," if self.w.scheduled else ""
-        keep = rf"(1-{sigma}\lambda)\," if self.w.decay else ""
-        step = rf"{LEARNED}(t+1) &= {keep}{LEARNED}(t) + {sigma}\eta\,"
-        if training["optimizer"] == "lion":
-            return [step + r"\frac{u(t)}{|u(t)| + \epsilon},\qquad "
-                    rf"u(t) = \beta_1 m(t-1) + (1-\beta_1)\,{chi}G(t)",
-                    rf"m(t) &= \beta_2 m(t-1) + (1-\beta_2)\,{chi}G(t)"]
-        root = r"\sqrt{\hat v + \epsilon^2}" if training.get("adam_eps") == "inside" else \
-            r"\sqrt{\hat v} + \epsilon"
-        square = rf"\bigl({chi}G(t)\bigr)^2" if chi else "G(t)^2"
-        return [step + rf"\frac{{\hat m(t)}}{{{root}}},\qquad \hat m = "
-                r"\frac{m}{1-\beta_1^{t+1}},\quad \hat v = \frac{v}{1-\beta_2^{t+1}}",
-                rf"m(t) &= \beta_1 m(t-1) + (1-\beta_1)\,{chi}G(t),\qquad "
-                rf"v(t) = \beta_2 v(t-1) + (1-\beta_2)\,{square}"]
-
-    def _gradient(self, one) -> Line:
-        theory, w = self.theory, self.w
-
-        def write(at: Context) -> str:
-            several = one.kind == "read_out" and theory.outputs > 1
-            delta = (r"\Delta_c" if several else r"\Delta") + r"\," if one.delta else ""
-            words = []
-            for g, x in one.gradient:
-                parts = ([w.factor(g, at)] if g is not None else []) + \
-                    ([w.factor(x, at)] if x is not None else
-                     ["A"] if one.kind == "read_in" else [])
-                words.append(delta + r"\,".join(parts))
-            rate = "" if scale(one.rate) == "1" else scale(one.rate) + r"\,"
-            eps = "" if scale(one.eps) == "1" else scale(one.eps) + r"\,"
-            name = w.symbol(learned_symbol(one.symbol), at)
-            inside = words[0] if len(words) == 1 else rf"\bigl({' + '.join(words)}\bigr)"
-            over = r"\mu,\tau" if theory.tokens > 1 else r"\mu"
-            return rf"{name}:\quad G &= \tfrac1P\sum_{{{over}}} {inside},\qquad " \
-                   rf"\eta={rate}\eta_0,\quad\epsilon={eps}\epsilon_0" + (
-                       rf",\quad\Lambda={scale(one.norm)}" if theory.training.get("clip") else "")
-        return Line(write, one.symbol.indices, None)
+            self.parts.append(("Optimizer", words, [
+                one if isinstance(one, str) else self.shown(one) for one in lines]))
 
     def _conventions(self) -> None:
         theory = self.theory
-        tokens = theory.tokens > 1
+        tokens, eta = theory.tokens > 1, Optimizers(theory, self.w).eta
         words = [
             "A time stands for a time and an input" + (" and a token" if tokens else "") +
             r": $\sum_{s<t}$ is over the steps $s<t$ and all $P$ inputs" +
             (" and their $n$ tokens" if tokens else "") +
             r" of each, $\sum_{s\le t}$ has $s=t$ as well. "
             r"$\langle\,\rangle$ is the mean over the sites of a population, "
-            r"$\Phi_0$ the kernel of the inputs, $c=\eta_0\gamma_0/P$. The cotangent $g$ of a row "
+            rf"$\Phi_0$ the kernel of the inputs, $c={eta}\gamma_0/P$. "
+            r"The cotangent $g$ of a row "
             r"$h$ is the derivative $\partial(\gamma_0 f)/\partial h$ times the number of sites" + (
                 r", with $\Delta$ inside" if theory.weighted else "") +
             r"; $\xi=W^\top g$ is what a matrix hands back. $u$ and $v$ are Gaussian fields, "

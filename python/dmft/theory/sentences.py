@@ -31,14 +31,17 @@ NOTES = {
                      r"in their place.",
     "constant": r"$\mathrm{const}$ are given numbers of a site, at its place $u$ among all or in "
                 r"its group, and of a token $\tau$ where there are any.",
-    "top_rows": r"$\mathrm{top}^\tau_C(x)$ is 1, at each site, on the $C$ tokens of an input whose "
-                r"$x$ is largest, else 0, and a constant in the backward pass.",
-    "first_rows": r"$\mathrm{first}^\tau_C(x)$ is 1, at each site, on the first $C$ tokens of an "
-                  r"input whose $x$ is above 0, else 0, and a constant in the backward pass.",
+    "top_rows": r"$\mathrm{top}^\tau_C(x)$ is 1, at each site or of each number, on the $C$ tokens "
+                r"of an input whose $x$ is largest, else 0, and a constant in the backward pass.",
+    "first_rows": r"$\mathrm{first}^\tau_C(x)$ is 1, at each site or of each number, on the first "
+                  r"$C$ tokens of an input whose $x$ is above 0, else 0, and a constant in the "
+                  r"backward pass.",
     "select": r"$\mathrm{top}_\rho(x+b)$ is 1 on the share $\rho$ of the sites where $x+b$ is "
               r"largest, else 0, and a constant in the backward pass.",
     "gates": r"The index top $K$ says that gates are 0 but for the $K$ largest, whose mask $m$ is "
              r"a constant in the backward pass.",
+    "mix_places": r"$S^{n'\times n}_k$ is a given matrix from $n$ tokens or places of an input to "
+                  r"$n'$ places; what is of places has their index $\tau$, too.",
     "lag": r"Tokens before the first and behind the last are 0.",
     "kind": r"$z$ is the kind of a token.",
     "noise": r"$\zeta$ are normals of the step, the same for all inputs.",

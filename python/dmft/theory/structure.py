@@ -7,7 +7,7 @@ other quantities at the same time, or by a *process*, a sum of terms that know t
     Memory     sum over s < t (or s <= t) and inputs of response(t,s) row(s)
     Learned    c rate sum over s < t and inputs of [Delta(s)] kernel(t,s) row(s)
     Start      what a thin matrix or a bias starts from
-    Entries    what Adam taught the entries of a matrix, applied to a row
+    Entries    what Adam taught the entries of a matrix, or Muon the matrix, applied to a row
 
 `Theory.quantities` stand in the order in which one step computes them: forward, the output, Delta,
 and backward. Nothing else is needed to march them (tests/test_theory_march.py does).
@@ -118,7 +118,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Entries:
-    """<D x> of what Adam taught the entries D of a matrix; transposed: <g D>."""
+    """<D x> of what Adam or Muon taught the entries D of a matrix; transposed: <g D>."""
     matrix: str
     row: Expression | None
     transposed: bool = False
@@ -145,14 +145,15 @@ class Quantity:
     backward: bool = False
     numbers: int = 0
     row: str = "input"
+    places: int | None = None           # rows of an input, where these are places
     kinds: int = 0                      # of a bias: has numbers for each of so many kinds of token
 
 
 @dataclass
 class Learner:
-    """A matrix whose entries Adam or Lion moves: G is the sum over inputs (and tokens) of [Delta] g
-    x over P, for each use. They move by rate eta0 times the normalised step, whose eps is eps times
-    that of the ini."""
+    """A matrix whose entries Adam or Lion moves, or that Muon moves as a whole: G is the sum over
+    inputs (and tokens) of [Delta] g x over P, for each use. They move by rate times Theory.eta of
+    the optimizer times the normalised step, whose eps is eps times that of the ini."""
     matrix: str
     symbol: Symbol
     rate: Scale
@@ -162,7 +163,10 @@ class Learner:
     delta: bool
     decays: bool
     norm: Scale                         # the factor of <G G> in the norm that clipping is by
+    optimizer: str                      # adam, adamw, lion or muon
     kinds: int = 0                      # of a bias with numbers for each kind of token
+    experts: str = ""                   # of Muon: each expert's part is a matrix, whose rows (units
+                                        # g) or columns (units x) are a group; "": all is one
 
 
 @dataclass
@@ -205,3 +209,14 @@ class Theory:
     values: dict[str, float] = field(default_factory=dict)  # TeX of a key: its value
     random: bool = False
     first_column: int = 0
+
+    @property
+    def rest(self) -> tuple[str, float]:
+        """The optimizer, and its eta0, of what Muon leaves to another one; else of everything."""
+        if self.training.get("optimizer") == "muon":
+            return self.training["rest_optimizer"], self.training["rest_eta0"]
+        return self.training.get("optimizer", "gd"), self.eta0
+
+    def eta(self, optimizer: str) -> float:
+        """The rate that the ini gives an optimizer."""
+        return self.eta0 if optimizer == "muon" else self.rest[1]

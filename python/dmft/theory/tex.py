@@ -13,7 +13,7 @@ from dmft.theory.symbols import LETTERS, Context, learned_symbol, scale, word
 PRIME = "'"
 FUNCTIONS = {"tanh": r"\tanh", "exp": r"\exp", "sigmoid": r"\mathrm{sig}", "log": r"\ln"}
 PAIRS = ("attend", "attend_by_head", "softmax_by_head", "mix_weights")
-TOKENS = ("mix", "mix_by_head", "attend_query", "attend_key", "mix_value")
+TOKENS = ("mix_places", "mix", "mix_by_head", "attend_query", "attend_key", "mix_value")
 
 
 class Writer(Calls):
@@ -28,8 +28,11 @@ class Writer(Calls):
                 for one in theory.quantities.values()))
         self.scheduled = training.get("schedule", "constant") != "constant" or \
             training.get("warmup", 0)
-        self.remembers = training.get("optimizer") == "momentum" or self.scheduled or \
-            training.get("clip", 0)
+        self.sums = [one for one in theory.quantities.values() if isinstance(one.value, Process)
+                     and any(isinstance(term, Learned) for term in one.value.terms)]
+        self.remembers = bool(self.sums) and bool(
+            training.get("optimizer") == "momentum" or self.scheduled or self.decay or
+            training.get("clip", 0))
 
     # --- symbols ------------------------------------------------------------------------------
 
@@ -116,6 +119,8 @@ class Writer(Calls):
             found = {value for name, value in self.find(what.key).indices if name == kind}
         if isinstance(what, Column) and kind == "expert":
             found = {what.column + self.theory.first_column}
+        if isinstance(what, Call) and what.word == "mix_places" and kind == "block":
+            found = {what["number"]}
         for child in what.children():
             found |= self.indices(child, kind)
         return found

@@ -10,13 +10,11 @@ from dmft.description import Description, Matrix, Program
 from dmft.errors import InputError
 from dmft.files import Result
 from dmft.run import describe, solve
-from dmft.scaling import Scaling, scaling
+from dmft.scaling import BY_ENTRY, OPTIMIZERS, Scaling, scaling
 from dmft.torch.inputs import ALONE, BRIEF
 from dmft.torch.operations import Evaluation
 from dmft.torch.training import loss_of
 
-BY_ENTRY = ("adam", "adamw", "lion")
-OPTIMIZERS = ("gd", "momentum", *BY_ENTRY, "muon")
 # Of X/sqrt D, which dmft-solve and PyTorch compute apart: the root, the quotient, the product.
 ROUNDINGS = 4 * torch.finfo(torch.float64).eps
 

@@ -240,5 +240,13 @@ def first_rows(run, v, x):
 
 
 @OPERATIONS
+def mix_places(run, v, x):
+    S = x.new_zeros(v.places or {"input": 1, "token": run.program.tokens}[v.row], x.shape[1])
+    for row, column, value in v["entries"]:
+        S[row, column] = value
+    return S @ x
+
+
+@OPERATIONS
 def pool(run, v, x):
     return x.mean(1, keepdim=True)

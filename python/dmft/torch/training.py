@@ -58,7 +58,9 @@ def schedule_factor(training: dict, tau: float) -> float:
         return (1 + past / training["schedule_t0"]) ** -training["schedule_power"]
     length = training["schedule_steps"] or training["steps"] - 1 - training["warmup"]
     left, end = (1 - past / length if past < length else 0), training["schedule_end"]
-    return end + (1 - end) * (left if kind == "linear" else (1 - math.cos(math.pi * left)) / 2)
+    fallen = {"linear": left, "cosine": (1 - math.cos(math.pi * left)) / 2,
+              "polynomial": left ** training.get("schedule_power", 0)}
+    return end + (1 - end) * fallen[kind]
 
 
 class Lion(ByParameter):

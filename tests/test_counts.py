@@ -1,0 +1,105 @@
+"""How large networks are and what they cost: as attributes, in sweeps, as an axis. That parameters
+are PyTorch's, and which of them are active, is tests/torch/test_counts.py."""
+import numpy as np
+import pytest
+import xarray
+
+import dmft
+
+QUIET = {"solver.replicates": 0, "reference.seeds": 2, "training.steps": 2}
+COUNTS = ("parameters", "active_parameters", "flops_per_token", "flops_per_step")
+
+
+def attributes(N, **settings):
+    run = dmft.solve(settings | QUIET, progress=False, **{"reference.widths": N})
+    return [run.reference[N].attrs[name] for name in COUNTS]
+
+
+def test_flops_of_a_dense_network():
+    """6 for each entry and input, but 4 of the read-in, which hands nothing back."""
+    N, D, P = 24, 5, 7
+    found = attributes(N, **{"network.model": "dense", "network.depth": 3, "data.inputs": P,
+                             "data.dimension": D})
+    entries = [N * D, N * N, N * N, N]
+    cost = 6 * sum(entries) - 2 * N * D
+    assert found == [sum(entries), sum(entries), cost, P * cost]
+
+
+@pytest.mark.parametrize("batch", (0, 3))
+def test_flops_of_attention(batch):
+    """Of every pair of tokens 2 products with each unit of the heads, forward, and 4 backward; the
+    embedding of a letter is a matrix, and the read-out has rows of tokens."""
+    N, P, n, V = 16, 4, 5, 6
+    found = attributes(N, **{"network.model": "transformer", "network.depth": 1, "network.heads": 2,
+                             "network.experts": 0, "data.source": "markov", "data.inputs": P,
+                             "data.tokens": n, "data.vocabulary": V, "training.batch": batch,
+                             "training.loss": "cross_entropy"})
+    rows = (batch or P) * n
+    D = V + n  # a letter and its place
+    assert found[0] == found[1] == N * D + 4 * N * N + V * N
+    matrices, products = rows * (4 * N * D + 6 * 4 * N * N + 6 * V * N), 6 * rows * n * N
+    assert found[3] == matrices + 2 * products
+    assert found[2] == found[3] / rows
+
+
+@pytest.fixture(scope="module", name="rates")
+def sweep():
+    return dmft.sweep({"network": {"model": "regime2", "kappa": 0.5, "expert_width": 4},
+                       "data.inputs": 4,
+                       "solver": {"replicates": 2, "sites": 64, "expert_sites": 64},
+                       "training.steps": 3, "reference": {"widths": "16 32", "seeds": 3},
+                       "sweep": {"columns": "active_parameters valid_until",
+                                 "network.rho": "1 0.5 0.25"}}, progress=False)
+
+
+def test_sweeps_have_counts_and_columns(rates):
+    N, D, M = 32, rates.points[1.0,].data.sizes["i"], 16
+    experts = 4 * 2 * M * N
+    said = rates.sweep["active_parameters"].sel(N=N)
+    assert (said == N * D + M * N + N + experts * rates.sweep["network.rho"]).all()
+    assert rates.sweep["parameters"].sel(N=N).values.tolist() == [N * D + M * N + N + experts] * 3
+    assert np.isnan(rates.sweep["flops_per_step"].sel(N=np.inf)).all()
+    head = next(line for line in rates.report.splitlines() if "active_parameters" in line)
+    assert head.split()[-2:] == ["active_parameters", "valid_until"]
+    assert f"{said.values[0]:.6g}" in rates.report
+
+
+def test_a_column_that_is_not_there_is_refused():
+    with pytest.raises(dmft.InputError, match="columns: there is no width; there are valid_until"):
+        dmft.sweep({"network.model": "dense", "sweep": {"columns": "width", "training.eta0":
+                                                        "1 2"}}, progress=False)
+
+
+def test_series_are_fitted_against_active_parameters(rates):
+    """The coordinate over rho and N is one axis of all points, of which the limit is none."""
+    loss = rates.series("loss").isel(t=-1)
+    x = loss["active_parameters"].values
+    loss["loss"] = loss["loss"] * 0 + 2 + 300 / x
+    fit = dmft.extrapolate(loss, "loss", "active_parameters")
+    assert float(fit["loss_inf"]) == pytest.approx(2) and int(fit["freedom"]) == 6 - 2
+    loss["loss"] = loss["loss"] * 0 + x ** -0.3
+    assert float(dmft.exponent(loss, "loss", "active_parameters")["exponent"]) \
+        == pytest.approx(-0.3)
+    with pytest.raises(dmft.InputError, match="several points have the same parameters"):
+        dmft.richardson(loss.sel(N=[16, 32]), "loss", "parameters")
+
+
+def test_a_coordinate_over_some_axes_leaves_the_others():
+    x = np.array([[1.0, 2], [4, 8]])
+    y = np.stack([3 + 1 / x, 5 + 2 / x], -1)
+    data = xarray.Dataset({"y": (("a", "b", "t"), y), "y_se": (("a", "b", "t"), 0 * y + .1)},
+                          {"size": (("a", "b"), x), "t": [0, 1]})
+    assert dmft.extrapolate(data, "y", "size")["y_inf"].values == pytest.approx([3, 5])
+
+
+def test_the_size_of_networks_is_an_axis_of_pictures(rates, tmp_path, capsys):
+    from dmft.plot.command import main
+    ax = rates.plot(x="active_parameters").axes[0]
+    lines = ax.get_legend_handles_labels()[0]
+    assert [line[0].get_xdata().tolist() for line in lines] \
+        == rates.sweep["active_parameters"].sel(N=[16, 32]).values.tolist()
+    assert ax.get_xlabel() == "active parameters" and ax.get_xscale() == "log"
+    out = str(tmp_path / "x.png")
+    assert main([rates.path, "--x", "flops_per_step", "-o", out]) == 0
+    assert main([rates.path, "--x", "size", "-o", out]) == 2
+    assert "no size; sizes of networks are parameters" in capsys.readouterr().err
