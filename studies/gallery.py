@@ -35,13 +35,15 @@ import dmft  # noqa: E402
 import checks  # noqa: E402
 import condensing  # noqa: E402
 import dynamics  # noqa: E402
+import language  # noqa: E402
 import mixtures  # noqa: E402
 import routers  # noqa: E402
 import scales  # noqa: E402
 import scaling  # noqa: E402
+import spikes  # noqa: E402
 from dmft.plot.style import STYLE  # noqa: E402
 
-MODULES = scaling, checks, scales, routers, mixtures, dynamics, condensing
+MODULES = scaling, checks, scales, routers, mixtures, dynamics, language, condensing, spikes
 PAPERS = """S: *How to Scale Mixture-of-Experts*; F: *Why Routers Freeze*;
 J: *Hyperparameter Transfer with Mixture-of-Experts Layers*;
 M: *mu-Parametrization for Mixture of Experts*; B: Bordelon's slides."""

@@ -1,0 +1,96 @@
+"""From lazy to rich with four experts behind a softmax: do they specialise, and what does it help?
+
+    python/with studies/findings/lazy_rich_experts.py lazy_rich_experts.h5 [OUT.csv [OUT.png]]
+
+Reads the sweep of lazy_rich_experts.ini, prints what is seen, and writes the numbers behind it.
+"""
+import csv
+import os
+import sys
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import dmft  # noqa: E402
+from dmft.statistics import student  # noqa: E402
+from verdict import WORDS, above, judge, near, of_interval  # noqa: E402
+
+KEY, RHO, LAZY = "training.gamma0", "network.rho", 0.5
+SERIES = ("test_loss", "loss", "expert_information", "expert_dead", "router_entropy")
+
+
+def last(run, name):
+    """Mean and standard error of a series at the last time, mean over inputs."""
+    data = run.series(name)
+    mean = data[[name, name + "_se"]].isel(t=-1)
+    inputs = [dim for dim in data[name].dims if dim not in (KEY, RHO, "N", "t")]
+    return mean.mean(inputs) if inputs else mean
+
+
+def tell(found):
+    information = found["expert_information"]
+    for rho in information[RHO].values:
+        for N in (256.0, np.inf):
+            one = information.sel({RHO: rho, "N": N})
+            lazy = one.sel({KEY: one[KEY] <= LAZY})
+            fit = dmft.exponent(lazy, "expert_information", KEY)
+            slope = float(fit["exponent"])
+            half = float(fit["exponent_se"] * student(3))
+            print(f"rho = {rho:g}, N = {N:g}: information of expert and input as gamma0 to the "
+                  f"{slope:.2f} +- {half:.2f} up to {LAZY:g}, as its fourth power: "
+                  f"{WORDS[judge(of_interval(slope, half), near(4, 0.25))]}; at the largest gamma0 "
+                  f"{float(one['expert_information'][-1]):.2g} of ln 4 = {np.log(4):.2f}")
+        test = found["test_loss"].sel({RHO: rho, "N": np.inf})
+        rise = float(test["test_loss"][-1] - test["test_loss"][0])
+        half = float(student(3) * np.hypot(test["test_loss_se"][-1], test["test_loss_se"][0]))
+        dead = found["expert_dead"].sel({RHO: rho})["expert_dead"].values
+        print(f"rho = {rho:g}: test loss of the limit at the largest gamma0 less that at the "
+              f"smallest {rise:.3f} +- {half:.3f}, a rise: "
+              f"{WORDS[judge(of_interval(rise, half), above(0))]}; experts that are dead: "
+              f"{np.nanmin(dead):g} to {np.nanmax(dead):g} of them")
+
+
+def tell_best(run):
+    for rho in run.optimum[RHO].values:
+        for N in run.optimum["N"].values:
+            best = run.optimum.sel({RHO: rho, "N": N})
+            at, low, high = (float(best[name]) for name in ("at", "low", "high"))
+            print(f"rho = {rho:g}, N = {N:g}: best gamma0 " + (
+                f"{at:.2f} [{low:.2f}, {high:.2f}]" if np.isfinite(at) else "not known"))
+
+
+def draw(found, path):
+    import matplotlib.pyplot as plt
+    figure, axes = plt.subplots(1, 3, figsize=(9, 2.9), layout="constrained")
+    for ax, name in zip(axes, ("test_loss", "loss", "expert_information")):
+        for rho, dashes in ((1.0, "-"), (0.5, "--")):
+            for N, colour in ((64.0, "0.7"), (256.0, "0.4"), (np.inf, "k")):
+                one = found[name].sel({RHO: rho, "N": N})
+                ax.errorbar(one[KEY], one[name], student(3) * one[name + "_se"], color=colour,
+                            ls=dashes, marker=".", capsize=2,
+                            label=f"N = {N:g}, " + ("all" if rho == 1 else "top two"))
+        ax.set(xscale="log", xlabel="gamma0", ylabel=name.replace("_", " "))
+    axes[2].set_yscale("log")
+    axes[1].legend(fontsize=7)
+    figure.savefig(path, dpi=110)
+
+
+def main(path, out=None, picture=None):
+    run = dmft.load(path)
+    found = {name: last(run, name) for name in SERIES}
+    tell(found)
+    tell_best(run)
+    if out:
+        rows = [(name, rho, N, g, f"{float(one[name]):.6g}", f"{float(one[name + '_se']):.3g}")
+                for name, data in found.items() for rho in data[RHO].values
+                for N in data["N"].values for g in data[KEY].values
+                for one in (data.sel({KEY: g, RHO: rho, "N": N}),)]
+        with open(out, "w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(
+                [("series", "rho", "N", "gamma0", "mean", "standard error"), *rows])
+    if picture:
+        draw(found, picture)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

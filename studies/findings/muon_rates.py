@@ -1,0 +1,79 @@
+"""Do rates of Muon transfer over the width, in muP with a zero read-out, too?
+
+    python/with studies/findings/muon_rates.py muon_rates.h5 [OUT.csv [OUT.png]]
+
+Reads the sweep of muon_rates.ini, prints what is shown (studies/verdict.py), and writes the numbers
+behind it.
+"""
+import csv
+import os
+import sys
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import dmft  # noqa: E402
+from dmft.plot.sweeps import losses  # noqa: E402
+from verdict import WORDS, drift, interval, judge, of_optimum, within_factor  # noqa: E402
+
+SIDE, OUT, RATE = "network.parameterization", "network.read_out", "training.eta0"
+FACTOR = 1.5
+
+
+def draw(run, path):
+    import matplotlib.pyplot as plt
+    sweep = run.sweep
+    figure, axes = plt.subplots(1, sweep.sizes[OUT] * sweep.sizes[SIDE], sharey=True,
+                                figsize=(10, 2.9), layout="constrained")
+    for ax, (out, side) in zip(axes, [(out, side) for out in sweep[OUT].values
+                                      for side in sweep[SIDE].values]):
+        losses(ax, sweep.sel({SIDE: side, OUT: out}), RATE)
+        ax.set(xscale="log", yscale="log", xlabel="eta0 of Muon",
+               title=f"{'muP' if side == 'mup' else 'MSSP'}, read-out " +
+               ("zero" if out == "zero" else "of 1/N"))
+    axes[0].set_ylabel("loss after 30 steps")
+    axes[-1].legend(fontsize=8)
+    figure.savefig(path, dpi=110)
+
+
+def told(samples):
+    low, high = interval(samples)
+    return f"{np.median(samples):.3f} [{low:.3f}, {high:.3f}]"
+
+
+def main(path, out=None, picture=None):
+    run = dmft.load(path)
+    sweep, rows = run.sweep, []
+    widths = [N for N in sweep["N"].values if np.isfinite(N)]
+    for read_out in sweep[OUT].values:
+        for side in sweep[SIDE].values:
+            best = run.optimum.sel({SIDE: side, OUT: read_out})
+            for N in widths:
+                one = best.sel(N=N)
+                numbers = [float(one[name]) for name in ("at", "low", "high", "objective",
+                                                         "objective_low", "objective_high")]
+                rows.append((read_out, side, f"{N:g}", f"{int(one['reason'])}",
+                             f"{float(one['least_at']):.3g}",
+                             *(f"{number:.4g}" for number in numbers)))
+                print(*rows[-1])
+            for name, words in (("at", "best rate"), ("objective", "loss there")):
+                moved = drift(np.array(widths), of_optimum(best.sel(N=widths), name))
+                print(f"{read_out}, {side}: {words}, at N = {widths[-1]:g} over that at "
+                      f"{widths[0]:g}: {told(np.exp(moved))}, within a factor of {FACTOR}: "
+                      f"{WORDS[judge(moved, within_factor(FACTOR))]}")
+        last = [of_optimum(run.optimum.sel({SIDE: side, OUT: read_out}).sel(N=widths[-1:]),
+                           "objective")[0] for side in ("mup", "mssp")]
+        print(f"{read_out}: loss of muP over that of MSSP, N = {widths[-1]:g}: "
+              f"{told(np.exp(last[0] - last[1]))}, within a factor of {FACTOR}: "
+              f"{WORDS[judge(last[0] - last[1], within_factor(FACTOR))]}")
+    if out:
+        with open(out, "w", encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(
+                [("read-out", "parameterization", "N", "why not known", "best of the grid",
+                  "best rate", "low", "high", "loss", "low", "high"), *rows])
+    if picture:
+        draw(run, picture)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
