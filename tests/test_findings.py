@@ -87,7 +87,28 @@ def test_every_script_has_its_ini_and_its_table():
             assert name in file.read(), f"docs/findings.md says nothing of {name}"
 
 
-def test_inis_of_findings_are_read():
+def inis(swept):
+    """Inis of sweeps, or those of comparisons, which have no [sweep]."""
+    for path in sorted(glob.glob(os.path.join(FOLDER, "*.ini"))):
+        with open(path, encoding="utf-8") as file:
+            if ("[sweep]" in file.read().split()) == swept:
+                yield path
+
+
+def test_inis_of_sweeps_are_read():
     """Also of a study that has no script yet."""
-    for path in glob.glob(os.path.join(FOLDER, "*.ini")):
+    paths = list(inis(True))
+    assert paths
+    for path in paths:
         dmft.program.call("dmft-sweep", ["--points", path], False)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_inis_of_comparisons_are_read(tmp_path):
+    """By dmft-compare, with small networks."""
+    small = {"reference.widths": [8, 16], "reference.seeds": 2, "training.steps": 2,
+             "data.inputs": 4, "data.dimension": 4}
+    paths = list(inis(False))
+    assert paths
+    for path in paths:
+        dmft.compare(path, output=str(tmp_path / "small.h5"), force=True, progress=False, **small)
