@@ -19,8 +19,6 @@ from dmft.plot.style import STYLE, Missing, symbol
 HERE = os.path.dirname(os.path.abspath(__file__))
 STUDENT_4, STUDENT_7 = 2.776445105, 2.364624252  # 97.5 % of Student's t, from a table
 WIDTHS = [32, 64, 128]
-
-
 SMALL = {"solver.sites": 64, "training.steps": 6, "reference.widths": [16, 32],
          "reference.seeds": 3}
 
