@@ -44,5 +44,6 @@ const struct optimizer optimizer_adamw = {
     .rule = rule,
     .edge = edge,
     .decays = true,
+    .decay = 0.01,
     .memories = 2,
 };

@@ -1,7 +1,7 @@
 /* Gradient descent, of full batches or minibatches: one step of size eta0 (times gamma0^2 N and the
  * rate of each block, docs/theory/regime2.md section 1). The limit is that of the same discrete
  * algorithm, exactly. Euler's scheme of gradient flow is the same with steps eta0 dt/substeps; dt
- * and substeps are 1 for gradient descent. */
+ * and substeps are 1 for gradient descent. Weights decay in gradient descent alone. */
 #include "integrators/clip.h"
 #include "integrators/optimizer.h"
 #include "integrators/schedule.h"
@@ -10,9 +10,10 @@ static int gd_advance(struct net *net, const struct training *training, const do
                       struct err *err) {
     double h = training->flow.dt / training->flow.substeps, clip;
     for (int i = 0; i < training->flow.substeps; i++) {
-        double eta = training->eta0 * schedule_factor(training, net->place.t * h);
+        double schedule = schedule_factor(training, net->place.t * h);
         TRY(clip_factor(net, training, &clip, err));
-        TRY(net_learn(net, clip * eta * h, err));
+        TRY(net_learn(net, 1 - schedule * training->weight_decay,
+                      clip * training->eta0 * schedule * h, err));
         TRY(net_evaluate(net, training->loss, y, err));
     }
     return CODE_OK;
@@ -34,14 +35,16 @@ const struct integrator integrator_euler = {
     .advance = gd_advance,
 };
 
-/* x -> (1 - rate curvature) x */
+/* x -> (1 - weight_decay - rate curvature) x */
 static double edge(const struct training *training) {
-    (void)training;
-    return 2;
+    return 2 - training->weight_decay;
 }
 
 const struct optimizer optimizer_gd = {
-    .choice = {.name = "gd", .doc = "a step down the gradient, W -= rate gradient"},
+    .choice = {.name = "gd",
+               .doc = "a step down the gradient, W -= rate gradient",
+               .keys = "weight_decay"},
     .plain = true,
     .edge = edge,
+    .decays = true,
 };

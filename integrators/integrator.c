@@ -85,9 +85,10 @@ const struct param_row training_rows[] = {
      "entries have variance 1.\n"
      "  sqrt_D: the square root of the input dimension\n"
      "  1: no division"},
-    {"weight_decay", PARAM_REAL, OFFSET(weight_decay), "0.01", 0, 1, NULL, "optimizer",
+    {"weight_decay", PARAM_REAL, OFFSET(weight_decay), "-1", -1, 1, NULL, "optimizer",
      "Coefficient omega of decoupled weight decay, the same at any width: each step begins "
-     "with W *= 1 - omega, biases excepted."},
+     "with W *= 1 - omega, biases excepted. The default -1 takes 0.01 with AdamW, Lion and Muon, "
+     "and 0 with gradient descent and momentum."},
     {"schedule", PARAM_ROW, OFFSET(schedule.kind), "constant", 0, 0, schedule_list, NULL,
      "Schedule of the learning rate after the warmup, as a factor of eta0 at the time t since "
      "then."},

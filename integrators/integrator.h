@@ -47,8 +47,9 @@ struct training {
     const struct integrator *integrator;
     const struct optimizer *optimizer;
     int steps;
-    double eta0, gamma0, momentum, weight_decay;
-    double clip; /* 0: none; clip.h */
+    double eta0, gamma0, momentum;
+    double weight_decay; /* 0 where nothing decays (config_complete) */
+    double clip;         /* 0: none; clip.h */
     struct adam_settings adam;
     struct muon_settings muon;
     struct schedule_settings schedule;

@@ -23,5 +23,6 @@ const struct optimizer optimizer_lion = {
                .keys = "beta1 beta2 eps adam_read_in weight_decay"},
     .rule = rule,
     .decays = true,
+    .decay = 0.01,
     .memories = 1,
 };

@@ -1,5 +1,6 @@
 /* Gradient descent with momentum: V = momentum V + K, W += s V, with K the step of plain gradient
- * descent at the rate eta0 and s the factor of the schedule. */
+ * descent at the rate eta0 and s the factor of the schedule. Decay of weights is decoupled: it is
+ * no part of V. */
 #include "integrators/optimizer.h"
 
 static int move(const struct optimizer_step *step, struct change *change, struct array memory[2],
@@ -15,17 +16,19 @@ static void move_host(const struct optimizer_step *step, int K, const double *gr
     }
 }
 
-/* Of x(t+1) = (1 + mu - rate curvature) x(t) - mu x(t-1), both roots within the unit circle. */
+/* Of x(t+1) = (k + mu - rate curvature) x(t) - mu k x(t-1) with k = 1 - weight_decay, both roots
+ * within the unit circle. */
 static double edge(const struct training *training) {
-    return 2 * (1 + training->momentum);
+    return (2 - training->weight_decay) * (1 + training->momentum);
 }
 
 const struct optimizer optimizer_momentum = {
     .choice = {.name = "momentum",
                .doc =
                    "a step down a sum of gradients that decays by the factor momentum in each step",
-               .keys = "momentum"},
+               .keys = "momentum weight_decay"},
     .edge = edge,
+    .decays = true,
     .memories = 1,
     .move = move,
     .move_host = move_host,

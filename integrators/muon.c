@@ -22,6 +22,7 @@ const struct optimizer optimizer_muon = {
                        "weight_decay"},
     .matrices = true,
     .decays = true,
+    .decay = 0.01,
     .memories = 1,
     .move = move,
 };

@@ -168,6 +168,7 @@ static int equal_oracles(const char *training, const double *factor, int *runs) 
 static void equals_oracle(void **state) {
     (void)state;
     static const char *const optimizers[] = {
+        "optimizer = gd\neta0 = 0.2\nweight_decay = 0.02",
         "optimizer = momentum\nmomentum = 0.8\neta0 = 0.2",
         "optimizer = adam\neta0 = 0.05\nbeta1 = 0.8\nbeta2 = 0.95\nadam_eps = outside",
         "optimizer = adam\neta0 = 0.05\nbeta2 = 0.99\neps = 0.1\nadam_eps = inside",
@@ -199,7 +200,8 @@ static void schedules_and_clipping(void **state) {
     (void)state;
     static const char *const optimizers[] = {
         "eta0 = 0.5",
-        "optimizer = momentum\nmomentum = 0.8\neta0 = 0.2",
+        "eta0 = 0.5\nweight_decay = 0.02",
+        "optimizer = momentum\nmomentum = 0.8\neta0 = 0.2\nweight_decay = 0.02",
         "optimizer = adam\neta0 = 0.05\nbeta1 = 0.8\nbeta2 = 0.95\nadam_eps = outside",
         "optimizer = adamw\neta0 = 0.05\nweight_decay = 0.02",
     };

@@ -130,6 +130,8 @@ static void decay_by(const char *training) {
 /* Of limits whose learned part has entries, and rows. */
 static void weights_decay(void **state) {
     (void)state;
+    decay_by("optimizer = gd\nweight_decay = 0.1\neta0 = 0");
+    decay_by("optimizer = momentum\nweight_decay = 0.1\neta0 = 0");
     decay_by("optimizer = adamw\nweight_decay = 0.1\neta0 = 0");
     decay_by("optimizer = muon\nweight_decay = 0.1\neta0 = 0\nrest_eta0 = 0");
     decay_by("optimizer = muon\nrest = W2\nweight_decay = 0.1\neta0 = 0\nrest_eta0 = 0");

@@ -23,6 +23,10 @@ CASES = {
                                  "data.source": "power_law"}),
     "momentum": ("data/dense.ini", {"training.optimizer": "momentum", "training.momentum": 0.8,
                                     "training.schedule": "cosine"}),
+    "decay": ("data/dense.ini", {"training.eta0": 1, "training.weight_decay": 0.1}),
+    "momentum_decay": ("data/dense.ini", {
+        "training.optimizer": "momentum", "training.momentum": 0.8, "training.weight_decay": 0.1,
+        "training.schedule": "cosine"}),
     "clip": ("data/dense.ini", {"training.eta0": 1, "training.clip": 0.1,
                                 "training.loss": "logistic"}),
     "adamw": ("data/dense.ini", {"training.optimizer": "adamw", "training.eta0": 0.2,
@@ -220,6 +224,9 @@ class WithoutNormaliser(March):
 
 MUTANTS = {
     ("outputs", "w learns"): without(st.Learned, "w"),
+    ("decay", "of the start"): lambda theory: setattr(
+        named(theory, "h", index=1).value, "decays", False),
+    ("momentum_decay", "none"): setting("weight_decay", 0),
     ("momentum", "forgets"): setting("optimizer", "gd"),
     ("momentum", "schedule"): setting("schedule", "constant"),
     ("clip", "none"): setting("clip", 0),

@@ -40,10 +40,12 @@ class Optimizers:
         return self.sites[at] // self.sites[self.theory.populations[at].of]
 
     def omega(self, t, s, decays=False):
-        chi = self.chi[s] * (self.kept(t) / self.kept(s + 1) if decays else 1)
+        def left(r):
+            return self.factor(r) * (self.kept(t) / self.kept(r + 1) if decays else 1)
         if self.training["optimizer"] != "momentum":
-            return chi * self.factor(s)
-        return chi * sum(self.factor(r) * self.training["momentum"] ** (r - s) for r in range(s, t))
+            return self.chi[s] * left(s)
+        return self.chi[s] * sum(left(r) * self.training["momentum"] ** (r - s)
+                                 for r in range(s, t))
 
     def kept(self, t):
         """What weight decay has left of the start."""

@@ -215,7 +215,7 @@ struct map_coefficients map_known(const struct map *map, bool forward);
 struct map_coefficients map_shown(const struct map *map, bool forward);
 /* What map_learn would add to the entries (kinds finite, limit, adam). */
 int map_change(struct map *map, int k, const double *c, struct change *change, struct err *err);
-/* W *= factor (kinds finite, limit, adam). */
+/* W *= factor (kinds finite, history, limit, adam). */
 void map_decay(struct map *map, double factor);
 /* Its state after an evaluation. Read: x are the rows of that evaluation. */
 int map_archive(struct map *map, struct rows x, struct archive *archive, struct err *err);

@@ -97,6 +97,10 @@ static int become_finite(struct map *map, struct err *err) {
     return code;
 }
 
+static void history_decay(struct map *map, double factor) {
+    rows_scale(factor, array_all(&history_of(map)->Z));
+}
+
 static int history_archive(struct map *map, struct archive *archive, struct err *err) {
     struct history_state *history = history_of(map);
     TRY(archive_array(archive, &history->q, history->q.backend, err));
@@ -139,6 +143,7 @@ const struct map_kind map_history = {
     .keep = map_keep_rows,
     .products = map_products_rows,
     .learn = history_learn,
+    .decay = history_decay,
     .archive = history_archive,
     .matrix = history_matrix,
     .initial = map_start,

@@ -371,14 +371,14 @@ int net_keep(struct net *net, int k, struct err *err); /* the last evaluation be
 /* Stages from `stages` on have weight 0. */
 int net_place(struct net *net, int stages, const double *weight, struct err *err);
 void net_commit(struct net *net); /* the present place is W_n */
-/* One gradient step of the last evaluation, and the model's own rule. */
-int net_learn(struct net *net, double step, struct err *err);
+/* W <- keep W + step K_0, one gradient step of the last evaluation, and the model's own rule. */
+int net_learn(struct net *net, double keep, double step, struct err *err);
 /* What the entries of parameter p change by (or, added to host [K], its host numbers) for
  * W += rate/P sum_mu Delta_mu y_mu x_mu^T along stage k. */
 int net_change(const struct net *net, const struct parameter *p, int k, double rate,
                struct change *change, double *host, struct err *err);
-void net_decay(struct net *net,
-               double factor);  /* all weights *= factor, but biases and frozen matrices */
+/* All weights *= factor, but biases and frozen matrices. */
+void net_decay(struct net *net, double factor);
 void net_next(struct net *net); /* the parameters have moved: the model's own rule, t + 1 */
 /* The state of an evaluated net between two steps of an integrator, which keeps its stages anew:
  * all that the next step and the next evaluation read. Not of field maps. */

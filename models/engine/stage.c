@@ -98,8 +98,9 @@ void net_commit(struct net *net) {
     memset(net->place.weight, 0, sizeof net->place.weight);
 }
 
-int net_learn(struct net *net, double step, struct err *err) {
+int net_learn(struct net *net, double keep, double step, struct err *err) {
     TRY(net_keep(net, 0, err));
+    net_decay(net, keep);
     TRY(net_place(net, 1, &step, err));
     net_commit(net);
     net_next(net);
@@ -112,7 +113,7 @@ void net_next(struct net *net) {
 }
 
 void net_decay(struct net *net, double factor) {
-    for (int i = 0; i < net->program->nodes; i++) {
+    for (int i = 0; i < net->program->nodes && factor != 1; i++) {
         const struct node *v = &net->program->node[i];
         if (v->matrix.frozen)
             continue;

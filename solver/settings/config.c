@@ -71,7 +71,7 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
             config->training.adam.read_in == ADAM_READ_IN_1 ? 1 : 1 / sqrt(inputs->K),
         /* solved from evaluations that are all measured, of random matrices that do not decay */
         .measure.responses = N == 0 && config->output.kernels == KERNELS_FULL &&
-                             !config->training.optimizer->decays &&
+                             config->training.weight_decay == 0 &&
                              integrator_evaluations(&config->training) == config->training.steps,
     };
 }

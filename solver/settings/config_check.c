@@ -23,6 +23,9 @@ static int check_flow(const struct config *config, const struct params *params, 
     if (!training->optimizer->plain && config->solver.method == METHOD_FIXED_POINT)
         return params_error(params, "training", "optimizer", err,
                             "method = fixed_point knows plain gradient descent only: gd");
+    if (training->weight_decay > 0 && config->solver.method == METHOD_FIXED_POINT)
+        return params_error(params, "training", "weight_decay", err,
+                            "method = fixed_point knows no decay of weights: 0");
     if (training->integrator->adaptive && config->solver.replicates &&
         fmin(training->flow.rtol, training->flow.atol) < config->solver.tolerance)
         return params_error(

@@ -63,8 +63,8 @@ static bool has_eps(const struct net *net, const char *name) {
 }
 
 /* What a line would multiply and cannot. */
-static int check_line(const struct params *params, int list, const struct factor *line,
-                      const struct net *net, struct err *err) {
+static int check_line(const struct config *config, const struct params *params, int list,
+                      const struct factor *line, const struct net *net, struct err *err) {
     static const char *const reason[LISTS] = {
         "matrix %s starts at 0 here, whatever the factor: take the line out",
         "matrix %s never learns here and has no rate: take the line out",
@@ -84,8 +84,9 @@ static int check_line(const struct params *params, int list, const struct factor
     if (list == EPS && line->factor == 0)
         return params_error(params, section, line->name, err,
                             "a factor of eps must be above 0: 1e-6, say");
-    const struct optimizer *optimizer = net->setup.training.optimizer;
-    if (list == RATES && line->factor == 0 && optimizer && optimizer->decays)
+    bool decays = params_find(params, "training", "weight_decay")->line != 0 ||
+                  config->training.weight_decay > 0; /* it may be one of several, 0 among them */
+    if (list == RATES && line->factor == 0 && decays)
         return CODE_OK; /* then even what never learns does not decay */
     for (int i = 0; i < net->matrices.count; i++) {
         const struct matrix *matrix = &net->matrices.item[i];
@@ -106,7 +107,7 @@ static int check_names(const struct config *config, const struct params *params,
         DO(params_check_names(params, sections_of[k], (const char *const *)names.name, names.count,
                               err));
         for (int i = 0; i < lists[k]->count; i++)
-            DO(check_line(params, k, &lists[k]->factor[i], net, err));
+            DO(check_line(config, params, k, &lists[k]->factor[i], net, err));
     }
 done:
     names_free(&names);

@@ -28,7 +28,7 @@ void oracles_set_optimizer(struct oracle_optimizer *a, const struct training *tr
     a->beta1 = training->adam.beta1;
     a->beta2 = training->adam.beta2;
     a->eps = training->adam.eps;
-    a->decay = training->optimizer->decays ? training->weight_decay : 0;
+    a->decay = training->weight_decay;
     a->clip = training->clip;
 }
 

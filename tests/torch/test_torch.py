@@ -115,6 +115,15 @@ def test_what_no_ini_has(case):
         assert found.largest < ROUND_OFF, f"{keys} {optimizer}\n{found}"
 
 
+@pytest.mark.parametrize("optimizer", ["gd", "momentum"])
+@pytest.mark.parametrize("ini", ["data/regime1.ini", "data/regime3.ini"])
+def test_decay_of_gradient_descent(ini, optimizer):
+    """Of regime1 the router starts at zero, of regime3 matrices never learn and decay."""
+    found = compared(ini, 12, **{"training.optimizer": optimizer, "training.weight_decay": 0.05,
+                                 "training.schedule": "linear", "training.warmup": 2})
+    assert found.largest < ROUND_OFF, found
+
+
 @pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
 @pytest.mark.parametrize("ini", ["data/regime2.ini", "data/regime3.ini", "data/stack.ini"])
 @pytest.mark.parametrize("keys", [

@@ -64,17 +64,17 @@ class Optimizers:
 
     def _weights(self) -> None:
         """omega(t,s): by how much the gradient of step s has moved a matrix at time t."""
-        inner = r"\mu^{r-s}" if self.training.get("optimizer") == "momentum" else ""
-        sigma = r"\sigma(r)" if self.w.scheduled else ""
-        front = [r"\chi(s)"] if self.clips else []
-        body = (sigma + r"\," + inner).strip(r"\,") or "1"
-        factors = front + ([rf"\sum_{{r=s}}^{{t-1}}{body}"] if inner else
-                           [sigma.replace("(r)", "(s)")] if sigma else [])
-        if self.w.decay:
-            factors.append(r"\frac{\vartheta(t)}{\vartheta(s+1)}")
-        self.lines.append(r"\omega(t,s) &= " + r"\,".join(factors))
+        momentum = self.training.get("optimizer") == "momentum"
+        at = "r" if momentum else "s"   # the step at which it moves the matrix
+        body = [rf"\sigma({at})"] if self.w.scheduled else []
+        body += [r"\mu^{r-s}"] if momentum else []
+        body += [rf"\frac{{\vartheta(t)}}{{\vartheta({at}+1)}}"] if self.w.decay else []
+        factors = ([r"\chi(s)"] if self.clips else []) + \
+            ([r"\sum_{r=s}^{t-1}"] if momentum else [])
+        self.lines.append(r"\omega(t,s) &= " + r"\,".join(factors + body).replace(
+            r"{t-1}\,", "{t-1}"))
         self.words.append(r"The gradient of step $s$ has moved a matrix by $\omega(t,s)$ times "
-                          r"itself at time $t$" + (r", $\mu$ the momentum." if inner else "."))
+                          r"itself at time $t$" + (r", $\mu$ the momentum." if momentum else "."))
 
     def _clipping(self) -> list[str]:
         """What gradients are clipped by."""

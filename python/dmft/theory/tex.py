@@ -208,7 +208,8 @@ class Writer(Calls):
         return r"\,".join(words)
 
     def process(self, value: Process, at: Context, key: str) -> str:
-        """The sum of the terms of a process; a response and a learned part of one row together."""
+        """The sum of the terms of a process; a response and a learned part of one row together,
+        unless weight decay acts on the former at t and on the latter from s on."""
         now, then = replace(at, time="(t)"), replace(at, time="(s)")
         each = r"\sum_{k'}" if value.use is not None else ""
         terms = self.templates(value)
@@ -224,14 +225,14 @@ class Writer(Calls):
                 start.append(self.start(term, at, key))
             elif isinstance(term, Memory):
                 both = next((one for one in terms if isinstance(one, Learned) and not term.now
-                             and one.row == term.row), None)
+                             and not value.decays and one.row == term.row), None)
                 response = self.symbol(self.find(term.response), at, "k'" if each else "") + "(t,s)"
                 inside = rf"\bigl[{response} + {self.learned(both, at, each)}\bigr]" if both \
                     else response
                 low = r"s\le t" if term.now else "s<t"
                 (start if value.decays else parts).append(
                     rf"{each}\sum_{{{low}}}{inside}\,{self.factor(term.row, then)}")
-            elif isinstance(term, Learned) and term.row not in memory:
+            elif isinstance(term, Learned) and (value.decays or term.row not in memory):
                 parts.append(rf"{each}\sum_{{s<t}}{self.learned(term, at, each)}\,"
                              rf"{self.factor(term.row, then)}")
             elif isinstance(term, Entries):

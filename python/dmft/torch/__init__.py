@@ -27,8 +27,7 @@ from dmft.torch.exponents import Check, check
 from dmft.torch.inputs import Data, data
 from dmft.torch.muon import Muon
 from dmft.torch.network import Network
-from dmft.torch.training import Lion, loss_of, schedule_factor, train
+from dmft.torch.training import Lion, Momentum, loss_of, schedule_factor, train
 
-__all__ = ["Network", "Data", "data", "train", "loss_of", "schedule_factor", "Lion", "Muon",
-           "verify",
-           "Comparison", "check", "Check", "coordinate_check", "Coordinates"]
+__all__ = ["Network", "Data", "data", "train", "loss_of", "schedule_factor", "Lion", "Momentum",
+           "Muon", "verify", "Comparison", "check", "Check", "coordinate_check", "Coordinates"]

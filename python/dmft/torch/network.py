@@ -234,7 +234,8 @@ class Network(torch.nn.Module):
     def parameter_groups(self, optimizer: str | None = None, eta0: float | None = None,
                          eps: float | None = None,
                          weight_decay: float | None = None) -> list[dict]:
-        """Groups for torch.optim, one of each matrix that learns; SGD has those of gd and momentum.
+        """Groups for torch.optim, one of each matrix that learns; SGD has those of gd and momentum
+        (of momentum with weight decay dmft.torch.Momentum: SGD puts the decay into the velocity).
         What is not given is as in the ini.
 
         >>> torch.optim.Adam(net.parameter_groups("adam", eta0=0.1))        # doctest: +SKIP
@@ -275,9 +276,8 @@ class Network(torch.nn.Module):
     def _group(self, W: Matrix, scale: Scaling, kind: str, eta0: float, eps: float,
                decay: float) -> dict:
         group = {"params": [self.weights[W.name]], "name": W.name}
-        if kind not in BY_ENTRY:
-            return group | {"lr": eta0 * scale.sgd}
-        group |= {"lr": eta0 * scale.adam, "eps": eps * scale.eps}
+        group |= {"lr": eta0 * scale.adam, "eps": eps * scale.eps} if kind in BY_ENTRY else \
+            {"lr": eta0 * scale.sgd}
         return group if kind == "adam" else group | self._decay(W, group["lr"], decay)
 
     def after_step(self, optimizer: torch.optim.Optimizer | None = None) -> None:

@@ -63,6 +63,19 @@ def schedule_factor(training: dict, tau: float) -> float:
     return end + (1 - end) * fallen[kind]
 
 
+class Momentum(ByParameter):
+    """V <- momentum V + g, p <- (1 - lr weight_decay) p - lr V: the decay is no part of the
+    velocity, as it is in torch.optim.SGD."""
+
+    def __init__(self, params, lr: float = 0.1, momentum: float = 0.9, weight_decay: float = 0):
+        super().__init__(params, {"lr": lr, "momentum": momentum, "weight_decay": weight_decay})
+
+    def _move(self, p, group) -> None:
+        V = self.state[p].setdefault("velocity", torch.zeros_like(p))
+        V.mul_(group["momentum"]).add_(p.grad)
+        p.mul_(1 - group["lr"] * group["weight_decay"]).sub_(group["lr"] * V)
+
+
 class Lion(ByParameter):
     """u = beta1 m + (1 - beta1) g, m <- beta2 m + (1 - beta2) g, p <- p - lr u/(|u| + eps), with
     decoupled weight decay; at eps = 0 what Lion is elsewhere."""
@@ -99,6 +112,8 @@ def make_optimizer(net, **more) -> torch.optim.Optimizer:
     said = net.training_settings
     refuse_what_torch_lacks(said)
     kind, groups = said["optimizer"], net.parameter_groups(**more)
+    if kind == "momentum" and said["weight_decay"]:
+        return Momentum(groups, momentum=said["momentum"])
     if kind in ("gd", "momentum"):
         return torch.optim.SGD(groups, lr=0, momentum=said.get("momentum", 0))
     if kind == "muon":
