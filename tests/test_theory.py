@@ -192,11 +192,20 @@ def test_equations_know_every_loss_and_optimizer(choices):
     assert set(OPTIMIZERS) == choices("optimizer")
 
 
+def test_momentum_weighs_earlier_gradients():
+    """Written out: a letter that loses its backslash is no letter of Greek."""
+    for more, line in (({}, r"\sum_{r=s}^{t-1}\mu^{r-s}"),
+                       ({"training.schedule": "cosine", "training.clip": 1},
+                        r"\chi(s)\,\sum_{r=s}^{t-1}\sigma(r)\,\mu^{r-s}")):
+        page = dmft.equations(f"{ROOT}/data/dense.ini",
+                              **{"training.optimizer": "momentum"} | more)
+        assert rf"\omega(t,s) &= {line}" in page.latex()
+
+
 def test_optimizers_and_ties_have_templates_of_their_own(pages):
     assert r"\langle \mathcal{W}^{(l)}(t)\,x^{(l-1)}(t)\rangle" in pages["adam"].latex()
     assert r"\vartheta(t)\bigl[" in pages["adamw"].latex()
     assert r"c\,\omega(t,s)\,\Delta(s)" in pages["momentum"].latex()
-    assert r"\sum_{r=s}^{t-1}" in pages["momentum"].latex()
     assert r"\sum_{k'}\sum_{s<t}\bigl[A_{k,k'}(t,s)" in pages["examples/tied.ini"].latex()
 
 
