@@ -434,7 +434,7 @@ def test_the_table_of_the_readme_is_what_is_printed():
     with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
         shown = re.search(r"```text\n(.*?)```", file.read(), re.DOTALL)[1]
     printed = str(dmft.recipe(f"{ROOT}/data/regime2.ini")).splitlines()[:7]
-    assert [line[2:].rstrip() for line in shown.splitlines()[:7]] == [
+    assert [line.rstrip() for line in shown.splitlines()[:7]] == [
         line.rstrip() for line in printed]
 
 
