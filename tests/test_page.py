@@ -5,6 +5,8 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import types
 
 import numpy as np
 import pytest
@@ -54,13 +56,43 @@ def test_numbers_of_a_page_are_those_of_the_files(files):
     assert several["axes"][0][0] == "file" and len(several["points"]) == 2
 
 
+def test_words_of_a_file_end_no_script(files, tmp_path, monkeypatch):
+    """An ini and a name of a file may have what HTML and the page's own places are written with."""
+    offline = types.ModuleType("plotly.offline")
+    offline.get_plotlyjs = lambda: "plotly's own script"
+    monkeypatch.setitem(sys.modules, "plotly", types.ModuleType("plotly"))
+    monkeypatch.setitem(sys.modules, "plotly.offline", offline)
+    ini = "</script> <!-- <script>\n@PLOTLY@ @TITLE@"
+    monkeypatch.setattr(dmft.files.Result, "parameters", {"ini": ini})
+    words = page.text([dmft.load(files["run"])], "@DATA@ <b>")
+    inside = re.search(r'(?s)id="data" type="application/json">(.*?)</script>', words)[1]
+    assert "<" not in inside and json.loads(inside)["settings"][0][1] == ini
+    assert words.count("@DATA@ &lt;b&gt;") == 2 and words.count("plotly's own script") == 1
+
+
+def test_files_of_one_name_and_a_sweep_whose_first_point_is_not_there(files, tmp_path):
+    copies = [tmp_path / side / "run.h5" for side in ("one", "other")]
+    for copy in copies:
+        copy.parent.mkdir()
+        shutil.copy(files["run"], copy)
+    found = page.content([dmft.load(str(copy)) for copy in copies])
+    assert list(found["points"]) == found["axes"][0][1] == list(map(str, copies))
+    folder = str(tmp_path / "rates.d")
+    shutil.copytree(files["rates"].removesuffix(".h5") + ".d", folder)
+    for path in dmft.load(folder).units().values[0].flat:
+        os.remove(path)
+    found = page.content([dmft.load(folder)])
+    assert found["points"]["0.1|mup"] == {} and "[training]" in found["settings"][0][1]
+
+
 def test_what_has_no_page_is_refused(files, tmp_path, capsys):
     run, both = dmft.load(files["run"]), dmft.load(files["both"])
     with pytest.raises(Missing, match="vary the same things"):
         page.content([run, both])
     out = str(tmp_path / "x.html")
-    assert command.main(["--html", out, files["run"], "--what", "loss"]) == 2
-    assert "takes files alone" in capsys.readouterr().err
+    for more in (["--what", "loss"], ["--times", "1"], ["--kernels", "Phi1"]):
+        assert command.main(["--html", out, files["run"], *more]) == 2
+        assert "takes files alone" in capsys.readouterr().err
     assert command.main(["--html", str(tmp_path / "no" / "x.html"), files["run"]]) == 2
     assert not os.path.exists(out)
 

@@ -110,8 +110,9 @@ def main(arguments=None) -> int:
     try:
         runs = [load(file) for file in options.file]
         if options.html:
-            if options.o or options.what != "all" or options.x:
-                raise Missing("--html takes files alone, and no -o, --what or --x")
+            if options.o or options.what != "all" or options.x or options.times or options.kernels:
+                raise Missing("--html takes files alone, and no -o, --what, --times, --kernels or "
+                              "--x")
             words = page.text(runs, ", ".join(names))
             with open(options.html, "w", encoding="utf-8") as out:
                 out.write(words)

@@ -13,6 +13,7 @@ import html
 import importlib.resources
 import json
 import os
+import re
 
 import numpy as np
 
@@ -76,12 +77,18 @@ def _about(runs) -> dict[str, str]:
             for name, series in data.items()}
 
 
+def _files(results) -> list[str]:
+    """What each file is called: its name, or its path where two have the same name."""
+    paths = [os.path.normpath(result.path) for result in results]
+    names = [os.path.basename(path) for path in paths]
+    return names if len(set(names)) == len(names) else paths
+
+
 def content(results) -> dict:
     """What the page shows, as the script of page.html reads it."""
     several = len(results) > 1
     names, points, settings, notes = [], [], [], []
-    for result in results:
-        file = os.path.basename(os.path.normpath(result.path))
+    for file, result in zip(_files(results), results):
         own, runs = _runs(result)
         own = ["file"] * several + own
         if names and own != names:
@@ -89,8 +96,9 @@ def content(results) -> dict:
                           f"{', '.join(names) or 'nothing'} and {', '.join(own) or 'nothing'}")
         names = own
         points += [((file,) * several + values, run) for values, run in runs]
-        said = result if "parameters" in result else runs[0][1]
-        settings.append([file, str(said.parameters.get("ini", ""))])
+        # a sweep in progress has those of its points alone, of which some may have failed
+        said = next((one for one in (result, *(run for _, run in runs)) if "parameters" in one), {})
+        settings += [[file, str(said.parameters.get("ini", ""))]] if said else []
         for values, run in runs:
             notes += [" ".join([*values, str(note)]) for note in run.notes]
     data = {"axes": [[name, list(dict.fromkeys(values[a] for values, _ in points))]
@@ -114,6 +122,7 @@ def text(results, title: str) -> str:
     except ImportError:
         raise Missing("--html needs plotly: pip install plotly, or \"dmft[html]\"") from None
     page = importlib.resources.files("dmft.plot").joinpath("page.html").read_text("utf-8")
-    data = json.dumps(content(results)).replace("</", "<\\/")
-    return (page.replace("@TITLE@", html.escape(title)).replace("@DATA@", data)
-            .replace("@PLOTLY@", get_plotlyjs()))
+    # Nothing of a file can end the script that holds it, or begin another one.
+    parts = {"TITLE": html.escape(title), "PLOTLY": get_plotlyjs(),
+             "DATA": json.dumps(content(results)).replace("<", "\\u003c")}
+    return re.sub("@(TITLE|PLOTLY|DATA)@", lambda found: parts[found[1]], page)
