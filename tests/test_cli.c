@@ -72,6 +72,40 @@ static void test_memory(void **state) {
     }
 }
 
+/* Results of two tangent kernels [T][P][P], beside which all others are small (two per cent): every
+ * run of both, their means and errors twice in the file that is written, and once those of one
+ * kernel, as they are computed. Kept run by run, runs are twice in the file, too; in halves all is
+ * there three times. */
+static void test_memory_of_results(void **state) {
+    (void)state;
+    enum { T = 1000, P = 100 };
+    static const struct {
+        const char *arg[2];
+        double kernels; /* as many numbers as that many kernels have */
+    } cases[] = {
+        {{"--solver.replicates=1", NULL}, 2 * (1 + 4) + 2},
+        {{"--solver.replicates=3", NULL}, 2 * (3 + 4) + 2},
+        {{"--solver.replicates=3", "--output.runs=yes"}, 2 * (3 + 4 + 2 * 3) + 2},
+        {{"--solver.replicates=3", "--solver.halves=yes"}, 3 * (2 * (3 + 4) + 2)},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        double results = NAN, want = 8e-9 * T * P * P * cases[i].kernels;
+        struct cli_result result;
+        cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--network.model=dense",
+                              "--data.inputs=100", "--training.steps=1000", "--reference.widths=",
+                              "--output.kernels=none", "--output.tangent=sum",
+                              "--solver.max_memory=0.1", cases[i].arg[0], cases[i].arg[1]));
+        assert_int_equal(result.code, 2);
+        const char *memory = strstr(result.err, "networks, ");
+        assert_non_null(memory);
+        assert_int_equal(sscanf(memory, "networks, %lf GB of results", &results), 1);
+        if (!(results > want - rounding(want) && results < 1.02 * want))
+            fail_msg("%s %s: %g GB, not %g, in %s", cases[i].arg[0],
+                     cases[i].arg[1] ? cases[i].arg[1] : "", results, want, result.err);
+        cli_free(&result);
+    }
+}
+
 /* What cannot be printed is a failure. */
 static void test_full_disk(void **state) {
     (void)state;
@@ -159,8 +193,10 @@ static void test_data_paths(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_help),     TEST(test_full_disk), TEST(test_memory),
-        TEST(test_defaults), TEST(test_overrides), TEST(test_data_paths),
+        TEST(test_help),       TEST(test_full_disk),
+        TEST(test_memory),     TEST(test_memory_of_results),
+        TEST(test_defaults),   TEST(test_overrides),
+        TEST(test_data_paths),
     };
     return cmocka_run_group_tests_name("cli", tests, cli_open, cli_close);
 }

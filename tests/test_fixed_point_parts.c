@@ -1,6 +1,7 @@
 /* What fixed-point iteration is made of: the causal factor of a kernel, and the mixing. */
 #include "tests/support/support.h"
 #include "integrators/anderson.h"
+#include "integrators/fixed_point.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -118,12 +119,34 @@ static void anderson_solves_a_linear_problem(void **state) {
     }
 }
 
+/* What --help says of [solver] probe. */
+static void probes(void **state) {
+    (void)state;
+    static const struct {
+        const char *ini, *key;
+        double given, used;
+    } cases[] = {
+        {"data/dense.ini", "network.activation=tanh", 0, 1e-3},
+        {"data/dense.ini", "network.activation=relu", 0, 0.2},
+        {"data/regime2.ini", "network.rho=1", 0, 1e-3},
+        {"data/regime2.ini", "network.rho=0.5", 0, 0.2},
+        {"data/regime2.ini", "network.rho=0.5", 0.03, 0.03},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct run run;
+        support_run(&run, cases[i].ini, (const char *const[]){cases[i].key, NULL});
+        assert_true(fixed_point_probe(&run.config.network, cases[i].given) == cases[i].used);
+        run_free(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(factor),
         cmocka_unit_test(factor_at_the_floor),
         cmocka_unit_test(factor_of_no_kernel),
         cmocka_unit_test(anderson_solves_a_linear_problem),
+        cmocka_unit_test(probes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -273,6 +273,38 @@ static void test_errors_beside_runs(void **state) {
     gsl_rng_free(rng);
 }
 
+/* The fit weighs estimates by variances that are drawn towards their mean, the more the fewer runs
+ * there are. Where all are equal nothing is drawn, and the lowest place is that of any number of
+ * runs, but for round-off. Samples are drawn whatever that number is, and go on smoothly from 1000
+ * to 1001 degrees of freedom, where their rule changes: a factor of that changes by some 1e-5. */
+static void test_equal_errors_are_not_drawn(void **state) {
+    (void)state;
+    enum { PLACES = 9 };
+    static const int runs[] = {2, 3, 6, 1000, 1002, 1000000};
+    static const double moved[PLACES] = {0.1, -0.1, 0.05, 0.1, 0, -0.1, 0.1, -0.05, 0.1};
+    struct optimum_point point[PLACES];
+    static double sample[OPTIMUM_SAMPLES];
+    double at = NAN;
+    for (size_t k = 0; k < sizeof runs / sizeof *runs; k++) {
+        for (int i = 0; i < PLACES; i++) {
+            double x = 0.5 * (i - 4), height = parabola(x) + moved[i];
+            double above = height - parabola(0); /* the least is that of x = 0 */
+            point[i] = (struct optimum_point){
+                x, exp(height), 0.1 * exp(height) * hypot(1, above), runs[k], NULL, false};
+        }
+        ASK(optimum_find(&found, OPTIMUM_MEANS, PLACES, point, 64, err));
+        assert_int_equal(found.reason, OPTIMUM_KNOWN);
+        at = k ? at : found.at;
+        CHECK_ABS(found.at, at, 1e-9, "%d runs", runs[k]);
+        for (int b = 0; b < OPTIMUM_SAMPLES; b++)
+            assert_true(!isnan(found.sample[b]));
+        if (runs[k] == 1000)
+            memcpy(sample, found.sample, sizeof sample);
+        for (int b = 0; b < OPTIMUM_SAMPLES && runs[k] == 1002; b++)
+            CHECK_ABS(found.sample[b], sample[b], 1e-4, "sample %d", b);
+    }
+}
+
 /* One run of eight far away at the optimum: the medians do not see it. */
 static void test_medians_ignore_one_run(void **state) {
     (void)state;
@@ -369,6 +401,7 @@ int main(void) {
         cmocka_unit_test(test_estimates_around_zero_do_not_decide),
         cmocka_unit_test(test_samples),
         cmocka_unit_test(test_errors_beside_runs),
+        cmocka_unit_test(test_equal_errors_are_not_drawn),
         cmocka_unit_test(test_medians_ignore_one_run),
         cmocka_unit_test(test_vertex),
         cmocka_unit_test(test_error_of_a_median),

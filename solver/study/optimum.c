@@ -47,6 +47,7 @@ struct curve {
     double rest[SPLINE_MOST];     /* error of y that the runs do not show */
     double variance[SPLINE_MOST]; /* of y, for the fit */
     struct spline spline;
+    double *picked; /* [runs], scratch */
 };
 
 static bool is_usable(const struct optimum_point *point) {
@@ -146,11 +147,21 @@ static void find_variances(struct curve *curve) {
             ((n - 1) * (curve->variance[k] + smallest) + 4 * exp(pool)) / (n - 1 + 4);
 }
 
+/* sqrt(nu/chi^2) of nu degrees of freedom where chi^2 has this quantile. Beyond a thousand degrees,
+ * where GSL does not always find it, by the cubes of Wilson and Hilferty, which err by less than
+ * 1e-5 there. */
+static double student_factor(double quantile, double nu) {
+    const double variance = 2 / (9 * nu);
+    if (nu <= 1000)
+        return sqrt(nu / gsl_cdf_chisq_Pinv(quantile, nu));
+    return pow(1 - variance + sqrt(variance) * gsl_cdf_ugaussian_Pinv(quantile), -1.5);
+}
+
 /* Places y [count] of one sample, as other runs might have had them. */
 static void move(const struct curve *curve, int sample, double *y) {
     int n = curve->runs;
-    double chance = uniform(SPREAD, sample, 0, curve->N), picked[n];
-    double spread = sqrt((n - 1) / gsl_cdf_chisq_Pinv(chance, n - 1));
+    double spread = student_factor(uniform(SPREAD, sample, 0, curve->N), n - 1);
+    double *picked = curve->picked;
     for (int k = 0; k < curve->count; k++) {
         const struct optimum_point *point = curve->point[k];
         double moved = curve->rest[k] * normal(REST, sample, k, curve->own);
@@ -292,7 +303,7 @@ static void conclude(struct optimum *optimum, const struct curve *curve, enum op
 int optimum_find(struct optimum *optimum, enum optimum_kind kind, int count,
                  const struct optimum_point *point, int N, struct err *err) {
     struct curve *curve;
-    int present = 0, best = find_best(count, point);
+    int code = CODE_OK, present = 0, best = find_best(count, point);
     forget(optimum);
     for (int i = 0; i < count; i++)
         present += !point[i].failed;
@@ -315,10 +326,13 @@ int optimum_find(struct optimum *optimum, enum optimum_kind kind, int count,
     else if (curve->count < USABLE)
         optimum->reason = OPTIMUM_FEW;
     else {
+        DO(base_alloc(&curve->picked, (size_t)curve->runs, sizeof *curve->picked, err));
         find_variances(curve);
         spline_init(&curve->spline, curve->count, curve->x, curve->y, curve->variance);
         conclude(optimum, curve, below, above);
     }
+done:
+    free(curve->picked);
     free(curve);
-    return CODE_OK;
+    return code;
 }
