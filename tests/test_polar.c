@@ -63,6 +63,60 @@ static void want_step(const struct polar_case *one, const double *C, const doubl
     free(M);
 }
 
+enum { VALUES = ROWS + 2 };
+
+/* Of one block M [n][m] alone: squares add up to 1, fourth powers to |M M^T|^2/|M|^4, in plain
+ * loops. There are min(n, m) values; of directions of a limit m, of which it knows n. */
+static void spectrum_of(const char *name, int n, int m, const double *M, bool directions,
+                        double s[VALUES]) {
+    double square = 0, fourth = 0, squares = 0, fourths = 0;
+    int least = n < m ? n : m;
+    struct array rows = {0};
+    array_from(&rows, (size_t)m, 1, M, n);
+    ASK(polar_spectrum(&rows, 0, 0, directions, VALUES, s, &err));
+    array_free(&rows);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < n; k++) {
+            double product = 0;
+            for (int j = 0; j < m; j++)
+                product += M[i * m + j] * M[k * m + j];
+            square += i == k ? product : 0;
+            fourth += product * product;
+        }
+    for (int k = 0; k < VALUES; k++) {
+        assert_true(k < least ? s[k] >= 0 : directions && k < m ? s[k] == 0 : isnan(s[k]));
+        assert_true(k == 0 || k >= least || s[k] <= s[k - 1]);
+        squares += k < least ? pow(s[k], 2) : 0;
+        fourths += k < least ? pow(s[k], 4) : 0;
+    }
+    if (!(fabs(squares - 1) <= ROUND_OFF && fabs(fourths - fourth / square / square) <= ROUND_OFF))
+        fail_msg("%s: squares add up to %.17g, fourth powers to %.17g instead of %.17g", name,
+                 squares, fourths, fourth / square / square);
+}
+
+/* Of the momentum V [ROWS][SITES], the mean over its blocks. */
+static void want_spectrum(const struct polar_case *one, const double *V,
+                          const struct array *velocity) {
+    int n = one->row_group ? one->row_group : ROWS,
+        m = one->column_group ? one->column_group : SITES;
+    double got[VALUES], s[VALUES], want[VALUES] = {0}, blocks = ROWS / n * (SITES / m);
+    double *M = memory((size_t)(n * m), sizeof *M);
+    for (int row = 0; row < ROWS; row += n)
+        for (int column = 0; column < SITES; column += m) {
+            for (int i = 0; i < n; i++)
+                memcpy(M + i * m, V + (row + i) * SITES + column, (size_t)m * sizeof *M);
+            spectrum_of(one->name, n, m, M, !one->row_group, s);
+            for (int k = 0; k < VALUES; k++)
+                want[k] += s[k] / blocks;
+        }
+    ASK(polar_spectrum(velocity, one->row_group, one->column_group, !one->row_group, VALUES, got,
+                       &err));
+    for (int k = 0; k < VALUES; k++)
+        if (isnan(want[k]) ? !isnan(got[k]) : !(fabs(got[k] - want[k]) <= ROUND_OFF))
+            fail_msg("%s: value %d is %.17g instead of %.17g", one->name, k, got[k], want[k]);
+    free(M);
+}
+
 static void judge(const struct polar_case *one) {
     double *W = memory(ROWS * SITES, sizeof *W), *V = memory(ROWS * SITES, sizeof *V);
     double *x = memory(INPUTS * SITES, sizeof *x), *C = memory(ROWS * INPUTS, sizeof *C), *got;
@@ -90,6 +144,8 @@ static void judge(const struct polar_case *one) {
         if (!(fabs(got[k] - W[k]) <= POLAR_GAIN * ROUND_OFF * fmax(1, fabs(W[k]))))
             fail_msg("%s, %s: entry %d: %.17g instead of %.17g", backend->name, one->name, k,
                      got[k], W[k]);
+    if (!one->rule.exact)
+        want_spectrum(one, V, &velocity);
     array_free(&entries);
     array_free(&a);
     array_free(&velocity);
@@ -121,6 +177,11 @@ static void nothing_of(double size) {
         for (int i = 0; i < ROWS * INPUTS; i++)
             change.C[i] *= size * change.s;
         ASK(polar_change(&change, &cases[k].rule, &velocity, &err));
+        if (!cases[k].row_group) { /* round-off, or nothing, has no singular values */
+            double s[1];
+            ASK(polar_spectrum(&velocity, 0, cases[k].column_group, true, 1, s, &err));
+            assert_true(isnan(s[0]));
+        }
         array_free(&velocity);
     }
     got = values(array_all(&entries));

@@ -116,30 +116,37 @@ def test_without_a_start_spikes_are_what_was_learned():
         np.testing.assert_array_equal(group["singular_W2_edge"].values, 0)
 
 
+def z_of_series(run, series, choose):
+    """a + b/N through all widths, against the limit, of those entries that choose picks."""
+    limit, widths = run.limit, sorted(run.reference)
+    value, error = limit[series].values, limit[series + "_se"].values
+    means, errors = (np.array([run.reference[N][series + end].values for N in widths])
+                     for end in ("", "_se"))
+    with np.errstate(all="ignore"):
+        weight = 1 / errors ** 2
+        x = 1 / np.array(widths)[:, None, None]
+        x0, y0 = ((weight * v).sum(0) / weight.sum(0) for v in (x, means))
+        sxx = (weight * (x - x0) ** 2).sum(0)
+        slope = (weight * (x - x0) * (means - y0)).sum(0) / sxx
+        se = np.sqrt(1 / weight.sum(0) + x0 ** 2 / sxx + error ** 2)
+        z = (y0 - slope * x0 - value) / se
+        wanted = choose(value) & np.isfinite(z)
+    assert wanted.any(), series
+    return z[wanted]
+
+
 def z_of(run, names, learned):
     """Of all spikes of the limit that stand 3 % clear of the edge, and of the largest singular
-    value of what was learned: a + b/N through all widths, against the limit."""
+    value of what was learned."""
     z = []
     for name in names:
-        limit, widths = run.limit, sorted(run.reference)
-        edge = limit[f"singular_{name}_edge"].values[:, None]
-        for key, clear in (("", 1.03), ("_learned", 0))[:2 if learned else 1]:
-            series = f"singular_{name}{key}"
-            value, error = limit[series].values, limit[series + "_se"].values
-            means, errors = (np.array([run.reference[N][series + end].values for N in widths])
-                             for end in ("", "_se"))
-            with np.errstate(all="ignore"):
-                weight = 1 / errors ** 2
-                x = 1 / np.array(widths)[:, None, None]
-                x0, y0 = ((weight * v).sum(0) / weight.sum(0) for v in (x, means))
-                sxx = (weight * (x - x0) ** 2).sum(0)
-                slope = (weight * (x - x0) * (means - y0)).sum(0) / sxx
-                se = np.sqrt(1 / weight.sum(0) + x0 ** 2 / sxx + error ** 2)
-                all_z = (y0 - slope * x0 - value) / se
-                wanted = value > (clear * edge if clear else 0.1 * value.max())
-            wanted &= np.isfinite(all_z) & (np.arange(value.shape[1]) < (1 if key else 2))
-            assert wanted.any(), series
-            z += list(all_z[wanted])
+        edge = run.limit[f"singular_{name}_edge"].values[:, None]
+        first = np.arange(run.limit.sizes["singular"])
+        z += list(z_of_series(run, f"singular_{name}",
+                              lambda value: (value > 1.03 * edge) & (first < 2)))
+        if learned:
+            z += list(z_of_series(run, f"singular_{name}_learned",
+                                  lambda value: (value > 0.1 * value.max()) & (first < 1)))
     return np.array(z)
 
 
@@ -172,6 +179,62 @@ def test_networks_come_to_the_limit(settings, names, network):
                       "reference.widths": "32 64 128", "reference.seeds": 32,
                       "output.singular": " ".join(names), **settings}, progress=False, **more)
     z = z_of(run, names, "training.muon" not in settings)
+    print(f"largest |z| {np.abs(z).max():.2f}, rms {np.sqrt(np.mean(z ** 2)):.2f} of {len(z)}")
+    assert np.abs(z).max() <= 4 and np.sqrt(np.mean(z ** 2)) <= 2
+
+
+MUON = {"training.optimizer": "muon", "training.momentum": 0.6, "training.weight_decay": 0,
+        "training.eta0": 0.2, "training.rest_eta0": 0.05}
+
+
+def test_momenta_are_what_steps_are_made_of():
+    """The step of a network between two times has the singular values eta0 |p(s)| (n/m)^1/2."""
+    run = dmft.solve({**SMALL, **MUON, "output.singular": "U", "output.runs": "yes",
+                      "output.weights": "all", "solver.replicates": 0,
+                      "output.singular_values": 30}, network=wide_network(), progress=False)
+    for seed in range(2):
+        s = run.reference[24]["singular_U_momentum_runs"].values[seed]
+        assert np.isnan(s[0]).all() and np.isnan(s[:, 24:]).all()
+        for t in range(1, 5):
+            step = run.weights("U", 24, seed, t).values - run.weights("U", 24, seed, t - 1).values
+            p = s[t, :24]
+            assert (p ** 2).sum() == pytest.approx(1, rel=ROUND_OFF)
+            for _ in range(5):
+                p = 3.4445 * p - 4.7750 * p ** 3 + 2.0315 * p ** 5
+            np.testing.assert_allclose(of_matrix(step, 24), 0.2 * np.sort(np.abs(p))[::-1],
+                                       atol=485 * ROUND_OFF)
+
+
+def test_momenta_of_a_limit():
+    """Of one input and without momentum one singular value, 1; where Muon leaves the matrix, or
+    keeps no momentum, there is no series."""
+    one = {**DENSE, **MUON, "training.momentum": 0, "data.inputs": 1, "reference.widths": ""}
+    limit = dmft.solve(one, progress=False).limit
+    s = limit["singular_W2_momentum"].values
+    assert np.isnan(s[0]).all()
+    np.testing.assert_allclose(s[1:], [[1, 0, 0, 0, 0, 0]] * 4, atol=ROUND_OFF)
+    for more in ({"training.muon": "exact"}, {"training.optimizer": "gd"}):
+        settings = {**one, **more}
+        if "training.optimizer" in more:
+            settings = {key: value for key, value in settings.items()
+                        if key not in MUON or key in ("training.optimizer", "training.eta0")}
+        assert "singular_W2_momentum" not in dmft.solve(settings, progress=False).limit
+
+
+@pytest.mark.parametrize("settings, names", [
+    ({"network.model": "dense", "network.depth": 2, "network.activation": "tanh"}, ["W2"]),
+    ({"network.model": "regime2", "network.parameterization": "mssp", "network.kappa": 0.5,
+      "network.expert_width": 3, "solver.expert_sites": 512}, ["W_in", "W_out"]),
+], ids=["dense", "experts"])
+def test_momenta_of_networks_come_to_those_of_the_limit(settings, names):
+    """a + b/N through all widths against the limit, of singular values above a tenth; of experts
+    means over them."""
+    run = dmft.solve({**SMALL, **MUON, "training.steps": 7, "solver.sites": 1024,
+                      "solver.replicates": 8, "reference.widths": "32 64 128",
+                      "reference.seeds": 32, "output.singular": " ".join(names), **settings},
+                     progress=False)
+    z = np.concatenate([z_of_series(run, f"singular_{name}_momentum", lambda value: value > 0.1)
+                        for name in names])
     print(f"largest |z| {np.abs(z).max():.2f}, rms {np.sqrt(np.mean(z ** 2)):.2f} of {len(z)}")
     assert np.abs(z).max() <= 4 and np.sqrt(np.mean(z ** 2)) <= 2
 

@@ -222,10 +222,15 @@ static int direction(const struct change *change, const struct polar_rule *rule,
     return CODE_OK;
 }
 
+/* The norm of a block of `rows` rows whose entries are of order one. */
+static double unit_of(const struct change *change, int rows) {
+    double columns = change->column_group ? change->column_group : 1;
+    return fabs(change->s) * sqrt(columns * (change->row_group ? rows : 1));
+}
+
 static int step_columns(const struct change *change, const struct polar_rule *rule, struct rows x,
                         struct err *err) {
-    double size = change->column_group * (double)(change->row_group ? x.count : 1);
-    double unit = fabs(change->s) * sqrt(size);
+    double unit = unit_of(change, x.count);
     TRY(polar_columns(x, change->column_group, nothing * unit, rule->exact, err));
     rows_scale(rule->rate * unit, x);
     rows_add(NULL, x, change->entries);
@@ -237,8 +242,7 @@ static int step_columns(const struct change *change, const struct polar_rule *ru
 static int step_rows(const struct change *change, const struct polar_rule *rule, struct rows x,
                      struct rows other, struct err *err) {
     int all = change->entries.count, group = change->row_group ? change->row_group : all;
-    double unit = fabs(change->s) * sqrt(change->row_group ? group : 1);
-    double rate = rule->rate * unit, least = nothing * unit;
+    double unit = unit_of(change, group), rate = rule->rate * unit, least = nothing * unit;
     for (int first = 0; first < all; first += group) {
         struct rows entries = rows_part(change->entries, first, group);
         if (rule->exact) {
@@ -276,5 +280,52 @@ done:
     array_free(&other);
     free(change->C);
     profile_leave(before);
+    return code;
+}
+
+/* --- the spectrum of a momentum -------------------------------------------------------------- */
+
+/* Adds singular values of X [r][c] over |X| to values, unless |X| is `least` at most; *counted: how
+ * many matrices were added. s [min(r, c)] is scratch. */
+static int add_spectrum(int r, int c, double *X, double *s, double least, int count, double *values,
+                        int *counted, struct err *err) {
+    int n = r < c ? r : c;
+    double none, size = cblas_dnrm2(r * c, X, 1);
+    if (size <= least)
+        return CODE_OK;
+    if (LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'N', c, r, X, c, s, &none, 1, &none, 1))
+        return failed(err);
+    for (int k = 0; k < count && k < n; k++)
+        values[k] += s[k] / size;
+    (*counted)++;
+    return CODE_OK;
+}
+
+int polar_spectrum(const struct array *velocity, int row_group, int column_group, bool directions,
+                   int count, double *values, struct err *err) {
+    size_t rows = (size_t)velocity->rows, sites = velocity->sites;
+    size_t r = row_group ? (size_t)row_group : rows,
+           c = column_group ? (size_t)column_group : sites;
+    size_t n = r < c ? r : c;
+    double *V = NULL, *X = NULL, least = directions ? nothing * sqrt((double)c) : 0;
+    int counted = 0, code = CODE_OK;
+    for (size_t k = 0; k < (size_t)count; k++)
+        values[k] = k < n || (directions && k < c) ? 0 : NAN;
+    if (rows) {
+        DO(base_alloc(&V, rows * sites, sizeof *V, err));
+        DO(base_alloc(&X, r * c + n, sizeof *X, err));
+        velocity->backend->get(array_all(velocity), V);
+    }
+    for (size_t row = 0; row < rows; row += r)
+        for (size_t column = 0; column < sites; column += c) {
+            for (size_t k = 0; k < r; k++)
+                memcpy(X + k * c, V + (row + k) * sites + column, c * sizeof *X);
+            DO(add_spectrum((int)r, (int)c, X, X + r * c, least, count, values, &counted, err));
+        }
+    for (int k = 0; k < count; k++)
+        values[k] = counted ? values[k] / counted : NAN;
+done:
+    free(V);
+    free(X);
     return code;
 }

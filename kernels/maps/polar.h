@@ -29,5 +29,12 @@ struct polar_rule {
 /* Uses the change up. velocity: zeroed at first; gets a row for every row of the entries. */
 int polar_change(struct change *change, const struct polar_rule *rule, struct array *velocity,
                  struct err *err);
+/* values [count]: the singular values of V over |V|_F, descending, NaN beyond as many as V has; of
+ * several matrices (row_group, column_group: as in struct change) their means over those that have
+ * a momentum. All NaN where none has. velocity: that of polar_change, empty before its first step;
+ * directions: its rows are those of a limit, and those that are round-off of nothing count as none.
+ */
+int polar_spectrum(const struct array *velocity, int row_group, int column_group, bool directions,
+                   int count, double *values, struct err *err);
 
 #endif

@@ -228,8 +228,8 @@ class Result(Mapping):
 
     def singular(self, name: str, width: int | None = None) -> xarray.Dataset:
         """Singular values of matrix NAME over sqrt(n/m), of the limit or of networks of a width, of
-        a run with [output] singular: value, learned, independent and edge, each with its standard
-        error NAME_se (docs/output.md).
+        a run with [output] singular: value, learned, independent and edge, and momentum where Muon
+        moves it, each with its standard error NAME_se (docs/output.md).
 
         >>> spikes = run.singular("W2").value                                   # doctest: +SKIP
         >>> run.singular("W2", 256).learned.isel(t=-1)                          # doctest: +SKIP
@@ -241,7 +241,8 @@ class Result(Mapping):
                              + ("in the limit" if width is None else f"of networks of N = {width}")
                              + " ([output] singular)")
         parts = {"value": stem} | {part: f"{stem}_{part}"
-                                   for part in ("learned", "independent", "edge")}
+                                   for part in ("learned", "independent", "edge", "momentum")
+                                   if f"{stem}_{part}" in data}
         return data[[one + end for one in parts.values() for end in ("", "_se")]].rename(
             {stored + end: part + end for part, stored in parts.items() for end in ("", "_se")})
 

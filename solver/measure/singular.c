@@ -1,5 +1,7 @@
-/* Singular values of matrices between populations. */
+/* Singular values of matrices between populations, and of what Muon has summed up of their
+ * gradients. */
 #include "solver/measure/singular.h"
+#include "kernels/maps/polar.h"
 #include "kernels/maps/spikes.h"
 #include "integrators/integrator.h"
 #include "models/engine/node.h"
@@ -87,9 +89,52 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
     return CODE_OK;
 }
 
+/* --- the momentum of Muon -------------------------------------------------------------------- */
+
+/* Whether Muon keeps one of this matrix. */
+static bool sums_up(const struct config *config, const struct net *net, const struct map *map) {
+    const struct optimizer *optimizer = net_optimizer(&net->setup, map->declared.name);
+    return optimizer && optimizer->matrices && config->training.muon.way != MUON_EXACT;
+}
+
+/* item: the number of the parameter. */
+static int fill_momentum(const struct measuring *m, int item, double *const *out, struct err *err) {
+    const struct output_settings *output = &m->config->output;
+    const struct parameter *p = &m->net->parameters.item[item];
+    const struct map_declaration *map = &p->map->declared;
+    int target = map_each(map, true), source = map_each(map, false);
+    bool limit = !m->net->setup.N;
+    if (m->t % output->singular_every && m->t != m->record->T - 1)
+        return CODE_OK;
+    return polar_spectrum(&p->moment[0], limit ? 0 : target, limit && target ? target : source,
+                          limit, output->singular_values, *out, err);
+}
+
+static int declare_momenta(struct record *record, const struct config *config,
+                           const struct net *net, struct err *err) {
+    for (int i = 0; i < net->parameters.count; i++) {
+        const struct map *map = net->parameters.item[i].map;
+        struct series series = {
+            .dims = "t singular",
+            .about =
+                "largest singular values of the momentum of the last step over the root of the "
+                "sum of their squares; where each expert has its own, their means",
+            .equation = "s of V/|V|_F",
+            .axes = 2,
+            .shape = {(size_t)record->T, (size_t)config->output.singular_values}};
+        if (!map || !asked(config, map) || !sums_up(config, net, map))
+            continue;
+        snprintf(series.name, sizeof series.name, "singular_%s_momentum", map->declared.name);
+        TRY(record_fill_by(record, fill_momentum, i, 1, err));
+        TRY(record_add(record, series, err));
+    }
+    return CODE_OK;
+}
+
 static int declare(struct record *record, const struct config *config, const struct net *net,
                    const double *y, struct err *err) {
     (void)y;
+    TRY(declare_momenta(record, config, net, err));
     for (int i = 0; i < net->maps.count; i++) {
         const struct map *map = net->maps.item[i];
         if (!asked(config, map) || !known(net, map))
@@ -122,6 +167,8 @@ static double scratch(const struct config *config, const struct net *net) {
         double rows = fmax(of.p * m, of.q * n), all = of.p + of.q, wide = fmax(of.p, of.q);
         double numbers = net->setup.N ? 2 * n * m + 16 * fmin(n, m)
                                       : rows + 2 * all * all + 2 * wide * wide + 2 * of.p * of.q;
+        if (sums_up(config, net, map)) /* copies of the momentum and of a block of it */
+            numbers = fmax(numbers, net->setup.N ? 2 * n * m : 2 * rows);
         if (asked(config, map) && known(net, map))
             most = fmax(most, sizeof(double) * numbers);
     }
