@@ -2,6 +2,7 @@
  * descent, weights without a gradient only decay, and momentum of a linear network in the lazy
  * regime is a recursion; and what does not fit in memory is refused. Against networks:
  * test_networks.c; against an independent solver: test_reference.c. */
+#include "models/engine/node.h"
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -137,6 +138,37 @@ static void weights_decay(void **state) {
     decay_by("optimizer = muon\nrest = W2\nweight_decay = 0.1\neta0 = 0\nrest_eta0 = 0");
 }
 
+/* So do the columns of a read-in that only test inputs ask for, which a limit draws at every look:
+ * eta0 = 0, so that they are the same draws at every time. */
+static void columns_of_test_inputs_decay(void **state) {
+    (void)state;
+    static const char *const overrides[] = {"data.test_inputs=2", "data.dimension=9", NULL};
+    static const char *const rates[] = {"", "[rates]\nW1 = 0\n"};
+    for (int k = 0; k < 4; k++) {
+        struct run run;
+        struct net net;
+        double f[2], start = 0, now;
+        support_run_text(&run, overrides,
+                         "[network]\nmodel = dense\n[training]\nweight_decay = 0.1\neta0 = 0\n"
+                         "[solver]\nsites = 300\n%s",
+                         rates[k / 2]);
+        support_net(&net, &run, k % 2 ? 24 : 0, 0);
+        support_evaluate(&net, &run);
+        struct thin *unseen = support_weight(&net, "W1")->matrix.unseen;
+        for (int t = 0; t < 4; t++) {
+            if (t)
+                step(&net, &run);
+            ASK(net_predict(&net, run.data.P, run.data.tests, f, err));
+            unseen->W.backend->averages(array_rows(&unseen->W, 0, 1), array_rows(&unseen->W, 0, 1),
+                                        &now);
+            start = t ? start : now;
+            CHECK_ABS(now, (k / 2 ? 1 : pow(0.9, 2 * t)) * start, 1e-12, "%d at %d", k, t);
+        }
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
 /* Linear, gamma0 -> 0, n matrices: f moves by v = momentum v + (eta0/P) Theta (y - f) with Theta =
  * n X X^T/D. A limit has no sampling error here; the error is O(gamma0^2), 1e-6 times numbers of
  * order 10. */
@@ -193,6 +225,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(large_eps_is_gradient_descent),
         cmocka_unit_test(weights_decay),
+        cmocka_unit_test(columns_of_test_inputs_decay),
         cmocka_unit_test(lazy_momentum_is_a_recursion),
         cmocka_unit_test(memory_is_announced),
     };

@@ -8,6 +8,7 @@ static int numbers(struct net *net, struct archive *archive, struct err *err) {
     TRY(archive_bytes(archive, &net->batch.started, sizeof net->batch.started, err));
     TRY(archive_bytes(archive, &net->place.t, sizeof net->place.t, err));
     TRY(archive_bytes(archive, &net->place.step, sizeof net->place.step, err));
+    TRY(archive_bytes(archive, &net->place.decay, sizeof net->place.decay, err));
     TRY(archive_bytes(archive, &net->place.step_error, sizeof net->place.step_error, err));
     TRY(archive_bytes(archive, &net->output.loss, sizeof net->output.loss, err));
     TRY(archive_bytes(archive, &net->output.loss_scale, sizeof net->output.loss_scale, err));

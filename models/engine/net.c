@@ -9,7 +9,7 @@
 
 /* random: whether its program is known to select by fluctuations. */
 static int make(struct net *net, const struct net_setup *setup, bool random, struct err *err) {
-    *net = (struct net){.setup = *setup, .gates.random = random};
+    *net = (struct net){.setup = *setup, .gates.random = random, .place.decay = 1};
     int P = setup->data.P, n = setup->data.n ? setup->data.n : 1,
         C = setup->data.C ? setup->data.C : 1;
     net->setup.data.n = n;

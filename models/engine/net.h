@@ -241,6 +241,7 @@ struct net_place {
     double weight[MAP_STAGES]; /* of the kept evaluations, in the way from W_n */
     double *stage_Delta;       /* [MAP_STAGES][P]: Delta of these; with loss_in_cotangent 1 */
     double step;               /* of an adaptive integrator, the next to try; 0 at first */
+    double decay;              /* what net_decay has left of the weights at the start */
     double step_error;         /* of f, added up over fixed steps that estimate it (flow.c) */
     double *apart;      /* [output_rows][C] what two orders of the last such step differ by */
     bool has_step_rule; /* a script has a rule that acts once a step: there is no flow */

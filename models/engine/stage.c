@@ -113,6 +113,7 @@ void net_next(struct net *net) {
 }
 
 void net_decay(struct net *net, double factor) {
+    net->place.decay *= factor;
     for (int i = 0; i < net->program->nodes && factor != 1; i++) {
         const struct node *v = &net->program->node[i];
         if (v->matrix.frozen)
