@@ -19,31 +19,31 @@
 # folder under build/. Sources are found, not listed; tests are in tests/tests.mk.
 
 MAKEFLAGS += --no-builtin-rules
+# As many jobs as there are cores, unless the command line says another number.
+MAKEFLAGS += $(if $(filter 0,$(MAKELEVEL)),-j$(shell getconf _NPROCESSORS_ONLN))
+COMMA := ,
 VERSION := 0.1.0$(shell git describe --always --dirty 2>/dev/null | sed 's/^/+/')
 CC := gcc
 CXX := g++
 PYTHON := python3
 PREFIX := /usr/local
-OPT := -O2 -g -ffp-contract=off
-BUILD := build/release
-ifdef DEBUG
-OPT := -O0 -g -ffp-contract=off
-BUILD := build/debug
-endif
-ifdef SAN
-OPT := -O1 -g -ffp-contract=off -fsanitize=address,undefined -fno-sanitize-recover=all
-BUILD := build/san
-endif
+KIND := $(or $(if $(SAN),san),$(if $(DEBUG),debug),release)
+OPT := $(if $(filter release,$(KIND)),-O2,$(if $(SAN),-O1,-O0)) -g -ffp-contract=off$(if $(SAN), -fsanitize=address$(COMMA)undefined \
+       -fno-sanitize-recover=all)
+PLAIN := build/$(KIND)
 CUDA_HOME := /usr/local/cuda
 ifdef CUDA
-BUILD := $(if $(DEBUG)$(SAN),$(BUILD)-cuda,build/cuda)
+PLAIN := $(if $(filter release,$(KIND)),build/cuda,$(PLAIN)-cuda)
 OPT += -DCUDA
 endif
+# Ranks are the affair of few sources: with MPI=1 these alone are compiled anew, and linked with the rest.
+BUILD := $(PLAIN)
 ifdef MPI
-override CC := OMPI_CC=$(CC) MPICH_CC=$(CC) mpicc
-BUILD := $(BUILD:build/release=build)/mpi
-OPT += -DMPI
+BUILD := $(PLAIN:build/release=build)/mpi
+RANKS := kernels/array/dist solver/files/provenance
+MPICC := OMPI_CC='$(CC)' MPICH_CC='$(CC)' mpicc
 endif
+LINKER := $(or $(MPICC),$(CC))
 SHARED := -fPIC -fno-semantic-interposition # objects serve programs and libdmft
 PKG := openblas lapacke gsl hdf5-serial inih lua5.4 zlib libzip jansson
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
@@ -56,8 +56,9 @@ include kernels/cuda.mk
 
 # Every source of these folders is compiled and linked; solver/main_NAME.c into dmft-NAME alone.
 SOURCES := $(sort $(foreach folder,kernels models integrators solver,$(wildcard $(folder)/*.c $(folder)/*/*.c)))
-OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out solver/main_%,$(SOURCES))) $(CUDA_OBJECTS)
-LINK = @echo '  LD $@'; $(CC) $(OPT) -fopenmp $(filter %.o,$^) $(LDLIBS) -o $@
+COMPILED := $(patsubst %.c,%,$(filter-out solver/main_%,$(SOURCES)))
+OBJECTS := $(patsubst %,$(PLAIN)/%.o,$(filter-out $(RANKS),$(COMPILED))) $(RANKS:%=$(BUILD)/%.o) $(CUDA_OBJECTS)
+LINK = @echo '  LD $@'; $(LINKER) $(OPT) -fopenmp $(filter %.o,$^) $(LDLIBS) -o $@
 # A file that is written again only where its text changes, and then what depends on it is made again.
 STAMP = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
 
@@ -65,27 +66,32 @@ STAMP = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
 $(PROGRAMS): %: $(BUILD)/% FORCE
 	@cmp -s $< $@ || cp -f $< $@
 
-$(BUILD)/dmft-%: $(BUILD)/solver/main_%.o $(OBJECTS) $(BUILD)/objects
+$(BUILD)/dmft-%: $(PLAIN)/solver/main_%.o $(OBJECTS) $(BUILD)/objects
 	$(LINK)
 
 # Programs are linked again where a source has come or gone.
 $(BUILD)/objects: FORCE
 	$(call STAMP,$(OBJECTS) $(EMULATED_CUDA))
 
-$(BUILD)/flags: FORCE
+$(PLAIN)/flags: FORCE
 	$(call STAMP,$(CC) $(OPT) $(SHARED))
 
-$(BUILD)/%.o: %.c $(BUILD)/flags
+$(PLAIN)/%.o: %.c $(PLAIN)/flags
 	@mkdir -p $(@D)
 	@echo '  CC $<'
 	@$(CC) $(CFLAGS) -c $< -o $@
 
+$(RANKS:%=$(BUILD)/%.o): $(BUILD)/%.o: %.c $(PLAIN)/flags
+	@mkdir -p $(@D)
+	@echo '  CC $< (MPI)'
+	@$(MPICC) $(CFLAGS) -DMPI -c $< -o $@
+
 # Vector loops: unrolled whole, fused multiply-adds where the machine has them; functions set no errno.
-$(foreach f,few_rows_products few_rows_products_single,$(BUILD)/kernels/array/$f.o): CFLAGS += $(if $(SAN),,-O3) -ffp-contract=fast
-$(foreach f,functions functions_single,$(BUILD)/kernels/array/$f.o): CFLAGS += -fno-math-errno
+$(foreach f,few_rows_products few_rows_products_single,$(PLAIN)/kernels/array/$f.o): CFLAGS += $(if $(SAN),,-O3) -ffp-contract=fast
+$(foreach f,functions functions_single,$(PLAIN)/kernels/array/$f.o): CFLAGS += -fno-math-errno
 
 # Version and flags are compiled into one file, made again when they change.
-$(BUILD)/solver/files/provenance.o: CFLAGS += -DVERSION='"$(VERSION)"' -DFLAGS='"$(OPT)"'
+$(BUILD)/solver/files/provenance.o: CFLAGS += -DVERSION='"$(VERSION)"' -DFLAGS='"$(OPT)$(if $(MPI), -DMPI)"'
 $(BUILD)/solver/files/provenance.o: $(BUILD)/version
 $(BUILD)/version: FORCE
 	$(call STAMP,$(VERSION) $(OPT))
@@ -110,5 +116,5 @@ include install/install.mk tests/tests.mk studies/studies.mk .ci/packages.mk
 FORCE:
 .PHONY: all run format versions packages python-packages torch-packages info clean FORCE
 .SECONDARY:
--include $(SOURCES:%.c=$(BUILD)/%.d) $(TEST_SOURCES:%.c=$(BUILD)/%.d) \
-         $(CUDA_OBJECTS:.o=.d) $(EMULATED_CUDA:.o=.d) $(BUILD)/emulated/kernels/array/backend.d
+-include $(SOURCES:%.c=$(PLAIN)/%.d) $(RANKS:%=$(BUILD)/%.d) $(TEST_SOURCES:%.c=$(PLAIN)/%.d) \
+         $(CUDA_OBJECTS:.o=.d) $(EMULATED_CUDA:.o=.d) $(PLAIN)/emulated/kernels/array/backend.d

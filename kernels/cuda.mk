@@ -2,7 +2,7 @@
 # sources compiled for the host (tests/cuda_host), for tests.
 CUDA_SOURCES := $(sort $(wildcard kernels/*.cu kernels/*/*.cu))
 ifdef CUDA
-CUDA_OBJECTS := $(CUDA_SOURCES:%.cu=$(BUILD)/%.o)
+CUDA_OBJECTS := $(CUDA_SOURCES:%.cu=$(PLAIN)/%.o)
 CUDA_LIBS := -L$(CUDA_HOME)/lib64 -Wl,-rpath,$(CUDA_HOME)/lib64 -lcublas -lcudart -lstdc++
 endif
 # sm_80 and sm_90, and PTX for later devices; no contraction, as on the host.
@@ -11,20 +11,20 @@ NVCCFLAGS := -std=c++17 -O2 --fmad=false -Werror all-warnings -I. -MMD -MP \
              -Xcompiler -fPIC,-Wall,-Wextra,-Wshadow,-Wconversion,-Werror
 CXXFLAGS := -std=c++17 -Wall -Wextra -Wshadow -Wconversion -Werror
 
-$(BUILD)/%.o: %.cu
+$(PLAIN)/%.o: %.cu
 	@mkdir -p $(@D)
 	@echo '  NVCC $<'
 	@$(CUDA_HOME)/bin/nvcc $(NVCCFLAGS) -c $< -o $@
 
-EMULATED_CUDA := $(CUDA_SOURCES:%.cu=$(BUILD)/emulated/%.o)
-EMULATED_OBJECTS = $(filter-out $(BUILD)/kernels/array/backend.o $(CUDA_OBJECTS),$(OBJECTS)) \
-                   $(BUILD)/emulated/kernels/array/backend.o $(EMULATED_CUDA)
+EMULATED_CUDA := $(CUDA_SOURCES:%.cu=$(PLAIN)/emulated/%.o)
+EMULATED_OBJECTS = $(filter-out $(PLAIN)/kernels/array/backend.o $(CUDA_OBJECTS),$(OBJECTS)) \
+                   $(PLAIN)/emulated/kernels/array/backend.o $(EMULATED_CUDA)
 
-$(BUILD)/emulated/%.o: %.c
+$(PLAIN)/emulated/%.o: %.c
 	@mkdir -p $(@D)
 	@$(CC) $(CFLAGS) -DCUDA -c $< -o $@
 
-$(BUILD)/emulated/%.o: %.cu
+$(PLAIN)/emulated/%.o: %.cu
 	@mkdir -p $(@D)
 	@echo '  CXX $< (emulated)'
 	@$(CXX) $(CXXFLAGS) $(OPT) -MMD -MP -Itests/cuda_host -I. -x c++ -c $< -o $@

@@ -12,6 +12,7 @@
 #include <string.h>
 
 static char folder[PATH_MAX]; /* of the programs */
+static char built[PATH_MAX];  /* the folder of those that were built without MPI */
 static char top[PATH_MAX];    /* of the project */
 
 /* Of all runs. Populations of 1100 and 900 sites are 5 and 4 blocks: shares differ, and the last
@@ -94,17 +95,21 @@ static void plain(const char *output) {
     cli_free(&result);
 }
 
-/* What 1, 2 and 3 ranks of a program make of an ini, beside what is there (NULL: nothing). */
-static void same_for_ranks(const char *program, const char *ini, const char *there,
-                           const char *what) {
+/* What 2 and 3 ranks of a program make of an ini (also 1, where `alone` says so), beside what the
+ * program makes of it that was built without MPI. */
+static void same_for_ranks(const char *program, const char *ini, int alone, const char *what) {
     static const char *const names[] = {"one", "two", "three"};
-    for (int n = 1; n <= 3; n++) {
-        char arguments[3 * PATH_MAX], name[32];
+    char arguments[4 * PATH_MAX];
+    snprintf(arguments, sizeof arguments, "%s/%s --quiet --force -o plain.h5 %s", built, program,
+             ini);
+    if (system(arguments))
+        fail_msg("without MPI: %s", arguments);
+    for (int n = alone ? 1 : 2; n <= 3; n++) {
+        char name[32];
         snprintf(name, sizeof name, "%s.h5", names[n - 1]);
         snprintf(arguments, sizeof arguments, "-o %s %s", name, ini);
         must(n, program, arguments);
-        if (there || n > 1)
-            cli_same_files(there ? there : "one.h5", name, what, 11);
+        cli_same_files("plain.h5", name, what, 11);
     }
 }
 
@@ -112,8 +117,7 @@ static void ranks_write_the_same(void **state) {
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++) {
         cli_print("case.ini", cases[i].ini);
-        plain("plain.h5");
-        same_for_ranks("dmft-solve", "case.ini", "plain.h5", cases[i].what);
+        same_for_ranks("dmft-solve", "case.ini", i == 0, cases[i].what);
     }
 }
 
@@ -128,7 +132,7 @@ static void every_network(void **state) {
                  top, (*model)->name,
                  strstr(keys, "expert_sites") ? "--solver.expert_sites=64" : "",
                  strstr(keys, "unit_sites") ? "--solver.unit_sites=64" : "");
-        same_for_ranks("dmft-solve", run, NULL, (*model)->name);
+        same_for_ranks("dmft-solve", run, 0, (*model)->name);
     }
 }
 
@@ -139,7 +143,7 @@ static const char both[] = BEGIN("regime2") "parameterization = mup mssp\n[train
 static void comparisons_are_the_same(void **state) {
     (void)state;
     cli_print("case.ini", both);
-    same_for_ranks("dmft-compare", "case.ini", NULL, "dmft-compare");
+    same_for_ranks("dmft-compare", "case.ini", 1, "dmft-compare");
 }
 
 /* The last value diverges. */
@@ -151,7 +155,7 @@ static const char grid[] =
 static void sweeps_are_the_same(void **state) {
     (void)state;
     cli_print("case.ini", grid);
-    same_for_ranks("dmft-sweep", "case.ini", NULL, "dmft-sweep");
+    same_for_ranks("dmft-sweep", "case.ini", 1, "dmft-sweep");
     assert_int_equal(system("ls one.d > one.txt && ls three.d | cmp - one.txt"), 0);
 }
 
@@ -298,9 +302,11 @@ static void signals_leave_a_readable_file(void **state) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 1 || !realpath(argv[0], folder) || !realpath(".", top))
+    const char *without = getenv("DMFT_SOLVE");
+    if (argc < 1 || !realpath(argv[0], folder) || !realpath(".", top) ||
+        !realpath(without ? without : "./dmft-solve", built))
         return 1;
-    *strrchr(folder, '/') = 0;
+    *strrchr(folder, '/') = *strrchr(built, '/') = 0;
     const struct CMUnitTest tests[] = {
         TEST(ranks_write_the_same),       TEST(every_network),
         TEST(comparisons_are_the_same),   TEST(sweeps_are_the_same),

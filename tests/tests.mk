@@ -2,29 +2,28 @@
 # tests/oracles; tests/run.sh runs them, those that wait a lot first. test_mpi compares a plain build with one for MPI.
 TEST_SOURCES := $(sort $(wildcard tests/*.c tests/*/*.c))
 TESTS := architecture $(filter-out mpi,$(patsubst tests/test_%.c,%,$(filter tests/test_%,$(TEST_SOURCES))))
-TEST_OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter tests/support/% tests/oracles/%,$(TEST_SOURCES)))
+TEST_OBJECTS := $(patsubst %.c,$(PLAIN)/%.o,$(filter tests/support/% tests/oracles/%,$(TEST_SOURCES)))
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/%,$(filter tests/bench/%,$(TEST_SOURCES)))
 # Tests of the backend cuda, run through tests/cuda_host: on the host, as an emulation.
 EMULATED := backend functions basis population thin change polar tile device
 
 # Ranges have one name in cmocka 1, and others in cmocka 2, which warns of it.
-$(BUILD)/tests/%.o: CFLAGS += -DCMOCKA_DISABLE_DEPRECATION_WARNINGS
+$(PLAIN)/tests/%.o: CFLAGS += -DCMOCKA_DISABLE_DEPRECATION_WARNINGS
 
 $(BUILD)/test_objects: FORCE
 	$(call STAMP,$(TEST_OBJECTS))
 
-$(BUILD)/test_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS) $(BUILD)/objects $(BUILD)/test_objects
+$(BUILD)/test_%: $(PLAIN)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS) $(BUILD)/objects $(BUILD)/test_objects
 	$(LINK) -lcmocka
 
 # Changes the numbers of one matrix on their way into a network.
 $(BUILD)/test_abc: LDLIBS += -Wl,--wrap=weight_settle
 # They count what is allocated.
-comma := ,
-$(BUILD)/test_bytes $(BUILD)/test_bytes_left: LDLIBS += $(addprefix -Wl$(comma)--wrap=,malloc calloc realloc aligned_alloc fmemopen free)
+$(BUILD)/test_bytes $(BUILD)/test_bytes_left: LDLIBS += $(addprefix -Wl$(COMMA)--wrap=,malloc calloc realloc aligned_alloc fmemopen free)
 # Breaks down in the middle of a data file.
 $(BUILD)/test_data_file: LDLIBS += -Wl,--wrap=H5Dread
 
-$(BUILD)/emulated_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) $(EMULATED_OBJECTS) $(BUILD)/objects $(BUILD)/test_objects
+$(BUILD)/emulated_%: $(PLAIN)/tests/test_%.o $(TEST_OBJECTS) $(EMULATED_OBJECTS) $(BUILD)/objects $(BUILD)/test_objects
 	$(LINK) -lcmocka -lstdc++
 
 # Programs with the emulated CUDA of which the n-th allocation, write, launch ... fails.
@@ -32,7 +31,7 @@ FAULTY := malloc calloc realloc aligned_alloc strdup open_memstream write fwrite
           LAPACKE_dgelsd LAPACKE_dsyev H5Lexists H5Gcreate2 H5Gopen2 H5Acreate2 H5Awrite \
           H5Screate_simple H5Screate H5Pset_obj_track_times H5Pset_chunk H5Pset_deflate H5Dcreate2 \
           H5Dopen2 H5Dwrite H5Fcreate H5Fflush H5Fget_file_image H5DSset_scale H5DSattach_scale
-$(BUILD)/faults/dmft-%: $(BUILD)/solver/main_%.o $(BUILD)/tests/faults/faults.o $(EMULATED_OBJECTS) $(BUILD)/objects
+$(BUILD)/faults/dmft-%: $(PLAIN)/solver/main_%.o $(PLAIN)/tests/faults/faults.o $(EMULATED_OBJECTS) $(BUILD)/objects
 	@mkdir -p $(@D)
 	$(LINK) -lstdc++ $(FAULTY:%=-Wl,--wrap=%)
 $(BUILD)/test_faults: | $(PROGRAMS:%=$(BUILD)/faults/%)
@@ -41,15 +40,15 @@ $(BUILD)/test_faults: | $(PROGRAMS:%=$(BUILD)/faults/%)
 $(BUILD)/shared/libprogram.so: $(OBJECTS) $(BUILD)/objects
 	@mkdir -p $(@D)
 	$(LINK) -shared -Wl,-Bsymbolic,-soname,$(@F)
-$(BUILD)/shared/test_%: $(BUILD)/tests/test_%.o $(TEST_OBJECTS) | $(BUILD)/shared/libprogram.so
+$(BUILD)/shared/test_%: $(PLAIN)/tests/test_%.o $(TEST_OBJECTS) | $(BUILD)/shared/libprogram.so
 	$(LINK) $| -Wl,-rpath,'$$ORIGIN' -lcmocka
-$(BUILD)/shared/dmft-%: $(BUILD)/solver/main_%.o | $(BUILD)/shared/libprogram.so
+$(BUILD)/shared/dmft-%: $(PLAIN)/solver/main_%.o | $(BUILD)/shared/libprogram.so
 	$(LINK) $| -Wl,-rpath,'$$ORIGIN'
 
 $(BUILD)/test_architecture: tests/architecture.sh $(OBJECTS)
 	@cp $< $@
 
-$(BENCHES): $(BUILD)/%: $(BUILD)/tests/bench/%.o $(OBJECTS) $(BUILD)/objects
+$(BENCHES): $(BUILD)/%: $(PLAIN)/tests/bench/%.o $(OBJECTS) $(BUILD)/objects
 	$(LINK)
 
 # Where mpicc is, a plain build is compared with one for MPI.
@@ -91,7 +90,7 @@ build/fuzz_data: tests/fuzz_data.c $(wildcard kernels/base/*.c solver/data/flat*
 	$(FUZZ) $^ -lzip -o $@
 # With the keys of all networks, so that what is not fuzzed is linked as it is built.
 FUZZED := solver/command.c $(wildcard kernels/base/*.c solver/settings/*.c solver/data/*.c)
-build/fuzz_command: tests/fuzz_command.c $(FUZZED) $(filter-out $(FUZZED:%.c=$(BUILD)/%.o),$(OBJECTS))
+build/fuzz_command: tests/fuzz_command.c $(FUZZED) $(filter-out $(FUZZED:%.c=$(PLAIN)/%.o),$(OBJECTS))
 	@mkdir -p $(@D)
 	$(FUZZ) $(shell pkg-config --cflags $(PKG)) $^ $(LDLIBS) -lgomp -o $@
 
