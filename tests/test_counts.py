@@ -80,8 +80,13 @@ def test_series_are_fitted_against_active_parameters(rates):
     loss["loss"] = loss["loss"] * 0 + x ** -0.3
     assert float(dmft.exponent(loss, "loss", "active_parameters")["exponent"]) \
         == pytest.approx(-0.3)
-    with pytest.raises(dmft.InputError, match="several points have the same parameters"):
+    with pytest.raises(dmft.InputError, match="values of parameters: 2"):
         dmft.richardson(loss.sel(N=[16, 32]), "loss", "parameters")
+    for fit in (dmft.extrapolate, dmft.exponent):
+        with pytest.raises(dmft.InputError, match="values of parameters: 1"):
+            fit(loss.sel(N=[16]), "loss", "parameters")
+    loss["loss"] = loss["loss"].where(loss["N"] != 32)  # what is left has one size
+    assert np.isnan(dmft.extrapolate(loss, "loss", "parameters")["loss_inf"])
 
 
 def test_a_coordinate_over_some_axes_leaves_the_others():
@@ -101,5 +106,6 @@ def test_the_size_of_networks_is_an_axis_of_pictures(rates, tmp_path, capsys):
     assert ax.get_xlabel() == "active parameters" and ax.get_xscale() == "log"
     out = str(tmp_path / "x.png")
     assert main([rates.path, "--x", "flops_per_step", "-o", out]) == 0
-    assert main([rates.path, "--x", "size", "-o", out]) == 2
-    assert "no size; sizes of networks are parameters" in capsys.readouterr().err
+    for size in ("size", "loss", "N"):
+        assert main([rates.path, "--x", size, "-o", out]) == 2
+        assert f"no {size}; sizes of networks are parameters" in capsys.readouterr().err

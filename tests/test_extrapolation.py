@@ -92,7 +92,8 @@ def test_curves_collapse_with_their_scaling_alone():
 @pytest.mark.parametrize("call, sentence", (
     (lambda data: dmft.extrapolate(data, "z", "x"), "there is no z"),
     (lambda data: dmft.extrapolate(data, "y", "N"), "y has no axis N; it has sample x"),
-    (lambda data: dmft.extrapolate(data.isel(x=[0]), "y", "x"), "x has 1 values, and this takes 2"),
+    (lambda data: dmft.extrapolate(data.isel(x=[0]), "y", "x"), "different values of x: 1, and"),
+    (lambda data: dmft.richardson(data.assign_coords(x=[1, 2, 4, 8, 8]), "y", "x"), "the same x"),
     (lambda data: dmft.extrapolate(data.assign_coords(x=X - 1), "y", "x"), "need values above 0"),
     (lambda data: dmft.extrapolate(data.assign_coords(x=list("abcde")), "y", "x"), "x has words"),
     (lambda data: dmft.collapse(data.expand_dims(k=2), "y", "x", "sample"), "choose one of")))

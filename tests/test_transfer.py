@@ -4,7 +4,7 @@ import pytest
 
 import dmft
 from dmft.judgement import interval, line
-from dmft.transfer import root
+from dmft.transfer import _of_width, root
 
 BASE = {"network": {"model": "dense", "depth": 1}, "data": {"inputs": 6, "dimension": 8},
         "training": {"steps": 3, "gamma0": 0.3}, "solver.replicates": 0, "reference.seeds": 10}
@@ -33,6 +33,8 @@ def test_other_sizes_and_sections_with_what_is_not_known():
     assert [one.transfers for one in found.drifts] == [None, None]
     assert found.power == (-np.inf, np.inf)
     assert str(found).endswith("the numbers cannot tell")
+    with pytest.raises(dmft.InputError, match="width = 64: the optima are of N = 16"):
+        _of_width(found.rates, 64)
     assert set(found.rates.sweep.dims) >= {"init.w", "data.dimension", "training.eta0", "N"}
 
 

@@ -56,22 +56,25 @@ def _points(data: xarray.Dataset, name: str, along: str, least: int):
     order = [i for i in np.argsort(x) if np.isfinite(x[i])]
     part = data[[name, name + "_se"]].isel({along: order}).transpose(..., along)
     x = x[order].astype(float)
-    if len(x) < least:
-        raise InputError(f"{along} has {len(x)} values, and this takes {least} or more")
+    if len(set(x)) < least:
+        raise InputError(f"different values of {along}: {len(set(x))}, and this takes {least} or "
+                         "more")
     return part, x, part[name].values.astype(float), part[name + "_se"].values.astype(float)
 
 
 def _linear(columns: np.ndarray, values: np.ndarray, errors: np.ndarray):
     """Weighted least squares of values on columns [k][n], over the last axis: coefficients
     [...][k], covariance [...][k][k], chi^2 and points used. Points without an error do not
-    count."""
+    count; NaN where the others are too few, or at one place."""
     good = np.isfinite(values) & np.isfinite(errors) & (errors > 0)
     weight = np.where(good, 1 / np.where(good, errors, 1) ** 2, 0)
     filled = np.where(good, values, 0)
     normal = np.einsum("in,...n,jn->...ij", columns, weight, columns)
     right = np.einsum("in,...n->...i", columns, weight * filled)
     count = good.sum(-1)
-    enough = count >= len(columns)
+    sizes = np.einsum("...ii->...i", normal).prod(-1)
+    apart = np.linalg.det(normal) > 1e-14 * sizes  # by more than round-off
+    enough = (count >= len(columns)) & apart
     normal = np.where(enough[..., None, None], normal, np.eye(len(columns)))
     covariance = np.linalg.inv(normal)
     solution = np.einsum("...ij,...j->...i", covariance, right)

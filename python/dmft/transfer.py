@@ -96,6 +96,16 @@ def _samples(best) -> np.ndarray:
     return np.where((best["reason"].values == 0)[:, None], logs, np.nan)
 
 
+def _of_width(rates: Result, width):
+    """The optima at a width, at several, or (None) in the limit or else at the widest."""
+    widths = rates.optimum["N"].values
+    width = max(widths) if width is None else width
+    if not np.isin(width, widths).all():
+        raise InputError(f"width = {width:g}: the optima are of "
+                         + ", ".join(f"N = {N:g}" for N in widths))
+    return rates.optimum.sel(N=width)
+
+
 def root(powers, exponents) -> tuple[float, float]:
     """Interval of 95 % of where a line through exponents [power, sample] is 0; of powers of which
     nothing is known none counts.
@@ -143,11 +153,7 @@ def transfer(config, matrices, size: str, *, sizes, powers, values, along: str =
         rates = sweep(dict(config) | lines, **options)
     else:
         rates = sweep(config, **options | lines)
-    widths = rates.optimum["N"].values
-    if size == "N":
-        best = rates.optimum.sel(N=sizes)
-    else:
-        best = rates.optimum.sel(N=max(widths) if width is None else width)
+    best = _of_width(rates, sizes if size == "N" else width)
     axis, found, logs = ",".join(matrices), [], []
     other = "N" if size == "N" else SIZES[size]
     for k, power in enumerate(powers):

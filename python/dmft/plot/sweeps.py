@@ -203,7 +203,7 @@ def against(ax, sweep, size: str, optimum=None) -> None:
 
     >>> against(plt.gca(), rates.sweep, "active_parameters", rates.optimum)     # doctest: +SKIP
     """
-    if size not in sweep:
+    if size not in COUNTS or size not in sweep:
         raise NotThere(f"no {size}; sizes of networks are {' '.join(COUNTS)}")
     key, (name, words) = None, compared(sweep)
     finite = np.isfinite(sweep["N"].values)
