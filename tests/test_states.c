@@ -4,9 +4,12 @@
 #include "solver/run/states.h"
 #include "tests/support/cli.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char ini[] =
@@ -114,12 +117,36 @@ static void a_run_that_fails_leaves_nothing(void **state) {
     assert_false(cli_exists("out.h5.state"));
 }
 
+/* A second run of the same output is refused, and takes nothing of the first one away. */
+static void another_run_is_left_alone(void **state) {
+    (void)state;
+    cli_program("dmft-solve");
+    assert_int_equal(mkdir("out.h5.state", 0777), 0);
+    cli_print("out.h5.state/ini", ini);
+    int folder = open("out.h5.state", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(flock(folder, LOCK_EX), 0);
+    cli_refused(2, ARGS("--quiet", "-o", "out.h5", "case.ini"),
+                ARGS("another run is at work in out.h5.state"));
+    assert_true(cli_exists("out.h5.state/ini"));
+    close(folder);
+}
+
+/* Minutes are above 0; the two other numbers are words. */
+static void minutes_are_above_0(void **state) {
+    (void)state;
+    cli_program("dmft-solve");
+    cli_refused(2, ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.checkpoint=-0.5"),
+                ARGS("--output.checkpoint=-0.5: minutes are above 0"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(states_are_due, clean),
         cmocka_unit_test_setup(a_stopped_run_goes_on, clean),
         cmocka_unit_test_setup(a_killed_run_begins_anew, clean),
         cmocka_unit_test_setup(a_run_that_fails_leaves_nothing, clean),
+        cmocka_unit_test_setup(another_run_is_left_alone, clean),
+        cmocka_unit_test_setup(minutes_are_above_0, clean),
     };
     return cmocka_run_group_tests(tests, cli_open, cli_close);
 }

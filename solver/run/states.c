@@ -265,8 +265,11 @@ static int lock_folder(struct run *run, struct err *err) {
         return err_set(err, CODE_SYSTEM, "cannot open the folder %s: %s", run->states.folder,
                        strerror(errno));
     }
-    if (flock(run->states.lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+    if (flock(run->states.lock, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        close(run->states.lock);
+        run->states.lock = 0;
         return err_set(err, CODE_INPUT, "another run is at work in %s", run->states.folder);
+    }
     return CODE_OK;
 }
 

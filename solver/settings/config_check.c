@@ -112,6 +112,11 @@ static int check_inputs(const struct config *config, const struct params *params
 
 /* A state lies between two times. */
 static int check_states(const struct config *config, const struct params *params, struct err *err) {
+    double minutes = config->output.checkpoint;
+    if (minutes < 0 && minutes != -1)
+        return params_error(params, "output", "checkpoint", err,
+                            "minutes are above 0; 0 keeps no state, and -1 leaves it to the "
+                            "program");
     if (config->output.checkpoint > 0 && config->solver.method == METHOD_FIXED_POINT &&
         config->solver.replicates)
         return params_error(params, "output", "checkpoint", err,

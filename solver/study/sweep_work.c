@@ -1,5 +1,5 @@
 /* The work of a sweep, by processes or by ranks. A killed parent takes its children along; whatever
- * happens, a unit is either done or will be run again from its beginning. */
+ * happens, a unit is either done or will be run again, from its states where it has left some. */
 #define _GNU_SOURCE
 #include "kernels/array/dist.h"
 #include "kernels/base/text.h"
