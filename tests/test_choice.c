@@ -4,6 +4,7 @@
 
 #include "models/engine/node.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,6 +86,32 @@ static void masks(void **state) {
     }
 }
 
+/* A logit that is no number is chosen, wherever it stands, so that a run that diverges ends. */
+static void what_is_no_number(void **state) {
+    (void)state;
+    for (int first = 0; first < 2; first++) {
+        struct run run;
+        struct net net;
+        struct err err;
+        support_run(&run, "examples/few_experts.ini",
+                    (const char *const[]){"data.tokens=5", "program.router=1",
+                                          first ? "program.capacity=2" : "program.capacity=0",
+                                          NULL});
+        support_net(&net, &run, 16, 1);
+        support_evaluate(&net, &run);
+        const struct node *v = find(&net, first ? "first_rows" : "top_rows");
+        struct node *mask = &net.program->node[v - net.program->node];
+        double *x = net.program->node[v->argument[0]].s;
+        for (int s = 0; s < TOKENS; s++)
+            x[s * v->K] = s < TOKENS - 2 ? 1.0 - first : (double)NAN;
+        assert_int_equal(node_forward(&net, mask, &err), CODE_OK);
+        for (int s = 0; s < TOKENS; s++)
+            assert_true(mask->s[s * v->K] == (s >= TOKENS - 2));
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
 /* Where fluctuations choose among tokens of one kind the limit is a random one: also where the
  * router starts at zero, but neither where it never learns, nor by order among those that biases
  * have chosen. */
@@ -136,7 +163,7 @@ static void refusals(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(masks), cmocka_unit_test(random_limits),
-                                       cmocka_unit_test(refusals)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(masks), cmocka_unit_test(what_is_no_number),
+                                       cmocka_unit_test(random_limits), cmocka_unit_test(refusals)};
     return cmocka_run_group_tests_name("choice", tests, NULL, NULL);
 }

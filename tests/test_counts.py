@@ -42,6 +42,19 @@ def test_flops_of_attention(batch):
     assert found[2] == found[3] / rows
 
 
+def test_places_that_are_chosen():
+    """Of three places that a unit has, one is chosen: a third of the entries that read it act."""
+    N, D = 12, 4
+    net = dmft.Network()
+    p = net.population("p")
+    z = net.mix(net.read_in(p, "W0"), net.pooling(1, 6, size=2))
+    net.read_out(net.pool(net.map(net.top_rows(z, 1) * z, p, "W1")), "w")
+    run = dmft.solve(QUIET, network=net, progress=False,
+                     **{"data.tokens": 6,
+                        "data.dimension": D, "reference.widths": N})
+    assert run.reference[N].attrs["active_parameters"] == N * D + N * N / 3 + N
+
+
 @pytest.fixture(scope="module", name="rates")
 def sweep():
     return dmft.sweep({"network": {"model": "regime2", "kappa": 0.5, "expert_width": 4},

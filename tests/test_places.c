@@ -101,6 +101,37 @@ static void layers(void **state) {
     }
 }
 
+/* Thresholds of a selection among places: as many for each input as there are places. */
+static void selections(void **state) {
+    (void)state;
+    const char *more[] = {"network.program_text=key(\"window\", 3)\\nkey(\"stride\", 2)\\n"
+                          "local p = population(\"p\")\\nlocal z = mix(read_in(p, \"W\"), "
+                          "pooling(1, 6, {size = 2}))\\nkernel(z, \"Z\")\\n"
+                          "read_out(pool(balance_select(z, 2, {eta_bias = 0.1}) * z), \"w\")\\n",
+                          "data.tokens=6", "data.inputs=2", NULL};
+    struct run run;
+    struct net net;
+    support_run(&run, "examples/convolution.ini", more);
+    support_net(&net, &run, 8, 1);
+    support_evaluate(&net, &run);
+    const struct node *z = find(&net, "mix_places", 0);
+    const struct numbers *qstar = net.numbers.item;
+    while (strcmp(qstar->name, "qstar"))
+        qstar++;
+    assert_int_equal(qstar->shape[1], P);
+    assert_int_equal(qstar->shape[2], 3);
+    double *x = support_get(z->value);
+    for (int row = 0; row < P * 3; row++) {
+        int above = 0;
+        for (int i = 0; i < 8; i++)
+            above += x[row * 8 + i] > qstar->values[row] + 1e-12;
+        assert_int_equal(above, 1);
+    }
+    free(x);
+    net_free(&net);
+    run_free(&run);
+}
+
 /* A network of the text between a read-in x and the read-out of y. */
 static void refuse(const char *text, const char *why_not) {
     struct run run = {0};
@@ -147,6 +178,6 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(layers),
-                                       cmocka_unit_test(refusals)};
+                                       cmocka_unit_test(selections), cmocka_unit_test(refusals)};
     return cmocka_run_group_tests_name("places", tests, NULL, NULL);
 }

@@ -75,7 +75,7 @@ static struct share full_of(const struct program *p, const struct shares *shares
         top = selected(v) / (v->on ? (double)v->on->sites : v->K);
         return top > 0 ? (struct share){top, 1} : keeps_zero(v) ? a : whole;
     case ZEROS_OF_TOKENS:
-        return (struct share){selected(v) / p->net->setup.data.n, 1};
+        return (struct share){selected(v) / v->per, 1};
     default:
         return (struct share){1, v->op->matrix == MATRIX_MAP ? a.rows : 1};
     }

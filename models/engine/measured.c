@@ -97,18 +97,31 @@ void program_show_gradient(struct program *p, struct value s, const char *dims, 
     show(p, s, true, (struct numbers){"", dims, about, equation, NULL, 0, {0}, false}, name);
 }
 
-double *program_series(struct program *p, const char *dims, int count, int index, const char *name,
-                       const char *about, const char *equation) {
-    int P = p->net->setup.data.P, n = p->net->setup.data.n;
-    struct numbers numbers = {"", dims, about, equation, NULL, 0, {count, P, n}, false};
-    int width = strstr(dims, " token") ? P * n : strstr(dims, " mu") ? P : 1;
+/* The `width` numbers of element `index`, of a series that is there, or is added. */
+static double *element(struct program *p, struct numbers numbers, int width, int index,
+                       const char *name) {
     for (int k = 0; k < p->net->numbers.count && !p->code; k++)
         if (!strcmp(p->net->numbers.item[k].name, name))
             return p->net->numbers.item[k].values + index * width;
-    if (p->code || program_failed(p, net_vector(p->net, count * width, &numbers.values, &p->err)))
+    if (p->code ||
+        program_failed(p, net_vector(p->net, numbers.shape[0] * width, &numbers.values, &p->err)))
         return NULL;
     add_numbers(p, numbers, name);
     return numbers.values + index * width;
+}
+
+double *program_series(struct program *p, const char *dims, int count, int index, const char *name,
+                       const char *about, const char *equation) {
+    return element(p, (struct numbers){"", dims, about, equation, NULL, 0, {count}, false}, 1,
+                   index, name);
+}
+
+double *program_series_of(struct program *p, struct value x, int count, int index, const char *name,
+                          const char *about, const char *equation) {
+    int P = p->net->setup.data.P, per = p->code ? 1 : p->node[x.at].per;
+    const char *dims = per > 1 ? "t l mu token" : "t l mu";
+    return element(p, (struct numbers){"", dims, about, equation, NULL, 0, {count, P, per}, false},
+                   P * per, index, name);
 }
 
 void program_measure(struct program *p, struct value x, bool gradient, int power, double scale,

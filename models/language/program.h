@@ -298,10 +298,14 @@ void program_show(struct program *p, struct value s, const char *dims, const cha
                   const char *about, const char *equation);
 void program_show_gradient(struct program *p, struct value s, const char *dims, const char *name,
                            const char *about, const char *equation);
-/* Numbers of element `index` of `count` like ones (blocks, say) at every time: [P] if dims is
- * "t l mu", [P n] if it is "t l mu token", one if it is "t l"; kept by the program. */
+/* Where number `index` of `count` like ones (of blocks, say) is written at every time; dims is "t
+ * l", or "t" for a single one. */
 double *program_series(struct program *p, const char *dims, int count, int index, const char *name,
                        const char *about, const char *equation);
+/* The same of numbers of the rows of x: [P per], per of them for each input. The axes are t, l and
+ * mu, and token (of fewer rows, place) where an input has several. */
+double *program_series_of(struct program *p, struct value x, int count, int index, const char *name,
+                          const char *about, const char *equation);
 /* out [P] = scale <x>, or scale <x x> (power 2), of rows or of their cotangent. */
 void program_measure(struct program *p, struct value x, bool gradient, int power, double scale,
                      double *out);

@@ -3,6 +3,7 @@
  * in the backward pass. */
 #include "models/language/tokens.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,11 @@ struct candidate {
     double value;
     int token;
 };
+
+/* What is no number is chosen first, so that the loss is none either and the run ends. */
+static struct candidate candidate_of(double x, int token) {
+    return (struct candidate){isnan(x) ? INFINITY : x, token};
+}
 
 /* The largest first; of equals the first token. */
 static int by_value(const void *a, const void *b) {
@@ -60,7 +66,7 @@ static void choose(const struct node *v, choosing *rule, size_t count, const dou
     memset(mask, 0, (size_t)v->per * count * sizeof *mask);
     for (size_t i = 0; i < count; i++) {
         for (int s = 0; s < v->per; s++)
-            candidate[s] = (struct candidate){x[(size_t)s * count + i], s};
+            candidate[s] = candidate_of(x[(size_t)s * count + i], s);
         rule(v->per, v->constant.top, candidate, mask + i, count);
     }
 }
@@ -119,7 +125,7 @@ static struct value add_choice(struct program *p, const struct operation *op, st
     if (!(rows ? node_given_rows(p, op->name, x, none) : node_given_numbers(p, op->name, x)) ||
         !of_places(p, op->name, x))
         return none;
-    if (C > node_of(p, x)->per)
+    if (C < 1 || C > node_of(p, x)->per)
         program_fail(p,
                      "%s of %d tokens, where an input has %d: it must be a whole number from 1 to "
                      "this",

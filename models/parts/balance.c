@@ -154,17 +154,15 @@ struct balance_rule balance_rule(const struct network *network, const struct pop
                                  .L = L};
 }
 
-/* Numbers of each block, or of each suffix. */
-static double *series(struct program *p, const struct balance_rule *rule, const char *dims,
-                      const char *name, const char *about, const char *equation) {
-    const char *suffix = rule->suffix ? rule->suffix : "";
-    return program_series(p, dims, rule->L, rule->l, program_name(p, "%s%s", name, suffix), about,
-                          equation);
+/* The name of a series of this rule. */
+static const char *name_of(struct program *p, const struct balance_rule *rule, const char *name) {
+    return program_name(p, "%s%s", name, rule->suffix ? rule->suffix : "");
 }
 
-/* The axes of numbers of each row of x: of inputs, or of tokens. */
-static const char *dims_of(const struct program *p, struct value x) {
-    return program_count(p, x) > program_setup(p)->data.P ? "t l mu token" : "t l mu";
+/* A number of each block. */
+static double *series(struct program *p, const struct balance_rule *rule, const char *name,
+                      const char *about, const char *equation) {
+    return program_series(p, "t l", rule->L, rule->l, name_of(p, rule, name), about, equation);
 }
 
 /* What given masks and selected ones share, for R rows like x; NULL after a failure. */
@@ -185,11 +183,11 @@ static struct balance *make(struct program *p, struct value x, struct population
                           .load = program_keep(p, experts, 1, NULL),
                           .largest = program_keep(p, experts, 1, NULL),
                           .last = program_keep(p, experts, R, NULL)};
-    s->load2 = series(p, rule, "t l", "load2", "spread of the loads of the experts about rho",
+    s->load2 = series(p, rule, "load2", "spread of the loads of the experts about rho",
                       "<(mean_mu m_k - rho)^2>");
-    s->most = series(p, rule, "t l", "load_largest", "largest load of an expert over rho",
+    s->most = series(p, rule, "load_largest", "largest load of an expert over rho",
                      "max_k mean_mu m_k / rho");
-    s->flips = series(p, rule, "t l", "flips",
+    s->flips = series(p, rule, "flips",
                       "share of the selected experts that were not at the last evaluation",
                       "mean_mu <(m(t) - m(t-1))^2> / (2 rho)");
     return s;
@@ -217,9 +215,9 @@ struct value balance_select(struct program *p, struct value scores, struct popul
     s->start = rule.start ? rule.start : zero;
     s->b = program_keep(p, experts, 1, s->start);
     s->q = program_keep(p, experts, program_count(p, scores), NULL);
-    s->qstar = series(p, &rule, dims_of(p, scores), "qstar",
-                      "selection threshold: the K-th largest score + b", "");
-    s->b2 = series(p, &rule, "t l", "b2", "variance of the biases", "<b_k^2> - <b_k>^2");
+    s->qstar = program_series_of(p, scores, rule.L, rule.l, name_of(p, &rule, "qstar"),
+                                 "selection threshold: the K-th largest score + b", "");
+    s->b2 = series(p, &rule, "b2", "variance of the biases", "<b_k^2> - <b_k>^2");
     return program_rows(p, &select, s, scores);
 }
 
@@ -227,8 +225,7 @@ struct value balance_select(struct program *p, struct value scores, struct popul
 static void add_mean(struct program *p, int l, struct value x, bool gradient, int power,
                      const char *name, const char *about, const char *equation) {
     int L = program_network(p)->block.depth;
-    program_measure(p, x, gradient, power, 1,
-                    program_series(p, dims_of(p, x), L, l, name, about, equation));
+    program_measure(p, x, gradient, power, 1, program_series_of(p, x, L, l, name, about, equation));
 }
 
 struct value balance_write(struct program *p, struct value h, struct population *experts,
