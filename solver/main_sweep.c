@@ -94,6 +94,7 @@ static int look_again(struct sweep *sweep, const struct options *options, struct
         TRY(partial_check(options->output, options->force, err));
     }
     TRY(sweep_reopen(sweep, options->optimum, err));
+    TRY(summary_check(sweep, &options->choice, err));
     return summary_write(sweep, &options->choice, options->output, err);
 }
 

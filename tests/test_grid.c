@@ -71,7 +71,7 @@ static void spell(char *text, const struct grid *grid, int point) {
 static void test_lines_of_the_command_line(void **state) {
     (void)state;
     static const char *const words[] = {"--sweep.b.y=7 8", "a.x=1", "sweep . a.x,a.z = 1 2 | 3 4",
-                                        "--sweep.along=b.y", "--sweep.c.u=linspace(0, 1, 3)"};
+                                        "--sweep. along = b.y", "--sweep.c.u=linspace(0, 1, 3)"};
     static const char *const want[] = {"b.y", "a.x,a.z", "a.w", "c.u"};
     struct grid grid;
     struct err err;

@@ -1,5 +1,5 @@
 /* What a sweep compares its points by. */
-#define _XOPEN_SOURCE 700
+#define _GNU_SOURCE
 #include "solver/study/objective.h"
 #include "tests/support/cli.h"
 #include "tests/support/support.h"
@@ -70,6 +70,27 @@ static char *sweep(const char *more) {
     return result.out;
 }
 
+/* One more line of the ini of a sweep, as another version may have written it. */
+static void add_line(const char *name, const char *line) {
+    hid_t file = H5Fopen(name, H5F_ACC_RDWR, H5P_DEFAULT),
+          group = H5Gopen2(file, "parameters", H5P_DEFAULT),
+          attribute = H5Aopen(group, "ini", H5P_DEFAULT), type = H5Aget_type(attribute),
+          space = H5Aget_space(attribute);
+    char *ini = cli_text(file, "parameters", "ini"), *longer = NULL;
+    assert_true(asprintf(&longer, "%s%s", ini, line) > 0);
+    H5Aclose(attribute);
+    assert_true(H5Adelete(group, "ini") >= 0);
+    attribute = H5Acreate2(group, "ini", type, space, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(H5Awrite(attribute, type, &longer) >= 0);
+    H5Aclose(attribute);
+    H5Sclose(space);
+    H5Tclose(type);
+    H5Gclose(group);
+    H5Fclose(file);
+    free(longer);
+    free(ini);
+}
+
 /* Batches: the last one is no objective. With test inputs it is test_loss, else the loss over the
  * last times; another choice gives from the file what the sweep would have given. */
 static void test_objectives(void **state) {
@@ -114,6 +135,8 @@ static void test_objectives(void **state) {
     check_refused(ARGS("--optimum", "out.h5", "--objective", "time_to=0"),
                   ARGS("objective \"time_to=0\": must be test_loss, loss, smooth_loss"));
     check_refused(ARGS("--optimum", "none.h5"), ARGS("none.h5: cannot be opened"));
+    add_line("out.h5", "columns = parameters width\n");
+    check_refused(ARGS("--optimum", "out.h5"), ARGS("[sweep] columns: there is no width"));
 }
 
 int main(void) {

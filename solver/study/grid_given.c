@@ -14,7 +14,7 @@ bool grid_given_is(const char *override, const char **name) {
         override += strlen(parts[k]);
     }
     if (name)
-        *name = override;
+        *name = override + strspn(override, " \t");
     return true;
 }
 
@@ -26,20 +26,19 @@ struct grid_given *grid_given_find(const struct grid *grid, const char *name) {
 }
 
 int grid_given_read(struct grid *grid, int overrides, char *const *override, struct err *err) {
-    char cut[TEXT_CLIP_SIZE];
     const char *name;
     TRY(base_alloc(&grid->given, (size_t)overrides + 1, sizeof *grid->given, err));
     for (int i = 0; i < overrides; i++) {
         if (!grid_given_is(override[i], &name))
             continue;
         if (text_find_bad(name))
-            return err_set(err, CODE_INPUT, "--sweep.%s: a control character or not UTF-8",
-                           text_clip(cut, ""));
+            return err_set(err, CODE_INPUT, "--sweep: a control character or not UTF-8");
         struct grid_given given = {0}, *before;
         TRY(base_copy(&given.name, name, err));
-        given.values = strchr(given.name, '=');
-        *given.values++ = '\0';
-        given.values = text_trim(given.values);
+        char *equals = strchr(given.name, '=');
+        *equals = '\0';
+        given.values = text_trim(equals + 1);
+        text_trim(given.name);
         before = grid_given_find(grid, given.name);
         if (before)
             free(before->name);

@@ -5,7 +5,7 @@
 #include "solver/study/grid.h"
 
 struct grid_given {
-    char *name;   /* of the keys, joined by commas, or "objective" or "along"; owned */
+    char *name;   /* of the keys, joined by commas, or of a setting ("objective"); owned */
     char *values; /* what stands behind "=", in the memory of name */
     bool taken;   /* it has replaced a line of the file */
 };

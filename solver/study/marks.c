@@ -1,6 +1,7 @@
 /* What the units of a sweep are worth. */
 #define _POSIX_C_SOURCE 200809L
 #include "solver/study/marks.h"
+#include "kernels/base/text.h"
 #include "solver/files/result_marks.h"
 #include "solver/run/stability.h"
 #include "solver/run/ensemble.h"
@@ -175,37 +176,30 @@ done:
     return code;
 }
 
-/* The column of this name, `length` characters; MARKS: there is none. */
-static int column_of(const char *name, size_t length) {
+/* The column of this name; MARKS: there is none. */
+static int column_of(struct text_word name) {
     int k = 0;
-    while (k < MARKS && (strncmp(mark[k].name, name, length) != 0 || mark[k].name[length]))
+    while (k < MARKS && !text_is(name, mark[k].name))
         k++;
     return k;
 }
 
-/* Goes through the words of a list: the next one, its length in *length; NULL behind the last. */
-static const char *next_word(const char *text, size_t *length) {
-    text += strspn(text, " ");
-    *length = strcspn(text, " ");
-    return *length ? text : NULL;
-}
-
 int marks_check_columns(const char *text, struct err *err) {
-    char names[512] = "";
-    size_t length = 0;
+    char names[TEXT_NOTE] = "";
+    struct text_word word;
     for (int k = 0; k < MARKS; k++)
-        strcat(strcat(names, " "), mark[k].name);
-    for (const char *word = text; word && (word = next_word(word, &length)); word += length)
-        if (column_of(word, length) == MARKS)
+        text_append(names, " %s", mark[k].name);
+    while (text && text_next_word(&text, " \t", &word))
+        if (column_of(word) == MARKS)
             return err_set(err, CODE_INPUT, "[sweep] columns: there is no %.*s; there are%s",
-                           length > 80 ? 80 : (int)length, word, names);
+                           word.length > 80 ? 80 : (int)word.length, word.text, names);
     return CODE_OK;
 }
 
 void marks_print_columns(const struct marks *marks, const char *text, int unit) {
-    size_t length = 0;
-    for (const char *word = text; word && (word = next_word(word, &length)); word += length) {
-        int k = column_of(word, length), width = length < 10 ? 10 : (int)length;
+    struct text_word word;
+    while (text && text_next_word(&text, " \t", &word)) {
+        int k = column_of(word), width = word.length < 10 ? 10 : (int)word.length;
         double value = unit < 0 || !marks->unit ? (double)NAN : marks->unit[unit][k];
         if (unit < 0)
             printf("  %*s", width, mark[k].name);
