@@ -6,6 +6,7 @@
 #include "solver/data/mixture.h"
 #include "solver/data/normals.h"
 #include "solver/data/tokens.h"
+#include "solver/measure/observe.h"
 #include "tests/support/cli.h"
 #include "tests/support/support.h"
 
@@ -138,6 +139,38 @@ static void memory_and_networks(void **state) {
     run_free(&run);
 }
 
+/* Singular values hear it where the net does, and nowhere else: the net of a short step does not,
+ * so that the step ends and its state is kept. */
+static void singular_values(void **state) {
+    (void)state;
+    for (int N = 0; N <= 16; N += 16) {
+        volatile sig_atomic_t set = 0;
+        struct run run;
+        struct net net;
+        struct record record;
+        struct observer observer;
+        struct err told;
+        support_run_text(&run, (const char *const[]){NULL},
+                         "[network]\nmodel = dense\ndepth = 2\n[training]\nsteps = 2\n"
+                         "[solver]\nsites = 64\n[output]\nsingular = W2\n");
+        struct net_setup setup = run_setup(&run, N, 0);
+        setup.stop = &set;
+        ASK(net_init(&net, &setup, err));
+        ASK(record_init(&record, 1, 2, err));
+        ASK(observe_declare(&record, &run.config, &net.setup, NULL, err));
+        ASK(observer_init(&observer, &run.config, run.data.y, &record, 0, &net, err));
+        support_evaluate(&net, &run);
+        set = 1;
+        assert_int_equal(observer_measure(&observer, &net, 0, &told), CODE_INTERRUPTED);
+        net.setup.stop = NULL;
+        ASK(observer_measure(&observer, &net, 0, err));
+        observer_free(&observer);
+        record_free(&record);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
 /* A chain that seldom leaves a cycle needs many steps to its law: minutes, after a tenth of a
  * second for the matrix. */
 static void entropy_of_a_chain(void **state) {
@@ -156,9 +189,13 @@ static void entropy_of_a_chain(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_of_numbers),     cmocka_unit_test(sequences),
-        cmocka_unit_test(rows_of_a_chain),     cmocka_unit_test(directions_and_pairs),
-        cmocka_unit_test(memory_and_networks), TEST(entropy_of_a_chain),
+        cmocka_unit_test(rows_of_numbers),
+        cmocka_unit_test(sequences),
+        cmocka_unit_test(rows_of_a_chain),
+        cmocka_unit_test(directions_and_pairs),
+        cmocka_unit_test(memory_and_networks),
+        cmocka_unit_test(singular_values),
+        TEST(entropy_of_a_chain),
     };
     return cmocka_run_group_tests_name("signals", tests, cli_open, cli_close);
 }

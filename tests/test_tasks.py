@@ -72,6 +72,10 @@ def test_power_laws():
     assert data.attrs["floor"] == pytest.approx(noise ** 2 / 2)
     other = drawn(source="power_law", inputs=4, dimension=D, **{"training.loss": "huber"})
     assert "floor" not in other.attrs  # which is of squares
+    attention = {"network.model": "transformer", "network.depth": 1, "network.experts": 0,
+                 "network.causal": "no"}
+    same = drawn(source="power_law", inputs=4, dimension=D, noise=noise, **attention)
+    assert same.attrs["floor"] == data.attrs["floor"]  # no letter is asked for
 
 
 CHAIN = {"source": "markov", "vocabulary": 3, "sharpness": 2, "training.loss": "cross_entropy"}

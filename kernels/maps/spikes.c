@@ -41,7 +41,10 @@ struct pencil {
     double size; /* no root is above it */
 };
 
-static int not_finite(const struct map *map, struct err *err) {
+int spikes_fail(const struct map *map, int info, struct err *err) {
+    if (info == LAPACK_WORK_MEMORY_ERROR)
+        return err_set(err, CODE_SYSTEM, "out of memory: the singular values of %s",
+                       map->declared.name);
     return err_set(err, CODE_NUMERICAL,
                    "the singular values of %s are not to be found: it is not finite; lower eta0 or "
                    "gamma0",
@@ -89,11 +92,11 @@ static void place(const double *square, int n, double *out, int stride) {
             out[(size_t)i * (size_t)stride + (size_t)j] = square[(size_t)i * (size_t)n + (size_t)j];
 }
 
-/* work: [2 max(p, q)^2 + p q] numbers. */
+/* work: [max(p, q)^2 + p q] numbers. */
 static void fill_pencil(const struct map *map, struct rows E, struct pencil *f, double *work) {
     const struct limit_state *limit = limit_of(map);
     int most = f->p > f->q ? f->p : f->q, R = f->p + f->q;
-    double *on_p = work + 2 * (size_t)most * (size_t)most, *on_q = f->D, trace = 0, cross = 0;
+    double *on_p = work + (size_t)most * (size_t)most, *on_q = f->D, trace = 0, cross = 0;
     struct rows Z = array_all(&limit->Z);
     dots(E, E, work);
     place(work, f->p, f->A, R);
@@ -113,10 +116,19 @@ static void fill_pencil(const struct map *map, struct rows E, struct pencil *f, 
 
 /* --- its roots ------------------------------------------------------------------------------- */
 
+enum { BLOCK = 64 }; /* columns that LAPACK factors at once, and a few more */
+
+/* Where the matrix is factored: space [R][R], work [BLOCK R], pivot [R]. */
+struct factors {
+    double *space, *work;
+    int *pivot;
+};
+
 /* How many eigenvalues of the matrix at w are negative: by its factors L D L^T, of as many
- * negative ones. space [R][R], pivot [R]. */
-static int negative(const struct pencil *f, double w, double *space, int *pivot) {
-    int R = f->p + f->q, count = 0;
+ * negative ones. */
+static int negative(const struct pencil *f, double w, const struct factors *to) {
+    int R = f->p + f->q, count = 0, *pivot = to->pivot;
+    double *space = to->space;
     for (int i = 0; i < R; i++) {
         double *row = space + (size_t)i * (size_t)R;
         const double *A = f->A + (size_t)i * (size_t)R;
@@ -126,8 +138,7 @@ static int negative(const struct pencil *f, double w, double *space, int *pivot)
             row[j] = -w * f->D[(size_t)i * (size_t)f->q + (size_t)(j - f->p)];
         row[i] += w * w;
     }
-    if (LAPACKE_dsytrf(LAPACK_COL_MAJOR, 'L', R, space, R, pivot) < 0)
-        return -1;
+    LAPACKE_dsytrf_work(LAPACK_COL_MAJOR, 'L', R, space, R, pivot, to->work, BLOCK * R);
     for (int i = 0; i < R; i++) {
         if (pivot[i] < 0) { /* a block of two, whose determinant is negative: one of each sign */
             count++;
@@ -139,11 +150,11 @@ static int negative(const struct pencil *f, double w, double *space, int *pivot)
 }
 
 /* Root number k from above, by halves; it lies between low and high. */
-static double root(const struct pencil *f, int k, double low, double high, double *space,
-                   int *pivot) {
+static double root(const struct pencil *f, int k, double low, double high,
+                   const struct factors *to) {
     while (high - low > precision * high) {
         double middle = low + (high - low) / 2;
-        if (negative(f, middle, space, pivot) > k)
+        if (negative(f, middle, to) > k)
             low = middle;
         else
             high = middle;
@@ -151,27 +162,29 @@ static double root(const struct pencil *f, int k, double low, double high, doubl
     return high;
 }
 
-static int solve(const struct map *map, const struct pencil *f, int count, double *values,
-                 struct err *err) {
+static int solve(const struct map *map, const struct pencil *f, const volatile sig_atomic_t *stop,
+                 int count, double *values, struct err *err) {
     size_t R = (size_t)(f->p + f->q);
-    double *space = NULL, low = fmax(transition(map) * (1 + near), negligible * f->size),
-           high = f->size;
-    int *pivot = NULL, code = CODE_OK, roots = 0;
+    double low = fmax(transition(map) * (1 + near), negligible * f->size), high = f->size;
+    struct factors to = {0};
+    int code = CODE_OK, roots = 0;
     if (!isfinite(f->size))
-        return not_finite(map, err);
-    DO(base_alloc(&space, R * R + 1, sizeof *space, err));
-    DO(base_alloc(&pivot, R + 1, sizeof *pivot, err));
-    roots = R && low < high ? negative(f, low, space, pivot) : 0;
+        return spikes_fail(map, 0, err);
+    DO(base_alloc(&to.space, R * R, sizeof *to.space, err));
+    DO(base_alloc(&to.work, BLOCK * R, sizeof *to.work, err));
+    DO(base_alloc(&to.pivot, R, sizeof *to.pivot, err));
+    roots = R && low < high ? negative(f, low, &to) : 0;
     for (int k = 0; k < count; k++) {
-        if (map->settings.stop && *map->settings.stop)
+        if (stop && *stop)
             DO(err_set(err, CODE_INTERRUPTED, "interrupted"));
         if (k < roots)
-            high = root(f, k, low, high, space, pivot);
+            high = root(f, k, low, high, &to);
         values[k] = k < roots ? image(map, high) : NAN;
     }
 done:
-    free(space);
-    free(pivot);
+    free(to.space);
+    free(to.work);
+    free(to.pivot);
     return code;
 }
 
@@ -190,10 +203,11 @@ static int roots_of_products(const struct map *map, struct rows L, int count, do
     dots(L, L, G);
     for (size_t i = 0; i < (size_t)n * (size_t)n; i++)
         if (!isfinite(G[i]))
-            DO(not_finite(map, err));
+            DO(spikes_fail(map, 0, err));
     double *eigenvalues = G + (size_t)n * (size_t)n;
-    if (LAPACKE_dsyev(LAPACK_COL_MAJOR, 'N', 'U', n, G, n, eigenvalues))
-        DO(not_finite(map, err));
+    int info = LAPACKE_dsyev(LAPACK_COL_MAJOR, 'N', 'U', n, G, n, eigenvalues);
+    if (info)
+        DO(spikes_fail(map, info, err));
     for (int k = 0; k < count && k < n; k++)
         values[k] = sqrt(fmax(eigenvalues[n - 1 - k], 0));
 done:
@@ -220,8 +234,8 @@ done:
     return code;
 }
 
-int spikes_find(const struct map *map, int count, double *values, double *learned,
-                struct err *err) {
+int spikes_find(const struct map *map, const volatile sig_atomic_t *stop, int count, double *values,
+                double *learned, struct err *err) {
     const struct limit_state *limit = limit_of(map);
     struct pencil f = {.p = limit->p.rows, .q = limit->q.rows};
     size_t p = (size_t)f.p, q = (size_t)f.q, most = p > q ? p : q;
@@ -232,9 +246,9 @@ int spikes_find(const struct map *map, int count, double *values, double *learne
     DO(memory(map, &E, err));
     DO(base_alloc(&f.D, p * q + 1, sizeof *f.D, err));
     DO(base_alloc(&f.A, (p + q) * (p + q) + 1, sizeof *f.A, err));
-    DO(base_alloc(&work, 2 * most * most + p * q + 1, sizeof *work, err));
+    DO(base_alloc(&work, most * most + p * q + 1, sizeof *work, err));
     fill_pencil(map, array_all(&E), &f, work);
-    DO(solve(map, &f, count, values, err));
+    DO(solve(map, &f, stop, count, values, err));
 done:
     array_free(&E);
     free(f.D);

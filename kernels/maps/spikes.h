@@ -29,8 +29,12 @@
 double spikes_edge(const struct map *map);
 /* The `count` largest singular values beyond the edge, descending, and NaN where there are fewer;
  * learned [count]: the largest singular values of what was learned by itself, 0 beyond its rank. Of
- * kind limit, of a map that keeps responses. CODE_NUMERICAL where it is not finite. */
-int spikes_find(const struct map *map, int count, double *values, double *learned, struct err *err);
+ * kind limit, of a map that keeps responses. CODE_NUMERICAL where it is not finite;
+ * CODE_INTERRUPTED once *stop (unless it is NULL) is not 0. */
+int spikes_find(const struct map *map, const volatile sig_atomic_t *stop, int count, double *values,
+                double *learned, struct err *err);
+/* The failure of LAPACK (info) to find singular values of a map; info 0: it is not finite. */
+int spikes_fail(const struct map *map, int info, struct err *err);
 /* Where a spike would be whose singular vectors are independent of W(0): of what was learned with
  * the singular value w (the transition of Baik, Ben Arous and Peche; Benaych-Georges and
  * Nadakuditi 2012). NaN: it would be none. */

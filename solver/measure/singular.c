@@ -41,19 +41,18 @@ static int decompose(const struct map *map, double *W, double *s, int count, dou
                      struct err *err) {
     size_t n = map->declared.target->sites, m = map->declared.source->sites, least = n < m ? n : m;
     double none;
-    if (LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'N', (int)m, (int)n, W, (int)m, s, &none, 1, &none, 1))
-        return err_set(err, CODE_NUMERICAL,
-                       "the singular values of %s are not to be found: it is not finite; lower "
-                       "eta0 or gamma0",
-                       map->declared.name);
+    int info =
+        LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'N', (int)m, (int)n, W, (int)m, s, &none, 1, &none, 1);
+    if (info)
+        return spikes_fail(map, info, err);
     for (size_t k = 0; k < (size_t)count && k < least; k++)
         values[k] = s[k] * sqrt((double)m / (double)n);
     return CODE_OK;
 }
 
 /* Of a network; LAPACK does not hear signals: between two matrices they are. */
-static int of_network(const struct map *map, int count, double *values, double *learned,
-                      struct err *err) {
+static int of_network(const struct map *map, const volatile sig_atomic_t *stop, int count,
+                      double *values, double *learned, struct err *err) {
     size_t n = map->declared.target->sites, m = map->declared.source->sites, all = n * m;
     double *W = NULL, *start = NULL, *s = NULL;
     int code;
@@ -65,7 +64,7 @@ static int of_network(const struct map *map, int count, double *values, double *
     for (size_t k = 0; k < all; k++)
         start[k] = W[k] - map->decay * start[k];
     DO(decompose(map, W, s, count, values, err));
-    if (map->settings.stop && *map->settings.stop)
+    if (stop && *stop)
         DO(err_set(err, CODE_INTERRUPTED, "interrupted"));
     DO(decompose(map, start, s, count, learned, err));
 done:
@@ -75,14 +74,17 @@ done:
     return code;
 }
 
-/* item: the number of the map. */
+/* item: the number of the map. A signal is heard where that of the net is: a step that is short
+ * ends, so that its state can be kept (solver/run/ensemble.c). */
 static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
     const struct output_settings *output = &m->config->output;
-    const struct map *map = m->net->maps.item[item];
+    const struct net *net = m->net;
+    const struct map *map = net->maps.item[item];
     int count = output->singular_values;
     if (m->t % output->singular_every && m->t != m->record->T - 1)
         return CODE_OK;
-    TRY((m->net->setup.N ? of_network : spikes_find)(map, count, out[VALUES], out[LEARNED], err));
+    TRY((net->setup.N ? of_network : spikes_find)(map, net->setup.stop, count, out[VALUES],
+                                                  out[LEARNED], err));
     for (int k = 0; k < count; k++)
         out[INDEPENDENT][k] = spikes_independent(map, out[LEARNED][k]);
     *out[EDGE] = spikes_edge(map);
@@ -166,7 +168,7 @@ static double scratch(const struct config *config, const struct net *net) {
         struct map_costs of = net_map_costs(net, map, integrator_evaluations(&config->training));
         double rows = fmax(of.p * m, of.q * n), all = of.p + of.q, wide = fmax(of.p, of.q);
         double numbers = net->setup.N ? 2 * n * m + 16 * fmin(n, m)
-                                      : rows + 2 * all * all + 2 * wide * wide + 2 * of.p * of.q;
+                                      : rows + 2 * all * all + wide * wide + 2 * of.p * of.q;
         if (sums_up(config, net, map)) /* copies of the momentum and of a block of it */
             numbers = fmax(numbers, net->setup.N ? 2 * n * m : 2 * rows);
         if (asked(config, map) && known(net, map))

@@ -31,7 +31,7 @@ bool at_rest_of_limit(const struct run *run) {
     if (!f || limit->T < 2 || !constant(limit, f))
         return false;
     const struct training *training = &run->config.training;
-    bool decays = training->weight_decay > 0; /* of kernels */
+    bool decays = training->weight_decay > 0; /* and kernels with them */
     for (int k = 0; k < limit->count && !training->batches.size; k++) {
         const struct series *series = &limit->series[k];
         bool judged = !strcmp(series->name, "loss") || (ends(series->name, "_diag") && !decays);

@@ -1,5 +1,6 @@
 /* Notes of a run: how they are found, printed and written. */
 #include "solver/run/notes.h"
+#include "kernels/base/text.h"
 #include "solver/run/condense.h"
 #include "solver/run/correction.h"
 #include "solver/run/stability.h"
@@ -246,16 +247,19 @@ static int find_coarse_networks(struct run *run, struct err *err) {
 static int find_left_out(struct run *run, struct err *err) {
     const struct record *networks = run->results.reference;
     static const char prefix[] = "singular_";
+    char names[TEXT_NOTE] = "";
     for (int k = 0; run->config.reference.widths.count && k < networks->count; k++) {
-        const char *name = networks->series[k].name;
-        if (strncmp(name, prefix, strlen(prefix)) || record_find(&run->results.limit, name))
-            continue;
-        ADD("singular_values_of_networks", "limit", -1, false,
-            "the limit has no singular values of %s: the optimizer moves its entries one by one, "
-            "so that what it learns is of no finite rank; those of networks stand alone",
-            name + strlen(prefix));
-        return CODE_OK;
+        const struct series *series = &networks->series[k];
+        const char *name = series->name;
+        if (!series->slot && !strncmp(name, prefix, strlen(prefix)) &&
+            !record_find(&run->results.limit, name))
+            text_append(names, "%s%s", *names ? ", " : "", name + strlen(prefix));
     }
+    if (*names)
+        ADD("singular_values_of_networks", "limit", -1, false,
+            "the limit has no singular values of %s: the optimizer moves entries one by one, so "
+            "that what is learned is of no finite rank; those of networks stand alone",
+            names);
     return CODE_OK;
 }
 

@@ -345,7 +345,7 @@ static void forget_floor(const struct config *config, struct data *data) {
                                              : config->training.loss == &loss_mse;
     if (data->truth && !known)
         data->truth->rate = NAN;
-    if (data->truth && (!known || sees_ahead(config)))
+    if (data->truth && (!known || (is_sequences(&config->data) && sees_ahead(config))))
         data->truth->floor = NAN;
 }
 

@@ -63,7 +63,7 @@ done:
 }
 
 /* Of rows and of matrices between populations: all names, and how many of them are not common ones;
- * a matrix of [output] singular that the limit has no singular values of, or NULL; whether many
+ * a matrix of [output] singular that the limit has no singular values of, or ""; whether many
  * experts are routed, or any. */
 struct known {
     struct names names, maps;
