@@ -149,6 +149,38 @@ static void test_scale_of_inputs(void **state) {
     cli_free(&result);
 }
 
+/* Of targets of a file: those that are probably meant otherwise. */
+static void test_odd_targets(void **state) {
+    (void)state;
+    static const struct {
+        const char *y[3], *loss, *note;
+    } cases[] = {
+        {{"0", "1", "1"}, "mse", "note: all targets are 0 or 1, which loss = mse takes for"},
+        {{"0", "1", "0"}, "huber", "note: all targets are 0 or 1, which loss = huber takes for"},
+        {{"1", "1", "1"}, "mse", NULL},
+        {{"-1", "1", "0"}, "mse", NULL},
+        {{"0", "1", "1"}, "cross_entropy", NULL},
+        {{"1", "2", "2"}, "cross_entropy", "note: no training target is of class 0, so that 3"},
+        {{"0", "2", "2"}, "cross_entropy", NULL},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char csv[64], loss[64];
+        snprintf(csv, sizeof csv, "1,-1,%s\n1,1,%s\n-1,1,%s\n", cases[k].y[0], cases[k].y[1],
+                 cases[k].y[2]);
+        snprintf(loss, sizeof loss, "--training.loss=%s", cases[k].loss);
+        cli_print("odd.csv", csv);
+        cli_print("odd.ini", "[network]\nmodel = dense\n[data]\nsource = file\nfile = odd.csv\n"
+                             "[training]\nsteps = 1\n[solver]\nsites = 64\nreplicates = 1\n");
+        struct cli_result result =
+            run("dmft-solve", ARGS("--force", "-o", "out.h5", "odd.ini", loss));
+        if (cases[k].note)
+            assert_non_null(strstr(result.err, cases[k].note));
+        else
+            assert_null(strstr(result.err, "note:"));
+        cli_free(&result);
+    }
+}
+
 /* Accuracies and the largest gate have no z, and one width is one column. */
 static void test_compare(void **state) {
     (void)state;
@@ -203,9 +235,10 @@ static void test_sweep(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_quiet),        TEST(test_one_partial_file), TEST(test_refusals),
-        TEST(test_defaults_run), TEST(test_scale_of_inputs),  TEST(test_compare),
-        TEST(test_sweep),
+        TEST(test_quiet),           TEST(test_one_partial_file),
+        TEST(test_refusals),        TEST(test_defaults_run),
+        TEST(test_scale_of_inputs), TEST(test_odd_targets),
+        TEST(test_compare),         TEST(test_sweep),
     };
     return cmocka_run_group_tests_name("screen", tests, cli_open, cli_close);
 }

@@ -180,3 +180,49 @@ def test_sweeps_have_the_floor_and_draw_it():
     assert run.sweep.attrs["objective"] in WORDS and drawn_at(run) == [floor]
     other = dmft.sweep(settings, progress=False, **{"sweep.objective": "loss[0]"})
     assert drawn_at(other) == []  # which is no loss that a floor is of
+
+
+SOURCES = {"signs": {"source": "gaussian", "dimension": 4},
+           "classes": {"source": "gaussian", "dimension": 4, "network.outputs": 5},
+           "letters": {"source": "markov", "vocabulary": 4, "tokens": 8,
+                       "network.model": "transformer", "network.causal": "yes",
+                       "training.loss": "cross_entropy"}}
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_label_noise_is_a_share_of_other_classes(kind):
+    P, p = (60 if kind == "letters" else 500), 0.3
+    keys = SOURCES[kind] | {"inputs": P, "test_inputs": 20}
+    right = drawn(**keys)
+    for seed in (1, 2):
+        wrong = drawn(**keys, label_noise=p, label_noise_seed=seed)
+        assert (wrong["y_test"] == right["y_test"]).all()
+        if kind == "signs":
+            old, new, C = right["y"].values > 0, wrong["y"].values > 0, 2
+        else:
+            old, new, C = right["y"].values.argmax(-1), wrong["y"].values.argmax(-1), \
+                right["y"].shape[-1]
+            assert (wrong["y"].values.sum(-1) == 1).all()
+        moved = (old != new).ravel()
+        error = np.sqrt(p * (1 - p) / moved.size)
+        assert abs(moved.mean() - p) < 5 * error
+        shifts = np.bincount((new.astype(int) - old).ravel()[moved] % C, minlength=C)
+        even = moved.sum() / (C - 1)
+        assert shifts[0] == 0 and abs(shifts[1:] - even).max() <= 5 * np.sqrt(even)
+        if seed > 1:  # another draw: both wrong with p^2
+            assert abs((moved & before).mean() - p ** 2) < 5 * p / np.sqrt(moved.size)
+        before = moved
+    assert not (drawn(**keys, label_noise=1)["y"] * right["y"] > 0).any()
+
+
+def test_label_noise_is_refused_where_it_means_nothing():
+    with pytest.raises(dmft.InputError, match="targets are numbers, neither classes nor"):
+        drawn(source="multi_index", label_noise=0.1)
+    with pytest.raises(dmft.InputError, match="label_noise_seed=3: it is used only with"):
+        drawn(label_noise_seed=3)
+    kept = drawn(source="markov", vocabulary=3, tokens=4, inputs=4, **{
+        "network.model": "transformer", "network.causal": "yes", "training.loss": "cross_entropy"})
+    assert "floor" in kept.attrs
+    noisy = drawn(source="markov", vocabulary=3, tokens=4, inputs=4, label_noise=0.2, **{
+        "network.model": "transformer", "network.causal": "yes", "training.loss": "cross_entropy"})
+    assert "floor" not in noisy.attrs

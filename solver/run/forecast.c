@@ -77,6 +77,34 @@ static int note_scale(struct run *run, struct err *err) {
     return CODE_OK;
 }
 
+/* Targets of a file that are read as numbers and look like two classes, and classes that look as if
+ * they were counted from 1. */
+static int note_targets(struct run *run, struct err *err) {
+    const struct data *data = &run->data;
+    const struct loss *loss = run->config.training.loss;
+    size_t count = (size_t)data->P * (data->per_token ? (size_t)data->n : 1), zeros = 0, ones = 0,
+           first = 0;
+    int C = data->C;
+    for (size_t k = 0; k < count && C == 1; k++) {
+        zeros += data->y[k] == 0;
+        ones += data->y[k] == 1;
+    }
+    if (zeros && ones && zeros + ones == count)
+        return tell(run, "targets_0_1", "", false, err,
+                    "all targets are 0 or 1, which loss = %s takes for numbers: outputs begin at "
+                    "0, one of the two; -1 and +1 treat them alike, and cross_entropy takes 0 and "
+                    "1 for classes",
+                    loss->choice.name);
+    for (size_t k = 0; k < count && C > 1; k++)
+        first += data->numbered ? data->y[k] == 0 : data->y[k * (size_t)C] != 0;
+    if (C > 1 && data->classes && !first)
+        return tell(run, "class_0_missing", "", false, err,
+                    "no training target is of class 0, so that %d outputs serve %d classes at "
+                    "most; classes count from 0: subtract 1 from those that count from 1",
+                    C, C - 1);
+    return CODE_OK;
+}
+
 /* Biases fall as 1/sites and errors as 1/sqrt(sites replicates): all kinds of sites that are too
  * few for the replicates, of a run without halves, which would measure it (correction.h). */
 static int warn_sites(struct run *run, struct err *err) {
@@ -107,6 +135,8 @@ done:
 int forecast_notes(struct run *run, struct err *err) {
     TRY(warn_rank(run, err));
     TRY(note_scale(run, err));
+    if (run->config.data.source == SOURCE_FILE)
+        TRY(note_targets(run, err));
     return run->config.solver.replicates > 1 && !run->config.solver.halves ? warn_sites(run, err)
                                                                            : CODE_OK;
 }

@@ -22,6 +22,10 @@ struct task_settings { /* of data whose law is known */
     int components;
     double separation, noise, spectrum, target, switching;
 };
+struct label_noise_settings {
+    double share;
+    uint64_t seed;
+};
 struct data_settings {
     int source, inputs, tests, dimension, side, patch, tokens, vocabulary, positions, unit, stride;
     double sharpness, held_out;
@@ -29,6 +33,7 @@ struct data_settings {
     struct int_list classes;
     struct task_settings task;
     const char *file, *folder, *alphabet;
+    struct label_noise_settings wrong;
 };
 
 enum method { METHOD_MARCH, METHOD_FIXED_POINT };

@@ -7,6 +7,7 @@
 #include "solver/settings/config.h"
 #include "solver/data/corpus.h"
 #include "solver/data/fashion.h"
+#include "solver/data/label_noise.h"
 #include "solver/data/mixture.h"
 #include "solver/data/normals.h"
 #include "solver/data/tokens.h"
@@ -384,6 +385,26 @@ static int check_pooling(const struct config *config, const struct params *param
                                         : "the data have one target for each input: mean");
 }
 
+/* Of training inputs alone; no law says what is lost on wrong targets. */
+static int make_wrong(const struct config *config, const struct params *params, struct data *data,
+                      struct err *err) {
+    const struct label_noise_settings *wrong = &config->data.wrong;
+    const struct param_value *seed = params_find(params, "data", "label_noise_seed");
+    if (wrong->share == 0)
+        return seed->line && wrong->seed != 1
+                   ? params_error(params, "data", "label_noise_seed", err,
+                                  "it is used only with label_noise")
+                   : CODE_OK;
+    if (!data->classes && !data->numbered)
+        return params_error(params, "data", "label_noise", err,
+                            "the targets are numbers, neither classes nor +1 and -1; sources with "
+                            "a law have the key noise, and to y of a file it is added there");
+    label_noise_apply(data, wrong->share, wrong->seed);
+    if (data->truth && !data->tests)
+        data->truth->floor = NAN;
+    return CODE_OK;
+}
+
 void config_shape(struct config *config, const struct data *data) {
     bool file = config->data.source == SOURCE_FILE || config->data.source == SOURCE_TEXT;
     int outputs = config->network.outputs;
@@ -403,5 +424,6 @@ int config_data(struct config *config, struct params *params, struct data *data,
     else
         TRY(draw(config, params, data, err));
     TRY(check_pooling(config, params, data, err));
+    TRY(make_wrong(config, params, data, err));
     return check_inputs(config, params, data, err);
 }

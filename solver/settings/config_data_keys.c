@@ -64,6 +64,12 @@ const struct param_row config_data_rows[] = {
     {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL,
      "source=gaussian|multi_index|markov|copy|modular|text|mixture|power_law",
      "Seed of the random inputs and targets."},
+    {"label_noise", PARAM_REAL, OFFSET(wrong.share), "0", 0, 1, NULL, NULL,
+     "Probability with which the target of a training input is wrong on purpose: another class, "
+     "all "
+     "being equally likely, or the other sign. Test targets stay right."},
+    {"label_noise_seed", PARAM_SEED, OFFSET(wrong.seed), "1", 0, 0, NULL, NULL,
+     "Seed of which targets label_noise makes wrong, and how."},
     {"file", PARAM_PATH, OFFSET(file), "", 0, 0, NULL, "source=file|text",
      "Path of the data file or the text, relative to the folder of the ini that names it."},
     {"unit", PARAM_CHOICE, OFFSET(unit), "characters", 0, 0, "characters bytes", "source=text",
