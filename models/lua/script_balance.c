@@ -136,17 +136,24 @@ static int balance_selection(lua_State *L) {
 
 const struct script_word script_balance_words[] = {
     {"top", "x, [K, {share=}]", "rows or numbers",
-     "a mask: 1 on the K largest sites of rows, or on the K largest numbers, or on this share of "
-     "them; ties to the first; constant in the backward pass",
+
+     "a mask: 1 on the K largest sites of rows, or on the K largest numbers. `share` gives K as "
+     "a share of all of them. Ties go to the first; constant in the backward pass",
      top, 0},
     {"balance_select", "x, K, {eta_bias=, name=}", "rows or numbers",
-     "the mask of the K largest x + b; b starts at 0 and moves by -eta_bias (load - share) after "
-     "each step. Loads are measured: `load_largest`, `flips`, `load` (numbers) or `load2` (rows; "
-     "with biases `qstar`, `b2`), followed by `_name`",
+
+     "a mask: 1 on the K largest x + b. The bias b starts at 0 and moves by -eta_bias (load - "
+     "share) after each step. Loads are measured: `load_largest`, `flips`, and `load` (numbers) "
+     "or `load2` (rows; with biases `qstar`, `b2`), followed by `_name`",
      balance_selection, 0},
     {"mean_of_rows", "x", "rows or numbers",
-     "the mean of rows or numbers over all inputs, for terms of the loss alone", mean_of_rows, 0},
+
+     "the mean of rows or numbers over all inputs, one for all of them; for terms of the loss "
+     "alone",
+     mean_of_rows, 0},
     {"penalty", "s, name, {about=, equation=}", "",
-     "adds to the loss the mean over inputs of the numbers s, summed; measured as `name`", penalty,
-     0},
+
+     "adds to the loss the mean over inputs of the sum of the numbers s, which is measured as "
+     "`name`",
+     penalty, 0},
     {0}};

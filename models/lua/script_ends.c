@@ -211,26 +211,34 @@ static int gates(lua_State *L) {
 
 const struct script_word script_ends_words[] = {
     {"key", "name, [default]", "word",
-     "of `[program]`: a number, yes or no, or a word, as the default is", key, 0},
+
+     "the value of a key of `[program]`: a number, yes or no, or a word, of the kind of the "
+     "default",
+     key, 0},
     {"kernel", "x, name, {scale=, about=, equation=}", "",
-     "measures scale `<x x>` over times and inputs", kernel, 0},
-    {"gradient", "x, name, {scale=, about=, equation=}", "", "the same of its cotangent n dF/dx",
-     gradient, 0},
+
+     "measures the kernel scale `<x x>` over times and inputs", kernel, 0},
+    {"gradient", "x, name, {scale=, about=, equation=}", "",
+     "measures the same kernel of the cotangent n dF/dx", gradient, 0},
     {"read_out_kernel", "name, {scale=, about=, equation=}", "", "measures `<w w>`",
      read_out_kernel, 0},
     {"show", "s, name, {axis=, about=, equation=}", "",
+
      "measures numbers at every time; `axis` is `i`, `j` or `source` (tokens attended to)", show,
      0},
-    {"show_gradient", "s, name, {axis=, about=, equation=}", "", "the same of their cotangent",
-     show_gradient, 0},
+    {"show_gradient", "s, name, {axis=, about=, equation=}", "",
+     "measures the cotangent of numbers at every time", show_gradient, 0},
     {"name_rows", "x, name, {tex=}", "",
-     "the name of rows for `[output] fields`, `kernels_of`; `tex` is their symbol in generated "
+
+     "names rows for `[output] fields` and `kernels_of`; `tex` is their symbol in generated "
      "equations",
      name_rows, 0},
     {"gates", "phi, [psi, {name=}]", "",
-     "the gates of a router and its logits, rows over many experts or numbers of a few: with "
-     "`[output] experts = yes` what experts do, in series whose names end in `_name`; of the first "
-     "rows participation ratio, largest gate, and with `[output] router = yes` loads",
+
+     "declares the gates of a router and its logits, rows over many experts or numbers of a few. "
+     "`[output] experts = yes` then measures what experts do, in series whose names end in "
+     "`_name`. Of the first rows the participation ratio and the largest gate are measured, and "
+     "with `[output] router = yes` the loads",
      gates, 0},
     {0}};
 

@@ -318,27 +318,30 @@ static int normals(lua_State *L) {
 }
 
 const struct script_word script_numbers_words[] = {
-    {"tanh", "x, [k]", "rows or numbers", "tanh(k x) of rows; of numbers without k", function,
+    {"tanh", "x, [k]", "rows or numbers", "tanh(k x) of rows, tanh(s) of numbers", function,
      F_TANH},
     {"erf", "x, [k]", "rows", "erf(k x)", function, F_ERF},
-    {"relu", "x, [k]", "rows", "the larger of k x and 0", function, F_RELU},
-    {"gelu", "x, [k]", "rows", "k x Phi(k x), Phi the distribution of a normal", function, F_GELU},
+    {"relu", "x, [k]", "rows", "max(0, k x)", function, F_RELU},
+    {"gelu", "x, [k]", "rows",
+     "k x Phi(k x), with Phi the distribution function of a standard normal", function, F_GELU},
     {"silu", "x, [k]", "rows", "k x/(1 + exp(-k x))", function, F_SILU},
     {"softplus", "x, [k]", "rows", "log(1 + exp(k x))", function, F_SOFTPLUS},
     {"sigmoid", "x, [k, {beta=, top=}]", "rows or numbers",
-     "1/(1 + exp(-k x)) of rows; of numbers gates with beta in the place of k, 0 but for the `top` "
-     "largest",
+
+     "1/(1 + exp(-k x)) of rows; of numbers gates 1/(1 + exp(-beta s)), which are 0 except for "
+     "the `top` largest",
      function, F_SIGMOID},
-    {"exp", "x, [k]", "rows or numbers", "exp(k x) of rows; of numbers without k", function, F_EXP},
-    {"log", "s", "numbers", "the natural logarithm", function, F_LOG},
+    {"exp", "x, [k]", "rows or numbers", "exp(k x) of rows, exp(s) of numbers", function, F_EXP},
+    {"log", "s", "numbers", "the natural logarithm of each number", function, F_LOG},
     {"softmax", "s, {beta=, top=, causal=}", "numbers or rows",
-     "gates exp(beta s) over their sum, 0 but for the `top` largest; with `causal` said, true or "
-     "false, attention weights of logits of either kind",
+
+     "gates exp(beta s) over their sum, which are 0 except for the `top` largest. With `causal` "
+     "= true or false: attention weights, from logits of either kind",
      softmax, 0},
     {"stop", "s", "numbers", "the same numbers, constant in the backward pass", stop, 0},
-    {"sum", "s", "numbers", "one number, the sum of the K", sum, 0},
-    {"normals", "K", "list", "K normals for Lua, the same for the limit and all networks of a seed",
-     normals, 0},
+    {"sum", "s", "numbers", "one number, the sum of the K numbers", sum, 0},
+    {"normals", "K", "list",
+     "a list of K normals for Lua, the same for the limit and all networks of a seed", normals, 0},
     {0}};
 
 void script_open_numbers(lua_State *L) {

@@ -305,44 +305,57 @@ static int norm(lua_State *L) {
 
 const struct script_word script_matrices[] = {
     {"population", "name, {size=, sites=, of=, group=, units=, page=, mirrored=}", "population",
-     "sites, as many as `size` widths; docs/programs.md explains the options", population, 0},
-    {"read_in", "p, W", "rows", "rows W x/sqrt D on p", read_in, 0},
-    {"map", "x, p, W", "rows", "rows s_f W x on p", map, 0},
+
+     "a set of n = `size` N sites; docs/programs.md explains the options", population, 0},
+    {"read_in", "p, W", "rows",
+     "rows W x/sqrt D on p: from the D numbers of an input (or token) to the sites of p", read_in,
+     0},
+    {"map", "x, p, W", "rows", "rows s_f W x on p: from the m sites of x to the n sites of p", map,
+     0},
     {"look", "x, K, W", "numbers",
-     "K numbers `<W_k x>`; of the limit, unless it is a random one, those of the first evaluation "
-     "are subtracted",
+
+     "K numbers `<W_k x>`, means over the sites of x. The limit subtracts their values at the "
+     "first evaluation, unless it is a random one",
      look, 0},
     {"bias", "s, {b1, ...}, W", "numbers",
-     "s + b, trained, at first a0 s_f times the numbers of the list, as many as s has; `{{...}, "
-     "{...}}`: a set for each kind of token",
+
+     "K numbers s + b, as many as s has. b is trained and starts at a0 s_f times the K numbers "
+     "of the list; `{{...}, {...}}` gives a list for each kind of token",
      script_bias, 0},
     {"read_out", "x, W", "",
-     "f = `<w x>`/gamma0, once; tokens are pooled where outputs are of inputs", read_out, 0},
+
+     "the output f = `<w x>`/gamma0, once in a program: from the sites of x to the outputs. "
+     "Tokens are pooled where outputs are of inputs",
+     read_out, 0},
     {0}};
 
 const struct script_word script_rows_words[] = {
-    {"sigma", "x", "rows", "the function `[network] activation`", sigma, 0},
-    {"sigma_of_experts", "x", "rows", "the function `[network] expert_activation`",
+    {"sigma", "x", "rows", "the function `[network] activation`, at each site", sigma, 0},
+    {"sigma_of_experts", "x", "rows", "the function `[network] expert_activation`, at each site",
      sigma_of_experts, 0},
     {"constant", "p, f", "rows",
-     "the numbers f(u, s), which never change: u in (0, 1) is the place of a site among all, or in "
-     "its group, s the token from 1 on",
+
+     "rows on p that never change, f(u, s) at each site: u in (0, 1) is the place of the site "
+     "among all, or in its group, and s the token, from 1 on",
      constant, 0},
-    {"average", "x, y", "numbers", "one number `<x y>`, the mean over sites", average, 0},
-    {"mean", "x", "numbers", "one number `<x>`, the mean over sites", mean, 0},
-    {"expand", "x, p", "rows", "rows over experts to their units p", expand, 0},
-    {"group_mean", "x, p", "rows", "the mean over the units of each expert, to the experts p",
-     group_mean, 0},
-    {"tile", "x, p", "rows", "units that all experts share, at every expert of the pairs p", tile,
+    {"average", "x, y", "numbers", "one number, the mean `<x y>` over sites", average, 0},
+    {"mean", "x", "numbers", "one number, the mean `<x>` over sites", mean, 0},
+    {"expand", "x, p", "rows",
+     "rows over experts, copied to their units: from the experts to the units p", expand, 0},
+    {"group_mean", "x, p", "rows",
+     "the mean over the units of each expert: from the units to the experts p", group_mean, 0},
+    {"tile", "x, p", "rows",
+     "rows of units that all experts share, copied to every expert: from the units to the pairs p",
+     tile, 0},
+    {"tile_mean", "x, p", "rows", "the mean over experts: from the pairs to the units p", tile_mean,
      0},
-    {"tile_mean", "x, p", "rows", "the mean over experts of rows on pairs, to the units p",
-     tile_mean, 0},
     {"noise", "x", "rows",
-     "standard normals like x, anew at every site, input and step, constant in the backward pass; "
-     "0 "
-     "for test inputs",
+
+     "standard normals on the sites of x, new at every site, input and step, constant in the "
+     "backward pass; 0 for test inputs",
      noise, 0},
-    {"norm", "x", "rows", "x/sqrt`<x x>`, of each input and token by itself", norm, 0},
+    {"norm", "x", "rows",
+     "x over its root mean square, x/sqrt`<x x>`, of each input and token by itself", norm, 0},
     {0}};
 
 void script_open_rows(lua_State *L) {

@@ -198,34 +198,40 @@ static int pool(lua_State *L) {
 
 const struct script_word script_tokens[] = {
     {"attend", "q, k, [beta, p]", "numbers or rows",
-     "logits beta `<q_s k_t>` of the tokens of an input, n numbers for each; with a population p "
-     "of "
-     "heads, rows of logits at every head",
+
+     "attention logits beta `<q_s k_t>`: n numbers for each of the n tokens of an input; with a "
+     "population p of heads, rows of logits at every head",
      attend, 0},
     {"mix", "a, v", "rows",
-     "sum_t a_st v_t: rows v mixed by attention weights a of either kind; `mix(x, S)`: sum_t S_st "
-     "x_t, rows x of an input mixed by a constant matrix, a list of rows of numbers or one of "
-     "`window` and `pooling`",
+
+     "rows sum_t a_st v_t: for each token, the rows v of all tokens with attention weights a of "
+     "either kind. `mix(x, S)` is sum_t S_st x_t with a constant matrix S, which is a list of "
+     "rows of numbers or comes from `window` or `pooling`",
      mix, 0},
     {"window", "H, W, {size=, stride=, padding=}", "list",
-     "matrices for `mix(x, S)`, one for each place of the windows of an image, row by row: S[k] "
-     "takes place k of every window; docs/programs.md explains the options",
+
+     "a list of matrices for `mix(x, S)`, one for each place of the windows of an image, row by "
+     "row: S[k] takes place k of every window; docs/programs.md explains the options",
      window, 0},
     {"pooling", "H, W, {size=, stride=, padding=}", "matrix",
      "the matrix for `mix(x, S)` that takes the mean over each window of an image", pooling, 0},
     {"lag", "x, k", "rows",
-     "rows of the token k places before, 0 where there is none; k below 0: behind", lag, 0},
+
+     "the rows of the token k places before, 0 where there is none; with k below 0, of a token "
+     "behind",
+     lag, 0},
     {"top_rows", "x, C", "rows or numbers",
-     "a mask: at each site, or of each number, 1 on the C largest of the tokens of an input; ties "
-     "to "
-     "the first; constant in the backward pass",
+
+     "a mask, at each site or of each number: 1 on the C tokens of an input with the largest x; "
+     "ties go to the first token; constant in the backward pass",
      top_rows, 0},
     {"first_rows", "x, C", "rows or numbers",
-     "a mask: at each site, or of each number, 1 on the first C tokens of an input whose x is "
-     "above "
-     "0; constant in the backward pass",
+
+     "a mask, at each site or of each number: 1 on the first C tokens of an input whose x is "
+     "above 0; constant in the backward pass",
      first_rows, 0},
-    {"pool", "x", "rows", "the mean over the tokens of an input", pool, 0},
+    {"pool", "x", "rows", "the mean over the n tokens of an input: one row for each input", pool,
+     0},
     {0}};
 
 void script_open_tokens(lua_State *L) {
