@@ -11,6 +11,7 @@
 
 enum {
     CHUNK = 1 << 20,  /* numbers of an array that are on the host at once */
+    WORTH = 128,      /* bytes of memory for each number at most, with room to grow */
     LONGEST = 1 << 28 /* bytes of a text */
 };
 
@@ -59,6 +60,7 @@ static int verify(struct archive *archive, struct err *err) {
     if (fseek(archive->stream, 0, SEEK_END))
         return damaged(archive, err);
     long left = ftell(archive->stream) - (long)sizeof wanted;
+    archive->left = left > 0 ? (size_t)left : 0;
     rewind(archive->stream);
     for (size_t size; left > 0; left -= (long)size) {
         size = left < (long)sizeof block ? (size_t)left : sizeof block;
@@ -113,7 +115,9 @@ int archive_misfit(const struct archive *archive, const char *what, struct err *
 }
 
 static int take(struct archive *archive, void *bytes, size_t size, struct err *err) {
-    bool good = !archive->stream || fread(bytes, 1, size, archive->stream) == size;
+    bool good = !archive->stream ||
+                (size <= archive->left && fread(bytes, 1, size, archive->stream) == size);
+    archive->left -= good && archive->stream ? size : 0;
     if (archive->shared) {
         dist_broadcast(&good, sizeof good, 0);
         dist_broadcast(bytes, size, 0);
@@ -204,7 +208,8 @@ int archive_array(struct archive *archive, struct array *array, const struct bac
     TRY(archive_bytes(archive, &shape, sizeof shape, err));
     if (archive_reads(archive) && shape.rows >= 0) {
         if (shape.rows > INT_MAX || shape.group < 1 || shape.group > INT_MAX || !shape.sites ||
-            shape.sites % (uint64_t)shape.group != 0)
+            shape.sites % (uint64_t)shape.group != 0 ||
+            shape.sites > SIZE_MAX / WORTH / (1 + (size_t)shape.rows))
             return archive_misfit(archive, "an array has an impossible shape", err);
         if (!array->memory)
             TRY(array_init(array, backend, shape.sites, (int)shape.group, 0, err));

@@ -24,6 +24,7 @@ struct archive {
     FILE *stream;     /* NULL on other ranks, and where nothing is written */
     char *path, *new; /* new: what is written until it is complete */
     uint64_t sum;
+    size_t left;  /* bytes before the sum of a file that is read */
     double bytes; /* so far */
     int cause;    /* errno of the first write that failed; told by archive_close */
 };

@@ -139,11 +139,47 @@ static void minutes_are_above_0(void **state) {
                 ARGS("--output.checkpoint=-0.5: minutes are above 0"));
 }
 
+/* What stands behind the keys of a state: which data, width and number, how many times the run has,
+ * and how many it has done, which are neither less than none nor more than all. */
+static void steps_are_those_of_the_run(void **state) {
+    (void)state;
+    static const char name[] = "out.h5.state/limit_0000.state";
+    const char *const *go_on = ARGS("--quiet", "--continue", "out.h5", "--training.steps=5");
+    uint64_t sum, length;
+    size_t size;
+    cli_program("dmft-solve");
+    must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.checkpoint=99", "--solver.sites=64",
+              "--training.steps=4", "--reference.widths="));
+    char *good = cli_read(name, &size);
+    size_t at = 16; /* behind the mark: two texts with their lengths */
+    for (int text = 0; text < 2; text++) {
+        memcpy(&length, good + at, sizeof length);
+        at += sizeof length + length;
+    }
+    at += sizeof(uint64_t) + 2 * sizeof(int);
+    const int times[] = {4, -1, 5, 4}; /* at `at`; steps behind it */
+    for (int k = 0; k < 4; k++) {
+        int now[2];
+        memcpy(now, good + at, sizeof now);
+        assert_true(k > 0 || (now[0] == 4 && now[1] == 4));
+        now[1] = times[k];
+        memcpy(good + at, now, sizeof now);
+        sum = base_hash(BASE_HASH, good, size - sizeof sum);
+        memcpy(good + size - sizeof sum, &sum, sizeof sum);
+        cli_write(name, good, size);
+        if (times[k] != 4)
+            cli_refused(2, go_on, ARGS(name, "it has more steps than its run"));
+    }
+    must(go_on);
+    free(good);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(states_are_due, clean),
         cmocka_unit_test_setup(a_stopped_run_goes_on, clean),
         cmocka_unit_test_setup(a_killed_run_begins_anew, clean),
+        cmocka_unit_test_setup(steps_are_those_of_the_run, clean),
         cmocka_unit_test_setup(a_run_that_fails_leaves_nothing, clean),
         cmocka_unit_test_setup(another_run_is_left_alone, clean),
         cmocka_unit_test_setup(minutes_are_above_0, clean),

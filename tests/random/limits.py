@@ -8,7 +8,7 @@ dmft-compare extrapolates networks in 1/N and divides the distance from the limi
 (docs/output.md). z of the loss, f and every kernel at the first and the last time are collected, a
 line of the file for each program; what the file has is not run again. --table prints the table of
 the file alone. Programs without a limit, by their own word (no_limit), and random limits are left
-out, as are those that take longer than LONGEST seconds.
+out, as are those that take longer than LONGEST seconds of processor.
 
 Errors are of few runs and entries many, so some z are beyond 4 by chance. A program with such a z
 runs again from other seeds with four times the networks: `again` is the largest z of the same
@@ -21,6 +21,8 @@ import csv
 import itertools
 import math
 import os
+import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -60,10 +62,10 @@ def compare(ini: str, out: str, pairs: bool, again: bool = False) -> str:
     keys = KEYS | (FEW if pairs else MANY) | (AGAIN if again else {})
     program = os.path.join(os.environ.get("DMFT_HOME", "."), "dmft-compare")
     command = [program, "--quiet", "-o", out, ini, *(f"--{k}={v}" for k, v in keys.items())]
-    try:
-        done = subprocess.run(command, timeout=(8 if again else 1) * LONGEST, capture_output=True,
-                              text=True, check=False)
-    except subprocess.TimeoutExpired:
+    most = (8 if again else 1) * LONGEST
+    done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=lambda:
+                          resource.setrlimit(resource.RLIMIT_CPU, (most, most)))
+    if -done.returncode in (signal.SIGXCPU, signal.SIGKILL):
         return "slow"
     if done.returncode in (0, 3):
         return "done" if done.returncode == 0 else "diverges"
