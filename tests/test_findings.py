@@ -5,7 +5,9 @@ import glob
 import importlib.util
 import os
 
+import numpy as np
 import pytest
+import xarray
 
 import dmft
 
@@ -26,6 +28,8 @@ SMALL = {
     "lazy_rich_gates": ({**EXPERTS, "training.steps": 3, "reference.widths": [64, 256],
                          "output.fields": "psi", "output.fields_at": ""},
                         {"training.gamma0": "0.1 1 3"}),
+    "muon_rates": ({**DRAWN, "solver.replicates": 0, "training.steps": 3,
+                    "reference.widths": [16, 32]}, {"training.eta0": "0.2 0.4 0.8 1.6"}),
     "sparse_experts": ({**EXPERTS, "training.steps": 3, "reference.widths": [128]},
                        {"training.eta0": "0.1 0.2 0.4"}),
 }
@@ -74,6 +78,34 @@ def test_a_script_reads_its_sweep(name, tmp_path, capsys):
         stored = next(csv.reader(file))
     assert rows[0] == stored and len(rows) > 8
     assert all(len(row) == len(stored) for row in rows)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_parts_of_signals_are_read_of_comparisons(tmp_path):
+    """Rows of the loss, of its ratio between the ends of the widths, and of exponents."""
+    path, out = str(tmp_path / "parts.h5"), str(tmp_path / "parts.csv")
+    run = dmft.compare(os.path.join(FOLDER, "muon_parts.ini"), output=path, progress=False, **{
+        "reference.widths": [8, 16], "reference.seeds": 2, "data.inputs": 4, "data.dimension": 4})
+    script("muon_parts").main(path, path, out)
+    with open(out, encoding="utf-8") as file:
+        rows = {tuple(row[:5]): row[5:] for row in csv.reader(file)}
+    loss = [run.sides["mup"].reference[N]["loss"].values[14] for N in (8, 16)]
+    ratio = rows["Muon", "mup", "loss", "largest N over smallest", "14"][0]
+    assert float(ratio) == pytest.approx(loss[1] / loss[0], abs=6e-4)
+    part = run.sides["mssp"]["compare"]["rms_A1_exponent"].values[8]
+    assert float(rows["Adam", "mssp", "A1", "exponent", "8"][0]) == pytest.approx(part, abs=6e-4)
+
+
+def test_exponents_of_a_curve_that_bends():
+    """Those between neighbours: one exponent of all points would have an error that is too small
+    and be 4.3, far from the 4 of the beginning."""
+    x = np.array([0.05, 0.1, 0.2, 0.5])
+    study = script("lazy_rich_experts")
+    one = xarray.Dataset({"y": (study.KEY, x ** 4 * (1 + 3 * x ** 2)),
+                          "half": (study.KEY, 0.03 * x ** 4)}, {study.KEY: x})
+    power, half = study.slopes(one, "y")
+    assert power[0] == pytest.approx(4.03, abs=0.01) and power[-1] > 4.4
+    assert half[0] == pytest.approx(0.03 * 2 ** 0.5 / np.log(2), rel=0.03)
 
 
 def test_every_script_has_its_ini_and_its_table():

@@ -15,16 +15,27 @@ import dmft  # noqa: E402
 from dmft.statistics import student  # noqa: E402
 from verdict import WORDS, above, judge, near, of_interval  # noqa: E402
 
-KEY, RHO, LAZY = "training.gamma0", "network.rho", 0.5
+KEY, RHO = "training.gamma0", "network.rho"
 SERIES = ("test_loss", "loss", "expert_information", "expert_dead", "router_entropy")
 
 
 def last(run, name):
-    """Mean and standard error of a series at the last time, mean over inputs."""
+    """Mean, standard error and half of the 95 % interval of a series at the last time, mean over
+    inputs."""
     data = run.series(name)
     mean = data[[name, name + "_se"]].isel(t=-1)
     inputs = [dim for dim in data[name].dims if dim not in (KEY, RHO, "N", "t")]
-    return mean.mean(inputs) if inputs else mean
+    mean = mean.mean(inputs) if inputs else mean
+    runs = run.sweep["n"]
+    return mean.assign(half=mean[name + "_se"] * runs.copy(data=student(runs.values - 1)))
+
+
+def slopes(one, name):
+    """Of a series as a power of gamma0, between neighbouring values: the exponent, and half of its
+    interval."""
+    value, relative = one[name].values, one["half"].values / one[name].values
+    step = np.diff(np.log(one[KEY].values))
+    return np.diff(np.log(value)) / step, np.hypot(relative[1:], relative[:-1]) / step
 
 
 def tell(found):
@@ -32,17 +43,15 @@ def tell(found):
     for rho in information[RHO].values:
         for N in (256.0, np.inf):
             one = information.sel({RHO: rho, "N": N})
-            lazy = one.sel({KEY: one[KEY] <= LAZY})
-            fit = dmft.exponent(lazy, "expert_information", KEY)
-            slope = float(fit["exponent"])
-            half = float(fit["exponent_se"] * student(3))
+            powers = list(zip(*slopes(one, "expert_information")))
             print(f"rho = {rho:g}, N = {N:g}: information of expert and input as gamma0 to the "
-                  f"{slope:.2f} +- {half:.2f} up to {LAZY:g}, as its fourth power: "
-                  f"{WORDS[judge(of_interval(slope, half), near(4, 0.25))]}; at the largest gamma0 "
+                  + ", ".join(f"{slope:.2f} +- {half:.2f}" for slope, half in powers)
+                  + " between neighbouring values, as its fourth power between the two smallest: "
+                  f"{WORDS[judge(of_interval(*powers[0]), near(4, 0.25))]}; at the largest gamma0 "
                   f"{float(one['expert_information'][-1]):.2g} of ln 4 = {np.log(4):.2f}")
         test = found["test_loss"].sel({RHO: rho, "N": np.inf})
         rise = float(test["test_loss"][-1] - test["test_loss"][0])
-        half = float(student(3) * np.hypot(test["test_loss_se"][-1], test["test_loss_se"][0]))
+        half = float(np.hypot(test["half"][-1], test["half"][0]))
         dead = found["expert_dead"].sel({RHO: rho})["expert_dead"].values
         print(f"rho = {rho:g}: test loss of the limit at the largest gamma0 less that at the "
               f"smallest {rise:.3f} +- {half:.3f}, a rise: "
@@ -64,14 +73,18 @@ def draw(found, path):
     figure, axes = plt.subplots(1, 3, figsize=(9, 2.9), layout="constrained")
     for ax, name in zip(axes, ("test_loss", "loss", "expert_information")):
         for rho, dashes in ((1.0, "-"), (0.5, "--")):
-            for N, colour in ((64.0, "0.7"), (256.0, "0.4"), (np.inf, "k")):
+            for N, colour in ((64.0, "C1"), (256.0, "C3"), (np.inf, "k")):
                 one = found[name].sel({RHO: rho, "N": N})
-                ax.errorbar(one[KEY], one[name], student(3) * one[name + "_se"], color=colour,
+                value, half = one[name].values, one["half"].values
+                down = np.minimum(half, 0.9 * value)  # on a logarithmic axis to a tenth at most
+                ax.errorbar(one[KEY], value, [down, half], color=colour, lw=1.2,
                             ls=dashes, marker=".", capsize=2,
-                            label=f"N = {N:g}, " + ("all" if rho == 1 else "top two"))
+                            label=("limit" if np.isinf(N) else f"N = {N:g}")
+                            + (", all experts" if rho == 1 else ", top two"))
         ax.set(xscale="log", xlabel="gamma0", ylabel=name.replace("_", " "))
-    axes[2].set_yscale("log")
-    axes[1].legend(fontsize=7)
+    for ax in axes[1:]:
+        ax.set_yscale("log")
+    axes[1].legend(fontsize=7, loc="lower left")
     figure.savefig(path, dpi=110)
 
 
