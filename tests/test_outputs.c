@@ -159,21 +159,25 @@ static void kernels_of_outputs(void **state) {
 }
 
 /* Backward passes of one term alone, of a net with penalties or tokens, leave everything as it was,
- * bit by bit: also what a limit draws later. */
+ * bit by bit: also what a limit draws later, and what it has learned expert by expert. */
 static void gradients_leave_no_trace(void **state) {
     (void)state;
     static const struct {
-        const char *model, *settings[3];
-    } cases[] = {{"regime2", {"network.rho=0.5", "network.balance_loss=1"}}, {"transformer", {0}}};
+        const char *model, *settings[6];
+    } cases[] = {{"regime2", {"network.rho=0.5", "network.balance_loss=1"}},
+                 {"transformer", {0}},
+                 {"stack",
+                  {"network.mixture=regime2", "network.expert_width=4", "network.rho=0.5",
+                   "network.z_loss=0.1", "training.optimizer=muon", "training.eta0=0.1"}}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int N = 0; N <= 16; N += 16) {
             struct run run[2];
             struct record record[2];
             for (int k = 0; k < 2; k++) {
-                const char *overrides[8] = {"data.test_inputs=2", cases[i].settings[0]};
-                int n = overrides[1] ? 2 : 1;
-                if (n == 2)
-                    overrides[n++] = cases[i].settings[1];
+                const char *overrides[10] = {"data.test_inputs=2"};
+                int n = 1;
+                while (n <= 6 && (overrides[n] = cases[i].settings[n - 1]))
+                    n++;
                 if (k) {
                     overrides[n++] = "output.gradients=yes";
                     overrides[n++] = "output.tangent=blocks";

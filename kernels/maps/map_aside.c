@@ -24,10 +24,11 @@ int map_rank(const struct map *map, bool forward) {
     return forward ? limit_of(map)->q.rows : limit_of(map)->p.rows;
 }
 
-/* What passes of one direction add to: rows of the basis and of its normals (kept: those in Z
- * alone), and two tables of coefficients with their numbers of columns. */
+/* What passes of one direction add to: rows of the basis and of its normals; beside these the
+ * normals in Z alone (forward), or what is learned at p (backward); and two tables of coefficients
+ * with their numbers of columns. */
 struct direction {
-    struct array *basis, *normals, *kept;
+    struct array *basis, *normals, *beside;
     double **on_basis, **on_other;
     int *basis_count, *other_count;
 };
@@ -36,9 +37,8 @@ static struct direction direction_of(struct limit_state *limit, bool forward) {
     if (forward)
         return (struct direction){&limit->q,   &limit->Z,       &limit->normals, &limit->x_q,
                                   &limit->x_e, &limit->q_count, &limit->e_count};
-    return (struct direction){&limit->p,           &limit->e,         NULL,
-                              &limit->y_p,         &limit->y_normals, &limit->p_count,
-                              &limit->normal_count};
+    return (struct direction){&limit->p,         &limit->e,       &limit->K,           &limit->y_p,
+                              &limit->y_normals, &limit->p_count, &limit->normal_count};
 }
 
 void map_set_aside(struct map *map, bool forward, struct map_aside *aside) {
@@ -50,7 +50,7 @@ void map_set_aside(struct map *map, bool forward, struct map_aside *aside) {
     struct direction d = direction_of(limit, forward);
     aside->basis = d.basis->rows;
     aside->normals = d.normals->rows;
-    aside->kept = d.kept ? d.kept->rows : 0;
+    aside->beside = d.beside->rows;
     aside->basis_count = *d.basis_count;
     aside->other_count = *d.other_count;
     aside->largest = limit->largest[forward];
@@ -71,8 +71,7 @@ void map_put_back(struct map *map, const struct map_aside *aside) {
         limit->q = limit_of(limit->leader)->q;
     d.basis->rows = aside->basis;
     d.normals->rows = aside->normals;
-    if (d.kept)
-        d.kept->rows = aside->kept;
+    d.beside->rows = aside->beside;
     *d.basis_count = aside->basis_count;
     *d.other_count = aside->other_count;
     limit->largest[aside->forward] = aside->largest;
