@@ -244,8 +244,8 @@ def test_starts_of_selections():
 
 @pytest.mark.parametrize("key, sentence", [
     ("init.W2", "initial scale of matrix W2 is 1e[+]36: it must be below 1e24"),
-    ("rates.W2", "rate or eps of matrix W2 is beyond all numbers"),
-    ("eps.w", "rate or eps of matrix w is beyond all numbers")])
+    ("rates.W2", "rate or eps of matrix W2 is too large for a number"),
+    ("eps.w", "rate or eps of matrix w is too large for a number")])
 def test_numbers_of_networks_have_an_end(key, sentence):
     """[init] W2 = N^20 of networks alone; it was an assertion, and a run without memory."""
     with pytest.raises(dmft.InputError, match=sentence):

@@ -11,7 +11,7 @@
     "[data]\ninputs = 3\ndimension = 4\n[training]\nsteps = 4\n[solver]\nthreads = 1\n"            \
     "replicates = 1\nsites = 64\n"
 #define NO_LIMIT "so that there is no limit: its power of N must be 0 at most (lower it in ["
-#define REMEDY "networks alone, [solver] replicates = 0, may have it)"
+#define REMEDY "finite networks alone, [solver] replicates = 0, may have it)"
 
 static void test_refusals(void **state) {
     (void)state;

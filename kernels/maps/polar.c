@@ -49,7 +49,7 @@ static void iterate_host(int r, int c, double *X, double *A, double *C, double *
 
 static int failed(struct err *err) {
     return err_set(err, CODE_NUMERICAL,
-                   "the singular values of a gradient are not to be found: it is not finite; lower "
+                   "the singular values of a gradient cannot be computed: it is not finite; lower "
                    "eta0 or rest_eta0");
 }
 

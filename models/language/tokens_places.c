@@ -52,7 +52,7 @@ static bool fits(struct program *p, int places, int from, const double *S, int r
     if (places < 1 || places > n)
         program_fail(p,
                      "a matrix between places has %d rows, where an input has %d tokens: it must "
-                     "have from 1 to so many",
+                     "have 1 to that many",
                      places, n);
     else if (from != rows)
         program_fail(p,

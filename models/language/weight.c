@@ -60,11 +60,12 @@ enum order { VANISHES, STAYS };
 static enum order order_of(struct program *p, const char *what, const char *section,
                            const char *name, double power) {
     if (power > 1e-9)
-        program_fail(p,
-                     "the %s of matrix %s grows as N^%.3g, so that there is no limit: its power of "
-                     "N must be 0 at most (lower it in [%s] or choose another [network] "
-                     "parameterization; networks alone, [solver] replicates = 0, may have it)",
-                     what, name, power, section);
+        program_fail(
+            p,
+            "the %s of matrix %s grows as N^%.3g, so that there is no limit: its power of "
+            "N must be 0 at most (lower it in [%s] or choose another [network] "
+            "parameterization; finite networks alone, [solver] replicates = 0, may have it)",
+            what, name, power, section);
     return power < -1e-9 ? VANISHES : STAYS;
 }
 
@@ -99,8 +100,8 @@ static double eps_left(struct program *p, const char *name, double eps, double p
     if (fabs(left) > 1e-9)
         program_fail(p,
                      "Adam's eps of matrix %s goes as N^%.3g beside its gradient: in the limit its "
-                     "power of N in [eps] must be 0 (networks alone, [solver] replicates = 0, may "
-                     "have another)",
+                     "power of N in [eps] must be 0 (finite networks alone, [solver] replicates "
+                     "= 0, may have another)",
                      name, left);
     return eps * pow(POPULATION_INFINITE, power);
 }
@@ -115,7 +116,7 @@ static void check_numbers(struct program *p, const struct weight *W) {
                      W->name, start);
     if (p->net->setup.N && !rates)
         program_fail(p,
-                     "the learning rate or eps of matrix %s is beyond all numbers ([rates], "
+                     "the learning rate or eps of matrix %s is too large for a number ([rates], "
                      "[eps])",
                      W->name);
 }

@@ -194,7 +194,7 @@ struct weight script_weight(lua_State *L, int arg, bool iid) {
     if (W.iid && !iid)
         luaL_error(L, "matrix %s: iid is for the matrices of look and read_out", W.name);
     if (W.s_f == 0)
-        luaL_argerror(L, arg, "s_f = 0 would make the matrix nothing; a0 = 0 starts it at zero");
+        luaL_argerror(L, arg, "s_f = 0 would multiply the matrix by 0; a0 = 0 starts it at zero");
     return W;
 }
 

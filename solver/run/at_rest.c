@@ -82,12 +82,13 @@ void at_rest_tell(const struct run *run, struct note *note) {
     const struct int_list *widths = &run->config.reference.widths;
     int N[INT_LIST_MAX], count = 0;
     double time[INT_LIST_MAX], se[INT_LIST_MAX], slope, slope_se;
-    notes_text(note,
-               "the limit rests: training changes nothing of it, at any time. Networks leave this "
-               "point,\n  %s; the limit predicts none that has left, so no z is given",
-               run->config.training.optimizer->matrices
-                   ? "since Muon takes full steps along gradients that vanish with the width"
-                   : "the later the wider, as ln N");
+    notes_text(
+        note,
+        "the limit rests: it does not train at all, at any time, although networks do,\n  %s; "
+        "the limit does not describe a network that has begun to learn, so no z is given",
+        run->config.training.optimizer->matrices
+            ? "because Muon takes full steps along gradients that vanish with the width"
+            : "and wider networks later, as ln N");
     for (int i = 0; i < widths->count; i++) {
         double *at = &time[count], *error = &se[count];
         at_rest_escape(&run->results.reference[i], at, error);

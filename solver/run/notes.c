@@ -89,8 +89,8 @@ static int find_steep(struct run *run, struct err *err) {
     if (run->steep * run->steep > widest)
         ADD("steep_gates", "limit", -1, false,
             "gates or attention weights multiply averages by %.3g, and averages of networks "
-            "fluctuate by N^-1/2: networks are near this limit only at widths that are large "
-            "against the square of it, N = %.2g",
+            "fluctuate by N^-1/2: networks come near this limit only at widths far above the "
+            "square of this factor, N = %.2g",
             run->steep, run->steep * run->steep);
     return CODE_OK;
 }
@@ -111,14 +111,14 @@ static int find_unmatched(struct run *run, struct err *err) {
            share = last_of(&run->results.limit, "unmatched");
     if (share > NOTES_UNMATCHED)
         ADD("normals_unmatched", "limit", -1, true,
-            "up to %g normals of a replicate were not fully matched, for want of sites, on one "
-            "population %.2g for each of its sites: biases may be several standard errors; repeat "
-            "with twice the sites, or with [solver] halves = yes",
+            "the limit has too few sites to make all its random vectors orthogonal: up to %g of a "
+            "replicate are not (%.2g for each site of one population), and biases may be several "
+            "standard errors; repeat with twice the sites, or with [solver] halves = yes",
             normals, share);
     else if (normals > 0)
         ADD("normals_unmatched", "limit", -1, false,
-            "up to %g normals of a replicate were not fully matched, for want of sites (more sites "
-            "give smaller errors and biases)",
+            "the limit has too few sites to make all its random vectors orthogonal: up to %g of a "
+            "replicate are not (more sites give smaller errors and biases)",
             normals);
     return CODE_OK;
 }
@@ -129,8 +129,8 @@ static int find_bias(struct run *run, struct err *err) {
     TRY(correction_find(&run->results.limit, &taken, err));
     if (taken.size > NOTES_TAKEN)
         ADD("bias_of_sites", "limit", -1, true,
-            "halves have taken a bias of %.2g standard errors off %s (t = %d): up to as much may "
-            "be left; repeat with twice the sites",
+            "halves have removed a bias of %.2g standard errors from %s (t = %d), and as much may "
+            "be left: repeat with twice the sites",
             taken.size, taken.series, taken.t);
     return CODE_OK;
 }
@@ -176,8 +176,8 @@ static int find_noiseless(struct run *run, struct err *err) {
     free(mean);
     if (noiseless)
         ADD("no_sampling_error", "limit", -1, true,
-            "the limit has no sampling error here, and its intervals leave out what [solver] "
-            "tolerance does;\n  check_tolerance = yes adds that");
+            "the limit has no sampling error here, and its intervals do not contain the error of "
+            "[solver] tolerance;\n  check_tolerance = yes adds it");
     return CODE_OK;
 }
 
@@ -258,7 +258,7 @@ static int find_left_out(struct run *run, struct err *err) {
     if (*names)
         ADD("singular_values_of_networks", "limit", -1, false,
             "the limit has no singular values of %s: the optimizer moves entries one by one, so "
-            "that what is learned is of no finite rank; those of networks stand alone",
+            "that what is learned has no finite rank; only networks have them",
             names);
     return CODE_OK;
 }

@@ -70,7 +70,7 @@ static int print_table(const struct run *run, struct err *err) {
         printf("\n");
     }
     if (n == 1 || n == 2)
-        printf("three widths or more would be extrapolated, as a + b/N\n");
+        printf("(give three widths or more for their extrapolation a + b/N, and its z)\n");
 done:
     for (int i = 0; i <= n; i++)
         free(mean[i]);
@@ -95,8 +95,8 @@ int report_tolerance(const struct run *run, struct err *err) {
     if (record_tolerance(record, f, mean)) {
         double f_most = largest(mean, f->size);
         record_tolerance(record, loss, se);
-        printf("tolerance: a third of it changes the loss by up to %.2g and f by up to %.2g "
-               "(replicate 0); the intervals contain it\n",
+        printf("tolerance: with a third of it the loss changes by up to %.2g and f by up to %.2g "
+               "(replicate 0); the intervals contain this\n",
                largest(se, loss->size), f_most);
     }
     free(mean);

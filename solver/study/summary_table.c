@@ -145,7 +145,8 @@ void summary_rests_print(const struct cells *cells) {
     for (int u = 0; u < cells->sweep->count; u++)
         some = some || cells_rest(cells, u);
     if (some)
-        printf("note: a limit rests where training changes nothing of it, and networks leave that "
-               "point the later the\n  wider: it has no optimum; dmft-solve on one point gives the "
-               "times and their slope in ln N\n");
+        printf(
+            "note: a limit rests where it does not train at all, although networks do, and wider "
+            "networks later: it has\n  no optimum; dmft-solve on one point gives the times at "
+            "which networks learn, and their slope in ln N\n");
 }
