@@ -106,20 +106,49 @@ def test_networks_of_many_data_sets_lie_about_the_theory(tmp_path):
 
 def test_few_features_or_samples_hold_the_error_up():
     """Late, the test error is that of the few."""
-    spectrum, shares = scaling_law.power(1.5, 400), scaling_law.power(2.0, 400)
-    rates = np.ones(40)
+    spectrum, shares = scaling_law.power(1.5, 100), scaling_law.power(2.0, 100)
+    rates = np.ones(30)
     late = [scaling_law.train(spectrum, shares, rates, **{name: size}).test[-1]
             for name in ("N", "P") for size in (2, 1e9)]
     assert late[0] > 3 * late[1] and late[2] > 3 * late[3]
 
 
 def test_what_is_drawn():
-    figure, axes = plt.subplots(1, 2)
-    scaling_law.draw(axes, LAMBDA, SHARES, [0.5, 0.5], [4])
+    figure, axes = plt.subplots(1, 3)
+    scaling_law.draw(axes, 1.6, 1.4, 30, [0.5, 0.5], [4])
     for ax, name in zip(axes, ("N", "P")):
         curve = scaling_law.train(LAMBDA, SHARES, [0.5, 0.5], **{name: 4})
         np.testing.assert_array_equal(ax.lines[0].get_ydata(), curve.test[1:])
+    left = scaling_law.plateau(scaling_law.power(1.4, 30000), scaling_law.power(1.6, 30000), N=2)
+    assert axes[2].lines[0].get_ydata()[0] == left
     plt.close(figure)
+
+
+@pytest.mark.parametrize("sizes, noise, rate", [
+    ({"N": 4}, 0, 2), ({"P": 4}, 0.3, 2), ({"N": 3, "P": 12}, 0.2, 2),
+    ({"N": 12, "P": 3}, 0.2, 2), ({"N": 60, "P": 3}, 0.3, 2), ({"N": 120, "P": 90}, 0.3, 7),
+    ({}, 0.3, 8)])
+def test_what_is_left_in_the_end(sizes, noise, rate):
+    """After so many steps that the slowest of what is learnt is there to 1e-4; the modes differ by
+    little, so that this is soon."""
+    spectrum, shares = scaling_law.power(0.2, 16), scaling_law.power(1, 16)
+    late = scaling_law.train(spectrum, shares, [rate] * 50, noise=noise, **sizes).test
+    left = scaling_law.plateau(spectrum, shares, noise=noise, **sizes)
+    assert late[-1] == pytest.approx(left, rel=2e-4)
+
+
+def test_no_end_where_there_are_as_many_features_as_samples():
+    assert scaling_law.plateau(LAMBDA, SHARES, N=5, P=5) == np.inf
+    assert scaling_law.plateau(LAMBDA, SHARES, N=60, P=90) == 0
+
+
+def test_laws_of_features_and_samples():
+    """With a - 1 below b, of two doublings near the largest that 10^5 modes allow."""
+    for a, b in ((1.5, 1.2), (2.0, 1.5)):
+        spectrum, shares = scaling_law.power(b, 100000), scaling_law.power(a, 100000)
+        for name in ("N", "P"):
+            left = [scaling_law.plateau(spectrum, shares, **{name: size}) for size in (256, 512)]
+            assert np.log2(left[1] / left[0]) == pytest.approx(1 - a, abs=0.05)
 
 
 def test_law_of_time():
@@ -162,6 +191,21 @@ def test_two_phases_of_optimal_rates():
             first[a, steps] = rates[0]
     assert first[2.5, 60] < 0.8 * first[2.5, 20]
     assert first[1.5, 60] == first[1.5, 20] == pytest.approx(0.4)
+
+
+def test_the_first_rate_falls_with_the_number_of_steps():
+    """Of rates that fall as the slides say, the best first one goes as T^-(a - b)/a."""
+    a, b, best = 2.5, 1.5, []
+    spectrum, shares = scaling_law.power(b, 100), scaling_law.power(a, 100)
+    for steps in (640, 1280):
+        fall = (1 - np.arange(steps) / steps) ** (2 * b - 1)
+        low, high = np.log(0.1), np.log(0.3)
+        while high - low > 1e-3:  # where the derivative by ln of the first rate changes its sign
+            middle = (low + high) / 2
+            slope = scaling_law.final_error(spectrum, shares, np.exp(middle) * fall, 1, 1)[1]
+            low, high = (middle, high) if slope @ fall < 0 else (low, middle)
+        best.append(low)
+    assert (best[1] - best[0]) / np.log(2) == pytest.approx(-(a - b) / a, abs=0.02)
 
 
 @pytest.mark.parametrize("call, said", [

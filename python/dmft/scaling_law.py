@@ -153,6 +153,39 @@ def train(spectrum, shares, rates, N=np.inf, P=np.inf, noise: float = 0,
     return Curve(np.diag(C0) + noise ** 2, np.diag(C1).copy())
 
 
+def _resolution(spectrum, size: float) -> float:
+    """kappa such that sum lambda/(lambda + kappa) = size, by halving its logarithm: modes with
+    lambda above it are learnt. 0 where the size is that of all modes, or more."""
+    if size >= len(spectrum):
+        return 0.0
+    low, high = np.log(spectrum.min() * 1e-20), np.log(spectrum.sum() / size)
+    while high - low > ROUND_OFF:
+        middle = (low + high) / 2
+        few = (spectrum / (spectrum + np.exp(middle))).sum() < size
+        low, high = (low, middle) if few else (middle, high)
+    return float(np.exp(low))
+
+
+def plateau(spectrum, shares, N=np.inf, P=np.inf, noise: float = 0) -> float:
+    """The test error, with the noise of targets in it, that N features on P samples keep after
+    infinitely many steps, all samples in each: the limit of train(...).test. inf where N = P.
+
+    >>> plateau([1.0, 0.1], [0.5, 0.5])                     # all modes are learnt
+    0.0
+    """
+    spectrum, shares = _modes(spectrum, shares)
+    N, P, noise = _number("N", N, 1), _number("P", P, 1), _number("noise", noise, 0)
+    kappa = _resolution(spectrum, min(N, P))
+    left, learnt = kappa / (spectrum + kappa), spectrum / (spectrum + kappa)
+    both, squares = left @ learnt, learnt @ learnt
+    other = both / (N - squares) if kappa else 0.0
+    error = shares @ left ** 2 + other * (shares @ (left * learnt)) + noise ** 2
+    if error == 0:
+        return 0.0
+    rest = 1 - squares / P - both * other / P
+    return float(error / rest) if rest > ROUND_OFF else np.inf
+
+
 def _sgd(spectrum, shares, rates, batch, noise):
     """Mean squares [T + 1][K] of the errors of modes, infinitely many features, a single pass."""
     errors = np.empty((len(rates) + 1, len(spectrum)))
@@ -213,22 +246,40 @@ def optimal_rates(spectrum, shares, steps: int, batch: float, noise: float = 0,
     return np.exp(log)
 
 
-def draw(axes, spectrum, shares, rates, sizes) -> None:
-    """Test errors over steps on two axes of matplotlib: of `sizes` features on infinitely many
-    samples, and of infinitely many features on `sizes` samples, beside gradient descent on the
-    population.
+def _dotted(ax, x, y, exponent: float, words: str) -> None:
+    """A power through the last point (x, y), an octave to the left of it and more."""
+    x = np.asarray(x, dtype=float)
+    ax.plot(x, y[-1] * (x / x[-1]) ** exponent, ":", color="0.5", label=words)
 
-    >>> figure, axes = plt.subplots(1, 2, sharey=True)                          # doctest: +SKIP
-    >>> scaling_law.draw(axes, power(1.5, 300), power(2, 300), [1.0] * 60, [4, 16])
-    ...                                                                         # doctest: +SKIP
+
+def draw(axes, a: float, b: float, K: int, rates, sizes) -> None:
+    """On three axes of matplotlib, of shares k^-a on a spectrum k^-b of K modes: test errors over
+    steps of `sizes` features on infinitely many samples; those of infinitely many features on
+    `sizes` samples, each beside gradient descent on the population; and what is left after
+    infinitely many steps against N and P, of 1000 K modes. Dotted: the laws t^-(a - 1)/b and
+    P^-(a - 1).
+
+    >>> figure, axes = plt.subplots(1, 3, sharey=True)                          # doctest: +SKIP
+    >>> scaling_law.draw(axes, 2, 1.5, 300, [1.0] * 60, [4, 16])                # doctest: +SKIP
     """
-    t = np.arange(len(rates) + 1)
-    whole = train(spectrum, shares, rates).test
+    spectrum, shares = power(b, K), power(a, K)
+    t = np.arange(len(rates) + 1)[1:]
+    whole = train(spectrum, shares, rates).test[1:]
     for ax, name in zip(axes, ("N", "P")):
         for k, size in enumerate(sizes):
             curve = train(spectrum, shares, rates, **{name: size})
-            ax.plot(t[1:], curve.test[1:], color=f"C{k}", label=f"${name} = {size:g}$")
-        ax.plot(t[1:], whole[1:], color="black", label=rf"${name} \to \infty$")
-        ax.set(xscale="log", yscale="log", xlabel="step $t$")
+            ax.plot(t, curve.test[1:], color=f"C{k}", label=f"${name} = {size:g}$")
+        ax.plot(t, whole, color="black", label=rf"${name} \to \infty$")
+        _dotted(ax, t, whole, -(a - 1) / b, "$t^{-(a-1)/b}$")
+        ax.set(xlabel="step $t$")
+    many = 2.0 ** np.arange(1, int(np.log2(K)) + 1)
+    spectrum, shares = power(b, 1000 * K), power(a, 1000 * K)
+    for k, name in enumerate(("N", "P")):
+        left = [plateau(spectrum, shares, **{name: size}) for size in many]
+        axes[2].plot(many, left, ".-", color=f"C{k}", label=f"${name}$, $t \\to \\infty$")
+    _dotted(axes[2], many, left, -(a - 1), "$P^{-(a-1)}$")
+    axes[2].set(xlabel="$N$ or $P$")
+    for ax in axes:
+        ax.set(xscale="log", yscale="log")
         ax.legend()
     axes[0].set_ylabel("test error")
