@@ -59,6 +59,16 @@ static const struct {
      {"two.ini", "--output.checkpoint=1", "--training.optimizer=adam", "--training.eta0=0.05",
       "--reference.coordinate_check=yes"},
      {500, 200, 40, 9, 0, 0, 0}},
+    {"dmft-solve",
+     QUIET,
+     {"one.ini", "--output.experts=yes", "--output.singular=W2_0 W2", "--output.gradients=yes",
+      "--output.sharpness=blocks", "--training.optimizer=muon"},
+     {500, 200, 40, 9, 0, 0, 9}},
+    {"dmft-solve",
+     QUIET,
+     {"two.ini", "--output.experts=yes", "--output.singular=W2_0 W2", "--output.gradients=yes",
+      "--output.sharpness=blocks", "--output.weights=both", "--output.runs=yes"},
+     {500, 200, 40, 9, 0, 0, 0}},
     {"dmft-solve", QUIET, {"five.ini"}, {500, 200, 40, 9, 0, 0, 1}},
     {"dmft-sweep", QUIET, {"--jobs", "1", "sweep.ini"}, {500, 100, 40, 5, 0, 0, 0}},
     {"dmft-compare",
@@ -67,7 +77,8 @@ static const struct {
      {500, 200, 40, 9, 0, 0, 0}},
     {"dmft-solve",
      QUIET,
-     {"two.ini", "--solver.backend=cuda", "--reference.seeds=1", "--training.integrator=bs32"},
+     {"two.ini", "--solver.backend=cuda", "--reference.seeds=1", "--training.integrator=bs32",
+      "--output.experts=yes"},
      {500, 200, 40, 9, 99, 99, 0}},
     {"dmft-solve",
      QUIET,
@@ -228,6 +239,45 @@ static void one_call_fails(void **state) {
     assert_int_equal(bad, 0);
 }
 
+/* What is printed without a run: all of it, or a sentence. */
+static void printing_fails(void **state) {
+    (void)state;
+    static const char *const printed[][2] = {
+        {"--help", "regime2"}, {"--help", "transformer"}, {"--program", "one.ini"}, {"--defaults"}};
+    char fault[64];
+    int bad = 0;
+    setenv("DMFT_FAULT_COUNT", "count", 1);
+    cli_print("one.ini", single);
+    cli_program("dmft-solve");
+    for (size_t c = 0; c < COUNT(printed); c++) {
+        struct cli_result whole, result;
+        setenv("DMFT_FAULT", "place 0", 1);
+        cli_run(&whole, ARGS(printed[c][0], printed[c][1]));
+        assert_int_equal(whole.code, 0);
+        char *text = cli_read("count", NULL);
+        long calls = atol(text), number = most && most < calls ? most : calls;
+        free(text);
+        assert_true(calls > 0 && *whole.out);
+        for (long k = 0; k < number; k++) {
+            snprintf(fault, sizeof fault, "place %ld",
+                     number < 2 ? 1 : 1 + k * (calls - 1) / (number - 1));
+            setenv("DMFT_FAULT", fault, 1);
+            cli_run(&result, ARGS(printed[c][0], printed[c][1]));
+            if (result.code)
+                *result.out = 0; /* what was printed before */
+            if (result.code ? !cli_ended(&result, 1, ARGS(NULL)) : strcmp(result.out, whole.out)) {
+                print_error("%s, %s: exit code %d: %s\n", printed[c][0], fault, result.code,
+                            result.err);
+                bad++;
+            }
+            cli_free(&result);
+        }
+        print_message("%s: %ld of %ld places\n", printed[c][0], number, calls);
+        cli_free(&whole);
+    }
+    assert_int_equal(bad, 0);
+}
+
 /* The emulated device has 2^32 bytes. */
 static void memory_of_the_device_is_told(void **state) {
     (void)state;
@@ -250,7 +300,8 @@ static int open_all(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {TEST(memory_of_the_device_is_told), TEST(one_call_fails)};
+    const struct CMUnitTest tests[] = {TEST(memory_of_the_device_is_told), TEST(printing_fails),
+                                       TEST(one_call_fails)};
     places = argc > 1 && !strcmp(argv[1], "places");
     if (argc > 1)
         most = strcmp(argv[1], "long") ? atol(argv[1]) : 0; /* 0 of places, too */

@@ -224,11 +224,13 @@ static int configure(struct config *config, struct params *params,
     struct param_source source = {"--help", stream, overrides, override};
     int code = params_read_stream(params, sections, count, &source, config, err);
     fclose(stream);
+    if (code)
+        return code;
     config->network.parameterization = config->network.parameterizations.value[0];
-    if (!code && config->network.script.file[0])
-        code = config_program(config, params, err);
+    if (config->network.script.file[0])
+        TRY(config_program(config, params, err));
     config_shape(config, NULL);
-    return code;
+    return CODE_OK;
 }
 
 static int print_names(const struct config *config, FILE *out, struct err *err) {

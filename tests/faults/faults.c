@@ -143,6 +143,18 @@ WRAP(int, LAPACKE_dgelsd,
      (int layout, int m, int n, int k, double *a, int lda, double *b, int ldb, double *s,
       double least, int *rank),
      (layout, m, n, k, a, lda, b, ldb, s, least, rank), "lapack", 0, 1)
+WRAP(int, LAPACKE_dgesvd,
+     (int layout, char u, char vt, int m, int n, double *a, int lda, double *s, double *left,
+      int ldu, double *right, int ldvt, double *rest),
+     (layout, u, vt, m, n, a, lda, s, left, ldu, right, ldvt, rest), "lapack", 0, 1)
+WRAP(int, LAPACKE_dgesdd,
+     (int layout, char job, int m, int n, double *a, int lda, double *s, double *left, int ldu,
+      double *right, int ldvt),
+     (layout, job, m, n, a, lda, s, left, ldu, right, ldvt), "lapack", 0, 1)
+WRAP(int, LAPACKE_dgeqrf, (int layout, int m, int n, double *a, int lda, double *tau),
+     (layout, m, n, a, lda, tau), "lapack", 0, 1)
+WRAP(int, LAPACKE_dorgqr, (int layout, int m, int n, int k, double *a, int lda, const double *tau),
+     (layout, m, n, k, a, lda, tau), "lapack", 0, 1)
 WRAP(int, LAPACKE_dsyev, (int layout, char job, char part, int n, double *a, int lda, double *w),
      (layout, job, part, n, a, lda, w), "lapack", 0, 1)
 
