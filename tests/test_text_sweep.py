@@ -16,3 +16,17 @@ def test_a_sweep_of_a_text_without_inputs(tmp_path):
     loss = run.sweep["loss"]
     assert loss.sizes["training.eta0"] == 2 and np.isfinite(loss.sel(N=16)).all()
     assert np.isfinite(run.sweep["test_loss"].sel(N=16)).all()
+
+
+def test_a_sweep_of_tokens_of_a_file_without_inputs(tmp_path):
+    """One pass through its 24 inputs is 6 batches of 4, whatever the key inputs says, which is not
+    read with a file."""
+    tokens = np.arange(24 * 3).reshape(24, 3) ** 2 % 5
+    np.savez(tmp_path / "tokens.npz", tokens=tokens, y=tokens[:, ::-1])
+    run = dmft.sweep({"network.model": "transformer", "network.depth": 1, "network.experts": 0},
+                     progress=False, **{"data.source": "file",
+                     "data.file": str(tmp_path / "tokens.npz"), "training.batch": 4,
+                     "training.steps": 40, "training.loss": "cross_entropy",
+                     "solver.replicates": 0, "output.kernels": "none", "output.inputs": "none",
+                     "reference.widths": [8], "reference.seeds": 2, "sweep.training.eta0": [1, 2]})
+    assert "(over the last 6 times)" in run.report

@@ -96,11 +96,10 @@ int result_runs_batch(const char *path, int *inputs, int *batch, struct err *err
     hid_t file;
     hsize_t shape[HDF5_RANK] = {0};
     TRY(open_file(path, &file, err));
-    bool good = H5LTget_attribute_int(file, "parameters", "training.batch", batch) >= 0;
-    if (has(file, "data/X") && H5LTget_dataset_info(file, "data/X", shape, NULL, NULL) >= 0)
-        *inputs = (int)shape[0];
-    else /* left out by [output] inputs = none */
-        good = good && H5LTget_attribute_int(file, "parameters", "data.inputs", inputs) >= 0;
+    const char *rows = has(file, "data/X") ? "data/X" : "data/tokens"; /* [output] inputs = none */
+    bool good = H5LTget_attribute_int(file, "parameters", "training.batch", batch) >= 0 &&
+                has(file, rows) && H5LTget_dataset_info(file, rows, shape, NULL, NULL) >= 0;
+    *inputs = (int)shape[0];
     H5Fclose(file);
     return good ? CODE_OK
                 : err_set(err, CODE_INPUT, "%.1600s: has no training.batch or inputs", path);
