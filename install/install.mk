@@ -36,6 +36,8 @@ install: all $(COMPLETION) $(if $(MPI),,install-library)
 	for p in dmft-sweep dmft-compare; do ln -sf dmft-solve $(AT)/share/bash-completion/completions/$$p; done
 	install -D -m 644 $(BUILD)/completion/_dmft-solve $(AT)/share/zsh/site-functions/_dmft-solve
 	install -D -m 644 -t $(AT)/share/doc/dmft-solve README.md CHANGELOG.md CITATION.cff
+	install -D -m 644 -t $(AT)/share/doc/dmft-solve/docs $(wildcard docs/*.md)
+	install -D -m 644 -t $(AT)/share/doc/dmft-solve/docs/theory $(wildcard docs/theory/*.md)
 	install -D -m 644 -t $(AT)/share/doc/dmft-solve/data $(wildcard data/*.ini data/*.h5)
 	install -D -m 644 -t $(AT)/share/doc/dmft-solve/examples $(wildcard examples/*)
 

@@ -33,6 +33,7 @@ programs() {
             --reference.widths=
     done
     test -s dense.h5
+    test -s opt/dmft/share/doc/dmft-solve/docs/theory/regime2.md
 }
 library() {
     cd "$root"

@@ -10,6 +10,7 @@ run; dmft.load reads what they wrote, whole or in progress. dmft.Network is a ne
 Python; dmft.describe gives any network as data, dmft.recipe says how to train it in code of your
 own, dmft.equations is its mean-field theory, dmft.draw its picture, dmft.torch makes it a module of
 PyTorch. dmft.plot draws what runs computed (pip install "dmft[plot]", or dmft-plot FILE.h5).
+dmft.docs() lists the documents, and shows a page or what a key means.
 """
 from dmft.block_axis import blocks
 from dmft.description import Description
@@ -19,6 +20,7 @@ from dmft.errors import (DmftError, InputError, Interrupted, NoteWarning, Numeri
 from dmft.extrapolation import collapse, exponent, extrapolate, richardson
 from dmft.files import Note, Result, load, valid
 from dmft.network import Network
+from dmft.pages import docs
 from dmft.recipe import Recipe, recipe
 from dmft.run import compare, describe, resume, solve, sweep
 from dmft.statistics import difference, jackknife
@@ -27,7 +29,7 @@ from dmft.transfer import Drift, Transfer, transfer
 
 __all__ = ["solve", "sweep", "compare", "resume", "load", "valid", "describe", "recipe",
            "equations", "draw", "jackknife", "difference", "extrapolate", "richardson",
-           "exponent", "collapse", "blocks", "transfer", "Transfer", "Drift", "Description",
+           "exponent", "collapse", "blocks", "docs", "transfer", "Transfer", "Drift", "Description",
            "Recipe", "Network", "Result", "Note", "DmftError", "SystemFailure", "InputError",
            "NumericalFailure", "Interrupted", "NoteWarning"]
 __version__ = "0.1.0"
