@@ -284,6 +284,12 @@ def test_times_that_are_left_out():
     there = np.isfinite(run.reference[24]["singular_W2"].values[:, 0])
     np.testing.assert_array_equal(there, [True, False, False, True, False, True])
     np.testing.assert_array_equal(np.isfinite(run.limit["singular_W2_edge"]), there)
+    _, ax = plt.subplots()
+    dmft.plot.singular(ax, run, "W2")
+    line = next(line for line in ax.lines if line.get_label() == "$N = 24$")
+    np.testing.assert_array_equal(line.get_xdata(), [0, 3, 5])  # a gap between them has no line
+    assert np.isfinite(line.get_ydata()).all()
+    plt.close("all")
 
 
 def test_adam_has_them_in_networks_alone(tmp_path):

@@ -19,9 +19,9 @@ from dmft.plot.select import ensembles, equal, networks, quantity, slope, studen
 from dmft.plot.style import COLOURS, Missing, symbol
 
 
-def band(ax, mean, half, colour, **line) -> None:
-    """A curve over t and its interval."""
-    t = np.arange(len(mean))
+def band(ax, mean, half, colour, t=None, **line) -> None:
+    """A curve over t (default: all times) and its interval."""
+    t = np.arange(len(mean)) if t is None else t
     line = {"zorder": 3, "marker": "." if len(t) == 1 else None} | line
     ax.plot(t, mean, color=colour, **line)
     ax.fill_between(t, mean - half, mean + half, color=colour, alpha=0.18, lw=0,

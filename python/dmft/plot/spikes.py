@@ -20,12 +20,14 @@ def matrices(run) -> list[str]:
                  if name.startswith("singular_") and name.endswith("_edge")})
 
 
-def _curves(ax, data, stored: str, colour, words: str, **line) -> None:
-    """Each value of [t][k] that is there at some time; words stand in the legend once."""
-    mean, se = data[stored].values, data[stored + "_se"].values
-    half = student(data["n"].values - 1)[:, None] * se
+def _curves(ax, data, stem: str, part: str, colour, words: str, **line) -> None:
+    """Each value of [t][k] that is there at some time, over the times at which any was looked for;
+    words stand in the legend once."""
+    t = np.flatnonzero(np.isfinite(data[stem + "_edge"].values))
+    mean, se = (data[stem + part + end].values[t] for end in ("", "_se"))
+    half = student(data["n"].values[t] - 1)[:, None] * se
     for k in np.flatnonzero(np.isfinite(mean).any(0)):
-        band(ax, mean[:, k], half[:, k], colour, label=words if k == 0 else None, **line)
+        band(ax, mean[:, k], half[:, k], colour, t, label=words if k == 0 else None, **line)
 
 
 def singular(ax, run, name: str) -> None:
@@ -37,13 +39,13 @@ def singular(ax, run, name: str) -> None:
     limit = [data for _, _, data in ensembles(run)[-1:]
              if "N" not in data.attrs and stem in data]
     for data in [one for one in widest if stem in one]:
-        _curves(ax, data, stem, COLOURS[1], label(data), lw=0.9, zorder=4)
+        _curves(ax, data, stem, "", COLOURS[1], label(data), lw=0.9, zorder=4)
     for data in limit:
-        _curves(ax, data, stem, "black", label(data), lw=2.6, zorder=3)
+        _curves(ax, data, stem, "", "black", label(data), lw=2.6, zorder=3)
     data = (limit or [one for one in widest if stem in one] or [None])[0]
     if data is None:
         raise Missing(f"no singular values of {name} are in it")
-    _curves(ax, data, stem + "_independent", COLOURS[0], "if independent\nof the start", lw=1.6,
+    _curves(ax, data, stem, "_independent", COLOURS[0], "if independent\nof the start", lw=1.6,
             ls=(0, (4, 1.5)), zorder=3)
     edge = data[stem + "_edge"].values
     known = np.isfinite(edge)
@@ -70,8 +72,10 @@ def figure_singular(run, _):
 
 
 def finish(ax) -> None:
-    """From a little below the lowest curve on."""
-    drawn = np.concatenate([line.get_ydata() for line in ax.lines] or [[0.0, 1.0]])
+    """From a little below the lowest curve on, where there are any."""
+    if not ax.lines:
+        return
+    drawn = np.concatenate([line.get_ydata() for line in ax.lines])
     low, high = np.nanmin(drawn), np.nanmax(drawn)
     ax.set_ylim(max(0, low - 0.1 * (high - low)), high + 0.05 * (high - low))
 
