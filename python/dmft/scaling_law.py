@@ -108,14 +108,6 @@ def _mode_sums(spectrum, shares, E, R1, R3, C1, C3, N, P):
     return sums
 
 
-def _single_mode_sums(spectrum, shares, E, R3, variance, C3, N, P):
-    """The same where every step has inputs of its own: their noise, `variance` [T] over P, is new
-    at every step, and nothing comes back from inputs."""
-    T = len(E)
-    C1 = np.diag(variance)
-    return _mode_sums(spectrum, shares, E, np.eye(T), R3, C1, C3, N, P)
-
-
 def train(spectrum, shares, rates, N=np.inf, P=np.inf, noise: float = 0,
           single_pass: bool = False) -> Curve:
     """The errors of N features on P samples, which are all seen at every step, or, in a single
@@ -136,13 +128,11 @@ def train(spectrum, shares, rates, N=np.inf, P=np.inf, noise: float = 0,
         for _ in range(2 * T + 2):  # exact after T rounds, since causes come before effects
             before = [one.copy() for one in (Rt, R24, C1, C3)]
             R1, R3 = np.linalg.inv(eye - Rt), np.linalg.inv(eye - R24)
-            if single_pass:
-                sum_H, C0, C2 = _single_mode_sums(spectrum, shares, E, R3, np.diag(C1), C3, N, P)
-                C1 = C0 + noise ** 2
-            else:
-                sum_H, C0, C2 = _mode_sums(spectrum, shares, E, R1, R3, C1, C3, N, P)
+            seen = np.diag(np.diag(C1)) if single_pass else C1  # inputs are new at each step
+            sum_H, C0, C2 = _mode_sums(spectrum, shares, E, R1, R3, seen, C3, N, P)
+            if not single_pass:  # else nothing comes back from inputs, and R1 stays 1
                 Rt = -sum_H @ E @ R3 / P
-                C1 = R1 @ (C0 + noise ** 2) @ R1.T
+            C1 = R1 @ (C0 + noise ** 2) @ R1.T
             R24 = -R1 @ sum_H @ E / N
             C3 = R3 @ C2 @ R3.T
             if not np.isfinite(C3).all():
@@ -226,7 +216,10 @@ def optimal_rates(spectrum, shares, steps: int, batch: float, noise: float = 0,
     if steps < 1 or not most > 0:
         raise InputError(f"steps = {steps}, most = {most}: both must be above 0")
     _number("batch", batch, 1)
-    log = np.full(int(steps), np.log(most / 2))
+    spectrum, shares = _modes(spectrum, shares)
+    # where no mode oversteps, and the noise of few samples does not grow
+    first = min(most, 1 / (spectrum.max() + spectrum.sum() / batch))
+    log = np.full(int(steps), np.log(first / 2))
     value, slope = final_error(spectrum, shares, np.exp(log), batch, noise)
     gradient, length = slope * np.exp(log), 1.0
     for _ in range(rounds):
