@@ -70,6 +70,20 @@ static int find_live(const double *values, int count, size_t n, int *live) {
     return 8 * found > 7 * count ? count : found;
 }
 
+static bool has_gate(const struct map *map, int count) {
+    return map->gate.numbers && map->gate.count == count;
+}
+
+/* The same of the rows that the gate lets count. */
+static int find_counted(const struct map *map, int *live) {
+    const struct map_gate *gate = &map->gate;
+    int found = 0;
+    for (int mu = 0; mu < gate->count; mu++)
+        if (gate->numbers[mu * gate->step] != 0)
+            live[found++] = mu;
+    return 8 * found > 7 * gate->count ? gate->count : found;
+}
+
 /* The first rows of `out`, as many as are live, move to their places; the others become 0. Places
  * lie behind the rows that move there, so the last one goes first. */
 static void spread(struct rows out, const int *live, int count) {
@@ -135,16 +149,7 @@ int map_entries_change(const struct map *map, const struct array *W, int k, cons
     return code;
 }
 
-static int finite_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
-    return map_entries_forward(&finite_of(map)->W, map->declared.s_f * (double)sources(map), x, out,
-                               err);
-}
-
-static int finite_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
-    return map_entries_backward(&finite_of(map)->W, map->declared.s_f / map->numbers.r, y, 0, out,
-                                err);
-}
-
+/* Copies of some rows, in the place of what the array had. */
 static int keep_some(struct array *copy, struct rows rows, const int *which, int count,
                      struct err *err) {
     struct rows kept;
@@ -158,19 +163,69 @@ static int keep_some(struct array *copy, struct rows rows, const int *which, int
     return CODE_OK;
 }
 
-/* Rows whose y is 0 teach nothing. */
+/* All rows of one pass. */
+static int pass(const struct map *map, bool forward, struct rows in, struct rows out,
+                struct err *err) {
+    const struct array *W = &finite_of(map)->W;
+    if (forward)
+        return map_entries_forward(W, map->declared.s_f * (double)sources(map), in, out, err);
+    return map_entries_backward(W, map->declared.s_f / map->numbers.r, in, 0, out, err);
+}
+
+/* Those that count side by side, and back to their places. */
+static int pass_counted(const struct map *map, bool forward, struct rows in, struct rows out,
+                        struct err *err) {
+    struct array few = {0};
+    int *live, count, code = CODE_OK;
+    if (!has_gate(map, in.count) || (map->gate.forward && !forward))
+        return pass(map, forward, in, out, err);
+    TRY(base_alloc_unset(&live, (size_t)in.count, sizeof *live, err));
+    count = find_counted(map, live);
+    if (count == in.count)
+        DO(pass(map, forward, in, out, err));
+    else {
+        DO(keep_some(&few, in, live, count, err));
+        if (count)
+            DO(pass(map, forward, array_all(&few), rows_part(out, 0, count), err));
+        spread(out, live, count);
+    }
+done:
+    array_free(&few);
+    free(live);
+    return code;
+}
+
+static int finite_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
+    return pass_counted(map, true, x, out, err);
+}
+
+static int finite_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
+    return pass_counted(map, false, y, out, err);
+}
+
+/* Rows that teach something: those that count, or without a gate whose y is not 0; how many. */
+static int find_teaching(const struct map *map, struct rows y, int *live, int *count,
+                         struct err *err) {
+    double *values;
+    if (has_gate(map, y.count)) {
+        *count = find_counted(map, live);
+        return CODE_OK;
+    }
+    TRY(base_alloc_unset(&values, targets(map) * (size_t)y.count, sizeof *values, err));
+    y.array->backend->get(y, values);
+    *count = find_live(values, y.count, targets(map), live);
+    free(values);
+    return CODE_OK;
+}
+
 static int finite_keep(struct map *map, int k, struct rows y, struct err *err) {
     struct stage *stage = &map->stage[k];
-    size_t n = targets(map);
-    double *values = NULL;
     int *live = NULL, count = y.count, code = CODE_OK;
     free(stage->live);
     stage->live = NULL;
     if (count > 1) {
-        DO(base_alloc_unset(&values, n * (size_t)count, sizeof *values, err));
         DO(base_alloc_unset(&live, (size_t)count, sizeof *live, err));
-        y.array->backend->get(y, values);
-        count = find_live(values, count, n, live);
+        DO(find_teaching(map, y, live, &count, err));
     }
     if (count == y.count)
         DO(map_keep_rows(map, k, y, err));
@@ -183,7 +238,6 @@ static int finite_keep(struct map *map, int k, struct rows y, struct err *err) {
         live = NULL;
     }
 done:
-    free(values);
     free(live);
     return code;
 }

@@ -138,6 +138,7 @@ static int connect(struct net *net, struct err *err) {
                                          : v->g;
     }
     named_connect(net);
+    TRY(selected_connect(net, err));
     if (p->gates >= 0)
         net->gates.rows = p->node[p->gates].value;
     if (p->gates >= 0 && p->logits >= 0 && net->setup.measure.router)

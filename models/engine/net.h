@@ -101,6 +101,7 @@ struct measure_setup {
     const char *singular_of; /* the same, of matrices whose W(0) stays, or its normals in a limit */
     bool router;             /* the logits of many experts stay */
     bool experts;            /* what routers and their experts write stays */
+    bool no_inputs;          /* what a network shows of single inputs is read by nobody */
     bool check; /* the coordinate check: what matrices read and write stays, and W(0) */
     bool apart; /* gradients are found apart: what backward passes read stays (apart.h) */
 };

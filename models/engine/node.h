@@ -80,6 +80,7 @@ struct operation {
     /* What it is. */
     bool learns;          /* it has parameters, so what follows from it moves */
     bool linear;          /* in the rows that it takes, so that moments of its own are exact */
+    bool by_row;          /* a row of the value is made of that row of the arguments alone */
     bool across_inputs;   /* takes what is one for all inputs */
     bool constant;        /* its rows never change and lie outside of the plan */
     bool function;        /* of one variable: names of its rows are sigma_NAME */
@@ -253,6 +254,8 @@ int named_select(struct program *p, struct err *err);
 void named_connect(struct net *net);
 /* What routers and experts write stays, if the settings ask for it (routed.c). */
 int routed_select(struct program *p, struct err *err);
+/* Tells maps which of their rows count (selected.c), once there are numbers. */
+int selected_connect(struct net *net, struct err *err);
 /* For measured.c and named.c: a kernel of a node's rows, or of its cotangent as it is. */
 void program_add_kernel(struct program *p, struct kernel kernel, const char *name);
 /* One operation, if it has anything to do. */

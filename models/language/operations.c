@@ -57,6 +57,7 @@ const struct operation operation_fn = {.name = "fn",
                                        .storage.value_in_place = true,
                                        .storage.cotangent_in_place = true,
                                        .across_inputs = true,
+                                       .by_row = true,
                                        .function = true,
                                        .part_rows = fn_part,
                                        .jumps = fn_jumps};
@@ -92,6 +93,7 @@ const struct operation operation_add = {.name = "add",
                                         .storage.value_in_place = true,
                                         .storage.accumulates_itself = true,
                                         .storage.backward_is_identity = true,
+                                        .by_row = true,
                                         .across_inputs = true};
 
 static void times_forward(struct net *net, struct node *v) {
@@ -120,6 +122,7 @@ const struct operation operation_times = {.name = "times",
                                           .backward = times_backward,
                                           .storage.value_in_place = true,
                                           .storage.cotangent_in_place = true,
+                                          .by_row = true,
                                           .across_inputs = true};
 
 static int multiply_part(const struct program *p, const struct node *v, int k) {
@@ -155,6 +158,7 @@ const struct operation operation_multiply = {.name = "multiply",
                                              .storage.value_in_place = true,
                                              .storage.cotangent_in_place = true,
                                              .storage.backward_reads_arguments = true,
+                                             .by_row = true,
                                              .across_inputs = true,
                                              .grouped_factor = true,
                                              .part_rows = multiply_part};

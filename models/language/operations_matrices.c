@@ -87,6 +87,7 @@ static void map_backward_node(struct net *net, struct node *v) {
 
 const struct operation operation_map = {.name = "map",
                                         .linear = true,
+                                        .by_row = true,
                                         .prepare = map_prepare,
                                         .forward = map_forward_node,
                                         .backward = map_backward_node,

@@ -203,11 +203,13 @@ struct value router_select(struct program *p, struct value psi, int M, int K, do
 struct value router_apply(struct program *p, const struct router *router, struct value psi) {
     static const struct number_fn all = {.rule_name = {"gates", router_constants},
                                          .forward = gates,
-                                         .backward = gates_backward},
+                                         .backward = gates_backward,
+                                         .drops_zero = true},
                                   masked = {.rule_name = {"gates", router_constants},
                                             .forward = gates,
                                             .backward = gates_backward,
-                                            .jumps = true};
+                                            .jumps = true,
+                                            .drops_zero = true};
     program_steep_gates(p, psi, router->gate.beta, router->gate.softmax, router->gate.K);
     return program_numbers(p, router->gate.K < router->M ? &masked : &all, router, psi, router->M);
 }
