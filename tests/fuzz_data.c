@@ -35,7 +35,7 @@ static void read_array(const struct array_file *flat, const struct array_file_en
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size) {
     static char name[2][64];
     struct err err = {0};
-    struct array_file flat;
+    struct array_file flat = {.weight = "w"};
     bool is = false;
     const char *path = name[size && *bytes % 2];
     if (!**name) {

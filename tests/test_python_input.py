@@ -66,8 +66,34 @@ def test_arrays_that_are_refused():
     np.testing.assert_array_equal(whole.data["X"], np.eye(4))
     with pytest.raises(dmft.InputError, match="Y_test: did you mean y_test?"):
         dmft.solve(DENSE, **DATA, Y_test=[1.0])
-    with pytest.raises(dmft.InputError, match="weights: data has no array of this name"):
+    with pytest.raises(dmft.InputError, match="weights: did you mean weight?"):
         dmft.solve(DENSE, **DATA, weights=np.ones(4))
+    with pytest.raises(dmft.InputError, match="priors: data has no array of this name"):
+        dmft.solve(DENSE, **DATA, priors=np.ones(4))
+
+
+def quadrature(nodes):
+    """Inputs of two standard normals as nodes of a rule, with y = x_0 + x_0 x_1 and weights."""
+    x, w = np.polynomial.hermite_e.hermegauss(nodes)
+    X = np.stack(np.meshgrid(x, x), -1).reshape(-1, 2)
+    return {"X": X, "y": X[:, 0] + X[:, 0] * X[:, 1], "weight": np.outer(w, w).ravel()}
+
+
+@pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
+def test_a_quadrature_gives_the_loss_of_the_population():
+    """At first exactly, E y^2/2 = 1; later the rules converge, which their plain sums do not."""
+    settings = SMALL | {"solver.replicates": 0, "reference.widths": 16, "reference.seeds": 1,
+                        "reference.draws": "iid", "training.eta0": 1.0, "network.depth": 1}
+    last = []
+    for nodes in (4, 6, 8):
+        data = quadrature(nodes)
+        again = {name + "_test": data[name] for name in data}
+        loss = dmft.solve(DENSE, progress=False, **data, **again, **settings).reference[16]
+        np.testing.assert_allclose(loss["loss"][0], 1, rtol=1e-13)
+        np.testing.assert_allclose(loss["test_loss"], loss["loss"], rtol=1e-13)
+        last.append(float(loss["loss"][-1]))
+    assert last[0] < 0.95
+    assert abs(last[2] - last[1]) < 0.5 * abs(last[1] - last[0]) < 0.02
 
 
 def test_settings_that_conflict():

@@ -202,6 +202,15 @@ def test_momentum_weighs_earlier_gradients():
         assert rf"\omega(t,s) &= {line}" in page.latex()
 
 
+def test_weights_of_inputs_stand_in_the_loss():
+    ini = os.path.join(ROOT, "data", "dense.ini")
+    data = {"X": [[1.0, 0.0], [0.0, 1.0]], "y": [1.0, -1.0]}
+    text = dmft.equations(ini, **data, weight=[1.0, 2.0]).latex()
+    assert r"\tfrac1P\sum_\mu w_\mu\Bigl[" in text
+    assert r"\tfrac{\partial\mathcal L}{\partial f} = w_\mu\bigl(y-f\bigr)" in text
+    assert r"w_\mu" not in dmft.equations(ini, **data).latex()
+
+
 def test_optimizers_and_ties_have_templates_of_their_own(pages):
     assert r"\langle \mathcal{W}^{(l)}(t)\,x^{(l-1)}(t)\rangle" in pages["adam"].latex()
     assert r"\vartheta(t)\bigl[" in pages["adamw"].latex()

@@ -145,6 +145,14 @@ const struct choice *const loss_list[] = {&loss_mse.choice,           &loss_hube
                                           &loss_logistic.choice,      &loss_hinge.choice,
                                           &loss_cross_entropy.choice, NULL};
 
+double loss_weighted(const struct loss *loss, double weight, int C, const double *f,
+                     const double *y, double *Delta) {
+    double l = loss->value(C, f, y, Delta);
+    for (int c = 0; c < C; c++)
+        Delta[c] *= weight;
+    return weight * l;
+}
+
 const struct loss *loss_row(size_t k) {
     return (const struct loss *)loss_list[k];
 }

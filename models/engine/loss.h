@@ -1,7 +1,8 @@
 /* The losses that a network can be trained with, one row for each.
  *
  * A loss l(f, y) is of one row of outputs f [C] and of its targets y [C]. The gradient of the whole
- * loss, the mean of l over inputs (and tokens), is carried back through Delta = -dl/df. Whoever
+ * loss, the mean of w l over inputs (and tokens), is carried back through Delta = -w dl/df, where w
+ * is the weight of the input, 1 unless the data say otherwise. Whoever
  * adds a loss writes its row in loss.c and enters it in loss_list: the key [training] loss, its
  * help, the checks of targets, the equation in the file and the tests follow from the row. */
 #ifndef MODELS_LOSS_H
@@ -32,6 +33,9 @@ struct loss {
 extern const struct choice *const loss_list[];
 extern const struct loss loss_mse, loss_huber, loss_logistic, loss_hinge, loss_cross_entropy;
 
+/* l and Delta of an input that counts `weight` times. */
+double loss_weighted(const struct loss *loss, double weight, int C, const double *f,
+                     const double *y, double *Delta);
 /* Row k of the list, for loops over all losses; NULL behind the last. */
 const struct loss *loss_row(size_t k);
 /* Appends to note [TEXT_NOTE] the names of the losses whose targets are of this kind, joined by

@@ -207,11 +207,13 @@ static void measure_loss(struct net *net, const struct loss *loss, const double 
     }
     net->output.loss = 0;
     for (int i = 0; i < output_rows; i++) {
-        size_t asked = (size_t)net->batch.index[i / each] * (size_t)each + (size_t)(i % each);
+        size_t input = (size_t)net->batch.index[i / each],
+               asked = input * (size_t)each + (size_t)(i % each);
         const double *target = net_targets(&net->setup.data, y, asked, space);
-        double *Delta = net->output.Delta + i * C;
-        of_zero += loss->value(C, zero, target, Delta) / output_rows;
-        net->output.loss += loss->value(C, net->output.f + i * C, target, Delta) / output_rows;
+        double *Delta = net->output.Delta + i * C, w = net_weight(&net->setup.data, input);
+        of_zero += loss_weighted(loss, w, C, zero, target, Delta) / output_rows;
+        net->output.loss +=
+            loss_weighted(loss, w, C, net->output.f + i * C, target, Delta) / output_rows;
     }
     net->output.loss_scale =
         fmax(of_zero, net->batch.started ? net->output.loss_scale : fmax(net->output.loss, 1));

@@ -74,17 +74,18 @@ struct limit_setup {
 
 /* The inputs of an instance: how many there are, and what they look like. */
 struct data_setup {
-    int P, K;            /* inputs of an evaluation; directions of their rows */
-    int n;               /* rows (tokens) of an input; 0: 1 */
-    int C;               /* outputs; 0: 1 */
-    bool per_token;      /* outputs of each token, else of each input */
-    const int *token;    /* NULL, or [inputs + tests][n] numbers of tokens, each below V */
-    int V;               /* tokens of the vocabulary */
-    bool places;         /* rows of tokens know their place in the sequence */
-    bool numbered;       /* targets are numbers of classes, -1: none, not rows of C */
-    bool classes;        /* targets are classes, or +-1: accuracies are measured */
-    int inputs, tests;   /* of the training set (0: P); inputs that are only predicted */
-    int test_directions; /* of the latter, those that are not among the K */
+    int P, K;             /* inputs of an evaluation; directions of their rows */
+    int n;                /* rows (tokens) of an input; 0: 1 */
+    int C;                /* outputs; 0: 1 */
+    bool per_token;       /* outputs of each token, else of each input */
+    const int *token;     /* NULL, or [inputs + tests][n] numbers of tokens, each below V */
+    int V;                /* tokens of the vocabulary */
+    bool places;          /* rows of tokens know their place in the sequence */
+    bool numbered;        /* targets are numbers of classes, -1: none, not rows of C */
+    bool classes;         /* targets are classes, or +-1: accuracies are measured */
+    int inputs, tests;    /* of the training set (0: P); inputs that are only predicted */
+    int test_directions;  /* of the latter, those that are not among the K */
+    const double *weight; /* [inputs + tests], mean 1 over either; NULL: each counts once */
     /* [inputs + tests][n][K + test_directions] coordinates (thin_coordinates); Adam: X/sqrt(D) */
     const double *A;
     /* Instead of A, where rows are tokens: [V + n][K + test_directions] of a token and (if places)
@@ -225,7 +226,7 @@ struct net_gates {
 
 /* Outputs and loss of the last evaluation. */
 struct net_output {
-    double *f, *f0, *Delta; /* [output_rows][C], among the vectors; f is centred; -dl/df */
+    double *f, *f0, *Delta; /* [output_rows][C], among the vectors; f is centred; -w dl/df */
     double *ones;           /* [R n] */
     double loss;            /* of the outputs alone, mean over the rows of f */
     double penalty;         /* what the network adds to it */
@@ -324,6 +325,8 @@ void net_coordinates(const struct data_setup *data, size_t row, double *A, doubl
 /* The targets [C] of place number `place` of all, in y, or of their number made in space [C]. */
 const double *net_targets(const struct data_setup *data, const double *y, size_t place,
                           double *space);
+/* How often an input counts in the loss, of all inputs; 1 without weights. */
+double net_weight(const struct data_setup *data, size_t input);
 /* For net_evaluate: takes A and origins of the inputs `index`; after the first evaluation, keeps
  * its origins and looks for those of all other inputs. */
 void net_load_batch(struct net *net);

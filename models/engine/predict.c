@@ -55,6 +55,10 @@ const double *net_targets(const struct data_setup *data, const double *y, size_t
     return space;
 }
 
+double net_weight(const struct data_setup *data, size_t input) {
+    return data->weight ? data->weight[input] : 1;
+}
+
 void net_load_batch(struct net *net) {
     size_t K = (size_t)net->setup.data.K, rest = (size_t)net->setup.data.test_directions,
            n = (size_t)net->setup.data.n;

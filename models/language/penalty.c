@@ -53,6 +53,7 @@ static const struct operation operation_mean_numbers = {.name = "mean_of_numbers
 struct value program_mean_of_rows(struct program *p, struct value x) {
     struct value out = none;
     bool numbers = !p->code && x.at >= 0 && !node_of(p, x)->on;
+    program_count_inputs_once(p, "a mean over the inputs");
     struct node *node = numbers ? node_append(p, &operation_mean_numbers, x, none, &out)
                                 : node_append_rows(p, &operation_mean_rows, x, &out);
     if (!node)
@@ -100,6 +101,7 @@ void program_penalty(struct program *p, struct value s, const struct penalty_fn 
                      const char *equation) {
     struct value out;
     node_check_rule(p, "a penalty", fn->rule_name);
+    program_count_inputs_once(p, "a term of the loss");
     if (!node_given_numbers(p, "a penalty", s))
         return;
     p->net->output.loss_in_cotangent = true;

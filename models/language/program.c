@@ -32,6 +32,11 @@ void program_fail(struct program *p, const char *format, ...) {
     p->code = err_set(&p->err, CODE_INPUT, "network %s: %s", p->net->model->name, text);
 }
 
+void program_count_inputs_once(struct program *p, const char *what) {
+    if (p->net->setup.data.weight)
+        program_fail(p, "%s counts every input once, but [data] weight gives them weights", what);
+}
+
 /* Remembers the code of a call that has written p->err itself. */
 bool program_failed(struct program *p, int code) {
     if (!p->code)

@@ -79,6 +79,8 @@ const struct net *program_net(const struct program *p);
 const char *program_name(struct program *p, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void program_fail(struct program *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A failure where inputs have weights, which `what` does not know: it counts every input once. */
+void program_count_inputs_once(struct program *p, const char *what);
 /* Memory of `size` bytes that lives as long as the net, zeroed; NULL after a failure. */
 void *program_memory(struct program *p, size_t size);
 /* Rows of a value, or sets of its numbers: one for each input, token or pair of tokens, or one for

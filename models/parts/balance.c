@@ -172,6 +172,8 @@ static struct balance *make(struct program *p, struct value x, struct population
     if (R > program_net(p)->batch.rows)
         program_fail(p, "a selection among experts that is measured takes one row of each input or "
                         "token, not of each pair of tokens");
+    if (rule->eta_bias != 0)
+        program_count_inputs_once(p, "eta_bias");
     struct balance *s = program_memory(p, sizeof *s);
     double *mean = program_memory(p, 2 * (size_t)R * sizeof *mean);
     if (!s || !mean)

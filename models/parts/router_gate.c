@@ -154,8 +154,10 @@ struct value router_watch(struct program *p, struct router *router, struct value
     int M = router->M;
     program_selects(p, psi, router->gate.K);
     router->last = program_keep_numbers(p, program_count(p, psi) * M);
-    if (router->eta_bias != 0)
+    if (router->eta_bias != 0) {
+        program_count_inputs_once(p, "eta_bias");
         router->b = program_keep_numbers(p, M);
+    }
     router->load = program_series(p, "t i", M, 0, program_name(p, "load%s", suffix),
                                   "share of the inputs that an expert has", "mean_mu m_i");
     router->largest = program_series(p, "t", 1, 0, program_name(p, "load_largest%s", suffix),

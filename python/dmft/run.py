@@ -22,7 +22,7 @@ from dmft.errors import DmftError, InputError, Interrupted, NoteWarning
 from dmft.files import Result, load
 from dmft.network import Network
 
-DATASETS = ("X", "y", "X_test", "y_test", "tokens", "tokens_test", "V")
+DATASETS = ("X", "y", "X_test", "y_test", "tokens", "tokens_test", "V", "weight", "weight_test")
 # Arrays take the place of all of [data]; what else goes with source = file has its default.
 ARRAYS = {"data.source": "file", "data.vocabulary": "0", "data.positions": "yes"}
 
@@ -195,7 +195,8 @@ def _prepare(config, folder: Folder, stem: str, network: Network | None,
     data, new = None, False
     if arrays:
         data, new = write_data(stem, arrays)
-        settings |= ARRAYS | {"data.file": os.path.abspath(data)}
+        settings |= ARRAYS | {"data.file": os.path.abspath(data),
+                              "data.weight": "weight" if "weight" in arrays else ""}
     return [ini, *_words(settings | network_keys | keys)], data if new else None
 
 
@@ -254,7 +255,8 @@ def solve(config, *, output=None, force: bool = False, progress: bool = True,
 
     config: the path of an ini, a dict {"section": {"key": value}} (or "section.key"), or the text
     of an ini. more: keys on top of it, **{"training.eta0": 0.5}, and data as arrays: X [P, D] and
-    y [P], X_test and y_test if there are, or tokens and tokens_test; they take the place of [data].
+    y [P], X_test and y_test if there are, or tokens and tokens_test, and weight [P] (weight_test)
+    where inputs do not count alike; they take the place of [data].
     network: a network written in Python, in the place of that of config.
     output: the file to be written, which is refused where it exists without force; arrays are kept
     beside it in OUT_data_HASH.h5. Without output only the Result is kept. progress: whether the

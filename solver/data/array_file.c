@@ -9,7 +9,8 @@ int array_file_open(struct array_file *flat, bool *is, const char *path, size_t 
     size_t length = strlen(path);
     bool csv = length > 4 && !strcmp(path + length - 4, ".csv");
     char first[4] = "";
-    *flat = (struct array_file){.path = path, .stream = fopen(path, "rb")};
+    flat->path = path;
+    flat->stream = fopen(path, "rb");
     *is = false;
     if (!flat->stream)
         return err_set(err, base_file_code(errno), "data file %s: %s", path, strerror(errno));

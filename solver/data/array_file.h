@@ -7,7 +7,7 @@
  * csv: numbers between commas (tabs or semicolons where the first line has no comma), one input a
  * line, which ends with LF or CR LF; empty lines and those that begin with # are passed over. A
  * first line that is not all numbers has names: columns y, or y0, y1, ..., are the targets y and
- * all others X, in their order. Without names the last column is y. */
+ * all others X, in their order, but for one of weights. Without names the last column is y. */
 #ifndef SOLVER_ARRAY_FILE_H
 #define SOLVER_ARRAY_FILE_H
 
@@ -32,14 +32,16 @@ struct array_file_entry {
 };
 struct array_file {
     const char *path;
+    const char *weight;  /* csv: the column that is an array of its own; NULL or "": none */
     FILE *stream;        /* csv */
     struct zip *archive; /* npz */
     int count;
     struct array_file_entry array[ARRAY_FILE_ARRAYS];
 };
 
-/* *is: whether the file is one of these (by its first bytes, or a name that ends with .csv). A csv
- * is read whole, up to `most` numbers; of a npz the list of arrays. CODE_INPUT with a sentence. */
+/* flat: zero but for `weight`. *is: whether the file is one of these (by its first bytes, or a name
+ * that ends with .csv). A csv is read whole, up to `most` numbers; of a npz the list of arrays.
+ * CODE_INPUT with a sentence. */
 int array_file_open(struct array_file *flat, bool *is, const char *path, size_t most,
                     struct err *err);
 /* NULL: there is none. */

@@ -11,9 +11,10 @@
 /* What is known of a table while its lines come. */
 struct table {
     const struct array_file *flat;
-    int line, columns, targets; /* targets: how many of the columns */
+    int line, columns;
     char separator;
-    bool *target; /* [columns] */
+    enum column { COLUMN_INPUT, COLUMN_TARGET, COLUMN_WEIGHT, COLUMNS } * kind; /* [columns] */
+    int count[COLUMNS];                                                         /* of each kind */
     size_t rows, room, most;
     double *values; /* [rows][columns] */
 };
@@ -29,7 +30,14 @@ static bool names_target(const char *name) {
     return *name == 'y' && !name[1 + strspn(name + 1, "0123456789")];
 }
 
-/* From the first line: separator, columns, which of them are targets; *names: it has no numbers. */
+static enum column kind_of(const struct table *table, const char *name) {
+    const char *weight = table->flat->weight;
+    if (weight && *weight && !strcmp(name, weight))
+        return COLUMN_WEIGHT;
+    return names_target(name) ? COLUMN_TARGET : COLUMN_INPUT;
+}
+
+/* From the first line: separator, columns, what each of them is; *names: it has no numbers. */
 static int begin(struct table *table, const char *line, bool *names, struct err *err) {
     char *copy, *cursor, *field;
     double value;
@@ -39,19 +47,21 @@ static int begin(struct table *table, const char *line, bool *names, struct err 
     for (cursor = copy; (field = text_next_part(&cursor, table->separator)); table->columns++)
         *names = *names || !read_number(field, &value);
     free(copy);
-    TRY(base_alloc(&table->target, (size_t)table->columns, sizeof *table->target, err));
+    TRY(base_alloc(&table->kind, (size_t)table->columns, sizeof *table->kind, err));
     TRY(base_copy(&copy, line, err));
     cursor = copy;
     for (int k = 0; (field = text_next_part(&cursor, table->separator)); k++) {
-        table->target[k] = *names ? names_target(field) : k == table->columns - 1;
-        table->targets += table->target[k];
+        table->kind[k] = *names                    ? kind_of(table, field)
+                         : k == table->columns - 1 ? COLUMN_TARGET
+                                                   : COLUMN_INPUT;
+        table->count[table->kind[k]]++;
     }
     free(copy);
-    if (!table->targets || table->targets == table->columns)
+    if (!table->count[COLUMN_TARGET] || !table->count[COLUMN_INPUT])
         return err_set(err, CODE_INPUT, "data file %s: %s", table->flat->path,
-                       !table->targets      ? "no column is called y (or y0, y1, ...)"
-                       : table->columns > 1 ? "no column is left for X"
-                                            : "has one column, and X and y need two");
+                       !table->count[COLUMN_TARGET] ? "no column is called y (or y0, y1, ...)"
+                       : table->columns > 1         ? "no column is left for X"
+                                                    : "has one column, and X and y need two");
     return CODE_OK;
 }
 
@@ -88,19 +98,23 @@ static int add_row(struct table *table, char *line, struct err *err) {
     return CODE_OK;
 }
 
-/* The columns that are targets, or are not, as an array. */
-static int take(struct array_file *flat, const struct table *table, bool target, struct err *err) {
+/* The columns of one kind as an array. */
+static int take(struct array_file *flat, const struct table *table, enum column kind,
+                struct err *err) {
     struct array_file_entry *array = &flat->array[flat->count++];
-    size_t columns = (size_t)(target ? table->targets : table->columns - table->targets), at = 0;
-    snprintf(array->name, sizeof array->name, target ? "y" : "X");
-    array->rank = target && columns == 1 ? 1 : 2;
+    size_t columns = (size_t)table->count[kind], at = 0;
+    snprintf(array->name, sizeof array->name, "%s",
+             kind == COLUMN_WEIGHT   ? flat->weight
+             : kind == COLUMN_TARGET ? "y"
+                                     : "X");
+    array->rank = kind != COLUMN_INPUT && columns == 1 ? 1 : 2;
     array->shape[0] = table->rows;
     array->shape[1] = columns;
     array->count = table->rows * columns;
     array->whole = true;
     TRY(base_alloc(&array->values, array->count, sizeof *array->values, err));
     for (size_t k = 0; k < table->rows * (size_t)table->columns; k++)
-        if (table->target[k % (size_t)table->columns] == target) {
+        if (table->kind[k % (size_t)table->columns] == kind) {
             array->values[at++] = table->values[k];
             array->whole = array->whole && table->values[k] == floor(table->values[k]);
         }
@@ -142,6 +156,8 @@ int array_file_csv_open(struct array_file *flat, size_t most, struct err *err) {
     }
     if (!table.rows)
         return err_set(err, CODE_INPUT, "data file %s: has no numbers", flat->path);
-    TRY(take(flat, &table, false, err));
-    return take(flat, &table, true, err);
+    for (enum column kind = COLUMN_INPUT; kind < COLUMNS; kind++)
+        if (table.count[kind])
+            TRY(take(flat, &table, kind, err));
+    return CODE_OK;
 }

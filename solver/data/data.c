@@ -6,6 +6,7 @@
 #include "solver/data/targets.h"
 #include "solver/data/tokens.h"
 #include "solver/data/truth.h"
+#include "solver/data/weights.h"
 
 #include <limits.h>
 #include <math.h>
@@ -25,6 +26,10 @@ size_t data_targets(const struct data *data) {
     return data_places(data) * (data->numbered ? 1 : (size_t)data->C);
 }
 
+size_t data_weights(const struct data *data) {
+    return data->weighted ? (size_t)data->P + (size_t)data->tests : 0;
+}
+
 uint64_t data_hash(uint64_t hash, const struct data *data) {
     const int shape[] = {data->P, data->tests,     data->n,       data->D,       data->C,
                          data->V, data->per_token, data->classes, data->numbered};
@@ -32,7 +37,8 @@ uint64_t data_hash(uint64_t hash, const struct data *data) {
     hash = base_hash(hash, shape, sizeof shape);
     hash = base_hash(hash, data->X, data->V ? 0 : rows * (size_t)data->D * sizeof *data->X);
     hash = base_hash(hash, data->token, data->V ? rows * sizeof *data->token : 0);
-    return base_hash(hash, data->y, data_targets(data) * sizeof *data->y);
+    hash = base_hash(hash, data->y, data_targets(data) * sizeof *data->y);
+    return base_hash(hash, data->weight, data_weights(data) * sizeof *data->weight);
 }
 
 void data_take(const struct data *data, size_t first, size_t count, double *X) {
@@ -55,7 +61,7 @@ void data_ask(const struct data *data, size_t first, size_t count, double *y) {
 
 int data_init(struct data *data, const struct data *sizes, struct err *err) {
     *data = *sizes;
-    data->X = data->y = NULL;
+    data->X = data->y = data->weight = NULL;
     data->token = data->code = NULL;
     data->truth = NULL;
     if (data->V)
@@ -65,6 +71,8 @@ int data_init(struct data *data, const struct data *sizes, struct err *err) {
     TRY(base_alloc(&data->y, data_targets(data), sizeof *data->y, err));
     for (size_t k = 0; k < data_targets(data) && data->numbered; k++)
         data->y[k] = -1;
+    if (data->weighted)
+        TRY(base_alloc(&data->weight, data_weights(data), sizeof *data->weight, err));
     return CODE_OK;
 }
 
@@ -73,6 +81,7 @@ void data_free(struct data *data) {
     free(data->token);
     free(data->code);
     free(data->y);
+    free(data->weight);
     truth_free(data->truth);
     *data = (struct data){0};
 }
@@ -124,7 +133,7 @@ static int get_vocabulary(struct data *data, const struct data_file *stored,
     char place[DATA_FILE_NAME], range[DATA_FILE_NAME] = "from 0 on";
     if (V > 0)
         snprintf(range, sizeof range, "0 to %.0f, as the vocabulary is %.0f", last, V);
-    for (enum data_file_role role = 0; role < DATA_FILE_SETS; role += DATA_FILE_TEST_INPUT)
+    for (enum data_file_role role = 0; role <= DATA_FILE_TEST_INPUT; role += DATA_FILE_TEST_INPUT)
         for (size_t k = 0; k < stored->set[role].count; k++) {
             double token = stored->set[role].value[k];
             largest = fmax(largest, token);
@@ -149,7 +158,7 @@ static int get_vocabulary(struct data *data, const struct data_file *stored,
 
 static void fill_inputs(struct data *data, const struct data_file *stored) {
     size_t at = 0;
-    for (enum data_file_role role = 0; role < DATA_FILE_SETS; role += DATA_FILE_TEST_INPUT) {
+    for (enum data_file_role role = 0; role <= DATA_FILE_TEST_INPUT; role += DATA_FILE_TEST_INPUT) {
         const struct data_file_set *set = &stored->set[role];
         if (!stored->tokens && set->count)
             memcpy(data->X + at, set->value, set->count * sizeof *data->X);
@@ -166,13 +175,15 @@ int data_read(struct data *data, const char *path, const struct data_wanted *wan
     int code;
     *data = (struct data){0};
     DO(data_check_file(path, err));
-    DO(data_file_read(&stored, path, wanted->most, err));
+    DO(data_file_read(&stored, path, wanted->weight, wanted->most, err));
     DO(get_sizes(&sizes, &stored, path, err));
+    DO(weights_shape(&sizes, &stored, path, err));
     if (stored.tokens)
         DO(get_vocabulary(&sizes, &stored, wanted, path, err));
     DO(targets_shape(&sizes, &stored, wanted, path, err));
     DO(data_init(data, &sizes, err));
     fill_inputs(data, &stored);
+    weights_fill(data, &stored);
     DO(targets_fill(data, &stored, wanted, path, err));
 done:
     data_file_free(&stored);

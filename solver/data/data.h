@@ -15,6 +15,7 @@ struct data {
     bool per_token; /* targets for each token, else for each input */
     bool classes;   /* targets are one-hot classes, or +-1 with C = 1: accuracy makes sense */
     bool numbered;  /* y holds the number of the class, -1 where nothing is asked */
+    bool weighted;  /* inputs have weights */
     int V;          /* vocabulary; 0: no token numbers */
     double *X;      /* [P + tests][n][D]; NULL with V: rows follow from token (tokens.h) */
     int *token;     /* [P + tests][n]; NULL without V */
@@ -22,6 +23,7 @@ struct data {
     /* [P + tests][per_token ? n : 1][C], or without [C] if numbered; with cross_entropy a row of
      * zeros is not asked */
     double *y;
+    double *weight; /* NULL, or [P + tests]: how often each counts, mean 1 over P and over tests */
     struct data_truth *truth; /* NULL, or what the law of drawn data is (truth.h); rank 0 alone */
 };
 /* The arrays of these sizes, zero; targets that are numbered, -1. */
@@ -30,6 +32,7 @@ size_t data_rows(const struct data *data);                  /* (P + tests) n */
 uint64_t data_hash(uint64_t hash, const struct data *data); /* of sizes and values */
 size_t data_places(const struct data *data);                /* that have targets: rows of y */
 size_t data_targets(const struct data *data);               /* numbers of y */
+size_t data_weights(const struct data *data);               /* numbers of weight */
 /* Rows first ... first + count - 1 of X into X [count][D], whether it is kept or not. */
 void data_take(const struct data *data, size_t first, size_t count, double *X);
 /* Targets of places first ... first + count - 1 into y [count][C], numbered or not. */
@@ -38,13 +41,15 @@ void data_ask(const struct data *data, size_t first, size_t count, double *y);
 /* What targets of a file are to be. */
 struct data_wanted {
     const struct loss *loss;
-    int outputs;    /* C; 0: from the file */
-    int vocabulary; /* V; 0: from the file */
-    bool positions; /* of tokens, in X (tokens.h) */
-    size_t most;    /* entries of X, and of y */
+    int outputs;        /* C; 0: from the file */
+    int vocabulary;     /* V; 0: from the file */
+    bool positions;     /* of tokens, in X (tokens.h) */
+    const char *weight; /* the array of weights of the inputs; NULL or "": none */
+    size_t most;        /* entries of X, and of y */
 };
 /* Reads X [P][D] or [P][n][D], or tokens [P][n], and y (any integer or float types) of an HDF5,
- * npz or csv file, X_test or tokens_test and y_test where it has them.
+ * npz or csv file, X_test or tokens_test and y_test where it has them, and the weights [P] that are
+ * asked for, with those of test inputs, NAME_test, where it has them, else 1.
  *
  * y [P][C] or, per token, [P][n][C] are numbers; in y [P] or [P][1], and per token in y [P][n][1]
  * or, of an integer type, [P][n], each is the one output, or with cross_entropy or outputs > 1 the

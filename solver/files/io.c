@@ -187,6 +187,15 @@ static int write_inputs(hid_t group, const struct data *data, bool test, bool al
                                    2,
                                    {count, rows},
                                    H5T_NATIVE_INT};
+    const struct dataset weights = {test ? "weight_test" : "weight",
+                                    test ? "nu" : "mu",
+                                    "how often the input counts in the loss, 1 on average",
+                                    "",
+                                    1,
+                                    {count},
+                                    H5T_NATIVE_DOUBLE};
+    if (data->weighted)
+        DO(write_data(group, weights, data->weight + first, err));
     if (data->V)
         DO(write_data(group, tokens, data->token + first * n, err));
     if (data->V && !all)

@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The targets [rows][C] of each time, or of all times: step 0. */
+/* The targets [rows][C] of each time, or of all times: step 0; and behind all of them the weight of
+ * each row. */
 struct targets {
     const struct loss *loss;
     int rows, C;
     size_t step;
-    double scale;
+    double scale, *weight;
     double y[];
 };
 
@@ -18,10 +19,12 @@ static double value(const void *context, int t, const double *sum, const double 
     const struct targets *targets = context;
     int C = targets->C;
     double f[C], Delta[C], loss = 0;
+    size_t first = (size_t)t * targets->step;
     for (int i = 0; i < targets->rows; i++) {
         for (int c = 0; c < C; c++)
             f[c] = (sum[i * C + c] - (without ? without[i * C + c] : 0)) / count;
-        loss += targets->loss->value(C, f, targets->y + (size_t)t * targets->step + i * C, Delta) /
+        loss += loss_weighted(targets->loss, targets->weight[first / (size_t)C + (size_t)i], C, f,
+                              targets->y + first + i * C, Delta) /
                 targets->rows;
     }
     return targets->scale * loss;
@@ -31,17 +34,22 @@ static int places_of(const struct mean_loss_rows *rows) {
     return rows->data->per_token ? rows->data->n : 1;
 }
 
-static void take_row(double *y, const struct mean_loss_rows *rows, int place) {
-    size_t first = (size_t)rows->first * (size_t)places_of(rows), C = (size_t)rows->data->C;
-    const double *from = net_targets(rows->data, rows->y, first + (size_t)place, y);
+/* Row number `to` of the targets. */
+static void take_row(struct targets *targets, size_t to, const struct mean_loss_rows *rows,
+                     int place) {
+    size_t each = (size_t)places_of(rows), C = (size_t)rows->data->C,
+           at = (size_t)rows->first * each + (size_t)place;
+    double *y = targets->y + to * C;
+    const double *from = net_targets(rows->data, rows->y, at, y);
     if (from != y)
         memcpy(y, from, C * sizeof *y);
+    targets->weight[to] = net_weight(rows->data, at / each);
 }
 
 /* The targets of each batch, in turn. */
 static int targets_of_batches(struct targets *targets, int T, const struct training *training,
                               const struct mean_loss_rows *rows, struct err *err) {
-    int each = places_of(rows), C = rows->data->C;
+    int each = places_of(rows);
     int P = batch_size(training, rows->inputs), *index, code = CODE_OK;
     struct batch batch = {0};
     TRY(base_alloc(&index, (size_t)P, sizeof *index, err));
@@ -49,8 +57,7 @@ static int targets_of_batches(struct targets *targets, int T, const struct train
     for (int t = 0; t < T; t++) {
         batch_at(&batch, t, index);
         for (int i = 0; i < P * each; i++)
-            take_row(targets->y + (size_t)t * targets->step + (size_t)(i * C), rows,
-                     index[i / each] * each + i % each);
+            take_row(targets, (size_t)(t * P * each + i), rows, index[i / each] * each + i % each);
     }
 done:
     batch_free(&batch);
@@ -68,13 +75,14 @@ int mean_loss_set(const struct record *record, const char *name, const char *of,
     struct of_mean of_mean = {.value = value};
     struct targets *targets;
     char *block;
-    TRY(base_alloc(&block, sizeof *targets + all * sizeof(double), 1, err));
+    TRY(base_alloc(&block, sizeof *targets + (all + all / (size_t)C) * sizeof(double), 1, err));
     targets = (struct targets *)block;
-    *targets = (struct targets){training->loss, places, C, batches ? count : 0, rows->scale};
+    *targets = (struct targets){training->loss,      places,      C,
+                                batches ? count : 0, rows->scale, targets->y + all};
     of_mean.context = targets;
     memcpy(of_mean.of, of, strlen(of) + 1);
     for (int i = 0; i < places && !batches; i++)
-        take_row(targets->y + (size_t)(i * C), rows, i);
+        take_row(targets, (size_t)i, rows, i);
     if (batches && targets_of_batches(targets, record->T, training, rows, err)) {
         free(block);
         return err->code;

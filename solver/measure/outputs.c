@@ -119,19 +119,20 @@ static struct score score_of(const struct measuring *m, const struct net *net, c
     struct score score = {0};
     double space[C];
     for (int i = 0; i < count * each; i++) {
-        size_t asked =
-            (size_t)(mu ? mu[i / each] : first + i / each) * (size_t)each + (size_t)(i % each);
+        size_t input = (size_t)(mu ? mu[i / each] : first + i / each),
+               asked = input * (size_t)each + (size_t)(i % each);
         score_add(&score, m->config->training.loss, C, m->config->output.top, f + i * C,
-                  net_targets(&net->setup.data, m->y, asked, space));
+                  net_targets(&net->setup.data, m->y, asked, space),
+                  net_weight(&net->setup.data, input));
     }
     return score;
 }
 
 static void put_scores(const struct score *score, double *right, double *top, double *margin) {
     if (right)
-        *right = (double)score->right / score->asked;
+        *right = score->right / score->asked;
     if (top)
-        *top = (double)score->top / score->asked;
+        *top = score->top / score->asked;
     if (margin)
         *margin = score->margin / score->asked;
 }

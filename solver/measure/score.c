@@ -21,7 +21,7 @@ static int place_of(int C, const double *f, int class, double *margin) {
 }
 
 void score_add(struct score *score, const struct loss *loss, int C, int K, const double *f,
-               const double *y) {
+               const double *y, double weight) {
     double Delta[C], margin = 0;
     int class = C > 1 ? class_of(C, y) : *y == 0 ? -1 : 0, place = -1;
     if (class >= 0 && C > 1) {
@@ -30,10 +30,10 @@ void score_add(struct score *score, const struct loss *loss, int C, int K, const
         margin = *f * *y;
         place = margin > 0 ? 0 : C;
     }
-    score->loss += loss->value(C, f, y, Delta);
-    score->margin += margin;
-    score->rows++;
-    score->asked += place >= 0;
-    score->right += place == 0;
-    score->top += place >= 0 && place < K;
+    score->loss += loss_weighted(loss, weight, C, f, y, Delta);
+    score->margin += weight * margin;
+    score->rows += weight;
+    score->asked += place >= 0 ? weight : 0;
+    score->right += place == 0 ? weight : 0;
+    score->top += place >= 0 && place < K ? weight : 0;
 }

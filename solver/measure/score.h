@@ -4,15 +4,14 @@
 
 #include "models/engine/net.h"
 
-/* Sums over rows of outputs f and targets y, [C] each. Where a row of y is one class (or, of one
- * output, +-1), it is right if that is the largest output (has the sign), and among the K largest;
- * ties to the lower class. Its margin is that output minus the largest of the others (of one output
- * y f). A row of zeros asks for nothing. */
+/* Sums over rows of outputs f and targets y, [C] each, every row counting `weight` times. Where a
+ * row of y is one class (or, of one output, +-1), it is right if that is the largest output (has
+ * the sign), and among the K largest; ties to the lower class. Its margin is that output minus the
+ * largest of the others (of one output y f). A row of zeros asks for nothing. */
 struct score {
-    double loss, margin;
-    int rows, asked, right, top;
+    double loss, margin, rows, asked, right, top;
 };
 void score_add(struct score *score, const struct loss *loss, int C, int K, const double *f,
-               const double *y);
+               const double *y, double weight);
 
 #endif

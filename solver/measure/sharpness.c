@@ -55,12 +55,13 @@ static int find_roots(const struct config *config, const struct net *net, const 
     int C = net->setup.data.C, each = net->batch.output_rows / net->setup.data.P;
     double space[C];
     for (int i = 0; i < net->batch.output_rows; i++) {
-        size_t asked = (size_t)net->batch.index[i / each] * (size_t)each + (size_t)(i % each);
+        size_t input = (size_t)net->batch.index[i / each],
+               asked = input * (size_t)each + (size_t)(i % each);
         double *H = root + i * C * C;
         config->training.loss->curvature(C, net->output.f + i * C,
                                          net_targets(&net->setup.data, y, asked, space), H);
         for (int k = 0; k < C * C; k++)
-            H[k] /= each;
+            H[k] *= net_weight(&net->setup.data, input) / each;
         TRY(take_root(H, C, err));
     }
     return CODE_OK;

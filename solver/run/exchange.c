@@ -48,6 +48,7 @@ int exchange_data(struct data *data, struct err *err) {
     else
         dist_broadcast(data->X, data_rows(data) * (size_t)data->D * sizeof *data->X, 0);
     dist_broadcast(data->y, data_targets(data) * sizeof *data->y, 0);
+    dist_broadcast(data->weight, data_weights(data) * sizeof *data->weight, 0);
     return CODE_OK;
 }
 

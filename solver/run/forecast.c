@@ -66,10 +66,11 @@ static int warn_rank(struct run *run, struct err *err) {
 /* Scales and rates of all networks are meant for inputs with |x|^2 = D, which drawn ones have. */
 static int note_scale(struct run *run, struct err *err) {
     const struct data *data = &run->data;
-    size_t count = (size_t)data->P * (size_t)data->n * (size_t)data->D;
+    size_t each = (size_t)data->n * (size_t)data->D, count = (size_t)data->P * each;
     double sum = 0;
     for (size_t k = 0; k < count && data->X; k++)
-        sum += data->X[k] * data->X[k] / (double)count;
+        sum +=
+            data->X[k] * data->X[k] / (double)count * (data->weight ? data->weight[k / each] : 1);
     if (run->config.data.file[0] && data->X && (sum < 0.5 || sum > 2))
         return tell(run, "scale_of_inputs", "", false, err,
                     "|x|^2/D of the inputs is %.3g on average, where networks expect about 1%s",

@@ -103,6 +103,7 @@ struct net_setup run_setup(const struct run *run, int N, int r) {
     setup.data.V = run->data.V;
     setup.data.places = run->data.D > run->data.V;
     setup.data.numbered = run->data.numbered;
+    setup.data.weight = run->data.weight;
     setup.data.classes = run->data.classes;
     if (N || !run->config.split.name) /* ranks that share sites stop together, between two times */
         setup.stop = run->stop;

@@ -22,17 +22,23 @@ struct task_settings { /* of data whose law is known */
     int components;
     double separation, noise, spectrum, target, switching;
 };
+struct text_settings { /* of windows of a text */
+    int unit, stride;
+    double held_out;
+    const char *alphabet;
+};
 struct label_noise_settings {
     double share;
     uint64_t seed;
 };
 struct data_settings {
-    int source, inputs, tests, dimension, side, patch, tokens, vocabulary, positions, unit, stride;
-    double sharpness, held_out;
+    int source, inputs, tests, dimension, side, patch, tokens, vocabulary, positions;
+    double sharpness;
     uint64_t seed;
     struct int_list classes;
     struct task_settings task;
-    const char *file, *folder, *alphabet;
+    struct text_settings text;
+    const char *file, *folder, *weight;
     struct label_noise_settings wrong;
 };
 

@@ -6,6 +6,7 @@
 #include "kernels/base/text.h"
 #include "solver/settings/config.h"
 #include "solver/data/corpus.h"
+#include "solver/data/data_file.h"
 #include "solver/data/fashion.h"
 #include "solver/data/label_noise.h"
 #include "solver/data/mixture.h"
@@ -129,7 +130,7 @@ static int check_text(const struct config *config, const struct params *params, 
     if (settings->vocabulary == 1)
         return params_error(params, "data", "vocabulary", err,
                             "source = text needs at least 2 letters, or 0 for all");
-    if (settings->vocabulary && settings->alphabet[0])
+    if (settings->vocabulary && settings->text.alphabet[0])
         return params_error(params, "data", "vocabulary", err,
                             "the alphabet says which letters there are; give one of the two");
     return CODE_OK;
@@ -271,10 +272,14 @@ static int read_file(struct config *config, struct params *params, struct data *
         .outputs = config->network.outputs,
         .vocabulary = settings->vocabulary,
         .positions = settings->positions,
+        .weight = settings->weight,
         .most = (size_t)(config->solver.max_memory * 1e9 / 3 / sizeof(double))};
     char *path = NULL;
     int code;
     DO(data_path(params, "file", &path, err));
+    if (strlen(settings->weight) + strlen("_test") >= DATA_FILE_WORD)
+        DO(params_error(params, "data", "weight", err, "a name has at most %zu letters",
+                        DATA_FILE_WORD - 1 - strlen("_test")));
     DO(data_read(data, path, &wanted, err));
     if (!data->V && (settings->vocabulary || !settings->positions))
         DO(params_error(params, "data", settings->vocabulary ? "vocabulary" : "positions", err,
@@ -288,14 +293,15 @@ done:
 static int read_text(struct config *config, struct params *params, struct data *data,
                      struct err *err) {
     struct data_settings *settings = &config->data;
-    struct corpus corpus = {.bytes = settings->unit,
-                            .alphabet = settings->alphabet,
+    struct corpus corpus = {.bytes = settings->text.unit,
+                            .alphabet = settings->text.alphabet,
                             .vocabulary = settings->vocabulary,
                             .inputs = settings->inputs,
                             .tests = settings->tests,
                             .n = settings->tokens,
-                            .stride = settings->stride ? settings->stride : settings->tokens,
-                            .held_out = settings->held_out,
+                            .stride =
+                                settings->text.stride ? settings->text.stride : settings->tokens,
+                            .held_out = settings->text.held_out,
                             .positions = settings->positions,
                             .seed = settings->seed,
                             .most = config->solver.max_memory * 1e9};

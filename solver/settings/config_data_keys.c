@@ -72,17 +72,21 @@ const struct param_row config_data_rows[] = {
      "Seed of which targets label_noise makes wrong, and how."},
     {"file", PARAM_PATH, OFFSET(file), "", 0, 0, NULL, "source=file|text",
      "Path of the data file or the text, relative to the folder of the ini that names it."},
-    {"unit", PARAM_CHOICE, OFFSET(unit), "characters", 0, 0, "characters bytes", "source=text",
+    {"weight", PARAM_TEXT, OFFSET(weight), "", 0, 0, NULL, "source=file",
+     "Name of the array of the data file (of a csv the column) that says how often each input "
+     "counts in the loss, relative to the others; test inputs count by NAME_test where the file "
+     "has it. Empty: all inputs count once."},
+    {"unit", PARAM_CHOICE, OFFSET(text.unit), "characters", 0, 0, "characters bytes", "source=text",
      "What a letter of a text is.\n"
      "  characters: a character of UTF-8\n"
      "  bytes: a byte, of any file"},
-    {"alphabet", PARAM_TEXT, OFFSET(alphabet), "", 0, 0, NULL, "source=text",
+    {"alphabet", PARAM_TEXT, OFFSET(text.alphabet), "", 0, 0, NULL, "source=text",
      "The letters in the order of their tokens, \\n being the end of a line; all others of the "
      "text are one token more. Empty: those that the text has, in the order of their codes."},
-    {"stride", PARAM_INT, OFFSET(stride), "0", 0, 1000000, NULL, "source=text",
+    {"stride", PARAM_INT, OFFSET(text.stride), "0", 0, 1000000, NULL, "source=text",
      "Letters from the beginning of a window to that of the next. 0: as many as tokens, so that "
      "each letter is asked for once."},
-    {"held_out", PARAM_REAL, OFFSET(held_out), "0.1", 0, 0.9, NULL, "source=text",
+    {"held_out", PARAM_REAL, OFFSET(text.held_out), "0.1", 0, 0.9, NULL, "source=text",
      "Share of the text, its last part, that test inputs lie in and no training input."},
     {"classes", PARAM_INTS, OFFSET(classes), "2 4", 0, FASHION_CLASSES - 1, NULL, "source=fashion",
      "Labels of the classes to take, 0 to 9. With one output their number is even, the first "

@@ -13,7 +13,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from common import OPTIMIZERS, ROOT, SPARSE
+from common import OPTIMIZERS, ROOT, ROUND_OFF, SPARSE
 
 import dmft
 import dmft.torch
@@ -29,6 +29,18 @@ def test_single_precision(ini):
                               **{"training.steps": 5})
     assert all(p.dtype == torch.float32 for p in found.network.parameters())
     assert 1e-9 < found.largest < 1e-5, found
+
+
+@pytest.mark.parametrize("keys", [
+    {"training.optimizer": "gd"}, {"training.optimizer": "adam", "training.eps": 0.1},
+    {"training.batch": 2, "training.order": "shuffled"}])
+def test_inputs_count_by_their_weights(keys):
+    rng = np.random.default_rng(3)
+    data = {"X": rng.normal(size=(5, 6)), "y": rng.normal(size=5), "weight": [1, 4, 2, 0.5, 3]}
+    found = dmft.torch.verify(os.path.join(ROOT, "data", "dense.ini"), 16, **data, **keys,
+                              **{"training.steps": 5})
+    assert found.largest < ROUND_OFF, found
+    assert found.run.data["weight"].values.mean() == pytest.approx(1)
 
 
 def test_weights_are_those_of_a_seed():

@@ -53,7 +53,8 @@ class Derivation:
             test_inputs=settings["data"].get("test_inputs", 0),
             populations=[self._sites(k) for k in range(len(limit.populations))], quantities={},
             fields={}, kernels={}, responses={}, read_out="", top=ONE, random=limit.random,
-            values=self.scale.values, first_column=self.experts.first)
+            values=self.scale.values, first_column=self.experts.first,
+            input_weights=bool(settings["data"].get("weight")))
         read_out = self.nodes[self.graph.find(limit.read_out)]
         self.adjoint = Adjoint(self, read_out)
         self._forward(read_out)

@@ -86,9 +86,12 @@ class Page:
         many, slope, one, single = LOSSES.get(theory.loss) or unknown_loss(theory.loss)
         loss, delta = (many, slope) if several else (one, single)
         mean = r"\tfrac1{P\,n}\sum_{\mu,\tau}" if theory.output_of_token else r"\tfrac1P\sum_\mu"
+        weight = r"w_\mu" if theory.input_weights else ""
+        mean += weight and " " + weight
         plus = "".join(" + " + w.text(one, Context()) for one in theory.penalties)
         lines.append(rf"\mathcal L &= {mean}\Bigl[{loss}\Bigr]{plus}")
-        over = r"\tfrac1n\bigl(" + delta + r"\bigr)" if theory.output_of_token else delta
+        scale = (r"\tfrac1n" if theory.output_of_token else "") + weight
+        over = scale + r"\bigl(" + delta + r"\bigr)" if scale else delta
         lines.append(rf"\Delta{c} &= -P\,\tfrac{{\partial\mathcal L}}{{\partial f{c}}} = {over}")
         self.parts.append(("Output and loss", [], lines))
 

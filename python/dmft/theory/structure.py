@@ -209,6 +209,7 @@ class Theory:
     values: dict[str, float] = field(default_factory=dict)  # TeX of a key: its value
     random: bool = False
     first_column: int = 0
+    input_weights: bool = False         # [data] weight: the loss counts each input w_mu times
 
     @property
     def rest(self) -> tuple[str, float]:

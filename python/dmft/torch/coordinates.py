@@ -8,6 +8,7 @@ import dataclasses
 import numpy as np
 import torch
 
+from dmft.errors import InputError
 from dmft.torch.inputs import Data
 
 PARTS = ("init", "prop", "eff")
@@ -145,6 +146,9 @@ def coordinate_check(build, widths, data, *, optimizers: dict | None = None, los
     >>> print(coordinate_check(build, [64, 256, 1024], (X, y)))             # doctest: +SKIP
     """
     data = data if isinstance(data, Data) else Data(*data)
+    if data.weight is not None:
+        raise InputError("coordinate_check counts every input once, and these have weights; give "
+                         "(X, y)")
     optimizers = optimizers or {"adam": lambda model: torch.optim.Adam(model.parameters(), 1e-3),
                                 "sgd": lambda model: torch.optim.SGD(model.parameters(), 0.1)}
     rms: dict = {}

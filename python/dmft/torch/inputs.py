@@ -22,18 +22,21 @@ BRIEF = ALONE | {
 @dataclasses.dataclass
 class Data:
     """Inputs X [P, D] or [P, n, D], targets y as f has its shape, numbers of the tokens [P, n]
-    where there are any, and with [training] batch the inputs of each step."""
+    where there are any, with [training] batch the inputs of each step, and with [data] weight how
+    often each input counts [P]."""
     X: torch.Tensor
     y: torch.Tensor
     tokens: torch.Tensor | None = None
     batch: torch.Tensor | None = None
+    weight: torch.Tensor | None = None
 
     def part(self, step: int) -> "Data":
         """The inputs of a step."""
         if self.batch is None:
             return self
         at = self.batch[step]
-        return Data(self.X[at], self.y[at], None if self.tokens is None else self.tokens[at])
+        return Data(self.X[at], self.y[at], None if self.tokens is None else self.tokens[at],
+                    weight=None if self.weight is None else self.weight[at])
 
 
 def data_of(run: Result, dtype=torch.float64, test: bool = False) -> Data:
@@ -43,7 +46,9 @@ def data_of(run: Result, dtype=torch.float64, test: bool = False) -> Data:
     X, y = (torch.as_tensor(kept[name + ending].values).to(dtype) for name in "Xy")
     whole = {name: torch.as_tensor(kept[name].values).long()
              for name in ("tokens" + ending, *(() if test else ("batch",))) if name in kept}
-    return Data(X, y, whole.get("tokens" + ending), whole.get("batch"))
+    weight = kept.get("weight" + ending)
+    return Data(X, y, whole.get("tokens" + ending), whole.get("batch"),
+                None if weight is None else torch.as_tensor(weight.values).to(dtype))
 
 
 def data(ini, N: int = 64, *, dtype=torch.float64, test: bool = False, network=None,

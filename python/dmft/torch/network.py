@@ -224,10 +224,12 @@ class Network(torch.nn.Module):
         """What the network adds to the loss, of the last call."""
         return self.last.penalty if self.last else torch.zeros((), dtype=self.dtype)
 
-    def loss(self, f: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        """The loss of the ini and what the network adds to it; f is that of the last call."""
+    def loss(self, f: torch.Tensor, y: torch.Tensor,
+             weight: torch.Tensor | None = None) -> torch.Tensor:
+        """The loss of the ini and what the network adds to it; f is that of the last call, weight
+        that of the Data."""
         several = self.program.outputs > 1
-        return loss_of(self.training_settings["loss"], f, y, several) + self.penalty
+        return loss_of(self.training_settings["loss"], f, y, several, weight) + self.penalty
 
     # --- training --------------------------------------------------------------------------------
 

@@ -39,11 +39,15 @@ def cross_entropy(f, y):
     return -y * torch.log_softmax(f, -1)
 
 
-def loss_of(kind: str, f: torch.Tensor, y: torch.Tensor, several: bool = False) -> torch.Tensor:
-    """The mean over inputs and tokens; several: the last axis is of outputs, which are summed."""
+def loss_of(kind: str, f: torch.Tensor, y: torch.Tensor, several: bool = False,
+            weight: torch.Tensor | None = None) -> torch.Tensor:
+    """The mean over inputs and tokens; several: the last axis is of outputs, which are summed.
+    weight [P]: how often each input counts, 1 on average."""
     if f.shape != y.shape:
         raise InputError(f"targets have the shape {tuple(y.shape)}, and outputs {tuple(f.shape)}")
     each = LOSSES[kind](f, y)
+    if weight is not None:
+        each = each * weight.reshape(-1, *[1] * (each.ndim - 1))
     return (each.sum(-1) if several else each).mean()
 
 
@@ -140,8 +144,8 @@ def train(net, data, steps: int | None = None, measure=None) -> list[float]:
     for step in range(steps):
         now = data.part(step)
         f = net(now.X, now.tokens)
-        loss = net.loss(f, now.y)
-        losses.append(loss_of(said["loss"], f.detach(), now.y, several).item())
+        loss = net.loss(f, now.y, now.weight)
+        losses.append(loss_of(said["loss"], f.detach(), now.y, several, now.weight).item())
         if measure:
             measure(step, now, f, loss)
         if step + 1 == steps:

@@ -1,0 +1,321 @@
+/* Data files, HDF5 or flat ones (array_file.h), as the child process of data_file.c reads them: it
+ * ends behind that, so nothing is freed. */
+#include "solver/data/stored.h"
+#include "solver/data/array_file.h"
+
+#include <hdf5.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* An open file; its sets are closed with the process. */
+struct source {
+    const char *path;
+    hid_t file, access; /* access: of datasets, refuses links to other files */
+    bool outside;       /* a link that led to another file was met */
+    hid_t set[DATA_FILE_SETS];
+    bool is_flat;
+    struct array_file flat;
+    const struct array_file_entry *array[DATA_FILE_SETS];
+};
+
+static herr_t refuse_link(const char *file, const char *group, const char *other_file,
+                          const char *object, unsigned *flags, hid_t plist, void *outside) {
+    (void)file, (void)group, (void)other_file, (void)object, (void)flags, (void)plist;
+    *(bool *)outside = true;
+    return -1;
+}
+
+/* Without locks: a data set may lie where files cannot be locked, or be open elsewhere. */
+static int open_file(struct source *source, struct err *err) {
+    if (H5Fis_hdf5(source->path) <= 0)
+        return err_set(err, CODE_INPUT, "data file %s: is not an HDF5 file, npz or .csv",
+                       source->path);
+    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    source->access = H5Pcreate(H5P_DATASET_ACCESS);
+    if (access < 0 || source->access < 0 || H5Pset_file_locking(access, false, true) < 0 ||
+        H5Pset_elink_cb(source->access, refuse_link, &source->outside) < 0)
+        return err_set(err, CODE_SYSTEM, "data file %s: HDF5 cannot prepare to read it",
+                       source->path);
+    source->file = H5Fopen(source->path, H5F_ACC_RDONLY, access);
+    if (source->file < 0)
+        return err_set(err, CODE_INPUT,
+                       "data file %s: cannot be opened as HDF5, it is damaged or incomplete",
+                       source->path);
+    return CODE_OK;
+}
+
+static bool has(const struct source *source, const char *name) {
+    if (source->is_flat)
+        return array_file_find(&source->flat, name) != NULL;
+    return H5Lexists(source->file, name, H5P_DEFAULT) > 0;
+}
+
+/* The values must be in this file: another one may be any file of the user, or be missing, which
+ * HDF5 reads as zeros. */
+static int check_layout(hid_t set, const char *name, const char *path, struct err *err) {
+    hid_t plist = H5Dget_create_plist(set);
+    H5D_layout_t layout = plist < 0 ? H5D_LAYOUT_ERROR : H5Pget_layout(plist);
+    int external = plist < 0 ? -1 : H5Pget_external_count(plist);
+    if (layout < 0 || external < 0)
+        return err_set(err, CODE_INPUT, "data file %s: %s has a damaged description", path, name);
+    if (layout != H5D_VIRTUAL && !external)
+        return CODE_OK;
+    return err_set(
+        err, CODE_INPUT,
+        "data file %s: %s is %s, its values are in other files, which are not read; copy "
+        "them into this file",
+        path, name, external ? "stored in external files" : "a virtual dataset");
+}
+
+static int open_dataset(struct source *source, const char *name, hid_t *set, bool *whole,
+                        struct err *err) {
+    const char *path = source->path;
+    if (!has(source, name))
+        return err_set(err, CODE_INPUT, "data file %s: has no dataset %s", path, name);
+    *set = H5Dopen2(source->file, name, source->access);
+    if (source->outside)
+        return err_set(err, CODE_INPUT,
+                       "data file %s: %s is a link to another file, which is not followed; copy it "
+                       "into this file",
+                       path, name);
+    if (*set < 0)
+        return err_set(err, CODE_INPUT, "data file %s: %s is not a dataset", path, name);
+    TRY(check_layout(*set, name, path, err));
+    hid_t type = H5Dget_type(*set);
+    H5T_class_t class = type < 0 ? H5T_NO_CLASS : H5Tget_class(type);
+    if (class != H5T_INTEGER && class != H5T_FLOAT)
+        return err_set(err, CODE_INPUT, "data file %s: %s does not hold integers or floats", path,
+                       name);
+    *whole = class == H5T_INTEGER;
+    return CODE_OK;
+}
+
+static int open_array(struct source *source, const char *name, enum data_file_role role,
+                      bool *whole, struct err *err) {
+    if (!source->is_flat)
+        return open_dataset(source, name, &source->set[role], whole, err);
+    const struct array_file_entry *array = source->array[role] =
+        array_file_find(&source->flat, name);
+    if (!array)
+        return err_set(err, CODE_INPUT, "data file %s: has no array %s", source->path, name);
+    if (array->kind && !strchr("fiub", array->kind))
+        return err_set(err, CODE_INPUT, "data file %s: %s does not hold integers or floats",
+                       source->path, name);
+    *whole = array->whole;
+    return CODE_OK;
+}
+
+/* The rank, negative after a failure. */
+static int extents(const struct source *source, enum data_file_role role,
+                   hsize_t shape[H5S_MAX_RANK]) {
+    if (source->is_flat) {
+        for (int axis = 0; axis < source->array[role]->rank; axis++)
+            shape[axis] = source->array[role]->shape[axis];
+        return source->array[role]->rank;
+    }
+    hid_t space = H5Dget_space(source->set[role]);
+    return space < 0 ? -1 : H5Sget_simple_extent_dims(space, shape, NULL);
+}
+
+/* "4 x 3" */
+static void tell_shape(const hsize_t *shape, int rank, char text[DATA_FILE_NAME]) {
+    int length = 0;
+    for (int axis = 0; axis < rank; axis++)
+        length += snprintf(text + length, DATA_FILE_NAME - (size_t)length, "%s%llu",
+                           axis ? " x " : "", (unsigned long long)shape[axis]);
+}
+
+/* The extents; *most numbers are allowed, and those of this set are taken off. */
+static int get_shape(const struct source *source, struct data_file *stored,
+                     enum data_file_role role, size_t *most, struct err *err) {
+    static const char *const needed[] = {"2 or 3 (P inputs of D numbers, or of n rows of D)",
+                                         "1 to 3 (P numbers, or of each input C, n, or n x C)",
+                                         "2 (P inputs of n tokens)", "1 (a number for each input)"};
+    const char *name = data_file_name(stored, role), *path = source->path;
+    struct data_file_set *set = &stored->set[role];
+    bool target = role == DATA_FILE_TARGET || role == DATA_FILE_TEST_TARGET,
+         weight = role >= DATA_FILE_WEIGHT;
+    int least = target || weight ? 1 : 2, last = weight                      ? 1
+                                                 : stored->tokens && !target ? 2
+                                                                             : DATA_FILE_RANK;
+    hsize_t shape[H5S_MAX_RANK];
+    char text[DATA_FILE_NAME];
+    int rank = extents(source, role, shape);
+    if (rank < least || rank > last)
+        return err_set(err, CODE_INPUT, "data file %s: %s has rank %d, needed is %s", path, name,
+                       rank,
+                       needed[weight           ? 3
+                              : target         ? 1
+                              : stored->tokens ? 2
+                                               : 0]);
+    tell_shape(shape, rank, text);
+    set->count = 1;
+    for (int axis = 0; axis < rank; axis++)
+        if (!shape[axis])
+            return err_set(err, CODE_INPUT, "data file %s: %s is empty (%s numbers)", path, name,
+                           text);
+    for (int axis = 0; axis < rank; axis++) {
+        if (shape[axis] > INT_MAX || set->count > *most / shape[axis])
+            return err_set(err, CODE_INPUT,
+                           "data file %s: %s is too large, %s numbers where %zu are allowed", path,
+                           name, text, *most);
+        set->shape[axis] = (size_t)shape[axis];
+        set->count *= set->shape[axis];
+    }
+    set->rank = rank;
+    *most -= set->count;
+    return CODE_OK;
+}
+
+/* Pieces of storage that a set should have and has: HDF5 reads what was never written as zeros. */
+static bool count_pieces(hid_t set, hsize_t *needed, hsize_t *written) {
+    hsize_t shape[H5S_MAX_RANK], chunk[H5S_MAX_RANK];
+    hid_t plist = H5Dget_create_plist(set), space = H5Dget_space(set);
+    int rank = space < 0 ? -1 : H5Sget_simple_extent_dims(space, shape, NULL);
+    H5D_layout_t layout = plist < 0 ? H5D_LAYOUT_ERROR : H5Pget_layout(plist);
+    *needed = 1;
+    if (layout == H5D_CHUNKED) {
+        if (rank < 1 || H5Pget_chunk(plist, rank, chunk) != rank ||
+            H5Dget_num_chunks(set, space, written) < 0)
+            return false;
+        for (int axis = 0; axis < rank; axis++)
+            *needed *= (shape[axis] + chunk[axis] - 1) / chunk[axis];
+        return true;
+    }
+    *written = layout == H5D_COMPACT || H5Dget_storage_size(set) > 0;
+    return rank >= 0 && layout >= 0;
+}
+
+static int read_values(hid_t set, double *values, const char *name, const char *path,
+                       struct err *err) {
+    hsize_t needed, written;
+    if (!count_pieces(set, &needed, &written))
+        return err_set(err, CODE_INPUT, "data file %s: %s has a damaged description", path, name);
+    if (written < needed)
+        return err_set(err, CODE_INPUT, "data file %s: %s was never written%s", path, name,
+                       written ? " in some parts" : "");
+    if (H5Dread(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) < 0)
+        return err_set(err, CODE_INPUT,
+                       "data file %s: %s cannot be read, it is damaged or compressed by a filter "
+                       "that is not installed",
+                       path, name);
+    return CODE_OK;
+}
+
+static int read_set(const struct source *source, struct data_file *stored, enum data_file_role role,
+                    struct err *err) {
+    struct data_file_set *set = &stored->set[role];
+    char place[DATA_FILE_NAME];
+    TRY(base_alloc(&set->value, set->count, sizeof *set->value, err));
+    if (source->is_flat)
+        TRY(array_file_read(&source->flat, source->array[role], set->value, err));
+    else
+        TRY(read_values(source->set[role], set->value, data_file_name(stored, role), source->path,
+                        err));
+    for (size_t k = 0; k < set->count; k++) {
+        if (isfinite(set->value[k]))
+            continue;
+        data_file_place(stored, role, k, place);
+        return err_set(err, CODE_INPUT, "data file %s: %s is %s", source->path, place,
+                       isnan(set->value[k]) ? "NaN" : "infinite");
+    }
+    return CODE_OK;
+}
+
+/* V of a flat file: an array of one number. */
+static int read_flat_vocabulary(const struct source *source, struct data_file *stored,
+                                struct err *err) {
+    const struct array_file_entry *array = array_file_find(&source->flat, "V");
+    if (!array)
+        return CODE_OK;
+    if (array->count != 1 || !strchr("iu", array->kind))
+        return err_set(err, CODE_INPUT, "data file %s: V must be one positive integer",
+                       source->path);
+    return array_file_read(&source->flat, array, &stored->vocabulary, err);
+}
+
+/* V: an attribute of tokens or a dataset beside it, one number. */
+static int read_vocabulary(struct source *source, struct data_file *stored, struct err *err) {
+    hid_t tokens = source->set[DATA_FILE_INPUT], set = -1, space = -1;
+    bool attribute = !source->is_flat && H5Aexists(tokens, "V") > 0, whole, good = true;
+    if (!attribute && !has(source, "V"))
+        return CODE_OK;
+    if (source->is_flat) {
+        TRY(read_flat_vocabulary(source, stored, err));
+    } else if (attribute) {
+        set = H5Aopen(tokens, "V", H5P_DEFAULT);
+        space = set < 0 ? -1 : H5Aget_space(set);
+    } else {
+        TRY(open_dataset(source, "V", &set, &whole, err));
+        space = H5Dget_space(set);
+    }
+    if (!source->is_flat)
+        good = space >= 0 && H5Sget_simple_extent_npoints(space) == 1;
+    if (good && attribute)
+        good = H5Aread(set, H5T_NATIVE_DOUBLE, &stored->vocabulary) >= 0;
+    else if (good && !source->is_flat)
+        TRY(read_values(set, &stored->vocabulary, "V", source->path, err));
+    double V = stored->vocabulary;
+    if (!good || !(V >= 1 && V <= INT_MAX && V == floor(V)))
+        return err_set(err, CODE_INPUT, "data file %s: V must be one positive integer",
+                       source->path);
+    return CODE_OK;
+}
+
+/* Which of the two kinds of inputs there is; what would be passed over is refused. */
+static int choose_inputs(const struct source *source, struct data_file *stored, struct err *err) {
+    stored->tokens = has(source, "tokens");
+    const struct data_file other = {.tokens = !stored->tokens};
+    const char *input = data_file_name(stored, DATA_FILE_INPUT);
+    for (enum data_file_role role = DATA_FILE_INPUT; role <= DATA_FILE_TEST_INPUT;
+         role += DATA_FILE_TEST_INPUT)
+        if (has(source, data_file_name(&other, role)) && (stored->tokens || role))
+            return err_set(err, CODE_INPUT,
+                           "data file %s: has %s beside %s; inputs are one or the "
+                           "other",
+                           source->path, data_file_name(&other, role), input);
+    if (has(source, "y_test") && !has(source, data_file_name(stored, DATA_FILE_TEST_INPUT)))
+        return err_set(err, CODE_INPUT, "data file %s: has y_test and no %s", source->path,
+                       data_file_name(stored, DATA_FILE_TEST_INPUT));
+    return CODE_OK;
+}
+
+/* Arrays of test inputs and weights are read where they are, or are asked for. */
+static bool is_read(const struct source *source, const struct data_file *stored,
+                    enum data_file_role role) {
+    bool tests = has(source, data_file_name(stored, DATA_FILE_TEST_INPUT));
+    switch (role) {
+    case DATA_FILE_TEST_INPUT:
+    case DATA_FILE_TEST_TARGET:
+        return tests;
+    case DATA_FILE_WEIGHT:
+        return stored->weight[0][0];
+    case DATA_FILE_TEST_WEIGHT:
+        return tests && stored->weight[0][0] && has(source, stored->weight[1]);
+    default:
+        return true;
+    }
+}
+
+int stored_read(struct data_file *stored, const char *path, size_t most, struct err *err) {
+    struct source source = {.path = path};
+    size_t left[2] = {most, most}; /* for inputs and for targets */
+    source.flat.weight = stored->weight[0];
+    TRY(array_file_open(&source.flat, &source.is_flat, path, most, err));
+    if (!source.is_flat)
+        TRY(open_file(&source, err));
+    TRY(choose_inputs(&source, stored, err));
+    for (enum data_file_role role = 0; role < DATA_FILE_SETS; role++)
+        if (is_read(&source, stored, role))
+            TRY(open_array(&source, data_file_name(stored, role), role, &stored->set[role].whole,
+                           err));
+    for (enum data_file_role role = 0; role < DATA_FILE_SETS; role++)
+        if (is_read(&source, stored, role))
+            TRY(get_shape(&source, stored, role, &left[role % 2], err));
+    for (enum data_file_role role = 0; role < DATA_FILE_SETS; role++)
+        if (stored->set[role].rank)
+            TRY(read_set(&source, stored, role, err));
+    return stored->tokens ? read_vocabulary(&source, stored, err) : CODE_OK;
+}
