@@ -45,10 +45,13 @@ class Scales:
             made = []
             for factor in (2, 3) if key == "data.dimension" else (2, 4):
                 try:
-                    made.append((factor, again(key, value * factor)))
+                    one = again(key, value * factor)
                 except DmftError:
                     break
-            if len(made) < 2 or any(one.limit is None for _, one in made):
+                if one.limit is None or one.limit == limit:     # nothing depends on the key
+                    break
+                made.append((factor, one))
+            if len(made) < 2:
                 continue
             tex = names.key(key.split(".")[1])
             if key.startswith("data."):
