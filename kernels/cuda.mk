@@ -27,4 +27,4 @@ $(PLAIN)/emulated/%.o: %.c
 $(PLAIN)/emulated/%.o: %.cu
 	@mkdir -p $(@D)
 	@echo '  CXX $< (emulated)'
-	@$(CXX) $(CXXFLAGS) $(OPT) -MMD -MP -Itests/cuda_host -I. -x c++ -c $< -o $@
+	@$(CXX) $(CXXFLAGS) $(OPT) -fPIC -MMD -MP -Itests/cuda_host -I. -x c++ -c $< -o $@

@@ -17,6 +17,7 @@ together by all_of().
 """
 from __future__ import annotations
 
+import functools
 from statistics import NormalDist
 
 import numpy as np
@@ -25,6 +26,7 @@ from dmft.judgement import (COUNT, HALF, WORDS, Claim, above, below, beyond_chan
                             drift, interval, judge, near, within_factor)
 from dmft.statistics import student
 
+NORMAL = np.array([NormalDist().inv_cdf((k + 0.5) / COUNT) for k in range(COUNT)])  # its samples
 EXPONENT = 0.25  # an exponent is one within this, unless a claim is narrower
 
 
@@ -41,8 +43,7 @@ def opposite(verdict: bool | None) -> bool | None:
 
 def of_interval(value: float, half: float):
     """Samples of a quantity with a normal error, of which half of the 95 % interval is known."""
-    ranks = (np.arange(COUNT) + 0.5) / COUNT
-    return value + half / HALF * np.array([NormalDist().inv_cdf(rank) for rank in ranks])
+    return value + half / HALF * NORMAL
 
 
 def of_scatter(x, y) -> tuple[float, float]:
@@ -57,6 +58,14 @@ def of_scatter(x, y) -> tuple[float, float]:
     return slope, float(student(freedom)) * np.sqrt(rest @ rest / freedom / (x @ x))
 
 
+@functools.cache
+def weights_of(n: int, N: int):
+    """Weights [sample, run] of n runs of a width: normal, with the spread of Student's t."""
+    random = np.random.default_rng([COUNT, N])
+    spread = np.sqrt((n - 1) / random.chisquare(n - 1, COUNT))
+    return spread[:, None] * random.standard_normal((COUNT, n)) / np.sqrt(n * (n - 1.0))
+
+
 def of_runs(runs, N: float):
     """Samples [sample, ...] of the logarithm of the mean of positive numbers [run, ...], as of
     losses. Those of one width have the same runs in each sample: differences of two are paired. The
@@ -67,9 +76,7 @@ def of_runs(runs, N: float):
     n, mean = len(runs), runs.mean(0)
     if n < 2:
         return np.full((COUNT, *mean.shape), np.nan)
-    random = np.random.default_rng([COUNT, int(N)])
-    spread = np.sqrt((n - 1) / random.chisquare(n - 1, COUNT))
-    weights = spread[:, None] * random.standard_normal((COUNT, n)) / np.sqrt(n * (n - 1.0))
+    weights = weights_of(n, int(N))
     carried = (n >= 3) & (runs.max(0) > 0.5 * n * mean)
     known = np.isfinite(mean) & (mean > 0) & ~carried
     safe = np.where(known, mean, 1)

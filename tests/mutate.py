@@ -32,12 +32,11 @@ WORK = HOME / 'build' / 'mutants'
 RESULTS = WORK / 'results.jsonl'
 BUILD = 'build/release'
 SHARED = f'{BUILD}/shared'
-PROGRAMS = [f'{SHARED}/{name}' for name in ('libprogram.so', 'dmft-solve', 'dmft-sweep',
-                                            'dmft-compare')]
-# Tests that link the program with calls of it replaced, as tests/tests.mk says, or start such ones.
-RULES = (HOME / 'tests' / 'tests.mk').read_text().splitlines()
-WHOLE = {'faults'} | {test for line in RULES if 'LDLIBS +=' in line and '--wrap=' in line
-                      for test in re.findall(r'\$\(BUILD\)/test_(\w+)', line)}
+PROGRAMS = [f'{BUILD}/libprogram.so'] + [f'{SHARED}/dmft-{name}'
+                                         for name in ('solve', 'sweep', 'compare')]
+# Tests that have the program inside, or start programs that have: of tests/tests.mk.
+RULES = (HOME / 'tests' / 'tests.mk').read_text()
+WHOLE = {'faults', *re.search(r'^WHOLE := (.*)$', RULES, re.M)[1].split()}
 # Bytes that a runaway mutant may reserve (the emulated device takes 8 GB), and write.
 MEMORY, FILE = 24 << 30, 1 << 30
 QUICK = 5.  # seconds, until it is known how long a test takes
@@ -54,7 +53,7 @@ def limited(seconds):
 
 
 def program_of(test):
-    return f'{BUILD if test in WHOLE else SHARED}/test_{test}'
+    return f'{BUILD}/test_{test}'
 
 
 def run(tree, test, arguments, cpu, wall):

@@ -18,11 +18,12 @@ MOST = 0.05 * TRIES + 3 * np.sqrt(TRIES * 0.05 * 0.95)
 N = np.array([64.0, 128.0, 256.0, 512.0])
 
 
-def wrong(verdict_of, truth: bool, seed: int = 1) -> tuple[int, int]:
-    """(how many verdicts of many tries are the opposite of the truth, how many are the truth)."""
-    random = np.random.default_rng(seed)
-    verdicts = [verdict_of(random) for _ in range(TRIES)]
-    return verdicts.count(not truth), verdicts.count(truth)
+def tried(samples_of, *claims) -> list[list]:
+    """The verdicts of many tries on each claim; all claims are judged by the same samples, of
+    samples_of(random)."""
+    random = np.random.default_rng(1)
+    every = [samples_of(random) for _ in range(TRIES)]
+    return [[judge(samples, claim) for samples in every] for claim in claims]
 
 
 def optima(random, rate, error):
@@ -37,23 +38,22 @@ def test_rates_that_drift_or_do_not(power, error):
     """A claim at its own edge, where it is most easily missed, and one that holds by far."""
     rate = N ** power
     moved = power * np.log(N[-1] / N[0])
-    for claim, truth in ((above(moved), False), (below(moved), False), (near(moved, 0.1), True)):
-        bad, _ = wrong(lambda random: judge(drift(N, optima(random, rate, error)), claim), truth)
-        assert bad <= MOST, claim
+    over, under, narrow, wide = tried(lambda random: drift(N, optima(random, rate, error)),
+                                      above(moved), below(moved), near(moved, 0.1),
+                                      near(moved, 0.2))
+    assert over.count(True) <= MOST and under.count(True) <= MOST
+    assert narrow.count(False) <= MOST
     if error == 0.02:
-        _, found = wrong(lambda random: judge(drift(N, optima(random, rate, error)),
-                                              near(moved, 0.2)), True)
-        assert found > 0.9 * TRIES
+        assert wide.count(True) > 0.9 * TRIES
 
 
 @pytest.mark.parametrize("noise", [0.05, 0.1, 1.0])
 def test_noise_alone_shows_nothing(noise):
     """Rates that differ at random from width to width, by as much as their errors or by more."""
-    def verdict(random, claim):
-        rate = np.exp(noise * random.standard_normal(len(N)))
-        return judge(drift(N, optima(random, rate, 0.05)), claim)
-    for claim in (above(0), below(0)):
-        assert wrong(lambda random: verdict(random, claim), False)[0] <= MOST
+    def moved(random):
+        return drift(N, optima(random, np.exp(noise * random.standard_normal(len(N))), 0.05))
+    for verdicts in tried(moved, above(0), below(0)):
+        assert verdicts.count(True) <= MOST
 
 
 @pytest.mark.parametrize("draw", [
@@ -63,30 +63,31 @@ def test_noise_alone_shows_nothing(noise):
 @pytest.mark.parametrize("n", [4, 8, 24])
 def test_losses_of_equal_law(draw, n):
     """Neither of two is lower, however heavy the tails are."""
-    def verdict(random, claim):
-        return judge(of_runs(draw(random, n), 64) - of_runs(draw(random, n), 128), claim)
-    for claim in (below(0), above(0)):
-        assert wrong(lambda random: verdict(random, claim), False)[0] <= MOST
+    def difference(random):
+        return of_runs(draw(random, n), 64) - of_runs(draw(random, n), 128)
+    for verdicts in tried(difference, below(0), above(0)):
+        assert verdicts.count(True) <= MOST
 
 
 @pytest.mark.parametrize("n", [4, 8, 24])
 def test_losses_that_differ(n):
     """Paired runs of one width, with a ratio of 1.3; a claim at the edge, and that it is larger."""
-    def verdict(random, claim):
+    def difference(random):
         common = random.gamma(4, size=n)
         ratio = 1.3 * np.exp(0.05 * random.standard_normal(n) - 0.05 ** 2 / 2)
-        return judge(of_runs(common * ratio, 64) - of_runs(common, 64), claim)
-    for claim in (below(np.log(1.3)), above(np.log(1.3))):
-        assert wrong(lambda random: verdict(random, claim), False)[0] <= MOST
-    assert wrong(lambda random: verdict(random, above(0)), True)[1] > 0.9 * TRIES
+        return of_runs(common * ratio, 64) - of_runs(common, 64)
+    edge = np.log(1.3)
+    under, over, larger = tried(difference, below(edge), above(edge), above(0))
+    assert under.count(True) <= MOST and over.count(True) <= MOST
+    assert larger.count(True) > 0.9 * TRIES
 
 
 def test_several_claims_at_once():
     """Nine exponents that are zero are not found to be something else the more often."""
-    def verdict(random):
-        found = 0.2 * random.standard_normal(9)
-        return all_of(judge(of_interval(one, 1.96 * 0.2), near(0, 1e-9), 9) for one in found)
-    assert wrong(verdict, True)[0] <= MOST
+    random = np.random.default_rng(1)
+    verdicts = [all_of(judge(of_interval(one, 1.96 * 0.2), near(0, 1e-9), 9)
+                       for one in 0.2 * random.standard_normal(9)) for _ in range(TRIES)]
+    assert verdicts.count(False) <= MOST
     assert all_of([True, None]) is None and all_of([False, None]) is False and all_of([True, True])
     assert [opposite(one) for one in (True, None, False)] == [False, None, True]
 

@@ -13,7 +13,15 @@ $(PLAIN)/tests/%.o: CFLAGS += -DCMOCKA_DISABLE_DEPRECATION_WARNINGS
 $(BUILD)/test_objects: FORCE
 	$(call STAMP,$(TEST_OBJECTS))
 
-$(BUILD)/test_%: $(PLAIN)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS) $(BUILD)/objects $(BUILD)/test_objects
+# Tests load the program as a library: what changes there is linked once, not 130 times.
+$(BUILD)/libprogram.so: $(OBJECTS) $(BUILD)/objects
+	$(LINK) -shared -Wl,-Bsymbolic,-soname,$(@F)
+$(BUILD)/test_%: $(PLAIN)/tests/test_%.o $(TEST_OBJECTS) $(BUILD)/test_objects | $(BUILD)/libprogram.so
+	$(LINK) $| -Wl,-rpath,'$$ORIGIN' -lcmocka
+
+# Those that replace calls which the program makes have it inside.
+WHOLE := abc bytes bytes_left data_file
+$(WHOLE:%=$(BUILD)/test_%): $(BUILD)/test_%: $(PLAIN)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS) $(BUILD)/objects $(BUILD)/test_objects
 	$(LINK) -lcmocka
 
 # Changes the numbers of one matrix on their way into a network.
@@ -23,8 +31,10 @@ $(BUILD)/test_bytes $(BUILD)/test_bytes_left: LDLIBS += $(addprefix -Wl$(COMMA)-
 # Breaks down in the middle of a data file.
 $(BUILD)/test_data_file: LDLIBS += -Wl,--wrap=H5Dread
 
-$(BUILD)/emulated_%: $(PLAIN)/tests/test_%.o $(TEST_OBJECTS) $(EMULATED_OBJECTS) $(BUILD)/objects $(BUILD)/test_objects
-	$(LINK) -lcmocka -lstdc++
+$(BUILD)/emulated/libprogram.so: $(EMULATED_OBJECTS) $(BUILD)/objects
+	$(LINK) -lstdc++ -shared -Wl,-Bsymbolic,-soname,$(@F)
+$(BUILD)/emulated_%: $(PLAIN)/tests/test_%.o $(TEST_OBJECTS) $(BUILD)/test_objects | $(BUILD)/emulated/libprogram.so
+	$(LINK) $| -Wl,-rpath,'$$ORIGIN/emulated' -lcmocka
 
 # Programs with the emulated CUDA of which the n-th allocation, write, launch ... fails.
 FAULTY := malloc calloc realloc aligned_alloc strdup open_memstream write fwrite fclose fsync rename link unlink \
@@ -36,14 +46,10 @@ $(BUILD)/faults/dmft-%: $(PLAIN)/solver/main_%.o $(PLAIN)/tests/faults/faults.o 
 	$(LINK) -lstdc++ $(FAULTY:%=-Wl,--wrap=%)
 $(BUILD)/test_faults: | $(PROGRAMS:%=$(BUILD)/faults/%)
 
-# What tests/mutate.py builds: the program as a library, and tests and programs that load it.
-$(BUILD)/shared/libprogram.so: $(OBJECTS) $(BUILD)/objects
+# Programs that load it, too, for tests/mutate.py.
+$(BUILD)/shared/dmft-%: $(PLAIN)/solver/main_%.o | $(BUILD)/libprogram.so
 	@mkdir -p $(@D)
-	$(LINK) -shared -Wl,-Bsymbolic,-soname,$(@F)
-$(BUILD)/shared/test_%: $(PLAIN)/tests/test_%.o $(TEST_OBJECTS) | $(BUILD)/shared/libprogram.so
-	$(LINK) $| -Wl,-rpath,'$$ORIGIN' -lcmocka
-$(BUILD)/shared/dmft-%: $(PLAIN)/solver/main_%.o | $(BUILD)/shared/libprogram.so
-	$(LINK) $| -Wl,-rpath,'$$ORIGIN'
+	$(LINK) $| -Wl,-rpath,'$$ORIGIN/..'
 
 $(BUILD)/test_architecture: tests/architecture.sh $(OBJECTS)
 	@cp $< $@

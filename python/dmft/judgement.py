@@ -45,12 +45,11 @@ def within_factor(factor: float) -> Claim:
 def interval(samples, among: int = 1) -> tuple[float, float]:
     """What holds 95 % of the samples; the intervals of several quantities (among) hold all of them
     together so often. A sample that is NaN may lie anywhere: it is beyond both ends."""
-    samples = np.asarray(samples, dtype=float)
-    tail = max(1, int(0.025 * len(samples) / among))
-    unknown = np.isnan(samples)
-    low = np.sort(np.where(unknown, -np.inf, samples))[tail - 1]
-    high = np.sort(np.where(unknown, np.inf, samples))[len(samples) - tail]
-    return float(low), float(high)
+    samples = np.sort(np.asarray(samples, dtype=float))     # NaN stand last
+    known, tail = np.count_nonzero(~np.isnan(samples)), max(1, int(0.025 * len(samples) / among))
+    beyond = tail - (len(samples) - known)                  # so many known ones lie beyond an end
+    return (float(samples[beyond - 1]), float(samples[known - beyond])) if beyond > 0 else \
+        (-np.inf, np.inf)
 
 
 def judge(samples, claim: Claim, among: int = 1) -> bool | None:
@@ -65,7 +64,8 @@ def judge(samples, claim: Claim, among: int = 1) -> bool | None:
     low, high = interval(samples)
     if claim.low < low and high < claim.high:
         return True
-    low, high = interval(samples, among)
+    if among > 1:
+        low, high = interval(samples, among)
     return False if high < claim.low or claim.high < low else None
 
 
