@@ -5,6 +5,7 @@ import numpy as np
 
 from common import at_widths, grid, of_exponent, pm, span
 from dmft.plot import axes as draw
+from dmft.plot.layout import legend
 from dmft.plot.select import quantity, shades
 from verdict import all_of, below, interval, judge, of_interval
 
@@ -23,10 +24,10 @@ def reading(run):
                             marker="o", ms=3, capsize=2, label=f"$N = {N}$")
     axes[0, 0].set(xlabel="step", ylabel="bits of a letter", title="text that is read")
     axes[0, 1].set(xlabel="step", title="text that is held out")
-    axes[0, 1].legend(fontsize=8)
     N, bits, half = at_widths(part, "test_bits")
     power = of_exponent(part, "test_bits", -1)
-    told = ", ".join(pm(one, error / 2) for one, error in zip(bits, half))
+    told = ", ".join(pm(*(float(data[name][-1]) for name in ("test_bits", "test_bits_se")))
+                     for data in part.reference.values())
     seen.append((judge(power, below(0)), f"""held-out bits of a letter at the last step fall with
         the width: {told} at N = {", ".join(f"{n:g}" for n in N)}, N to the
         {span(np.median(power), *interval(power))}"""))
@@ -35,4 +36,4 @@ def reading(run):
               for start, end, error in zip(first, bits, half)]
     seen.append((all_of(fallen), f"""every width learns: {", ".join(f"{one:.2f}" for one in first)}
         bits at the start"""))
-    return figure, seen
+    return legend(figure, axes[0, 1], "bands and bars:\n95 %"), seen
