@@ -30,5 +30,3 @@ def test_margins_are_those_of_the_outputs(name):
         margin = (f[:, y] - np.where(y, -np.inf, f).max(2)).mean(1)
     np.testing.assert_allclose(one["margin"], margin, 1e-12, 1e-14)
     assert (one["margin"].values[1:] > 0).all()     # it learns
-    right = one["accuracy"].values
-    assert right[-1] < 1 or margin[-1] > 0

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import random
 
+from dmft.scaling import BY_ENTRY, BY_MATRIX
+
 ACTIVATIONS = ("linear", "tanh", "erf", "relu", "gelu", "softplus", "silu")
-BY_ENTRY = ("adam", "adamw", "lion")
-OPTIMIZERS = ("gd", "momentum", *BY_ENTRY)
 
 
 class Settings:
@@ -59,7 +59,7 @@ class Settings:
     def draw_training(self) -> None:
         r, t = self.random, self.training
         t["steps"] = r.randint(4, 6)
-        optimizer = t["optimizer"] = r.choice(OPTIMIZERS)
+        optimizer = t["optimizer"] = r.choice(BY_MATRIX + BY_ENTRY)
         by_entry = optimizer in BY_ENTRY
         t["eta0"] = r.choice((0.02, 0.05, 0.1)) if by_entry else r.choice((0.05, 0.1, 0.3))
         t["gamma0"] = r.choice((1, 1, 0.5, 2))

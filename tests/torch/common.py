@@ -2,10 +2,10 @@
 import os
 
 import torch
+from dmft.scaling import OPTIMIZERS  # noqa: F401
 
 torch.set_num_threads(1)
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-OPTIMIZERS = ("gd", "momentum", "adam", "adamw", "lion", "muon")
 ROUND_OFF = 1e-11  # of a few steps of training, in which differences grow
 # Half of the experts are selected, with biases that balance them and a term of the loss.
 SPARSE = {"training.optimizer": "adamw", "network.rho": 0.5, "network.eta_bias": 0.1,
