@@ -164,6 +164,7 @@ static void refusals(void **state) {
         {"y = mix(x, pooling(2, 3, {size = 4}))", "do not fit an image of 2 x 3"},
         {"y = mix(x, window(2, 3, {size = 2, padding = 2})[1])", "do not fit"},
         {"y = mix(x, window(2, 3, {size = {2, 2, 2}})[1])", "two of them, {vertical, horizontal}"},
+        {"y = mix(x, window(2, 3, {size = {2}})[1])", "two of them, {vertical, horizontal}"},
         {"y = mix(x, window(2, 3, {size = 5, padding = 2})[1])",
          "inside the image; make them smaller"},
         {"y = mix(x, window(2, 3, {dilation = 2})[1])", "unknown option dilation"},

@@ -57,13 +57,13 @@ static void sides(lua_State *L, const char *name, int least, int otherwise, int 
     out[0] = out[1] = otherwise;
     if (script_option(L, 3, name) && lua_istable(L, -1)) {
         int table = lua_gettop(L);
+        if (lua_rawlen(L, table) != 2)
+            luaL_error(L, "option %s must be a number, or two of them, {vertical, horizontal}",
+                       name);
         for (int k = 0; k < 2; k++) {
             lua_rawgeti(L, table, k + 1);
             out[k] = script_whole(L, -1, least, MOST_SIDE);
         }
-        if (lua_rawlen(L, table) != 2)
-            luaL_error(L, "option %s must be a number, or two of them, {vertical, horizontal}",
-                       name);
     } else {
         if (!lua_isnil(L, -1))
             out[0] = out[1] = script_whole(L, -1, least, MOST_SIDE);
