@@ -234,11 +234,23 @@ static void test_sweeps(void **state) {
     cli_free(&result);
 }
 
+/* Words of a list stand apart by blanks or tabs, as keys of an ini may have them. */
+static void test_lists(void **state) {
+    (void)state;
+    static const char list[] = " W1\tW2_0  W3\t";
+    static const char *const in[] = {"W1", "W1_0", "W2_0", "W3"}, *const out[] = {"W2", "W", "W12"};
+    for (size_t k = 0; k < COUNT(in); k++)
+        assert_true(program_lists(list, in[k]));
+    for (size_t k = 0; k < COUNT(out); k++)
+        assert_false(program_lists(list, out[k]));
+    assert_false(program_lists(NULL, "W1") || program_lists("", "W1"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_refusals),       TEST(test_networks_may_have_any_power),
         TEST(test_names_are_told), TEST(test_fixed_point),
-        TEST(test_sweeps),
+        TEST(test_sweeps),         cmocka_unit_test(test_lists),
     };
     return cmocka_run_group_tests(tests, cli_open, cli_close);
 }

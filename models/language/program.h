@@ -105,7 +105,8 @@ void program_rows_tex(struct program *p, struct value x, const char *tex);
 
 /* Whether settings for matrix `given` are for this one: W1 for W1, W1_0 and W1_0_2. */
 bool program_addresses(const char *given, const char *name);
-/* Whether a blank-separated list (or NULL) has a word that is for this matrix. */
+/* Whether a list (or NULL), with blanks or tabs between its words, has one that is for this matrix.
+ */
 bool program_lists(const char *list, const char *name);
 
 /* --- rows ------------------------------------------------------------------------------------ */

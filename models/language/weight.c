@@ -14,7 +14,7 @@ bool program_addresses(const char *given, const char *name) {
 
 bool program_lists(const char *list, const char *name) {
     struct text_word word;
-    while (list && text_next_word(&list, " ", &word)) {
+    while (list && text_next_word(&list, " \t", &word)) {
         char one[NET_NAME];
         snprintf(one, sizeof one, "%.*s", (int)word.length, word.text);
         if (program_addresses(one, name))
