@@ -107,10 +107,74 @@ static void as_many_as_a_file_takes(void **state) {
     }
 }
 
+/* Whether a name, without the number of its block, is in a list that ends with NULL. */
+static bool is_in(const char *const *list, const char *name) {
+    size_t length = strlen(name);
+    while (length && strchr("0123456789", name[length - 1]))
+        length--;
+    length = length < strlen(name) && length && name[length - 1] == '_' ? length - 1 : strlen(name);
+    while (*list && (strlen(*list) != length || strncmp(*list, name, length) != 0))
+        list++;
+    return *list;
+}
+
+/* Which series have no normal errors and no law in 1/N, tell of the computation, are positive so
+ * that halves correct their logarithm, and are kept run by run: docs/method.md, section 3, "What is
+ * corrected", and docs/output.md. */
+static void kinds_of_series(void **state) {
+    (void)state;
+    static const char *const files[] = {"data/regime2.ini", "data/stack.ini"};
+    static const char *const keys[] = {
+        "network.rho=0.5",    "data.test_inputs=2",   "output.kernels=full",  "output.experts=yes",
+        "output.tangent=sum", "output.gradients=yes", "output.sharpness=sum", NULL};
+    static const char *const jumps[] = {"accuracy",
+                                        "test_accuracy",
+                                        "top_accuracy",
+                                        "test_top_accuracy",
+                                        "gate_largest",
+                                        "gate_top",
+                                        "expert_dead",
+                                        "expert_largest",
+                                        "expert_logits",
+                                        "expert_of_input",
+                                        "expert_share",
+                                        "expert_share_of_input",
+                                        NULL};
+    static const char *const computed[] = {"rank", "fallback", "unmatched", NULL}, *const kept[] = {
+                                                                                       "f", "loss",
+                                                                                       "test_loss",
+                                                                                       NULL};
+    for (int k = 0; k < 4; k++) {
+        int found[4] = {0};
+        struct run run;
+        struct record record;
+        support_run(&run, files[k / 2], keys);
+        struct net_setup setup = run_setup(&run, k % 2 ? 16 : 0, 0);
+        ASK(record_init(&record, 0, 3, err));
+        ASK(observe_declare(&record, &run.config, &setup, run.data.y, err));
+        for (int i = 0; i < record.count; i++) {
+            const struct series *s = &record.series[i];
+            bool law = !is_in(jumps, s->name),
+                 positive = is_in((const char *const[]){"gate_participation", NULL}, s->name);
+            if (s->no_error_law == law || s->computation != is_in(computed, s->name) ||
+                s->keep_runs != is_in(kept, s->name) || (law && s->positive != positive))
+                fail_msg("%s, N = %d: %s", files[k / 2], setup.N, s->name);
+            found[0] += !law;
+            found[1] += s->computation;
+            found[2] += s->keep_runs;
+            found[3] += positive;
+        }
+        assert_true(found[0] >= 8 && found[1] == (k % 2 ? 0 : 3) && found[2] == 3 && found[3] > 0);
+        record_free(&record);
+        run_free(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_results),
         cmocka_unit_test(as_many_as_a_file_takes),
+        cmocka_unit_test(kinds_of_series),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,6 +38,43 @@ static void options_have_an_effect(void **state) {
         support_refuse_script(cases[k][0], none, cases[k][1]);
 }
 
+/* A function takes the options that docs/programs.md names, and no others. */
+static void options_are_those_of_the_page(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {"`population(", "population('b', {unheard = 1})\n"},
+        {"`balance_select(", "balance_select(h, 1, {unheard = 1})\n"},
+        {"`gates(", "gates(h, h, {unheard = 1})\n"},
+        {"`gradient(", "gradient(h, 'G', {unheard = 1})\n"},
+        {"`kernel(", "kernel(h, 'K', {unheard = 1})\n"},
+        {"`name_rows(", "name_rows(h, 'x', {unheard = 1})\n"},
+        {"`penalty(", "penalty(mean(h), 'p', {unheard = 1})\n"},
+        {"`pooling(", "pooling(2, 2, {unheard = 1})\n"},
+        {"`read_out_kernel(", "read_out_kernel('G', {unheard = 1})\n"},
+        {"`show(", "show(mean(h), 's', {unheard = 1})\n"},
+        {"`show_gradient(", "show_gradient(mean(h), 's', {unheard = 1})\n"},
+        {"`sigmoid(", "sigmoid(mean(h), {unheard = 1})\n"},
+        {"`top(", "top(h, {unheard = 1})\n"},
+        {"`window(", "window(2, 2, {unheard = 1})\n"},
+    };
+    static char page[1 << 16];
+    FILE *file = fopen("docs/programs.md", "r");
+    assert_true(file && fread(page, 1, sizeof page - 1, file) > 0 && feof(file));
+    fclose(file);
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char text[512], wanted[256] = "unknown option unheard; there are:";
+        const char *at = strstr(page, cases[k][0]);
+        if (!at || !(at = strchr(at, '{')))
+            fail_msg("no options of %s", cases[k][0]);
+        size_t length = strlen(wanted), end = strcspn(at, "}");
+        for (const char *name = at + 1; name < at + end; name += strcspn(name, "=") + 3)
+            length += (size_t)snprintf(wanted + length, sizeof wanted - length, " %.*s",
+                                       (int)strcspn(name, "="), name);
+        snprintf(text, sizeof text, HEAD "%s" END, cases[k][1]);
+        support_refuse_script(text, none, wanted);
+    }
+}
+
 /* Biases of each kind of token: a list too many, and a list that is too long. */
 static void biases_of_tokens_fit(void **state) {
     (void)state;
@@ -263,6 +300,7 @@ static void rows_of_one_name_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_have_an_effect),
+        cmocka_unit_test(options_are_those_of_the_page),
         cmocka_unit_test(biases_of_tokens_fit),
         cmocka_unit_test(populations_are_told_apart),
         cmocka_unit_test(powers_of_the_width_are_refused),

@@ -220,8 +220,7 @@ const struct script_word script_ends_words[] = {
      "measures the kernel scale `<x x>` over times and inputs", kernel, 0},
     {"gradient", "x, name, {scale=, about=, equation=}", "",
      "measures the same kernel of the cotangent n dF/dx", gradient, 0},
-    {"read_out_kernel", "name, {scale=, about=, equation=}", "", "measures `<w w>`",
-     read_out_kernel, 0},
+    {"read_out_kernel", "name, {about=, equation=}", "", "measures `<w w>`", read_out_kernel, 0},
     {"show", "s, name, {axis=, about=, equation=}", "",
 
      "measures numbers at every time; `axis` is `i`, `j` or `source` (tokens attended to)", show,
