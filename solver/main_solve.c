@@ -6,7 +6,9 @@
 #include "solver/run/costs.h"
 #include "solver/run/description.h"
 #include "solver/files/provenance.h"
+#include "solver/run/predict.h"
 #include "solver/run/report.h"
+#include "solver/run/states.h"
 #include "solver/settings/matrices.h"
 
 #include <stdio.h>
@@ -15,7 +17,7 @@
 
 struct options {
     struct command command;
-    const char *output, *again;
+    const char *output, *again, *predict;
     bool force, help, version, defaults, operations, program, quiet, profile;
 };
 
@@ -23,6 +25,7 @@ static const char usage[] =
     "usage: dmft-solve [-o OUT.h5] [--force] [--quiet] [--profile] FILE.ini "
     "[--section.key=value ...]\n"
     "       dmft-solve --continue OUT.h5 [--quiet] [--profile] [--section.key=value ...]\n"
+    "       dmft-solve --predict DATA -o PREDICTION.h5 [--force] OUT.h5\n"
     "       dmft-solve --help [NETWORK [--section.key=value ...]] | --version\n"
     "       dmft-solve --defaults [FILE.ini [--section.key=value ...]]\n"
     "       dmft-solve --program FILE.ini [--section.key=value ...]\n"
@@ -42,12 +45,17 @@ static int read_options(struct options *options, int argc, char **argv, struct e
         {"--program", &options->program, NULL, NULL},
         {"-o", NULL, &options->output, "the name of the output file"},
         {"--continue", NULL, &options->again, "the output of a run that kept its state"},
+        {"--predict", NULL, &options->predict, "a data file with inputs"},
         {0},
     };
     TRY(command_read(&options->command, known, usage, argc, argv, err));
     if (!options->command.file && !options->again && !options->help && !options->version &&
         !options->defaults && !options->operations)
         return err_set(err, CODE_INPUT, "which ini file?\n%s", usage);
+    if (options->predict && (!options->output || options->again || options->command.overrides))
+        return err_set(err, CODE_INPUT,
+                       "--predict needs -o and the output of a run that kept its state, and takes "
+                       "no keys");
     if (options->program && (options->again || options->output))
         return err_set(err, CODE_INPUT, "--program prints the network of an ini; it takes no %s",
                        options->again ? "--continue" : "-o");
@@ -174,6 +182,28 @@ done:
     return code;
 }
 
+/* Outputs of a run that is done at the inputs of a data file. */
+static int predict(struct run *run, struct options *options, struct err *err) {
+    const char *result = options->command.file;
+    char *ini = NULL, *output = NULL;
+    int code;
+    if (dist_ranks() > 1)
+        return err_set(err, CODE_INPUT, "--predict is of one process");
+    options->command.file = NULL;
+    run->states.resume = true;
+    DO(command_continue(&options->command, "dmft-solve", result, NULL, &ini, &output, err));
+    DO(command_refuse_input(options->output, result, err));
+    DO(command_refuse_input(options->output, options->predict, err));
+    DO(run_configure(run, ini, 0, NULL, err));
+    DO(states_open(run, result, true, err));
+    DO(predict_run(run, options->predict, options->output, options->force, err));
+    log_line(&run->log, "wrote %s", options->output);
+done:
+    free(ini);
+    free(output);
+    return code;
+}
+
 int main(int argc, char **argv) {
     struct options options;
     struct run run = {.stop = command_signals()};
@@ -185,6 +215,8 @@ int main(int argc, char **argv) {
         code = print_help(&options, &err);
     else if (!code && options.program)
         code = print_program(&run, &options.command, &err);
+    else if (!code && options.predict)
+        code = predict(&run, &options, &err);
     else if (!code)
         code = solve(&run, &options, &err);
     run_free(&run);

@@ -319,6 +319,8 @@ static void test_command_lines_are_refused(void **state) {
         {{"small.ini", "--steps=3"}, {"--steps=3"}},
         {{"--program", "small.ini", "-o", "x.h5"}, {"--program prints the network of an ini"}},
         {{"--program", "--continue", "good.h5"}, {"--program"}},
+        {{"--predict", "good.h5", "small.h5"}, {"--predict needs -o and the output of a run"}},
+        {{"--predict", "good.h5", "-o", "x.h5", "none.h5"}, {"none.h5: no state was kept of it"}},
         {{"none.ini"}, {"none.ini: cannot be opened: No such file"}},
         {{""}, {": cannot be opened"}},
         {{"folder"}, {"folder: is a folder, not a file"}},

@@ -2,8 +2,45 @@
 #include "kernels/maps/map_limit.h"
 #include "models/engine/node.h"
 
+#include <stdlib.h>
+
+/* Numbers that are read and forgotten. */
+static int pass_over(struct archive *archive, size_t count, struct err *err) {
+    double *ignored;
+    TRY(base_alloc(&ignored, count, sizeof *ignored, err));
+    int code = archive_bytes(archive, ignored, count * sizeof *ignored, err);
+    free(ignored);
+    return code;
+}
+
+/* Vectors and origins, of which test inputs have a part. of: the inputs of the net that is in the
+ * archive, which may have other test inputs than this one. */
+static int of_inputs(struct net *net, const struct data_setup *of, struct archive *archive,
+                     struct err *err) {
+    const struct data_setup *data = &net->setup.data;
+    bool other = of != data;
+    for (int i = 0; i < net->vectors.count; i++) {
+        const struct vector *vector = &net->vectors.item[i];
+        if (other && vector->values == net->batch.A_rest)
+            TRY(pass_over(archive, (size_t)net->batch.rows * (size_t)of->test_directions, err));
+        else
+            TRY(archive_bytes(archive, vector->values, (size_t)vector->length * sizeof(double),
+                              err));
+    }
+    for (int i = 0; i < net->origins.count; i++) {
+        const struct origin *origin = &net->origins.item[i];
+        size_t K = (size_t)origin->K, tests = (size_t)of->tests;
+        TRY(archive_bytes(archive, origin->all,
+                          ((size_t)data->inputs + (other ? 0 : tests)) * K * sizeof(double), err));
+        if (other)
+            TRY(pass_over(archive, tests * K, err));
+    }
+    return CODE_OK;
+}
+
 /* Numbers of the net itself. */
-static int numbers(struct net *net, struct archive *archive, struct err *err) {
+static int numbers(struct net *net, const struct data_setup *of, struct archive *archive,
+                   struct err *err) {
     const struct net_setup *setup = &net->setup;
     TRY(archive_bytes(archive, &net->batch.started, sizeof net->batch.started, err));
     TRY(archive_bytes(archive, &net->place.t, sizeof net->place.t, err));
@@ -18,20 +55,12 @@ static int numbers(struct net *net, struct archive *archive, struct err *err) {
         TRY(archive_bytes(archive, net->batch.token,
                           (size_t)net->batch.rows * sizeof *net->batch.token, err));
     for (int mu = 0; mu < setup->data.P; mu++)
-        if (net->batch.index[mu] < 0 ||
-            net->batch.index[mu] >= setup->data.inputs + setup->data.tests)
+        if (net->batch.index[mu] < 0 || net->batch.index[mu] >= setup->data.inputs + of->tests)
             return archive_misfit(archive, "an input has an impossible number", err);
     for (int i = 0; net->batch.token && i < net->batch.rows; i++)
         if (net->batch.token[i] < 0 || net->batch.token[i] >= setup->data.V)
             return archive_misfit(archive, "a token has an impossible number", err);
-    for (int i = 0; i < net->vectors.count; i++)
-        TRY(archive_bytes(archive, net->vectors.item[i].values,
-                          (size_t)net->vectors.item[i].length * sizeof(double), err));
-    size_t all = (size_t)(net->setup.data.inputs + net->setup.data.tests);
-    for (int i = 0; i < net->origins.count; i++)
-        TRY(archive_bytes(archive, net->origins.item[i].all,
-                          all * (size_t)net->origins.item[i].K * sizeof(double), err));
-    return CODE_OK;
+    return of_inputs(net, of, archive, err);
 }
 
 /* Moments are there from the first step on, and have the shape of the entries that are learned. */
@@ -75,14 +104,56 @@ static struct rows rows_read(const struct program *p, const struct node *v) {
     return all.array ? all : p->node[v->argument[0]].value;
 }
 
+/* The node whose columns over test directions these are, or NULL. */
+static const struct node *unseen_of(const struct net *net, const struct thin *thin) {
+    for (int i = 0; i < net->program->nodes; i++)
+        if (net->program->node[i].matrix.unseen == thin)
+            return &net->program->node[i];
+    return NULL;
+}
+
+static int read_ins(const struct net *net) {
+    int count = 0;
+    for (int i = 0; i < net->program->nodes; i++)
+        count += net->program->node[i].op->matrix == MATRIX_READ_IN;
+    return count;
+}
+
+/* Thin matrices, and behind them (net_read_in makes them last) the columns of each read-in over
+ * test directions. Those of a net with other test inputs are not of this one, whose columns are as
+ * they were drawn and only decay. */
+static int thin_matrices(struct net *net, const struct data_setup *of, struct archive *archive,
+                         struct err *err) {
+    bool other = of != &net->setup.data;
+    for (int i = 0; i < net->thins.count; i++) {
+        struct thin *thin = net->thins.item[i];
+        const struct node *unseen = unseen_of(net, thin);
+        if (other && unseen)
+            rows_scale(unseen->matrix.frozen ? 1 : net->place.decay, array_all(&thin->W));
+        else
+            TRY(known_array(&thin->W, net->setup.backend, archive, err));
+    }
+    for (int i = 0; i < read_ins(net) && other && of->test_directions; i++) {
+        struct array ignored = {0};
+        int code = archive_array(archive, &ignored, net->setup.backend, err);
+        array_free(&ignored);
+        TRY(code);
+    }
+    return CODE_OK;
+}
+
 int net_archive(struct net *net, struct archive *archive, struct err *err) {
+    return net_archive_of(net, &net->setup.data, archive, err);
+}
+
+int net_archive_of(struct net *net, const struct data_setup *of, struct archive *archive,
+                   struct err *err) {
     const struct backend *backend = net->setup.backend;
     const struct program *p = net->program;
-    TRY(numbers(net, archive, err));
+    TRY(numbers(net, of, archive, err));
     for (int i = 0; i < net->populations.count; i++)
         TRY(population_archive(net->populations.item[i], archive, err));
-    for (int i = 0; i < net->thins.count; i++)
-        TRY(known_array(&net->thins.item[i]->W, backend, archive, err));
+    TRY(thin_matrices(net, of, archive, err));
     for (int i = 0; i < net->arrays.count; i++)
         TRY(known_array(net->arrays.item[i], backend, archive, err));
     for (int i = 0; i < p->nodes; i++)

@@ -388,6 +388,10 @@ void net_next(struct net *net); /* the parameters have moved: the model's own ru
 /* The state of an evaluated net between two steps of an integrator, which keeps its stages anew:
  * all that the next step and the next evaluation read. Not of field maps. */
 int net_archive(struct net *net, struct archive *archive, struct err *err);
+/* Reads the state of a net of the same training inputs that had other test inputs, `of`. What
+ * belongs to this one's own, the origins that net_start finds, is left as it is. */
+int net_archive_of(struct net *net, const struct data_setup *of, struct archive *archive,
+                   struct err *err);
 void net_drop_stages(struct net *net);  /* frees what was kept */
 void net_drop_moments(struct net *net); /* frees what the optimizer remembers */
 

@@ -226,6 +226,17 @@ class Result(Mapping):
                              + " ".join(str(time) for time in times.values))
         return matrix.isel(run=seed).sel({times.name: t})
 
+    def predict(self, X=None, *, tokens=None) -> "Result":
+        """Outputs at inputs X [n, D] ([n, rows, D]) or tokens [n, rows] that the run did not know,
+        of the limit and of networks of every width, at its end: limit["f"], reference[N]["f"], each
+        with f_se and f_runs. They are what the run would have with these as test inputs. It must
+        have kept its states, **{"output.checkpoint": minutes}; halves are not taken into account.
+
+        >>> run.predict(X).limit["f"]                                           # doctest: +SKIP
+        """
+        from dmft.prediction import predict
+        return predict(self, X, tokens)
+
     def singular(self, name: str, width: int | None = None) -> xarray.Dataset:
         """Singular values of matrix NAME over sqrt(n/m), of the limit or of networks of a width, of
         a run with [output] singular: value, learned, independent and edge, and momentum where Muon

@@ -164,8 +164,12 @@ static bool is_due(const struct run *run, const struct state *state, double kept
 static int pause_at(const struct ensemble *e, struct net *net, struct observer *observer, int t,
                     double *kept, struct err *err) {
     const struct run *run = e->run;
-    struct state state = {e->N, e->r,    t + 1, owner_rank(run, e->N, e->r) == ALL_RANKS,
-                          net,  observer};
+    struct state state = {.N = e->N,
+                          .r = e->r,
+                          .steps = t + 1,
+                          .shared = owner_rank(run, e->N, e->r) == ALL_RANKS,
+                          .net = net,
+                          .observer = observer};
     if (run->states.folder) {
         bool due = is_due(run, &state, *kept, t + 1 == e->record->T);
         if (state.shared)
@@ -203,7 +207,11 @@ static int one_run(const struct ensemble *e, struct err *err) {
     struct net net;
     struct observer observer = {0};
     struct batch batch = {0};
-    struct state state = {e->N, e->r, 0, owner_rank(run, e->N, e->r) == ALL_RANKS, &net, &observer};
+    struct state state = {.N = e->N,
+                          .r = e->r,
+                          .shared = owner_rank(run, e->N, e->r) == ALL_RANKS,
+                          .net = &net,
+                          .observer = &observer};
     double kept = base_seconds();
     int code, t = 0;
     DO(net_init(&net, &setup, err));

@@ -411,7 +411,8 @@ int states_find(const struct run *run, struct state *state, struct err *err) {
     if (exists)
         code = open_state(&archive, run, path, state, err);
     if (exists && !code)
-        code = state_archive(state, &archive, err);
+        code = state->of ? net_archive_of(state->net, state->of, &archive, err)
+                         : state_archive(state, &archive, err);
     code = archive_close(&archive, code, err);
     free(path);
     return code;

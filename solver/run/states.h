@@ -18,6 +18,8 @@ struct state {
     bool shared; /* every rank has its share of the sites */
     struct net *net;
     struct observer *observer;
+    const struct data_setup *of; /* NULL, or: into a net with other test inputs than the run, whose
+                                    are these; without an observer */
 };
 
 /* The ini of a result whose states were kept; to be freed. */

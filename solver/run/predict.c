@@ -1,0 +1,173 @@
+/* A net is made as if the new inputs had been test inputs from the start: its first evaluation
+ * finds what is subtracted at them (their origins), and the state all else. */
+#include "solver/run/predict.h"
+#include "integrators/batch.h"
+#include "solver/run/ensemble.h"
+#include "solver/run/states.h"
+
+#include <string.h>
+#include <unistd.h>
+
+struct prediction {
+    struct run *run; /* that kept its states */
+    struct run with; /* the same with the new inputs in the place of its test inputs */
+    struct record record;
+    int N;
+};
+
+/* The training inputs of the run, and behind them those of a file. */
+static int join(const struct data *old, const struct data *more, const char *path, struct data *new,
+                struct err *err) {
+    struct data sizes = *old;
+    size_t rows = (size_t)old->P * (size_t)old->n, width = (size_t)old->D,
+           places = (size_t)old->P * (old->per_token ? (size_t)old->n : 1),
+           targets = places * (old->numbered ? 1 : (size_t)old->C);
+    if (more->n != old->n || more->D != old->D || more->V != old->V)
+        return err_set(err, CODE_INPUT,
+                       "data file %s: an input has %d x %d numbers%s, and those of the run %d x %d",
+                       path, more->n, more->D, more->V ? " of tokens" : "", old->n, old->D);
+    sizes.tests = more->P;
+    TRY(data_init(new, &sizes, err));
+    memcpy(new->y, old->y, targets * sizeof *new->y);
+    if (old->V) {
+        memcpy(new->token, old->token, rows * sizeof *new->token);
+        memcpy(new->token + rows, more->token, data_rows(more) * sizeof *new->token);
+    } else {
+        memcpy(new->X, old->X, rows * width * sizeof *new->X);
+        memcpy(new->X + rows *width, more->X, data_rows(more) * width * sizeof *new->X);
+    }
+    return CODE_OK;
+}
+
+static int read_inputs(struct prediction *p, const char *path, struct err *err) {
+    const struct config *config = &p->run->config;
+    const struct data_wanted wanted = {
+        .loss = config->training.loss,
+        .outputs = p->run->data.C > 1 ? p->run->data.C : 0,
+        .vocabulary = p->run->data.V,
+        .positions = p->run->data.D > p->run->data.V,
+        .most = (size_t)(config->solver.max_memory * 1e9 / 3 / sizeof(double))};
+    struct data more = {0};
+    int code;
+    DO(data_read(&more, path, &wanted, err));
+    DO(join(&p->run->data, &more, path, &p->with.data, err));
+    DO(config_coordinates(config, &p->with.data, &p->with.inputs, err));
+    int directions = p->with.inputs.K + p->with.inputs.test_directions;
+    const struct int_list *widths = &config->reference.widths;
+    if (config->reference.draws == DRAWS_BALANCED && widths->count &&
+        widths->value[0] < directions + 1)
+        DO(err_set(err, CODE_INPUT,
+                   "data file %s: with its inputs there are %d directions, and balanced draws need "
+                   "N > %d; predict them in parts",
+                   path, directions, directions));
+    if (config->solver.replicates && directions > config->solver.sites)
+        code = err_set(err, CODE_INPUT,
+                       "data file %s: with its inputs there are %d directions, more than the %d "
+                       "sites of the limit; predict them in parts",
+                       path, directions, config->solver.sites);
+done:
+    data_free(&more);
+    return code;
+}
+
+/* Origins of test inputs from one net to another. */
+static void take_origins(const struct net *from, struct net *to) {
+    size_t inputs = (size_t)to->setup.data.inputs, tests = (size_t)to->setup.data.tests;
+    for (int i = 0; i < to->origins.count; i++) {
+        size_t K = (size_t)to->origins.item[i].K;
+        if (to->origins.item[i].all)
+            memcpy(to->origins.item[i].all + inputs * K, from->origins.item[i].all + inputs * K,
+                   tests * K * sizeof(double));
+    }
+}
+
+/* Run number r into the record. */
+static int one(struct prediction *p, int r, struct err *err) {
+    const struct run *run = p->run;
+    const struct training *training = &run->config.training;
+    struct net_setup setup = run_setup(&p->with, p->N, r), old = run_setup(run, p->N, r);
+    struct net first = {0}, net = {0};
+    struct batch batch = {0};
+    struct state state = {.N = p->N, .r = r, .net = &net, .of = &old.data};
+    int code;
+    DO(net_init(&first, &setup, err));
+    DO(batch_init(&batch, training, run->data.P, err));
+    batch_at(&batch, 0, first.batch.index);
+    DO(net_evaluate(&first, training->loss, p->with.data.y, err));
+    DO(net_init(&net, &setup, err));
+    take_origins(&first, &net);
+    DO(states_find(run, &state, err));
+    if (!state.steps)
+        DO(err_set(err, CODE_INPUT,
+                   p->N ? "network %d of N = %d has kept no state"
+                        : "replicate %d of the limit has kept no state",
+                   r, p->N));
+    if (state.steps < training->steps)
+        DO(err_set(err, CODE_INPUT, "the run has come to step %d of %d: --continue goes on with it",
+                   state.steps, training->steps));
+    DO(net_predict(&net, setup.data.inputs, setup.data.tests,
+                   record_at(&p->record, record_find(&p->record, "f"), r, 0), err));
+    p->record.steps[r] = 1;
+done:
+    batch_free(&batch);
+    net_free(&first);
+    net_free(&net);
+    return code;
+}
+
+/* All runs of a width (0: of the limit) into the file. */
+static int ensemble(struct prediction *p, int N, int runs, struct io *io, struct err *err) {
+    const struct data *data = &p->with.data;
+    char group[ENSEMBLE_GROUP];
+    bool tokens = data->per_token, several = data->C > 1;
+    const struct series f = {.name = "f",
+                             .dims = tokens    ? several ? "t mu token c" : "t mu token"
+                                     : several ? "t mu c"
+                                               : "t mu",
+                             .about =
+                                 "output of the network at the inputs, minus f(0) where centred",
+                             .equation = "<w, h_top> / gamma0",
+                             .axes = 2 + tokens + several,
+                             .shape = {1, (size_t)data->tests,
+                                       tokens ? (size_t)data->n : (size_t)data->C, (size_t)data->C},
+                             .keep_runs = true};
+    int code;
+    p->N = N;
+    p->record = (struct record){0};
+    DO(record_init(&p->record, runs, 1, err));
+    DO(record_add(&p->record, f, err));
+    for (int r = 0; r < runs; r++)
+        DO(one(p, r, err));
+    ensemble_group(group, N);
+    if (N)
+        DO(io_attribute(io, group, "N", N, err));
+    DO(io_record(io, group, &p->record, NULL, err));
+done:
+    record_free(&p->record);
+    return code;
+}
+
+int predict_run(struct run *run, const char *path, const char *output, bool force,
+                struct err *err) {
+    const struct int_list *widths = &run->config.reference.widths;
+    struct prediction p = {.run = run, .with = *run};
+    struct io io = {0};
+    int code;
+    p.with.data = (struct data){0};
+    p.with.inputs = (struct coordinates){0};
+    DO(read_inputs(&p, path, err));
+    DO(io_create(&io, output, force, err));
+    DO(io_parameters(&io, &run->params, &run->config, err));
+    if (run->config.solver.replicates)
+        DO(ensemble(&p, 0, run->config.solver.replicates, &io, err));
+    for (int i = 0; i < widths->count; i++)
+        DO(ensemble(&p, widths->value[i], run->config.reference.seeds, &io, err));
+    DO(io_finish(&io, force, err));
+done:
+    if (code && io.partial)
+        unlink(io.partial);
+    io_close(&io);
+    coordinates_free(&p.with.inputs);
+    data_free(&p.with.data);
+    return code;
+}

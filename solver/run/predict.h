@@ -1,0 +1,15 @@
+/* Outputs at inputs that come after a run is done, from the states that it has kept: those that it
+ * would have had with these as test inputs, with the same bits. */
+#ifndef SOLVER_PREDICT_H
+#define SOLVER_PREDICT_H
+
+#include "solver/run/run.h"
+
+/* run: configured as the one whose states they are, and states_open has found these. path: a data
+ * file, whose X or tokens are the inputs; its targets are not looked at. Into the file `output`, as
+ * a result with one time, that of the states: `f` [1][inputs][tokens][C] of the limit and of each
+ * width, its mean over runs, its error and f_runs. Halves are not taken into account. CODE_INPUT
+ * where a run has no state, or the inputs are of another shape. */
+int predict_run(struct run *run, const char *path, const char *output, bool force, struct err *err);
+
+#endif
