@@ -280,15 +280,21 @@ def test_numbers_and_picture(tmp_path):
 
 
 def test_times_that_are_left_out():
-    run = dmft.solve(DENSE, progress=False, **{"output.singular_every": 3, "training.steps": 6})
+    """A gap between times would have no line: curves go over those that there are, in pictures of
+    the loss of test inputs, too."""
+    run = dmft.solve(DENSE, progress=False, **{"output.singular_every": 3, "training.steps": 6,
+                                               "data.test_inputs": 3, "output.test_every": 3})
     there = np.isfinite(run.reference[24]["singular_W2"].values[:, 0])
     np.testing.assert_array_equal(there, [True, False, False, True, False, True])
     np.testing.assert_array_equal(np.isfinite(run.limit["singular_W2_edge"]), there)
-    _, ax = plt.subplots()
-    dmft.plot.singular(ax, run, "W2")
-    line = next(line for line in ax.lines if line.get_label() == "$N = 24$")
-    np.testing.assert_array_equal(line.get_xdata(), [0, 3, 5])  # a gap between them has no line
-    assert np.isfinite(line.get_ydata()).all()
+    _, (spikes, loss) = plt.subplots(1, 2)
+    dmft.plot.singular(spikes, run, "W2")
+    line = next(line for line in spikes.lines if line.get_label() == "$N = 24$")
+    dmft.plot.curves(loss, run, "test_loss")
+    assert len(loss.lines) == 2
+    for one, times in zip((line, *loss.lines), ([0, 3, 5], [0, 3], [0, 3])):
+        np.testing.assert_array_equal(one.get_xdata(), times)
+        assert np.isfinite(one.get_ydata()).all()
     plt.close("all")
 
 

@@ -30,16 +30,20 @@ def band(ax, mean, half, colour, t=None, **line) -> None:
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 
 
-def limit_band(ax, data, mean, half, colour, **line) -> None:
-    """The curve of a limit: dotted and without its interval from the time on at which a warning
-    of the run says that it is none (valid_until), and not drawn where it never was."""
-    until = int(data.attrs.get("valid_until", len(mean)))
+def series_band(ax, data, mean, half, colour, **line) -> None:
+    """The curve of networks or of a limit over the times at which it was measured, which of tests
+    are some of all ([output] test_every). That of a limit is dotted and without its interval from
+    the time on at which a warning of the run says that it is none (valid_until), and not drawn
+    where it never was."""
+    t = np.flatnonzero(np.isfinite(mean))
+    until = len(mean) if "N" in data.attrs else int(data.attrs.get("valid_until", len(mean)))
     if until <= 0:
         return
-    band(ax, mean[:until], half[:until], colour, **line)
-    if until < len(mean):
-        t = np.arange(until - 1, len(mean))
-        ax.plot(t, mean[until - 1:], color=colour, **line | {"ls": ":", "label": None})
+    good = t[t < until]
+    band(ax, mean[good], half[good], colour, good, **line)
+    if len(good) < len(t):
+        t = t[max(0, len(good) - 1):]
+        ax.plot(t, mean[t], color=colour, **line | {"ls": ":", "label": None})
 
 
 def curves(ax, run, name: str, **select) -> None:
@@ -51,10 +55,8 @@ def curves(ax, run, name: str, **select) -> None:
         if name in data:
             mean, half = (part.isel(select) for part in quantity(data, name))
             words = f"{words}  ({data['n'].values.max()})"
-            if "N" in data.attrs:
-                band(ax, mean, half, colour, label=words)
-            else:
-                limit_band(ax, data, mean, half, colour, label=words, lw=2.6, zorder=2)
+            line = {} if "N" in data.attrs else {"lw": 2.6, "zorder": 2}
+            series_band(ax, data, mean, half, colour, label=words, **line)
 
 
 def distribution(ax, run, name: str, place: int = -1) -> None:

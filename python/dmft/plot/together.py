@@ -57,10 +57,7 @@ def overlay(ax, runs, stored: str) -> None:
 
 def band_of(ax, data, stored, colour, style) -> None:
     mean, half = quantity(data, stored)
-    if "N" in data.attrs:
-        draw.band(ax, mean, half, colour, ls=style)
-    else:
-        draw.limit_band(ax, data, mean, half, colour, ls=style)
+    draw.series_band(ax, data, mean, half, colour, ls=style)
 
 
 def _figure(runs, rows: int, columns: int, *size):
