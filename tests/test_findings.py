@@ -32,6 +32,8 @@ SMALL = {
                     "reference.widths": [16, 32]}, {"training.eta0": "0.2 0.4 0.8 1.6"}),
     "sparse_experts": ({**EXPERTS, "training.steps": 3, "reference.widths": [128]},
                        {"training.eta0": "0.1 0.2 0.4"}),
+    "muon_rates": ({**DRAWN, "training.steps": 3, "reference.widths": [16, 32]},
+                   {"training.eta0": "0.2 0.4 0.8"}),
 }
 
 
@@ -74,10 +76,8 @@ def test_a_script_reads_its_sweep(name, tmp_path, capsys):
     assert any(word in said for word in ("shown", "cannot tell")) or name == "lazy_rich_gates"
     with open(tmp_path / "small.csv", encoding="utf-8") as file:
         rows = list(csv.reader(file))
-    with open(os.path.join(FOLDER, name + ".csv"), encoding="utf-8") as file:
-        stored = next(csv.reader(file))
-    assert rows[0] == stored and len(rows) > 8
-    assert all(len(row) == len(stored) for row in rows)
+    assert rows[0] == stored_header(name) and len(rows) > 8
+    assert all(len(row) == len(rows[0]) for row in rows)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -106,6 +106,28 @@ def test_exponents_of_a_curve_that_bends():
     power, half = study.slopes(one, "y")
     assert power[0] == pytest.approx(4.03, abs=0.01) and power[-1] > 4.4
     assert half[0] == pytest.approx(0.03 * 2 ** 0.5 / np.log(2), rel=0.03)
+
+
+def stored_header(name):
+    with open(os.path.join(FOLDER, name + ".csv"), encoding="utf-8") as file:
+        return next(csv.reader(file))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["muon_parts", "muon_spectra"])
+def test_a_script_reads_its_comparisons(name, tmp_path, capsys):
+    """One with the router moved by Muon, one by Adam."""
+    small = {"reference.widths": [16, 32], "reference.seeds": 2, "data.inputs": 4,
+             "data.dimension": 4}
+    ini = os.path.join(FOLDER, name + ".ini")
+    paths = [dmft.compare(ini, output=str(tmp_path / f"{k}.h5"), progress=False, **small,
+                          **more).path for k, more in enumerate([{}, {"training.rest": "Q"}])]
+    script(name).main(*paths, str(tmp_path / "small.csv"))
+    assert any(word in capsys.readouterr().out for word in ("shown", "cannot tell"))
+    with open(tmp_path / "small.csv", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == stored_header(name) and len(rows) > 100
+    assert all(len(row) == len(rows[0]) for row in rows)
 
 
 def test_every_script_has_its_ini_and_its_table():

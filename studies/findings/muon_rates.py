@@ -1,9 +1,9 @@
 """Do rates of Muon transfer over the width, in muP with a zero read-out, too?
 
-    python/with studies/findings/muon_rates.py muon_rates.h5 [OUT.csv [OUT.png]]
+    python/with studies/findings/muon_rates.py SWEEP.h5 [OUT.csv [OUT.png]]
 
-Reads the sweep of muon_rates.ini, prints what is shown (studies/verdict.py), and writes the numbers
-behind it.
+Reads the sweep of muon_rates.ini, muon_regime1.ini or muon_transformer.ini, prints what is shown
+(studies/verdict.py), and writes the numbers behind it.
 """
 import csv
 import os
@@ -20,18 +20,23 @@ SIDE, OUT, RATE = "network.parameterization", "network.read_out", "training.eta0
 FACTOR = 1.5
 
 
+def with_read_out(data):
+    """Where one read-out alone was swept over, the axis of it."""
+    return data if OUT in data.dims else data.expand_dims({OUT: ["zero"]})
+
+
 def draw(run, path):
     import matplotlib.pyplot as plt
-    sweep = run.sweep
-    figure, axes = plt.subplots(1, sweep.sizes[OUT] * sweep.sizes[SIDE], sharey=True,
-                                figsize=(10, 2.9), layout="constrained")
-    for ax, (out, side) in zip(axes, [(out, side) for out in sweep[OUT].values
-                                      for side in sweep[SIDE].values]):
+    sweep = with_read_out(run.sweep)
+    panels = [(out, side) for out in sweep[OUT].values for side in sweep[SIDE].values]
+    figure, axes = plt.subplots(1, len(panels), sharey=True, figsize=(2.5 * len(panels), 2.9),
+                                layout="constrained")
+    for ax, (out, side) in zip(axes, panels):
         losses(ax, sweep.sel({SIDE: side, OUT: out}), RATE)
         ax.set(xscale="log", yscale="log", xlabel="eta0 of Muon",
                title=f"{'muP' if side == 'mup' else 'MSSP'}, read-out " +
                ("zero" if out == "zero" else "of 1/N"))
-    axes[0].set_ylabel("loss after 30 steps")
+    axes[0].set_ylabel("test loss" if "test_loss" in sweep else "loss after the last step")
     axes[-1].legend(fontsize=8)
     figure.savefig(path, dpi=110)
 
@@ -43,11 +48,11 @@ def told(samples):
 
 def main(path, out=None, picture=None):
     run = dmft.load(path)
-    sweep, rows = run.sweep, []
+    sweep, optimum, rows = with_read_out(run.sweep), with_read_out(run.optimum), []
     widths = [N for N in sweep["N"].values if np.isfinite(N)]
     for read_out in sweep[OUT].values:
         for side in sweep[SIDE].values:
-            best = run.optimum.sel({SIDE: side, OUT: read_out})
+            best = optimum.sel({SIDE: side, OUT: read_out})
             for N in widths:
                 one = best.sel(N=N)
                 numbers = [float(one[name]) for name in ("at", "low", "high", "objective",
@@ -61,7 +66,7 @@ def main(path, out=None, picture=None):
                 print(f"{read_out}, {side}: {words}, at N = {widths[-1]:g} over that at "
                       f"{widths[0]:g}: {told(np.exp(moved))}, within a factor of {FACTOR}: "
                       f"{WORDS[judge(moved, within_factor(FACTOR))]}")
-        last = [of_optimum(run.optimum.sel({SIDE: side, OUT: read_out}).sel(N=widths[-1:]),
+        last = [of_optimum(optimum.sel({SIDE: side, OUT: read_out}).sel(N=widths[-1:]),
                            "objective")[0] for side in ("mup", "mssp")]
         print(f"{read_out}: loss of muP over that of MSSP, N = {widths[-1]:g}: "
               f"{told(np.exp(last[0] - last[1]))}, within a factor of {FACTOR}: "
