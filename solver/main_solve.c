@@ -125,7 +125,7 @@ static int print_help(const struct options *options, struct err *err) {
 
 /* Of rank 0. What cannot be told of a run that is done is a warning. */
 static void tell_costs(const struct run *run, double start) {
-    double wall = base_seconds() - start, exchanges, bytes;
+    double seconds = base_cpu_seconds() - start, exchanges, bytes;
     struct err err;
     if (dist_rank())
         return;
@@ -134,7 +134,7 @@ static void tell_costs(const struct run *run, double start) {
     if (dist_ranks() > 1)
         fprintf(stderr, "ranks: %.0f exchanges, %.3g MB received by rank 0\n", exchanges,
                 1e-6 * bytes);
-    if (costs_print(stderr, backend_list[run->config.solver.backend], wall, run->threads, &err))
+    if (costs_print(stderr, backend_list[run->config.solver.backend], seconds, run->threads, &err))
         fprintf(stderr, "warning: no profile: %s\n", err.text);
 }
 
@@ -152,7 +152,7 @@ static int print_program(struct run *run, const struct command *command, struct 
 static int solve(struct run *run, struct options *options, struct err *err) {
     struct command *command = &options->command;
     char *output = NULL, *ini = NULL;
-    double start = base_seconds();
+    double start = base_cpu_seconds();
     bool begun = false;
     int code;
     profile_on = options->profile;

@@ -138,6 +138,16 @@ static double clock_now(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+/* A thread that sleeps does not work. */
+static void cpu_time_does_not_pass_alone(void **state) {
+    (void)state;
+    struct timespec pause = {.tv_nsec = 200000000};
+    double before = base_cpu_seconds(), start = clock_now();
+    nanosleep(&pause, NULL);
+    assert_true(clock_now() - start >= 0.2);
+    assert_true(base_cpu_seconds() >= before && base_cpu_seconds() - before < 0.1);
+}
+
 /* Between two looks at the clock, at times that are half a second apart. */
 static void seconds_are_those_of_the_clock(void **state) {
     (void)state;
@@ -157,7 +167,7 @@ static void time_is_counted(void **state) {
     (void)state;
     int threads = omp_get_max_threads(), before = profile_enter("outside", "");
     double start = clock_now();
-    profile_other(base_seconds() - 1000);
+    profile_other(base_cpu_seconds() - 1000);
     double passed = clock_now() - start;
     profile_leave(before);
     struct profile_cost cost = cost_of("outside", "");
@@ -172,6 +182,7 @@ int main(void) {
         cmocka_unit_test(places_are_nested),
         cmocka_unit_test(seconds_are_those_of_the_clock),
         cmocka_unit_test(time_is_counted),
+        cmocka_unit_test(cpu_time_does_not_pass_alone),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -140,20 +140,18 @@ int rows_cross(struct rows x, struct rows y, struct err *err) {
     return CODE_OK;
 }
 
-void rows_add(const double *c, struct rows x, struct rows y) {
-    static const double one = 1;
-    for (int k = 0; k < y.count; k++)
-        y.array->backend->combine(rows_part(y, k, 1), 1, c ? c + k : &one, rows_part(x, k, 1));
-}
-
 void rows_poison(struct rows x) {
     rows_scale(NAN, x);
 }
 
 void rows_scale(double factor, struct rows x) {
-    for (int k = 0; k < x.count && factor != 1; k++) {
-        struct rows row = rows_part(x, k, 1);
-        row.array->backend->pointwise(FN_LINEAR, &factor, NULL, row, row, (struct rows){0});
+    enum { MOST = 64 };
+    double factors[MOST];
+    for (int k = 0; k < MOST; k++)
+        factors[k] = factor;
+    for (int k = 0; k < x.count && factor != 1; k += MOST) {
+        struct rows some = rows_part(x, k, x.count - k < MOST ? x.count - k : MOST);
+        some.array->backend->pointwise(FN_LINEAR, factors, NULL, some, some, (struct rows){0});
     }
 }
 

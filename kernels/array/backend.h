@@ -110,6 +110,8 @@ struct backend {
     /* y_k = beta y_k + sum_l C[k][l] a_l,  C host [y.count][a.count]; y and a do not overlap.
      * beta = 0: y is not read. */
     void (*combine)(struct rows y, double beta, const double *C, struct rows a);
+    /* y_k += c[k] x_k,  c host (NULL: 1); y and x have as many rows and do not overlap. */
+    void (*add)(const double *c, struct rows x, struct rows y);
     /* u = scale[k] x_k + shift[k] (NULL: 1, 0);  value = fn(u), slope = fn'(u).
      * value or slope may have no array; either may be x itself. */
     void (*pointwise)(enum fn fn, const double *scale, const double *shift, struct rows x,
@@ -177,9 +179,11 @@ static inline void rows_fn(enum fn fn, struct rows x, struct rows value, struct 
 static inline void rows_multiply(struct rows a, struct rows b, struct rows y) {
     y.array->backend->multiply(a, b, y);
 }
-void rows_add(const double *c, struct rows x, struct rows y); /* y_k += c[k] x_k; c NULL: 1 */
-void rows_scale(double factor, struct rows x);                /* x *= factor */
-void rows_poison(struct rows x);                              /* x = NaN */
+static inline void rows_add(const double *c, struct rows x, struct rows y) {
+    y.array->backend->add(c, x, y);
+}
+void rows_scale(double factor, struct rows x); /* x *= factor */
+void rows_poison(struct rows x);               /* x = NaN */
 static inline void rows_zero(struct rows y) {
     struct rows none = {NULL, 0, 0};
     y.array->backend->combine(y, 0, NULL, none);

@@ -67,6 +67,7 @@ const struct backend REAL_BACKEND = {
     .dots = cpu_products_dots,
     .averages = cpu_products_averages,
     .combine = cpu_products_combine,
+    .add = cpu_products_add,
     .pointwise = cpu_sites_pointwise,
     .multiply = cpu_sites_multiply,
     .group_sum = cpu_sites_group_sum,

@@ -207,3 +207,15 @@ void cpu_products_combine(struct rows y, double beta, const double *C, struct ro
     combine_all(y, beta, C, a);
 #endif
 }
+
+static void add(double c, struct rows x, struct rows y, int k, int block) {
+    real factor = (real)c;
+    few_rows_combine(cpu_at(y, k, block), 1, 1, &factor, cpu_at(x, k, block), 1,
+                     cpu_used(y.array, block), array_width(y.array));
+}
+
+void cpu_products_add(const double *c, struct rows x, struct rows y) {
+    assert(x.count == y.count);
+    CPU_EACH(2 * cpu_cells(y), k, y.count, block, 0, cpu_blocks(y.array),
+             add(c ? c[k] : 1, x, y, k, block));
+}

@@ -204,6 +204,32 @@ static void cuda_combine(struct rows y, double beta, const double *C, struct row
                          "combine");
 }
 
+/* Numbers of each row that are handed to a kernel. */
+struct affine {
+    double scale[AFFINE], shift[AFFINE];
+};
+
+static __global__ void k_add(struct affine affine, struct view x, struct view y, size_t rows,
+                             size_t sites) {
+    EACH(k, rows, i, sites) {
+        y.at[k * y.stride + i] += affine.scale[k] * x.at[k * x.stride + i];
+    }
+}
+
+static void cuda_add(const double *c, struct rows x, struct rows y) {
+    for (int first = 0; first < y.count; first += AFFINE) {
+        int rows = y.count - first < AFFINE ? y.count - first : AFFINE;
+        struct affine affine;
+        for (int k = 0; k < AFFINE; k++) {
+            affine.scale[k] = c && k < rows ? c[first + k] : 1;
+            affine.shift[k] = 0;
+        }
+        launch("add", (size_t)rows, y.array->sites, k_add, affine,
+               view_of(rows_part(x, first, rows)), view_of(rows_part(y, first, rows)), (size_t)rows,
+               y.array->sites);
+    }
+}
+
 /* fn(u) and fn'(u), as in functions.c. */
 static __device__ double function(enum fn fn, double u, double *slope) {
     const double inv_sqrt_2 = 0.70710678118654752440, inv_sqrt_2pi = 0.39894228040143267794,
@@ -248,10 +274,6 @@ static __device__ double function(enum fn fn, double u, double *slope) {
     *slope = 1;
     return u;
 }
-
-struct affine {
-    double scale[AFFINE], shift[AFFINE];
-};
 
 static __global__ void k_pointwise(enum fn fn, struct affine affine, struct view x,
                                    struct view value, struct view slope, size_t rows,
@@ -387,8 +409,9 @@ static int cuda_sync(struct err *err) {
 }
 
 const struct backend backend_cuda = {
-    "cuda",       sizeof(double), NULL,          cuda_open,      cuda_alloc, cuda_resize,
-    cuda_release, cuda_put,       cuda_get,      cuda_normals,   cuda_dots,  cuda_averages,
-    cuda_combine, cuda_pointwise, cuda_multiply, cuda_group_sum, cuda_tile,  cuda_tile_mean,
-    cuda_top,     cuda_entries,   cuda_sync,     false,          false,      false,
+    "cuda",        sizeof(double), NULL,         cuda_open,      cuda_alloc,
+    cuda_resize,   cuda_release,   cuda_put,     cuda_get,       cuda_normals,
+    cuda_dots,     cuda_averages,  cuda_combine, cuda_add,       cuda_pointwise,
+    cuda_multiply, cuda_group_sum, cuda_tile,    cuda_tile_mean, cuda_top,
+    cuda_entries,  cuda_sync,      false,        false,          false,
 };

@@ -84,7 +84,7 @@ static void count(enum op op, double start, double flops, double bytes) {
         return;
     struct profile_cost *cost = &table->cost[table->here][op];
     cost->calls++;
-    cost->seconds += (base_seconds() - start) * (omp_in_parallel() ? 1 : omp_get_max_threads());
+    cost->seconds += (base_cpu_seconds() - start) * (omp_in_parallel() ? 1 : omp_get_max_threads());
     cost->flops += flops;
     cost->bytes += bytes;
 }
@@ -108,74 +108,80 @@ static double bytes(struct rows rows) {
 }
 
 static void profile_put(struct rows rows, const double *host) {
-    double start = base_seconds();
+    double start = base_cpu_seconds();
     inner_of(rows)->put(rows, host);
     count(MOVE, start, 0, 2 * bytes(rows));
 }
 
 static void profile_get(struct rows rows, double *host) {
-    double start = base_seconds();
+    double start = base_cpu_seconds();
     inner_of(rows)->get(rows, host);
     count(MOVE, start, 0, 2 * bytes(rows));
 }
 
 static void profile_normals(struct rows rows, struct rng_stream stream) {
-    double start = base_seconds();
+    double start = base_cpu_seconds();
     inner_of(rows)->normals(rows, stream);
     count(NORMALS, start, cells(rows), bytes(rows));
 }
 
 static void profile_dots(struct rows a, struct rows b, double *C) {
-    double start = base_seconds();
+    double start = base_cpu_seconds();
     inner_of(a)->dots(a, b, C);
     count(DOTS, start, 2 * cells(a) * b.count, bytes(a) + bytes(b));
 }
 
 static void profile_averages(struct rows a, struct rows b, double *out) {
-    double start = base_seconds();
+    double start = base_cpu_seconds();
     inner_of(a)->averages(a, b, out);
     count(AVERAGES, start, 2 * cells(a), bytes(a) + bytes(b));
 }
 
 static void profile_combine(struct rows y, double beta, const double *C, struct rows a) {
-    double start = base_seconds();
+    double start = base_cpu_seconds();
     inner_of(y)->combine(y, beta, C, a);
     count(COMBINE, start, 2 * cells(y) * a.count, bytes(a) + bytes(y) * (beta != 0 ? 2 : 1));
 }
 
+static void profile_add(const double *c, struct rows x, struct rows y) {
+    double start = base_cpu_seconds();
+    inner_of(y)->add(c, x, y);
+    count(COMBINE, start, 2 * cells(y), bytes(x) + 2 * bytes(y));
+}
+
 static void profile_pointwise(enum fn fn, const double *scale, const double *shift, struct rows x,
                               struct rows value, struct rows slope) {
-    double start = base_seconds();
+    double start = base_cpu_seconds();
     inner_of(x)->pointwise(fn, scale, shift, x, value, slope);
     count(POINTWISE, start, cells(x), bytes(x) + bytes(value) + bytes(slope));
 }
 
 static void profile_multiply(struct rows a, struct rows b, struct rows y) {
-    double start = base_seconds();
+    double start = base_cpu_seconds();
     inner_of(y)->multiply(a, b, y);
     count(MULTIPLY, start, cells(y), bytes(a) + bytes(b) + bytes(y));
 }
 
 static void profile_group_sum(struct rows x, struct rows y) {
-    double start = base_seconds();
+    double start = base_cpu_seconds();
     inner_of(x)->group_sum(x, y);
     count(MOVE, start, cells(x), bytes(x) + bytes(y));
 }
 
 static void profile_tile(struct rows x, struct rows y) {
-    double start = base_seconds();
+    double start = base_cpu_seconds();
     inner_of(x)->tile(x, y);
     count(MOVE, start, 0, bytes(x) + bytes(y));
 }
 
 static void profile_tile_mean(struct rows x, struct rows y) {
-    double start = base_seconds();
+    double start = base_cpu_seconds();
     inner_of(x)->tile_mean(x, y);
     count(MOVE, start, cells(x), bytes(x) + bytes(y));
 }
 
 static int profile_top(struct rows x, size_t K, struct rows mask, struct err *err) {
-    double start = base_seconds();
+    double start = base_cpu_seconds();
     int code = inner_of(x)->top(x, K, mask, err);
     count(TOP, start, cells(x), bytes(x) + bytes(mask));
     return code;
@@ -183,7 +189,7 @@ static int profile_top(struct rows x, size_t K, struct rows mask, struct err *er
 
 static void profile_entries(struct entry_rule rule, struct rows g, struct rows m, struct rows v,
                             struct rows y) {
-    double start = base_seconds();
+    double start = base_cpu_seconds();
     inner_of(y)->entries(rule, g, m, v, y);
     count(ENTRIES, start, 10 * cells(y), (v.array ? 7 : 5) * bytes(y));
 }
@@ -212,6 +218,7 @@ const struct backend *profile_backend(const struct backend *backend) {
         table->dots = profile_dots;
         table->averages = profile_averages;
         table->combine = profile_combine;
+        table->add = profile_add;
         table->pointwise = profile_pointwise;
         table->multiply = profile_multiply;
         table->group_sum = profile_group_sum;

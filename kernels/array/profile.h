@@ -26,11 +26,13 @@ static inline void profile_leave(int before) {
         profile_pop(before);
 }
 
-/* seconds: times the threads that an operation has, at work or waiting. flops: two for each product
- * of dots, averages and combine, ten for an element of entries, none for what is only moved (put,
- * get, tile), one for an element of the others. bytes: of rows that are read and of rows that are
- * written; those that are changed (y of entries and its moments, y of combine unless beta = 0)
- * count as both, and so does what put and get move between host and rows. */
+/* seconds: CPU time of the thread that asks for an operation, so that other programs on its core do
+ * not count, times the threads that the operation has, at work or waiting; CUDA waits at work.
+ * flops: two for each product of dots, averages and combine, ten for an element of entries, none
+ * for what is only moved (put, get, tile), one for an element of the others. bytes: of rows that
+ * are read and of rows that are written; those that are changed (y of entries and its moments, y of
+ * combine unless beta = 0) count as both, and so does what put and get move between host and rows.
+ */
 struct profile_cost {
     double calls, seconds, flops, bytes;
 };
@@ -42,7 +44,7 @@ struct profile_entry {
     const char *op;
     struct profile_cost cost;
 };
-/* Since `start` (base_seconds) no operation has counted the time at this place. */
+/* Since `start` (base_cpu_seconds) no operation has counted the time at this place. */
 void profile_other(double start);
 /* All entries, added up over threads: to be freed by the caller. */
 int profile_read(struct profile_entry **entries, int *count, struct err *err);

@@ -23,6 +23,7 @@ typedef int real_lane; /* a whole number that is as long */
 #define cpu_products_dots cpu_products_dots_single
 #define cpu_products_averages cpu_products_averages_single
 #define cpu_products_combine cpu_products_combine_single
+#define cpu_products_add cpu_products_add_single
 #define cpu_sites_normals cpu_sites_normals_single
 #define cpu_sites_pointwise cpu_sites_pointwise_single
 #define cpu_sites_multiply cpu_sites_multiply_single

@@ -99,6 +99,12 @@ static void shadow_combine(struct rows y, double beta, const double *C, struct r
     REAL_BACKEND.combine(y_real, beta, C, a_real);
 }
 
+static void shadow_add(const double *c, struct rows x, struct rows y) {
+    REAL(x);
+    REAL(y);
+    REAL_BACKEND.add(c, x_real, y_real);
+}
+
 static void shadow_pointwise(enum fn fn, const double *scale, const double *shift, struct rows x,
                              struct rows value, struct rows slope) {
     REAL(x);
@@ -165,6 +171,7 @@ const struct backend REAL_SHADOW = {
     .dots = shadow_dots,
     .averages = shadow_averages,
     .combine = shadow_combine,
+    .add = shadow_add,
     .pointwise = shadow_pointwise,
     .multiply = shadow_multiply,
     .group_sum = shadow_group_sum,

@@ -144,10 +144,18 @@ void base_locale_end(void *before) {
         freelocale(own);
 }
 
-double base_seconds(void) {
+static double clock_seconds(clockid_t clock) {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+double base_seconds(void) {
+    return clock_seconds(CLOCK_MONOTONIC);
+}
+
+double base_cpu_seconds(void) {
+    return clock_seconds(CLOCK_THREAD_CPUTIME_ID);
 }
 
 void log_init(struct log *log, bool verbose) {

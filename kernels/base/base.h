@@ -85,7 +85,8 @@ void base_heed(const volatile sig_atomic_t *signalled);
  * reading x.ini". Loops that may last call it at every turn of a millisecond or less. */
 int base_poll(struct err *err, const char *doing, ...) __attribute__((format(printf, 2, 3)));
 
-double base_seconds(void); /* wall clock, from an arbitrary origin */
+double base_seconds(void);     /* wall clock, from an arbitrary origin */
+double base_cpu_seconds(void); /* that this thread has worked; nothing while others have its core */
 
 /* What the user sees while a run goes on; everything goes to standard error. */
 struct log {

@@ -1,9 +1,12 @@
 /* Thin matrices: explicit columns over sites. */
 #include "kernels/maps/thin.h"
 
+#include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define AT_ONCE 256 /* inputs, between two looks for a signal */
 
 int thin_init(struct thin *thin, struct population *population, int K, double amplitude,
               struct err *err) {
@@ -47,16 +50,13 @@ int thin_learn(struct thin *thin, const double *A, const double *c, struct rows 
     return CODE_OK;
 }
 
-/* v -= sum_k (B_k . v) B_k; the products are added to a. */
-static void subtract(double *v, const double *B, int K, int D, double *a) {
-    for (int k = 0; k < K; k++) {
-        double overlap = 0;
-        for (int i = 0; i < D; i++)
-            overlap += B[(size_t)k * (size_t)D + (size_t)i] * v[i];
-        for (int i = 0; i < D; i++)
-            v[i] -= overlap * B[(size_t)k * (size_t)D + (size_t)i];
-        a[k] += overlap;
-    }
+/* v -= sum_k (B_k . v) B_k; the products are added to a [K], by way of scratch [K]. */
+static void subtract(double *v, const double *B, int K, int D, double *scratch, double *a) {
+    if (K == 0)
+        return;
+    cblas_dgemv(CblasRowMajor, CblasNoTrans, K, D, 1, B, D, v, 1, 0, scratch, 1);
+    cblas_dgemv(CblasRowMajor, CblasTrans, K, D, -1, B, D, scratch, 1, 1, v, 1);
+    cblas_daxpy(K, 1, scratch, 1, a, 1);
 }
 
 static double norm(const double *v, int D) {
@@ -66,33 +66,53 @@ static double norm(const double *v, int D) {
     return sqrt(sum);
 }
 
+static int check_length(double length, int mu, struct err *err) {
+    return isfinite(length)
+               ? CODE_OK
+               : err_set(err, CODE_INPUT, "input %d is too large: its length overflows", mu);
+}
+
+/* Coordinates of the inputs [P][D] in a basis of the whole space, wide [P][D]: one product. */
+static int project(const double *X, int first, int P, int D, const double *B, double *wide,
+                   struct err *err) {
+    for (int mu = first; mu < P; mu += AT_ONCE) {
+        int count = P - mu < AT_ONCE ? P - mu : AT_ONCE;
+        size_t at = (size_t)mu * (size_t)D;
+        TRY(base_poll(err, "directions of the inputs are found"));
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, count, D, D, 1 / sqrt((double)D),
+                    X + at, D, B, D, 0, wide + at, D);
+        for (int k = 0; k < count; k++)
+            TRY(check_length(norm(wide + at + (size_t)k * (size_t)D, D), mu + k, err));
+    }
+    return CODE_OK;
+}
+
 int thin_coordinates(const double *X, int P, int D, double **A, double **B, int *K,
                      struct err *err) {
-    int most = P < D ? P : D, rank = 0, code = CODE_OK;
-    double *basis = NULL, *wide = NULL;
+    int most = P < D ? P : D, rank = 0, code = CODE_OK, mu;
+    double *basis = NULL, *wide = NULL, *scratch = NULL;
     DO(base_alloc(&basis, ((size_t)most + 1) * (size_t)D, sizeof *basis, err));
     DO(base_alloc(&wide, (size_t)P * (size_t)most, sizeof *wide, err));
-    for (int mu = 0; mu < P; mu++) {
+    DO(base_alloc(&scratch, (size_t)most, sizeof *scratch, err));
+    for (mu = 0; mu < P && rank < D; mu++) {
         DO(base_poll(err, "directions of the inputs are found"));
         double *v = basis + (size_t)rank * (size_t)D, *a = wide + (size_t)mu * (size_t)most;
         for (int i = 0; i < D; i++)
             v[i] = X[(size_t)mu * (size_t)D + (size_t)i] / sqrt((double)D);
         double length = norm(v, D);
-        if (!isfinite(length)) {
-            code = err_set(err, CODE_INPUT, "input %d is too large: its length overflows", mu);
-            goto done;
-        }
-        subtract(v, basis, rank, D, a);
-        subtract(v, basis, rank, D, a);
+        DO(check_length(length, mu, err));
+        subtract(v, basis, rank, D, scratch, a);
+        subtract(v, basis, rank, D, scratch, a);
         double rest = norm(v, D);
-        if (rank == most || rest <= 1e-12 * length)
+        if (rest <= 1e-12 * length)
             continue;
         for (int i = 0; i < D; i++)
             v[i] /= rest;
         a[rank++] = rest;
     }
+    DO(project(X, mu, P, D, basis, wide, err));
     DO(base_alloc(A, (size_t)P * (size_t)rank, sizeof **A, err));
-    for (int mu = 0; mu < P; mu++)
+    for (mu = 0; mu < P; mu++)
         memcpy(*A + (size_t)mu * (size_t)rank, wide + (size_t)mu * (size_t)most,
                (size_t)rank * sizeof **A);
     *K = rank;
@@ -103,5 +123,6 @@ int thin_coordinates(const double *X, int P, int D, double **A, double **B, int 
 done:
     free(basis);
     free(wide);
+    free(scratch);
     return code;
 }

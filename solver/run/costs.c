@@ -41,11 +41,11 @@ static double rate(int threads, struct work work) {
             x[i] = 1; /* pages of its own: untouched ones are all the same page of zeros */
         for (int round = 0; round < ROUNDS; round++) {
 #pragma omp barrier
-            double start = base_seconds();
+            double start = base_cpu_seconds();
             for (int pass = 0; pass < PASSES && x; pass++)
                 work.pass(x, work.numbers);
 #pragma omp barrier
-            double mine = threads * PASSES / (base_seconds() - start);
+            double mine = threads * PASSES / (base_cpu_seconds() - start);
 #pragma omp critical(costs)
             {
                 best = mine > best ? mine : best;
@@ -164,20 +164,21 @@ static void print_left(FILE *stream, const char *what, double seconds, double to
     fprintf(stream, "%-43s %9.3f %6.1f\n", what, seconds / threads, 100 * seconds / total);
 }
 
-int costs_print(FILE *stream, const struct backend *backend, double wall, int threads,
+int costs_print(FILE *stream, const struct backend *backend, double seconds, int threads,
                 struct err *err) {
     struct profile_entry *entries;
     int count;
     struct machine machine;
-    double share[KINDS] = {0}, left = 0, total = wall * threads;
+    double share[KINDS] = {0}, left = 0, total = seconds * threads;
     TRY(costs_machine(backend, threads, &machine, err));
     TRY(profile_read(&entries, &count, err));
     qsort(entries, (size_t)count, sizeof *entries, by_seconds);
     fprintf(stream,
-            "profile: %.3f s, %d threads; all together dgemm %.1f GF/s, %s %.1f GB/s\n"
+            "profile: %.3f s of CPU time, %d threads; all together dgemm %.1f GF/s, %s %.1f GB/s\n"
             "%-22s %-10s %9s %9s %6s %9s %7s %9s %% %s\n",
-            wall, threads, 1e-9 * machine.dgemm, machine.stream, 1e-9 * machine.bandwidth, "place",
-            "operation", "calls", "seconds", "%", "Gflop", "% dgemm", "GB", machine.stream);
+            seconds, threads, 1e-9 * machine.dgemm, machine.stream, 1e-9 * machine.bandwidth,
+            "place", "operation", "calls", "seconds", "%", "Gflop", "% dgemm", "GB",
+            machine.stream);
     for (int k = 0; k < count; k++) {
         share[kind_of(&entries[k])] += entries[k].cost.seconds;
         if (entries[k].cost.seconds >= 0.005 * total)

@@ -16,8 +16,8 @@ struct machine {
 };
 int costs_machine(const struct backend *backend, int threads, struct machine *machine,
                   struct err *err);
-/* wall: seconds of the run, which used so many threads. */
-int costs_print(FILE *stream, const struct backend *backend, double wall, int threads,
+/* seconds: of the run (base_cpu_seconds), which used so many threads. */
+int costs_print(FILE *stream, const struct backend *backend, double seconds, int threads,
                 struct err *err);
 
 #endif

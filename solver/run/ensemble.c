@@ -73,7 +73,7 @@ static int write_failures(const struct ensemble *e, struct err *err) {
 }
 
 static int write(const struct ensemble *e, struct err *err) {
-    double start = base_seconds();
+    double start = base_cpu_seconds();
     int before = profile_enter("files", ""), code = CODE_OK;
     struct io *io = &e->run->io;
     if (e->run->io_open && e->N)

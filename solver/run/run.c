@@ -78,15 +78,15 @@ int run_prepare(struct run *run, struct err *err) {
     TRY(choose(run, err));
     TRY(exchange_data(&run->data, err));
     config_shape(&run->config, &run->data);
+    int threads = run->config.solver.threads;
+    run->threads = threads ? threads : omp_get_max_threads();
+    backend_start(run->threads);
     TRY(config_coordinates(&run->config, &run->data, &run->inputs, err));
     sites_begin(&run->config, run->inputs.K + run->inputs.test_directions);
     TRY(sites_record(run, err));
     TRY(config_factors(&run->config, &run->params, run->data.P, run->data.D, err));
     TRY(config_check(&run->config, &run->params, run->inputs.K + run->inputs.test_directions, err));
     run_split(run);
-    int threads = run->config.solver.threads;
-    run->threads = threads ? threads : omp_get_max_threads();
-    backend_start(run->threads);
     return CODE_OK;
 }
 
