@@ -5,7 +5,7 @@ PACKAGES := gcc g++ libc6-dev pkg-config libopenblas-dev liblapacke-dev libgsl-d
             zlib1g-dev libzip-dev libjansson-dev dataset-fashion-mnist libopenmpi-dev openmpi-bin
 # For the Python package and its tests alone (66 MB to fetch), so make test installs them, not make run.
 PYTHON_PACKAGES := python3-numpy python3-h5py python3-xarray python3-matplotlib python3-pytest python3-nbclient \
-                   python3-ipykernel
+                   python3-ipykernel codespell
 # For dmft.torch and its tests (make torch-test): 40 MB and what they need.
 TORCH_PACKAGES := python3-torch
 INSTALL = for p in $(1); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \

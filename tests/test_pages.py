@@ -1,9 +1,11 @@
-"""Pages as they are rendered: <x y> outside of code is taken for a tag of HTML and vanishes. Line
-breaks and pictures are tags on purpose."""
+"""Pages as they are rendered: <x y> outside of code is taken for a tag of HTML and vanishes (line
+breaks and pictures are tags on purpose). Links lead somewhere, sentences are short, words are spelt
+right."""
 import glob
 import itertools
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -61,10 +63,8 @@ def test_every_series_stands_on_its_page():
     assert not missing, missing
 
 
-FIRST_READ = ["README.md"] + [f"docs/{name}.md" for name in (
-    "data", "first_hour", "folders", "gallery", "programs", "python", "pytorch", "testing",
-    "tutorial", "words")]
 MOST_WORDS = 40
+DIARY = "docs/testing_log.md"  # what was measured, for developers: lists of it are sentences, too
 
 
 def long_sentences(text: str) -> list[str]:
@@ -82,7 +82,58 @@ def test_long_sentences_are_found():
     assert not long_sentences("word " * 40 + ". `a b`\n\n| " + "word " * 50 + "|\n")
 
 
-@pytest.mark.parametrize("page", FIRST_READ)
+@pytest.mark.parametrize("page", [page for page in pages() if page != DIARY])
 def test_sentences_are_short(page):
     with open(os.path.join(ROOT, page), encoding="utf-8") as file:
         assert long_sentences(file.read()) == []
+
+
+def anchors(text: str) -> set[str]:
+    """Where links to a page may lead: its headings, as GitHub and the site call them.
+
+    >>> sorted(anchors("# A `b_c`, d!\\n```\\n# no\\n```\\n## A b\\n"))
+    ['a-b', 'a-b_c-d']
+    """
+    text = re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
+            for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE)}
+
+
+def broken(page: str, text: str) -> list[str]:
+    """Links of a page that lead nowhere within the checkout."""
+    found = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", CODE.sub("", text)):
+        path, _, anchor = link.partition("#")
+        there = os.path.normpath(os.path.join(ROOT, os.path.dirname(page), path)) if path else \
+            os.path.join(ROOT, page)
+        if "://" in link:
+            continue
+        if not os.path.exists(there):
+            found.append(link)
+        elif anchor and there.endswith(".md"):
+            with open(there, encoding="utf-8") as file:
+                found += [link] if anchor not in anchors(file.read()) else []
+    return found
+
+
+def test_broken_links_are_found():
+    assert broken("docs/data.md", "[a](words.md), [b](word.md), [c](words.md#in-the-code), "
+                  "[d](words.md#nowhere), [e](https://x.y), `[f](g)`") == \
+        ["word.md", "words.md#nowhere"]
+
+
+@pytest.mark.parametrize("page", pages())
+def test_links_lead_somewhere(page):
+    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+        assert broken(page, file.read()) == []
+
+
+def test_spelling():
+    """Of documents, inis and examples, by Debian's codespell; tests misspell on purpose."""
+    if not shutil.which("codespell"):
+        pytest.skip("codespell is not here")
+    listed = subprocess.run(["git", "ls-files", "*.md", "*.1", "*.ini", "*.lua", "*.toml",
+                             ":!tests"], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(["codespell", "-L", "Nd", *listed.stdout.split()], cwd=ROOT,
+                          capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "")
