@@ -19,8 +19,8 @@ EARLY = 2
 MUP = "\u03bcP"
 AGGREGATED = {"rms_A1": "$A_1$", "rms_A21": "$A_{21}$", "rms_A22": "$A_{22}$", "rms_A3": "$A_3$"}
 BACK = {"rms_A4": "$A_4$", "rms_A5": "$A_5$", "rms_E": "$E$", "rms_A6": "$A_6$"}
-MEANING = {"rms_Q_init": "router, initial", "rms_Q_prop": "router, propagating",
-           "rms_Q_eff": "router, effective", "rms_A1": "A1", "rms_A21": "A21", "rms_A22": "A22",
+MEANING = {"rms_Q_init": "initial", "rms_Q_prop": "propagating",
+           "rms_Q_eff": "effective", "rms_A1": "A1", "rms_A21": "A21", "rms_A22": "A22",
            "rms_A3": "A3", "rms_A4": "A4", "rms_A5": "A5", "rms_A6": "A6", "rms_E": "E",
            "rms_h3i_prop": "one expert, propagating", "rms_b_00": "b(00)", "rms_W1_eff": "W1"}
 
@@ -58,8 +58,8 @@ def seen_at(pair, claim, among: int = 1):
 
 
 def told(found: dict, terms) -> str:
-    """router, initial -0.50(1) -0.50(2), ...: early and late."""
-    return ", ".join(f"{MEANING[term]} {pm(*found[term][0])} to {pm(*found[term][1])}"
+    """initial -0.50(1) and -0.50(2), ...: early and late."""
+    return ", ".join(f"{MEANING[term]} {pm(*found[term][0])} and {pm(*found[term][1])}"
                      for term in terms if term in found)
 
 
@@ -82,10 +82,10 @@ def coordinate_regime1(run):
         absent = "rms_Q_prop" not in mssp and "rms_Q_init" not in mssp
         good = all_of([absent, seen_at(mup["rms_Q_prop"][1], below(-EXPONENT)),
                        seen_at(mssp["rms_Q_eff"][1], near(0, EXPONENT))])
-        seen.append((good, f"""{title}: \u03bcP {told(mup, list(terms)[:3])}; MSSP
+        seen.append((good, f"""{title}: exponents of the router's parts, at
+            t = {EARLY} and at the last step: \u03bcP {told(mup, list(terms)[:3])}; MSSP
             {"has no initial and propagating part, " if absent else ""}
-            {told(mssp, list(terms)[2:3])}
-            (exponents at t = {EARLY} and at the last step)"""))
+            {told(mssp, list(terms)[2:3])}"""))
     for ax in axes[:, 0]:
         ax.set_ylabel(r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")
     return legend(figure, axes[0, 0], "read-out zero\n" + BARS), seen
@@ -114,9 +114,10 @@ def coordinate_checks(second, third):
                        seen_at(mup["rms_A21"][0], below(-EXPONENT)),
                        *(seen_at(mssp[term][0], near(0, EXPONENT), len(AGGREGATED))
                          for term in AGGREGATED if term in mssp)])
-        seen.append((good, f"""{title.replace("$", "")}: \u03bcP {told(mup, ["rms_A1", "rms_A21"])};
-            MSSP {told(mssp, ["rms_A1", "rms_A21"])}; largest exponent at t = {EARLY}, forward and
-            backward: {pm(*size[MUP])} in \u03bcP, {pm(*size["MSSP"])} in MSSP"""))
+        seen.append((good, f"""{title.replace("$", "")}: exponents at t = {EARLY}
+            and at the last step: \u03bcP {told(mup, ["rms_A1", "rms_A21"])}; MSSP
+            {told(mssp, ["rms_A1", "rms_A21"])}; the largest of all parts at t = {EARLY}:
+            {pm(*size[MUP])} in \u03bcP, {pm(*size["MSSP"])} in MSSP"""))
     for ax in axes[:, 0]:
         ax.set_ylabel(r"$d\,\log\mathrm{rms}\,/\,d\,\log N$", fontsize=8)
     axes.flat[-1].set_visible(False)
@@ -156,9 +157,10 @@ def multipliers(run, units):
             good = [judge(plain - own, above(np.log(3)))]
             if first != best:
                 good.append(judge(taken - own, below(np.log(2))))
-            seen.append((all_of(good), f"""{title}, N = {N[n]:g}: best at {x[i]:g} and {y[j]:g}
-                (W_in, W_out), loss {10 ** values[j, i]:.2g}; {10 ** loss[ones, n]:.2g} with both 1,
-                {factor(plain - own)}; what is best at N = {N[0]:g}: {factor(taken - own)}"""))
+            seen.append((all_of(good), f"""{title}, N = {N[n]:g}: the best multipliers of
+                W_in and W_out are {x[i]:g} and {y[j]:g}, with loss {10 ** values[j, i]:.2g}; with
+                both 1 the loss is {10 ** loss[ones, n]:.2g} (over the best: {factor(plain - own)});
+                with those that are best at N = {N[0]:g}, over the best: {factor(taken - own)}"""))
     figure.colorbar(image, ax=axes[:, 1], shrink=0.6,
                     label="log$_{10}$ of the " + sweeps.compared(run.sweep)[1])
     plain = run.points[1.0, 1.0, 1.0, 1.0]
@@ -176,10 +178,10 @@ def multipliers(run, units):
                                               (units.points[0.001, 12288.0], EARLY)))
         seen.append((min(other) > 1e6 or None, f"""multipliers of 1, {words}: {top[4:]} over
             {bottom[4:]} is
-            {", ".join(f"{one:.2g}" for one in ratio)} at t = {EARLY}, {", ".join(
-                f"{one:.2g}" for one in late)} at the end, N = {", ".join(
-                f"{n:g}" for n in plain.reference)}; with the rate of W1 that the paper has, without
-            1/D, its D = 12288 and \u03b7\u2080 = 0.001
+            {", ".join(f"{one:.2g}" for one in ratio)} at t = {EARLY} and {", ".join(
+                f"{one:.2g}" for one in late)} at the end, for N = {", ".join(
+                f"{n:g}" for n in plain.reference)}; with the paper's rate of W1, without 1/D, its
+            D = 12288 and \u03b7\u2080 = 0.001, it is
             {", ".join(f"{one:.2g}" for one in other)} at t = {EARLY}"""))
     return figure, seen
 
@@ -210,8 +212,8 @@ def adam_eps(run):
             claim = near(0, EXPONENT) if k == 0 else below(-EXPONENT)
             good = judge(of_interval(power, 2 * error), claim) if k == 0 or term != "rms_W1_eff" \
                 else True
-            seen.append((good, f"{label}: {term[4:-4]} learns as N to the {pm(power, error)} "
-                         "(last step)"))
+            seen.append((good, f"{label}: at the last step, what {term[4:-4]} has learned "
+                         f"goes as N^{pm(power, error)} (rms)"))
         seen.append((True, f"{label}: final loss {', '.join(f'{x:.2g}' for x in losses)} at N = "
                      f"{', '.join(map(str, widths))}"))
     axes[1].set_ylim(axes[0].get_ylim())
@@ -262,7 +264,8 @@ def cures(third, second, plain):
             pairs = [pair[0] for pair in found["MSSP"].values()]
             good = all_of(seen_at(pair, near(0, EXPONENT), len(pairs)) for pair in pairs)
             worst = max(pairs, key=lambda pair: abs(pair[0]))
-            seen.append((good, f"MSSP of this regime: the largest of these is {pm(*worst)}"))
+            seen.append((good, f"MSSP in Regime II: the largest of these exponents is "
+                               f"{pm(*worst)}"))
     return figure, seen
 
 
@@ -325,8 +328,10 @@ def stack_depth(rates, blocks):
         ax.tick_params(axis="x", labelsize=6)
         same = all_of(seen_at(pair[0], near(0, EXPONENT), len(found)) for pair in found.values())
         good = same if point[0] == "mssp" else opposite(same)
-        seen.append((good, f"""three blocks in a row, {label}: exponents of what each makes at t =
-            {EARLY}: {", ".join(f"{term[4:]} {pm(*pair[0])}" for term, pair in found.items())}"""))
+        seen.append((good, f"""three blocks in a row, {label}: exponents at t = {EARLY} of the
+            initial, propagating and effective part of what each adds: {", ".join(
+            f"block {term[-6:].strip('_').replace('_', ' ')} {pm(*pair[0])}"
+            for term, pair in found.items())}"""))
     axes[1, 0].set_ylabel(r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")
     axes[1, 0].legend(fontsize=6.5, loc="lower right", title=BARS, title_fontsize=6.5)
     return figure, seen

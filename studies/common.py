@@ -63,13 +63,13 @@ def optimum(run, cell: dict):
 
 
 def told(best, name: str = "at", kind: str = "") -> str:
-    """1.39 [1.27, 1.58] 1.45* ...: optima, or the objective there, with their intervals of 95 %; a
-    star, and the best value of the grid, where none is known."""
+    """1.39 [1.27, 1.58], 1.45*, ...: optima, or the objective there, with their intervals of 95 %;
+    a star, and the best value of the grid, where none is known."""
     grid_ = {"at": "least_at", "objective": "least"}[name]
     ends = ("low", "high") if name == "at" else ("objective_low", "objective_high")
     rows = zip(*(np.ravel(best[kind + one].values) for one in ("reason", name, *ends, grid_)))
-    return " ".join(span(*entry) if reason == 0 else f"{least:.3g}*"
-                    for reason, *entry, least in rows)
+    return ", ".join(span(*entry) if reason == 0 else f"{least:.3g}*"
+                     for reason, *entry, least in rows)
 
 
 STAR = "; *: no optimum is known (the end of the grid, a run that failed, or noise), and this is " \

@@ -113,31 +113,32 @@ def seen(found):
     M = {gamma0: part["M"][known(part)] for gamma0, part in strong.items()}
     times = {gamma0: part["times"][known(part)] for gamma0, part in strong.items()}
     slopes = {gamma0: power(M[gamma0], times[gamma0]) for gamma0 in strong}
-    told_all = "; ".join(f"gamma_0 = {gamma0:g}: {' '.join(told(one) for one in times[gamma0])} at "
-                         f"M = {' '.join(f'{one:g}' for one in M[gamma0])}, M to the "
-                         f"{spread(slopes[gamma0])}" for gamma0 in strong)
-    yield verdict_of(judge(one, below(0), len(strong)) for one in slopes.values()), f"""softmax
-        condenses the sooner the more experts there are: the share of the largest has doubled at
-        the time {told_all}"""
+    told_all = "; ".join(f"gamma_0 = {gamma0:g}: {', '.join(told(one) for one in times[gamma0])} "
+                         f"at M = {', '.join(f'{one:g}' for one in M[gamma0])}, as "
+                         f"M^{spread(slopes[gamma0])}" for gamma0 in strong)
+    yield verdict_of(judge(one, below(0), len(strong)) for one in slopes.values()), f"""with
+        more experts softmax condenses sooner: the share of the largest expert has doubled at the
+        time {told_all}"""
     for what, words in (("logit", "the largest gate at the start, exp(max psi)"),
                         ("gradient", "the largest gradient of a router's row at the start")):
         against = {gamma0: part[what][known(part)] for gamma0, part in strong.items()}
         lines = [power(np.exp(against[gamma0]), times[gamma0]) for gamma0 in strong]
         yield verdict_of(judge(one, near(-1, EXPONENT), len(lines)) for one in lines), f"""this time
-            goes as the inverse of {words}: as its power {"; ".join(spread(one) for one in lines)}
-            at gamma_0 = {", ".join(f"{one:g}" for one in strong)} (a single logit in a fixed
+            goes as the inverse of {words}: it goes as the power
+            {"; ".join(spread(one) for one in lines)} of it at
+            gamma_0 = {", ".join(f"{one:g}" for one in strong)} (a single logit in a fixed
             direction: -1)"""
     yield of_gamma(strong, M, times)
     last = {key: power(part["M"], part["ends"]) for key, part in found.items()}
-    ends = {key: " ".join(told(one) for one in part["ends"]) for key, part in found.items()}
+    ends = {key: ", ".join(told(one) for one in part["ends"]) for key, part in found.items()}
     most = [key for key in found if key[0] == "softmax"][-1]
     yield judge(last[most], near(0, EXPONENT)), f"""at gamma_0 = {most[1]:g} one expert ends with a
-        finite share at every M where training does not diverge: {ends[most]}, M to the
-        {spread(last[most])}"""
+        finite share at every M where training does not diverge: {ends[most]}, as
+        M^{spread(last[most])}"""
     for key in found:
         if key[0] != "softmax":
             yield judge(last[key], near(-1, EXPONENT)), f"""{key[0]} gates, which are bounded, do
-                not condense at gamma_0 = {key[1]:g}: {ends[key]}, M to the {spread(last[key])}"""
+                not condense at gamma_0 = {key[1]:g}: {ends[key]}, as M^{spread(last[key])}"""
 
 
 def of_gamma(strong, M, times):
@@ -147,7 +148,7 @@ def of_gamma(strong, M, times):
         return None, "a power of gamma_0 is not known: the share doubles at too few of them"
     rows = [times[one][list(M[one]).index(common[-1])] for one in strong]
     line = power(list(strong), np.array(rows))
-    return judge(line, near(-1, EXPONENT)), f"""it goes as gamma_0 to the {spread(line)} at M =
+    return judge(line, near(-1, EXPONENT)), f"""this time goes as gamma_0^{spread(line)} at M =
         {common[-1]:g} (gamma_0 = {", ".join(f"{one:g}" for one in strong)}; a single logit: -1)"""
 
 
@@ -171,7 +172,8 @@ def limits(found, of_sites, lost):
     fell = "; ".join(f"gamma_0 = {key[1]:g}" for key, part in found.items()
                      if len(part["M"]) < every)
     gone = "; ".join(f"{S:g} at gamma_0 = {gamma0:g}" for gamma0, S in sorted(lost))
-    return verdict_of(verdicts), f"""the limit is not one: with so many sites its largest expert
-        ends with the share that it has in networks of so many experts, {"; ".join(words)}""" + \
+    return verdict_of(verdicts), f"""the limit does not stand for wide networks: its largest
+        expert ends with the share that it has in networks of as many experts as the limit has
+        sites, {"; ".join(words)}""" + \
         f"; with more sites its training diverges ({gone})" * bool(gone) + \
         f", as does that of the widest networks ({fell})" * bool(fell)

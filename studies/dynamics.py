@@ -53,9 +53,9 @@ def lazy_rich(run):
                      f"""\u03b3\u2080 = {gamma0:g}: the last feature kernel grows by
             {100 * moved:.1f} per cent; loss at the end {float(part.limit["loss"].values[-1]):.4f}
             in
-            the limit, {float(widest["loss"].values[-1]):.4f} at N = {max(part.reference)}; 95 per
-            cent
-            quantile of h3 over its 75 per cent one {wide:.2f} (2.44 in a Gaussian)"""))
+            the limit, {float(widest["loss"].values[-1]):.4f} at N = {max(part.reference)}; the 95
+            per cent quantile of h3 is {wide:.2f} times its 75 per cent quantile (2.44 for a
+            Gaussian)"""))
     least = min(quantity(part.limit, "loss")[0].values.min() for part in run.points.values())
     axes[0, 0].set(ylabel="loss", yscale="log", ylim=(0.5 * least, None))
     axes[0, 1].set(ylabel=r"$\Phi_3$, mean over inputs", title="last feature kernel")
@@ -86,7 +86,7 @@ def widths(run, rich):
         claim = near(-1, EXPONENT) if point[0] == "ntp" else near(0, EXPONENT)
         seen.append((judge(of_interval(power, half), claim), f"""{name(point[0])}: the last kernel
             moves by {", ".join(f"{100 * one:.2g}" for one in moved)} per cent at N =
-            {", ".join(f"{n:g}" for n in N)} (N to the {pm(power, half / 2)}); loss at the last step
+            {", ".join(f"{n:g}" for n in N)} (as N^{pm(power, half / 2)}); loss at the last step
             {", ".join(f"{one:.3g}" for one in loss)}"""))
     axes[1, 0].set(yscale="log", ylabel=r"relative change of $\Phi_L$")
     widths_axis(axes[1, 0], N)
@@ -105,8 +105,8 @@ def widths(run, rich):
     away, where = apart.max(1), 3 + apart[-1].argmax()
     half = np.hypot(halves[-2], halves[-1])[where] / quantiles[-1].std()
     seen.append((judge(of_interval(away[-1], half), below(0.25)), f"""quantiles of h3 at the end,
-        \u03b3\u2080 = 2: at most
-        {", ".join(f"{one:.2f}" for one in away)} of their spread from the limit at N =
+        \u03b3\u2080 = 2: they differ from those of the limit by at most
+        {", ".join(f"{one:.2f}" for one in away)} of their spread at N =
         {", ".join(map(str, part.reference))}"""))
     return legend(figure, axes[0, 0], "width (runs)\n" + BANDS), seen
 
@@ -138,8 +138,8 @@ def ode_sde(blocks, limits):
                        judge(of_interval(*slopes["weights"]), near(power - 1, EXPONENT))])
         seen.append((good, f"""branches times L^-{power:g}: what the initial weights add to the
             stream
-            goes as L to the {pm(*scaled(slopes["stream"]))}, what one block's W_in learns as L to
-            the {pm(*scaled(slopes["weights"]))}"""))
+            goes as L^{pm(*scaled(slopes["stream"]))}, and what W_in of one block learns as
+            L^{pm(*scaled(slopes["weights"]))}"""))
         losses = [float(next(iter(blocks.points[power, L].reference.values()))["loss"].values[-1])
                   for L in depths]
         axes[1, 0].plot(depths, losses, color=COLOURS[k], marker="os"[k], ms=4, label=words)

@@ -47,6 +47,22 @@ MODULES = scaling, checks, scales, routers, mixtures, dynamics, language, conden
 PAPERS = """S: *How to Scale Mixture-of-Experts*; F: *Why Routers Freeze*;
 J: *Hyperparameter Transfer with Mixture-of-Experts Layers*;
 M: *mu-Parametrization for Mixture of Experts*; B: Bordelon's slides."""
+VERDICT_RULE = """**Verdicts.** The plotting code computes every sentence below, and its verdict,
+from the data, by one rule (studies/verdict.py). A sentence is *shown* where the whole 95 %
+interval of what it claims lies inside of the claim, and *not shown* where it lies outside: the
+claim was not reproduced here. Otherwise the numbers *cannot tell*, as also where an optimum is
+not known or a run failed. An exponent agrees with a claimed one within 1/4. A best rate transfers
+if it changes by less than 25 per cent from the smallest width to the largest, and rises or falls
+if it changes by more than 10, by a line through all widths.""".replace("\n", " ")
+READING = """**How to read the sentences.** Numbers in round brackets are standard errors in the
+last digit; square brackets, bands and bars are 95 % intervals. *Exponents* are slopes of the
+logarithm of a root mean square against ln N. A matrix W makes three parts of a signal. The
+*initial* part is W(0) applied to its input at the start; the *propagating* part is W(0) applied
+to how this input has changed; the *effective* part is what W has learned, applied to its input.
+Of what the experts add up to, A1 is the initial part; A21 and A22 pass through the initial W_3
+and carry what the first layer and W_2 have learned; A3 is what W_3 has learned. Backward, A4
+passes through the initial W_2 and W_3, A5 through the initial W_2 and what W_3 has learned, A6
+the reverse, and E through what both have learned ([output.md](output.md#coordinate-check)).""".replace("\n", " ")
 LARGEST = 120_000  # bytes of a picture
 VERDICTS = {True: "shown", None: "cannot tell", False: "not shown"}
 
@@ -115,7 +131,7 @@ def verdict(seen) -> str:
 def section(name: str, entry: dict, seen, cost: float) -> list[str]:
     """Of docs/gallery.md."""
     lines = [f"## {name}", "", f"**{entry['title']}** ({entry['figures']})", "",
-             f"![{entry['title']}](gallery/{name}.png)", "", f"The paper: {entry['claim']}", "",
+             f"![{entry['title']}](gallery/{name}.png)", "", f"The claim: {entry['claim']}", "",
              f"Seen here ({', '.join(f'`studies/{study}.ini`' for study in entry['data'])}, "
              f"{cost / 60:.1f} core-minutes):", ""]
     lines += [f"- {VERDICTS[good] if good else f'**{VERDICTS[good]}**'}: {sentence}"
@@ -130,18 +146,11 @@ def page(entries, seen, costs) -> str:
              f"`make gallery` makes all of it, {total:.0f} core-minutes of runs, shared over the "
              "cores, and two of drawing; it goes on where it was stopped. `make study "
              "NAME=...` makes one. Networks are small and the data are toys: a claim is about how "
-             "something depends on the width, the depth or a rate, and that is what is looked at. "
-             "Numbers in round brackets are standard errors in the last digit, those in square "
-             "brackets, bands and bars 95 % intervals. The sentences below are written from the "
-             "data by the functions that draw, and judged by one rule (studies/verdict.py): a "
-             "sentence is *shown* where the whole 95 % interval of what it claims lies inside of "
-             "the claim, *not shown* where it lies outside (it is otherwise here), else the "
-             "numbers *cannot tell*; nor can they where an optimum is not known or a run failed. "
-             "An exponent is one within 1/4. A best rate that transfers moves by less than 25 per "
-             "cent from the smallest to the largest, one that rises or falls by more than 10, by a "
-             "line through all widths.",
+             "something depends on the width, the depth or a rate, and this dependence is what is "
+             "measured.",
+             "", VERDICT_RULE, "", READING,
              "",
-             "| study | shows | | is it so? |", "| --- | --- | --- | --- |"]
+             "| study | figures | what it shows | verdict |", "| --- | --- | --- | --- |"]
     lines += [f"| [`{name}`](#{name}) | {entry['figures']} | {entry['title']} | "
               f"{verdict(seen[name])} |" for name, entry in entries.items()]
     own = {name: sum(costs.get(study, 0) for study in entry["data"])

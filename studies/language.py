@@ -29,8 +29,8 @@ def reading(run):
     told = ", ".join(pm(*(float(data[name][-1]) for name in ("test_bits", "test_bits_se")))
                      for data in part.reference.values())
     seen.append((judge(power, below(0)), f"""held-out bits of a letter at the last step fall with
-        the width: {told} at N = {", ".join(f"{n:g}" for n in N)}, N to the
-        {span(np.median(power), *interval(power))}"""))
+        the width: {told} at N = {", ".join(f"{n:g}" for n in N)}, as
+        N^{span(np.median(power), *interval(power))}"""))
     first = at_widths(part, "test_bits", 0)[1]
     fallen = [judge(of_interval(np.log(end / start), error / end), below(0))
               for start, end, error in zip(first, bits, half)]

@@ -41,7 +41,7 @@ def jiang_transfer(rates, init, decay):
     words = ", ".join(f"{label.replace('$', '')}: {told(one)} ({factor(samples - at[0])})"
                       for (label, _), one, samples in zip(shapes, best, at))
     seen.append((all_of(judge(one - at[0], within_factor(1.25), len(at) - 1) for one in at[1:]),
-                 f"best rate, and over that of the base: {words}{star(words)}"))
+                 f"best rate, and its ratio to that of the base: {words}{star(words)}"))
     seen.append(initial_scales(init, shapes, scales, factors))
     omega = decay.sweep["training.weight_decay"].values
     N = decay.sweep["N"].values
@@ -54,8 +54,8 @@ def jiang_transfer(rates, init, decay):
     seen.append((all_of(good), """weight decay: """ + ", ".join(
         f"{w:g}: {' '.join(f'{x:.2g}' for x in row)}" for w, row in zip(
             omega, decay.sweep["objective"].values)) + f""" ({sweeps.compared(decay.sweep)[1]}, N =
-        {", ".join(f"{n:g}" for n in N)}); {omega[1]:g} for {omega[0]:g}
-        {", ".join(factor(a - b) for a, b in zip(runs[1], runs[0]))}"""))
+        {", ".join(f"{n:g}" for n in N)}); the loss with {omega[1]:g} over that with
+        {omega[0]:g} {", ".join(factor(a - b) for a, b in zip(runs[1], runs[0]))}"""))
     for ax, words in zip(axes, (r"learning rate $\eta_0$", "factor of initial scales",
                                 r"weight decay $\omega$")):
         ax.set(yscale="log", xlabel=words, xscale="log")
@@ -110,8 +110,8 @@ def jiang_collapse(run, law):
         good = all_of(judge(one, near(0, 0.1 * float(mean[0])), len(apart)) for one in apart)
         seen.append((good, f"""{title.replace("$", "")}: loss at t =
             {t}
-            {", ".join(f"{pm(a, b)}" for a, b in zip(ends, errors))}, limit {float(mean[t]):.4f}, of
-            {float(mean[0]):.3f} at first"""))
+            {", ".join(f"{pm(a, b)}" for a, b in zip(ends, errors))}, in the limit
+            {float(mean[t]):.4f}; it begins at {float(mean[0]):.3f}"""))
     for ax, (point, part) in zip(axes[1], law.points.items()):
         spread = {}
         for k, place in enumerate((1, 2)):
@@ -134,8 +134,8 @@ def jiang_collapse(run, law):
         seen.append((judge(of_interval(*away), near(0, 0.1)), f"""law of the logits at the last
             step, experts of {point[0]:g}
             units:
-            from 10 to 90 per cent {pm(*limit)} in the limit, {pm(*others[0])} at N = 32,
-            {pm(*others[-1])} at N = {max(part.reference)}"""))
+            its quantiles at 10 and 90 per cent are apart by {pm(*limit)} in the limit,
+            {pm(*others[0])} at N = 32, {pm(*others[-1])} at N = {max(part.reference)}"""))
     return figure, seen
 
 
@@ -211,7 +211,7 @@ def jiang_balance(run):
         good = judge(of_interval(power, half), near(0, EXPONENT)) if point[0] > 0 else True
         seen.append((good, f"""\u03b7_b = {point[0]:g}: share of the selected
             experts that change in a step {", ".join(f"{one:.3f}" for one in rows[:, 0])} at E =
-            {", ".join(f"{n // 4}" for n in N)} (E to the {pm(power, half / 2)});
+            {", ".join(f"{n // 4}" for n in N)} (as E^{pm(power, half / 2)});
             loads depart from \u03c1 by {", ".join(
             f"{one:.3f}" for one in rows[:, 1])} at the end (rms)"""))
     ends, errors = np.array([[float(part.reference[N[-1]][one].values[-1].mean())

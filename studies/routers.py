@@ -44,10 +44,9 @@ def routers_freeze(run):
         else:
             good = judge(of_interval(power, 2 * error), near(-1, EXPONENT))
             good = good if rho == 1 else opposite(good)
-        seen.append((good, f"""{label}: entropy over ln M {" ".join(f"{one:.3f}" for one in mean)}
-            at
-            N = {" ".join(f"{n:g}" for n in N)}; its distance from equal gates goes as N to the
-            {pm(power, error)}"""))
+        seen.append((good, f"""{label}: the entropy of the gates over ln M is
+            {", ".join(f"{one:.3f}" for one in mean)} at N = {", ".join(f"{n:g}" for n in N)}; its
+            distance from 1, which equal gates have, goes as N^{pm(power, error)}"""))
     guide = 0.4 * (1 - at_widths(runs["mup", 1.0], "router_entropy")[1][0]) * N[0] / N
     axes[2].plot(N, guide, color="grey", ls=":", lw=1.2)
     axes[2].annotate("$1/N$", (N[len(N) // 2], guide[len(N) // 2]), (-4, -4), color="grey",
@@ -90,8 +89,8 @@ def router_updates(run):
         title = f"{gate}, {'soft' if rho == 1 else 'top-2 of 4'}"
         ax.set(yscale="log", title=title)
         widths_axis(ax, N)
-        seen.append((good, f"{title}: exponents in N at the last step: " + ", ".join(words)
-                     + f"; Q through the three largest widths {pm(*last)}"))
+        seen.append((good, f"{title}: exponents in N of what is learned, at the last step: "
+                     + ", ".join(words) + f"; of Q through the three largest widths {pm(*last)}"))
     guide = axes[0, 0].get_ylim()[0] * 2.5 * (N / N[0]) ** -0.5
     axes[0, 0].plot(N, guide, color="grey", ls=":", lw=1.2, label="$N^{-1/2}$")
     for ax in axes[:, 0]:
@@ -151,7 +150,7 @@ def granularity(run):
                 judge(moved, above(np.log(1.1)))
             words = told(part, "at", kind), told(part, "objective", kind)
             seen.append((good, f"""{title}, {"medians" if kind else "means"}: best \u03b7\u2080
-                {words[0]} ({factor(moved)} from the first to the last), loss there
+                {words[0]} (change from the first to the last: {factor(moved)}), loss at this rate
                 {words[1]}{star(*words)}"""))
     axes[0].set_ylabel(sweeps.compared(sweep)[1])
     return figure, seen

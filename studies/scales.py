@@ -69,10 +69,10 @@ def scales(second, third):
                         for _, said, value, error in rows]
             most = verdicts.count(True) >= 0.9 * len(rows) or None
             seen.append((False if False in verdicts else most, f"""{title}, {words}:
-                {verdicts.count(True)} of {len(rows)} exponents
-                are those printed, within 1/4, {verdicts.count(False)} are
-                not; measured (printed): {", ".join(f"{term} {pm(value, error)} ({said:g})"
-                                                    for term, said, value, error in rows)}"""))
+                {verdicts.count(True)} of {len(rows)} exponents agree with
+                those printed within 1/4, {verdicts.count(False)} disagree; measured
+                (printed): {", ".join(f"{term} {pm(value, error)} ({said:g})"
+                                      for term, said, value, error in rows)}"""))
         ax.set(title=title, ylim=(-1.6, 1), ylabel=r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")
         ax.yaxis.label.set_fontsize(7)
         ax.set_xticks(range(len(FORWARD + BACK)), FORWARD + BACK, rotation=90, fontsize=7)

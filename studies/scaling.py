@@ -54,13 +54,13 @@ def delays(run):
         x = np.log(N) - np.log(N).mean()
         later = x @ np.array(samples) / (x @ x)
         seen.append((judge(later, above(1) if side == "mup" else near(0, 1)), f"""{name(side)}: the
-            loss has fallen to half at
+            loss has halved at
             t = {", ".join(f"{one:.1f}" for one in t)} for N = {", ".join(f"{n:g}" for n in N)},
-            {span(float(x @ t / (x @ x)), *interval(later))} steps for each e-fold of N; at the last
-            step it is {", ".join(f"{one:.2g}" for one in loss)}"""))
+            later by {span(float(x @ t / (x @ x)), *interval(later))} steps for each factor e of N;
+            at the last step it is {", ".join(f"{one:.2g}" for one in loss)}"""))
     still = of_limit(parts["mup"], "loss")[0] / parts["mup"].limit["loss"].values[0]
-    seen.append((abs(still - 1) < 1e-6, "the limit of \u03bcP rests: its loss ends at "
-                 f"{still:.3f} of what it was"))
+    seen.append((abs(still - 1) < 1e-6, "the limit of \u03bcP does not train: its "
+                 f"final loss over its initial loss is {still:.3f}"))
     return seen
 
 
@@ -143,10 +143,12 @@ def rates_seen(run, cells, titles, said):
         best, limit = every.isel(N=finite), every.isel(N=~finite)
         good, moved, gained = transfers(best, *claim)
         at, losses = told(best), told(best, "objective")
-        tail = f", limit {told(limit)} and {told(limit, 'objective')}" * bool(limit.sizes["N"])
-        seen.append((good, f"""{title}: best \u03b7\u2080 {at} (a line through them:
-            {factor(moved)}), {sweeps.compared(run.sweep)[1]} there {losses} ({factor(gained)}) at
-            N = {" ".join(f"{n:g}" for n in best["N"].values)}{tail}{star(at, losses, tail)}"""))
+        tail = f"; in the limit {told(limit)} and {told(limit, 'objective')}" * \
+            bool(limit.sizes["N"])
+        seen.append((good, f"""{title}: best \u03b7\u2080 {at} at
+            N = {", ".join(f"{n:g}" for n in best["N"].values)} (change along a line through them:
+            {factor(moved)}); {sweeps.compared(run.sweep)[1]} at this rate {losses} (change from the
+            first to the last: {factor(gained)}){tail}{star(at, losses, tail)}"""))
     return seen
 
 
@@ -214,10 +216,11 @@ def fig2(*runs):
         ax.set(title=title, yscale="log", ylabel=words)
         (mup, mup_se, a, wide), (mssp, mssp_se, b, own) = ends["mup"], ends["mssp"]
         good = all_of(judge(other - own[-1], above(0)) for other in (wide[-1], own[0]))
-        seen.append((good, f"""{title}: at N = {N[-1]:g} \u03bcP ends at
-            {pm(mup[-1], mup_se[-1])} (\u03b7\u2080 = {a:.3g}), MSSP at
-            {pm(mssp[-1], mssp_se[-1])} (\u03b7\u2080 = {b:.3g}), {factor(own[-1] - wide[-1])}; at
-            N = {N[0]:g} at {pm(mup[0], mup_se[0])} and {pm(mssp[0], mssp_se[0])} ({words})"""))
+        seen.append((good, f"""{title}: {words} at N = {N[-1]:g}: \u03bcP
+            {pm(mup[-1], mup_se[-1])} (\u03b7\u2080 = {a:.3g}), MSSP
+            {pm(mssp[-1], mssp_se[-1])} (\u03b7\u2080 = {b:.3g}), MSSP over \u03bcP
+            {factor(own[-1] - wide[-1])}; at N = {N[0]:g}: {pm(mup[0], mup_se[0])} and
+            {pm(mssp[0], mssp_se[0])}"""))
     for ax in axes.flat:
         ax.set_ylim(0.6 * low, 1.6 * high)
     return legend(figure, axes[0, 0], BARS), seen

@@ -60,5 +60,5 @@ def sentences(part, name: str, gamma0: float):
              f"""{words}: the largest spike of the limit ends at {pm(spike, half / factor)},
              networks extrapolate to {pm(a, a_half / 1.96)}"""),
             (judge(of_interval(spike - beyond, half), above(0)),
-             f"""{words}: what it has learned, of size {learned:.3f}, would stand {there} if it were
-             independent of the start; the spike stands further out""")]
+             f"""{words}: if what it has learned, with largest singular value {learned:.3f}, were
+             independent of its start, the spike would stand {there}; it stands further out""")]

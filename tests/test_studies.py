@@ -194,5 +194,5 @@ def test_what_is_said_of_rates():
         assert transfers(best(at, loss, reason=4), *claim)[0] is None, "not known"
     assert common.told(xarray.Dataset({
         "reason": ("N", [0.0, 4.0]), "at": ("N", [1.394, np.nan]), "low": ("N", [1.271, 0.1]),
-        "high": ("N", [1.583, 9]), "least_at": ("N", [1.4, 2.0])})) == "1.39 [1.27, 1.58] 2*"
+        "high": ("N", [1.583, 9]), "least_at": ("N", [1.4, 2.0])})) == "1.39 [1.27, 1.58], 2*"
     assert common.star("1 2*") and not common.star("1 2")
