@@ -51,11 +51,11 @@ static const char *stack_check(const struct network *network, int N, int expert_
     *key = "block_norm";
     if (zero && network->block.block_norm & AFTER)
         return "in the limit of mup the output of a block is 0 at the start, which no norm can "
-               "scale to 1: before, or networks alone with [solver] replicates = 0";
+               "scale to 1: before, or finite networks alone with [solver] replicates = 0";
     if (zero && network->block.block_norm && !network->block.stream && network->block.depth > 1)
         return "in the limit of mup, without a stream, what the second block reads is 0 at the "
-               "start, which no norm can scale to 1: none, stream = yes, or networks alone with "
-               "[solver] replicates = 0";
+               "start, which no norm can scale to 1: none, stream = yes, or finite networks alone "
+               "with [solver] replicates = 0";
     return mixtures[network->block.mixture].model->check(network, N, expert_sites, key);
 }
 

@@ -129,7 +129,7 @@ static const struct {
     {"n", "runs that came to their end, over which the means are; 0: there is none"},
     {"failed",
      "runs that ended in a numerical failure; where it is above 0, means are of the others"},
-    {"rests", "1: the limit rests, training moves networks alone"},
+    {"rests", "1: the limit rests: training moves finite networks, and not the limit"},
     {"test_loss", "mean over runs of the last test loss"},
     {"test_loss_se", "standard error of the mean of test_loss"},
     {"test_loss_median", "median over runs of the last test loss"},
