@@ -35,8 +35,7 @@ static const struct {
          "normals of the limit that were not fully matched, over the sites of their population",
          'u',
          "random vectors of the limit could not all be made orthogonal, because it has too few "
-         "sites: "
-         "above 1 for each site, biases may be several standard errors"},
+         "sites: above 1 for each site, biases may be several standard errors"},
     [MARK_DIVERGED] = {"failed_diverged", "failed_diverged", "runs that diverged", 'D',
                        "runs diverged"},
     [MARK_SITES] = {"failed_sites", "failed_sites", "limits with too few sites for their bases",
