@@ -88,6 +88,17 @@ def test_sentences_are_short(page):
         assert long_sentences(file.read()) == []
 
 
+INVERSION = re.compile(r"\bthe (?:\w+er|more|less) the (?:\w+er|more|less)\b")
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if page != DIARY])
+def test_comparisons_have_subjects(page):
+    """None is like "learn the later the wider", which is read twice."""
+    assert INVERSION.search("networks learn the later the wider")
+    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+        assert not INVERSION.search(re.sub(r"\s+", " ", file.read()))
+
+
 def anchors(text: str) -> set[str]:
     """Where links to a page may lead: its headings, as GitHub and the site call them.
 
