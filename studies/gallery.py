@@ -62,7 +62,8 @@ to how this input has changed; the *effective* part is what W has learned, appli
 Of what the experts add up to, A1 is the initial part; A21 and A22 pass through the initial W_3
 and carry what the first layer and W_2 have learned; A3 is what W_3 has learned. Backward, A4
 passes through the initial W_2 and W_3, A5 through the initial W_2 and what W_3 has learned, A6
-the reverse, and E through what both have learned ([output.md](output.md#coordinate-check)).""".replace("\n", " ")
+the reverse, and E through what both have learned
+([output.md](output.md#coordinate-check)).""".replace("\n", " ")
 LARGEST = 120_000  # bytes of a picture
 VERDICTS = {True: "shown", None: "cannot tell", False: "not shown"}
 
