@@ -241,7 +241,7 @@ def test_every_word_is_reached():
                         (operations.FUNCTIONS, ("fn", "function")),
                         (rules.NUMBERS, ("numbers", "rule")), (rules.ROWS, ("rows", "rule")),
                         (rules.PENALTIES, ("penalty", "rule"))):
-        # linear is no operation, x is x; noise of rows is refused
+        # linear is no operation, x is x; noise of rows cannot be compared
         assert set(tables) - {"linear"} == found[key] | {"noise"} & set(tables), key
 
 

@@ -229,6 +229,22 @@ def test_command(capsys, monkeypatch):
     assert command.main([dense, "--width", "12"]) == 1
 
 
+def test_noise_of_rows():
+    """Of a network in training: psi = Q x + softplus(S x) zeta with standard normals zeta, anew in
+    each call; nothing learns through zeta itself. In evaluation there is none."""
+    net = dmft.torch.Network(os.path.join(ROOT, "examples", "noisy_top.ini"), 32)
+    X = torch.randn(2000, net.dimension, dtype=torch.float64)
+    name = [v.operation for v in net.program.operations].index("noise")
+    zeta = [net.evaluate(X).values[name] for _ in range(2)]
+    assert not any(z.requires_grad for z in zeta)
+    for z in zeta:  # 2000 inputs, 16 experts: five standard errors
+        assert abs(z.mean()) < 5 / 32000 ** 0.5
+        assert abs(z.square().mean() - 1) < 5 * (2 / 32000) ** 0.5
+    assert abs((zeta[0] * zeta[1]).mean()) < 5 / 32000 ** 0.5
+    net.eval()
+    assert not net.evaluate(X).values[name].any()
+
+
 def test_without_torch():
     """dmft does not import PyTorch, and dmft.torch says in a sentence that it needs it."""
     def said(text, code):

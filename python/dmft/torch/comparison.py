@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from dmft.description import Kernel, Numbers
+from dmft.errors import InputError
 from dmft.files import Result
 from dmft.run import solve
 from dmft.torch.inputs import data_of
@@ -142,6 +143,9 @@ def verify(ini, N: int | None = None, *, network=None, dtype=torch.float64, **ke
     N = min(run.reference)
     net = Network(run, N, weights=run, dtype=dtype)
     refuse_what_torch_lacks(net.training_settings)
+    if any(v.operation == "noise" for v in net.program.operations):
+        raise InputError("this network has noise of its rows, whose normals dmft-solve draws by "
+                         "itself and PyTorch cannot know; a Network trains with others")
     theirs = run.reference[N]
     measured = Measured(net, theirs)
     losses = train(net, data_of(run, dtype), measure=measured)

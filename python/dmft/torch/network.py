@@ -39,8 +39,9 @@ class Network(torch.nn.Module):
     ini: as of dmft.describe, with keys on top of it, or a Result. weights: "drawn" by PyTorch with
     the seed; or "dmft", those of dmft-solve's network of this seed; or a Result that has them
     ([output] weights = initial). centre: whether f at the start is subtracted; None: as the ini
-    says. `program` is its description, `training_settings` the section training of the ini,
-    `penalty` what the last evaluation adds to the loss.
+    says. Noise of rows (`noise` in a program) is drawn by PyTorch, in training mode alone: not
+    after .eval(), nor in what is subtracted. `program` is its description, `training_settings` the
+    section training of the ini, `penalty` what the last evaluation adds to the loss.
 
     >>> net = Network("data/regime2.ini", N=64, weights="dmft")             # doctest: +SKIP
     >>> net(X).shape                                                        # doctest: +SKIP
@@ -192,7 +193,8 @@ class Network(torch.nn.Module):
             self.weights
         biases = {state: getattr(self, f"{prefix}selection_{state}") for state in self._states}
         A = X.to(self.dtype) / math.sqrt(self.dimension)
-        return Evaluation(self.program, weights, biases, A[:, None] if A.dim() == 2 else A, tokens)
+        return Evaluation(self.program, weights, biases, A[:, None] if A.dim() == 2 else A, tokens,
+                          noisy=self.training and not of_start)
 
     def _shape(self, f: torch.Tensor) -> torch.Tensor:
         """[P] or [P, C], of outputs of tokens [P, n] or [P, n, C]."""

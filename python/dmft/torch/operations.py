@@ -9,7 +9,6 @@ from __future__ import annotations
 import torch
 
 from dmft.description import Operation, Program
-from dmft.errors import InputError
 from dmft.torch import rules
 from dmft.torch.rules import causal_softmax, largest
 from dmft.torch.table import Table
@@ -27,10 +26,11 @@ class Evaluation:
     loss, and `loads`, {state: (its loads, what they should be, eta_bias)}.
 
     A is [P, n, D], kinds the tokens [P, n] or None; weights and selection biases by name and by
-    state."""
+    state; noisy: whether noise of rows is drawn, else it is 0."""
 
     def __init__(self, program: Program, weights, biases, A: torch.Tensor,
-                 kinds: torch.Tensor | None):
+                 kinds: torch.Tensor | None, noisy: bool = False):
+        self.noisy = noisy
         self.program, self.weights, self.biases, self.A, self.kinds = \
             program, weights, biases, A, kinds
         self.penalty, self.loads = A.new_zeros(()), {}
@@ -124,8 +124,8 @@ def top(run, v, x):
 
 @OPERATIONS
 def noise(run, v, x):
-    raise InputError("this network has noise of its rows, whose normals dmft-solve draws by itself "
-                     "and PyTorch cannot know")
+    """Normals of PyTorch's own generator, not those of dmft-solve."""
+    return torch.randn_like(x).detach() if run.noisy else torch.zeros_like(x)
 
 
 @OPERATIONS
