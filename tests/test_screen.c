@@ -204,6 +204,24 @@ static void test_compare(void **state) {
     cli_free(&result);
 }
 
+/* The loss of test inputs has a table of its own, at the times where it is measured. */
+static void test_test_loss(void **state) {
+    (void)state;
+    static const char *const title[] = {"\nloss of the test inputs, mean with 95 %",
+                                        "\nmssp: loss of the test inputs, mean"};
+    cli_print("study.ini", study);
+    for (int k = 0; k < 2; k++) {
+        struct cli_result result =
+            run(k ? "dmft-compare" : "dmft-solve",
+                ARGS("--force", "-o", "out.h5", "study.ini", "--data.test_inputs=2",
+                     "--output.test_every=3", "--training.steps=6"));
+        const char *table = strstr(result.out, title[k]);
+        assert_true(table && strstr(table, "\n   0 ") && strstr(table, "\n   3 "));
+        assert_true(!strstr(table, "\n   5 ") && strstr(result.out, "\n   5 "));
+        cli_free(&result);
+    }
+}
+
 /* Every loss is printed; an optimum only along what has an order. */
 static void test_sweep(void **state) {
     (void)state;
@@ -235,10 +253,9 @@ static void test_sweep(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_quiet),           TEST(test_one_partial_file),
-        TEST(test_refusals),        TEST(test_defaults_run),
-        TEST(test_scale_of_inputs), TEST(test_odd_targets),
-        TEST(test_compare),         TEST(test_sweep),
+        TEST(test_quiet),        TEST(test_one_partial_file), TEST(test_refusals),
+        TEST(test_defaults_run), TEST(test_scale_of_inputs),  TEST(test_odd_targets),
+        TEST(test_compare),      TEST(test_test_loss),        TEST(test_sweep),
     };
     return cmocka_run_group_tests_name("screen", tests, cli_open, cli_close);
 }

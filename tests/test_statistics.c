@@ -7,6 +7,7 @@
 #include "solver/run/condense.h"
 #include "solver/run/report.h"
 
+#include <gsl/gsl_cdf.h>
 #include <math.h>
 #include <string.h>
 
@@ -260,6 +261,41 @@ static void sites_that_sample(void **state) {
     }
 }
 
+/* Of three widths and a limit with the same error and two runs each: a is a sum of unweighted
+ * shares, and its degrees of freedom are Welch's. Many runs give back the ratio itself, and so does
+ * one that is rarer than numbers can say. */
+static void student_z(void **state) {
+    (void)state;
+    enum { WIDTHS = 3 };
+    static const int N[WIDTHS] = {16, 32, 64};
+    const double error = 0.001, difference = -0.02;
+    struct stats_mean at[WIDTHS], limit = {2 - difference, error, 2};
+    double mean = 0, spread = 0, square = 1, fourth = 1;
+    for (int i = 0; i < WIDTHS; i++) {
+        at[i] = (struct stats_mean){2 + 3. / N[i], error, 2};
+        mean += 1. / N[i] / WIDTHS;
+    }
+    for (int i = 0; i < WIDTHS; i++)
+        spread += pow(1. / N[i] - mean, 2);
+    for (int i = 0; i < WIDTHS; i++) {
+        double share = 1. / WIDTHS - mean * (1. / N[i] - mean) / spread;
+        square += pow(share, 2);
+        fourth += pow(share, 4);
+    }
+    double t = difference / (error * sqrt(square));
+    double want = gsl_cdf_ugaussian_Pinv(gsl_cdf_tdist_P(t, square * square / fourth));
+    CHECK_ABS(stats_z(N, at, WIDTHS, limit), want, 1e-10, "z");
+    assert_true(t < -6 && want > -4);
+    for (int i = 0; i < WIDTHS; i++)
+        at[i].runs = 100000000;
+    limit.runs = 100000000;
+    CHECK_ABS(stats_z(N, at, WIDTHS, limit), t, 1e-5, "z of many runs");
+    limit.value = 2 + 100 * error * sqrt(square);
+    CHECK_ABS(stats_z(N, at, WIDTHS, limit), -100, 1e-8, "z of a probability below all numbers");
+    limit.se = NAN;
+    assert_true(isnan(stats_z(N, at, WIDTHS, limit)));
+}
+
 /* Of two widths the line goes through both points, whose errors propagate; three that lie on a line
  * give it back. A point without an error, or with one that says nothing, gives no line: weights are
  * 1/se^2. Numbers of order one: some roundings. */
@@ -393,6 +429,7 @@ int main(void) {
         cmocka_unit_test(of_a_random_limit),
         cmocka_unit_test(sites_that_sample),
         cmocka_unit_test(extrapolation),
+        cmocka_unit_test(student_z),
         cmocka_unit_test(times_of_tables),
         cmocka_unit_test(gates_of_tokens),
         cmocka_unit_test(failures_of_runs),

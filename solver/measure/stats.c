@@ -46,6 +46,33 @@ void stats_extrapolate(const int *N, const double *mean, const double *se, int c
     fit_line(N, mean, se, count, a, a_se);
 }
 
+/* The z that is exceeded as rarely as t of Student's law; beyond what numbers can say, t itself. */
+static double normal_of(double t, double freedom) {
+    double rare = gsl_cdf_tdist_Q(fabs(t), freedom);
+    return rare > 0 ? copysign(gsl_cdf_ugaussian_Qinv(rare), t) : t;
+}
+
+double stats_z(const int *N, const struct stats_mean *mean, int count, struct stats_mean limit) {
+    double weight = 0, first = 0, second = 0, a = 0;
+    double square = limit.se * limit.se, fourth = square * square / (limit.runs - 1);
+    for (int i = 0; i < count; i++) {
+        double w = 1 / (mean[i].se * mean[i].se);
+        weight += w;
+        first += w / N[i];
+        second += w / N[i] / N[i];
+    }
+    for (int i = 0; i < count; i++) { /* a is the sum of share_i mean_i */
+        double w = 1 / (mean[i].se * mean[i].se),
+               share = w * (second - first / N[i]) / (weight * second - first * first),
+               part = pow(share * mean[i].se, 2);
+        a += share * mean[i].value;
+        square += part;
+        fourth += part * part / (mean[i].runs - 1);
+    }
+    double t = (a - limit.value) / sqrt(square);
+    return isfinite(t) ? normal_of(t, square * square / fourth) : NAN;
+}
+
 double stats_chi2(const int *N, const double *mean, const double *se, int count) {
     double a, a_se;
     return count < 3 ? NAN : fit_line(N, mean, se, count, &a, &a_se);

@@ -18,6 +18,15 @@ double stats_shown(double mean, double error);
  * positive and finite. count >= 2. */
 void stats_extrapolate(const int *N, const double *mean, const double *se, int count, double *a,
                        double *a_se);
+/* A mean of independent runs. */
+struct stats_mean {
+    double value, se;
+    int runs;
+};
+/* That fit against a limit: (a - limit) over both errors in quadrature is Student's t, by Welch's
+ * degrees of freedom, since errors of few runs are not known well. Returns the z that a normal
+ * number exceeds as rarely; NaN unless every se is positive and finite. count >= 2. */
+double stats_z(const int *N, const struct stats_mean *mean, int count, struct stats_mean limit);
 /* The chi^2 of that fit, sum_i ((mean_i - a - b/N_i)/se_i)^2, which has count - 2 degrees of
  * freedom; NaN below three widths and where the fit is. */
 double stats_chi2(const int *N, const double *mean, const double *se, int count);

@@ -31,46 +31,54 @@ static void print_cell(double mean, double half) {
     printf("  %18s", cell);
 }
 
-/* Rows: times; columns: the limit, each width, the extrapolation in 1/N and its z-score. */
-static int print_table(const struct run *run, struct err *err) {
+/* Where the limit and each width are at t, `mean` being theirs. */
+static void print_row(const struct run *run, int t, double *const *mean, double *const *se,
+                      double round_off) {
+    const struct int_list *widths = &run->config.reference.widths;
+    int n = widths->count, least = run->config.reference.seeds;
+    double values[INT_LIST_MAX], errors[INT_LIST_MAX], a, a_se;
+    struct stats_mean of[INT_LIST_MAX],
+        limit = {mean[0] ? mean[0][t] : NAN, mean[0] ? se[0][t] : NAN, run->results.limit.runs};
+    printf("%4d", t);
+    print_cell(limit.value, stats_interval(limit.se, limit.runs, 0.95));
+    for (int i = 0; i < n; i++) {
+        values[i] = mean[i + 1][t];
+        errors[i] = se[i + 1][t];
+        int reached = record_reached(&run->results.reference[i], t);
+        of[i] = (struct stats_mean){values[i], errors[i], reached};
+        least = reached < least ? reached : least;
+        print_cell(values[i], stats_interval(errors[i], reached, 0.95));
+    }
+    if (n >= 3 && t > 0) {
+        stats_extrapolate(widths->value, values, errors, n, &a, &a_se);
+        print_cell(a, stats_interval(a_se, least, 0.95));
+        if (hypot(a_se, limit.se) > round_off && !at_rest_of_limit(run))
+            printf("  %6.1f", stats_z(widths->value, of, n, limit));
+    }
+    printf("\n");
+}
+
+/* Of a loss. Rows: times; columns: the limit, each width, the extrapolation in 1/N and its z. */
+static int print_table(const struct run *run, const char *name, const char *title, int every,
+                       struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     int n = widths->count, time[REPORT_TIMES], code = CODE_OK;
     int T = run->config.training.steps, count = report_times(T, time);
-    bool rests = at_rest_of_limit(run);
     double *mean[INT_LIST_MAX + 1] = {0}, *se[INT_LIST_MAX + 1];
-    DO(record_average(&run->results.limit, "loss", &mean[0], &se[0], err));
+    DO(record_average(&run->results.limit, name, &mean[0], &se[0], err));
     for (int i = 0; i < n; i++)
-        DO(record_average(&run->results.reference[i], "loss", &mean[i + 1], &se[i + 1], err));
+        DO(record_average(&run->results.reference[i], name, &mean[i + 1], &se[i + 1], err));
     double round_off = stats_round_off(mean, n + 1, (size_t)T);
-    printf("loss, mean with 95 %% interval (Student's t)\n   t  %18s", "limit");
+    printf("%s, mean with 95 %% interval (Student's t)\n   t  %18s", title, "limit");
     for (int i = 0; i < n; i++)
         printf("  %14s%4d", "N =", widths->value[i]);
     printf(n >= 3 ? "  %18s  %6s\n" : "\n", "a + b/N, N -> inf", "z");
-    for (int k = 0; k < count; k++) {
-        int t = time[k];
-        double values[INT_LIST_MAX], errors[INT_LIST_MAX], a, a_se;
-        printf("%4d", t);
-        double limit = mean[0] ? mean[0][t] : NAN, limit_se = mean[0] ? se[0][t] : NAN;
-        print_cell(limit, stats_interval(limit_se, run->results.limit.runs, 0.95));
-        int least = run->config.reference.seeds;
-        for (int i = 0; i < n; i++) {
-            values[i] = mean[i + 1][t];
-            errors[i] = se[i + 1][t];
-            int reached = record_reached(&run->results.reference[i], t);
-            least = reached < least ? reached : least;
-            print_cell(values[i], stats_interval(errors[i], reached, 0.95));
-        }
-        if (n >= 3 && t > 0) {
-            stats_extrapolate(widths->value, values, errors, n, &a, &a_se);
-            print_cell(a, stats_interval(a_se, least, 0.95));
-            double z_se = hypot(a_se, limit_se);
-            if (z_se > round_off && !rests)
-                printf("  %6.1f", (a - limit) / z_se);
-        }
-        printf("\n");
+    for (int k = 0, last = -1; k < count; k++) {
+        int t = time[k] - time[k] % every;
+        if (t > last)
+            print_row(run, t, mean, se, round_off);
+        last = t;
     }
-    if (n == 1 || n == 2)
-        printf("(give three widths or more for their extrapolation a + b/N, and its z)\n");
 done:
     for (int i = 0; i <= n; i++)
         free(mean[i]);
@@ -113,7 +121,13 @@ static void print_gates(const struct run *run) {
 }
 
 int report_print(const struct run *run, struct err *err) {
-    TRY(print_table(run, err));
+    int n = run->config.reference.widths.count;
+    TRY(print_table(run, "loss", "loss", 1, err));
+    if (run->data.tests)
+        TRY(print_table(run, "test_loss", "loss of the test inputs", run->config.output.test_every,
+                        err));
+    if (n == 1 || n == 2)
+        printf("(give three widths or more for their extrapolation a + b/N, and its z)\n");
     TRY(report_tolerance(run, err));
     print_gates(run);
     notes_print(&run->notes);

@@ -24,7 +24,7 @@ static const struct {
     {"z",
      "extrapolated networks against the limit; NaN with fewer than 3 widths or 2 replicates, and "
      "where the limit rests",
-     "(a - limit) / sqrt(se_a^2 + se_limit^2)"},
+     "normal number as rare as Student's t = (a - limit) / sqrt(se_a^2 + se_limit^2)"},
     {"approach", "exponent of the approach to the limit, by weighted least squares",
      "slope of ln |network - limit| in ln N"},
     {"approach_se", "standard error of the exponent", ""},
@@ -57,16 +57,16 @@ static bool above_round_off(const double *error, int n, double least) {
     return true;
 }
 
-/* Entry k of all fits; mean, se: of the networks of each width and, behind them, of the limit, NULL
+/* Entry k of all fits; mean: of the networks of each width and, behind them, of the limit, NaN
  * where nothing is to be compared with it; least: of round-off. */
-static void fit_entry(const struct int_list *widths, double *const *mean, double *const *se,
-                      size_t k, double least, double *const out[FITS]) {
+static void fit_entry(const struct int_list *widths, const struct stats_mean *mean, size_t k,
+                      double least, double *const out[FITS]) {
     int n = widths->count;
     double value[INT_LIST_MAX], error[INT_LIST_MAX], gap[INT_LIST_MAX], known[INT_LIST_MAX];
-    double limit = mean[n] ? mean[n][k] : NAN, limit_se = mean[n] ? se[n][k] : NAN;
+    double limit = mean[n].value, limit_se = mean[n].se;
     for (int i = 0; i < n; i++) {
-        value[i] = mean[i][k];
-        error[i] = se[i][k];
+        value[i] = mean[i].value;
+        error[i] = mean[i].se;
         gap[i] = value[i] - limit;
         known[i] = hypot(error[i], limit_se) > least ? error[i] : NAN;
     }
@@ -76,7 +76,7 @@ static void fit_entry(const struct int_list *widths, double *const *mean, double
     out[CHI2][k] =
         above_round_off(error, n, least) ? stats_chi2(widths->value, value, error, n) : NAN;
     double z_se = hypot(out[INF_SE][k], limit_se);
-    out[Z][k] = n >= 3 && z_se > least ? (out[INF][k] - limit) / z_se : NAN;
+    out[Z][k] = n >= 3 && z_se > least ? stats_z(widths->value, mean, n, mean[n]) : NAN;
     out[APPROACH_N][k] = stats_approach(widths->value, gap, known, limit_se, n, &out[APPROACH][k],
                                         &out[APPROACH_SE][k]);
 }
@@ -97,8 +97,16 @@ static int fit_series(const struct run *run, const struct series *series, struct
         else
             DO(add(record, series, fit[f].suffix, fit[f].about, fit[f].equation, &out[f], err));
     double least = stats_round_off(mean, n + 1, series->size);
-    for (size_t k = 0; k < series->size; k++)
-        fit_entry(widths, mean, se, k, least, out);
+    for (size_t k = 0; k < series->size; k++) {
+        struct stats_mean of[INT_LIST_MAX + 1];
+        int t = record_time(record, series, k / (series->size / series->shape[0]));
+        for (int i = 0; i <= n; i++) {
+            const struct record *runs = i < n ? &run->results.reference[i] : &run->results.limit;
+            of[i] = mean[i] ? (struct stats_mean){mean[i][k], se[i][k], record_reached(runs, t)}
+                            : (struct stats_mean){NAN, NAN, 0};
+        }
+        fit_entry(widths, of, k, least, out);
+    }
 done:
     free(spare);
     for (int i = 0; i <= n; i++)

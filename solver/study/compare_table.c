@@ -60,8 +60,10 @@ static void print_reading(int degrees) {
         degrees, degrees > 1 ? "s" : "", gsl_cdf_chisq_Qinv(0.05, degrees));
 }
 
-/* The limit, the narrowest and the widest networks, and where they all tend. */
-static int print_loss(const struct run *run, const struct comparison *side, struct err *err) {
+/* A loss of the limit, the narrowest and the widest networks, and where they all tend; every: 0, or
+ * of test inputs, from which time to which these are measured. */
+static int print_loss(const struct run *run, const struct comparison *side, const char *name,
+                      int every, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     const struct record *fits = &side->record;
     int time[REPORT_TIMES], count = report_times(fits->T, time), last = widths->count - 1;
@@ -71,32 +73,42 @@ static int print_loss(const struct run *run, const struct comparison *side, stru
     int code = CODE_OK;
     int columns = last ? 3 : 2;
     for (int i = 0; i < columns; i++)
-        DO(record_average(shown[i], "loss", &mean[i], &se[i], err));
-    printf("\n%s: loss, mean +- standard error; exponent of |network - limit| in N\n   t%17s",
-           side->name, "limit");
+        DO(record_average(shown[i], name, &mean[i], &se[i], err));
+    printf("\n%s: %s, mean +- standard error; exponent of |network - limit| in N\n   t%17s",
+           side->name, every ? "loss of the test inputs" : "loss", "limit");
     for (int i = 1; i < columns; i++)
         printf("%13s%5d", "N =", widths->value[i == 1 ? 0 : last]);
     printf("%18s%6s%5s%14s\n", "a + b/N, N -> inf", "chi^2", "z", "exponent");
-    for (int k = 0; k < count; k++) {
-        int t = time[k];
+    for (int k = 0, before = -1; k < count; k++) {
+        int t = every ? time[k] - time[k] % every : time[k];
+        if (t == before)
+            continue;
+        before = t;
         printf("%4d", t);
         for (int i = 0; i < columns; i++)
             print_value(i ? 18 : 17, mean[i] ? mean[i][t] : NAN, mean[i] ? se[i][t] : NAN);
-        print_value(18, value_of(fits, "loss", "inf", t), value_of(fits, "loss", "inf_se", t));
-        print_number(6, 1, value_of(fits, "loss", "chi2", t));
-        print_number(5, 1, value_of(fits, "loss", "z", t));
-        print_exponent(value_of(fits, "loss", "approach", t),
-                       value_of(fits, "loss", "approach_se", t));
+        print_value(18, value_of(fits, name, "inf", t), value_of(fits, name, "inf_se", t));
+        print_number(6, 1, value_of(fits, name, "chi2", t));
+        print_number(5, 1, value_of(fits, name, "z", t));
+        print_exponent(value_of(fits, name, "approach", t), value_of(fits, name, "approach_se", t));
         printf("\n");
     }
-    if (widths->count >= 3)
-        print_reading(widths->count - 2);
-    DO(report_tolerance(run, err));
-    notes_print(&run->notes);
 done:
     for (int i = 0; i < 3; i++)
         free(mean[i]);
     return code;
+}
+
+static int print_side(const struct run *run, const struct comparison *side, struct err *err) {
+    int widths = run->config.reference.widths.count;
+    TRY(print_loss(run, side, "loss", 0, err));
+    if (run->data.tests)
+        TRY(print_loss(run, side, "test_loss", run->config.output.test_every, err));
+    if (widths >= 3)
+        print_reading(widths - 2);
+    TRY(report_tolerance(run, err));
+    notes_print(&run->notes);
+    return CODE_OK;
 }
 
 /* Numbers of z and approach over all entries of a quantity. */
@@ -255,7 +267,7 @@ static int print_terms(const struct compare *compare, struct err *err) {
 int compare_table_print(const struct compare *compare, struct err *err) {
     const struct config *config = &compare->run[0].config;
     for (int k = 0; k < compare->count; k++)
-        TRY(print_loss(&compare->run[k], &compare->side[k], err));
+        TRY(print_side(&compare->run[k], &compare->side[k], err));
     TRY(print_quantities(compare, err));
     if (config->reference.coordinate_check && config->reference.widths.count > 1)
         TRY(print_terms(compare, err));
