@@ -5,8 +5,8 @@
 #include <gsl/gsl_sf_erf.h>
 #include <gsl/gsl_sf_fermi_dirac.h>
 
-static const enum fn functions[] = {FN_LINEAR,   FN_TANH, FN_ERF,     FN_RELU, FN_GELU,
-                                    FN_SOFTPLUS, FN_SILU, FN_SIGMOID, FN_EXP};
+static const enum fn functions[] = {FN_LINEAR, FN_TANH,    FN_ERF, FN_RELU, FN_GELU, FN_SOFTPLUS,
+                                    FN_SILU,   FN_SIGMOID, FN_EXP, FN_SIN,  FN_COS};
 
 static double least(void) {
     return backend->bytes == sizeof(float) ? (double)FLT_MIN : DBL_MIN;
@@ -40,6 +40,10 @@ static struct jet reference(enum fn fn, long double u) {
         return (struct jet){1 / (1 + expl(-u)), 1 / (2 + expl(u) + expl(-u))};
     case FN_EXP:
         return (struct jet){expl(u), expl(u)};
+    case FN_SIN:
+        return (struct jet){sinl(u), cosl(u)};
+    case FN_COS:
+        return (struct jet){cosl(u), -sinl(u)};
     case FN_INVERSE:
         return (struct jet){1 / u, -1 / (u * u)};
     case FN_LINEAR:

@@ -76,6 +76,7 @@ CASES = {
     "few": ("examples/few_experts.ini", {**TOKENS, "program.capacity": 1, "training.eta0": 1,
                                          "program.experts": 2, "program.top": 1}),
     "convolution": ("examples/convolution.ini", {**TOKENS, "data.dimension": 4}),
+    "activation": ("examples/activation.ini", {"training.eta0": 0.3, "data.test_inputs": 0}),
     "rotary": ("examples/rotary.ini", {**TOKENS, "training.eta0": 1}),
     "tied": ("examples/tied.ini", {"training.eta0": 1, "program.depth": 2})}
 

@@ -62,6 +62,8 @@ enum fn {
     FN_SILU,
     FN_SIGMOID,
     FN_EXP,
+    FN_SIN,
+    FN_COS,
     FN_INVERSE
 };
 enum { FN_COUNT = FN_INVERSE + 1 };

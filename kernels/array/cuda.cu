@@ -265,6 +265,12 @@ static __device__ double function(enum fn fn, double u, double *slope) {
         return (u < 0 ? e : 1) / (1 + e);
     case FN_EXP:
         return *slope = exp(u);
+    case FN_SIN:
+        *slope = cos(u);
+        return sin(u);
+    case FN_COS:
+        *slope = -sin(u);
+        return cos(u);
     case FN_INVERSE:
         *slope = -1 / (u * u);
         return 1 / u;

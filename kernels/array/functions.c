@@ -37,6 +37,10 @@ extern float erfcf(float);
 extern float expf(float);
 #pragma omp declare simd notinbranch
 extern float log1pf(float);
+#pragma omp declare simd notinbranch
+extern float sinf(float);
+#pragma omp declare simd notinbranch
+extern float cosf(float);
 #endif
 #else
 #define CLONES
@@ -44,10 +48,10 @@ extern float log1pf(float);
 
 #ifndef SINGLE
 const char *const functions_name[FN_COUNT] = {
-    [FN_LINEAR] = "linear",  [FN_TANH] = "tanh",       [FN_ERF] = "erf",
-    [FN_RELU] = "relu",      [FN_GELU] = "gelu",       [FN_SOFTPLUS] = "softplus",
-    [FN_SILU] = "silu",      [FN_SIGMOID] = "sigmoid", [FN_EXP] = "exp",
-    [FN_INVERSE] = "inverse"};
+    [FN_LINEAR] = "linear", [FN_TANH] = "tanh",       [FN_ERF] = "erf",
+    [FN_RELU] = "relu",     [FN_GELU] = "gelu",       [FN_SOFTPLUS] = "softplus",
+    [FN_SILU] = "silu",     [FN_SIGMOID] = "sigmoid", [FN_EXP] = "exp",
+    [FN_SIN] = "sin",       [FN_COS] = "cos",         [FN_INVERSE] = "inverse"};
 #endif
 
 /* Numbers of a pass, and of the longest vector: passes are whole vectors, so that no element is
@@ -123,6 +127,22 @@ CLONES static void pass(enum fn fn, const real *restrict u, int n, real *restric
 #pragma omp simd
         for (int i = 0; i < n; i++)
             d[i] = v[i] = exp(u[i]);
+        break;
+    case FN_SIN: /* loops apart, as in polar */
+#pragma omp simd
+        for (int i = 0; i < n; i++)
+            v[i] = sin(u[i]);
+#pragma omp simd
+        for (int i = 0; i < n; i++)
+            d[i] = cos(u[i]);
+        break;
+    case FN_COS:
+#pragma omp simd
+        for (int i = 0; i < n; i++)
+            v[i] = cos(u[i]);
+#pragma omp simd
+        for (int i = 0; i < n; i++)
+            d[i] = -sin(u[i]);
         break;
     case FN_INVERSE:
 #pragma omp simd

@@ -185,7 +185,20 @@ static int power(lua_State *L) {
 /* --- functions by name ----------------------------------------------------------------------- */
 
 enum { GATES = NUMBER_RULES };
-enum { F_TANH, F_ERF, F_RELU, F_GELU, F_SILU, F_SOFTPLUS, F_SIGMOID, F_EXP, F_LOG, FUNCTIONS };
+enum {
+    F_TANH,
+    F_ERF,
+    F_RELU,
+    F_GELU,
+    F_SILU,
+    F_SOFTPLUS,
+    F_SIGMOID,
+    F_EXP,
+    F_LOG,
+    F_SIN,
+    F_COS,
+    FUNCTIONS
+};
 static const struct {
     const char *name;
     int rows, numbers; /* enum fn, enum number_rule (or GATES); -1: none */
@@ -199,6 +212,8 @@ static const struct {
     [F_SIGMOID] = {"sigmoid", FN_SIGMOID, GATES},
     [F_EXP] = {"exp", FN_EXP, NUMBER_EXP},
     [F_LOG] = {"log", -1, NUMBER_LOG},
+    [F_SIN] = {"sin", FN_SIN, -1},
+    [F_COS] = {"cos", FN_COS, -1},
 };
 _Static_assert(sizeof functions / sizeof *functions == FUNCTIONS, "a row for each function");
 
@@ -332,6 +347,8 @@ const struct script_word script_numbers_words[] = {
      "the `top` largest",
      function, F_SIGMOID},
     {"exp", "x, [k]", "rows or numbers", "exp(k x) of rows, exp(s) of numbers", function, F_EXP},
+    {"sin", "x, [k]", "rows", "sin(k x)", function, F_SIN},
+    {"cos", "x, [k]", "rows", "cos(k x)", function, F_COS},
     {"log", "s", "numbers", "the natural logarithm of each number", function, F_LOG},
     {"softmax", "s, {beta=, top=, causal=}", "numbers or rows",
 

@@ -11,7 +11,8 @@ from dmft.theory.structure import (Entries, FieldTerm, Learned, Learner, Memory,
 from dmft.theory.symbols import LETTERS, Context, learned_symbol, scale, word
 
 PRIME = "'"
-FUNCTIONS = {"tanh": r"\tanh", "exp": r"\exp", "sigmoid": r"\mathrm{sig}", "log": r"\ln"}
+FUNCTIONS = {"tanh": r"\tanh", "exp": r"\exp", "sin": r"\sin", "cos": r"\cos",
+             "sigmoid": r"\mathrm{sig}", "log": r"\ln"}
 PAIRS = ("attend", "attend_by_head", "softmax_by_head", "mix_weights")
 TOKENS = ("mix_places", "mix", "mix_by_head", "attend_query", "attend_key", "mix_value")
 
