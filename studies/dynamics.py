@@ -86,8 +86,8 @@ def widths(run, rich):
         claim = near(-1, EXPONENT) if point[0] == "ntp" else near(0, EXPONENT)
         seen.append((judge(of_interval(power, half), claim), f"""{name(point[0])}: the last kernel
             moves by {", ".join(f"{100 * one:.2g}" for one in moved)} per cent at N =
-            {", ".join(f"{n:g}" for n in N)} (as N^{pm(power, half / 2)}); loss at the last step
-            {", ".join(f"{one:.3g}" for one in loss)}"""))
+            {", ".join(f"{n:g}" for n in N)} (as N^{pm(power, half / student(len(N) - 2))}); loss at
+            the last step {", ".join(f"{one:.3g}" for one in loss)}"""))
     axes[1, 0].set(yscale="log", ylabel=r"relative change of $\Phi_L$")
     widths_axis(axes[1, 0], N)
     axes[1, 0].legend(fontsize=8)

@@ -211,7 +211,7 @@ def jiang_balance(run):
         good = judge(of_interval(power, half), near(0, EXPONENT)) if point[0] > 0 else True
         seen.append((good, f"""\u03b7_b = {point[0]:g}: share of the selected
             experts that change in a step {", ".join(f"{one:.3f}" for one in rows[:, 0])} at E =
-            {", ".join(f"{n // 4}" for n in N)} (as E^{pm(power, half / 2)});
+            {", ".join(f"{n // 4}" for n in N)} (as E^{pm(power, half / student(len(N) - 2))});
             loads depart from \u03c1 by {", ".join(
             f"{one:.3f}" for one in rows[:, 1])} at the end (rms)"""))
     ends, errors = np.array([[float(part.reference[N[-1]][one].values[-1].mean())
