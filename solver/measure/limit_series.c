@@ -42,21 +42,20 @@ static int declare(struct record *record, const struct config *config, const str
     const struct series fallback = {
         .name = "fallback",
         .dims = "t",
-        .about = "normals drawn so far without full matching, for want of sites",
+        .about = "normals so far that sites were too few to make orthogonal to all others",
         .equation = "",
         .axes = 1,
         .shape = {T},
         .computation = true};
-    const struct series unmatched = {
-        .slot = 1,
-        .name = "unmatched",
-        .dims = "t",
-        .about =
-            "normals drawn so far without full matching, per site, in the population with most",
-        .equation = "",
-        .axes = 1,
-        .shape = {T},
-        .computation = true};
+    const struct series unmatched = {.slot = 1,
+                                     .name = "unmatched",
+                                     .dims = "t",
+                                     .about = "normals so far that are not orthogonal to all "
+                                              "others, per site, in the population with most",
+                                     .equation = "",
+                                     .axes = 1,
+                                     .shape = {T},
+                                     .computation = true};
     const struct series rank = {.name = "rank",
                                 .dims = "t basis",
                                 .about = "rank of the basis of each map and direction",
