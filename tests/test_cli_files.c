@@ -282,14 +282,14 @@ static void test_notes_are_lines(void **state) {
     const char *told = strstr(result.out, "no sampling error here");
     told = told ? told : strstr(result.err, "no sampling error here");
     assert_non_null(told);
-    assert_non_null(strstr(told, ";\n  check_tolerance = yes adds that"));
+    assert_non_null(strstr(told, ";\n  check_tolerance = yes adds it"));
     cli_free(&result);
     hid_t file = cli_file("out.h5");
     char *words = cli_words(file, "notes/text");
     const char *note = strstr(words, "no sampling error here");
     assert_non_null(note);
-    assert_non_null(strstr(note, "; check_tolerance = yes adds that\n"));
-    assert_ptr_equal(strchr(note, '\n'), strstr(note, "adds that") + strlen("adds that"));
+    assert_non_null(strstr(note, "; check_tolerance = yes adds it\n"));
+    assert_ptr_equal(strchr(note, '\n'), strstr(note, "adds it") + strlen("adds it"));
     free(words);
     H5Fclose(file);
 }

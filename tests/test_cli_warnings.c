@@ -72,12 +72,13 @@ static void test_uncompressed(void **state) {
 }
 
 /* What the tolerance does is in the errors if that is asked for, and in a warning where the errors
- * would else be those of round-off. */
+ * would else be those of round-off. This training is at its edge, where both grow by 1.8 a step: 37
+ * steps are so few that round-off is below 1e-9 in f, whatever the order of additions. */
 static void test_tolerance(void **state) {
     (void)state;
     static const char linear[] = "[network]\nmodel = dense\ndepth = 3\nactivation = linear\n"
                                  "[data]\nsource = gaussian\ninputs = 4\ndimension = 10\n"
-                                 "[training]\nsteps = 50\neta0 = 0.96\ngamma0 = 1\n"
+                                 "[training]\nsteps = 37\neta0 = 0.96\ngamma0 = 1\n"
                                  "[solver]\nsites = 64\nreplicates = 2\n";
     static const char warning[] = "warning: the limit has no sampling error here";
     struct cli_result result;
@@ -101,9 +102,9 @@ static void test_tolerance(void **state) {
     hid_t file = cli_file("out.h5");
     double *difference = cli_values(file, "limit/loss_tolerance", &count);
     double *se = cli_values(file, "limit/loss_se", &count);
-    assert_int_equal(count, 50);
-    assert_true(fabs(difference[49]) > 1e-3);
-    assert_true(fabs(se[49] - fabs(difference[49])) < 1e-6); /* sampling: 4e-9 */
+    assert_int_equal(count, 37);
+    assert_true(fabs(difference[36]) > 1e-4);
+    assert_true(fabs(se[36] - fabs(difference[36])) < 1e-6); /* sampling: 1e-10 */
     assert_int_equal(H5Lexists(file, "limit/rank_tolerance", H5P_DEFAULT), 0);
     free(difference);
     free(se);
