@@ -64,7 +64,7 @@ def test_outputs_are_those_of_test_inputs(name):
 @pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
 def test_what_cannot_be_predicted_is_refused(tmp_path):
     plain = run_of("decay", EARLIER, [1, 1, 1])
-    with pytest.raises(dmft.InputError, match="has kept no states"):
+    with pytest.raises(dmft.InputError, match="has kept neither states"):
         plain.predict(LATER)
     kept = run_of("decay", EARLIER, [1, 1, 1], **{"output.checkpoint": 10})
     with pytest.raises(dmft.InputError, match="has 1 x 5 numbers, and those of the run 1 x 9"):

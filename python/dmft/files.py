@@ -231,6 +231,8 @@ class Result(Mapping):
         of the limit and of networks of every width, at its end: limit["f"], reference[N]["f"], each
         with f_se and f_runs. They are what the run would have with these as test inputs. It must
         have kept its states, **{"output.checkpoint": minutes}; halves are not taken into account.
+        Without states networks alone are computed from **{"output.weights": "both"}, by PyTorch;
+        what they are along directions that no input of the run had is then drawn anew.
 
         >>> run.predict(X).limit["f"]                                           # doctest: +SKIP
         """

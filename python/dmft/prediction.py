@@ -24,15 +24,52 @@ def _without_time(result: Result) -> Result:
     return Result(result.path, groups, result._owner)
 
 
+def _widths_with_weights(run: Result) -> list[int]:
+    return [N for N, data in run.reference.items()
+            if any(str(name).startswith("weights_") for name in data)]
+
+
+def _from_weights(run: Result, widths: list[int], X, tokens) -> Result:
+    """Of networks alone, by dmft.torch."""
+    import torch
+    import xarray
+
+    from dmft.torch import Network as Module
+    X, tokens = (None if one is None else torch.as_tensor(np.asarray(one)) for one in (X, tokens))
+    X = X if X is None else X.double()
+    last, groups = run.parameters["training.steps"] - 1, {"/": run["/"]}
+    for N in widths:
+        found = []
+        for seed in range(run.reference[N].sizes["run"]):
+            net = Module(run, N, weights=run, seed=seed)
+            if net.has_selection_biases or run.parameters["training.weight_decay"]:
+                what = "selection biases" if net.has_selection_biases else "weight decay"
+                raise InputError(f"{run.path}: networks with {what} are predicted from states alone"
+                                 ", **{\"output.checkpoint\": minutes}")
+            net.load(run, seed, last)
+            with torch.no_grad():
+                found.append(net(X, tokens).numpy())
+        f, dims = np.array(found), run.reference[N]["f"].dims[1:]
+        error = f.std(0, ddof=1) / np.sqrt(len(f)) if len(f) > 1 else np.full(f.shape[1:], np.nan)
+        groups[f"reference/N{N:04d}"] = xarray.Dataset(
+            {"f": (dims, f.mean(0)), "f_se": (dims, error), "f_runs": (("run", *dims), f)},
+            attrs={"N": N})
+    return Result(run.path, groups, run._owner)
+
+
 def predict(run: Result, X, tokens) -> Result:
     """For Result.predict."""
     if (X is None) == (tokens is None):
         raise InputError("predict: give X or, where inputs are tokens, tokens")
     given = {"X": X} if tokens is None else {"tokens": tokens}
     arrays = split(given)[1]
+    widths = _widths_with_weights(run)
+    if not _has_states(run.path) and widths:
+        return _from_weights(run, widths, X, tokens)
     if not _has_states(run.path):
-        raise InputError(f"{run.path}: has kept no states, which the outputs at other inputs are "
-                         "computed from; run it with **{\"output.checkpoint\": minutes}")
+        raise InputError(f"{run.path}: has kept neither states, **{{\"output.checkpoint\": "
+                         "minutes}, nor weights, from which networks alone are computed, "
+                         "**{\"output.weights\": \"both\"}")
     folder = Folder()
     data, out = (os.path.join(folder.path, name) for name in ("inputs.h5", "predicted.h5"))
     inputs = next(iter(arrays.values()))

@@ -261,3 +261,20 @@ def test_without_torch():
 def test_examples_of_docstrings():
     for module in pkgutil.iter_modules(dmft.torch.__path__):
         assert not doctest.testmod(importlib.import_module("dmft.torch." + module.name)).failed
+
+
+@pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
+@pytest.mark.parametrize("ini", ["data/dense.ini", "data/regime3.ini"])
+def test_outputs_from_kept_weights(ini):
+    """run.predict without states, at inputs that the run had."""
+    keys = {"training.steps": 4, "reference.widths": "12", "reference.seeds": 2,
+            "solver.replicates": 0, "data.test_inputs": 3, "output.weights": "both"}
+    run = dmft.solve(ini, progress=False, **keys)
+    states = dmft.solve(ini, progress=False, **keys, **{"output.checkpoint": 10})
+    X = np.concatenate([run.data["X"].values, run.data["X_test"].values])
+    f, wanted = (one.predict(X).reference[12]["f_runs"] for one in (run, states))
+    assert f.dims == wanted.dims
+    np.testing.assert_allclose(f.values, wanted.values, rtol=0, atol=1e-12)
+    decayed = dmft.solve(ini, progress=False, **keys | {"training.weight_decay": 0.1})
+    with pytest.raises(dmft.InputError, match="with weight decay are predicted from states alone"):
+        decayed.predict(X)

@@ -66,7 +66,7 @@ class Network(torch.nn.Module):
         self.weights = _Weights()
         self._draw(seed, dtype)
         if weights != "drawn":
-            self._load(self._run_with(weights, seed), seed)
+            self.load(self._run_with(weights, seed), seed)
         self._add_states()
         self.last: Evaluation | None = None
         for name in self.weights if self.centre else ():
@@ -123,18 +123,23 @@ class Network(torch.nn.Module):
         return solve(self._ini, progress=False, network=self._network, **self._keys | BRIEF | {
             "reference.seeds": seed + 1, "output.weights": "initial"})
 
-    def _load(self, run: Result, seed: int) -> None:
-        """The weights of a result at its first time."""
+    def load(self, run: Result, seed: int = 0, t: int = 0) -> None:
+        """The weights of a result that has them at time t ([output] weights), of the network of
+        this seed; selection biases, which no result has, stay as they are.
+
+        >>> net.load(run, t=run.parameters["training.steps"] - 1)           # doctest: +SKIP
+        """
         N = self.program.width
         for W in self.program.matrices:
-            U = torch.as_tensor(run.weights(W.name, N, seed).values).double()
+            U = torch.as_tensor(run.weights(W.name, N, seed, t).values).double()
             if W.kind == "read_in":
-                V = self._read_in(run, W, U, seed)
+                V = self._read_in(run, W, U, seed, t)
             else:
                 V = U / self.scale[W.name].unit
             self.weights[W.name].data.copy_(V.reshape(self.weights[W.name].shape))
 
-    def _read_in(self, run: Result, W: Matrix, U: torch.Tensor, seed: int) -> torch.Tensor:
+    def _read_in(self, run: Result, W: Matrix, U: torch.Tensor, seed: int,
+                 t: int) -> torch.Tensor:
         """What acts on X/sqrt D: the columns of the file along the directions of the inputs, and
         along those that no input has, on which nothing depends, what was drawn."""
         kept = run.data
@@ -148,7 +153,7 @@ class Network(torch.nn.Module):
             X = torch.cat([X, X_test])
             A = torch.cat([torch.nn.functional.pad(A, (0, more)), A_test])
             if more:
-                rest = run.weights(W.name + "_rest", self.program.width, seed).values
+                rest = run.weights(W.name + "_rest", self.program.width, seed, t).values
                 U = torch.cat([U, torch.as_tensor(rest)], 1)
         X = X / math.sqrt(self.dimension)
         if A.shape == X.shape and (A - X).abs().max() <= ROUNDINGS * X.abs().max():
@@ -171,6 +176,11 @@ class Network(torch.nn.Module):
             self._states.append(v.state)
             self.register_buffer(f"selection_{v.state}", b)
             self.register_buffer(f"start_selection_{v.state}", b.clone())
+
+    @property
+    def has_selection_biases(self) -> bool:
+        """Whether selections have biases, which move beside the parameters."""
+        return bool(self._states)
 
     # --- evaluation ------------------------------------------------------------------------------
 
