@@ -88,6 +88,21 @@ def test_sentences_are_short(page):
         assert long_sentences(file.read()) == []
 
 
+def unexplained(defaults: str) -> list[str]:
+    """Of what --defaults prints: what is said of a key and is no sentence, or too long a one."""
+    said = [re.findall(r"^# (?! )(.*)", block.partition("# Allowed:")[0], re.MULTILINE)
+            for block in defaults.split("\n\n") if "# Allowed:" in block]
+    texts = [" ".join(lines) for lines in said]
+    return [text for text in texts if not re.match(r"[A-Z].*\.$", text) or long_sentences(text)]
+
+
+def test_keys_are_explained_in_sentences():
+    assert unexplained("# of the chain\n# Allowed: a number.\nsharpness = 1\n\n"
+                       "# Seed of it.\n# Allowed: a number.\nseed = 1\n") == ["of the chain"]
+    with open(os.path.join(ROOT, "data", "ref", "keys.ini"), encoding="utf-8") as file:
+        assert unexplained(file.read()) == []
+
+
 INVERSION = re.compile(r"\bthe (?:\w+er|more|less) the (?:\w+er|more|less)\b")
 
 
