@@ -196,13 +196,13 @@ static void test_interruptions(void **state) {
         ARGS("small.ini", "-o", "out.h5", "--training.steps=2000", "--data.inputs=1",
              "--training.eta0=0.001", "--solver.sites=8", "--solver.expert_sites=8",
              "--solver.threads=2", "--reference.widths=512", "--reference.seeds=2");
-    /* between two measured times, too */
-    const char *const *euler =
-        ARGS("small.ini", "-o", "out.h5", "--training.integrator=euler",
-             "--training.substeps=1000000", "--solver.replicates=1", "--reference.widths=");
+    /* between two measured times, too: the second one is not reached */
+    const char *const *euler = ARGS("small.ini", "-o", "out.h5", "--training.integrator=euler",
+                                    "--training.substeps=1000000", "--training.steps=2",
+                                    "--solver.replicates=1", "--reference.widths=");
     const char *const *bs32 =
         ARGS("small.ini", "-o", "out.h5", "--training.integrator=bs32", "--training.dt=1e6",
-             "--solver.replicates=1", "--reference.widths=");
+             "--training.steps=2", "--solver.replicates=1", "--reference.widths=");
     interrupt(SIGTERM, euler, "/", "limit");
     interrupt(SIGINT, bs32, "/", "limit");
     interrupt(SIGINT, limit, "/", "limit");

@@ -133,7 +133,7 @@ static void memory_and_networks(void **state) {
     assert_string_equal(told.text, "interrupted while memory is estimated");
     base_heed(NULL);
     setup.declare_only = true; /* no matrix is drawn, which would hear it */
-    setup.stop = &set;
+    setup.stop.flag = &set;
     assert_int_equal(net_init(&net, &setup, &told), CODE_INTERRUPTED);
     net_free(&net);
     run_free(&run);
@@ -154,7 +154,7 @@ static void singular_values(void **state) {
                          "[network]\nmodel = dense\ndepth = 2\n[training]\nsteps = 2\n"
                          "[solver]\nsites = 64\n[output]\nsingular = W2\n");
         struct net_setup setup = run_setup(&run, N, 0);
-        setup.stop = &set;
+        setup.stop.flag = &set;
         ASK(net_init(&net, &setup, err));
         ASK(record_init(&record, 1, 2, err));
         ASK(observe_declare(&record, &run.config, &net.setup, NULL, err));
@@ -162,7 +162,7 @@ static void singular_values(void **state) {
         support_evaluate(&net, &run);
         set = 1;
         assert_int_equal(observer_measure(&observer, &net, 0, &told), CODE_INTERRUPTED);
-        net.setup.stop = NULL;
+        net.setup.stop.from = INFINITY;
         ASK(observer_measure(&observer, &net, 0, err));
         observer_free(&observer);
         record_free(&record);

@@ -40,6 +40,10 @@ int base_poll(struct err *err, const char *doing, ...) {
     return err_set(err, CODE_INTERRUPTED, "interrupted while %.1900s", text);
 }
 
+bool base_stopped(const struct stop *stop) {
+    return stop->flag && *stop->flag && base_seconds() >= stop->from;
+}
+
 /* Hands memory to *out, or says that there was none. */
 static int given(void *out, void *memory, size_t count, size_t size, struct err *err) {
     memcpy(out, &memory, sizeof memory);

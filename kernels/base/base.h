@@ -88,6 +88,14 @@ int base_poll(struct err *err, const char *doing, ...) __attribute__((format(pri
 double base_seconds(void);     /* wall clock, from an arbitrary origin */
 double base_cpu_seconds(void); /* that this thread has worked; nothing while others have its core */
 
+/* What asks a run to end. A flag that a signal sets is heeded from a time on, so that a short step
+ * that is under way comes to its end and its state can be kept. */
+struct stop {
+    const volatile sig_atomic_t *flag; /* not zero: end; NULL: nothing asks */
+    double from;                       /* in base_seconds(); 0: at once */
+};
+bool base_stopped(const struct stop *stop);
+
 /* What the user sees while a run goes on; everything goes to standard error. */
 struct log {
     bool verbose;  /* else errors only */

@@ -64,8 +64,6 @@
 #include "kernels/maps/change.h"
 #include "kernels/draws/population.h"
 
-#include <signal.h>
-
 struct map_declaration {
     char name[24];
     struct population *source, *target;
@@ -89,9 +87,9 @@ struct map_numbers {
 
 /* What a run asks of its maps; each kind takes what concerns it. */
 struct map_settings {
-    const volatile sig_atomic_t *stop; /* NULL, or: not zero ends the draws of a large matrix */
-    struct rng_stream stream;          /* finite: of W(0) */
-    double tolerance;                  /* limit: of the bases */
+    const struct stop *stop;  /* NULL, or what ends the draws of a large matrix */
+    struct rng_stream stream; /* finite: of W(0) */
+    double tolerance;         /* limit: of the bases */
     /* limit: a rest counts against the largest block that the basis has met so far, instead of the
      * present one. For rows that fade, as cotangents do that carry the error of their input. May be
      * set until the first pass. */

@@ -17,12 +17,12 @@ static size_t sources(const struct map *map) {
 
 /* Row by row from its stream, some rows at a time: a tenth of a second. */
 static int draw(const struct map *map, const struct array *W, struct err *err) {
-    const volatile sig_atomic_t *stop = map->settings.stop;
+    const struct stop *stop = map->settings.stop;
     int n = W->rows, some = 1 + (int)(((size_t)1 << 22) / sources(map));
     for (int k = 0; k < n; k += some) {
         struct rng_stream stream = map->settings.stream;
         stream.draw += (uint32_t)k;
-        if (stop && *stop)
+        if (stop && base_stopped(stop))
             return err_set(err, CODE_INTERRUPTED, "interrupted");
         W->backend->normals(array_rows(W, k, some < n - k ? some : n - k), stream);
     }

@@ -162,8 +162,8 @@ static double root(const struct pencil *f, int k, double low, double high,
     return high;
 }
 
-static int solve(const struct map *map, const struct pencil *f, const volatile sig_atomic_t *stop,
-                 int count, double *values, struct err *err) {
+static int solve(const struct map *map, const struct pencil *f, const struct stop *stop, int count,
+                 double *values, struct err *err) {
     size_t R = (size_t)(f->p + f->q);
     double low = fmax(transition(map) * (1 + near), negligible * f->size), high = f->size;
     struct factors to = {0};
@@ -175,7 +175,7 @@ static int solve(const struct map *map, const struct pencil *f, const volatile s
     DO(base_alloc(&to.pivot, R, sizeof *to.pivot, err));
     roots = R && low < high ? negative(f, low, &to) : 0;
     for (int k = 0; k < count; k++) {
-        if (stop && *stop)
+        if (base_stopped(stop))
             DO(err_set(err, CODE_INTERRUPTED, "interrupted"));
         if (k < roots)
             high = root(f, k, low, high, &to);
@@ -234,7 +234,7 @@ done:
     return code;
 }
 
-int spikes_find(const struct map *map, const volatile sig_atomic_t *stop, int count, double *values,
+int spikes_find(const struct map *map, const struct stop *stop, int count, double *values,
                 double *learned, struct err *err) {
     const struct limit_state *limit = limit_of(map);
     struct pencil f = {.p = limit->p.rows, .q = limit->q.rows};

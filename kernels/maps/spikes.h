@@ -30,8 +30,8 @@ double spikes_edge(const struct map *map);
 /* The `count` largest singular values beyond the edge, descending, and NaN where there are fewer;
  * learned [count]: the largest singular values of what was learned by itself, 0 beyond its rank. Of
  * kind limit, of a map that keeps responses. CODE_NUMERICAL where it is not finite;
- * CODE_INTERRUPTED once *stop (unless it is NULL) is not 0. */
-int spikes_find(const struct map *map, const volatile sig_atomic_t *stop, int count, double *values,
+ * CODE_INTERRUPTED once `stop` asks for it. */
+int spikes_find(const struct map *map, const struct stop *stop, int count, double *values,
                 double *learned, struct err *err);
 /* The failure of LAPACK (info) to find singular values of a map; info 0: it is not finite. */
 int spikes_fail(const struct map *map, int info, struct err *err);

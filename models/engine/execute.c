@@ -37,8 +37,7 @@ int node_backward(struct net *net, struct node *v, struct err *err) {
 }
 
 int program_poll(const struct net *net, struct err *err) {
-    bool stop = net->setup.stop && *net->setup.stop;
-    return stop ? err_set(err, CODE_INTERRUPTED, "interrupted") : CODE_OK;
+    return base_stopped(&net->setup.stop) ? err_set(err, CODE_INTERRUPTED, "interrupted") : CODE_OK;
 }
 
 /* Rows that no step behind this one reads, on a backend that poisons; behind no step, before the

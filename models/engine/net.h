@@ -135,9 +135,9 @@ struct net_setup {
     /* NULL, or: classical mean-field theory, by field maps on this window
      * (integrators/fixed_point.h) */
     const struct field_settings *field;
-    int sweep;                         /* which draws; 0 unless these are renewed */
-    bool declare_only;                 /* shapes without memory or draws: for net_bytes */
-    const volatile sig_atomic_t *stop; /* NULL, or: not zero ends what is under way */
+    int sweep;         /* which draws; 0 unless these are renewed */
+    bool declare_only; /* shapes without memory or draws: for net_bytes */
+    struct stop stop;  /* what ends an evaluation that is under way */
 };
 
 /* What is kept of an evaluation for a thin matrix or host numbers; maps keep their own. */

@@ -58,7 +58,7 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
         return make_room_for_uses(net, v, err);
     }
     bool start = setup->measure.check || program_lists(setup->measure.singular_of, declared.name);
-    struct map_settings settings = {.stop = setup->stop,
+    struct map_settings settings = {.stop = &setup->stop,
                                     .stream = net_stream(net, PURPOSE_MATRIX, number),
                                     .tolerance = net_tolerance(setup),
                                     .against_largest = net->output.loss_in_cotangent,

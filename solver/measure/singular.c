@@ -51,8 +51,8 @@ static int decompose(const struct map *map, double *W, double *s, int count, dou
 }
 
 /* Of a network; LAPACK does not hear signals: between two matrices they are. */
-static int of_network(const struct map *map, const volatile sig_atomic_t *stop, int count,
-                      double *values, double *learned, struct err *err) {
+static int of_network(const struct map *map, const struct stop *stop, int count, double *values,
+                      double *learned, struct err *err) {
     size_t n = map->declared.target->sites, m = map->declared.source->sites, all = n * m;
     double *W = NULL, *start = NULL, *s = NULL;
     int code;
@@ -64,7 +64,7 @@ static int of_network(const struct map *map, const volatile sig_atomic_t *stop, 
     for (size_t k = 0; k < all; k++)
         start[k] = W[k] - map->decay * start[k];
     DO(decompose(map, W, s, count, values, err));
-    if (stop && *stop)
+    if (base_stopped(stop))
         DO(err_set(err, CODE_INTERRUPTED, "interrupted"));
     DO(decompose(map, start, s, count, learned, err));
 done:
@@ -83,7 +83,7 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
     int count = output->singular_values;
     if (m->t % output->singular_every && m->t != m->record->T - 1)
         return CODE_OK;
-    TRY((net->setup.N ? of_network : spikes_find)(map, net->setup.stop, count, out[VALUES],
+    TRY((net->setup.N ? of_network : spikes_find)(map, &net->setup.stop, count, out[VALUES],
                                                   out[LEARNED], err));
     for (int k = 0; k < count; k++)
         out[INDEPENDENT][k] = spikes_independent(map, out[LEARNED][k]);

@@ -184,9 +184,9 @@ static int pause_at(const struct ensemble *e, struct net *net, struct observer *
     return stop_if_asked(e, err);
 }
 
-/* Where states are kept, a signal lets a step finish that takes no longer: its state can be kept.
- */
-static const double patience = 2;
+/* Where states are kept, a signal lets a step finish that takes no longer, in seconds, so that its
+ * state can be kept. */
+static const double patience = 0.8;
 
 /* Why a run has failed, from what it has left. */
 static enum record_cause cause_of(const struct integrator *integrator,
@@ -221,7 +221,8 @@ static int one_run(const struct ensemble *e, struct err *err) {
 #pragma omp critical(record)
     e->record->steps[e->r] = state.steps;
     for (t = state.steps; t < e->record->T; t++) {
-        double start = base_seconds();
+        if (t && run->states.folder)
+            net.setup.stop.from = base_seconds() + patience;
         batch_at(&batch, t, net.batch.index);
         if (t)
             DO(integrator->advance(&net, training, run->data.y, err));
@@ -231,8 +232,6 @@ static int one_run(const struct ensemble *e, struct err *err) {
         DO(observer_predict(&observer, &net, t, err));
         DO(publish(e, &net, t, err));
         DO(pause_at(e, &net, &observer, t, &kept, err));
-        bool finish = run->states.folder && base_seconds() - start < patience;
-        net.setup.stop = finish ? NULL : setup.stop;
     }
 done:
     if (code == CODE_NUMERICAL)

@@ -106,7 +106,7 @@ struct net_setup run_setup(const struct run *run, int N, int r) {
     setup.data.weight = run->data.weight;
     setup.data.classes = run->data.classes;
     if (N || !run->config.split.name) /* ranks that share sites stop together, between two times */
-        setup.stop = run->stop;
+        setup.stop.flag = run->stop;
     return setup;
 }
 
