@@ -39,6 +39,14 @@ def along(sweep, optimum=None) -> str | None:
     return keys[0] if keys else None
 
 
+def taken(sweep, optimum=None):
+    """(sweep, optimum) of what a picture is asked for: Datasets, or a Result that has them."""
+    if hasattr(sweep, "sweep"):
+        optimum = sweep.optimum if optimum is None and "optimum" in sweep else optimum
+        sweep = sweep.sweep
+    return sweep, optimum
+
+
 def cells(sweep, key: str | None) -> list[dict]:
     """{axis: value} of every combination of the other keys, in the order of the grid."""
     others = [dim for dim in sweep["loss"].dims if dim not in ("N", key)]
@@ -116,14 +124,23 @@ def floor(ax, sweep) -> None:
         ax.axhline(known[0], color="0.4", ls=":", lw=1.2, zorder=1, label="best predictor")
 
 
-def losses(ax, part, key: str) -> None:
-    """The objective against a key at every width (at most three of them, and the limit), of one
-    combination of the other keys: means with bars, medians dashed and hollow. A limit that rests
-    is left out; hollow points of a limit are marked as not self-averaging or at the edge of
-    stability.
+def losses(ax, sweep, key: str | None = None) -> None:
+    """The objective of a sweep, its Result or a part of its Dataset, against a key (by default that
+    of the optimum) at every width (at most three of them, and the limit), of one combination of the
+    other keys: means with bars, medians dashed and hollow. A limit that rests is left out; hollow
+    points of a limit are marked as not self-averaging or at the edge of stability.
 
-    >>> losses(plt.gca(), dmft.load("rates.h5").sweep, "training.eta0")         # doctest: +SKIP
+    >>> losses(plt.gca(), dmft.load("rates.h5"))                                # doctest: +SKIP
+    >>> losses(plt.gca(), rates.sweep.sel({"network.depth": 2}), "training.eta0")
+    ...                                                                         # doctest: +SKIP
     """
+    part, optimum = taken(sweep)
+    key = key or along(part, optimum)
+    others = [dim for dim in part["loss"].dims if dim not in ("N", key)]
+    if key is None or others:
+        raise NotThere("losses are drawn against a key of numbers; the sweep has none" if not key
+                       else f"losses are of one value of {', '.join(others)}: take "
+                       "rates.sweep.sel({key: value})")
     N, (name, _) = part["N"].values, compared(part)
     finite = np.flatnonzero(np.isfinite(N))
     some = [finite[round(k)] for k in np.linspace(0, len(finite) - 1, min(MOST, len(finite)))]
@@ -158,10 +175,14 @@ def places(best):
     return at, np.where(known, bars, 0), known
 
 
-def optima(ax, sweep, optimum) -> None:
-    """Where the mean of the objective is smallest, against the width, with intervals of 95 %, for
-    every combination of other keys, and where its median is, dashed; hollow, and without a bar,
-    the best value of the grid where no optimum is known."""
+def optima(ax, sweep, optimum=None) -> None:
+    """Where the mean of the objective of a sweep is smallest, of its Result or of its Dataset and
+    its optimum, against the width, with intervals of 95 %, for every combination of other keys, and
+    where its median is, dashed; hollow, and without a bar, the best value of the grid where no
+    optimum is known."""
+    sweep, optimum = taken(sweep, optimum)
+    if optimum is None:
+        raise NotThere("the sweep has no optimum")
     key = optimum.attrs["key"]
     x = widths_axis(ax, optimum["N"].values)
     for k, cell in enumerate(cells(sweep, key)):
@@ -182,6 +203,7 @@ def optima(ax, sweep, optimum) -> None:
 
 def against_width(ax, sweep) -> None:
     """The objective against the width, of sweeps without a key of numbers."""
+    sweep, _ = taken(sweep)
     name, words = compared(sweep)
     x = widths_axis(ax, sweep["N"].values)
     for k, cell in enumerate(cells(sweep, None)):
@@ -201,8 +223,9 @@ def against(ax, sweep, size: str, optimum=None) -> None:
     at the best value of the key: hollow and without a bar at the best of the grid, where no optimum
     is known. Dotted: the limit, which has no size.
 
-    >>> against(plt.gca(), rates.sweep, "active_parameters", rates.optimum)     # doctest: +SKIP
+    >>> against(plt.gca(), rates, "active_parameters")                          # doctest: +SKIP
     """
+    sweep, optimum = taken(sweep, optimum)
     if size not in COUNTS or size not in sweep:
         raise NotThere(f"no {size}; sizes of networks are {' '.join(COUNTS)}")
     key, (name, words) = None, compared(sweep)
