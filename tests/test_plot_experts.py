@@ -92,3 +92,14 @@ def test_figures(files, tmp_path, monkeypatch, capsys):
                **SMALL | {"output.experts": "no", "solver.expert_sites": 64})
     assert command.main(["none.h5", "--what", "experts"]) != 0
     assert "experts = yes" in capsys.readouterr().err
+
+
+def test_gates_without_logits_are_drawn():
+    """A program may show its gates alone."""
+    ini = os.path.join(HERE, "..", "examples", "attention_mixture.ini")
+    run = dmft.solve(ini, progress=False, **{"training.steps": 3, "solver.sites": 64,
+                                             "solver.replicates": 2, "reference.widths": ""})
+    assert "p" in run.limit and "psi" not in run.limit
+    figure = run.plot("gates")
+    assert [ax.get_ylabel() for ax in figure.axes] == ["gate  $p_i$"]
+    plt.close(figure)

@@ -97,13 +97,19 @@ def figure_exponents(run, options):
 
 
 def figure_experts(run, names):
-    """Of a few experts: gates and logits, a row for each block."""
+    """Of a few experts: gates and logits, whichever the network shows, a row for each block."""
     blocks = list(dict.fromkeys(name.partition("_")[2] for name in names))
-    figure, axes = panels(run, len(blocks), len(EXPERTS))
-    for block, row in zip(blocks, axes):
-        for (name, words), ax in zip(EXPERTS.items(), row):
-            draw.experts(ax, run, f"{name}_{block}" if block else name)
-            ax.set_ylabel(words)
+    data = ensembles(run)[-1][2]
+    stored = [[f"{name}_{block}" if block else name for name in EXPERTS] for block in blocks]
+    shown = [k for k in range(len(EXPERTS)) if any(row[k] in data for row in stored)]
+    figure, axes = panels(run, len(blocks), len(shown))
+    for block, mine, row in zip(blocks, stored, axes):
+        for k, ax in zip(shown, row):
+            if mine[k] not in data:
+                ax.set_visible(False)
+                continue
+            draw.experts(ax, run, mine[k])
+            ax.set_ylabel(list(EXPERTS.values())[k])
             if len(blocks) > 1:
                 ax.set_title(rf"block $\ell = {block}$")
     return legend(figure, axes[0, 0], "mean over inputs,\n" + BANDS)
