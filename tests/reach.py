@@ -33,6 +33,7 @@ REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend backend_bits 
            'solver/run/report': 'cli cli_files cli_warnings cli_bits',
            'solver/run/states': 'resume states',
            'solver/settings': 'param param_refusals include factor keys',
+           'solver/data/normals': 'residual', 'solver/run/costs': 'cli_bits',
            'solver/data': 'data data_targets flat stored tokens token_sources fashion',
            'solver/study': 'grid sweep sweep_refusals'}
 

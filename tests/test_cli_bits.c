@@ -70,6 +70,27 @@ static void check_calls(const char *table) {
     assert_true(rows > 0);
 }
 
+/* Rows of a profile, between its heading and the others, have falling shares of the time, which
+ * stand before the four last columns. */
+static void check_order(const char *profile) {
+    const char *line = strchr(strstr(profile, "\nplace ") + 1, '\n') + 1;
+    double before = 100.05; /* one decimal is printed */
+    int rows = 0;
+    for (; strncmp(line, "other rows", 10) != 0; line = strchr(line, '\n') + 1, rows++) {
+        const char *word[5], *end = strchr(line, '\n');
+        for (int k = 0; k < 5; k++) {
+            while (end[-1] == ' ')
+                end--;
+            while (end[-1] != ' ')
+                end--;
+            word[k] = end;
+        }
+        assert_true(atof(word[4]) <= before);
+        before = atof(word[4]);
+    }
+    assert_true(rows > 2);
+}
+
 /* A profile changes nothing; calls are counted; its shares are all of the time. */
 static void test_profile(void **state) {
     (void)state;
@@ -82,6 +103,7 @@ static void test_profile(void **state) {
     assert_non_null(strstr(result.err, "profile: "));
     assert_non_null(strstr(result.err, " orthonormalisation ")); /* its rows may be below 0.5 % */
     check_calls(result.err);
+    check_order(result.err);
     char *shares = strstr(result.err, "\nshares:");
     assert_non_null(shares);
     double sum = 0;

@@ -185,6 +185,10 @@ static void test_each_program_names_the_other(void **state) {
     cli_refused(2, ARGS("none.ini"), ARGS("none.ini: cannot be opened"));
     cli_refused(2, ARGS(NULL), ARGS("which ini file?"));
     cli_refused(2, ARGS("."), ARGS(".: is a folder, not a file"));
+    cli_refused(2, ARGS("--optimum", "out.h5", "case.ini"),
+                ARGS("--optimum takes a sweep that is done, and no ini or keys"));
+    cli_refused(2, ARGS("--optimum", "out.h5", "--training.eta0=1"), ARGS("and no ini or keys"));
+    cli_refused(2, ARGS("--points", "case.ini", "-o", "out.h5"), ARGS("it takes no -o"));
     cli_program("dmft-solve");
     cli_refused(2, ARGS("-o", "out.h5", "case.ini"),
                 ARGS("case.ini:17: [sweep]: a sweep over values of keys is run by dmft-sweep"));
