@@ -5,6 +5,7 @@
 #include "solver/command.h"
 #include "solver/run/costs.h"
 #include "solver/run/description.h"
+#include "solver/run/estimate.h"
 #include "solver/files/provenance.h"
 #include "solver/run/predict.h"
 #include "solver/run/report.h"
@@ -18,7 +19,7 @@
 struct options {
     struct command command;
     const char *output, *again, *predict;
-    bool force, help, version, defaults, operations, program, quiet, profile;
+    bool force, help, version, defaults, operations, program, estimate, quiet, profile;
 };
 
 static const char usage[] =
@@ -29,6 +30,7 @@ static const char usage[] =
     "       dmft-solve --help [NETWORK [--section.key=value ...]] | --version\n"
     "       dmft-solve --defaults [FILE.ini [--section.key=value ...]]\n"
     "       dmft-solve --program FILE.ini [--section.key=value ...]\n"
+    "       dmft-solve --estimate FILE.ini [--section.key=value ...]\n"
     "       dmft-solve --operations";
 
 static int read_options(struct options *options, int argc, char **argv, struct err *err) {
@@ -43,6 +45,7 @@ static int read_options(struct options *options, int argc, char **argv, struct e
         {"--defaults", &options->defaults, NULL, NULL},
         {"--operations", &options->operations, NULL, NULL},
         {"--program", &options->program, NULL, NULL},
+        {"--estimate", &options->estimate, NULL, NULL},
         {"-o", NULL, &options->output, "the name of the output file"},
         {"--continue", NULL, &options->again, "the output of a run that kept its state"},
         {"--predict", NULL, &options->predict, "a data file with inputs"},
@@ -56,8 +59,10 @@ static int read_options(struct options *options, int argc, char **argv, struct e
         return err_set(err, CODE_INPUT,
                        "--predict needs -o and the output of a run that kept its state, and takes "
                        "no keys");
-    if (options->program && (options->again || options->output))
-        return err_set(err, CODE_INPUT, "--program prints the network of an ini; it takes no %s",
+    if ((options->program || options->estimate) && (options->again || options->output))
+        return err_set(err, CODE_INPUT, "%s of an ini; it takes no %s",
+                       options->program ? "--program prints the network"
+                                        : "--estimate prints the costs",
                        options->again ? "--continue" : "-o");
     return CODE_OK;
 }
@@ -149,6 +154,12 @@ static int print_program(struct run *run, const struct command *command, struct 
     return CODE_OK;
 }
 
+/* What the run of an ini would cost; nothing is written. */
+static int print_estimate(struct run *run, const struct command *command, struct err *err) {
+    TRY(run_configure(run, command->file, command->overrides, command->override, err));
+    return estimate_print(run, stdout, err);
+}
+
 static int solve(struct run *run, struct options *options, struct err *err) {
     struct command *command = &options->command;
     char *output = NULL, *ini = NULL;
@@ -215,6 +226,8 @@ int main(int argc, char **argv) {
         code = print_help(&options, &err);
     else if (!code && options.program)
         code = print_program(&run, &options.command, &err);
+    else if (!code && options.estimate)
+        code = print_estimate(&run, &options.command, &err);
     else if (!code && options.predict)
         code = predict(&run, &options, &err);
     else if (!code)

@@ -30,6 +30,7 @@ REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend backend_bits 
            'solver/measure/aggregation': 'coordinate coordinate_limit coordinate_state',
            'solver/measure/record': 'statistics halves',
            'solver/run/ensemble': 'resume',
+           'solver/run/estimate': 'estimate',
            'solver/run/report': 'cli cli_files cli_warnings cli_bits',
            'solver/run/states': 'resume states',
            'solver/settings': 'param param_refusals include factor keys',

@@ -22,6 +22,12 @@ static bool has_kind(const struct config *config, int k) {
                       !(k == 1 && network_has_nodes(&config->network)));
 }
 
+void sites_divide(struct config *config, int by) {
+    for (int k = 0; k < KINDS; k++)
+        if (has_kind(config, k))
+            *number_of(&config->solver, k) /= by;
+}
+
 void sites_begin(struct config *config, int K) {
     struct solver_settings *solver = &config->solver;
     if (solver->sites)

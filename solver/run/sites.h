@@ -16,4 +16,7 @@ int sites_record(struct run *run, struct err *err);
  * hinders, where it is memory. All ranks call it. */
 int sites_raise(struct run *run, int code, bool *again, struct err *err);
 
+/* Each kind of sites that the limit draws, so many times fewer. */
+void sites_divide(struct config *config, int by);
+
 #endif

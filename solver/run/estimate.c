@@ -1,0 +1,259 @@
+/* An estimate of what a run costs, from trials. */
+#define _DEFAULT_SOURCE
+#include "solver/run/estimate.h"
+#include "kernels/array/dist.h"
+#include "solver/run/ensemble.h"
+#include "solver/run/sites.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { LEAST_TRIED = 4, FEW_STEPS = 2, MORE_STEPS = 8, MOST_PART = 8, SITES_PER_REPLICATE = 64 };
+#define SHORT 0.3 /* seconds */
+enum {
+    PATH = 1024,
+    FEW_SITES = 512,
+    LEAST_REPLICATES = 8
+}; /* below it costs are not those of sites */
+
+/* What a process of its own has found: CPU seconds, memory beyond what it began with, error of the
+ * loss. */
+struct trial {
+    int code;
+    struct err err;
+    double error, cpu, bytes;
+};
+
+/* Standard error over loss, of root mean squares over time. */
+static double error_of_loss(const struct record *record) {
+    struct err ignored;
+    double *mean = NULL, *se = NULL, error = 0, loss = 0;
+    if (record->runs < 2 || record_average(record, "loss", &mean, &se, &ignored) || !mean)
+        return NAN;
+    for (int t = 0; t < record->T; t++) {
+        error += isfinite(se[t]) ? se[t] * se[t] : 0;
+        loss += isfinite(mean[t]) ? mean[t] * mean[t] : 0;
+    }
+    free(mean);
+    return sqrt(error / loss);
+}
+
+/* The most memory that this process has had. */
+static double most_bytes(void) {
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return 1024 * (double)used.ru_maxrss;
+}
+
+/* What is short is done again: the first time it is new memory that takes the time. */
+static void try(struct run *run, int N, int runs, struct trial *trial) {
+    double before = most_bytes();
+    run->threads = 1;
+    backend_start(1);
+    for (int pass = 0; pass < 2 && (!pass || (!trial->code && trial->cpu < SHORT)); pass++) {
+        struct record record = {0};
+        double start = base_cpu_seconds();
+        trial->code = run_ensemble(run, N, runs, &record, &trial->err);
+        if (!trial->code && record_failures(&record, &(int){0}))
+            trial->code = err_set(&trial->err, CODE_NUMERICAL, "%s", record.failure.text);
+        trial->cpu = base_cpu_seconds() - start;
+        trial->bytes = pass ? trial->bytes : most_bytes() - before;
+        trial->error = trial->code ? NAN : error_of_loss(&record);
+        record_free(&record);
+    }
+}
+
+/* Runs in a process of its own, which finds its memory as it was before other trials. */
+static int measure(struct run *run, int N, int runs, struct trial *trial, struct err *err) {
+    struct trial *shared =
+        mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        return err_set(err, CODE_SYSTEM, "out of memory: an estimate");
+    *shared = (struct trial){.code = CODE_SYSTEM};
+    snprintf(shared->err.text, sizeof shared->err.text, "a trial run has ended early");
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        try(run, N, runs, shared);
+        _exit(0);
+    }
+    bool done = child > 0 && waitpid(child, NULL, 0) == child;
+    *trial = *shared;
+    munmap(shared, sizeof *shared);
+    return done ? CODE_OK : err_set(err, CODE_SYSTEM, "no process for a trial run");
+}
+
+/* What one ensemble will cost, all its runs; error: of its mean, and its own share of error. */
+struct cost {
+    double cpu, bytes, error, known;
+};
+
+/* Replicates with so small a part of the sites, which cost as much as one. */
+static int tried(int part) {
+    return part > LEAST_TRIED ? part : LEAST_TRIED;
+}
+
+/* The straight line through two points. */
+static double line(double x0, double y0, double x1, double y1, double x) {
+    return fmax(y1, y1 + (y1 - y0) / (x1 - x0) * (x - x1));
+}
+
+/* Two trials, with 1/part of the sites and twice as many. */
+static int try_limit(struct run *run, int part, struct trial trial[2], struct err *err) {
+    const struct solver_settings before = run->config.solver;
+    int code = CODE_OK;
+    for (int k = 0; k < 2 && !code; k++) {
+        run->config.solver.halves = run->config.solver.grow = false;
+        sites_divide(&run->config, k ? part / 2 : part);
+        run_split(run);
+        code = measure(run, 0, k ? 1 : tried(part), &trial[k], err);
+        run->config.solver = before;
+        if (!code && trial[k].code)
+            break;
+    }
+    run_split(run);
+    return code;
+}
+
+/* With the fewest sites that its bases fit in. Halves together cost a run more. */
+static int of_limit(struct run *run, struct cost *cost, struct err *err) {
+    const struct solver_settings *solver = &run->config.solver;
+    int part = MOST_PART, replicates = solver->replicates;
+    while (part > 2 && solver->sites / part < FEW_SITES)
+        part /= 2;
+    struct trial trial[2] = {0};
+    double runs = replicates * (solver->halves ? 2 : 1) + (solver->check_tolerance ? 1 : 0);
+    TRY(try_limit(run, part, trial, err));
+    while ((trial[0].code || trial[1].code) && part > 2) {
+        part /= 2;
+        memset(trial, 0, sizeof trial);
+        TRY(try_limit(run, part, trial, err));
+    }
+    for (int k = 0; k < 2; k++)
+        if (trial[k].code)
+            return err_set(err, trial[k].code, "a trial with %d sites has failed: %.1800s",
+                           solver->sites / (k ? part / 2 : part), trial[k].err.text);
+    double sites = solver->sites, few = sites / part;
+    cost->cpu = runs * line(few, trial[0].cpu / tried(part), 2 * few, trial[1].cpu, sites);
+    cost->bytes = line(few, trial[0].bytes, 2 * few, trial[1].bytes, sites);
+    cost->error = trial[0].error * sqrt(tried(part) / (double)(part * replicates));
+    cost->known = 1 / sqrt(2.0 * (tried(part) - 1));
+    return CODE_OK;
+}
+
+/* Of one width, from few steps and from some more. */
+static int of_networks(struct run *run, int N, struct cost *cost, struct err *err) {
+    int *steps = &run->config.training.steps, T = *steps, few = T < FEW_STEPS ? T : FEW_STEPS,
+        more = T < MORE_STEPS ? T : MORE_STEPS;
+    struct trial trial[2];
+    for (int k = 0; k < 2; k++) {
+        *steps = k ? more : few;
+        int code = measure(run, N, 1, &trial[k], err);
+        *steps = T;
+        TRY(code);
+        if (trial[k].code)
+            return err_set(err, trial[k].code, "a trial with N = %d has failed: %.1800s", N,
+                           trial[k].err.text);
+    }
+    double one = more > few ? line(few, trial[0].cpu, more, trial[1].cpu, T) : trial[1].cpu;
+    *cost = (struct cost){run->config.reference.seeds * one, trial[1].bytes, NAN, NAN};
+    return CODE_OK;
+}
+
+/* Runs that work at once each have what one has beyond this process. */
+static double peak(const struct run *run, int N, int runs, double bytes) {
+    return most_bytes() + bytes * ensemble_concurrent(run, N, runs);
+}
+
+static void print_row(FILE *stream, const char *what, struct cost cost) {
+    fprintf(stream, "%-44s %9.3g s of CPU time  %6.3f GB\n", what, cost.cpu, 1e-9 * cost.bytes);
+}
+
+/* Errors fall as one over the root of sites times replicates; with more than sites/64 replicates
+ * what is left is the bias of the sites. */
+static void print_errors(const struct run *run, struct cost limit, FILE *stream) {
+    const struct solver_settings *solver = &run->config.solver;
+    const double wanted[] = {0.1, 0.03, 0.01, 3e-3, 1e-3, 3e-4, 1e-4};
+    double all = (double)solver->sites * solver->replicates;
+    fprintf(stream,
+            "\nerror of the loss, relative: %.2g %% as it is (this number is known to %.0f %%)\n",
+            100 * limit.error, 100 * limit.known);
+    for (size_t k = 0; k < sizeof wanted / sizeof *wanted; k++) {
+        double numbers = all * pow(limit.error / wanted[k], 2), sites = solver->sites;
+        if (wanted[k] > limit.error || wanted[k] < limit.error / 30)
+            continue;
+        while (numbers > sites * sites / SITES_PER_REPLICATE)
+            sites *= 2;
+        double replicates = fmax(LEAST_REPLICATES, ceil(numbers / sites));
+        fprintf(stream, "%9.2g %%   sites = %-9.0f replicates = %-6.0f %9.3g s of CPU time\n",
+                100 * wanted[k], sites, replicates, limit.cpu * sites * replicates / all);
+    }
+}
+
+/* The rows of all ensembles, and with them the file of the run, in a folder of its own. */
+static int print_all(struct run *run, const char *folder, FILE *stream, struct err *err) {
+    const struct int_list *widths = &run->config.reference.widths;
+    int replicates = run->config.solver.replicates, seeds = run->config.reference.seeds;
+    struct cost limit = {0}, cost = {0}, all = {0};
+    char text[PATH];
+    snprintf(text, sizeof text, "%s/estimate.h5", folder);
+    TRY(run_open(run, text, true, err));
+    if (replicates) {
+        TRY(of_limit(run, &limit, err));
+        limit.bytes = peak(run, 0, replicates, limit.bytes);
+        snprintf(text, sizeof text, "limit, %d replicates of %d sites", replicates,
+                 run->config.solver.sites);
+        print_row(stream, text, limit);
+        all = limit;
+    }
+    for (int i = 0; i < widths->count; i++) {
+        TRY(of_networks(run, widths->value[i], &cost, err));
+        cost.bytes = peak(run, widths->value[i], seeds, cost.bytes);
+        snprintf(text, sizeof text, "networks, N = %d, %d seeds", widths->value[i], seeds);
+        print_row(stream, text, cost);
+        all.cpu += cost.cpu;
+        all.bytes = fmax(all.bytes, cost.bytes);
+    }
+    all.cpu += base_cpu_seconds(); /* of the data */
+    print_row(stream, "all, with the data", all);
+    if (replicates && limit.error > 0)
+        print_errors(run, limit, stream);
+    return CODE_OK;
+}
+
+static void remove_folder(const char *folder) {
+    DIR *stream = opendir(folder);
+    const struct dirent *entry;
+    while (stream && (entry = readdir(stream)))
+        if (entry->d_name[0] != '.')
+            unlinkat(dirfd(stream), entry->d_name, 0);
+    if (stream)
+        closedir(stream);
+    rmdir(folder);
+}
+
+int estimate_print(struct run *run, FILE *stream, struct err *err) {
+    const char *parent = getenv("TMPDIR");
+    char folder[PATH / 2];
+    double room;
+    TRY(backend_list[run->config.solver.backend]->open(&room, err));
+    if (isfinite(room) || dist_ranks() > 1)
+        return err_set(err, CODE_INPUT, "--estimate is of one process on backend = cpu");
+    snprintf(folder, sizeof folder, "%s/dmft_estimate_XXXXXX", parent ? parent : "/tmp");
+    if (!mkdtemp(folder))
+        return err_set(err, CODE_SYSTEM, "no folder %s can be made for trials", folder);
+    run->log.verbose = false;
+    run->config.output.checkpoint = 0;
+    int code = print_all(run, folder, stream, err);
+    if (run->io_open)
+        io_close(&run->io);
+    run->io_open = false;
+    remove_folder(folder);
+    return code;
+}

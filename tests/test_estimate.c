@@ -1,0 +1,95 @@
+/* dmft-solve --estimate beside the run: memory, and the error of the loss. CPU time is that of a
+ * busy machine and judges nothing. */
+#define _DEFAULT_SOURCE
+#include "tests/support/cli.h"
+
+#include <hdf5_hl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static const char ini[] =
+    "[network]\nmodel = regime1\nexperts = 4\nexpert_layers = 2\ngate = softmax\n"
+    "[data]\nsource = gaussian\ninputs = 4\ndimension = 10\n"
+    "[training]\nsteps = 12\neta0 = 0.3\ngamma0 = 1\n"
+    "[solver]\nsites = 4096\nreplicates = 8\n[reference]\nwidths = 16\nseeds = 3\n";
+
+/* The number that stands at the end of the row which begins with this word, before `unit`. */
+static double number_of(const char *text, const char *row, const char *unit) {
+    const char *line = strstr(text, row), *end = line ? strstr(line, unit) : NULL;
+    if (!end)
+        fail_msg("no %s before %s in\n%s", row, unit, text);
+    while (end[-1] == ' ')
+        end--;
+    while (end[-1] != ' ')
+        end--;
+    return atof(end);
+}
+
+/* Over the loss, root mean squares over time, as the file has them. */
+static double error_of_run(void) {
+    double loss[12], error[12], up = 0, down = 0;
+    hid_t file = cli_file("out.h5");
+    assert_true(H5LTread_dataset_double(file, "limit/loss", loss) >= 0);
+    assert_true(H5LTread_dataset_double(file, "limit/loss_se", error) >= 0);
+    H5Fclose(file);
+    for (int t = 0; t < 12; t++) {
+        up += error[t] * error[t];
+        down += loss[t] * loss[t];
+    }
+    return sqrt(up / down);
+}
+
+static void an_estimate_is_close_and_leaves_nothing(void **state) {
+    (void)state;
+    struct cli_result result;
+    struct rusage used;
+    cli_print("large.ini", ini);
+    cli_run(&result, ARGS("large.ini", "--quiet", "-o", "out.h5", "--solver.threads=1"));
+    assert_int_equal(result.code, 0);
+    cli_free(&result);
+    assert_int_equal(getrusage(RUSAGE_CHILDREN, &used), 0);
+    assert_int_equal(setenv("TMPDIR", "folder", 1), 0); /* there is none */
+    cli_run(&result, ARGS("--estimate", "large.ini", "--solver.threads=1"));
+    assert_int_equal(result.code, 1);
+    assert_non_null(strstr(result.err, "no folder folder/dmft_estimate"));
+    cli_free(&result);
+    assert_int_equal(setenv("TMPDIR", ".", 1), 0);
+    cli_run(&result, ARGS("--estimate", "large.ini", "--solver.threads=1"));
+    if (result.code)
+        fail_msg("%s", result.err);
+    assert_true(number_of(result.out, "networks, N = 16, 3 seeds", " s of CPU") > 0);
+    double bytes = number_of(result.out, "all, with the data", " GB") * 1e9,
+           ratio = bytes / (1024 * (double)used.ru_maxrss);
+#ifndef __SANITIZE_ADDRESS__
+    if (ratio < 0.8 || ratio > 1.25)
+        fail_msg("memory of the estimate is %g times that of the run", ratio);
+#endif
+    /* Of two variances of eight runs one is 15 times the other once in a thousand cases. */
+    double error = number_of(result.out, "error of the loss", " % as it is") / 100;
+    double times = error / error_of_run();
+    if (times < 1 / sqrt(15) || times > sqrt(15))
+        fail_msg("error of the loss is %g times that of the run", times);
+    assert_true(number_of(result.out, "0.01 %   sites =", "replicates") >= 4096);
+    cli_free(&result);
+    assert_int_equal(system("ls -d dmft_estimate* 2>/dev/null"), 512);
+}
+
+static void estimates_are_refused(void **state) {
+    (void)state;
+    cli_print("large.ini", ini);
+    assert_int_equal(setenv("TMPDIR", ".", 1), 0);
+    cli_refused(2, ARGS("--estimate", "large.ini", "-o", "x.h5"), ARGS("--estimate prints"));
+    cli_refused(3, ARGS("--estimate", "large.ini", "--training.eta0=1e6", "--training.steps=50"),
+                ARGS("a trial with", "has failed"));
+    cli_refused(2, ARGS("--estimate", "large.ini", "--solver.sites=none"), ARGS("sites"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {TEST(an_estimate_is_close_and_leaves_nothing),
+                                       TEST(estimates_are_refused)};
+    return cmocka_run_group_tests(tests, cli_open, cli_close);
+}
