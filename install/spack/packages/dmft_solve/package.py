@@ -1,0 +1,50 @@
+import os
+
+from spack.package import *
+from spack_repo.builtin.build_systems.makefile import MakefilePackage
+
+CHECKOUT = os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 4))
+
+
+class DmftSolve(MakefilePackage):
+    """Infinite-width limits of mixture-of-experts training, with error bars, beside finite networks
+    that the same program trains."""
+
+    git = f"file://{CHECKOUT}"
+    license("GPL-3.0-or-later")
+    version("main", branch="main")
+
+    variant("cuda", default=False, description="The backend cuda")
+    variant("mpi", default=False, description="Build for mpirun")
+
+    depends_on("c", type="build")
+    depends_on("cxx", type="build")
+    depends_on("pkgconfig", type="build")
+    depends_on("random123", type="build")
+    depends_on("openblas")
+    depends_on("netlib-lapack+lapacke~external-blas")
+    depends_on("gsl@2:")
+    depends_on("hdf5@1.10:+hl~mpi")
+    depends_on("inih@53:")
+    depends_on("lua@5.4:")
+    depends_on("zlib-api")
+    depends_on("libzip@1:")
+    depends_on("jansson@2.8:")
+    depends_on("cuda@12:", when="+cuda")
+    depends_on("mpi", when="+mpi")
+
+    conflicts("platform=darwin", msg="dmft-sweep calls prctl, which only Linux has")
+
+    @property
+    def options(self):
+        """Words of every call of make."""
+        words = [f"PREFIX={self.prefix}",
+                 "PKG=openblas lapacke gsl hdf5 inih lua zlib libzip jansson"]
+        words += ["CUDA=1", f"CUDA_HOME={self.spec['cuda'].prefix}"] if "+cuda" in self.spec else []
+        return words + (["MPI=1"] if "+mpi" in self.spec else [])
+
+    def build(self, spec, prefix):
+        make("all", *self.options)
+
+    def install(self, spec, prefix):
+        make("install", *self.options)

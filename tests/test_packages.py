@@ -1,0 +1,50 @@
+"""install/conda and install/spack say what the Makefile says: version and libraries."""
+import os
+import re
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+RECIPE = ("install", "conda", "recipe.yaml")
+SPACK = ("install", "spack", "packages", "dmft_solve", "package.py")
+
+
+def text_of(*parts):
+    with open(os.path.join(ROOT, *parts), encoding="utf-8") as file:
+        return file.read()
+
+
+def libraries():
+    """By the names that pkg-config has of them where they are not Debian's."""
+    return re.search(r"^PKG := (openblas .* inih lua .*)$", text_of(".ci", "packages.mk"),
+                     re.M)[1].split()
+
+
+def test_the_recipe_of_conda():
+    yaml = pytest.importorskip("yaml")
+    recipe = yaml.safe_load(text_of(*RECIPE))
+    version = re.search(r"^VERSION := ([\d.]+)", text_of("Makefile"), re.M)[1]
+    assert recipe["context"]["version"] == version
+    assert recipe["context"]["libraries"].split() == libraries()
+    wanted = {word.split()[0].removeprefix("lib") for word in recipe["requirements"]["host"]}
+    assert {name.removeprefix("lib") for name in libraries()} <= wanted
+    python = text_of("python", "pyproject.toml")
+    needs = re.search(r"^dependencies = \[(.*)\]", python, re.M)[1].replace('"', "").split(", ")
+    assert set(needs) == {word.split()[0] for word in recipe["requirements"]["run"]} - {"python"}
+    rattler = pytest.importorskip("rattler_build")  # pip install py-rattler-build
+    variants = rattler.VariantConfig.from_yaml("c_stdlib: [sysroot]\n")
+    rendered = rattler.Stage0Recipe.from_file(os.path.join(ROOT, *RECIPE)).render(variants)
+    assert len(rendered) >= 1
+
+
+@pytest.mark.parametrize("name", ["dmft_solve", "inih"])
+def test_packages_of_spack_compile(name):
+    compile(text_of(*SPACK[:3], name, "package.py"), name, "exec")
+
+
+def test_the_package_of_spack_needs_what_the_makefile_needs():
+    package = text_of(*SPACK)
+    assert " ".join(libraries()) in package
+    needs = re.findall(r'depends_on\("([\w-]+)', package)
+    other = {"lapacke": "netlib-lapack", "zlib": "zlib-api"}
+    assert {other.get(name, name) for name in libraries()} <= set(needs)
