@@ -73,7 +73,7 @@ def long_sentences(text: str) -> list[str]:
     text = re.sub(r"\$\$.*?\$\$|\$[^$\n]*\$", "X", CODE.sub("X", text), flags=re.DOTALL)
     parts = re.split(r"\n\s*\n|\n(?=[-*#|]|\d+\. )", re.sub(r"\]\([^)]*\)", "]", text))
     return [sentence for part in parts if not part.startswith(("|", "    ", "#"))
-            for sentence in re.split(r"(?<=[.!?:;])\s+", part)
+            for sentence in re.split(r"(?<=[.!?:;])[*)]*\s+", part)
             if len(re.findall(r"[A-Za-z][A-Za-z'-]*", sentence)) > MOST_WORDS]
 
 
