@@ -27,6 +27,7 @@ def with_read_out(data):
 
 def draw(run, path):
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullFormatter
     sweep = with_read_out(run.sweep)
     panels = [(out, side) for out in sweep[OUT].values for side in sweep[SIDE].values]
     figure, axes = plt.subplots(1, len(panels), sharey=True, figsize=(2.5 * len(panels), 2.9),
@@ -36,6 +37,9 @@ def draw(run, path):
         ax.set(xscale="log", yscale="log", xlabel="eta0 of Muon",
                title=f"{'muP' if side == 'mup' else 'MSSP'}, read-out " +
                ("zero" if out == "zero" else "of 1/N"))
+        rates = sweep[RATE].values[::2]
+        ax.set_xticks(rates, [f"{rate:.2g}" for rate in rates])
+        ax.xaxis.set_minor_formatter(NullFormatter())
     axes[0].set_ylabel("test loss" if "test_loss" in sweep else "loss after the last step")
     axes[-1].legend(fontsize=8)
     figure.savefig(path, dpi=110)
