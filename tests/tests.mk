@@ -17,7 +17,7 @@ $(BUILD)/test_objects: FORCE
 $(BUILD)/libprogram.so: $(OBJECTS) $(BUILD)/objects
 	$(LINK) -shared -Wl,-Bsymbolic,-soname,$(@F)
 $(BUILD)/test_%: $(PLAIN)/tests/test_%.o $(TEST_OBJECTS) $(BUILD)/test_objects | $(BUILD)/libprogram.so
-	$(LINK) $| -Wl,-rpath,'$$ORIGIN' -lcmocka
+	$(LINK) $(filter %.so,$|) -Wl,-rpath,'$$ORIGIN' -lcmocka
 
 # Those that replace calls which the program makes have it inside.
 WHOLE := abc bytes bytes_left data_file
@@ -34,7 +34,7 @@ $(BUILD)/test_data_file: LDLIBS += -Wl,--wrap=H5Dread
 $(BUILD)/emulated/libprogram.so: $(EMULATED_OBJECTS) $(BUILD)/objects
 	$(LINK) -lstdc++ -shared -Wl,-Bsymbolic,-soname,$(@F)
 $(BUILD)/emulated_%: $(PLAIN)/tests/test_%.o $(TEST_OBJECTS) $(BUILD)/test_objects | $(BUILD)/emulated/libprogram.so
-	$(LINK) $| -Wl,-rpath,'$$ORIGIN/emulated' -lcmocka
+	$(LINK) $(filter %.so,$|) -Wl,-rpath,'$$ORIGIN/emulated' -lcmocka
 
 # Programs with the emulated CUDA of which the n-th allocation, write, launch ... fails.
 FAULTY := malloc calloc realloc aligned_alloc strdup open_memstream write fwrite fclose fsync rename link unlink \
@@ -49,7 +49,7 @@ $(BUILD)/test_faults: | $(PROGRAMS:%=$(BUILD)/faults/%)
 # Programs that load it, too, for tests/mutate.py.
 $(BUILD)/shared/dmft-%: $(PLAIN)/solver/main_%.o | $(BUILD)/libprogram.so
 	@mkdir -p $(@D)
-	$(LINK) $| -Wl,-rpath,'$$ORIGIN/..'
+	$(LINK) $(filter %.so,$|) -Wl,-rpath,'$$ORIGIN/..'
 
 $(BUILD)/test_architecture: tests/architecture.sh $(OBJECTS)
 	@cp $< $@
