@@ -122,3 +122,37 @@ def test_blocks_are_an_axis():
     assert difference.dims[:2] == ("l", "head")
     np.testing.assert_array_equal(limit["loss"], run.limit["loss"])
     assert not [name for name in limit.data_vars if "_0" in name]
+
+
+def test_pictures_have_the_points_and_the_fit():
+    """Intervals are Student's of the runs there are; infinite sizes are no part of the fit."""
+    pytest.importorskip("matplotlib").use("Agg")
+    import matplotlib.pyplot as plt
+    from dmft import plot
+    x = np.array([np.inf, 4, 1, 2, 8.0])
+    y = 3 + 2 / x + np.array([0.1, 0.01, -0.01, 0, 0])
+    runs = np.tile(y[:, None], 4) + [-0.05, 0.05, np.nan, np.nan]
+    data = xarray.Dataset({"y": ("x", y), "y_se": ("x", 0 * y + 0.05), "y_runs": (("x", "run"),
+                                                                                  runs)}, {"x": x})
+    figure, ax = plt.subplots()
+    found = plot.extrapolation(ax, data, "y", "x")
+    points, at_zero, limit = ax.containers
+    np.testing.assert_allclose(np.sort(points[0].get_xdata()), [1 / 8, 1 / 4, 1 / 2, 1])
+    bar = points[2][0].get_segments()[0]
+    assert abs(bar[1, 1] - bar[0, 1] - 2 * 12.7062 * 0.05) < 1e-4  # two runs
+    assert at_zero[0].get_ydata()[0] == float(found["y_inf"])
+    assert limit[0].get_xdata()[0] == 0 and limit[0].get_ydata()[0] == y[0]
+    line = next(line for line in ax.lines if len(line.get_xdata()) == 2
+                and line.get_linestyle() == "-")
+    np.testing.assert_allclose(np.interp(1 / 8, *line.get_data()),
+                               found["y_inf"] + found["at_largest"])
+    figure, ax = plt.subplots()
+    law = xarray.Dataset({"y": ("x", 3 * X ** -1.5), "y_se": ("x", 0.01 * X ** -1.5)}, {"x": X})
+    law["y_se"][-1] = 1  # which says nothing
+    found = plot.power_law(ax, law, "y", "x")
+    line = next(line for line in ax.lines if line.get_label().startswith("$"))
+    np.testing.assert_allclose(line.get_ydata(), 3 * np.array([1, 8.0]) ** -1.5)
+    assert len(ax.containers[0][0].get_xdata()) == 4 and len(ax.containers[1][0].get_xdata()) == 1
+    with pytest.raises(dmft.InputError, match="y has other axes, k: choose a point of each"):
+        plot.extrapolation(ax, law.expand_dims(k=2), "y", "x")
+    plt.close("all")

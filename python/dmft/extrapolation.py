@@ -25,7 +25,7 @@ from dmft.errors import InputError
 POWERS = np.geomspace(0.05, 8, 400)  # where an unknown power is looked for
 
 
-def _with_axis(data: xarray.Dataset, name: str, along: str) -> xarray.Dataset:
+def with_axis(data: xarray.Dataset, name: str, along: str) -> xarray.Dataset:
     """The same with an axis `along` where that is a coordinate over some of the axes of the series:
     all points of these axes side by side."""
     own = data[along].dims if along in data.coords and along not in data[name].dims else ()
@@ -45,7 +45,7 @@ def _points(data: xarray.Dataset, name: str, along: str, least: int):
         if wanted not in data:
             raise InputError(f"there is no {wanted}; this takes a series with its errors, as "
                              f"sweep.series({name!r}) gives it")
-    data = _with_axis(data, name, along)
+    data = with_axis(data, name, along)
     if along not in data[name].dims:
         raise InputError(f"{name} has no axis {along}; it has "
                          + " ".join(map(str, data[name].dims)))

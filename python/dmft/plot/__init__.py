@@ -15,6 +15,7 @@ except ImportError as error:
 
 from dmft.plot.axes import (band, convergence, coordinates, curves, distribution, experts,
                             exponents, heat, input_heat, loss, time_heat)
+from dmft.plot.fits import extrapolation, power_law
 from dmft.plot.select import quantity
 from dmft.plot.specialisation import information, norms, overlap, share
 from dmft.plot.spikes import singular
@@ -24,5 +25,5 @@ from dmft.plot.together import overlay
 
 __all__ = ["loss", "curves", "exponents", "convergence", "experts", "coordinates", "distribution",
            "information", "share", "overlap", "norms", "heat", "input_heat", "time_heat", "band",
-           "singular", "overlay", "losses", "optima", "against", "quantity", "COLOURS", "NAMES",
-           "STYLE", "Missing", "NotThere"]
+           "singular", "overlay", "extrapolation", "power_law", "losses", "optima", "against",
+           "quantity", "COLOURS", "NAMES", "STYLE", "Missing", "NotThere"]
