@@ -152,10 +152,19 @@ static void attention(struct program *p, int i) {
     push(program_mix(p, program_softmax(p, A, causal), take(v)), place, 0);
 }
 
+/* To one place less than there are tokens, and back. */
+static void between_places(struct program *p, int i) {
+    static const double down[] = {0.6, -0.5, 0.4, 0.3, 0.7, -0.6},
+                        up[] = {0.8, 0.3, -0.4, 0.5, 0.6, 0.7};
+    int n = program_setup(p)->data.n, place = w.place[i];
+    struct value few = program_fn(p, FN_TANH, 1, program_mix_places(p, take(i), n - 1, n, down));
+    push(program_mix_places(p, few, n, n - 1, up), place, 0);
+}
+
 static void append(struct program *p) {
     static const enum fn fns[] = {FN_TANH, FN_SIGMOID, FN_SOFTPLUS, FN_GELU, FN_ERF};
     int i = pick(-2), s = pick(-1), place = w.place[i];
-    switch (draw(program_setup(p)->data.n > 1 ? 13 : 8)) {
+    switch (draw(program_setup(p)->data.n > 1 ? 14 : 8)) {
     case 0:
     case 1:
         map_to(p, i, draw(PLACES));
@@ -184,6 +193,9 @@ static void append(struct program *p) {
         break;
     case 9: /* no rows of zeros alone, which a norm could meet */
         push(program_add(p, take(i), program_lag(p, take(i), draw(5) - 2)), place, 0);
+        break;
+    case 10:
+        between_places(p, i);
         break;
     default:
         attention(p, i);
