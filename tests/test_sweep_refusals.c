@@ -51,6 +51,8 @@ static void test_lists_of_points_are_refused(void **state) {
          {":19: [sweep] b.y: duplicate key b.y, given before in line 18"}},
         {"b.y = 3\na.x, b.y = 1 2\n",
          {":19: [sweep] a.x,b.y: duplicate key b.y, given before in l"}},
+        {"a.x, b.y = 3 N^-0.5 | 2 4\n",
+         {"would cut a factor from its power", "commas between the values of a point"}},
         {"a.x, = 1 2\n", {":18: [sweep] a.x,: a key is missing", "section.key, section.key"}},
         {", a.x = 1 2\n", {"a key is missing"}},
         {"a.x,,b.y = 1 2\n", {"a key is missing"}},
