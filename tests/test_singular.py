@@ -209,7 +209,9 @@ def test_momenta_of_a_limit():
     """Of one input and without momentum one singular value, 1; where Muon leaves the matrix, or
     keeps no momentum, there is no series."""
     one = {**DENSE, **MUON, "training.momentum": 0, "data.inputs": 1, "reference.widths": ""}
-    limit = dmft.solve(one, progress=False).limit
+    run = dmft.solve(one, progress=False)
+    limit = run.limit
+    np.testing.assert_array_equal(run.singular("W2").momentum, limit["singular_W2_momentum"])
     s = limit["singular_W2_momentum"].values
     assert np.isnan(s[0]).all()
     np.testing.assert_allclose(s[1:], [[1, 0, 0, 0, 0, 0]] * 4, atol=ROUND_OFF)
