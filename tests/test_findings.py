@@ -154,6 +154,14 @@ def inis(swept):
                 yield path
 
 
+@pytest.mark.parametrize("name", ("balance_gradients", "sharpness_rates"))
+def test_pictures_are_made_of_the_tables(name, tmp_path):
+    path = str(tmp_path / "out.png")
+    script(name).draw_table(os.path.join(FOLDER, name + ".csv"), path)
+    with open(path, "rb") as file:
+        assert file.read(4) == b"\x89PNG"
+
+
 def test_inis_of_sweeps_are_read():
     """Also of a study that has no script yet."""
     paths = list(inis(True))

@@ -1,9 +1,11 @@
 """Do selection biases leave the gradient of the task alone, and does an auxiliary loss disturb it?
 
-    python/with studies/findings/balance_gradients.py balance_gradients.h5 [OUT.csv]
+    python/with studies/findings/balance_gradients.py balance_gradients.h5 [OUT.csv [OUT.png]]
 
 Reads the sweep of balance_gradients.ini, prints what is shown (studies/verdict.py), and writes the
-numbers behind it.
+numbers behind it. The picture is made of these numbers alone, so that a table will do, too:
+
+    python/with studies/findings/balance_gradients.py --picture OUT.csv OUT.png
 """
 import csv
 import os
@@ -56,7 +58,30 @@ def say(words, samples, claim):
     print(f"{words}: {value:.4f} +- {half:.4f}, {WORDS[judge(of_interval(value, half), claim)]}")
 
 
-def main(path, out=None):
+def draw(rows, path):
+    """The widest networks: loss, spread of the loads, and kernels of gradients over time."""
+    import matplotlib.pyplot as plt
+    widest = max((row[1] for row in rows if row[1] != "limit"), key=int)
+    names = {"loss": "loss", "load2": "spread of the loads, load2",
+             "Gb_diag": "gradients of experts, Gb", "Gphi_diag": "gradients of gates, Gphi"}
+    figure, axes = plt.subplots(1, 4, figsize=(11, 2.8), layout="constrained")
+    for ax, (name, title) in zip(axes, names.items()):
+        for k, case in enumerate(CASES):
+            points = np.array([row[3:] for row in rows if row[:3] == (case, widest, name)], float)
+            t, value, half = points.T
+            ax.errorbar(t + 0.12 * (k - 2), value, half, marker=".", capsize=2, lw=1, label=case)
+        ax.set(yscale="log", xlabel="step t", title=title)
+        ax.title.set_size(9)
+    axes[0].legend(fontsize=7)
+    figure.savefig(path, dpi=110)
+
+
+def draw_table(table, path):
+    with open(table, encoding="utf-8") as file:
+        draw([tuple(row) for row in csv.reader(file)][1:], path)
+
+
+def main(path, out=None, picture=None):
     run = dmft.load(path)
     rows = []
     groups = {name: {"limit": run.points[at].limit, **dict(run.points[at].reference)}
@@ -89,7 +114,12 @@ def main(path, out=None):
         with open(out, "w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows(
                 [("balancing", "N", "series", "t", "mean", "half of the 95 % interval"), *rows])
+    if picture:
+        draw([tuple(map(str, row)) for row in rows], picture)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "--picture":
+        draw_table(*sys.argv[2:])
+    else:
+        main(*sys.argv[1:])

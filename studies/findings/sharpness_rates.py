@@ -1,9 +1,11 @@
 """Does the sharpness predict the best rate?
 
-    python/with studies/findings/sharpness_rates.py sharpness_rates.h5 [OUT.csv]
+    python/with studies/findings/sharpness_rates.py sharpness_rates.h5 [OUT.csv [OUT.png]]
 
 Reads the sweep of sharpness_rates.ini, prints what is shown (studies/verdict.py), and writes the
-numbers behind it.
+numbers behind it. The picture is made of these numbers alone, so that a table will do, too:
+
+    python/with studies/findings/sharpness_rates.py --picture OUT.csv OUT.png
 """
 import csv
 import os
@@ -15,7 +17,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.errors import DmftError  # noqa: E402
 from dmft.plot.select import student  # noqa: E402
-from verdict import WORDS, judge, of_interval, of_optimum, within_factor  # noqa: E402
+from verdict import HALF, WORDS, judge, of_interval, of_optimum, within_factor  # noqa: E402
 
 STEP = 2 ** 0.5  # of the grid
 
@@ -62,7 +64,37 @@ def interval(values):
     return values.mean(), student(n - 1) * values.std(ddof=1) / np.sqrt(n)
 
 
-def main(path, out=None):
+def draw(rows, path):
+    """Loss and distance to the edge at the end against the rate: the widest networks and, thin,
+    the limit, of every gamma0."""
+    import matplotlib.pyplot as plt
+    sides = sorted({row[1] for row in rows} - {"limit"}, key=int)[-1:] + ["limit"]
+    figure, axes = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
+    for k, gamma0 in enumerate(sorted({row[0] for row in rows}, key=float)):
+        for side in sides:
+            table = np.array([row[2:] for row in rows if row[:2] == (gamma0, side)], float)
+            if not table.size:
+                continue
+            limit = side == "limit"
+            style = {"color": f"C{k}", "lw": 1, "capsize": 2, "ls": ":" if limit else "-",
+                     "marker": "" if limit else ".",
+                     "label": f"gamma0 = {gamma0}, {'limit' if limit else 'N = ' + side}"}
+            for ax, column in zip(axes, (1, 7)):
+                ax.errorbar(table[:, 0], np.where(table[:, column] > 0, table[:, column], np.nan),
+                            HALF * table[:, column + 1], **style)
+    for ax, name in zip(axes, ("loss at the end", "edge at the end")):
+        ax.set(xscale="log", yscale="log", xlabel="eta0", ylabel=name)
+    axes[1].axhline(1, color="0.6", lw=0.8, zorder=0)
+    axes[0].legend(fontsize=6)
+    figure.savefig(path, dpi=110)
+
+
+def draw_table(table, path):
+    with open(table, encoding="utf-8") as file:
+        draw([tuple(row) for row in csv.reader(file)][1:], path)
+
+
+def main(path, out=None, picture=None):
     run = dmft.load(path)
     rows = []
     for gamma0 in sorted({gamma0 for gamma0, _ in run.points}):
@@ -97,7 +129,12 @@ def main(path, out=None):
         with open(out, "w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows(
                 [("gamma0", "N", "eta0", *heads), *rows])
+    if picture:
+        draw([tuple(map(str, row)) for row in rows], picture)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "--picture":
+        draw_table(*sys.argv[2:])
+    else:
+        main(*sys.argv[1:])
