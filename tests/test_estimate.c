@@ -78,6 +78,20 @@ static void an_estimate_is_close_and_leaves_nothing(void **state) {
     assert_int_equal(system("ls -d dmft_estimate* 2>/dev/null"), 512);
 }
 
+/* 24 new rows at each of 12 steps: 300 sites have room for 270, so that all 600 are tried. */
+static void bases_that_need_all_sites_have_them(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_print("large.ini", ini);
+    assert_int_equal(setenv("TMPDIR", ".", 1), 0);
+    cli_run(&result, ARGS("--estimate", "large.ini", "--data.inputs=288", "--data.dimension=300",
+                          "--training.batch=24", "--solver.sites=600", "--solver.threads=1"));
+    if (result.code)
+        fail_msg("%s", result.err);
+    assert_true(number_of(result.out, "limit, 8 replicates of 600 sites", " s of CPU") > 0);
+    cli_free(&result);
+}
+
 static void estimates_are_refused(void **state) {
     (void)state;
     cli_print("large.ini", ini);
@@ -90,6 +104,7 @@ static void estimates_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {TEST(an_estimate_is_close_and_leaves_nothing),
+                                       TEST(bases_that_need_all_sites_have_them),
                                        TEST(estimates_are_refused)};
     return cmocka_run_group_tests(tests, cli_open, cli_close);
 }

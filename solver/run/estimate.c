@@ -94,21 +94,21 @@ struct cost {
     double cpu, bytes, error, known;
 };
 
-/* Replicates with so small a part of the sites, which cost as much as one. */
+/* Replicates with so small a part of the sites, which mostly cost as much as one. */
 static int tried(int part) {
-    return part > LEAST_TRIED ? part : LEAST_TRIED;
+    return part == 1 ? 2 : part > LEAST_TRIED ? part : LEAST_TRIED;
 }
 
 /* The straight line through two points. */
 static double line(double x0, double y0, double x1, double y1, double x) {
-    return fmax(y1, y1 + (y1 - y0) / (x1 - x0) * (x - x1));
+    return x1 > x0 ? fmax(y1, y1 + (y1 - y0) / (x1 - x0) * (x - x1)) : y1;
 }
 
-/* Two trials, with 1/part of the sites and twice as many. */
+/* Two trials, with 1/part of the sites and twice as many; if there are no more, one. */
 static int try_limit(struct run *run, int part, struct trial trial[2], struct err *err) {
     const struct solver_settings before = run->config.solver;
     int code = CODE_OK;
-    for (int k = 0; k < 2 && !code; k++) {
+    for (int k = 0; k < (part > 1 ? 2 : 1) && !code; k++) {
         run->config.solver.halves = run->config.solver.grow = false;
         sites_divide(&run->config, k ? part / 2 : part);
         run_split(run);
@@ -130,7 +130,7 @@ static int of_limit(struct run *run, struct cost *cost, struct err *err) {
     struct trial trial[2] = {0};
     double runs = replicates * (solver->halves ? 2 : 1) + (solver->check_tolerance ? 1 : 0);
     TRY(try_limit(run, part, trial, err));
-    while ((trial[0].code || trial[1].code) && part > 2) {
+    while ((trial[0].code || trial[1].code) && part > 1) {
         part /= 2;
         memset(trial, 0, sizeof trial);
         TRY(try_limit(run, part, trial, err));
@@ -139,9 +139,11 @@ static int of_limit(struct run *run, struct cost *cost, struct err *err) {
         if (trial[k].code)
             return err_set(err, trial[k].code, "a trial with %d sites has failed: %.1800s",
                            solver->sites / (k ? part / 2 : part), trial[k].err.text);
-    double sites = solver->sites, few = sites / part;
-    cost->cpu = runs * line(few, trial[0].cpu / tried(part), 2 * few, trial[1].cpu, sites);
-    cost->bytes = line(few, trial[0].bytes, 2 * few, trial[1].bytes, sites);
+    trial[0].cpu /= tried(part);
+    trial[1] = part > 1 ? trial[1] : trial[0];
+    double sites = solver->sites, few = sites / part, more = part > 1 ? 2 * few : few;
+    cost->cpu = runs * line(few, trial[0].cpu, more, trial[1].cpu, sites);
+    cost->bytes = line(few, trial[0].bytes, more, trial[1].bytes, sites);
     cost->error = trial[0].error * sqrt(tried(part) / (double)(part * replicates));
     cost->known = 1 / sqrt(2.0 * (tried(part) - 1));
     return CODE_OK;
