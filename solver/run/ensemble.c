@@ -221,7 +221,7 @@ static int one_run(const struct ensemble *e, struct err *err) {
 #pragma omp critical(record)
     e->record->steps[e->r] = state.steps;
     for (t = state.steps; t < e->record->T; t++) {
-        if (t && run->states.folder)
+        if (run->states.folder)
             net.setup.stop.from = base_seconds() + patience;
         batch_at(&batch, t, net.batch.index);
         if (t)
