@@ -1,7 +1,7 @@
 # dmft-solve
 #
 #   make run          installs what is missing, builds, runs data/regime2.ini
-#   make test         passes the tests (about eight minutes)
+#   make test         passes the tests (about ten minutes)
 #   make test-NAME    one test program, with K=PART a part of it; make test-changed what you changed
 #   make check-long   longer statistics, sanitizers, fuzzing (an hour and more)
 #   make soak TIME=seconds; make mutants   random tests; what the tests notice (docs/testing_log.md)
