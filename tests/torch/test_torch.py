@@ -161,7 +161,7 @@ def words():
     experts = net.population("experts", size=0.25)
     units = net.population("units", size=0.5, of=experts, group=2)
     e = net.group_mean(net.tanh(net.map(y, units, "V")), experts)
-    y = y + net.map(net.expand(e / net.exp(e), units), upper, "O")
+    y = y + net.map(net.expand(net.cos(e) / net.exp(e), units), upper, "O")
     net.penalty(net.average(y, y), "size")
     net.kernel(y, "Phi")
     net.gradient(y, "G")
