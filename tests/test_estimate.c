@@ -5,10 +5,13 @@
 
 #include <hdf5_hl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const char ini[] =
@@ -102,9 +105,29 @@ static void estimates_are_refused(void **state) {
     cli_refused(2, ARGS("--estimate", "large.ini", "--solver.sites=none"), ARGS("sites"));
 }
 
+/* By a signal to the program alone, and its trial with it: an orphan would be ours. */
+static void a_signal_ends_the_trial_too(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_print("large.ini", ini);
+    assert_int_equal(setenv("TMPDIR", ".", 1), 0);
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    pid_t pid = cli_start(ARGS("--estimate", "large.ini", "--training.steps=3000"), 0);
+    while (system("ls dmft_estimate*/estimate.h5.partial >/dev/null 2>&1"))
+        cli_pause(1e-2);
+    cli_pause(0.2);
+    kill(pid, SIGTERM);
+    cli_wait(pid, &result);
+    assert_true(cli_ended(&result, 130, ARGS("interrupted")));
+    cli_free(&result);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(system("ls -d dmft_estimate* 2>/dev/null"), 512);
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {TEST(an_estimate_is_close_and_leaves_nothing),
-                                       TEST(bases_that_need_all_sites_have_them),
-                                       TEST(estimates_are_refused)};
+    const struct CMUnitTest tests[] = {
+        TEST(an_estimate_is_close_and_leaves_nothing), TEST(bases_that_need_all_sites_have_them),
+        TEST(a_signal_ends_the_trial_too), TEST(estimates_are_refused)};
     return cmocka_run_group_tests(tests, cli_open, cli_close);
 }

@@ -7,8 +7,10 @@
 
 #include <dirent.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -16,11 +18,8 @@
 
 enum { LEAST_TRIED = 4, FEW_STEPS = 2, MORE_STEPS = 8, MOST_PART = 8, SITES_PER_REPLICATE = 64 };
 #define SHORT 0.3 /* seconds */
-enum {
-    PATH = 1024,
-    FEW_SITES = 512,
-    LEAST_REPLICATES = 8
-}; /* below it costs are not those of sites */
+enum { PATH = 1024, LEAST_REPLICATES = 8 };
+enum { FEW_SITES = 512 }; /* below it costs are not those of sites */
 
 /* What a process of its own has found: CPU seconds, memory beyond what it began with, error of the
  * loss. */
@@ -69,6 +68,18 @@ static void try(struct run *run, int N, int runs, struct trial *trial) {
     }
 }
 
+/* Waits until the child has ended; a signal that asks the run to stop is passed on to it. */
+static bool await(const struct run *run, pid_t child) {
+    const struct timespec turn = {.tv_nsec = 2000000};
+    pid_t ended;
+    while ((ended = waitpid(child, NULL, WNOHANG)) == 0) {
+        if (run->stop && *run->stop)
+            kill(child, SIGTERM);
+        nanosleep(&turn, NULL);
+    }
+    return ended == child;
+}
+
 /* Runs in a process of its own, which finds its memory as it was before other trials. */
 static int measure(struct run *run, int N, int runs, struct trial *trial, struct err *err) {
     struct trial *shared =
@@ -83,9 +94,11 @@ static int measure(struct run *run, int N, int runs, struct trial *trial, struct
         try(run, N, runs, shared);
         _exit(0);
     }
-    bool done = child > 0 && waitpid(child, NULL, 0) == child;
+    bool done = child > 0 && await(run, child);
     *trial = *shared;
     munmap(shared, sizeof *shared);
+    if (run->stop && *run->stop)
+        return err_set(err, CODE_INTERRUPTED, "interrupted");
     return done ? CODE_OK : err_set(err, CODE_SYSTEM, "no process for a trial run");
 }
 
