@@ -28,8 +28,6 @@ SMALL = {
     "lazy_rich_gates": ({**EXPERTS, "training.steps": 3, "reference.widths": [64, 256],
                          "output.fields": "psi", "output.fields_at": ""},
                         {"training.gamma0": "0.1 1 3"}),
-    "muon_rates": ({**DRAWN, "solver.replicates": 0, "training.steps": 3,
-                    "reference.widths": [16, 32]}, {"training.eta0": "0.2 0.4 0.8 1.6"}),
     "transformer_limit": ({"data.inputs": 3, "data.tokens": 3, "data.test_inputs": 4,
                            "reference.seeds": 2, "reference.widths": [16, 32],
                            "training.steps": 3, "training.warmup": 1, "output.test_every": 2,

@@ -7,7 +7,6 @@ numbers behind it. The picture is made of these numbers alone, so that a table w
 
     python/with studies/findings/balance_gradients.py --picture OUT.csv OUT.png
 """
-import csv
 import os
 import sys
 
@@ -16,6 +15,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.select import student  # noqa: E402
+from tables import read_table, write_table  # noqa: E402
 from verdict import WORDS, above, below, judge, near, of_interval  # noqa: E402
 
 CASES = {"none": (0, 0), "bias .02": (0.02, 0), "bias .1": (0.1, 0), "aux .1": (0, 0.1),
@@ -77,8 +77,7 @@ def draw(rows, path):
 
 
 def draw_table(table, path):
-    with open(table, encoding="utf-8") as file:
-        draw([tuple(row) for row in csv.reader(file)][1:], path)
+    draw(read_table(table), path)
 
 
 def main(path, out=None, picture=None):
@@ -111,9 +110,8 @@ def main(path, out=None, picture=None):
                     rows += [(name, side, what, t, f"{value[t]:.6g}", f"{half[t]:.3g}")
                              for t in (0, 1, 4, 8, 16, 24)]
     if out:
-        with open(out, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(
-                [("balancing", "N", "series", "t", "mean", "half of the 95 % interval"), *rows])
+        write_table(out, ("balancing", "N", "series", "t", "mean", "half of the 95 % interval"),
+                    rows)
     if picture:
         draw([tuple(map(str, row)) for row in rows], picture)
 

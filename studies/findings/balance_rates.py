@@ -4,7 +4,6 @@
 
 Reads the sweep of balance_rates.ini, prints what is seen, and writes the numbers behind it.
 """
-import csv
 import os
 import sys
 
@@ -12,6 +11,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
+from tables import write_table  # noqa: E402
 from verdict import WORDS, interval, judge, near, of_optimum, within_factor  # noqa: E402
 
 AXIS, FACTOR = "network.eta_bias,network.balance_loss", 1.5
@@ -38,10 +38,8 @@ def main(path, out=None):
                   f"[{', '.join(f'{np.exp(x):.2f}' for x in interval(moved))}], test loss within "
                   f"5 % {WORDS[judge(lower, near(0, np.log(1.05)))]}")
     if out:
-        with open(out, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(
-                [("eta_bias balance_loss", "N", "best rate", "low", "high", "test loss", "low",
-                  "high"), *rows])
+        write_table(out, ("eta_bias balance_loss", "N", "best rate", "low", "high", "test loss",
+                          "low", "high"), rows)
 
 
 if __name__ == "__main__":

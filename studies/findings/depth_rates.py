@@ -4,7 +4,6 @@
 
 Reads the sweep of depth_rates.ini, prints what is seen, and writes the numbers behind it.
 """
-import csv
 import os
 import sys
 
@@ -14,6 +13,7 @@ import xarray
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.select import student  # noqa: E402
+from tables import write_table  # noqa: E402
 from verdict import WORDS, above, judge, of_interval, within_factor  # noqa: E402
 
 DEPTH, POWER, RATE, ETA0 = "network.depth", "network.branch_power", "training.eta0", 0.8
@@ -108,11 +108,9 @@ def main(path, out=None, picture=None):
                   f"{low.values.min():.2f} to {high.values.max():.2f}; within a factor of 1.2 of "
                   f"that of L = 1: {verdict}")
     if out:
-        with open(out, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(
-                [("branch power", "N", "L", "series", "mean", "standard error"),
-                 *((a, N, L, name, f"{value:.6g}", f"{se:.3g}")
-                   for a, N, L, name, value, se in rows)])
+        write_table(out, ("branch power", "N", "L", "series", "mean", "standard error"),
+                    [(a, N, L, name, f"{value:.6g}", f"{se:.3g}")
+                     for a, N, L, name, value, se in rows])
     if picture:
         draw(run, streams, picture)
 

@@ -4,7 +4,6 @@
 
 Reads the sweep of lazy_rich_experts.ini, prints what is seen, and writes the numbers behind it.
 """
-import csv
 import os
 import sys
 
@@ -13,6 +12,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.statistics import student  # noqa: E402
+from tables import write_table  # noqa: E402
 from verdict import WORDS, above, judge, near, of_interval  # noqa: E402
 
 KEY, RHO = "training.gamma0", "network.rho"
@@ -98,9 +98,7 @@ def main(path, out=None, picture=None):
                 for name, data in found.items() for rho in data[RHO].values
                 for N in data["N"].values for g in data[KEY].values
                 for one in (data.sel({KEY: g, RHO: rho, "N": N}),)]
-        with open(out, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(
-                [("series", "rho", "N", "gamma0", "mean", "standard error"), *rows])
+        write_table(out, ("series", "rho", "N", "gamma0", "mean", "standard error"), rows)
     if picture:
         draw(found, picture)
 

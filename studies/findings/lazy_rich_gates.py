@@ -4,7 +4,6 @@
 
 Reads the sweep of lazy_rich_gates.ini, prints what is seen, and writes the numbers behind it.
 """
-import csv
 import os
 import sys
 
@@ -13,6 +12,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.select import student  # noqa: E402
+from tables import write_table  # noqa: E402
 from verdict import WORDS, judge, near, of_interval  # noqa: E402
 
 KEY = "training.gamma0"
@@ -61,9 +61,7 @@ def main(path, out=None, picture=None):
         rows = [(name, N, g, f"{float(one[name]):.6g}", f"{float(one[name + '_se']):.3g}")
                 for name, data in found.items() for N in data["N"].values
                 for g in data[KEY].values for one in (data.sel({KEY: g, "N": N}),)]
-        with open(out, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(
-                [("series", "N", "gamma0", "mean", "standard error"), *rows])
+        write_table(out, ("series", "N", "gamma0", "mean", "standard error"), rows)
     if picture:
         draw(run, found, picture)
 

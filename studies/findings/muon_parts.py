@@ -6,7 +6,6 @@ Reads what dmft-compare wrote of muon_parts.ini, and with --training.rest=Q, and
 exponents in the width with their standard errors; whether an exponent is near 0 or -1/2, and
 whether the widest networks have the loss of the narrowest, is judged by studies/verdict.py.
 """
-import csv
 import os
 import sys
 
@@ -14,6 +13,7 @@ import h5py
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from tables import write_table  # noqa: E402
 from verdict import (EXPONENT, HALF, WORDS, judge, near, of_interval,  # noqa: E402
                      within_factor)
 
@@ -51,10 +51,8 @@ def main(path, rest, out=None):
     for row in rows:
         print(*row)
     if out:
-        with open(out, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(
-                [("router by", "parameterization", "what", "N", "t", "value", "standard error",
-                  "claim"), *rows])
+        write_table(out, ("router by", "parameterization", "what", "N", "t", "value",
+                          "standard error", "claim"), rows)
 
 
 if __name__ == "__main__":

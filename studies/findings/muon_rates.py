@@ -5,7 +5,6 @@
 Reads the sweep of muon_rates.ini, muon_regime1.ini or muon_transformer.ini, prints what is shown
 (studies/verdict.py), and writes the numbers behind it.
 """
-import csv
 import os
 import sys
 
@@ -14,6 +13,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.sweeps import losses  # noqa: E402
+from tables import write_table  # noqa: E402
 from verdict import WORDS, drift, interval, judge, of_optimum, within_factor  # noqa: E402
 
 SIDE, OUT, RATE = "network.parameterization", "network.read_out", "training.eta0"
@@ -76,10 +76,8 @@ def main(path, out=None, picture=None):
               f"{told(np.exp(last[0] - last[1]))}, within a factor of {FACTOR}: "
               f"{WORDS[judge(last[0] - last[1], within_factor(FACTOR))]}")
     if out:
-        with open(out, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(
-                [("read-out", "parameterization", "N", "why not known", "best of the grid",
-                  "best rate", "low", "high", "loss", "low", "high"), *rows])
+        write_table(out, ("read-out", "parameterization", "N", "why not known", "best of the grid",
+                          "best rate", "low", "high", "loss", "low", "high"), rows)
     if picture:
         draw(run, picture)
 

@@ -8,7 +8,6 @@ participation, 1/(sum of their fourth powers), which counts those that carry it;
 1/485, which Muon's step brings to about one. Of what was learned: the largest singular value, and
 how many are above half of it.
 """
-import csv
 import os
 import sys
 
@@ -16,6 +15,7 @@ import h5py
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from tables import write_table  # noqa: E402
 from verdict import WORDS, drift, judge, of_interval, within_factor  # noqa: E402
 
 GAIN, TIMES = 485, (2, 8, 14, 20)
@@ -90,10 +90,8 @@ def main(path, rest, out=None, picture=None):
                   f"stays within a factor of {FACTOR} over the width: "
                   f"{WORDS[judge(moved, within_factor(FACTOR))]}")
     if out:
-        with open(out, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(
-                [("router by", "parameterization", "N", "matrix", "t", "what", "value",
-                  "standard error"), *rows])
+        write_table(out, ("router by", "parameterization", "N", "matrix", "t", "what", "value",
+                          "standard error"), rows)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ numbers behind it. The picture is made of these numbers alone, so that a table w
 
     python/with studies/findings/sharpness_rates.py --picture OUT.csv OUT.png
 """
-import csv
 import os
 import sys
 
@@ -17,6 +16,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.errors import DmftError  # noqa: E402
 from dmft.plot.select import student  # noqa: E402
+from tables import read_table, write_table  # noqa: E402
 from verdict import HALF, WORDS, judge, of_interval, of_optimum, within_factor  # noqa: E402
 
 STEP = 2 ** 0.5  # of the grid
@@ -90,8 +90,7 @@ def draw(rows, path):
 
 
 def draw_table(table, path):
-    with open(table, encoding="utf-8") as file:
-        draw([tuple(row) for row in csv.reader(file)][1:], path)
+    draw(read_table(table), path)
 
 
 def main(path, out=None, picture=None):
@@ -126,9 +125,7 @@ def main(path, out=None, picture=None):
         heads = [f"{name}{end}" for name in ("loss at the end", "sharpness at the start",
                                              "sharpness at the end", "edge at the end")
                  for end in ("", ", standard error")]
-        with open(out, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(
-                [("gamma0", "N", "eta0", *heads), *rows])
+        write_table(out, ("gamma0", "N", "eta0", *heads), rows)
     if picture:
         draw([tuple(map(str, row)) for row in rows], picture)
 

@@ -5,7 +5,6 @@ selected ones, and is it more than the larger sum of its experts?
 
 Reads the sweep of sparse_experts.ini, prints what is seen, and writes the numbers behind it.
 """
-import csv
 import os
 import sys
 
@@ -14,6 +13,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.select import student  # noqa: E402
+from tables import write_table  # noqa: E402
 from verdict import WORDS, below, judge, of_interval  # noqa: E402
 
 EXPERTS, INIT, RATE, ETA0 = "network.kappa,network.rho", "init.W_out", "training.eta0", 0.2
@@ -64,9 +64,8 @@ def main(path, out=None, picture=None):
         left = (gains[1][1][0] - gains[1][1][-1]) / (gains[0][1][0] - gains[0][1][-1])
         print(f"N = {N:g}: with init.W_out = rho^0.5 {left:.2f} of the gain is left")
     if out:
-        with open(out, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(
-                [("init.W_out", "N", "rho", "series", "mean", "half of the 95 % interval"), *rows])
+        write_table(out, ("init.W_out", "N", "rho", "series", "mean", "half of the 95 % interval"),
+                    rows)
     if picture:
         draw(run, picture)
 

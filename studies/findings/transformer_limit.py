@@ -4,7 +4,6 @@
 
 Reads the sweep of transformer_limit.ini, prints what is seen, and writes the numbers behind it.
 """
-import csv
 import os
 import sys
 
@@ -12,8 +11,8 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
-from dmft.plot.sweeps import losses  # noqa: E402
 from dmft.statistics import student  # noqa: E402
+from tables import draw_sides, write_table  # noqa: E402
 from verdict import WORDS, all_of, below, interval, judge, of_interval, within_factor  # noqa: E402
 
 SIDE, RATE = "network.parameterization", "training.eta0"
@@ -70,17 +69,6 @@ def tell_best(run):
                   f"within a factor of {STEP}: {WORDS[judge(samples, within_factor(STEP))]}")
 
 
-def draw(run, path):
-    import matplotlib.pyplot as plt
-    figure, axes = plt.subplots(1, 2, sharey=True, figsize=(8, 3.2), layout="constrained")
-    for ax, side in zip(axes, run.sweep[SIDE].values):
-        losses(ax, run.sweep.sel({SIDE: side}), RATE)
-        ax.set(xscale="log", xlabel="eta0", title=str(side))
-    axes[0].set_ylabel("test loss")
-    axes[1].legend(fontsize=8)
-    figure.savefig(path, dpi=110)
-
-
 def main(path, out=None, picture=None):
     run, rows = dmft.load(path), []
     tell_best(run)
@@ -90,12 +78,10 @@ def main(path, out=None, picture=None):
     print(f"share of normals of the limit that are not matched: {float(valid['unmatched'].max()):g}"
           f"; replicates that failed: {int(valid['failed'].sum())}")
     if out:
-        with open(out, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(
-                [("parameterization", "eta0", "test loss of the widest", "+-", "of the limit",
-                  "+-"), *rows])
+        write_table(out, ("parameterization", "eta0", "test loss of the widest", "+-",
+                          "of the limit", "+-"), rows)
     if picture:
-        draw(run, picture)
+        draw_sides(run, SIDE, RATE, picture)
 
 
 if __name__ == "__main__":

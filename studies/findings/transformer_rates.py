@@ -4,7 +4,6 @@
 
 Reads the sweep of transformer_rates.ini, prints what is seen, and writes the numbers behind it.
 """
-import csv
 import os
 import sys
 
@@ -12,21 +11,10 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
-from dmft.plot.sweeps import losses  # noqa: E402
+from tables import draw_sides, write_table  # noqa: E402
 from verdict import WORDS, judge, within_factor  # noqa: E402
 
 SIDE, RATE, FACTOR = "network.parameterization", "training.eta0", 1.5
-
-
-def draw(run, path):
-    import matplotlib.pyplot as plt
-    figure, axes = plt.subplots(1, 2, sharey=True, figsize=(8, 3.2), layout="constrained")
-    for ax, side in zip(axes, run.sweep[SIDE].values):
-        losses(ax, run.sweep.sel({SIDE: side}), RATE)
-        ax.set(xscale="log", xlabel="eta0", title=str(side))
-    axes[0].set_ylabel("test loss")
-    axes[1].legend(fontsize=8)
-    figure.savefig(path, dpi=110)
 
 
 def main(path, out=None, picture=None):
@@ -48,12 +36,10 @@ def main(path, out=None, picture=None):
         print(f"{side}: best rate at N = {widths[-1]:g} within a factor of {FACTOR} of that at "
               f"{widths[0]:g}: {WORDS[judge(samples, within_factor(FACTOR))]}")
     if out:
-        with open(out, "w", encoding="utf-8", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(
-                [("parameterization", "N", "best rate", "low", "high", "test loss", "low", "high"),
-                 *rows])
+        write_table(out, ("parameterization", "N", "best rate", "low", "high", "test loss", "low",
+                          "high"), rows)
     if picture:
-        draw(run, picture)
+        draw_sides(run, SIDE, RATE, picture)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,28 @@
+"""What the scripts of studies/findings share: the small tables behind a finding, and the picture of
+a transformer's losses over its rates."""
+import csv
+
+
+def write_table(path, head, rows):
+    """A table as csv, with one line of names above its rows."""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([head, *rows])
+
+
+def read_table(path) -> list[tuple[str, ...]]:
+    """The rows of a table below their names, as text."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return [tuple(row) for row in csv.reader(file)][1:]
+
+
+def draw_sides(run, side, rate, path):
+    """Test losses of a sweep over the rate, a panel for each parameterization. side, rate: keys."""
+    import matplotlib.pyplot as plt
+    from dmft.plot.sweeps import losses
+    figure, axes = plt.subplots(1, 2, sharey=True, figsize=(8, 3.2), layout="constrained")
+    for ax, name in zip(axes, run.sweep[side].values):
+        losses(ax, run.sweep.sel({side: name}), rate)
+        ax.set(xscale="log", xlabel="eta0", title=str(name))
+    axes[0].set_ylabel("test loss")
+    axes[1].legend(fontsize=8)
+    figure.savefig(path, dpi=110)
