@@ -6,7 +6,7 @@ import numpy as np
 from common import grid, span
 from dmft.plot.layout import legend
 from dmft.plot.style import BARS, COLOURS
-from verdict import (COUNT, EXPONENT, all_of, below, drift, interval, judge, near, of_runs,
+from verdict import (EXPONENT, all_of, below, drift, interval, judge, near, of_runs,
                      within_factor)
 
 

@@ -11,7 +11,6 @@ common to them make an upper bound. NaN, in files of runs that were stopped, is 
 """
 from __future__ import annotations
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 

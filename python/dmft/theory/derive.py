@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dmft.description import Description, Program
 from dmft.errors import InputError
-from dmft.scaling import BY_ENTRY, OPTIMIZERS
+from dmft.scaling import OPTIMIZERS
 from dmft.theory import names
 from dmft.theory.adjoint import Adjoint
 from dmft.theory.experts import Experts

@@ -29,7 +29,7 @@ class Page:
     # --- lines --------------------------------------------------------------------------------
 
     def _quantity(self, one: Quantity) -> list[Line]:
-        w, value = self.w, one.value
+        value = one.value
         thin = one.key.startswith("thin:")
         by_column = thin or (not isinstance(value, Process) and any(
             call.word == "look" for call in calls(value))) or (
