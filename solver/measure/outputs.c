@@ -58,12 +58,25 @@ static int set_mean(struct record *record, const struct config *config, const ch
                             : CODE_OK;
 }
 
+struct series outputs_f(const struct data_setup *data, int T, int P) {
+    size_t C = (size_t)data->C;
+    bool tokens = data->per_token, several = C > 1;
+    return (struct series){.name = "f",
+                           .dims = tokens    ? several ? "t mu token c" : "t mu token"
+                                   : several ? "t mu c"
+                                             : "t mu",
+                           .about = "output of the network, minus f(0) where centred",
+                           .equation = "<w, h_top> / gamma0",
+                           .axes = 2 + tokens + several,
+                           .shape = {(size_t)T, (size_t)P, tokens ? (size_t)data->n : C, C},
+                           .keep_runs = true};
+}
+
 static int declare_first(struct record *record, const struct config *config, const struct net *net,
                          const double *y, struct err *err) {
     const struct loss *loss = config->training.loss;
-    size_t T = (size_t)record->T, C = (size_t)net->setup.data.C;
-    bool tokens = net->setup.data.per_token, several = C > 1,
-         of_mean = has_mean_loss(record, net, y);
+    size_t T = (size_t)record->T;
+    bool of_mean = has_mean_loss(record, net, y);
     const struct series l = {
         .name = "loss",
         .dims = "t",
@@ -75,17 +88,8 @@ static int declare_first(struct record *record, const struct config *config, con
         .axes = 1,
         .shape = {T},
         .keep_runs = true};
-    const struct series f = {
-        .name = "f",
-        .dims = tokens    ? several ? "t mu token c" : "t mu token"
-                : several ? "t mu c"
-                          : "t mu",
-        .about = "output of the network, minus f(0) where centred",
-        .equation = "<w, h_top> / gamma0",
-        .axes = 2 + tokens + several,
-        .shape = {T, (size_t)net->setup.data.P, tokens ? (size_t)net->setup.data.n : C, C},
-        .keep_runs = true,
-        .inner = of_mean && record->no_inputs};
+    struct series f = outputs_f(&net->setup.data, record->T, net->setup.data.P);
+    f.inner = of_mean && record->no_inputs;
     const struct mean_loss_rows rows = {y, &net->setup.data, 0, net->setup.data.inputs, true, 1};
     TRY(record_fill_by(record, fill_loss, 0, 2, err));
     TRY(record_add(record, l, err));

@@ -2,6 +2,7 @@
  * finds what is subtracted at them (their origins), and the state all else. */
 #include "solver/run/predict.h"
 #include "integrators/batch.h"
+#include "solver/measure/outputs.h"
 #include "solver/run/ensemble.h"
 #include "solver/run/states.h"
 
@@ -117,20 +118,10 @@ done:
 
 /* All runs of a width (0: of the limit) into the file. */
 static int ensemble(struct prediction *p, int N, int runs, struct io *io, struct err *err) {
-    const struct data *data = &p->with.data;
+    const struct net_setup setup = run_setup(&p->with, N, 0);
+    struct series f = outputs_f(&setup.data, 1, setup.data.tests);
     char group[ENSEMBLE_GROUP];
-    bool tokens = data->per_token, several = data->C > 1;
-    const struct series f = {.name = "f",
-                             .dims = tokens    ? several ? "t mu token c" : "t mu token"
-                                     : several ? "t mu c"
-                                               : "t mu",
-                             .about =
-                                 "output of the network at the inputs, minus f(0) where centred",
-                             .equation = "<w, h_top> / gamma0",
-                             .axes = 2 + tokens + several,
-                             .shape = {1, (size_t)data->tests,
-                                       tokens ? (size_t)data->n : (size_t)data->C, (size_t)data->C},
-                             .keep_runs = true};
+    f.about = "output of the network at the inputs, minus f(0) where centred";
     int code;
     p->N = N;
     p->record = (struct record){0};
