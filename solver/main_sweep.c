@@ -44,9 +44,10 @@ static const char help[] =
     "sweep that was stopped or changed; done runs are not repeated. Runs that ended in a\n"
     "numerical failure count as done unless --retry.\n\n"
     "Points are compared by [sweep] objective = test_loss, loss, smooth_loss, time_to=X or\n"
-    "NAME[t] (--objective; default: test_loss where there is one), and the optimum is sought\n"
-    "along [sweep] along = section.key (--along; default: training.eta0). --optimum does so once\n"
-    "more with a sweep that is done, and runs nothing. --points prints the grid as JSON: the ini\n"
+    "NAME[t][i]..., any series at a time t or \"last\" and an entry i or \"mean\" of each further\n"
+    "axis (--objective; default: test_loss where there is one), and the optimum is sought along\n"
+    "[sweep] along = section.key (--along; default: training.eta0). --optimum does so once more\n"
+    "with a sweep that is done, and runs nothing. --points prints the grid as JSON: the ini\n"
     "without [sweep], and the keys and values of each axis.\n";
 
 static int read_options(struct options *options, int argc, char **argv, int *jobs,

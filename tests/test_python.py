@@ -190,6 +190,10 @@ def test_sweeps_whole_and_in_progress(tmp_path):
     assert series["loss_runs"].sizes["run"] == 3
     best = whole.find_optimum(objective="loss[0]")
     assert best.attrs["objective"] == "loss[0]" and best.attrs["key"] == axis
+    kernel = whole.series("Phi1_diag")["Phi1_diag"].sel(N=16).isel(t=3)
+    for entry, want in (("3][0]", kernel.isel(mu=0)), ("last]", kernel.mean("mu"))):
+        best = whole.find_optimum(objective=f"Phi1_diag[{entry}").sel(N=16)
+        assert float(best["least"]) == pytest.approx(float(want.min()), rel=1e-13)
     with pytest.raises(dmft.InputError, match="along = network.kappa"):
         whole.find_optimum(along="network.kappa")
     os.remove(folder / str(whole.sweep["file"].values[1]))  # 0.1, N = 32

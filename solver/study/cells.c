@@ -94,7 +94,8 @@ static int read_measured(struct measured *measured, const struct objective *obje
                          const struct unit_runs *runs, int window, bool *there, struct err *err) {
     struct result_runs series;
     *measured = nothing;
-    TRY(result_runs_read(&series, runs->path, runs->group, objective->series, there, err));
+    TRY(result_runs_read(&series, runs->path, runs->group, objective->series, &objective->entry,
+                         there, err));
     int code = *there ? measure(measured, objective, &series, runs->ended, runs->count, window, err)
                       : CODE_OK;
     result_runs_free(&series);
@@ -162,7 +163,7 @@ static int read_cell(struct cells *cells, int unit, struct cell *cell, struct er
     if (!path || (failed && !N)) /* of the limit all replicates together make the numbers */
         goto done;
     ensemble_group(group, N);
-    DO(result_runs_read(&loss, path, group, "loss", &there, err));
+    DO(result_runs_read(&loss, path, group, "loss", NULL, &there, err));
     if (!there || !loss.run) {
         if (!failed)
             DO(err_set(err, CODE_SYSTEM, "%s: is not a complete file with %s/loss", path, group));
@@ -196,10 +197,10 @@ static int all_have_tests(const struct sweep *sweep, bool *all, struct err *err)
         if (!path)
             continue;
         ensemble_group(group, sweep_width(sweep, u % sweep->columns));
-        int code = result_runs_read(&series, path, group, "loss", &loss, err);
+        int code = result_runs_read(&series, path, group, "loss", NULL, &loss, err);
         result_runs_free(&series);
         if (!code)
-            code = result_runs_read(&series, path, group, "test_loss", &there, err);
+            code = result_runs_read(&series, path, group, "test_loss", NULL, &there, err);
         free(path);
         TRY(code);
         result_runs_free(&series);

@@ -2,6 +2,8 @@
 #include "solver/study/objective.h"
 #include "kernels/base/text.h"
 
+#include <ctype.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,14 +24,56 @@ static const struct {
 
 static int refuse(const char *text, struct err *err) {
     char cut[TEXT_CLIP_SIZE];
-    return err_set(err, CODE_INPUT,
-                   "objective \"%s\": must be test_loss, loss, smooth_loss, time_to=X with X > 0, "
-                   "or NAME[t], a series of the time alone",
-                   text_clip(cut, text));
+    return err_set(
+        err, CODE_INPUT,
+        "objective \"%s\": must be test_loss, loss, smooth_loss, time_to=X with X > 0, "
+        "or NAME[t][i]..., a series at a time t or \"last\" and an entry i or \"mean\" of "
+        "each further axis (%d at most)",
+        text_clip(cut, text), RESULT_AXES);
+}
+
+/* "[12]" or "[word]", for which *index is -1; *at moves behind it. */
+static bool read_index(const char **at, const char *word, int *index) {
+    size_t length = strlen(word);
+    char *end = (char *)*at + 1;
+    *index = -1;
+    if (**at != '[')
+        return false;
+    if (!strncmp(end, word, length))
+        end += length;
+    else if (isdigit((unsigned char)*end)) {
+        long value = strtol(end, &end, 10);
+        *index = value <= INT_MAX ? (int)value : INT_MAX;
+    } else
+        return false;
+    *at = end + 1;
+    return *end == ']';
+}
+
+/* NAME, NAME[t], NAME[t][i]... */
+static bool read_name(struct objective *objective, const char *text) {
+    struct result_entry *entry = &objective->entry;
+    size_t length = strcspn(text, "[");
+    const char *at = text + length;
+    char when[32] = "its last time";
+    memcpy(objective->series, text, length);
+    if (!length || strpbrk(objective->series, " \t/.=") ||
+        (*at && !read_index(&at, "last", &objective->t)))
+        return false;
+    const char *further = at;
+    while (*at)
+        if (entry->count == RESULT_AXES || !read_index(&at, "mean", &entry->index[entry->count++]))
+            return false;
+    if (objective->t >= 0)
+        snprintf(when, sizeof when, "t = %d", objective->t);
+    snprintf(objective->about, sizeof objective->about, "%s at %s, %s%s", objective->series, when,
+             *further ? "of its further axes " : "the mean over further axes if it has any",
+             further);
+    return true;
 }
 
 int objective_read(struct objective *objective, const char *text, struct err *err) {
-    char rest, close = 0;
+    char rest;
     *objective = (struct objective){.kind = OBJECTIVE_SERIES, .t = -1};
     if (strlen(text) >= sizeof objective->series)
         return refuse(text, err);
@@ -51,20 +95,7 @@ int objective_read(struct objective *objective, const char *text, struct err *er
                  "time in steps at which the loss falls to %g", objective->level);
         return CODE_OK;
     }
-    size_t length = strcspn(text, "[");
-    memcpy(objective->series, text, length);
-    if (!length || strpbrk(objective->series, " \t/.="))
-        return refuse(text, err);
-    if (text[length] && (sscanf(text + length, "[%d%c%c", &objective->t, &close, &rest) != 2 ||
-                         close != ']' || objective->t < 0))
-        return refuse(text, err);
-    if (objective->t < 0)
-        snprintf(objective->about, sizeof objective->about, "%s at its last time",
-                 objective->series);
-    else
-        snprintf(objective->about, sizeof objective->about, "%s at t = %d", objective->series,
-                 objective->t);
-    return CODE_OK;
+    return read_name(objective, text) ? CODE_OK : refuse(text, err);
 }
 
 int objective_window(int T, int inputs, int batch) {

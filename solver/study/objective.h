@@ -7,7 +7,9 @@
  *                   all, but at most over the last fifth of the times, in which the network is
  *                   still much the same; without, the same as loss
  *     time_to=X     the time, in steps and interpolated, at which the loss falls to X
- *     NAME[t]       any series NAME of the time alone; NAME: at its last time
+ *     NAME[t][i]... any series NAME at time t ("last": the last time, which is also meant without
+ * an index), of each of its further axes the entry i or the mean over the axis
+ *                   ("mean", which is also meant without an index): Phi3_diag[20][mean], f[last][2]
  *
  * Without a choice it is test_loss where all runs have it, else smooth_loss. */
 #ifndef SOLVER_OBJECTIVE_H
@@ -28,6 +30,7 @@ struct objective {
     char series[64]; /* what is read */
     double level;    /* of time_to */
     int t;           /* -1: the last time */
+    struct result_entry entry;
     char about[256]; /* a sentence for tables and files */
 };
 
