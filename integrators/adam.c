@@ -21,9 +21,9 @@ static struct entry_rule rule(const struct optimizer_step *step) {
 }
 
 /* That of momentum beta1 at the rate (1 - beta1) rate, the preconditioner held fixed (Cohen et al.
- * 2022, Adaptive gradient methods at the edge of stability). */
-static double edge(const struct training *training) {
-    return 2 * (1 + training->adam.beta1) / (1 - training->adam.beta1);
+ * 2022, Adaptive gradient methods at the edge of stability), with the decay as in momentum.c. */
+static double edge(const struct training *training, double decay) {
+    return (2 - decay) * (1 + training->adam.beta1) / (1 - training->adam.beta1);
 }
 
 const struct optimizer optimizer_adam = {

@@ -35,9 +35,10 @@ const struct integrator integrator_euler = {
     .advance = gd_advance,
 };
 
-/* x -> (1 - weight_decay - rate curvature) x */
-static double edge(const struct training *training) {
-    return 2 - training->weight_decay;
+/* x -> (1 - decay - rate curvature) x */
+static double edge(const struct training *training, double decay) {
+    (void)training;
+    return 2 - decay;
 }
 
 const struct optimizer optimizer_gd = {

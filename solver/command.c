@@ -206,9 +206,14 @@ int command_continue(struct command *command, const char *program, const char *r
 }
 
 void command_tell_states(struct log *log, const char *program, const struct run *run,
-                         const char *output) {
-    if (states_kept(run))
+                         const char *output, int code) {
+    if (code != CODE_NUMERICAL && states_kept(run))
         log_line(log, "it goes on with: %s --continue %s", program, output);
+    else if (code == CODE_NUMERICAL && states_count(run))
+        log_line(log,
+                 "states of what did not fail are in %s.state: %s --continue %s goes on from them, "
+                 "with other widths, seeds or replicates, and --force removes them",
+                 output, program, output);
 }
 
 int command_refuse_input(const char *output, const char *input, struct err *err) {

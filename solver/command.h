@@ -35,9 +35,10 @@ int command_output(char **name, const struct command *command, const char *given
  * program wrote the result, complete or partial. */
 int command_continue(struct command *command, const char *program, const char *result,
                      const char *given, char **ini, char **output, struct err *err);
-/* How to go on after a failure, where states are kept. */
+/* How to go on after a failure with this code, where states are kept. After a numerical one the
+ * same run would fail again. */
 void command_tell_states(struct log *log, const char *program, const struct run *run,
-                         const char *output);
+                         const char *output, int code);
 /* CODE_INPUT if the output is this input, --force or not (where files are looked at: rank 0). */
 int command_refuse_input(const char *output, const char *input, struct err *err);
 /* The same of all that was read: the ini, those that it includes, and every path in it. */

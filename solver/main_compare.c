@@ -78,7 +78,7 @@ done:
         if (compare->run[k].io_open)
             command_tell_partial(&compare->run[k].log, &compare->run[k].io);
     if (code && output)
-        command_tell_states(&compare->run[0].log, "dmft-compare", &compare->run[0], output);
+        command_tell_states(&compare->run[0].log, "dmft-compare", &compare->run[0], output, code);
     free(output);
     free(ini);
     return code;

@@ -185,7 +185,7 @@ done:
     if (code && run->io_open)
         command_tell_partial(&run->log, &run->io);
     if (code && begun)
-        command_tell_states(&run->log, "dmft-solve", run, output);
+        command_tell_states(&run->log, "dmft-solve", run, output, code);
     if (begun && options->profile && (!code || dist_ranks() == 1))
         tell_costs(run, start);
     free(output);

@@ -55,6 +55,24 @@ def test_places_that_are_chosen():
     assert run.reference[N].attrs["active_parameters"] == N * D + N * N / 3 + N
 
 
+@pytest.mark.parametrize("power, share", ((1, 1 / 2), (2, 1 / 2), (0, 1)))
+def test_powers_of_gates(power, share):
+    """Two of four experts are selected; the power 0 of their gates is 1 at all of them."""
+    N, D, M = 12, 4, 4
+    net = dmft.Network()
+    h = net.tanh(net.read_in(net.population("p"), "W0"))
+    gates = net.softmax(net.look(h, M, "Q", iid=True), top=2) ** power
+    experts = [gates[i] * net.map(h, net.population(f"e{i}"), f"U{i}") for i in range(M)]
+    out = net.population("out")
+    net.read_out(sum((net.map(x, out, f"V{i}") for i, x in enumerate(experts[1:])),
+                     net.map(experts[0], out, "V")), "w")
+    run = dmft.solve(QUIET, network=net, progress=False,
+                     **{"data.dimension": D, "reference.widths": N, "training.steps": 1})
+    found = run.reference[N].attrs
+    assert found["parameters"] == N * D + M * N + 2 * M * N * N + N
+    assert found["active_parameters"] == N * D + M * N + share * 2 * M * N * N + N
+
+
 @pytest.fixture(scope="module", name="rates")
 def sweep():
     return dmft.sweep({"network": {"model": "regime2", "kappa": 0.5, "expert_width": 4},

@@ -1,5 +1,6 @@
 /* Records and files: averages against plain sums, what HDF5 gives back, a disk that is full. */
 #define _POSIX_C_SOURCE 200809L
+#include "solver/files/hdf5.h"
 #include "tests/support/files.h"
 
 #include <hdf5.h>
@@ -273,6 +274,39 @@ static void test_result(void **state) {
     record_free(&record);
 }
 
+/* Inputs that are written in two parts, and test inputs behind them. */
+static void test_inputs_in_parts(void **state) {
+    enum { INPUTS = 301, TESTS = 20, TOKENS = 2, LENGTH = 300 };
+    static double X[(INPUTS + TESTS) * TOKENS * LENGTH], y[INPUTS + TESTS];
+    const struct data data = {
+        .P = INPUTS, .tests = TESTS, .n = TOKENS, .D = LENGTH, .C = 1, .X = X, .y = y};
+    struct io io;
+    struct err err;
+    char path[PATH_MAX];
+    in_folder(path, state, "out.h5");
+    assert_true(hdf5_rows_of_chunk(TOKENS * LENGTH) < INPUTS);
+    for (size_t k = 0; k < sizeof X / sizeof *X; k++)
+        X[k] = number(0, 0, k);
+    for (size_t k = 0; k < INPUTS + TESTS; k++)
+        y[k] = number(1, 0, k);
+    assert_ok(io_create(&io, path, false, &err), &err);
+    assert_ok(io_data(&io, &data, true, &err), &err);
+    assert_ok(io_finish(&io, false, &err), &err);
+    io_close(&io);
+    hid_t file = open_file(path);
+    static const char *const name[] = {"data/X", "data/X_test", "data/y", "data/y_test"};
+    for (int k = 0; k < 4; k++) {
+        size_t each = k < 2 ? TOKENS * LENGTH : 1, count = k % 2 ? TESTS : INPUTS;
+        double *found = read_values(file, name[k], count * each);
+        const double *whole = (k < 2 ? X : y) + (k % 2 ? INPUTS * each : 0);
+        assert_memory_equal(found, whole, count * each * sizeof *found);
+        free(found);
+    }
+    assert_scale(file, "data/X", "data/token", 1);
+    assert_filters(file, "data/X", 2);
+    H5Fclose(file);
+}
+
 struct model {
     int depth, kind;
     double eta;
@@ -405,7 +439,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_statistics), cmocka_unit_test(test_missing),
         cmocka_unit_test(test_too_large),  IN_FOLDER(test_result),
-        IN_FOLDER(test_parameters),        IN_FOLDER(test_disk_full),
+        IN_FOLDER(test_inputs_in_parts),   IN_FOLDER(test_parameters),
+        IN_FOLDER(test_disk_full),
     };
     return cmocka_run_group_tests_name("io", tests, quiet, close_library);
 }

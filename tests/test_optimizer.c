@@ -2,6 +2,7 @@
  * (oracle_optimizer.h), and against stored trajectories of tiny networks (data/ref/
  * parameterizations), in all three regimes; with schedules and clipping. The weights are the
  * oracle's, put into the net. */
+#include "integrators/optimizer.h"
 #include "tests/support/couple.h"
 
 #include <hdf5.h>
@@ -218,11 +219,41 @@ static void schedules_and_clipping(void **state) {
         }
 }
 
+/* How far a weight x of the loss c x^2/2, c = 1, has come after steps of optimizers whose step is
+ * u -> carry u - gain x, x -> (1 - decay) x + u. */
+static double end_of(double carry, double gain, double decay) {
+    double x = 1, u = 0;
+    for (int step = 0; step < 40000; step++) {
+        u = carry * u - gain * x;
+        x = (1 - decay) * x + u;
+    }
+    return fabs(x);
+}
+
+/* Rate times curvature from which steps grow: of Adam with its preconditioner held fixed, a mean of
+ * gradients. A thousandth below it a weight goes to 0, and above it away. */
+static void steps_grow_beyond_the_edge(void **state) {
+    (void)state;
+    static const double decays[] = {0, 0.02, 0.5};
+    struct training training = {.momentum = 0.8, .adam.beta1 = 0.7};
+    for (size_t k = 0; optimizer_list[k]; k++) {
+        const struct optimizer *optimizer = optimizer_row(k);
+        double carry = optimizer->plain           ? 0
+                       : optimizer->memories == 2 ? training.adam.beta1
+                                                  : training.momentum;
+        double share = optimizer->memories == 2 ? 1 - carry : 1;
+        for (size_t d = 0; d < 3 && optimizer->edge; d++) {
+            double edge = optimizer->edge(&training, decays[d]);
+            assert_true(end_of(carry, 0.999 * edge * share, decays[d]) < 1e-2);
+            assert_true(end_of(carry, 1.001 * edge * share, decays[d]) > 1e2);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiny_trajectories),
-        cmocka_unit_test(equals_oracle),
-        cmocka_unit_test(muon_equals_oracle),
+        cmocka_unit_test(tiny_trajectories),      cmocka_unit_test(steps_grow_beyond_the_edge),
+        cmocka_unit_test(equals_oracle),          cmocka_unit_test(muon_equals_oracle),
         cmocka_unit_test(schedules_and_clipping),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -118,6 +118,23 @@ static void directions_and_pairs(void **state) {
     free(A);
 }
 
+/* Before each part of /data; nothing of the inputs is then written. */
+static void inputs_of_a_result(void **state) {
+    (void)state;
+    volatile sig_atomic_t set = 1;
+    double X[] = {1, 2}, y[] = {3};
+    const struct data data = {.P = 1, .n = 1, .D = 2, .C = 1, .X = X, .y = y};
+    struct io io;
+    struct err told = {0};
+    ASK(io_create(&io, "signals.h5", true, err));
+    base_heed(&set);
+    assert_int_equal(io_data(&io, &data, true, &told), CODE_INTERRUPTED);
+    assert_string_equal(told.text, "interrupted while the inputs are written");
+    base_heed(NULL);
+    ASK(io_data(&io, &data, true, err));
+    io_close(&io);
+}
+
 /* Where a network is set up, and its memory is estimated. */
 static void memory_and_networks(void **state) {
     (void)state;
@@ -189,13 +206,10 @@ static void entropy_of_a_chain(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_of_numbers),
-        cmocka_unit_test(sequences),
-        cmocka_unit_test(rows_of_a_chain),
-        cmocka_unit_test(directions_and_pairs),
-        cmocka_unit_test(memory_and_networks),
-        cmocka_unit_test(singular_values),
-        TEST(entropy_of_a_chain),
+        cmocka_unit_test(rows_of_numbers),    cmocka_unit_test(sequences),
+        cmocka_unit_test(rows_of_a_chain),    cmocka_unit_test(directions_and_pairs),
+        cmocka_unit_test(inputs_of_a_result), cmocka_unit_test(memory_and_networks),
+        cmocka_unit_test(singular_values),    TEST(entropy_of_a_chain),
     };
     return cmocka_run_group_tests_name("signals", tests, cli_open, cli_close);
 }

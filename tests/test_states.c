@@ -118,6 +118,51 @@ static void a_run_that_fails_leaves_nothing(void **state) {
     assert_false(cli_exists("out.h5.state"));
 }
 
+/* The network of width 2 of this seed fails, and so do two of six of seed 1; limits end. */
+static const char failing[] =
+    "[network]\nmodel = regime2\nactivation = linear\ngate = constant\n"
+    "[data]\ninputs = 3\ndimension = 4\n[training]\nsteps = 4\neta0 = 0.6\n"
+    "[solver]\nsites = 64\nexpert_sites = 64\nreplicates = 1\nthreads = 1\nseed = 4\n"
+    "[reference]\nwidths = 2\nseeds = 1\n";
+
+/* The same run would fail again, another one goes on from the limit that was done. */
+static void a_failure_says_where_states_are(void **state) {
+    (void)state;
+    cli_program("dmft-solve");
+    cli_print("case.ini", failing);
+    struct cli_result result;
+    cli_run(&result, ARGS("-o", "out.h5", "case.ini", "--output.checkpoint=99"));
+    assert_int_equal(result.code, 3);
+    assert_non_null(strstr(result.err,
+                           "states of what did not fail are in out.h5.state: dmft-solve "
+                           "--continue out.h5 goes on from them, with other widths"));
+    cli_free(&result);
+    assert_true(cli_exists("out.h5.state/limit_0000.state"));
+    must(ARGS("--quiet", "--continue", "out.h5", "--reference.widths="));
+    cli_run(&result,
+            ARGS("-o", "out.none.h5", "case.ini", "--output.checkpoint=99", "--training.eta0=5"));
+    assert_int_equal(result.code, 3);
+    assert_null(strstr(result.err, "--continue"));
+    cli_free(&result);
+}
+
+/* A point of a sweep has nothing to change, so that states that nobody has asked for go. */
+static void a_point_that_fails_leaves_none(void **state) {
+    (void)state;
+    cli_program("dmft-sweep");
+    cli_print("case.ini", failing);
+    assert_int_equal(system("printf '[sweep]\ntraining.eta0 = 0.6\n' >> case.ini"), 0);
+    must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.checkpoint=99", "--solver.seed=1",
+              "--reference.seeds=6"));
+    assert_int_equal(system("ls out.d/*.state/N0002_0000.state >/dev/null && ls out.d/*.failed "
+                            ">/dev/null"),
+                     0);
+    must(ARGS("--quiet", "--retry", "-o", "out.h5", "case.ini", "--solver.seed=1",
+              "--reference.seeds=6"));
+    assert_int_not_equal(system("ls out.d/*.state/N0002_* 2>/dev/null"), 0);
+    assert_int_equal(system("ls out.d/*.failed >/dev/null"), 0);
+}
+
 /* A second run of the same output is refused, and takes nothing of the first one away. */
 static void another_run_is_left_alone(void **state) {
     (void)state;
@@ -182,6 +227,8 @@ int main(void) {
         cmocka_unit_test_setup(a_killed_run_begins_anew, clean),
         cmocka_unit_test_setup(steps_are_those_of_the_run, clean),
         cmocka_unit_test_setup(a_run_that_fails_leaves_nothing, clean),
+        cmocka_unit_test_setup(a_failure_says_where_states_are, clean),
+        cmocka_unit_test_setup(a_point_that_fails_leaves_none, clean),
         cmocka_unit_test_setup(another_run_is_left_alone, clean),
         cmocka_unit_test_setup(minutes_are_above_0, clean),
     };

@@ -38,8 +38,9 @@ struct optimizer {
     double decay; /* weight_decay where it is not given */
     /* NULL (not known), or: rate times the curvature along a direction below which steps along it
      * do not grow, the curvature being that in units where this optimizer has one rate for all
-     * entries (solver/measure/sharpness.h). */
-    double (*edge)(const struct training *training);
+     * entries (solver/measure/sharpness.h). decay: what this step takes off the weights, schedule
+     * weight_decay. */
+    double (*edge)(const struct training *training, double decay);
     int memories; /* numbers that it keeps for each entry from step to step: 0, 1 or 2 */
     /* Every entry moves by this nonlinear function of its own gradients, those of
      * (1/P) sum_mu Delta_mu y_mu x_mu^T: limit maps then hold the learned part entry by entry, the

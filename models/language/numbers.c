@@ -217,6 +217,8 @@ static const struct number_fn rules[] = {
                      .backward = spread,
                      .keeps_zero = true},
 };
+/* 0^c where c is 0 or less: 1, or no number. */
+static const struct number_fn power_of_zero = EACH("power", factor_constants, false);
 #undef EACH
 _Static_assert(sizeof rules / sizeof *rules == NUMBER_RULES, "a row for each rule");
 
@@ -226,5 +228,6 @@ struct value program_number(struct program *p, enum number_rule rule, double c, 
     if (!f || !node_given_numbers(p, "a function of numbers", s))
         return (struct value){-1};
     *f = (struct single){rule, node_of(p, s)->K, c};
-    return program_numbers(p, &rules[rule], f, s, reduces ? 1 : f->K);
+    const struct number_fn *fn = rule == NUMBER_POWER && c <= 0 ? &power_of_zero : &rules[rule];
+    return program_numbers(p, fn, f, s, reduces ? 1 : f->K);
 }

@@ -137,12 +137,13 @@ static size_t next_component(const struct sequences *sequences, size_t mu, size_
     return anew ? ((uint64_t)bits[2] << 32 | bits[1]) % (size_t)chains(sequences) : now;
 }
 
-/* What a predictor believes that knows the matrices: the probability of each component. */
+/* What a predictor believes that knows the matrices: the probability of each component. Of one
+ * chain it knows all, and the entropies of its rows are found once. */
 struct belief {
     size_t K, V;
     double switching;
     const double *T;
-    double *weight, *next; /* [K], [V] */
+    double *weight, *next, *row; /* [K], [V], [V]: entropies behind each letter; NULL where K > 1 */
 };
 
 /* Entropy of the next letter behind a, all that is believed taken together. */
@@ -157,6 +158,17 @@ static double entropy(struct belief *belief, size_t a) {
     return sum;
 }
 
+/* belief->row of one chain. */
+static int find_rows(struct belief *belief, struct err *err) {
+    TRY(base_alloc(&belief->row, belief->V, sizeof *belief->row, err));
+    belief->weight[0] = 1;
+    for (size_t a = 0; a < belief->V; a++) {
+        TRY(base_poll(err, "the entropy of the chain is found"));
+        belief->row[a] = entropy(belief, a);
+    }
+    return CODE_OK;
+}
+
 /* After b was seen behind a; belief->next as entropy left it. */
 static void learn(struct belief *belief, size_t a, size_t b) {
     for (size_t k = 0; k < belief->K; k++) {
@@ -169,7 +181,6 @@ static void learn(struct belief *belief, size_t a, size_t b) {
 /* Of one chain: the mean entropy of its rows in the long run. */
 static int entropy_rate(struct belief *belief, double *share, double *rate, struct err *err) {
     size_t V = belief->V;
-    belief->weight[0] = 1;
     for (size_t a = 0; a < V; a++)
         share[a] = 1 / (double)V;
     for (int step = 0; step < 10000; step++) {
@@ -189,7 +200,7 @@ static int entropy_rate(struct belief *belief, double *share, double *rate, stru
     }
     *rate = 0;
     for (size_t a = 0; a < V; a++)
-        *rate += share[a] * entropy(belief, a);
+        *rate += share[a] * belief->row[a];
     return CODE_OK;
 }
 
@@ -226,10 +237,12 @@ static int draw_markov(struct data *data, const struct sequences *sequences, str
     DO(base_alloc(&belief.weight, K, sizeof *belief.weight, err));
     DO(base_alloc(&belief.next, V, sizeof *belief.next, err));
     DO(base_alloc(&share, V, sizeof *share, err));
-    if (K > 1)
+    if (K > 1) {
         DO(add_labels(data, label, err));
-    else
+    } else {
+        DO(find_rows(&belief, err));
         DO(entropy_rate(&belief, share, &data->truth->rate, err));
+    }
     for (size_t mu = 0; mu * n < data_rows(data); mu++) {
         size_t letter = random_below(sequences, mu, 0, V), k = 0;
         for (size_t i = 0; i < K; i++)
@@ -242,8 +255,9 @@ static int draw_markov(struct data *data, const struct sequences *sequences, str
             data->token[row] = (int)letter;
             letter = pick(T + (k * V + letter) * V, V, u);
             ask(data, row, letter);
-            double expected = entropy(&belief, before);
-            learn(&belief, before, letter);
+            double expected = belief.row ? belief.row[before] : entropy(&belief, before);
+            if (!belief.row)
+                learn(&belief, before, letter);
             sum += mu >= first ? expected : 0;
             if (K > 1)
                 label[row >= train][row >= train ? row - train : row] = (double)k;
@@ -253,6 +267,7 @@ static int draw_markov(struct data *data, const struct sequences *sequences, str
 done:
     free(belief.weight);
     free(belief.next);
+    free(belief.row);
     free(share);
     return code;
 }

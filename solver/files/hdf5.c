@@ -11,7 +11,7 @@
 
 enum {
     COMPACT = 4096,  /* values; larger datasets are compressed */
-    CHUNK = 1 << 17, /* values of a chunk at most: HDF5 caches 1 MiB */
+    CHUNK = 1 << 17, /* values of a chunk, if it can be: HDF5 caches 1 MiB */
 };
 
 /* --- groups ---------------------------------------------------------------------------------- */
@@ -112,6 +112,10 @@ done:
 
 /* --- datasets -------------------------------------------------------------------------------- */
 
+size_t hdf5_rows_of_chunk(size_t values) {
+    return values < CHUNK ? CHUNK / values : 1;
+}
+
 /* Large arrays are cut into chunks along their first axes and compressed. */
 static int set_storage(hid_t plist, const struct dataset *array, struct err *err) {
     TRY(hdf5_check(plist, "prepare", array->name, err));
@@ -123,7 +127,7 @@ static int set_storage(hid_t plist, const struct dataset *array, struct err *err
         return CODE_OK;
     for (int k = 0; k < array->rank && count > CHUNK; k++) {
         hsize_t rest = count / chunk[k]; /* values of one index of axis k */
-        chunk[k] = rest < CHUNK ? CHUNK / rest : 1;
+        chunk[k] = hdf5_rows_of_chunk(rest);
         count = rest * chunk[k];
     }
     TRY(hdf5_check(H5Pset_chunk(plist, array->rank, chunk), "prepare", array->name, err));
@@ -230,6 +234,28 @@ int hdf5_write_array(hid_t group, const struct dataset *array, const void *value
     DO(hdf5_check(H5Dwrite(set, array->type, H5S_ALL, H5S_ALL, H5P_DEFAULT, values),
                   "write dataset", array->name, err));
 done:
+    return hdf5_shut(H5Dclose, set, code, array->name, err);
+}
+
+int hdf5_write_part(hid_t group, const struct dataset *array, hsize_t first, hsize_t count,
+                    const void *values, struct err *err) {
+    int code = CODE_OK;
+    hid_t set, all = -1, part = -1;
+    hsize_t start[HDF5_RANK] = {first}, shape[HDF5_RANK] = {count};
+    for (int k = 1; k < array->rank; k++)
+        shape[k] = array->shape[k];
+    DO(open_dataset(&set, group, array, err));
+    if (set < 0)
+        DO(create_array(&set, group, array, err));
+    DO(hdf5_check(all = H5Dget_space(set), "describe", array->name, err));
+    DO(hdf5_check(H5Sselect_hyperslab(all, H5S_SELECT_SET, start, NULL, shape, NULL), "describe",
+                  array->name, err));
+    DO(hdf5_check(part = H5Screate_simple(array->rank, shape, NULL), "describe", array->name, err));
+    DO(hdf5_check(H5Dwrite(set, array->type, part, all, H5P_DEFAULT, values), "write dataset",
+                  array->name, err));
+done:
+    code = hdf5_shut(H5Sclose, part, code, array->name, err);
+    code = hdf5_shut(H5Sclose, all, code, array->name, err);
     return hdf5_shut(H5Dclose, set, code, array->name, err);
 }
 

@@ -47,6 +47,12 @@ struct dataset {
 /* The dataset, made with the scales of its axes if the group lacks them (0, 1, ...), or its values
  * anew: its shape stays, for a name, and an axis of a group, mean one thing. */
 int hdf5_write_array(hid_t group, const struct dataset *array, const void *values, struct err *err);
+/* Places of the first axis that are compressed together, in each of which an array has so many
+ * values: what is written in such parts is compressed once. */
+size_t hdf5_rows_of_chunk(size_t values);
+/* The same of `count` places of the first axis from the first on; what was never written is 0. */
+int hdf5_write_part(hid_t group, const struct dataset *array, hsize_t first, hsize_t count,
+                    const void *values, struct err *err);
 /* The coordinates of an axis; before any array that has this axis. */
 int hdf5_write_scale(hid_t group, const struct dataset *array, const void *values, struct err *err);
 

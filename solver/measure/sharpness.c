@@ -189,8 +189,9 @@ static double edge_of(const struct sharpness *s, const struct training *training
     const struct optimizer *optimizer = training->optimizer;
     if (training->integrator->flow || !optimizer->edge)
         return NAN;
-    double eta = training->eta0 * schedule_factor(training, t);
-    return eta * (s->by_entry ? *s->adam : *s->value) / optimizer->edge(training);
+    double schedule = schedule_factor(training, t);
+    return training->eta0 * schedule * (s->by_entry ? *s->adam : *s->value) /
+           optimizer->edge(training, schedule * training->weight_decay);
 }
 
 static void add(const double *K, size_t count, double *sum) {
@@ -278,8 +279,9 @@ static const struct {
 } number[NUMBERS] = {
     {"edge",
      "rate times sharpness over where steps along it begin to grow; above 1 beyond the edge",
-     "eta sharpness/2; of momentum /(2 (1 + momentum)), of Adam sharpness_adam/(2 (1 + beta1)/(1 - "
-     "beta1))"},
+     "eta sharpness/(2 - decay); of momentum /((2 - decay) (1 + momentum)), of Adam "
+     "sharpness_adam/((2 - decay) (1 + beta1)/(1 - beta1)); decay: weight_decay times the "
+     "schedule"},
     {"gradient_noise", "trace of the covariance of the gradient of the loss of one input",
      "mean_mu |g_mu|^2 - |g|^2, of a batch times P/(P - 1)"},
     {"gradient_square", "square of the gradient of the loss of all inputs",

@@ -366,9 +366,12 @@ static void remove_folder(const struct run *run) {
     rmdir(run->states.folder);
 }
 
+int states_count(const struct run *run) {
+    return run->states.folder ? count_states(run->states.folder, false) : 0;
+}
+
 bool states_kept(const struct run *run) {
-    return run->states.folder &&
-           (run->config.output.checkpoint > 0 || count_states(run->states.folder, false));
+    return run->states.folder && (run->config.output.checkpoint > 0 || states_count(run));
 }
 
 void states_done(struct run *run) {
@@ -379,8 +382,7 @@ void states_done(struct run *run) {
 }
 
 void states_close(struct run *run) {
-    if (run->states.lock && run->config.output.checkpoint < 0 &&
-        !count_states(run->states.folder, false))
+    if (run->states.lock && run->config.output.checkpoint < 0 && !states_count(run))
         remove_folder(run);
     if (run->states.lock)
         close(run->states.lock);

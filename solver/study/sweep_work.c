@@ -102,6 +102,8 @@ static int solve(const struct sweep *sweep, int unit, const char *path, struct e
     DO(run_failures(&run, true, err));
     DO(run_finish(&run, true, err));
 done:
+    if (code == CODE_NUMERICAL) /* a point has nothing to change: it would fail again */
+        states_done(&run);
     run_free(&run);
     return code;
 }
@@ -275,6 +277,8 @@ static int work_round(struct sweep *sweep, const struct round *round, int *done,
         int failed = run_collect(&round->run[k], &mine);
         failed = failed ? failed : run_failures(&round->run[k], true, &mine);
         failed = failed ? failed : run_finish(&round->run[k], true, &mine);
+        if (failed == CODE_NUMERICAL && !dist_rank())
+            states_done(&round->run[k]);
         if (!dist_rank())
             failed = settle(sweep, round->unit[k], failed, mine.text, round->start, done, &mine);
         if (failed && failed != CODE_NUMERICAL && !code) {

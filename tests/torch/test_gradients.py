@@ -204,9 +204,11 @@ class Sharpness:
         found["rate_greedy"] = whole / (u @ H @ u / inputs)
         tau = len(self.rows)
         optimizer, beta = self.said["optimizer"], self.said.get("beta1")
-        edge = 2 if optimizer == "gd" else 2 * (1 + self.said["momentum"]) \
-            if optimizer == "momentum" else 2 * (1 + beta) / (1 - beta)
-        eta = self.said["eta0"] * training.schedule_factor(self.said, tau)
+        schedule = training.schedule_factor(self.said, tau)
+        edge = 2 - schedule * self.said.get("weight_decay", 0)
+        edge *= 1 if optimizer == "gd" else 1 + self.said["momentum"] \
+            if optimizer == "momentum" else (1 + beta) / (1 - beta)
+        eta = self.said["eta0"] * schedule
         found["edge"] = eta * found["sharpness_adam" if self.by_entry else "sharpness"] / edge
         return found
 
