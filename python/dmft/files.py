@@ -321,7 +321,8 @@ class Result(Mapping):
 
     @property
     def notes(self) -> list[Note]:
-        """All notes and warnings of a run, of a comparison those of all sides."""
+        """All notes and warnings of a run, of a comparison those of all sides, of a sweep one for
+        each kind, which names the points that have it."""
         found = []
         for name, data in self.items():
             if name != "notes" and not name.endswith("/notes"):
@@ -341,10 +342,13 @@ class Result(Mapping):
         keys = [(axis, key) for axis in axes for key in axis.split(",")]
         for index in np.ndindex(units.shape[:-1]):
             point = tuple(sweep[key].values.tolist()[index[axes.index(axis)]] for axis, key in keys)
-            groups = {}
+            groups, notes = {}, []
             for path, ended in zip(units.values[index], sweep["n"].values[index]):
                 if ended > 0:
                     groups.update(load(path, self._owner))
+                    notes += [groups.pop("notes")] if "notes" in groups else []
+            if notes:
+                groups["notes"] = xarray.concat(notes, "note")
             found[point] = Result(self._folder, groups, self._owner)
         return found
 

@@ -244,7 +244,7 @@ def _call(name: str, words: list[str], out: str, progress: bool, network: Networ
         raise
     result = load(out, owner)
     result.report = report
-    for note in result.notes if not progress else ():  # else they stand on the screen
+    for note in result.notes:
         warnings.warn(str(note), NoteWarning, stacklevel=above + 2)
     return result
 
@@ -260,7 +260,8 @@ def solve(config, *, output=None, force: bool = False, progress: bool = True,
     network: a network written in Python, in the place of that of config.
     output: the file to be written, which is refused where it exists without force; arrays are kept
     beside it in OUT_data_HASH.h5. Without output only the Result is kept. progress: whether the
-    program's progress and notes are shown. `report` of the Result is the table it printed.
+    program's progress is shown. `report` of the Result is the table it printed. Each note of the
+    run is a dmft.NoteWarning of Python's, too.
 
     >>> run = dmft.solve({"network": {"model": "dense"}}, **{"training.steps": 5},
     ...                  X=np.eye(4), y=[1, -1, 1, -1])         # doctest: +SKIP

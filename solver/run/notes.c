@@ -351,18 +351,20 @@ static void unfold(char *text) {
     }
 }
 
-static int write_list(struct run *run, struct err *err) {
-    int count = run->notes.count, code = CODE_OK;
+int notes_write_list(struct io *io, const struct notes *notes, struct err *err) {
+    int count = notes->count, code = CODE_OK;
     enum { CODE, KIND, GROUP, TEXT, COLUMNS };
     static const char *const name[COLUMNS] = {"code", "kind", "group", "text"};
     const char **word = NULL;
     double *t = NULL;
     struct note *copy = NULL;
+    if (!count)
+        return CODE_OK;
     DO(base_alloc(&word, COLUMNS * (size_t)count, sizeof *word, err));
     DO(base_alloc(&t, (size_t)count, sizeof *t, err));
     DO(base_alloc(&copy, (size_t)count, sizeof *copy, err));
     for (int k = 0; k < count; k++) {
-        copy[k] = run->notes.note[k];
+        copy[k] = notes->note[k];
         unfold(copy[k].text);
         word[CODE * count + k] = copy[k].code;
         word[KIND * count + k] = kind_of(&copy[k]);
@@ -371,8 +373,8 @@ static int write_list(struct run *run, struct err *err) {
         t[k] = copy[k].t < 0 ? (double)NAN : copy[k].t;
     }
     for (int c = 0; c < COLUMNS; c++)
-        DO(io_scale(&run->io, "notes", name[c], "note", NULL, word + c * count, count, err));
-    DO(io_scale(&run->io, "notes", "t", "note", t, NULL, count, err));
+        DO(io_scale(io, "notes", name[c], "note", NULL, word + c * count, count, err));
+    DO(io_scale(io, "notes", "t", "note", t, NULL, count, err));
 done:
     free(word);
     free(t);
@@ -387,7 +389,6 @@ int notes_write(struct run *run, struct err *err) {
     TRY(write_group(run, 0, &run->results.limit, err));
     for (int i = 0; i < widths->count; i++)
         TRY(write_group(run, widths->value[i], &run->results.reference[i], err));
-    if (run->notes.count)
-        TRY(write_list(run, err));
+    TRY(notes_write_list(&run->io, &run->notes, err));
     return io_flush(&run->io, err);
 }

@@ -6,6 +6,7 @@
 
 #include "kernels/base/base.h"
 
+struct io;
 struct run;
 
 /* Of unmatched normals for each site of a population: from here on biases of several errors were
@@ -50,5 +51,7 @@ void notes_free(struct notes *notes); /* accepts a zeroed struct; idempotent */
 int notes_collect(struct run *run, struct err *err);
 /* /notes, and attributes of /limit and of each /reference/N.... (docs/output.md). */
 int notes_write(struct run *run, struct err *err);
+/* /notes alone, of a file whose notes are these; nothing where there are none. */
+int notes_write_list(struct io *io, const struct notes *notes, struct err *err);
 
 #endif

@@ -214,6 +214,11 @@ static bool is_marked(const struct marks *marks, int unit, int k) {
     return mark[k].letter && (k == MARK_AVERAGES ? value == 0 : value > 0);
 }
 
+bool marks_edge(const struct marks *marks, int unit, const char **means) {
+    *means = mark[MARK_EDGE].means;
+    return marks->unit && is_marked(marks, unit, MARK_EDGE);
+}
+
 void marks_print(const struct marks *marks, int unit) {
     char letters[MARKS + 1] = "";
     for (int k = 0, used = 0; marks->unit && k < MARKS; k++)

@@ -37,6 +37,8 @@ int marks_write(struct io *io, const struct marks *marks, struct series shape, s
  * unit. text: NULL, none. */
 int marks_check_columns(const char *text, struct err *err);
 void marks_print_columns(const struct marks *marks, const char *text, int unit);
+/* Whether the point of a unit is at the edge of stability, and what that means. */
+bool marks_edge(const struct marks *marks, int unit, const char **means);
 /* For tables; nothing where none were read. The letters of a unit behind its row of a table, "
  * [ce]", or nothing; and behind the table what those that occur mean. */
 void marks_print(const struct marks *marks, int unit);

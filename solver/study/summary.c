@@ -1,6 +1,7 @@
 /* What a sweep found. */
 #include "solver/study/summary.h"
 #include "solver/study/optima.h"
+#include "solver/study/sweep_notes.h"
 #include "solver/study/summary_table.h"
 #include "solver/files/provenance.h"
 #include "kernels/base/text.h"
@@ -193,8 +194,8 @@ int summary_check(const struct sweep *sweep, const struct summary_choice *choice
     return optima_axis(sweep, choice->along, &axis, err);
 }
 
-int summary_write(const struct sweep *sweep, const struct summary_choice *choice,
-                  const char *output, struct err *err) {
+int summary_write(struct sweep *sweep, const struct summary_choice *choice, const char *output,
+                  struct err *err) {
     struct cells cells = {0};
     struct io file = {0}, *io = output ? &file : NULL;
     int axis, code;
@@ -209,8 +210,11 @@ int summary_write(const struct sweep *sweep, const struct summary_choice *choice
         summary_losses_print(&cells);
     if (axis >= 0)
         DO(optima_write(io, &cells, axis, tell, err));
+    DO(sweep_notes_add(&sweep->notes, &cells, err));
     if (tell)
-        summary_rests_print(&cells);
+        notes_print(&sweep->notes);
+    if (io)
+        DO(notes_write_list(io, &sweep->notes, err));
     if (io)
         DO(io_finish(io, true, err));
 done:

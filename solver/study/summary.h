@@ -15,9 +15,10 @@ struct summary_choice {
 /* Whether the choice can be met, before anything is run: CODE_INPUT. */
 int summary_check(const struct sweep *sweep, const struct summary_choice *choice, struct err *err);
 /* Reads the files of a sweep that is done, writes `output` (NULL: nothing), and prints its tables
- * (unless the log is quiet): the objective of all units, then the optima. */
-int summary_write(const struct sweep *sweep, const struct summary_choice *choice,
-                  const char *output, struct err *err);
+ * (unless the log is quiet): the objective of all units, then the optima. What a reader must know
+ * of some of the numbers is added to sweep->notes, which are in the file, too. */
+int summary_write(struct sweep *sweep, const struct summary_choice *choice, const char *output,
+                  struct err *err);
 /* Before anything is run: the axes and the names of the files, from which the folder of a sweep in
  * progress is read (python/dmft/folder.py). */
 int summary_grid(const struct sweep *sweep, const char *path, struct err *err);

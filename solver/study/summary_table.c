@@ -139,14 +139,3 @@ void summary_optimum_print(const struct cells *cells, int axis, int unit,
         print_interval(&optimum[k]);
     printf("\n");
 }
-
-void summary_rests_print(const struct cells *cells) {
-    bool some = false;
-    for (int u = 0; u < cells->sweep->count; u++)
-        some = some || cells_rest(cells, u);
-    if (some)
-        printf(
-            "note: a limit rests where it does not train at all, although networks do, and wider "
-            "networks later: it has\n  no optimum; dmft-solve on one point gives the times at "
-            "which networks learn, and their slope in ln N\n");
-}

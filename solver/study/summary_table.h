@@ -12,7 +12,5 @@ void summary_losses_print(const struct cells *cells);
 void summary_head_print(const struct cells *cells, int axis);
 void summary_optimum_print(const struct cells *cells, int axis, int unit,
                            const struct optimum optimum[OPTIMUM_KINDS]);
-/* Where the limit of some points rests: what that is. */
-void summary_rests_print(const struct cells *cells);
 
 #endif

@@ -110,6 +110,7 @@ void sweep_free(struct sweep *sweep) {
     log_close(&sweep->log);
     grid_free(&sweep->grid);
     run_free(&sweep->base);
+    notes_free(&sweep->notes);
     free(sweep->unit);
     free(sweep->output);
     if (sweep->folder && sweep->lock >= 0)

@@ -34,6 +34,7 @@ struct sweep {
     char *output, *folder;   /* OUT.h5, OUT.d */
     int lock;
     struct log log;
+    struct notes notes; /* of the sweep as a whole, for its file */
     const volatile sig_atomic_t *stop;
 };
 

@@ -194,8 +194,14 @@ static int judge_uses(struct sweep *sweep, const struct uses *uses, struct err *
             if (uses->left[i] && uses->kept[i])
                 text_append(list, " %s.%s", s->name, s->rows[r].key);
         }
-    if (*list)
-        log_line(&sweep->log, "note: some points do not use, and leave out:%s", list);
+    if (!*list)
+        return CODE_OK;
+    struct note *note = notes_add(&sweep->notes, "keys_left_out", "", -1, false, err);
+    if (!note)
+        return err->code;
+    notes_text(note, "some points do not use, and leave out:%s", list);
+    note->told = true;
+    log_line(&sweep->log, "note: %s", note->text);
     return CODE_OK;
 }
 
