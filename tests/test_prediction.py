@@ -10,13 +10,14 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SIZE = {"training.steps": 5, "reference.widths": [16, 24], "reference.seeds": 2,
         "solver.replicates": 3, "solver.sites": 64, "solver.threads": 1}
 # Read-ins with directions of test inputs that decay; entry by entry; velocities and many experts;
-# several outputs of minibatches.
+# several outputs of minibatches; outputs that halves correct.
 CASES = {
     "decay": ("dense", {"training.weight_decay": 0.05}),
     "adam": ("regime1", {"training.optimizer": "adam", "training.eta0": 0.05}),
     "momentum": ("regime2", {"training.optimizer": "momentum", "solver.expert_sites": 64,
                              "training.weight_decay": 0.02}),
-    "batches": ("dense", {"training.batch": 2, "network.outputs": 3})}
+    "batches": ("dense", {"training.batch": 2, "network.outputs": 3}),
+    "halves": ("dense", {"solver.halves": True})}
 RANDOM = np.random.default_rng(4)
 X, EARLIER, LATER = (RANDOM.normal(size=(n, 9)) for n in (4, 3, 6))
 LATER[0] = X[1]
@@ -26,7 +27,7 @@ def run_of(name, X_test, y_test, **keys):
     model, own = CASES[name]
     y = [0, 1, 2, 0] if "network.outputs" in own else [1, -1, 1, -1]
     return dmft.solve(os.path.join(ROOT, "data", model + ".ini"), progress=False, X=X, y=y,
-                      X_test=X_test, y_test=y_test, **SIZE, **own, **keys)
+                      X_test=X_test, y_test=y_test, **{**SIZE, **own, **keys})
 
 
 def wider(n):
@@ -59,6 +60,22 @@ def test_outputs_are_those_of_test_inputs(name):
     without = [losses(np.delete(f, r, 0).mean(0, keepdims=True), y)[0] for r in range(3)]
     loss = other.limit["test_loss"].values[-1]
     np.testing.assert_allclose(3 * whole - 2 * np.mean(without), loss, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
+def test_halves_go_on():
+    """A run that was made longer goes on from the states of its halves, too."""
+    y = [1, 1, 1]
+    whole, short = (run_of("halves", EARLIER, y, **{"output.checkpoint": 10,
+                                                    "training.steps": steps}) for steps in (5, 3))
+    longer = dmft.resume(short, progress=False, **{"training.steps": 5})
+    for name in ("f", "f_se"):
+        np.testing.assert_array_equal(longer.limit[name], whole.limit[name])
+        np.testing.assert_array_equal(longer.predict(LATER).limit[name],
+                                      whole.predict(LATER).limit[name])
+    os.remove(whole.path + ".state/half2_0001.state")
+    with pytest.raises(dmft.InputError, match="replicate 1 of the limit in halves has kept no"):
+        whole.predict(LATER)
 
 
 @pytest.mark.filterwarnings("ignore::dmft.NoteWarning")

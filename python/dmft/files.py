@@ -230,7 +230,7 @@ class Result(Mapping):
         """Outputs at inputs X [n, D] ([n, rows, D]) or tokens [n, rows] that the run did not know,
         of the limit and of networks of every width, at its end: limit["f"], reference[N]["f"], each
         with f_se and f_runs. They are what the run would have with these as test inputs. It must
-        have kept its states, **{"output.checkpoint": minutes}; halves are not taken into account.
+        have kept its states, **{"output.checkpoint": minutes}; with halves limit["f"] is corrected.
         Without states networks alone are computed from **{"output.weights": "both"}, by PyTorch;
         what they are along directions that no input of the run had is then drawn anew.
 

@@ -115,7 +115,8 @@ static int find_need(const struct run *run, struct need *need, struct err *err) 
         TRY(estimate(run, 0, replicates, &need->limit, err));
         TRY(record_bytes(run, 0, replicates, &results, &weights, err));
         need->results = results * (run->config.solver.halves ? 3 : 1);
-        need->states = need->limit / ensemble_concurrent(run, 0, replicates) * replicates;
+        need->states = need->limit / ensemble_concurrent(run, 0, replicates) * replicates *
+                       (run->config.solver.halves ? 2 : 1);
     }
     for (int i = 0; i < widths->count; i++) {
         TRY(estimate(run, widths->value[i], seeds, &bytes, err));

@@ -4,14 +4,15 @@
 #include "integrators/batch.h"
 #include "solver/measure/outputs.h"
 #include "solver/run/ensemble.h"
+#include "solver/run/recheck.h"
 #include "solver/run/states.h"
 
 #include <string.h>
 #include <unistd.h>
 
 struct prediction {
-    struct run *run; /* that kept its states */
-    struct run with; /* the same with the new inputs in the place of its test inputs */
+    const struct run *run; /* that kept its states */
+    struct run with;       /* the same with the new inputs in the place of its test inputs */
     struct record record;
     int N;
 };
@@ -61,11 +62,13 @@ static int read_inputs(struct prediction *p, const char *path, struct err *err) 
                    "data file %s: with its inputs there are %d directions, and balanced draws need "
                    "N > %d; predict them in parts",
                    path, directions, directions));
-    if (config->solver.replicates && directions > config->solver.sites)
+    int sites = config->solver.sites / (config->solver.halves ? 2 : 1);
+    if (config->solver.replicates && directions > sites)
         code = err_set(err, CODE_INPUT,
                        "data file %s: with its inputs there are %d directions, more than the %d "
-                       "sites of the limit; predict them in parts",
-                       path, directions, config->solver.sites);
+                       "sites of %s; predict them in parts",
+                       path, directions, sites,
+                       config->solver.halves ? "a half of the limit" : "the limit");
 done:
     data_free(&more);
     return code;
@@ -100,8 +103,9 @@ static int one(struct prediction *p, int r, struct err *err) {
     DO(states_find(run, &state, err));
     if (!state.steps)
         DO(err_set(err, CODE_INPUT,
-                   p->N ? "network %d of N = %d has kept no state"
-                        : "replicate %d of the limit has kept no state",
+                   p->N               ? "network %d of N = %d has kept no state"
+                   : run->config.half ? "replicate %d of the limit in halves has kept no state"
+                                      : "replicate %d of the limit has kept no state",
                    r, p->N));
     if (state.steps < training->steps)
         DO(err_set(err, CODE_INPUT, "the run has come to step %d of %d: --continue goes on with it",
@@ -116,25 +120,54 @@ done:
     return code;
 }
 
-/* All runs of a width (0: of the limit) into the file. */
-static int ensemble(struct prediction *p, int N, int runs, struct io *io, struct err *err) {
+/* All runs of a width (0: of the limit) into p->record. */
+static int ensemble(struct prediction *p, int N, int runs, struct err *err) {
     const struct net_setup setup = run_setup(&p->with, N, 0);
     struct series f = outputs_f(&setup.data, 1, setup.data.tests);
-    char group[ENSEMBLE_GROUP];
     f.about = "output of the network at the inputs, minus f(0) where centred";
-    int code;
     p->N = N;
-    p->record = (struct record){0};
-    DO(record_init(&p->record, runs, 1, err));
-    DO(record_add(&p->record, f, err));
+    TRY(record_init(&p->record, runs, 1, err));
+    TRY(record_add(&p->record, f, err));
     for (int r = 0; r < runs; r++)
-        DO(one(p, r, err));
+        TRY(one(p, r, err));
+    return CODE_OK;
+}
+
+static int networks(struct prediction *p, int N, struct io *io, struct err *err) {
+    char group[ENSEMBLE_GROUP];
+    int code;
+    p->record = (struct record){0};
+    DO(ensemble(p, N, p->run->config.reference.seeds, err));
     ensemble_group(group, N);
-    if (N)
-        DO(io_attribute(io, group, "N", N, err));
+    DO(io_attribute(io, group, "N", N, err));
     DO(io_record(io, group, &p->record, NULL, err));
 done:
     record_free(&p->record);
+    return code;
+}
+
+/* The replicates, and where the run has halves these, too, which take the bias off. */
+static int limit(const struct prediction *p, struct io *io, struct err *err) {
+    struct prediction whole = *p;
+    struct record halves[2] = {0};
+    bool split = p->run->config.solver.halves;
+    int replicates = p->run->config.solver.replicates, code;
+    whole.record = (struct record){0};
+    DO(ensemble(&whole, 0, replicates, err));
+    for (int k = 0; k < (split ? 2 : 0); k++) {
+        const struct run run = recheck_half(p->run, k + 1);
+        struct prediction half = {.run = &run, .with = recheck_half(&p->with, k + 1)};
+        code = ensemble(&half, 0, replicates, err);
+        halves[k] = half.record;
+        DO(code);
+    }
+    if (split)
+        DO(record_set_half(&whole.record, halves, err));
+    DO(io_record(io, "limit", &whole.record, NULL, err));
+done:
+    record_free(&whole.record);
+    record_free(&halves[0]);
+    record_free(&halves[1]);
     return code;
 }
 
@@ -150,9 +183,9 @@ int predict_run(struct run *run, const char *path, const char *output, bool forc
     DO(io_create(&io, output, force, err));
     DO(io_parameters(&io, &run->params, &run->config, err));
     if (run->config.solver.replicates)
-        DO(ensemble(&p, 0, run->config.solver.replicates, &io, err));
+        DO(limit(&p, &io, err));
     for (int i = 0; i < widths->count; i++)
-        DO(ensemble(&p, widths->value[i], run->config.reference.seeds, &io, err));
+        DO(networks(&p, widths->value[i], &io, err));
     DO(io_finish(&io, force, err));
 done:
     if (code && io.partial)

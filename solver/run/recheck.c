@@ -2,24 +2,19 @@
 #include "solver/run/ensemble.h"
 #include "solver/run/recheck.h"
 
-/* The run without its file and states. */
-static struct run apart(const struct run *run) {
-    struct run other = *run;
-    other.states.folder = NULL;
-    other.io_open = false;
-    return other;
-}
-
 static struct run finer_of(const struct run *run) {
-    struct run finer = apart(run);
+    struct run finer = *run;
+    finer.states.folder = NULL;
+    finer.io_open = false;
     finer.config.solver.tolerance /= 3;
     return finer;
 }
 
-/* Half 1 or 2 of the sites; nodes stay whose units are drawn apart from them. */
-static struct run half_of(const struct run *run, int number) {
-    struct run half = apart(run);
+/* Nodes stay whose units are drawn apart from them. */
+struct run recheck_half(const struct run *run, int number) {
+    struct run half = *run;
     struct solver_settings *solver = &half.config.solver;
+    half.io_open = false;
     half.config.half = number;
     solver->sites /= 2;
     solver->unit_sites /= 2;
@@ -31,7 +26,7 @@ static struct run half_of(const struct run *run, int number) {
 
 static int compute_halves(struct run *run, struct err *err) {
     for (int k = 0; k < 2; k++) {
-        struct run half = half_of(run, k + 1);
+        struct run half = recheck_half(run, k + 1);
         if (run_ensemble(&half, 0, run->config.solver.replicates, &run->results.half[k], err))
             return err->code == CODE_NUMERICAL
                        ? err_set(err, err->code, "with half the sites (halves): %.1800s", err->text)
@@ -64,7 +59,7 @@ static int collect(struct run other, struct record *record, struct err *err) {
 int recheck_collect(struct run *run, struct err *err) {
     TRY(collect(finer_of(run), &run->results.finer, err));
     for (int k = 0; k < 2; k++)
-        TRY(collect(half_of(run, k + 1), &run->results.half[k], err));
+        TRY(collect(recheck_half(run, k + 1), &run->results.half[k], err));
     return CODE_OK;
 }
 

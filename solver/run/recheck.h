@@ -1,7 +1,7 @@
 /* The limit again, for its errors: the first replicate at a third of the tolerance
  * (check_tolerance), and each replicate in two halves of its sites (halves; record.h). Both come
  * before the limit, whose means and errors contain them from the beginning. Nothing of them is
- * written, and no state kept. */
+ * written; of halves states are kept, as of the limit. */
 #ifndef SOLVER_AGAIN_H
 #define SOLVER_AGAIN_H
 
@@ -12,5 +12,7 @@ int recheck_compute(struct run *run, struct err *err);
 /* What all ranks made, to all ranks. */
 int recheck_collect(struct run *run, struct err *err);
 void recheck_free(struct run *run);
+/* The run whose limit is half number 1 or 2 of the sites. It shares all that it points to. */
+struct run recheck_half(const struct run *run, int number);
 
 #endif

@@ -195,7 +195,7 @@ static int judge(const struct run *run, const char *path, const struct head *min
 
 /* --- files ----------------------------------------------------------------------------------- */
 
-/* folder/mup_N0064_0003.state */
+/* folder/mup_N0064_0003.state; of halves mup_half1_0003.state */
 static int path_of(char **path, const struct run *run, int N, int r, struct err *err) {
     char name[96], width[16] = "limit", side[sizeof run->share.prefix];
     snprintf(side, sizeof side, "%s", run->share.prefix);
@@ -203,6 +203,8 @@ static int path_of(char **path, const struct run *run, int N, int r, struct err 
         *strchr(side, '/') = '_';
     if (N)
         snprintf(width, sizeof width, "N%04d", N);
+    else if (run->config.half)
+        snprintf(width, sizeof width, "half%d", run->config.half);
     snprintf(name, sizeof name, "%s%s_%04d%s", side, width, r, suffix);
     size_t size = strlen(run->states.folder) + strlen(name) + 2;
     TRY(base_alloc(path, size, 1, err));
@@ -305,8 +307,12 @@ static int check(const struct run *run, int N, int r, struct err *err) {
 
 static int check_all(const struct run *run, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
-    for (int r = 0; r < run->config.solver.replicates; r++)
-        TRY(check(run, 0, r, err));
+    struct run part = *run;
+    for (int k = 0; k <= (run->config.solver.halves ? 2 : 0); k++) {
+        part.config.half = k;
+        for (int r = 0; r < run->config.solver.replicates; r++)
+            TRY(check(&part, 0, r, err));
+    }
     for (int i = 0; i < widths->count; i++)
         for (int r = 0; r < run->config.reference.seeds; r++)
             TRY(check(run, widths->value[i], r, err));

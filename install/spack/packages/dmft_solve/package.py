@@ -26,7 +26,7 @@ class DmftSolve(MakefilePackage):
     depends_on("gsl@2:")
     depends_on("hdf5@1.10:+hl~mpi")
     depends_on("inih@53:")
-    depends_on("lua@5.4:")
+    depends_on("lua@5.4:+pcfile")
     depends_on("zlib-api")
     depends_on("libzip@1:")
     depends_on("jansson@2.8:")
