@@ -217,45 +217,6 @@ def test_keys_that_vary_together_have_one_form(tmp_path):
     np.testing.assert_array_equal(part.sweep["training.gamma0"], [1, 2])
 
 
-EDGE = {"network": {"model": "dense", "depth": 3, "activation": "linear"},
-        "data": {"inputs": 4, "dimension": 10}, "training": {"steps": 41, "eta0": 0.8},
-        "solver": {"sites": 64, "replicates": 2}, "reference": {"widths": [16, 64], "seeds": 16}}
-
-
-def test_notes_are_data_and_warnings():
-    """What the screen says stands in the file, and is warned of, whether progress is shown or not."""
-    for progress in (True, False):
-        with pytest.warns(dmft.NoteWarning, match="limit: at the edge of stability") as caught:
-            result = dmft.solve(EDGE, progress=progress)
-        assert [str(one.message) for one in caught] == [str(note) for note in result.notes]
-    (edge,) = [note for note in result.notes if note.code == "edge_of_stability"]
-    assert (edge.kind, edge.group, edge.t) == ("warning", "limit", 20)
-    assert edge.text.split(",")[0] in result.report
-    limit = result.limit["loss"].where(dmft.valid(result.limit))
-    assert np.isfinite(limit[:20]).all() and np.isnan(limit[20:]).all()
-    with pytest.warns(dmft.NoteWarning):
-        both = dmft.compare(EDGE, progress=False)
-    assert "dense/limit" in {note.group for note in both.notes}
-
-
-def test_notes_of_a_sweep():
-    """One for each kind, of all runs; a point has those of each of its runs."""
-    rates = {"sweep": {"training.eta0": [0.1, 0.8]}, **EDGE}
-    rates["training"] = {"steps": 41}
-    with pytest.warns(dmft.NoteWarning) as caught:
-        result = dmft.sweep(rates, progress=False)
-    assert [str(one.message) for one in caught] == [str(note) for note in result.notes]
-    found = {note.code: note for note in result.notes}
-    assert set(found) == {"edge_of_stability", "networks_failed", "no_sampling_error"}
-    assert found["edge_of_stability"].text.endswith(
-        "(at training.eta0 = 0.8, N = 16; training.eta0 = 0.8, N = 64; training.eta0 = 0.8, limit)")
-    assert found["no_sampling_error"].text.endswith(
-        "(at training.eta0 = 0.1, limit; training.eta0 = 0.8, limit)")
-    assert {note.group for note in result.notes} == {"sweep"}
-    assert {note.group for note in result.points[(0.8,)].notes} == {
-        "reference/N0016", "reference/N0064", "limit"}
-
-
 @pytest.mark.filterwarnings("error", "ignore::dmft.NoteWarning")
 def test_comparisons():
     result = dmft.compare({"network.model": "regime2", "network.parameterization": ["mup", "mssp"],
