@@ -4,8 +4,8 @@
 cd "$(dirname "$0")/.." || exit 1
 NEED='h5py, ipykernel, matplotlib, nbclient, numpy, pytest, xarray'
 DMFT_HOME=$(cd "${DMFT_HOME:-.}" && pwd)
-MPLBACKEND=Agg OPENBLAS_NUM_THREADS=1
-export NEED DMFT_HOME MPLBACKEND OPENBLAS_NUM_THREADS
+MPLBACKEND=Agg OPENBLAS_NUM_THREADS=1 GOMP_SPINCOUNT=10000 # else programs start twice: tests/run.sh
+export NEED DMFT_HOME MPLBACKEND OPENBLAS_NUM_THREADS GOMP_SPINCOUNT
 if ! said=$(python/with -c '' 2>&1); then
     echo "[  SKIPPED ] python: $said"
     exit 0

@@ -6,7 +6,8 @@
 # Each program has one thread, and tests of threads ask for theirs: two programs on two cores are done
 # sooner than one on both. What a program frees it keeps for its next allocation, so that the system
 # need not clear the same pages again; test_bytes and test_bytes_left, which count them, have them as
-# users do.
+# users do. The two variables of libraries are those for which a program starts a second time where
+# they are not set (solver/command.c): tests start programs some thousand times.
 one() { # PROGRAM: its lines, and its counts for all()
     log=$RUN/$$
     case $1 in
@@ -33,8 +34,9 @@ all() {
     trap 'rm -rf "$RUN"' EXIT
     trap 'exit 130' INT TERM
     OMP_NUM_THREADS=1 MALLOC_TOP_PAD_=67108864 MALLOC_TRIM_THRESHOLD_=1073741824
-    MALLOC_MMAP_THRESHOLD_=33554432
+    MALLOC_MMAP_THRESHOLD_=33554432 GOMP_SPINCOUNT=10000 OPENBLAS_NUM_THREADS=1
     export RUN OMP_NUM_THREADS MALLOC_TOP_PAD_ MALLOC_TRIM_THRESHOLD_ MALLOC_MMAP_THRESHOLD_
+    export GOMP_SPINCOUNT OPENBLAS_NUM_THREADS
     for program in "$@"; do
         printf '%s\0' "$program"
     done | xargs -0 -r -n 1 -P "${JOBS:-$(getconf _NPROCESSORS_ONLN)}" "$0" --one

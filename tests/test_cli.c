@@ -36,6 +36,28 @@ static void test_help(void **state) {
     free(version);
 }
 
+/* A program starts a second time where variables of libraries are not set, as they are in tests:
+ * the run that it then makes has the words, the output and the bits of one that need not. */
+static void test_second_start(void **state) {
+    (void)state;
+    static const char *const names[] = {"GOMP_SPINCOUNT", "OPENBLAS_NUM_THREADS"};
+    double *loss[2];
+    size_t count[2];
+    for (int k = 0; k < 2; k++) {
+        for (size_t i = 0; i < COUNT(names); i++)
+            assert_int_equal(k ? setenv(names[i], i ? "1" : "10000", 1) : unsetenv(names[i]), 0);
+        cli_solve(ARGS("--training.steps=5"));
+        hid_t file = cli_file("out.h5");
+        loss[k] = cli_values(file, "limit/loss", &count[k]);
+        H5Fclose(file);
+        cli_clean(NULL);
+    }
+    assert_int_equal(count[0], count[1]);
+    assert_memory_equal(loss[0], loss[1], count[0] * sizeof **loss);
+    free(loss[0]);
+    free(loss[1]);
+}
+
 /* Half a unit of the last of three digits. */
 static double rounding(double x) {
     return x > 0 ? 0.5 * pow(10, floor(log10(x)) - 2) : 0;
@@ -196,7 +218,7 @@ int main(void) {
         TEST(test_help),       TEST(test_full_disk),
         TEST(test_memory),     TEST(test_memory_of_results),
         TEST(test_defaults),   TEST(test_overrides),
-        TEST(test_data_paths),
+        TEST(test_data_paths), TEST(test_second_start),
     };
     return cmocka_run_group_tests_name("cli", tests, cli_open, cli_close);
 }

@@ -4,8 +4,8 @@
 cd "$(dirname "$0")/.." || exit 1
 NEED='h5py, matplotlib, numpy, pytest, torch, xarray'
 DMFT_HOME=$(cd "${DMFT_HOME:-.}" && pwd)
-MPLBACKEND=Agg OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
-export NEED DMFT_HOME MPLBACKEND OPENBLAS_NUM_THREADS OMP_NUM_THREADS
+MPLBACKEND=Agg OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 GOMP_SPINCOUNT=10000
+export NEED DMFT_HOME MPLBACKEND OPENBLAS_NUM_THREADS OMP_NUM_THREADS GOMP_SPINCOUNT
 if ! python/with -c '' 2>/dev/null; then
     echo "[  SKIPPED ] torch: no Python with $NEED here; make torch-packages installs them on Debian"
     exit 0
