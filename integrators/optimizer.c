@@ -42,10 +42,8 @@ double optimizer_eps(const struct optimizer_step *step) {
 static int move_entries(const struct optimizer_step *step, struct change *change,
                         struct array memory[2], struct err *err) {
     const struct optimizer *optimizer = step->training->optimizer;
-    if (optimizer->plain) {
-        change_apply(change);
-        return CODE_OK;
-    }
+    if (optimizer->plain)
+        return change_apply(change, err);
     if (!optimizer->rule)
         return optimizer->move(step, change, memory, err);
     return change_entries(change, optimizer->rule(step), memory, optimizer->memories, err);

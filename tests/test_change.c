@@ -62,7 +62,7 @@ static void plain(void **state) {
     struct fixture f;
     start(&f);
     struct change change = fresh(&f, ROWS, 1, 3);
-    change_apply(&change);
+    ASK(change_apply(&change, &err));
     for (int k = 0; k < ROWS * SITES; k++)
         f.want[k] += gradient(&f, k / SITES, k % SITES);
     finish(&f);

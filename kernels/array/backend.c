@@ -155,6 +155,79 @@ void rows_scale(double factor, struct rows x) {
     }
 }
 
+/* Rows that are written at once where a matrix is transposed: as many lines of the cache. */
+#define TURNED 16
+
+/* R as they lie on the host: C [rows][terms] turned. */
+static void turn(struct coefficients C, const double *R, int rows, int terms, double *out) {
+    size_t sites = C.rows.array->sites;
+    for (int first = 0; first < rows; first += TURNED)
+        for (int l = 0; l < terms; l++) {
+            double factor = C.scale * C.c[l];
+            const double *row = R + (C.rows.count == 1 ? 0 : (size_t)l) * sites + C.first;
+            for (int k = first; k < rows && k < first + TURNED; k++)
+                out[(size_t)k * (size_t)terms + (size_t)l] = factor * row[k];
+        }
+}
+
+int rows_coefficients(struct coefficients C, int rows, int terms, double **out, struct err *err) {
+    double *R = NULL, *all = NULL;
+    size_t size = (size_t)C.rows.count * C.rows.array->sites;
+    int code = CODE_OK;
+    *out = NULL;
+    DO(base_alloc_unset(&R, size, sizeof *R, err));
+    C.rows.array->backend->get(C.rows, R);
+    if (C.turned) {
+        DO(base_alloc_unset(&all, (size_t)rows * (size_t)terms, sizeof *all, err));
+        turn(C, R, rows, terms, all);
+        *out = all;
+    } else {
+        for (size_t i = 0; i < size; i++)
+            R[i] *= C.scale;
+        *out = R;
+        R = NULL;
+    }
+done:
+    free(R);
+    return code;
+}
+
+/* Whether all numbers that a product reads and writes are at hand here. */
+static bool here(struct rows x, struct rows y) {
+    return !x.array->split.over_ranks && !y.array->split.over_ranks;
+}
+
+int rows_combine(struct rows y, double beta, struct coefficients C, struct rows a,
+                 struct err *err) {
+    const struct backend *backend = y.array->backend;
+    double *host;
+    if (backend->combine_rows && here(y, C.rows)) {
+        backend->combine_rows(y, beta, C, a);
+        return CODE_OK;
+    }
+    TRY(rows_coefficients(C, y.count, a.count, &host, err));
+    backend->combine(y, beta, host, a);
+    free(host);
+    return CODE_OK;
+}
+
+int rows_times(double scale, struct rows W, struct rows x, struct rows y, struct err *err) {
+    const struct backend *backend = x.array->backend;
+    size_t size = (size_t)x.count * (size_t)W.count;
+    double *host;
+    if (backend->times && here(x, y)) {
+        backend->times(scale, W, x, y);
+        return CODE_OK;
+    }
+    TRY(base_alloc_unset(&host, size, sizeof *host, err));
+    backend->dots(x, W, host);
+    for (size_t k = 0; k < size; k++)
+        host[k] *= scale;
+    y.array->backend->put(y, host);
+    free(host);
+    return CODE_OK;
+}
+
 int backend_cause(const struct backend *backend, int code, struct err *err) {
     return code == CODE_NUMERICAL && backend->sync(err) ? err->code : code;
 }

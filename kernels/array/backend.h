@@ -84,6 +84,19 @@ struct entry_rule {
     double beta1, beta2, rate, eps, unbias1, unbias2;
 };
 
+/* Coefficients that are the numbers of rows R, for combinations of rows a:
+ *
+ *     C[k][l] = scale R_k,l                       R has a number of sites for each row of a
+ *     C[k][l] = scale c[l] R_l,(first + k)        turned; R has as many rows as a, or one for all
+ */
+struct coefficients {
+    struct rows rows;
+    double scale;
+    bool turned;
+    double *c; /* [rows of a] */
+    int first; /* site */
+};
+
 #define ENTRY_REAL double
 #define ENTRY(name) entry_##name
 #include "kernels/array/entry.h"
@@ -112,6 +125,10 @@ struct backend {
     /* y_k = beta y_k + sum_l C[k][l] a_l,  C host [y.count][a.count]; y and a do not overlap.
      * beta = 0: y is not read. */
     void (*combine)(struct rows y, double beta, const double *C, struct rows a);
+    /* The same with coefficients that are rows: rows_combine. NULL: through the host. */
+    void (*combine_rows)(struct rows y, double beta, struct coefficients C, struct rows a);
+    /* y_k,i = scale <W_i x_k>: rows_times. NULL: through the host. */
+    void (*times)(double scale, struct rows W, struct rows x, struct rows y);
     /* y_k += c[k] x_k,  c host (NULL: 1); y and x have as many rows and do not overlap. */
     void (*add)(const double *c, struct rows x, struct rows y);
     /* u = scale[k] x_k + shift[k] (NULL: 1, 0);  value = fn(u), slope = fn'(u).
@@ -184,6 +201,17 @@ static inline void rows_multiply(struct rows a, struct rows b, struct rows y) {
 static inline void rows_add(const double *c, struct rows x, struct rows y) {
     y.array->backend->add(c, x, y);
 }
+/* Rows through a matrix, whose rows W, one for each site of y, lie over the sites of x, and back:
+ *
+ *     y_k,i = scale <W_i x_k>                 rows_times
+ *     x_k,j = scale sum_i y_k,i W_i,j         rows_combine, whose coefficients are the rows y
+ *
+ * In double precision the sums are those of dots and combine, bit by bit; in single precision those
+ * of many rows are numbers of the sites, too. y and a of rows_combine do not overlap. */
+int rows_times(double scale, struct rows W, struct rows x, struct rows y, struct err *err);
+int rows_combine(struct rows y, double beta, struct coefficients C, struct rows a, struct err *err);
+/* C [rows][terms] on the host. */
+int rows_coefficients(struct coefficients C, int rows, int terms, double **out, struct err *err);
 void rows_scale(double factor, struct rows x); /* x *= factor */
 void rows_poison(struct rows x);               /* x = NaN */
 static inline void rows_zero(struct rows y) {

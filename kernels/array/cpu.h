@@ -97,6 +97,8 @@ void cpu_get(struct rows rows, double *host);
 void cpu_products_dots(struct rows a, struct rows b, double *C);
 void cpu_products_averages(struct rows a, struct rows b, double *out);
 void cpu_products_combine(struct rows y, double beta, const double *C, struct rows a);
+void cpu_products_combine_rows(struct rows y, double beta, struct coefficients C, struct rows a);
+void cpu_products_times(double scale, struct rows W, struct rows x, struct rows y);
 void cpu_products_add(const double *c, struct rows x, struct rows y);
 void cpu_sites_normals(struct rows rows, struct rng_stream stream);
 void cpu_sites_pointwise(enum fn fn, const double *scale, const double *shift, struct rows x,

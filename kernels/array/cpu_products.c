@@ -36,6 +36,16 @@ static void piece_gemm(const real *a, int na, const real *b, int nb, int n, size
             C[(size_t)k * stride + (size_t)l] += (double)sums[k * nb + l];
 }
 
+/* Whether loops for few rows are faster than BLAS. In single precision they copy too little to keep
+ * up with it. */
+static bool few(int rows, int terms) {
+    int most = few_rows_most();
+#ifdef SINGLE
+    most = most < 32 ? most : 32;
+#endif
+    return rows <= most || terms <= most;
+}
+
 /* C[k][l] += the sum over a block, rows of C `stride` apart; a is the longer factor. The order in
  * which BLAS adds up an element depends on the number of rows: it always gets the same pieces, so
  * that the bits are the same for any number of threads. */
@@ -89,45 +99,101 @@ static void tile_dots(struct rows a, struct rows b, bool at_once, double *sums) 
         }
 }
 
-/* C[k][l], or turned C[l][k], = scale sums[k][l]; rows of C are `stride` apart and written as they
- * lie. */
-static void place(const double *sums, int rows, int columns, double scale, bool turned, double *C,
-                  size_t stride) {
-    if (turned)
-        for (int l = 0; l < columns; l++)
-            for (int k = 0; k < rows; k++)
-                C[(size_t)l * stride + (size_t)k] = scale * sums[k * columns + l];
-    else
-        for (int k = 0; k < rows; k++)
-            for (int l = 0; l < columns; l++)
-                C[(size_t)k * stride + (size_t)l] = scale * sums[k * columns + l];
+/* Where averages go: C, rows of it `stride` apart, or `scale` times them to rows y. */
+struct target {
+    double *C;
+    size_t stride;
+    struct rows y;
+    double scale;
+};
+
+/* The number of a site, and how many of the next `count` ones lie behind it. */
+static real *site_at(struct rows rows, int row, int site, int *count) {
+    int width = (int)array_width(rows.array), from = site % width;
+    *count = *count < width - from ? *count : width - from;
+    return cpu_at(rows, row, site / width) + from;
+}
+
+/* Results (first + k, site + l) = scale sums[k][l], or turned, sums[l][k], rows of sums being
+ * `columns` long. */
+static void place(const double *sums, int columns, bool turned, double scale, int first, int rows,
+                  int site, int sites, struct target out) {
+    size_t along = turned ? (size_t)columns : 1, across = turned ? 1 : (size_t)columns;
+    for (int k = 0; k < rows; k++)
+        for (int l = 0, run = sites; l < sites; l += run, run = sites - l) {
+            const double *from = sums + (size_t)k * across + (size_t)l * along;
+            if (out.C) {
+                double *to = out.C + (size_t)(first + k) * out.stride + (size_t)(site + l);
+                for (int j = 0; j < run; j++)
+                    to[j] = scale * from[(size_t)j * along];
+            } else {
+                real *to = site_at(out.y, first + k, site + l, &run);
+                for (int j = 0; j < run; j++)
+                    to[j] = (real)(out.scale * (scale * from[(size_t)j * along]));
+            }
+        }
+}
+
+static void fill_rows_nan(struct rows y) {
+    for (int k = 0; k < y.count; k++)
+        for (int block = 0; block < cpu_blocks(y.array); block++)
+            cpu_fill_nan(cpu_at(y, k, block), (size_t)cpu_used(y.array, block));
+}
+
+/* <a_k b_l> to their places. */
+static void dots(struct rows a, struct rows b, struct target out) {
+    bool turned = a.count <= b.count, over_ranks = a.array->split.over_ranks;
+    struct rows x = turned ? b : a, y = turned ? a : b;
+    bool at_once = over_ranks || cpu_worth(cpu_cells(a) * (size_t)b.count);
+    int columns = y.count < SHORT ? y.count : SHORT, rows = (at_once ? SUMS : LONG_SUMS) / columns;
+    double scale = 1.0 / (double)a.array->sites;
+    rows = rows / PIECE * PIECE; /* SUMS / SHORT is one piece */
+    rows = x.count < rows ? x.count : rows;
+    double *sums = cpu_scratch(over_ranks, (at_once ? (size_t)a.array->split.parts : 2) *
+                                               (size_t)rows * (size_t)columns);
+    for (size_t k = 0; k < (size_t)a.count * (size_t)b.count && !sums && out.C; k++)
+        out.C[k] = NAN;
+    if (!sums && !out.C)
+        fill_rows_nan(out.y);
+    for (int i = 0; i < x.count && sums; i += rows)
+        for (int j = 0; j < y.count; j += columns) {
+            struct rows some = rows_part(x, i, x.count - i < rows ? x.count - i : rows);
+            struct rows fewer = rows_part(y, j, y.count - j < columns ? y.count - j : columns);
+            tile_dots(some, fewer, at_once, sums);
+            if (turned)
+                place(sums, fewer.count, true, scale, j, fewer.count, i, some.count, out);
+            else
+                place(sums, fewer.count, false, scale, i, some.count, j, fewer.count, out);
+        }
+    free(sums);
 }
 
 void cpu_products_dots(struct rows a, struct rows b, double *C) {
     assert(!a.count || !b.count ||
            (a.array->sites == b.array->sites && a.array->group == b.array->group));
-    if (!a.count || !b.count)
-        return;
-    bool turned = a.count <= b.count, over_ranks = a.array->split.over_ranks;
-    struct rows x = turned ? b : a, y = turned ? a : b;
-    size_t along = turned ? 1 : (size_t)b.count, across = turned ? (size_t)b.count : 1;
-    bool at_once = over_ranks || cpu_worth(cpu_cells(a) * (size_t)b.count);
-    int columns = y.count < SHORT ? y.count : SHORT, rows = (at_once ? SUMS : LONG_SUMS) / columns;
-    rows = rows / PIECE * PIECE; /* SUMS / SHORT is one piece */
-    rows = x.count < rows ? x.count : rows;
-    double *sums = cpu_scratch(over_ranks, (at_once ? (size_t)a.array->split.parts : 2) *
-                                               (size_t)rows * (size_t)columns);
-    for (size_t k = 0; k < (size_t)a.count * (size_t)b.count && !sums; k++)
-        C[k] = NAN;
-    for (int i = 0; i < x.count && sums; i += rows)
-        for (int j = 0; j < y.count; j += columns) {
-            struct rows few = rows_part(x, i, x.count - i < rows ? x.count - i : rows);
-            struct rows fewer = rows_part(y, j, y.count - j < columns ? y.count - j : columns);
-            tile_dots(few, fewer, at_once, sums);
-            place(sums, few.count, fewer.count, 1.0 / (double)a.array->sites, turned,
-                  C + (size_t)i * along + (size_t)j * across, (size_t)b.count);
-        }
-    free(sums);
+    if (a.count && b.count)
+        dots(a, b, (struct target){.C = C, .stride = (size_t)b.count});
+}
+
+/* Rows of x number `piece` through the rows of W that belong to a block of y, by BLAS. */
+static void times_gemm(double scale, struct rows W, struct rows x, struct rows y, int piece,
+                       int block) {
+    int row = piece * PIECE, rows = x.count - row < PIECE ? x.count - row : PIECE;
+    int first = (int)cpu_first(y.array, block), width = (int)array_width(x.array);
+    for (int from = 0; from < cpu_blocks(x.array); from++)
+        GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, rows, cpu_used(y.array, block),
+             cpu_used(x.array, from), (real)(scale / (double)x.array->sites), cpu_at(x, row, from),
+             width, cpu_at(W, first, from), width, from > 0, cpu_at(y, row, block),
+             (int)array_width(y.array));
+}
+
+void cpu_products_times(double scale, struct rows W, struct rows x, struct rows y) {
+    assert((size_t)W.count == y.array->sites && W.array->sites == x.array->sites);
+    if (REAL_BYTES == 4 && !few(x.count, W.count))
+        CPU_EACH(cpu_cells(x) * (size_t)W.count, piece, (x.count + PIECE - 1) / PIECE, block, 0,
+                 cpu_blocks(y.array), times_gemm(scale, W, x, y, piece, block));
+    else if (x.count)
+        dots(x, W, (struct target){.y = y, .scale = scale});
 }
 
 /* The sum over a part of row k. */
@@ -168,7 +234,7 @@ void cpu_products_averages(struct rows a, struct rows b, double *out) {
 
 static void combine(struct rows y, real beta, const real *C, struct rows a, int block) {
     int width = (int)array_width(y.array), used = cpu_used(y.array, block);
-    if (a.count && (a.count <= few_rows_most() || y.count <= few_rows_most()))
+    if (a.count && few(y.count, a.count))
         few_rows_combine(cpu_at(y, 0, block), y.count, beta, C, cpu_at(a, 0, block), a.count, used,
                          (size_t)width);
     else if (a.count)
@@ -193,19 +259,77 @@ void cpu_products_combine(struct rows y, double beta, const double *C, struct ro
         return;
 #ifdef SINGLE
     size_t count = (size_t)y.count * (size_t)a.count;
-    real few[64], *more = count > 64 ? (real *)cpu_scratch(false, (count + 1) / 2) : few;
+    real small[64], *more = count > 64 ? (real *)cpu_scratch(false, (count + 1) / 2) : small;
     for (size_t k = 0; k < count && more; k++)
         more[k] = (real)C[k];
-    for (int k = 0; k < y.count && !more; k++)
-        for (int block = 0; block < cpu_blocks(y.array); block++)
-            cpu_fill_nan(cpu_at(y, k, block), (size_t)cpu_used(y.array, block));
     if (more)
         combine_all(y, (real)beta, more, a);
-    if (more != few)
+    else
+        fill_rows_nan(y);
+    if (more != small)
         free(more);
 #else
     combine_all(y, beta, C, a);
 #endif
+}
+
+/* Sides of the squares in which rows are turned. */
+#define TURNED 16
+/* Rows that combine_rows works on at once: of so many coefficients, but not fewer rows. */
+#define COEFFICIENTS 65536
+#define LEAST_ROWS 128
+
+/* out [rows][terms] = C from row `first` on. */
+static void gather(struct coefficients C, int first, int rows, int terms, real *out) {
+    for (int k = 0; k < rows; k++)
+        for (int l = 0, run = terms; l < terms; l += run, run = terms - l) {
+            const real *from = site_at(C.rows, first + k, l, &run);
+            for (int j = 0; j < run; j++)
+                out[(size_t)k * (size_t)terms + (size_t)(l + j)] =
+                    (real)(C.scale * (double)from[j]);
+        }
+}
+
+/* A square of TURNED rows and sites at a time: what it reads and writes are whole lines. */
+static void gather_turned(struct coefficients C, int first, int rows, int terms, real *out) {
+    bool one = C.rows.count == 1;
+    for (int k = 0, run = TURNED; k < rows; k += run, run = TURNED) {
+        run = rows - k < run ? rows - k : run;
+        const real *from = site_at(C.rows, 0, C.first + first + k, &run);
+        size_t step = one ? 0 : array_width(C.rows.array);
+        for (int l = 0; l < terms; l += TURNED)
+            for (int i = 0; i < run; i++) {
+                real *to = out + (size_t)(k + i) * (size_t)terms;
+                for (int j = l; j < l + TURNED && j < terms; j++)
+                    to[j] = (real)(C.scale * C.c[j] * (double)from[(size_t)j * step + (size_t)i]);
+            }
+    }
+}
+
+static void combine_piece(struct rows y, double beta, struct coefficients C, struct rows a,
+                          int first, int block) {
+    real *some = (real *)cpu_scratch(false, (size_t)y.count * (size_t)a.count);
+    if (some && C.turned)
+        gather_turned(C, first, y.count, a.count, some);
+    else if (some)
+        gather(C, first, y.count, a.count, some);
+    if (some)
+        combine(y, (real)beta, some, a, block);
+    else
+        for (int k = 0; k < y.count; k++)
+            cpu_fill_nan(cpu_at(y, k, block), (size_t)cpu_used(y.array, block));
+    free(some);
+}
+
+/* A piece of rows and a block after the other, so that coefficients stay in the cache. */
+void cpu_products_combine_rows(struct rows y, double beta, struct coefficients C, struct rows a) {
+    int rows = COEFFICIENTS / (a.count ? a.count : 1);
+    rows = rows < LEAST_ROWS ? LEAST_ROWS : rows;
+    CPU_EACH(cpu_cells(y) * (size_t)(a.count + 1), piece, (y.count + rows - 1) / rows, block, 0,
+             cpu_blocks(y.array),
+             combine_piece(rows_part(y, piece * rows,
+                                     y.count - piece * rows < rows ? y.count - piece * rows : rows),
+                           beta, C, a, piece * rows, block));
 }
 
 static void add(double c, struct rows x, struct rows y, int k, int block) {

@@ -143,6 +143,19 @@ static void profile_combine(struct rows y, double beta, const double *C, struct 
     count(COMBINE, start, 2 * cells(y) * a.count, bytes(a) + bytes(y) * (beta != 0 ? 2 : 1));
 }
 
+static void profile_combine_rows(struct rows y, double beta, struct coefficients C, struct rows a) {
+    double start = base_cpu_seconds();
+    inner_of(y)->combine_rows(y, beta, C, a);
+    count(COMBINE, start, 2 * cells(y) * a.count,
+          bytes(a) + bytes(C.rows) + bytes(y) * (beta != 0 ? 2 : 1));
+}
+
+static void profile_times(double scale, struct rows W, struct rows x, struct rows y) {
+    double start = base_cpu_seconds();
+    inner_of(y)->times(scale, W, x, y);
+    count(DOTS, start, 2 * cells(x) * W.count, bytes(W) + bytes(x) + bytes(y));
+}
+
 static void profile_add(const double *c, struct rows x, struct rows y) {
     double start = base_cpu_seconds();
     inner_of(y)->add(c, x, y);
@@ -218,6 +231,8 @@ const struct backend *profile_backend(const struct backend *backend) {
         table->dots = profile_dots;
         table->averages = profile_averages;
         table->combine = profile_combine;
+        table->combine_rows = backend->combine_rows ? profile_combine_rows : NULL;
+        table->times = backend->times ? profile_times : NULL;
         table->add = profile_add;
         table->pointwise = profile_pointwise;
         table->multiply = profile_multiply;

@@ -4,7 +4,8 @@
  * a file of two lines, NAME_single.c, which defines SINGLE and includes NAME.c. What NAME.c exports
  * is listed below, because it then ends in _single. Whoever adds a function to one of these files
  * that others call adds it to the list. Sums over all sites, coefficients and all that crosses to
- * the host are of 64 bits in both. */
+ * the host are of 64 bits in both; products of many rows with a matrix, which do not cross, are of
+ * 32 bits where the sites are. */
 #ifndef KERNELS_REAL_H
 #define KERNELS_REAL_H
 
@@ -23,6 +24,8 @@ typedef int real_lane; /* a whole number that is as long */
 #define cpu_products_dots cpu_products_dots_single
 #define cpu_products_averages cpu_products_averages_single
 #define cpu_products_combine cpu_products_combine_single
+#define cpu_products_combine_rows cpu_products_combine_rows_single
+#define cpu_products_times cpu_products_times_single
 #define cpu_products_add cpu_products_add_single
 #define cpu_sites_normals cpu_sites_normals_single
 #define cpu_sites_pointwise cpu_sites_pointwise_single

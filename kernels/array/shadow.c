@@ -99,6 +99,21 @@ static void shadow_combine(struct rows y, double beta, const double *C, struct r
     REAL_BACKEND.combine(y_real, beta, C, a_real);
 }
 
+static void shadow_combine_rows(struct rows y, double beta, struct coefficients C, struct rows a) {
+    struct array R = shadow_real(C.rows.array);
+    C.rows.array = &R;
+    REAL(y);
+    REAL(a);
+    REAL_BACKEND.combine_rows(y_real, beta, C, a_real);
+}
+
+static void shadow_times(double scale, struct rows W, struct rows x, struct rows y) {
+    REAL(W);
+    REAL(x);
+    REAL(y);
+    REAL_BACKEND.times(scale, W_real, x_real, y_real);
+}
+
 static void shadow_add(const double *c, struct rows x, struct rows y) {
     REAL(x);
     REAL(y);
@@ -171,6 +186,8 @@ const struct backend REAL_SHADOW = {
     .dots = shadow_dots,
     .averages = shadow_averages,
     .combine = shadow_combine,
+    .combine_rows = shadow_combine_rows,
+    .times = shadow_times,
     .add = shadow_add,
     .pointwise = shadow_pointwise,
     .multiply = shadow_multiply,

@@ -7,10 +7,35 @@
 /* Rows of the gradient that are there at once. */
 #define CHUNK 64
 
-void change_apply(struct change *change) {
-    struct rows y = change->entries;
-    y.array->backend->combine(y, 1, change->C, change->a);
+int change_add(const struct change *change, int first, double beta, struct rows rows,
+               struct err *err) {
+    struct coefficients C = change->by_rows;
+    if (change->C) {
+        const double *part = change->C + (size_t)first * (size_t)change->a.count;
+        rows.array->backend->combine(rows, beta, part, change->a);
+        return CODE_OK;
+    }
+    C.first = first;
+    return rows_combine(rows, beta, C, change->a, err);
+}
+
+int change_fetch(struct change *change, struct err *err) {
+    if (change->C)
+        return CODE_OK;
+    return rows_coefficients(change->by_rows, change->entries.count, change->a.count, &change->C,
+                             err);
+}
+
+void change_free(struct change *change) {
     free(change->C);
+    free(change->by_rows.c);
+    change->C = change->by_rows.c = NULL;
+}
+
+int change_apply(struct change *change, struct err *err) {
+    int code = change_add(change, 0, 1, change->entries, err);
+    change_free(change);
+    return code;
 }
 
 int change_remember(struct array *memory, struct rows entries, struct rows *rows, struct err *err) {
@@ -31,17 +56,17 @@ int change_momentum(struct change *change, double mu, double rate, struct array 
     struct rows v;
     int code = CODE_OK;
     DO(change_remember(velocity, change->entries, &v, err));
-    v.array->backend->combine(v, mu, change->C, change->a);
+    DO(change_add(change, 0, mu, v, err));
     for (int k = 0; k < v.count; k++)
         rows_add(&rate, rows_part(v, k, 1), rows_part(change->entries, k, 1));
 done:
-    free(change->C);
+    change_free(change);
     return code;
 }
 
 int change_entries(struct change *change, struct entry_rule rule, struct array memory[2],
                    int memories, struct err *err) {
-    struct rows entries = change->entries, a = change->a, m, v = {0};
+    struct rows entries = change->entries, m, v = {0};
     const struct backend *backend = entries.array->backend;
     struct array gradient = {0};
     int code = CODE_OK;
@@ -55,13 +80,13 @@ int change_entries(struct change *change, struct entry_rule rule, struct array m
     for (int first = 0; first < entries.count; first += CHUNK) {
         int count = entries.count - first < CHUNK ? entries.count - first : CHUNK;
         struct rows g = array_rows(&gradient, 0, count);
-        backend->combine(g, 0, change->C + (size_t)first * (size_t)a.count, a);
+        DO(change_add(change, first, 0, g, err));
         backend->entries(rule, g, rows_part(m, first, count),
                          v.array ? rows_part(v, first, count) : v,
                          rows_part(entries, first, count));
     }
 done:
     array_free(&gradient);
-    free(change->C);
+    change_free(change);
     return code;
 }

@@ -14,7 +14,8 @@
 
 struct change {
     struct rows entries, a;
-    double *C; /* [entries.count][a.count]; used up by the functions below */
+    double *C; /* [entries.count][a.count], or NULL: they are numbers of rows, */
+    struct coefficients by_rows;
     double s;
     /* For what acts on matrices (polar.h). Rows of the entries are target sites, and so many of
      * them in turn are a matrix; 0: they are directions. Of their sites so many in turn belong to
@@ -22,7 +23,15 @@ struct change {
     int row_group, column_group;
 };
 
-void change_apply(struct change *change);
+/* rows = beta rows + C a for the entries from `first` on, as many as there are rows. */
+int change_add(const struct change *change, int first, double beta, struct rows rows,
+               struct err *err);
+/* Coefficients on the host, wherever they were. */
+int change_fetch(struct change *change, struct err *err);
+/* The coefficients and their factors are the change's own, and go with it: the functions that use
+ * a change up, which are those below and polar_change, do so. */
+void change_free(struct change *change);
+int change_apply(struct change *change, struct err *err);
 /* The rows of `memory`, zeroed at first, that belong to the entries; new ones are zero. */
 int change_remember(struct array *memory, struct rows entries, struct rows *rows, struct err *err);
 /* velocity: zeroed at first; gets a row for every entry row, also for those that come later. */

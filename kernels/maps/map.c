@@ -134,7 +134,7 @@ int map_learn(struct map *map, int k, const double *c, struct err *err) {
     if (map->kind->learn)
         code = map->kind->learn(map, k, c, err);
     else if (!(code = map_change(map, k, c, &change, err)))
-        change_apply(&change);
+        code = change_apply(&change, err);
     profile_leave(before);
     return code;
 }

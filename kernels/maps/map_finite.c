@@ -4,9 +4,6 @@
 
 #include <stdlib.h>
 
-/* Rows that are written at once where a matrix is transposed: as many lines of the cache. */
-#define TURNED 16
-
 static size_t targets(const struct map *map) {
     return map->declared.target->sites;
 }
@@ -42,32 +39,26 @@ static void finite_free(struct map *map) {
     array_free(&finite_of(map)->W);
 }
 
-/* Through host coefficients [P][n]. */
 int map_entries_forward(const struct array *W, double scale, struct rows x, struct rows out,
                         struct err *err) {
-    size_t n = (size_t)W->rows, P = (size_t)x.count;
-    double *C;
-    TRY(base_alloc_unset(&C, n * P, sizeof *C, err));
-    x.array->backend->dots(x, array_all(W), C);
-    for (size_t k = 0; k < n * P; k++)
-        C[k] *= scale;
-    x.array->backend->put(out, C);
-    free(C);
-    return CODE_OK;
+    return rows_times(scale, array_all(W), x, out, err);
 }
 
-/* Which of the rows [count][n] are not 0 everywhere, in order; how many. Rows of an expert that no
- * input has selected are 0, and what follows from them need not be computed. All of them count as
- * live where too few are 0 for that to pay. */
-static int find_live(const double *values, int count, size_t n, int *live) {
-    int found = 0;
-    for (int mu = 0; mu < count; mu++)
-        for (size_t i = 0; i < n; i++)
-            if (values[(size_t)mu * n + i] != 0) {
-                live[found++] = mu;
-                break;
-            }
-    return 8 * found > 7 * count ? count : found;
+/* Which of the rows are not 0 everywhere, in order; how many. Rows of an expert that no input has
+ * selected are 0, and what follows from them need not be computed. All of them count as live where
+ * too few are 0 for that to pay. */
+static int find_live(struct rows rows, int *live, int *found, struct err *err) {
+    double *squares;
+    TRY(base_alloc_unset(&squares, (size_t)rows.count, sizeof *squares, err));
+    rows.array->backend->averages(rows, rows, squares);
+    *found = 0;
+    for (int mu = 0; mu < rows.count; mu++)
+        if (squares[mu] != 0)
+            live[(*found)++] = mu;
+    if (8 * *found > 7 * rows.count)
+        *found = rows.count;
+    free(squares);
+    return CODE_OK;
 }
 
 static bool has_gate(const struct map *map, int count) {
@@ -97,58 +88,6 @@ static void spread(struct rows out, const int *live, int count) {
     rows_zero(rows_part(out, 0, behind));
 }
 
-int map_entries_backward(const struct array *W, double scale, struct rows y, double beta,
-                         struct rows out, struct err *err) {
-    size_t n = (size_t)W->rows;
-    int *live = NULL, count = y.count, code = CODE_OK;
-    double *C = NULL;
-    DO(base_alloc_unset(&C, n * (size_t)count, sizeof *C, err));
-    y.array->backend->get(y, C);
-    if (beta == 0 && count > 1) {
-        DO(base_alloc_unset(&live, (size_t)count, sizeof *live, err));
-        count = find_live(C, count, n, live);
-    }
-    for (int mu = 0; mu < count; mu++) {
-        const double *row = C + (size_t)(count < y.count ? live[mu] : mu) * n;
-        for (size_t i = 0; i < n; i++)
-            C[(size_t)mu * n + i] = scale * row[i];
-    }
-    y.array->backend->combine(rows_part(out, 0, count), beta, C, array_all(W));
-    if (count < y.count)
-        spread(out, live, count);
-done:
-    free(live);
-    free(C);
-    return code;
-}
-
-int map_entries_change(const struct map *map, const struct array *W, int k, const double *c,
-                       double s, struct change *change, struct err *err) {
-    const struct stage *stage = &map->stage[k];
-    int each = map_each(&map->declared, true);
-    struct rows x = array_all(&stage->x), y = array_all(&stage->y);
-    size_t n = (size_t)W->rows, P = (size_t)x.count;
-    double *C, *values;
-    TRY(base_alloc_unset(&values, n * (size_t)y.count, sizeof *values, err));
-    int code = base_alloc_unset(&C, n * P, sizeof *C, err);
-    if (!code) {
-        y.array->backend->get(y, values);
-        for (size_t first = 0; first < n; first += TURNED)
-            for (size_t mu = 0; mu < P; mu++)
-                for (size_t i = first; i < n && i < first + TURNED; i++)
-                    C[i * P + mu] = s * c[stage->live ? (size_t)stage->live[mu] : mu] *
-                                    values[(y.count == 1 ? 0 : mu) * n + i];
-        *change = (struct change){array_all(W),
-                                  x,
-                                  C,
-                                  s,
-                                  .row_group = each ? each : W->rows,
-                                  .column_group = map_each(&map->declared, false)};
-    }
-    free(values);
-    return code;
-}
-
 /* Copies of some rows, in the place of what the array had. */
 static int keep_some(struct array *copy, struct rows rows, const int *which, int count,
                      struct err *err) {
@@ -160,6 +99,46 @@ static int keep_some(struct array *copy, struct rows rows, const int *which, int
     TRY(array_append(copy, count, &kept, err));
     for (int k = 0; k < count; k++)
         rows_copy(rows_part(rows, which[k], 1), rows_part(kept, k, 1));
+    return CODE_OK;
+}
+
+int map_entries_backward(const struct array *W, double scale, struct rows y, double beta,
+                         struct rows out, struct err *err) {
+    struct coefficients C = {.rows = y, .scale = scale};
+    struct array few = {0};
+    int *live = NULL, count = y.count, code = CODE_OK;
+    if (beta == 0 && count > 1) {
+        DO(base_alloc_unset(&live, (size_t)count, sizeof *live, err));
+        DO(find_live(y, live, &count, err));
+    }
+    if (count < y.count) {
+        DO(keep_some(&few, y, live, count, err));
+        C.rows = array_all(&few);
+    }
+    DO(rows_combine(rows_part(out, 0, count), beta, C, array_all(W), err));
+    if (count < y.count)
+        spread(out, live, count);
+done:
+    array_free(&few);
+    free(live);
+    return code;
+}
+
+int map_entries_change(const struct map *map, const struct array *W, int k, const double *c,
+                       double s, struct change *change, struct err *err) {
+    const struct stage *stage = &map->stage[k];
+    int each = map_each(&map->declared, true);
+    struct rows x = array_all(&stage->x);
+    double *some;
+    TRY(base_alloc_unset(&some, (size_t)x.count, sizeof *some, err));
+    for (int mu = 0; mu < x.count; mu++)
+        some[mu] = c[stage->live ? stage->live[mu] : mu];
+    *change = (struct change){.entries = array_all(W),
+                              .a = x,
+                              .by_rows = {array_all(&stage->y), s, true, some, 0},
+                              .s = s,
+                              .row_group = each ? each : W->rows,
+                              .column_group = map_each(&map->declared, false)};
     return CODE_OK;
 }
 
@@ -206,15 +185,9 @@ static int finite_backward(struct map *map, struct rows y, struct rows out, stru
 /* Rows that teach something: those that count, or without a gate whose y is not 0; how many. */
 static int find_teaching(const struct map *map, struct rows y, int *live, int *count,
                          struct err *err) {
-    double *values;
-    if (has_gate(map, y.count)) {
-        *count = find_counted(map, live);
-        return CODE_OK;
-    }
-    TRY(base_alloc_unset(&values, targets(map) * (size_t)y.count, sizeof *values, err));
-    y.array->backend->get(y, values);
-    *count = find_live(values, y.count, targets(map), live);
-    free(values);
+    if (!has_gate(map, y.count))
+        return find_live(y, live, count, err);
+    *count = find_counted(map, live);
     return CODE_OK;
 }
 

@@ -322,7 +322,10 @@ static int change_backward(struct map *map, int k, const double *c, struct chang
     for (size_t b = 0; b < rank; b++)
         for (size_t mu = 0; mu < P; mu++)
             C[b * P + mu] = c[mu] * limit->kept[k].R[(one ? 0 : mu) * rank + b];
-    *change = (struct change){array_rows(&limit->K, 0, (int)rank), x, C, 1,
+    *change = (struct change){.entries = array_rows(&limit->K, 0, (int)rank),
+                              .a = x,
+                              .C = C,
+                              .s = 1,
                               .column_group = map_each(&map->declared, false)};
     return CODE_OK;
 }
@@ -341,7 +344,10 @@ static int limit_change(struct map *map, int k, const double *c, struct change *
     for (size_t a = 0; a < rank; a++)
         for (size_t mu = 0; mu < P; mu++)
             C[a * rows + (rows == 1 ? 0 : mu)] += c[mu] * R[mu * rank + a];
-    *change = (struct change){array_rows(&limit->Z, 0, (int)rank), y, C, 1,
+    *change = (struct change){.entries = array_rows(&limit->Z, 0, (int)rank),
+                              .a = y,
+                              .C = C,
+                              .s = 1,
                               .column_group = map_each(&map->declared, true)};
     return CODE_OK;
 }

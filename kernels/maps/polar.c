@@ -206,18 +206,15 @@ static int exact_rows(struct rows y, const double *C, struct rows a, double fact
 /* x = M. */
 static int direction(const struct change *change, const struct polar_rule *rule,
                      struct array *velocity, struct rows x, struct err *err) {
-    const struct backend *backend = x.array->backend;
     struct rows v;
-    if (rule->exact) {
-        backend->combine(x, 0, change->C, change->a);
-        return CODE_OK;
-    }
+    if (rule->exact)
+        return change_add(change, 0, 0, x, err);
     TRY(change_remember(velocity, change->entries, &v, err));
-    backend->combine(v, rule->momentum, change->C, change->a);
+    TRY(change_add(change, 0, rule->momentum, v, err));
     rows_copy(v, x);
     if (rule->nesterov) {
         rows_scale(rule->momentum, x);
-        backend->combine(x, 1, change->C, change->a);
+        TRY(change_add(change, 0, 1, x, err));
     }
     return CODE_OK;
 }
@@ -266,6 +263,8 @@ int polar_change(struct change *change, const struct polar_rule *rule, struct ar
     struct array x = {0}, other = {0};
     bool columns = change->column_group > 0;
     int code = CODE_OK;
+    if (!columns && rule->exact)
+        DO(change_fetch(change, err));
     if (!columns)
         DO(array_init(&other, like->backend, like->sites, like->group,
                       rule->exact ? change->a.count : rows, err));
@@ -278,7 +277,7 @@ int polar_change(struct change *change, const struct polar_rule *rule, struct ar
 done:
     array_free(&x);
     array_free(&other);
-    free(change->C);
+    change_free(change);
     profile_leave(before);
     return code;
 }

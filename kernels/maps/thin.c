@@ -46,8 +46,7 @@ int thin_learn(struct thin *thin, const double *A, const double *c, struct rows 
                struct err *err) {
     struct change change;
     TRY(thin_change(thin, A, c, y, &change, err));
-    change_apply(&change);
-    return CODE_OK;
+    return change_apply(&change, err);
 }
 
 /* v -= sum_k (B_k . v) B_k; the products are added to a [K], by way of scratch [K]. */

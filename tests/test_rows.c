@@ -1,0 +1,150 @@
+/* Products whose coefficients or results are rows, rows_combine and rows_times, on every backend
+ * against plain loops over host copies in extended precision. Bounds are those of test_backend.c,
+ * with one or two roundings more for a coefficient; and the same bits for any number of threads. */
+#define _DEFAULT_SOURCE
+#include "tests/support/sample.h"
+
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Few rows, and many: in pieces, over several blocks. */
+static const struct {
+    struct shape over;
+    int rows, terms;
+} cases[] = {{{7, 1}, 0, 3},    {{7, 1}, 3, 0},    {{7, 3}, 1, 1},      {{257, 1}, 5, 300},
+             {{257, 2}, 70, 1}, {{64, 1}, 40, 40}, {{300, 1}, 300, 35}, {{31, 1}, 600, 290}};
+
+static struct sample *column(int sites, int rows) {
+    return sample((struct shape){(size_t)sites, 1}, rows);
+}
+
+/* y = beta y + C a against the coefficients C [y][a]. */
+static void judge(struct sample *y, const struct sample *a, double beta, const double *C) {
+    const double *now = fetch(y);
+    size_t terms = (size_t)a->count;
+    for (size_t i = 0; i < y->values; i++) {
+        long double sum = beta == 0 ? 0 : (long double)beta * y->x[i], size = fabsl(sum);
+        for (size_t l = 0; l < terms; l++) {
+            long double term =
+                (long double)C[i / y->sites * terms + l] * a->x[l * a->sites + i % y->sites];
+            sum += term;
+            size += fabsl(term);
+        }
+        assert_near(now[i], sum, (long double)(terms + 6) * eps() * size);
+    }
+}
+
+static void combine_of(struct shape over, int rows, int terms, double beta) {
+    struct sample *y = sample(over, rows), *a = sample(over, terms), *R = column(terms, rows);
+    double *C = numbers((size_t)(rows * terms), 0);
+    for (int i = 0; i < rows * terms; i++)
+        C[i] = 0.3 * R->x[i];
+    ASK(rows_combine(middle(y), beta, (struct coefficients){.rows = middle(R), .scale = 0.3},
+                     middle(a), &err));
+    judge(y, a, beta, C);
+    free(C);
+    release();
+}
+
+/* Row l of `of` rows, at sites from `first` on, times c[l]; one row: for all l. */
+static void turned_of(struct shape over, int rows, int terms, int of, int first) {
+    int sites = first + rows + 1;
+    struct sample *y = sample(over, rows), *a = sample(over, terms), *R = column(sites, of);
+    double *C = numbers((size_t)(rows * terms), 0), *c = numbers((size_t)terms, 0);
+    for (int l = 0; l < terms; l++) {
+        c[l] = uniform();
+        for (int k = 0; k < rows; k++)
+            C[k * terms + l] = -0.7 * c[l] * R->x[(of == 1 ? 0 : l) * sites + first + k];
+    }
+    struct coefficients by_rows = {middle(R), -0.7, true, c, first};
+    double *host;
+    ASK(rows_coefficients(by_rows, rows, terms, &host, &err));
+    for (int i = 0; i < rows * terms; i++)
+        assert_near(host[i], C[i], 2 * DBL_EPSILON * fabs(C[i]));
+    ASK(rows_combine(middle(y), 1, by_rows, middle(a), &err));
+    judge(y, a, 1, C);
+    free(host);
+    free(C);
+    free(c);
+    release();
+}
+
+static void test_combine(void **state) {
+    (void)state;
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        struct shape over = cases[i].over;
+        int rows = cases[i].rows, terms = cases[i].terms;
+        if (terms)
+            combine_of(over, rows, terms, (double)(i % 3) / 2);
+        turned_of(over, rows, terms, terms, 16 * (int)(i % 2));
+        turned_of(over, rows, terms, 1, 0);
+    }
+}
+
+static void test_times(void **state) {
+    (void)state;
+    for (size_t i = 0; i < LENGTH(cases); i++) {
+        int rows = cases[i].rows, sites = cases[i].terms;
+        if (!sites)
+            continue;
+        struct sample *W = sample(cases[i].over, sites), *x = sample(cases[i].over, rows),
+                      *y = column(sites, rows);
+        ASK(rows_times(1.7, middle(W), middle(x), middle(y), &err));
+        const double *now = fetch(y);
+        for (size_t j = 0; j < y->values; j++) {
+            const double *w = W->x + j % y->sites * W->sites, *u = x->x + j / y->sites * x->sites;
+            long double sum = 0, size = 0;
+            for (size_t l = 0; l < x->sites; l++) {
+                sum += (long double)w[l] * u[l];
+                size += fabsl((long double)w[l] * u[l]);
+            }
+            long double scale = 1.7L / (long double)x->sites;
+            assert_near(now[j], scale * sum, (long double)(x->sites + 6) * eps() * scale * size);
+        }
+        release();
+    }
+}
+
+/* Both products, of the same random input. */
+static double *results(size_t *size) {
+    random_state = 77;
+    struct shape over = {300, 1};
+    struct sample *W = sample(over, 600), *x = sample(over, 300), *y = column(600, 300);
+    *size = y->values + x->values + W->values;
+    double *out = numbers(*size, 0), *c = numbers(300, 0.5);
+    ASK(rows_times(1, middle(W), middle(x), middle(y), &err));
+    memcpy(out, fetch(y), y->values * sizeof *out);
+    struct coefficients C = {middle(y), 1, true, c, 0};
+    ASK(rows_combine(middle(W), 1, C, middle(x), &err));
+    memcpy(out + y->values, fetch(W), W->values * sizeof *out);
+    C.turned = false;
+    ASK(rows_combine(middle(x), 0, C, middle(W), &err));
+    memcpy(out + y->values + W->values, fetch(x), x->values * sizeof *out);
+    free(c);
+    release();
+    return out;
+}
+
+static void test_threads(void **state) {
+    (void)state;
+    size_t size;
+    double *one, *more;
+    omp_set_num_threads(1);
+    one = results(&size);
+    omp_set_num_threads(3);
+    more = results(&size);
+    omp_set_num_threads(1);
+    assert_memory_equal(one, more, size * sizeof *one);
+    free(one);
+    free(more);
+}
+
+int main(int argc, char **argv) {
+    const char *only = argc > 1 ? argv[1] : NULL;
+    const struct CMUnitTest tests[] = {TEST_SAMPLES(test_combine), TEST_SAMPLES(test_times),
+                                       TEST_SAMPLES(test_threads)};
+    int failed = 0;
+    EACH_PRECISION(0, tests, only, failed);
+    return failed;
+}
