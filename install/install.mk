@@ -40,6 +40,7 @@ install: all $(COMPLETION) $(if $(MPI),,install-library)
 	install -D -m 644 -t $(AT)/share/doc/dmft-solve/docs/theory $(wildcard docs/theory/*.md)
 	install -D -m 644 -t $(AT)/share/doc/dmft-solve/data $(wildcard data/*.ini data/*.h5)
 	install -D -m 644 -t $(AT)/share/doc/dmft-solve/examples $(wildcard examples/*)
+	install -D -m 644 -t $(AT)/share/doc/dmft-solve/studies $(wildcard studies/*.ini)
 
 install-library: $(LIBRARY)
 	install -D -m 644 -t $(AT)/lib $(LIBRARY)

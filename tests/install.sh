@@ -34,6 +34,7 @@ programs() {
     done
     test -s dense.h5
     test -s opt/dmft/share/doc/dmft-solve/docs/theory/regime2.md
+    test -s opt/dmft/share/doc/dmft-solve/studies/lr_transfer.ini
 }
 library() {
     cd "$root"

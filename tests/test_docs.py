@@ -8,6 +8,7 @@ import pytest
 
 import dmft
 from dmft import program
+from dmft.examples import main
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -53,6 +54,26 @@ def test_pages_lie_beside_installed_programs(tmp_path):
     def said():
         return subprocess.run([sys.executable, "-c", "import dmft; print(dmft.docs('output'))"],
                               env=environment, cwd=tmp_path, capture_output=True, text=True)
-    assert "the pages of docs/ are not here" in said().stderr
+    assert "the files of docs/ are not here" in said().stderr
     (there / "output.md").write_text("# Of this installation\n")
     assert said().stdout == "# Of this installation\n\n"
+
+
+def test_examples_are_put_into_a_folder(tmp_path, capsys):
+    """What the documents start from runs there; a file that was changed stays as it is."""
+    assert main([str(tmp_path)]) == 0
+    for name in ("data/regime2.ini", "data/fashion_7x7.h5", "examples/shared_experts.lua",
+                 "studies/fig1_regime2.ini"):
+        with open(os.path.join(ROOT, name), "rb") as file:
+            assert (tmp_path / name).read_bytes() == file.read()
+    run = dmft.solve(str(tmp_path / "data" / "program.ini"), progress=False, **{
+        "training.steps": 1, "reference.widths": [], "solver.replicates": 1})
+    assert run.complete
+    (tmp_path / "data" / "regime2.ini").write_text("mine")
+    capsys.readouterr()
+    assert dmft.examples(tmp_path) == str(tmp_path)
+    assert (tmp_path / "data" / "regime2.ini").read_text() == "mine"
+    assert capsys.readouterr().err.split() == ["left", "as", "they", "are,", "since", "they",
+                                               "differ:", str(tmp_path / "data" / "regime2.ini")]
+    with pytest.raises(dmft.SystemFailure, match="cannot write"):
+        dmft.examples("/dev/null/x")

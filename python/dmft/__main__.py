@@ -4,7 +4,7 @@ import sys
 
 # Of each command the module that has its main(words).
 COMMANDS = {"draw": "dmft.drawing", "recipe": "dmft.recipe_command",
-            "equations": "dmft.theory.command"}
+            "equations": "dmft.theory.command", "examples": "dmft.examples"}
 
 if __name__ == "__main__":
     given = sys.argv[1] if len(sys.argv) > 1 else ""

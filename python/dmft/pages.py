@@ -13,28 +13,32 @@ FIRST = ("first_hour", "tutorial", "python", "output", "programs", "data", "meth
 
 
 def _folders():
-    """Where pages may lie: inside of this package, where a wheel has them; the checkout around it
-    or around the programs; what make install has put beside the programs."""
+    """Where docs/, data/, examples/ and studies/ may lie: inside of this package, where a wheel has
+    them; the checkout around it or around the programs; what make install has put beside the
+    programs."""
     here = os.path.dirname(os.path.abspath(__file__))
-    yield os.path.join(here, "docs")
-    yield os.path.join(here, "..", "..", "docs")
+    yield os.path.join(here, "share")
+    yield os.path.join(here, "..", "..")
     try:
         home = os.path.dirname(program.find("dmft-solve"))
     except SystemFailure:
         return
-    for beside in (("docs",), ("..", "docs"), ("..", "..", "docs"),
-                   ("..", "share", "doc", "dmft-solve", "docs")):
+    for beside in ((), ("..",), ("..", ".."), ("..", "share", "doc", "dmft-solve")):
         yield os.path.join(home, *beside)
+
+
+def folder_with(*parts: str) -> str:
+    """The first folder that has this file: of the checkout, of an installation or of a wheel."""
+    folder = next((one for one in _folders() if os.path.exists(os.path.join(one, *parts))), None)
+    if folder is None:
+        raise SystemFailure(f"the files of {parts[0]}/ are not here: they are in the checkout, in "
+                            "what make install installs, and in the wheel of make wheel")
+    return os.path.abspath(folder)
 
 
 def _pages() -> dict[str, str]:
     """{name: path} of all pages; those of docs/theory are theory/regime2, and also regime2."""
-    folder = next((one for one in _folders() if os.path.exists(os.path.join(one, "output.md"))),
-                  None)
-    if folder is None:
-        raise SystemFailure("the pages of docs/ are not here: they are in the checkout, in what "
-                            "make install installs, and in the wheel of make wheel")
-    found = {}
+    folder, found = os.path.join(folder_with("docs", "output.md"), "docs"), {}
     for part in ("", "theory"):
         there = os.path.join(folder, part)
         for name in sorted(os.listdir(there)) if os.path.isdir(there) else ():
