@@ -106,19 +106,19 @@ def run(study: str, folder: str, more=(), jobs: int = 1) -> float:
 
 
 def draw(name: str, entry: dict, folder: str, out: str, dpi: int = 150):
-    """The picture of a study; what is seen: (whether it is what the paper says, True, False or None
-    as by verdict.judge; a sentence)."""
+    """The picture of a study. Gives what is seen: (whether it is what the paper says, True, False or
+    None as by verdict.judge; a sentence); and the lines of a table, of a study that has one."""
     function = next(getattr(module, name) for module in MODULES if hasattr(module, name))
     runs = [dmft.load(os.path.join(folder, study + ".h5")) for study in entry["data"]]
     with plt.rc_context(STYLE | {"savefig.dpi": dpi}):
-        figure, seen = function(*runs)
+        figure, seen, *table = function(*runs)
         figure.savefig(out)
     plt.close("all")
     Image.open(out).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(out, optimize=True)
     if os.path.getsize(out) > LARGEST:
         raise SystemExit(f"gallery.py: {out} has {os.path.getsize(out)} bytes, more than {LARGEST}")
     return [(good if good is None else bool(good), " ".join(sentence.split()))
-            for good, sentence in seen]
+            for good, sentence in seen], [line for lines in table for line in lines]
 
 
 def verdict(seen) -> str:
@@ -129,7 +129,7 @@ def verdict(seen) -> str:
     return ", ".join(f"{counts[good]} {word}" for good, word in VERDICTS.items() if counts[good])
 
 
-def section(name: str, entry: dict, seen, cost: float) -> list[str]:
+def section(name: str, entry: dict, seen, rows, cost: float) -> list[str]:
     """Of docs/gallery.md."""
     lines = [f"## {name}", "", f"**{entry['title']}** ({entry['figures']})", "",
              f"![{entry['title']}](gallery/{name}.png)", "", f"The claim: {entry['claim']}", "",
@@ -137,10 +137,11 @@ def section(name: str, entry: dict, seen, cost: float) -> list[str]:
              f"{cost / 60:.1f} core-minutes):", ""]
     lines += [f"- {VERDICTS[good] if good else f'**{VERDICTS[good]}**'}: {sentence}"
               for good, sentence in seen]
-    return lines + (["", entry["note"]] if "note" in entry else []) + [""]
+    lines += ["", entry["note"]] if "note" in entry else []
+    return lines + (["", *rows] if rows else []) + [""]
 
 
-def page(entries, seen, costs) -> str:
+def page(entries, seen, tables, costs) -> str:
     """docs/gallery.md."""
     total = sum(costs.values()) / 60
     lines = ["# Figures of the papers, on a small machine", "", PAPERS, "",
@@ -157,7 +158,7 @@ def page(entries, seen, costs) -> str:
     own = {name: sum(costs.get(study, 0) for study in entry["data"])
            for name, entry in entries.items()}
     for name, entry in entries.items():
-        lines += ["", *section(name, entry, seen[name], own[name])]
+        lines += ["", *section(name, entry, seen[name], tables[name], own[name])]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -192,14 +193,14 @@ def main(arguments=None) -> None:
     if options.all:
         with open(known, "w", encoding="utf-8") as file:
             json.dump(costs, file, indent=1)
-    seen, pictures = {}, os.path.join(ROOT, "docs", "gallery") if options.all else "."
+    seen, tables, pictures = {}, {}, os.path.join(ROOT, "docs", "gallery") if options.all else "."
     for name in names:
         out = os.path.join(pictures, name + ".png")
-        seen[name] = draw(name, entries[name], folder, out)
+        seen[name], tables[name] = draw(name, entries[name], folder, out)
         print(out, *(f"\n  {VERDICTS[good]}: {sentence}" for good, sentence in seen[name]))
     if options.all and not options.name:
         with open(os.path.join(ROOT, "docs", "gallery.md"), "w", encoding="utf-8") as file:
-            file.write(page(entries, seen, costs))
+            file.write(page(entries, seen, tables, costs))
 
 
 if __name__ == "__main__":

@@ -143,28 +143,26 @@ def jiang_experts(run, top):
     key = "network.experts,network.alpha,network.rho"
     figure, axes = grid(1, 2, 2.6)
     axes, seen = axes[0], []
-    N = int(run.sweep["N"].values[0])
-    rows, tests = [], {}
-    for text in run.sweep[key].values:
-        E, alpha, rho = (float(word) for word in str(text).split())
-        data, size = run.points[E, alpha, rho].reference[N], 2 * N * N / alpha
-        rows.append((E, rho, size, float(data["test_loss"].values[-1]),
-                     float(data["test_loss_se"].values[-1]), float(data["n"].values[-1])))
-        tests[E, rho, size] = of_runs(data["test_loss_runs"].isel(t=-1).values, N)
-    rows = np.array(rows)
-    quarter = rows[rows[:, 1] == 0.25]
-    for k, size in enumerate(np.unique(quarter[:, 2])):
-        some = quarter[quarter[:, 2] == size]
-        some = some[np.argsort(some[:, 0])]
-        axes[0].errorbar(some[:, 0] * 1.05 ** (k - 1), some[:, 3],  # apart, or bars hide bars
-                         student(some[:, 5] - 1) * some[:, 4], color=COLOURS[k],
-                         marker="osD^"[k], ms=4, capsize=2,
-                         label=f"{size / 1000:.0f} 000")
-        if len(some) > 1:
-            gain = tests[tuple(some[-1, :3])] - tests[tuple(some[0, :3])]
-            seen.append((judge(gain, below(0)), f"""{size / 1000:.0f} 000 parameters in a
-                block: test loss {", ".join(f"{pm(a, b)}" for a, b in some[:, 3:5])} with
-                {", ".join(f"{E:.0f}" for E in some[:, 0])} experts ({factor(gain)})"""))
+    losses, sizes = [], []
+    for k, alpha in enumerate(run.sweep["network.alpha"].values):
+        where = {"network.alpha": alpha, "N": run.sweep["N"].values[0]}
+        one = run["optimum"].sel(where)
+        E = one["network.experts"].values
+        value, low, high = (one[name].values for name in ("objective", "objective_low",
+                                                          "objective_high"))
+        sizes.append(run.sweep["parameters"].sel(where).isel({"training.eta0": 0}).values)
+        losses.append(of_optimum(one, "objective"))
+        axes[0].errorbar(E * 1.03 ** k, value, [value - low, high - value], color=COLOURS[k],
+                         marker="os"[k], ms=4, capsize=2, label=f"{sizes[k][0]:.0f} (of 4)")
+        gain = losses[k][-1] - losses[k][0]
+        seen.append((judge(gain, below(0)), f"""experts of one size in all: test loss at the best
+            rate {told(one, "objective")} with {", ".join(f"{n:g}" for n in E)} experts
+            ({factor(gain)}), {", ".join(f"{n:.0f}" for n in sizes[k])} parameters with the rows of
+            the router; best \u03b7\u2080 {told(one)}""" + star(told(one))))
+    gain = losses[0][-1] - losses[1][0]
+    seen.append((judge(gain, below(0)), f"""{E[-1]:g} experts with {sizes[0][-1]:.0f} parameters are
+        better than {E[0]:g} with {sizes[1][0]:.0f}: the router's rows are not the reason
+        ({factor(gain)})"""))
     best, labels = [], []
     for k, text in enumerate(top.sweep[key].values):
         where = {key: text, "N": top.sweep["N"].values[0]}
@@ -177,11 +175,10 @@ def jiang_experts(run, top):
     seen.append((opposite(same), f"""top-1: best \u03b7\u2080 {at} with {", ".join(labels)}
         experts of N_e = N = 32 units, loss there {there}; the last over the first
         {factor(moved[-1])}{star(at, there)}"""))
-    axes[0].set(title="a quarter of the experts selected", ylabel="test loss at the last step",
+    axes[0].set(title="a quarter of the experts selected", ylabel="test loss at the best rate",
                 ymargin=0.25)
     widths_axis(axes[0], [4, 8, 16, 32], "number of experts $E$")
-    axes[0].legend(title="parameters\nof a block\n" + BARS, fontsize=7, title_fontsize=7,
-                   loc="lower right")
+    axes[0].legend(title="parameters\n" + BARS, fontsize=7, title_fontsize=7)
     axes[1].set(title="one expert selected", ylabel=sweeps.compared(top.sweep)[1],
                 xlabel=r"learning rate $\eta_0$", yscale="log")
     sweeps.scale(axes[1].xaxis, top.sweep["training.eta0"].values)

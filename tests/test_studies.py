@@ -62,7 +62,7 @@ def test_every_study_gives_a_picture(data, name):
         if not (data / f"{study}.h5").exists():
             dmft.sweep(small(study, data), output=str(data / f"{study}.h5"), progress=False)
     out = data / f"{name}.png"
-    seen = gallery.draw(name, TABLE[name], str(data), str(out), dpi=40)
+    seen, _ = gallery.draw(name, TABLE[name], str(data), str(out), dpi=40)
     assert out.read_bytes().startswith(b"\x89PNG")
     assert seen and all(sentence for _, sentence in seen)
     if name == "fig1_regime2":
