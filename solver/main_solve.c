@@ -1,4 +1,5 @@
 /* dmft-solve: the infinite-width limit of mixture-of-experts training, beside finite networks. */
+#define _POSIX_C_SOURCE 200809L /* getline */
 #include "kernels/array/dist.h"
 #include "kernels/array/profile.h"
 #include "models/lua/script.h"
@@ -12,6 +13,8 @@
 #include "solver/run/states.h"
 #include "solver/settings/matrices.h"
 
+#include <errno.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +22,7 @@
 struct options {
     struct command command;
     const char *output, *again, *predict;
-    bool force, help, version, defaults, operations, program, estimate, quiet, profile;
+    bool force, help, version, defaults, operations, program, programs, estimate, quiet, profile;
 };
 
 static const char usage[] =
@@ -30,6 +33,7 @@ static const char usage[] =
     "       dmft-solve --help [NETWORK [--section.key=value ...]] | --version\n"
     "       dmft-solve --defaults [FILE.ini [--section.key=value ...]]\n"
     "       dmft-solve --program FILE.ini [--section.key=value ...]\n"
+    "       dmft-solve --programs\n"
     "       dmft-solve --estimate FILE.ini [--section.key=value ...]\n"
     "       dmft-solve --operations";
 
@@ -45,6 +49,7 @@ static int read_options(struct options *options, int argc, char **argv, struct e
         {"--defaults", &options->defaults, NULL, NULL},
         {"--operations", &options->operations, NULL, NULL},
         {"--program", &options->program, NULL, NULL},
+        {"--programs", &options->programs, NULL, NULL},
         {"--estimate", &options->estimate, NULL, NULL},
         {"-o", NULL, &options->output, "the name of the output file"},
         {"--continue", NULL, &options->again, "the output of a run that kept its state"},
@@ -53,7 +58,7 @@ static int read_options(struct options *options, int argc, char **argv, struct e
     };
     TRY(command_read(&options->command, known, usage, argc, argv, err));
     if (!options->command.file && !options->again && !options->help && !options->version &&
-        !options->defaults && !options->operations)
+        !options->defaults && !options->operations && !options->programs)
         return err_set(err, CODE_INPUT, "which ini file?\n%s", usage);
     if (options->predict && (!options->output || options->again || options->command.overrides))
         return err_set(err, CODE_INPUT,
@@ -154,6 +159,55 @@ static int print_program(struct run *run, const struct command *command, struct 
     return CODE_OK;
 }
 
+/* The words of a command line without options, from a JSON list of texts. */
+static int print_answer(struct run *run, json_t *words, struct err *err) {
+    static const struct command_option none[] = {{0}};
+    size_t count = json_array_size(words);
+    const char **argv = calloc(count + 1, sizeof *argv);
+    struct command command;
+    int code = argv ? CODE_OK : err_set(err, CODE_SYSTEM, "no memory for %zu words", count);
+    for (size_t k = 0; !code && k < count; k++)
+        if (!(argv[k + 1] = json_string_value(json_array_get(words, k))))
+            code = err_set(err, CODE_INPUT, "word %zu is no text", k + 1);
+    if (!code)
+        code = command_read(&command, none, usage, (int)count + 1, (char **)(uintptr_t)argv, err);
+    if (!code && !command.file)
+        code = err_set(err, CODE_INPUT, "which ini file?");
+    if (!code)
+        code = print_program(run, &command, err);
+    free(argv);
+    return code;
+}
+
+/* Each line of standard input is a JSON list of the words that would follow --program; its answer
+ * is a line as --program prints it, or {"code": NUMBER, "error": TEXT}. The Python front end, which
+ * asks for the networks of many settings, starts this program once and not for each of them, which
+ * takes longer than the answer. */
+static int print_answers(const struct run *first, struct err *err) {
+    char *line = NULL;
+    size_t room = 0;
+    int code = CODE_OK;
+    command_default_signals();
+    while (!code && getline(&line, &room, stdin) >= 0) {
+        struct run run = {.stop = first->stop};
+        struct err why = {0};
+        json_t *words = json_loads(line, 0, NULL), *failed = NULL;
+        int refused = json_is_array(words)
+                          ? print_answer(&run, words, &why)
+                          : err_set(&why, CODE_INPUT, "no JSON list of words: %s", line);
+        if (refused && (!(failed = json_pack("{s:i,s:s}", "code", refused, "error", why.text)) ||
+                        json_dumpf(failed, stdout, JSON_COMPACT) || puts("") == EOF))
+            code = err_set(err, CODE_SYSTEM, "an answer cannot be written");
+        if (fflush(stdout))
+            code = err_set(err, CODE_SYSTEM, "an answer cannot be written: %s", strerror(errno));
+        json_decref(failed);
+        json_decref(words);
+        run_free(&run);
+    }
+    free(line);
+    return code;
+}
+
 /* What the run of an ini would cost; nothing is written. */
 static int print_estimate(struct run *run, const struct command *command, struct err *err) {
     TRY(run_configure(run, command->file, command->overrides, command->override, err));
@@ -224,6 +278,8 @@ int main(int argc, char **argv) {
     command_log(&run.log, &options.command, options.quiet);
     if (!code && (options.help || options.version || options.defaults || options.operations))
         code = print_help(&options, &err);
+    else if (!code && options.programs)
+        code = print_answers(&run, &err);
     else if (!code && options.program)
         code = print_program(&run, &options.command, &err);
     else if (!code && options.estimate)

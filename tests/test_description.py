@@ -3,6 +3,7 @@ import glob
 import json
 import os
 import re
+import subprocess
 
 import dmft
 import pytest
@@ -204,6 +205,43 @@ def test_a_reason_may_be_any_bytes(tmp_path):
 def test_options_that_describe_nothing_are_refused(words):
     with pytest.raises(dmft.InputError, match="it takes no " + words[-2]):
         dmft.program.call("dmft-solve", ["--program", *words], False)
+
+
+def test_answers_are_what_the_program_prints(tmp_path, monkeypatch):
+    """`dmft-solve --programs`, which python asks: one for all questions, another one in another
+    folder or after it has died; a refusal leaves it alive."""
+    ask, words = dmft.program.described, [f"{ROOT}/data/dense.ini", "--network.depth=4"]
+    assert ask(words) == dmft.program.call("dmft-solve", ["--program", *words], False)
+    child = ask.child
+    with pytest.raises(dmft.InputError) as refusal:
+        ask([words[0], "--network.depth=0"])
+    with pytest.raises(dmft.InputError) as printed:
+        dmft.program.call("dmft-solve", ["--program", words[0], "--network.depth=0"], False)
+    assert refusal.value.sentence == printed.value.sentence
+    with pytest.raises(dmft.InputError, match="unknown option --force"):
+        ask([words[0], "--force"])
+    assert ask(words) and ask.child is child
+    (tmp_path / "here.ini").write_text("[network]\nmodel = dense\n[data]\ninputs = 4\n")
+    monkeypatch.chdir(tmp_path)
+    assert '"depth":3' in ask(["here.ini"]) and ask.child is not child
+    assert child.returncode is not None
+    ask.child.kill()
+    ask.child.wait()
+    assert '"depth":3' in ask(["here.ini"])
+
+
+@pytest.mark.parametrize("line", ["{}", "[3]", '["x.ini"', "[]", ""])
+def test_questions_are_lists_of_texts(line):
+    answer = subprocess.run([dmft.program.find("dmft-solve"), "--programs"], input=line + "\n",
+                            capture_output=True, text=True, check=True).stdout
+    assert answer.startswith('{"code":2,"error":') and answer.count("\n") == 1
+
+
+def test_a_path_of_any_bytes_is_asked_for(tmp_path):
+    path = os.fsencode(tmp_path) + b"/x\xff.ini"
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("[network]\nmodel = dense\n")
+    assert '"depth":3' in dmft.program.described([os.fsdecode(path)])
 
 
 def test_sizes_of_broken_powers(tmp_path):

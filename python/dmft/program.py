@@ -1,8 +1,10 @@
 """The programs: where they are, how they are run, what they say while they run."""
 from __future__ import annotations
 
+import atexit
 import codecs
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -220,6 +222,67 @@ def call(name: str, arguments: list[str], progress: bool, hide: str = "") -> str
             f"{name} ended with exit code {code}"
         raise failure(code, _sentence(name, lines) or died, None)
     return table
+
+
+class _Answers:
+    """`dmft-solve --programs`, which waits for the next question, because to start it takes longer
+    than to answer. It is started anew where the program, the folder or the process is another."""
+
+    def __init__(self):
+        self.child, self.made_for, self.lock = None, None, threading.Lock()
+        atexit.register(self.end)
+
+    def __call__(self, words: list[str]) -> str:
+        """What `dmft-solve --program` prints for these words; errors as of call().
+
+        >>> described(["x.ini", "--network.kappa=2"])           # doctest: +SKIP
+        '{"format":1, ...'
+        """
+        question = json.dumps(words)
+        if re.search(r"\\ud[89a-f]", question):  # a path that is no UTF-8 cannot be asked for
+            return call("dmft-solve", ["--program", *words], False)
+        with self.lock:
+            try:
+                answer = self._ask(question)
+            except OSError as error:
+                self.end()
+                raise SystemFailure(f"dmft-solve: {error.strerror}") from None
+            except BaseException:  # Ctrl-C: nobody wants the answer that is under way
+                self.end()
+                raise
+        if not answer.endswith("\n"):
+            raise SystemFailure("dmft-solve --programs ended without an answer")
+        if answer.startswith('{"code":'):
+            failed = json.loads(answer)
+            raise failure(failed["code"], failed["error"].strip(), None)
+        return answer
+
+    def _ask(self, question: str) -> str:
+        path = find("dmft-solve")
+        wanted = path, os.stat(path).st_mtime_ns, os.getcwd(), os.getpid()
+        if self.made_for != wanted or self.child.poll() is not None:
+            self.end()
+            self.child = subprocess.Popen([path, "--programs"], stdin=subprocess.PIPE,
+                                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                          encoding="utf-8", start_new_session=True)
+            self.made_for = wanted
+        self.child.stdin.write(question + "\n")
+        self.child.stdin.flush()
+        return self.child.stdout.readline()
+
+    def end(self) -> None:
+        """The program ends, where this process has started it."""
+        if self.child:
+            with contextlib.suppress(OSError):
+                self.child.stdin.close()
+            self.child.stdout.close()
+            if self.made_for[-1] == os.getpid():
+                self.child.kill()
+                self.child.wait()
+        self.child, self.made_for = None, None
+
+
+described = _Answers()
 
 
 def _show(screen, name, text, whole, progress, hide) -> None:

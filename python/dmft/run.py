@@ -320,7 +320,7 @@ def describe(config, *, network: Network | None = None, **more) -> Description:
     folder = Folder()
     words = words_of(config, folder, network, more)
     try:
-        return description.read(program.call("dmft-solve", ["--program", *words], False))
+        return description.read(program.described(words))
     except DmftError as error:
         _explain(error, network)
         raise
