@@ -106,8 +106,8 @@ def run(study: str, folder: str, more=(), jobs: int = 1) -> float:
 
 
 def draw(name: str, entry: dict, folder: str, out: str, dpi: int = 150):
-    """The picture of a study. Gives what is seen: (whether it is what the paper says, True, False or
-    None as by verdict.judge; a sentence); and the lines of a table, of a study that has one."""
+    """The picture of a study. Gives what is seen: (whether it is what the paper says, True, False
+    or None as by verdict.judge; a sentence); and the lines of a table, of a study that has one."""
     function = next(getattr(module, name) for module in MODULES if hasattr(module, name))
     runs = [dmft.load(os.path.join(folder, study + ".h5")) for study in entry["data"]]
     with plt.rc_context(STYLE | {"savefig.dpi": dpi}):
