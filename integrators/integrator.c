@@ -53,6 +53,10 @@ const struct param_row training_rows[] = {
      "What Muon takes for one matrix where a matrix leads to or from the units of many experts.\n"
      "  each: the part of each expert\n"
      "  together: the parts of all experts side by side"},
+    {"muon_heads", PARAM_CHOICE, OFFSET(muon.heads), "each", 0, 0, "each together", "optimizer",
+     "What Muon takes for one matrix in an attention layer of several heads.\n"
+     "  each: the part of each head\n"
+     "  together: the parts of all heads, as one query, key, value or output matrix"},
     {"rest_optimizer", PARAM_ROW, OFFSET(muon.rest_optimizer), "adam", 0, 0, optimizer_rest_list,
      "optimizer",
      "Optimizer of what Muon does not move: read-in, read-out, routers over a fixed number of "

@@ -12,7 +12,7 @@
 enum adam_eps { ADAM_EPS_OUTSIDE, ADAM_EPS_INSIDE };
 enum adam_read_in { ADAM_READ_IN_ROOT_D, ADAM_READ_IN_1 };
 enum muon { MUON_NEWTON_SCHULZ, MUON_EXACT };
-enum muon_experts { MUON_EXPERTS_EACH, MUON_EXPERTS_TOGETHER };
+enum muon_parts { MUON_EACH, MUON_TOGETHER };
 
 struct adam_settings {
     int eps_place, read_in; /* enum adam_eps, enum adam_read_in */
@@ -20,7 +20,7 @@ struct adam_settings {
 };
 
 struct muon_settings {
-    int way, nesterov, experts;             /* enum muon, bool, enum muon_experts */
+    int way, nesterov, experts, heads;      /* enum muon, bool, enum muon_parts twice */
     const struct optimizer *rest_optimizer; /* of what Muon leaves, and its rate */
     double rest_eta0;
     const char *rest; /* names of matrices that it leaves, too */

@@ -4,25 +4,36 @@
 #include "integrators/optimizer.h"
 #include "kernels/maps/polar.h"
 
+static struct polar_rule rule_of(const struct optimizer_step *step) {
+    const struct training *training = step->training;
+    return (struct polar_rule){.momentum = training->momentum,
+                               .rate = training->eta0 * step->schedule * step->parameter->muon_rate,
+                               .nesterov = training->muon.nesterov,
+                               .exact = training->muon.way == MUON_EXACT};
+}
+
 static int move(const struct optimizer_step *step, struct change *change, struct array memory[2],
                 struct err *err) {
-    const struct training *training = step->training;
-    struct polar_rule rule = {.momentum = training->momentum,
-                              .rate = training->eta0 * step->schedule * step->parameter->muon_rate,
-                              .nesterov = training->muon.nesterov,
-                              .exact = training->muon.way == MUON_EXACT};
+    struct polar_rule rule = rule_of(step);
     return polar_change(change, &rule, memory, err);
+}
+
+static int move_parts(const struct optimizer_step *step, struct polar_part *part, int parts,
+                      bool stacked, struct err *err) {
+    struct polar_rule rule = rule_of(step);
+    return polar_change_parts(part, parts, stacked, &rule, err);
 }
 
 const struct optimizer optimizer_muon = {
     .choice = {.name = "muon",
                .doc = "a step along the nearest orthogonal matrix to a sum of gradients, for each "
                       "matrix with two infinite sides; the rest by rest_optimizer",
-               .keys = "momentum muon nesterov muon_experts rest_optimizer rest_eta0 rest "
-                       "weight_decay"},
+               .keys = "momentum muon nesterov muon_experts muon_heads rest_optimizer "
+                       "rest_eta0 rest weight_decay"},
     .matrices = true,
     .decays = true,
     .decay = 0.01,
     .memories = 1,
     .move = move,
+    .move_parts = move_parts,
 };

@@ -5,6 +5,7 @@
 #include "integrators/clip.h"
 #include "integrators/schedule.h"
 #include "kernels/base/text.h"
+#include "kernels/maps/polar.h"
 
 #include <stdlib.h>
 
@@ -94,6 +95,56 @@ done:
     return code;
 }
 
+/* The parameters that are moved as one matrix with parameter i, the first of them; how many. */
+static int find_parts(struct net *net, int i, struct parameter **found) {
+    int count = 0;
+    for (int k = i; k < net->parameters.count; k++) {
+        struct parameter *p = &net->parameters.item[k];
+        if (net_moved_together(&net->parameters.item[i], p))
+            found[count++] = p;
+    }
+    return count;
+}
+
+/* Whether an earlier parameter is moved with parameter i. */
+static bool has_moved(const struct net *net, int i) {
+    int k = 0;
+    while (k < i && !net_moved_together(&net->parameters.item[k], &net->parameters.item[i]))
+        k++;
+    return k < i;
+}
+
+static int move_parts(const struct net *net, const struct optimizer_step *step, double clip,
+                      struct parameter *const *p, int parts, struct err *err) {
+    struct polar_part *part;
+    int code = CODE_OK, made = 0;
+    TRY(base_alloc(&part, (size_t)parts, sizeof *part, err));
+    for (; made < parts; made++) {
+        DO(net_change(net, p[made], 0, clip, &part[made].change, NULL, err));
+        part[made].velocity = &p[made]->moment[0];
+    }
+    DO(step->training->optimizer->move_parts(
+        step, part, parts, net_stacked(net, p[0], p[1]) == (net->setup.N > 0), err));
+    made = 0; /* they have been used up */
+done:
+    for (int k = 0; k < made; k++)
+        change_free(&part[k].change);
+    free(part);
+    return code;
+}
+
+/* Parameter i, with those that are moved as one matrix with it. */
+static int move_with(struct net *net, const struct optimizer_step *step, double clip, int i,
+                     struct err *err) {
+    struct parameter **p;
+    TRY(base_alloc(&p, (size_t)net->parameters.count, sizeof *p, err));
+    int parts = find_parts(net, i, p);
+    int code =
+        parts > 1 ? move_parts(net, step, clip, p, parts, err) : move(net, step, clip, p[0], err);
+    free(p);
+    return code;
+}
+
 static int optimizer_advance(struct net *net, const struct training *training, const double *y,
                              struct err *err) {
     struct optimizer_step step = {.schedule = schedule_factor(training, net->place.t),
@@ -112,7 +163,8 @@ static int optimizer_advance(struct net *net, const struct training *training, c
                     training->optimizer
                 ? training
                 : &rest;
-        TRY(move(net, &step, clip, &net->parameters.item[i], err));
+        if (!has_moved(net, i))
+            TRY(move_with(net, &step, clip, i, err));
     }
     net_next(net);
     return net_evaluate(net, training->loss, y, err);

@@ -8,6 +8,7 @@ import subprocess
 import dmft
 import pytest
 from dmft import description
+from dmft.scaling import scaling
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # data/text.ini reads a file that `make text` makes; its network is that of transformer.ini.
@@ -296,3 +297,18 @@ def test_the_largest_seed_is_told():
     for seed in (2 ** 63 - 1, 2 ** 63, 2 ** 64 - 1):
         told = dmft.describe(f"{ROOT}/data/dense.ini", **{"data.seed": seed}).settings["data"]
         assert int(told["seed"]) == seed
+
+
+@pytest.mark.parametrize("head_limit", [{"heads": 2}, {"head_limit": "many", "head_width": 32}],
+                         ids=["fixed", "many"])
+def test_the_rate_of_all_heads_is_that_of_a_part_and_of_their_number(head_limit):
+    """(n/m)^1/2 of a part, with 1/H where heads are added up, and of the whole."""
+    more = {"network." + key: value for key, value in head_limit.items()}
+    for way, rates in (("each", (0.5 ** 0.5, 0.5 ** 0.5)), ("together", (1, 1))):
+        network = dmft.describe(f"{ROOT}/data/transformer.ini", **more, **{
+            "training.optimizer": "muon", "training.muon_heads": way, "network.experts": 0,
+            "reference.widths": 64}).networks[0]
+        found = [scaling(network, W).muon for W in network.matrices if W.name[:3] in ("W_Q", "W_O")]
+        assert found == pytest.approx(rates * (len(found) // 2))
+        assert {W.muon_whole for W in network.matrices if W.name[:3] == "W_Q"} == {
+            "W_Q_0" if way == "together" else None}

@@ -3,11 +3,13 @@
  * test_polar.c and test_optimizer.c; limits against networks: test_networks.c. */
 #include "integrators/optimizer.h"
 #include "kernels/maps/polar.h"
-#include "tests/support/support.h"
+#include "tests/support/script.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { STEPS = 16, MOST = 8 };
 
@@ -125,6 +127,90 @@ static void several_experts(void **state) {
     }
 }
 
+/* Two heads, of attention to all tokens and (causal) to those before, or alike; what they are parts
+ * of, and the rate of the second part. */
+#define HEADS                                                                                      \
+    "local s = population('s')\nlocal y = read_in(s, 'W0')\nlocal sum = y\n"                       \
+    "for i, causal in ipairs({false, %s}) do\n"                                                    \
+    "  local p = population('p' .. i, {size = 1 / 2, page = 1 / 2})\n"                             \
+    "  local function W(n, r)\n"                                                                   \
+    "    return {name = n .. i, heads_of = n, rate = r, adam_rate = r < 1 and r or 1}\n  end\n"    \
+    "  local a = softmax(attend(map(y, p, {name = 'Q' .. i, fixed = true}),\n"                     \
+    "                           map(y, p, {name = 'K' .. i, fixed = true})), {causal = causal})\n" \
+    "  local o = mix(a, map(y, p, W('V', 2)))\n"                                                   \
+    "  sum = sum + map(o, s, W('O', 1 / 2))\nend\nread_out(sum, 'w')\n"
+
+static void train_heads(int N, const char *causal, const char *heads, double f[STEPS][MOST]) {
+    char text[2048], path[64], network[96], more[512];
+    FILE *file;
+    snprintf(path, sizeof path, "/tmp/heads_%d.lua", (int)getpid());
+    snprintf(text, sizeof text, HEADS, causal);
+    assert_non_null(file = fopen(path, "w"));
+    fputs(text, file);
+    fclose(file);
+    snprintf(network, sizeof network, "program = %s", path);
+    snprintf(more, sizeof more,
+             "[data]\nsource = markov\ninputs = 2\ntokens = 3\nvocabulary = 3\n[training]\n"
+             "loss = cross_entropy\neta0 = 0.2\noptimizer = muon\nmuon_heads = %s\n"
+             "rest_optimizer = gd\n[solver]\nsites = 400\ntolerance = 1e-6\n",
+             heads);
+    train(N, network, more, f);
+    remove(path);
+}
+
+/* In the limit the parts of heads that are alike have the same singular values, and so has the
+ * matrix of both, which moves each as it would move alone; of networks, and of heads that differ,
+ * that is not so. The limit is linear in its normals, which are orthogonal: it has no sampling
+ * error, but for what a step loses, and 16 of them. */
+static void heads(void **state) {
+    (void)state;
+    double each[STEPS][MOST], together[STEPS][MOST];
+    for (int k = 0; k < 4; k++) {
+        int N = k % 2 ? 16 : 0;
+        const char *causal = k / 2 ? "true" : "false";
+        train_heads(N, causal, "each", each);
+        train_heads(N, causal, "together", together);
+        if (k)
+            assert_true(apart(each, together) > 1e-3);
+        else
+            CHECK_ABS(apart(each, together), 0, 1e-5, "alike heads%s", "");
+    }
+}
+
+static void refused_heads(void **state) {
+    (void)state;
+    static const struct {
+        const char *parts, *sentence;
+    } cases[] = {
+        {"local b = map(x, s, {name = 'A', heads_of = 'W'})\n"
+         "b = map(b, s, {name = 'B', heads_of = 'W'}) + map(x, s, {name = 'C', heads_of = 'W'})\n",
+         "matrices A and C are parts of W (heads_of), which Muon moves as one matrix (muon_heads = "
+         "together): all of its parts must read the same rows, or all other rows each and lead to "
+         "the same population; and none may be tied"},
+        {"local t = population('t')\nlocal b = map(map(x, t, {name = 'A', heads_of = 'W'}), s, "
+         "{name = 'B', heads_of = 'W'})\n",
+         "matrices A and B are parts of W (heads_of), which Muon moves as one matrix (muon_heads = "
+         "together): all of its parts must"},
+        {"local t = population('t', {size = 2})\nlocal b = map(map(x, t, {name = 'A', heads_of = "
+         "'W'}), s, 'D') + map(x, s, {name = 'B', heads_of = 'W'})\n",
+         "matrices A and B are parts of W (heads_of), which Muon moves as one matrix (muon_heads = "
+         "together): they must have the same size, s_f and rate"},
+        {"local b = map(x, s, {name = 'A', heads_of = 'W'}) + map(x, s, {name = 'B', heads_of = "
+         "'W', adam_rate = 2})\n",
+         "they must have the same size, s_f and rate"},
+    };
+    static const char *const overrides[] = {"training.optimizer=muon",
+                                            "training.muon_heads=together", NULL};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "local s = population('s')\nlocal x = sigma(read_in(s, 'W1'))\n%s"
+                 "key('depth')\nread_out(b, 'w')\n",
+                 cases[k].parts);
+        support_refuse_script(text, overrides, cases[k].sentence);
+    }
+}
+
 /* Bases drop what is below r = tolerance/POLAR_GAIN: with it a step misses the part of x that is
  * dropped, of size r, times what the matrix moves by, eta0. Without POLAR_GAIN small singular
  * values make it a hundred times as much. */
@@ -150,10 +236,9 @@ static void tolerance_holds(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_input),
-        cmocka_unit_test(one_expert),
-        cmocka_unit_test(several_experts),
-        cmocka_unit_test(tolerance_holds),
+        cmocka_unit_test(one_input),       cmocka_unit_test(one_expert),
+        cmocka_unit_test(several_experts), cmocka_unit_test(heads),
+        cmocka_unit_test(refused_heads),   cmocka_unit_test(tolerance_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

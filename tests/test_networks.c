@@ -57,7 +57,7 @@ static void compare_series(const char *ini, const char *const names[SERIES],
     ASK(run_ensemble(&run, 0, run.config.solver.replicates, &limit, err));
     for (int i = 0; i < widths->count; i++)
         ASK(run_ensemble(&run, widths->value[i], run.config.reference.seeds, &networks[i], err));
-    for (size_t q = 0; q < SERIES; q++)
+    for (size_t q = 0; q < SERIES && names[q]; q++)
         for (size_t k = 0; k < sizeof times / sizeof *times; k++)
             judge(widths, networks, &limit, names[q], times[k], &score);
     double rms = sqrt(score.squares / score.count);
@@ -256,6 +256,9 @@ static void optimizers(void **state) {
          {"network.alpha=2", "network.expert_width=2", "network.rho=1", "network.depth=1",
           "data.inputs=4", "solver.sites=1024", "solver.expert_sites=512",
           "reference.widths=32 64 128", MUON}},
+        {"examples/heads.ini",
+         {"loss", "f", "Phi_diag", "G_loss_diag", "attention_1", "margin"},
+         {"solver.sites=1024", "solver.halves=yes", "reference.widths=32 64 128", MUON}},
         {"data/regime2.ini",
          {"loss", "f", "Phi1_diag", "G1_diag", "Phi3_diag", "Phib_diag", "Gb_diag"},
          {"network.parameterization=mssp", "network.kappa=0.5", "solver.sites=1024",

@@ -189,6 +189,8 @@ static void muon_equals_oracle(void **state) {
         "optimizer = muon\neta0 = 0.05\nmuon_experts = together",
         "optimizer = muon\neta0 = 0.05\nmuon = exact\nmomentum = 0\nrest_optimizer = gd",
         "optimizer = muon\neta0 = 0.05\nmuon = exact\nmomentum = 0\nmuon_experts = together",
+        "optimizer = muon\neta0 = 0.05\nmuon_heads = together\nnesterov = yes",
+        "optimizer = muon\neta0 = 0.05\nmuon = exact\nmomentum = 0\nmuon_heads = together",
     };
     int runs = 0;
     for (size_t k = 0; k < sizeof muon / sizeof *muon; k++)

@@ -73,7 +73,9 @@ static void spectrum_of(const char *name, int n, int m, const double *M, bool di
     int least = n < m ? n : m;
     struct array rows = {0};
     array_from(&rows, (size_t)m, 1, M, n);
-    ASK(polar_spectrum(&rows, 0, 0, directions, VALUES, s, &err));
+    const struct array *velocity[] = {&rows};
+    struct polar_momentum V = {.velocity = velocity, .parts = 1, .directions = directions};
+    ASK(polar_spectrum(&V, VALUES, s, &err));
     array_free(&rows);
     for (int i = 0; i < n; i++)
         for (int k = 0; k < n; k++) {
@@ -109,8 +111,12 @@ static void want_spectrum(const struct polar_case *one, const double *V,
             for (int k = 0; k < VALUES; k++)
                 want[k] += s[k] / blocks;
         }
-    ASK(polar_spectrum(velocity, one->row_group, one->column_group, !one->row_group, VALUES, got,
-                       &err));
+    struct polar_momentum momentum = {.velocity = &velocity,
+                                      .parts = 1,
+                                      .directions = !one->row_group,
+                                      .row_group = one->row_group,
+                                      .column_group = one->column_group};
+    ASK(polar_spectrum(&momentum, VALUES, got, &err));
     for (int k = 0; k < VALUES; k++)
         if (isnan(want[k]) ? !isnan(got[k]) : !(fabs(got[k] - want[k]) <= ROUND_OFF))
             fail_msg("%s: value %d is %.17g instead of %.17g", one->name, k, got[k], want[k]);
@@ -158,6 +164,127 @@ static void steps(void **state) {
         judge(&cases[k]);
 }
 
+/* --- one matrix of several parts ---------------------------------------------------------------
+ */
+
+enum { PARTS = 3 };
+
+/* Part k of rows [count][SITES]: some of the rows, or of the sites of each. */
+static double *cut(const double *all, int count, bool stacked, int k) {
+    int rows = stacked ? count / PARTS : count, sites = stacked ? SITES : SITES / PARTS;
+    double *part = memory((size_t)(rows * sites), sizeof *part);
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < sites; j++)
+            part[i * sites + j] =
+                stacked ? all[(k * rows + i) * SITES + j] : all[i * SITES + k * sites + j];
+    return part;
+}
+
+struct cut_matrix {
+    struct array entries[PARTS], a[PARTS], velocity[PARTS];
+};
+
+/* What is left of a step in parts is what it is of the whole: `whole` after it. */
+static void judge_parts(const struct polar_case *one, bool stacked, struct cut_matrix *m,
+                        const double *x, const double *C, const struct array *whole) {
+    int rows = stacked ? ROWS / PARTS : ROWS, sites = stacked ? SITES : SITES / PARTS;
+    struct polar_part part[PARTS];
+    double *want = values(array_all(whole));
+    for (int k = 0; k < PARTS; k++) {
+        double *some = stacked ? NULL : cut(x, INPUTS, false, k);
+        array_free(&m->a[k]);
+        array_from(&m->a[k], (size_t)sites, 1, some ? some : x, INPUTS);
+        part[k].change = (struct change){.entries = array_all(&m->entries[k]),
+                                         .a = array_all(&m->a[k]),
+                                         .C = memory((size_t)(rows * INPUTS), sizeof *C),
+                                         .s = one->s,
+                                         .row_group = one->row_group ? rows : 0};
+        memcpy(part[k].change.C, C + (stacked ? k * rows * INPUTS : 0),
+               (size_t)(rows * INPUTS) * sizeof *C);
+        part[k].velocity = &m->velocity[k];
+        free(some);
+    }
+    struct polar_rule rule = one->rule;
+    /* rate is that of a part: of rows that are sites all count, of directions none */
+    if (stacked && !one->row_group)
+        rule.rate /= sqrt(PARTS);
+    ASK(polar_change_parts(part, PARTS, stacked, &rule, &err));
+    for (int k = 0; k < PARTS; k++) {
+        double *its = cut(want, ROWS, stacked, k), *got = values(array_all(&m->entries[k]));
+        for (int i = 0; i < rows * sites; i++)
+            if (!(fabs(got[i] - its[i]) <= POLAR_GAIN * ROUND_OFF * fmax(1, fabs(its[i]))))
+                fail_msg("%s, %s, %s: entry %d of part %d: %.17g instead of %.17g", backend->name,
+                         one->name, stacked ? "stacked" : "side by side", i, k, got[i], its[i]);
+        free(its), free(got);
+    }
+    free(want);
+}
+
+static void same_spectrum(const struct polar_case *one, bool stacked, struct cut_matrix *m,
+                          const struct array *velocity) {
+    const struct array *parts[PARTS];
+    double got[VALUES], want[VALUES];
+    for (int k = 0; k < PARTS; k++)
+        parts[k] = &m->velocity[k];
+    struct polar_momentum V = {parts, PARTS, stacked, .directions = !one->row_group};
+    ASK(polar_spectrum(&V, VALUES, got, &err));
+    V.velocity = &velocity;
+    V.parts = 1;
+    ASK(polar_spectrum(&V, VALUES, want, &err));
+    for (int k = 0; k < VALUES; k++)
+        if (isnan(want[k]) ? !isnan(got[k]) : !(fabs(got[k] - want[k]) <= ROUND_OFF))
+            fail_msg("%s: value %d is %.17g instead of %.17g", one->name, k, got[k], want[k]);
+}
+
+static void judge_cut(const struct polar_case *one, bool stacked) {
+    double *W = memory(ROWS * SITES, sizeof *W), *x = memory(INPUTS * SITES, sizeof *x),
+           *C = memory(ROWS * INPUTS, sizeof *C);
+    struct array entries = {0}, a = {0}, velocity = {0};
+    struct cut_matrix m = {0};
+    draw(W, ROWS * SITES, 1);
+    array_from(&entries, SITES, 1, W, ROWS);
+    for (int k = 0; k < PARTS; k++) {
+        double *some = cut(W, ROWS, stacked, k);
+        array_from(&m.entries[k], stacked ? SITES : SITES / PARTS, 1, some,
+                   stacked ? ROWS / PARTS : ROWS);
+        free(some);
+    }
+    for (int step = 0; step < STEPS; step++) {
+        struct change change = {.s = one->s, .row_group = one->row_group};
+        draw(x, INPUTS * SITES, 2 + (uint32_t)step);
+        draw(C, ROWS * INPUTS, 12 + (uint32_t)step);
+        array_free(&a);
+        array_from(&a, SITES, 1, x, INPUTS);
+        change.entries = array_all(&entries);
+        change.a = array_all(&a);
+        change.C = memory(ROWS * INPUTS, sizeof *C);
+        memcpy(change.C, C, ROWS * INPUTS * sizeof *C);
+        ASK(polar_change(&change, &one->rule, &velocity, &err));
+        judge_parts(one, stacked, &m, x, C, &entries);
+    }
+    if (!one->rule.exact)
+        same_spectrum(one, stacked, &m, &velocity);
+    for (int k = 0; k < PARTS; k++) {
+        array_free(&m.entries[k]);
+        array_free(&m.a[k]);
+        array_free(&m.velocity[k]);
+    }
+    array_free(&entries);
+    array_free(&a);
+    array_free(&velocity);
+    free(W), free(x), free(C);
+}
+
+/* Cut one way or the other, and put together again. */
+static void parts(void **state) {
+    (void)state;
+    for (size_t k = 0; k < LENGTH(cases); k++)
+        if ((!cases[k].row_group || cases[k].row_group == ROWS) && !cases[k].column_group) {
+            judge_cut(&cases[k], true);
+            judge_cut(&cases[k], false);
+        }
+}
+
 /* No gradient, no step, and no division by zero; nor for a gradient that is round-off. */
 static void nothing_of(double size) {
     double *W = memory(ROWS * SITES, sizeof *W), *x = memory(INPUTS * SITES, sizeof *x), *got;
@@ -179,7 +306,12 @@ static void nothing_of(double size) {
         ASK(polar_change(&change, &cases[k].rule, &velocity, &err));
         if (!cases[k].row_group) { /* round-off, or nothing, has no singular values */
             double s[1];
-            ASK(polar_spectrum(&velocity, 0, cases[k].column_group, true, 1, s, &err));
+            const struct array *all[] = {&velocity};
+            struct polar_momentum V = {.velocity = all,
+                                       .parts = 1,
+                                       .directions = true,
+                                       .column_group = cases[k].column_group};
+            ASK(polar_spectrum(&V, 1, s, &err));
             assert_true(isnan(s[0]));
         }
         array_free(&velocity);
@@ -198,7 +330,8 @@ static void nothing(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(steps), cmocka_unit_test(nothing)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(steps), cmocka_unit_test(parts),
+                                       cmocka_unit_test(nothing)};
     int failed = 0;
     EACH_BACKEND(0, tests, argc > 1 ? argv[1] : NULL, failed);
     return failed;

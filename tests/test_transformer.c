@@ -162,6 +162,31 @@ static void optimizers(void **state) {
         }
 }
 
+/* Each head's part of a matrix, or the matrix of all heads. Steps of Muon pass a relative error of
+ * a gradient on as one of the weights eta0 = 0.05 times as large, but for what they multiply by
+ * 485: singular values below 1/100 of the largest, a part of the step that is as small. */
+static void muon(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "muon_heads = each",
+        "muon_heads = together",
+        "muon_heads = together\nnesterov = yes\nmomentum = 0.8",
+        "muon_heads = together\nmuon = exact\nmomentum = 0",
+    };
+    for (int i = 0; i < TASKS; i++)
+        for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
+            struct couple p;
+            char training[256];
+            snprintf(training, sizeof training, "optimizer = muon\neta0 = 0.05\neps = 0.1\n%s",
+                     lines[k]);
+            open_task(&p, &tasks[i], training);
+            support_evaluate(&p.net, &p.run);
+            for (int t = 0; t < 4; t++)
+                couple_advance(&p, t, 1e-12, 1e-11);
+            couple_close(&p);
+        }
+}
+
 static double loss_of(void *oracle) {
     return oracle_transformer_forward(oracle);
 }
@@ -194,6 +219,7 @@ int main(void) {
         cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(equals_oracle),
         cmocka_unit_test(optimizers),
+        cmocka_unit_test(muon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

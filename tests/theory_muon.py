@@ -38,10 +38,11 @@ class Whole:
         self.learner, self.training = learner, training
         self.rows = size if learner.experts == "rows" else 0        # units of an expert, or 0
         self.columns = size if learner.experts == "columns" else 0
-        self.g, self.x, self.weight, self.time = [], [], [], []
+        self.g, self.x, self.weight, self.time, self.part = [], [], [], [], []
         self.S = np.zeros((0, 0))
 
-    def met(self, g, x, weight, t):
+    def met(self, g, x, weight, t, part):
+        self.part.append(np.full(len(g), part))
         self.g.append(g)
         self.x.append(x)
         self.weight.append(np.broadcast_to(weight, (len(g), 1))[:, 0])
@@ -59,6 +60,10 @@ class Whole:
             weight = weight * momentum ** (t - time)
         D = np.diag(weight)
         Phi, Gamma = gram(np.vstack(self.x), self.columns), gram(np.vstack(self.g), self.rows)
+        part = np.concatenate(self.part)
+        same = part[:, None] == part
+        Phi = Phi * same if self.learner.heads == "columns" else Phi
+        Gamma = Gamma * same if self.learner.heads == "rows" else Gamma
         norm = np.sqrt(np.trace(Phi @ D @ Gamma @ D, axis1=-2, axis2=-1))[..., None, None]
         Theta = np.where(norm > NOTHING, D / np.maximum(norm, NOTHING), 0)
         if self.training["muon"] == "exact":
@@ -78,12 +83,21 @@ class Whole:
         old[..., :self.S.shape[-1], :self.S.shape[-1]] = self.S
         self.S = keep * old + rate * Theta
 
-    def apply(self, row):
-        g, x = np.vstack(self.g), np.vstack(self.x)
+    def own(self, part):
+        """(S, g, x), of a head those that are its own."""
         count = self.S.shape[-1]
-        return applied(self.S, g[:count], self.rows, x[:count], self.columns, row)
+        S, g, x = self.S, np.vstack(self.g)[:count], np.vstack(self.x)[:count]
+        mine = np.concatenate(self.part)[:count] == part
+        if self.learner.heads == "rows":
+            return S[mine], g[mine], x
+        if self.learner.heads == "columns":
+            return S[:, mine], g, x[mine]
+        return S, g, x
 
-    def apply_back(self, row):
-        g, x = np.vstack(self.g), np.vstack(self.x)
-        count = self.S.shape[-1]
-        return applied(self.S.swapaxes(-1, -2), x[:count], self.columns, g[:count], self.rows, row)
+    def apply(self, row, part=None):
+        S, g, x = self.own(part)
+        return applied(S, g, self.rows, x, self.columns, row)
+
+    def apply_back(self, row, part=None):
+        S, g, x = self.own(part)
+        return applied(S.swapaxes(-1, -2), x, self.columns, g, self.rows, row)

@@ -13,6 +13,8 @@ class Optimizers:
         self.moments = {one.matrix: (0.0, 0.0) for one in self.theory.learners}
         self.wholes = {one.matrix: Whole(one, self.units(one), self.theory.training)
                        for one in self.theory.learners if one.optimizer == "muon"}
+        self.parts = {matrix: (one.matrix, k) for one in self.theory.learners
+                      for k, (matrix, _) in enumerate(one.parts)}
         self.bias = {one.state: 0.0 if one.start is None else np.array([one.start])
                      for one in self.theory.selections}
         self.training, self.chi = self.theory.training, []
@@ -53,12 +55,13 @@ class Optimizers:
 
     def entries(self, term):
         """<D x>, or its transpose; the entries of a thin matrix themselves."""
-        if term.matrix in self.wholes:
-            whole = self.wholes[term.matrix]
+        matrix, part = self.parts.get(term.matrix, (term.matrix, 0))
+        if matrix in self.wholes:
+            whole = self.wholes[matrix]
             row = np.atleast_2d(self.expression(term.row)[0])
             if not whole.g:
                 return 0.0
-            return whole.apply_back(row) if term.transposed else whole.apply(row)
+            return (whole.apply_back if term.transposed else whole.apply)(row, part)
         D = self.entry[term.matrix]
         learner = next(one for one in self.theory.learners if one.matrix == term.matrix)
         if not np.ndim(D):
@@ -130,9 +133,9 @@ class Optimizers:
             keep = 1 - training["weight_decay"] * self.factor(self.t) if one.decays else 1
             rate = self.factor(self.t) * one.rate.value * self.theory.eta(one.optimizer)
             if one.matrix in self.wholes:
-                for g, x in self.met(one):
+                for part, (g, x) in enumerate(self.met(one)):
                     weight = self.chi[-1] / self.inputs * (self.delta[-1] if one.delta else 1)
-                    self.wholes[one.matrix].met(g, x, weight, self.t)
+                    self.wholes[one.matrix].met(g, x, weight, self.t, part)
                 self.wholes[one.matrix].step(self.t, keep, rate)
                 continue
             G, (m, v) = self.chi[-1] * self.gradient(one), self.moments[one.matrix]

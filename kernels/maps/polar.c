@@ -12,9 +12,6 @@ enum { STEPS = 5 };
 static const double newton_schulz[3] = {3.4445, -4.7750, 2.0315};
 /* Of the exact factor: singular values below this share of the largest are round-off. */
 static const double negligible = 1e-10;
-/* Momenta below this, in units where gradients are of order one at any size, are round-off of a
- * gradient that vanishes, and take no step. */
-static const double nothing = 1e-12;
 
 /* C [n][n] = a + b A + c A^2, the factor of a Newton-Schulz step, A symmetric. */
 static void step_factor(int n, const double *A, double *C) {
@@ -47,7 +44,7 @@ static void iterate_host(int r, int c, double *X, double *A, double *C, double *
     }
 }
 
-static int failed(struct err *err) {
+int polar_failed(struct err *err) {
     return err_set(err, CODE_NUMERICAL,
                    "the singular values of a gradient cannot be computed: it is not finite; lower "
                    "eta0 or rest_eta0");
@@ -58,7 +55,7 @@ static int failed(struct err *err) {
 static int exact_host(int r, int c, double *X, double *U, double *Vt, double *s, struct err *err) {
     int n = r < c ? r : c;
     if (LAPACKE_dgesvd(LAPACK_ROW_MAJOR, 'S', 'S', r, c, X, c, s, U, n, Vt, c, s + n))
-        return failed(err);
+        return polar_failed(err);
     for (int k = 0; k < n; k++)
         cblas_dscal(r, s[k] > negligible * s[0] ? 1 : 0, U + k, n);
     cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, r, c, n, 1, U, n, Vt, c, 0, X, c);
@@ -104,26 +101,41 @@ done:
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
-/* x <- p(x/|x|) with <x_k x_l> in the place of products, so that the result has site averages of
- * one where it has singular values of one; x <- 0 if |x|^2 = sum <x_k x_k> is least^2 at most.
- * other: scratch of the same shape. */
-static int iterate_rows(struct rows x, double least, struct rows other, struct err *err) {
-    const struct backend *backend = x.array->backend;
-    size_t n = (size_t)x.count;
-    double *A, norm2 = 0;
+/* A [n][n], or (averages) [n]: the mean of <x_k x_l>, or <x_k x_k>, over the parts, in each of
+ * which x [parts] has n rows; more: scratch of that size. */
+static void mean_products(const struct rows *x, int parts, bool averages, double *A, double *more) {
+    size_t n = (size_t)x->count, all = averages ? n : n * n;
+    for (int k = 0; k < parts; k++) {
+        const struct backend *backend = x[k].array->backend;
+        (averages ? backend->averages : backend->dots)(x[k], x[k], k ? more : A);
+        for (size_t i = 0; i < all && k; i++)
+            A[i] += more[i];
+    }
+    for (size_t i = 0; i < all && parts > 1; i++)
+        A[i] /= parts;
+}
+
+/* x <- p(x/|x|), x [parts] the parts of a matrix side by side, with <x_k x_l> in the place of
+ * products, means over the sites of all parts: the result has site averages of one where it has
+ * singular values of one; x <- 0 if |x|^2 = sum <x_k x_k> is least^2 at most. other: scratch of the
+ * same shape. */
+static int iterate_rows(const struct rows *x, int parts, double least, const struct rows *other,
+                        struct err *err) {
+    size_t n = (size_t)x->count;
+    double *A, *C, norm2 = 0;
     TRY(base_alloc(&A, 2 * n * n, sizeof *A, err));
-    backend->averages(x, x, A);
+    C = A + n * n;
+    mean_products(x, parts, true, A, C);
     for (size_t k = 0; k < n; k++)
         norm2 += A[k];
-    if (sqrt(norm2) <= least)
-        rows_zero(x);
-    else {
-        rows_scale(1 / sqrt(norm2), x);
-        for (int k = 0; k < STEPS; k++) {
-            backend->dots(x, x, A);
-            step_factor(x.count, A, A + n * n);
-            backend->combine(other, 0, A + n * n, x);
-            rows_copy(other, x);
+    for (int part = 0; part < parts; part++)
+        rows_scale(sqrt(norm2) <= least ? 0 : 1 / sqrt(norm2), x[part]);
+    for (int k = 0; k < STEPS && sqrt(norm2) > least; k++) {
+        mean_products(x, parts, false, A, C);
+        step_factor(x->count, A, C);
+        for (int part = 0; part < parts; part++) {
+            x[part].array->backend->combine(other[part], 0, C, x[part]);
+            rows_copy(other[part], x[part]);
         }
     }
     free(A);
@@ -141,18 +153,19 @@ struct factors {
 static int orthogonalise(struct factors *f, int n, int P, int m, struct err *err) {
     int kc = n < P ? n : P, ka = m < P ? m : P;
     if (LAPACKE_dgeqrf(LAPACK_ROW_MAJOR, n, P, f->C, P, f->tau))
-        return failed(err);
+        return polar_failed(err);
     for (int i = 0; i < kc; i++)
         for (int j = i; j < P; j++)
             f->C_R[i * P + j] = f->C[i * P + j];
     if (LAPACKE_dorgqr(LAPACK_ROW_MAJOR, n, kc, kc, f->C, P, f->tau))
-        return failed(err);
+        return polar_failed(err);
     if (LAPACKE_dgeqrf(LAPACK_COL_MAJOR, m, P, f->a, m, f->tau))
-        return failed(err);
+        return polar_failed(err);
     for (int i = 0; i < ka; i++)
         for (int j = i; j < P; j++)
             f->a_R[i * P + j] = f->a[(size_t)j * (size_t)m + (size_t)i];
-    return LAPACKE_dorgqr(LAPACK_COL_MAJOR, m, ka, ka, f->a, m, f->tau) ? failed(err) : CODE_OK;
+    return LAPACKE_dorgqr(LAPACK_COL_MAJOR, m, ka, ka, f->a, m, f->tau) ? polar_failed(err)
+                                                                        : CODE_OK;
 }
 
 /* C a = Q_C (C_R a_R^T) Q_a^T: the small matrix in the middle has its singular values. x becomes
@@ -228,7 +241,7 @@ static double unit_of(const struct change *change, int rows) {
 static int step_columns(const struct change *change, const struct polar_rule *rule, struct rows x,
                         struct err *err) {
     double unit = unit_of(change, x.count);
-    TRY(polar_columns(x, change->column_group, nothing * unit, rule->exact, err));
+    TRY(polar_columns(x, change->column_group, POLAR_NOTHING * unit, rule->exact, err));
     rows_scale(rule->rate * unit, x);
     rows_add(NULL, x, change->entries);
     return CODE_OK;
@@ -239,7 +252,7 @@ static int step_columns(const struct change *change, const struct polar_rule *ru
 static int step_rows(const struct change *change, const struct polar_rule *rule, struct rows x,
                      struct rows other, struct err *err) {
     int all = change->entries.count, group = change->row_group ? change->row_group : all;
-    double unit = unit_of(change, group), rate = rule->rate * unit, least = nothing * unit;
+    double unit = unit_of(change, group), rate = rule->rate * unit, least = POLAR_NOTHING * unit;
     for (int first = 0; first < all; first += group) {
         struct rows entries = rows_part(change->entries, first, group);
         if (rule->exact) {
@@ -247,7 +260,8 @@ static int step_rows(const struct change *change, const struct polar_rule *rule,
             TRY(exact_rows(entries, C, change->a, rate, least, other, err));
             continue;
         }
-        TRY(iterate_rows(rows_part(x, first, group), least, rows_part(other, first, group), err));
+        struct rows block = rows_part(x, first, group), scratch = rows_part(other, first, group);
+        TRY(iterate_rows(&block, 1, least, &scratch, err));
     }
     if (!rule->exact) {
         rows_scale(rate, x);
@@ -282,49 +296,101 @@ done:
     return code;
 }
 
-/* --- the spectrum of a momentum -------------------------------------------------------------- */
+/* --- one matrix of several parts -------------------------------------------------------------- */
 
-/* Adds singular values of X [r][c] over |X| to values, unless |X| is `least` at most; *counted: how
- * many matrices were added. s [min(r, c)] is scratch. */
-static int add_spectrum(int r, int c, double *X, double *s, double least, int count, double *values,
-                        int *counted, struct err *err) {
-    int n = r < c ? r : c;
-    double none, size = cblas_dnrm2(r * c, X, 1);
-    if (size <= least)
-        return CODE_OK;
-    if (LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'N', c, r, X, c, s, &none, 1, &none, 1))
-        return failed(err);
-    for (int k = 0; k < count && k < n; k++)
-        values[k] += s[k] / size;
-    (*counted)++;
-    return CODE_OK;
+/* On the host, [rows][sites of all parts]: to X, or from it. */
+static void exchange(const struct rows *x, int parts, bool get, double *X, double *one) {
+    size_t rows = (size_t)x->count, first = 0, all = 0;
+    for (int k = 0; k < parts; k++)
+        all += x[k].array->sites;
+    for (int k = 0; k < parts; k++) {
+        size_t sites = x[k].array->sites;
+        if (get)
+            x[k].array->backend->get(x[k], one);
+        for (size_t i = 0; i < rows; i++) {
+            double *here = one + i * sites, *there = X + i * all + first;
+            memcpy(get ? there : here, get ? here : there, sites * sizeof *X);
+        }
+        if (!get)
+            x[k].array->backend->put(x[k], one);
+        first += sites;
+    }
 }
 
-int polar_spectrum(const struct array *velocity, int row_group, int column_group, bool directions,
-                   int count, double *values, struct err *err) {
-    size_t rows = (size_t)velocity->rows, sites = velocity->sites;
-    size_t r = row_group ? (size_t)row_group : rows,
-           c = column_group ? (size_t)column_group : sites;
-    size_t n = r < c ? r : c;
-    double *V = NULL, *X = NULL, least = directions ? nothing * sqrt((double)c) : 0;
-    int counted = 0, code = CODE_OK;
-    for (size_t k = 0; k < (size_t)count; k++)
-        values[k] = k < n || (directions && k < c) ? 0 : NAN;
-    if (rows) {
-        DO(base_alloc(&V, rows * sites, sizeof *V, err));
-        DO(base_alloc(&X, r * c + n, sizeof *X, err));
-        velocity->backend->get(array_all(velocity), V);
-    }
-    for (size_t row = 0; row < rows; row += r)
-        for (size_t column = 0; column < sites; column += c) {
-            for (size_t k = 0; k < r; k++)
-                memcpy(X + k * c, V + (row + k) * sites + column, c * sizeof *X);
-            DO(add_spectrum((int)r, (int)c, X, X + r * c, least, count, values, &counted, err));
-        }
-    for (int k = 0; k < count; k++)
-        values[k] = counted ? values[k] / counted : NAN;
-done:
-    free(V);
+/* iterate_rows of the exact factor. */
+static int exact_parts(const struct rows *x, int parts, double least, struct err *err) {
+    size_t r = (size_t)x->count, c = 0;
+    double *X = NULL;
+    for (int k = 0; k < parts; k++)
+        c += x[k].array->sites;
+    size_t n = r < c ? r : c, all = r * c;
+    TRY(base_alloc(&X, 3 * all + 2 * n * n + 2 * n, sizeof *X, err));
+    exchange(x, parts, true, X, X + all);
+    int code = polar_host(x->count, (int)c, X, least * sqrt((double)c), true, X + all, err);
+    cblas_dscal((int)all, sqrt((double)c), X, 1);
+    if (!code)
+        exchange(x, parts, false, X, X + all);
     free(X);
+    return code;
+}
+
+/* The rows of part k among those that a matrix has. */
+static struct rows rows_of_part(const struct polar_part *part, int k, bool stacked,
+                                const struct array *x) {
+    int first = 0, count = part[k].change.entries.count;
+    for (int i = 0; i < k && stacked; i++)
+        first += part[i].change.entries.count;
+    return array_rows(stacked ? x : &x[k], first, count);
+}
+
+/* x, other [blocks]: as M is to be laid out, one array of all rows or one for each part. */
+static int move_parts(struct polar_part *part, int parts, bool stacked,
+                      const struct polar_rule *rule, struct array *x, struct array *other,
+                      struct err *err) {
+    int blocks = stacked ? 1 : parts;
+    double unit = unit_of(&part->change, part->change.entries.count) * (stacked ? sqrt(parts) : 1);
+    struct rows *rows;
+    int code = CODE_OK;
+    TRY(base_alloc(&rows, 2 * (size_t)blocks, sizeof *rows, err));
+    for (int k = 0; k < parts; k++)
+        DO(direction(&part[k].change, rule, part[k].velocity, rows_of_part(part, k, stacked, x),
+                     err));
+    for (int k = 0; k < blocks; k++) {
+        rows[k] = array_all(&x[k]);
+        rows[blocks + k] = array_all(&other[k]);
+    }
+    DO(rule->exact ? exact_parts(rows, blocks, POLAR_NOTHING * unit, err)
+                   : iterate_rows(rows, blocks, POLAR_NOTHING * unit, rows + blocks, err));
+    for (int k = 0; k < parts; k++) {
+        struct rows moved = rows_of_part(part, k, stacked, x);
+        rows_scale(rule->rate * unit, moved);
+        rows_add(NULL, moved, part[k].change.entries);
+    }
+done:
+    free(rows);
+    return code;
+}
+
+int polar_change_parts(struct polar_part *part, int parts, bool stacked,
+                       const struct polar_rule *rule, struct err *err) {
+    int blocks = stacked ? 1 : parts, before = profile_enter("orthogonalise", ""), rows = 0;
+    struct array *x = NULL;
+    int code = CODE_OK;
+    for (int k = 0; k < parts; k++)
+        rows += part[k].change.entries.count;
+    DO(base_alloc(&x, 2 * (size_t)blocks, sizeof *x, err));
+    for (int k = 0; k < 2 * blocks; k++) {
+        const struct rows like = part[k % blocks].change.entries;
+        DO(array_init(&x[k], like.array->backend, like.array->sites, like.array->group,
+                      stacked ? rows : like.count, err));
+    }
+    DO(move_parts(part, parts, stacked, rule, x, x + blocks, err));
+done:
+    for (int k = 0; k < 2 * blocks && x; k++)
+        array_free(&x[k]);
+    free(x);
+    for (int k = 0; k < parts; k++)
+        change_free(&part[k].change);
+    profile_leave(before);
     return code;
 }

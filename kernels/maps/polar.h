@@ -21,6 +21,10 @@
 
 #define POLAR_GAIN 484.88 /* 3.4445^5: what a small singular value is multiplied by */
 
+/* Momenta below this, in units where gradients are of order one at any size, are round-off of a
+ * gradient that vanishes, and take no step. */
+#define POLAR_NOTHING 1e-12
+
 struct polar_rule {
     double momentum, rate;
     bool nesterov, exact; /* exact: without momentum */
@@ -29,12 +33,30 @@ struct polar_rule {
 /* Uses the change up. velocity: zeroed at first; gets a row for every row of the entries. */
 int polar_change(struct change *change, const struct polar_rule *rule, struct array *velocity,
                  struct err *err);
+/* The same of one matrix of which several changes have a part each, all of the same shape and s,
+ * without groups. stacked: their rows are one below the other, over the same sites; else they are
+ * side by side, with as many rows each over sites of their own. `rate` is that of a part, so that
+ * parts which are all alike move as each would by itself. */
+struct polar_part {
+    struct change change;
+    struct array *velocity;
+};
+int polar_change_parts(struct polar_part *part, int parts, bool stacked,
+                       const struct polar_rule *rule, struct err *err);
+
+/* The momentum of a matrix: velocity [parts], those of polar_change, empty before its first step,
+ * stacked or side by side. row_group, column_group: as in struct change; directions: its rows are
+ * those of a limit, and those that are round-off of nothing count as none. */
+struct polar_momentum {
+    const struct array *const *velocity;
+    int parts;
+    bool stacked, directions;
+    int row_group, column_group;
+};
 /* values [count]: the singular values of V over |V|_F, descending, NaN beyond as many as V has; of
- * several matrices (row_group, column_group: as in struct change) their means over those that have
- * a momentum. All NaN where none has. velocity: that of polar_change, empty before its first step;
- * directions: its rows are those of a limit, and those that are round-off of nothing count as none.
- */
-int polar_spectrum(const struct array *velocity, int row_group, int column_group, bool directions,
-                   int count, double *values, struct err *err);
+ * several matrices (groups) their means over those that have a momentum. All NaN where none has. */
+int polar_spectrum(const struct polar_momentum *V, int count, double *values, struct err *err);
+/* The failure of a gradient that is not finite. */
+int polar_failed(struct err *err);
 
 #endif

@@ -108,14 +108,18 @@ static double map_bytes(const struct net *net, const struct map *map, double eva
                 : 0);
 }
 
-/* Twice the largest of what an optimizer of matrices moves, while it does. */
+/* Twice the largest of what an optimizer of matrices moves, while it does: a map, or several that
+ * are one matrix. */
 static double scratch_bytes(const struct net *net, double evaluations) {
     double most = 0;
     for (int i = 0; i < net->parameters.count; i++) {
         const struct parameter *p = &net->parameters.item[i];
         const struct optimizer *optimizer = net_optimizer(&net->setup, p->map ? p->name : NULL);
-        if (optimizer && optimizer->matrices)
-            most = fmax(most, 2 * moment_bytes(net, p, evaluations));
+        double all = 0;
+        for (int k = i; k < net->parameters.count && optimizer && optimizer->matrices; k++)
+            if (net_moved_together(p, &net->parameters.item[k]))
+                all += 2 * moment_bytes(net, &net->parameters.item[k], evaluations);
+        most = fmax(most, all);
     }
     return most;
 }

@@ -169,6 +169,7 @@ int program_build(struct net *net, struct err *err) {
     net->model->write(p);
     if (!p->code && p->read_out < 0)
         program_fail(p, "it reads nothing out");
+    heads_check(p);
     if (p->code) {
         *err = p->err;
         return p->code;

@@ -113,9 +113,9 @@ struct training_setup {
     const struct optimizer *optimizer; /* NULL: plain gradient descent */
     /* Of an optimizer of matrices: what moves all else, and the matrices that it is to leave. */
     const struct optimizer *rest_optimizer;
-    const char *rest; /* blank-separated names; NULL: none */
-    bool each_expert; /* takes the part of each expert for a matrix */
-    double read_in;   /* Adam: factor of rate and eps of the read-in */
+    const char *rest;            /* blank-separated names; NULL: none */
+    bool each_expert, each_head; /* takes the part of each expert, or head, for a matrix */
+    double read_in;              /* Adam: factor of rate and eps of the read-in */
 };
 
 /* What an instance is made from. */
@@ -158,6 +158,7 @@ struct adam_scale {
  * which move by the sum over rows of A [rows][K]. */
 struct parameter {
     const char *name;
+    const char *whole; /* NULL, or the matrix that all with this name are moved as (heads.c) */
     struct map *map;
     struct thin *thin;
     double *host;
@@ -420,6 +421,10 @@ int net_input(const struct net *net, const struct parameter *p, int i);
 int net_most_rows(const struct net *net);
 /* What moves a matrix between populations of this name, or (NULL) what has a finite side. */
 const struct optimizer *net_optimizer(const struct net_setup *setup, const char *map);
+/* Whether two parameters are one, or are moved as one matrix; and whether one has rows of it below
+ * those of the other, or else columns beside those of the other (models/language/heads.c). */
+bool net_moved_together(const struct parameter *a, const struct parameter *b);
+bool net_stacked(const struct net *net, const struct parameter *a, const struct parameter *b);
 /* Whether some parameters move entry by entry. */
 bool net_by_entry(const struct net_setup *setup);
 /* Part of a row's size below which what is new in it is dropped by the bases of a limit's maps:

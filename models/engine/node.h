@@ -235,6 +235,8 @@ bool weight_settle(struct program *p, struct node *node);
 /* Of a tied matrix that has a use: makes node, with the population that it reads, one more of them.
  * false: this is the first. */
 bool weight_tied(struct program *p, struct node *node, struct population *target, struct weight W);
+/* Of a complete program: a failure where maps that are moved as one matrix do not fit together. */
+void heads_check(struct program *p);
 /* The power of the nominal infinite size, N = 2^400, in a number of the limit: the multiple of 1/2
  * that a constant factor between 2^-40 and 2^40 leads to; else what the number itself says, so that
  * N^0.2 is not taken for a constant. */

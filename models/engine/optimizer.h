@@ -14,6 +14,7 @@
 #include "kernels/maps/change.h"
 
 struct parameter;
+struct polar_part;
 struct training; /* integrators/integrator.h */
 
 /* One step of one parameter: its settings, the factor of the schedule at this step, and the number
@@ -51,6 +52,10 @@ struct optimizer {
      * it up (kernels/maps/change.h). memory [2]: zeroed before the first step. */
     int (*move)(const struct optimizer_step *step, struct change *change, struct array memory[2],
                 struct err *err);
+    /* The same of a matrix that consists of several maps (kernels/maps/polar.h); step->parameter is
+     * one of them. NULL where it does not move matrices. */
+    int (*move_parts)(const struct optimizer_step *step, struct polar_part *part, int parts,
+                      bool stacked, struct err *err);
     /* The same of K numbers on the host: numbers += ... of gradient [K] and memory [2][K]. NULL
      * where it moves matrices alone. */
     void (*move_host)(const struct optimizer_step *step, int K, const double *gradient,

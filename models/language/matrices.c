@@ -56,10 +56,21 @@ struct value program_read_in(struct program *p, struct population *bottom, struc
     return out;
 }
 
-/* Whether the part of each expert is moved as a matrix. */
-static bool each_expert(const struct net_setup *setup, const char *name) {
+/* Whether the optimizer moves this map as a matrix. */
+static bool by_matrix(const struct net_setup *setup, const char *name) {
     const struct optimizer *optimizer = net_optimizer(setup, name);
-    return setup->training.each_expert && optimizer && optimizer->matrices;
+    return optimizer && optimizer->matrices;
+}
+
+/* Whether the part of each expert, or of each head, is moved as a matrix. */
+static bool each_part(const struct net_setup *setup, const struct weight *W) {
+    bool each = W->heads_of ? setup->training.each_head : setup->training.each_expert;
+    return each && by_matrix(setup, W->name);
+}
+
+/* The matrix that this map is moved with; NULL: itself alone. */
+static const char *whole_of(const struct net_setup *setup, const struct weight *W) {
+    return by_matrix(setup, W->name) && !setup->training.each_head ? W->heads_of : NULL;
 }
 
 struct value program_map(struct program *p, struct value x, struct population *target,
@@ -86,12 +97,14 @@ struct value program_map(struct program *p, struct value x, struct population *t
                                        .target = target,
                                        .a0 = node->matrix.weight.a0,
                                        .s_f = node->matrix.weight.s_f,
-                                       .each = each_expert(&net->setup, W.name),
+                                       .each = each_part(&net->setup, &W),
                                        .uses = 1};
     snprintf(declared.name, sizeof declared.name, "%s", W.name);
     if (!p->code)
         map_declare(node->matrix.map, declared);
-    add_parameter(p, out.at, (struct parameter){.map = node->matrix.map}, net->setup.gamma0);
+    add_parameter(p, out.at,
+                  (struct parameter){.map = node->matrix.map, .whole = whole_of(&net->setup, &W)},
+                  net->setup.gamma0);
     return out;
 }
 

@@ -66,6 +66,10 @@ struct weight {
      * as if a selection began with ties (program_selects). */
     bool iid;
     bool tied; /* of maps: all that have this name are one matrix */
+    /* NULL, or the name of the matrix of all attention heads: this map is a part of it, that of one
+     * head, or leads to or from heads of few units. [training] muon_heads says whether Muon moves
+     * the part of each head or all parts together (heads.c). */
+    const char *heads_of;
 };
 
 static inline double weight_or_one(double number) {

@@ -174,13 +174,16 @@ struct weight script_weight(lua_State *L, int arg, bool iid) {
         luaL_argerror(L, arg,
                       "must be a matrix: its name, or a table {name = ..., a0 = ..., "
                       "rate = ...}");
-    script_options(L, arg, "name family a0 s_f rate adam_rate adam_eps zero fixed iid tied");
+    script_options(L, arg,
+                   "name family heads_of a0 s_f rate adam_rate adam_eps zero fixed iid tied");
     W.tied = flag(L, arg, "tied");
     if (!script_option(L, arg, "name"))
         luaL_argerror(L, arg, "a matrix needs a name");
     W.name = W.tied ? tied_name(L) : script_name(L, -1, "matrices");
     if (script_option(L, arg, "family"))
         W.family = script_word(L, luaL_checkstring(L, -1));
+    if (script_option(L, arg, "heads_of"))
+        W.heads_of = script_word(L, luaL_checkstring(L, -1));
     bool limit = !program_setup(script_program(L))->N; /* where powers of N are told apart */
     double most = limit ? 0x1p400 : 1e6, fastest = limit ? 0x1p800 : 1e12;
     W.a0 = option_real(L, arg, "a0", -most, most, 1);

@@ -51,6 +51,13 @@ static void show(struct program *p, const struct block *block, int i, struct val
                  "attention weights of a token for each other", "softmax over t of the logits");
 }
 
+/* The map of head i, or of all heads of few units, a part of the matrix of this name. */
+static struct value head_map(struct program *p, const struct block *block, const char *name, int i,
+                             struct value x, struct population *to, struct weight W) {
+    W.heads_of = block_name(p, block, name);
+    return block_map(p, block, name, i, x, to, W);
+}
+
 /* The output of head i of H (-1: the only one), nu/H times the width. */
 static struct value write_head(struct program *p, const struct block *block, int i, int H,
                                struct value y, struct population *stream) {
@@ -71,9 +78,9 @@ static struct value write_head(struct program *p, const struct block *block, int
     struct weight in = {.rate = 1 / r, .adam_eps = 1.0 / H}, queries = in,
                   out = {.rate = 1.0 / H, .adam_rate = 1.0 / H, .a0 = 1 / sqrt(H)};
     queries.zero = network->attention.zero_queries;
-    struct value q = block_map(p, block, "W_Q", i, y, units, queries);
-    struct value k = block_map(p, block, "W_K", i, y, units, in);
-    struct value v = block_map(p, block, "W_V", i, y, units, in), o;
+    struct value q = head_map(p, block, "W_Q", i, y, units, queries);
+    struct value k = head_map(p, block, "W_K", i, y, units, in);
+    struct value v = head_map(p, block, "W_V", i, y, units, in), o;
     if (many) {
         struct value A = program_attend_by_head(p, q, k, on_heads, beta);
         o = program_mix_by_head(p, program_softmax_by_head(p, A, network->attention.causal), v);
@@ -83,7 +90,7 @@ static struct value write_head(struct program *p, const struct block *block, int
         show(p, block, i, logits, a);
         o = program_mix(p, a, v);
     }
-    return block_map(p, block, "W_O", i, o, stream, out);
+    return head_map(p, block, "W_O", i, o, stream, out);
 }
 
 struct value attention_write(struct program *p, const struct block *block, struct value y,

@@ -68,6 +68,7 @@ class Matrix:
     optimizer: str                      # that moves it, where it learns
     muon_rows: int                      # of an expert, whose part is a matrix; 0: all
     muon_columns: int
+    muon_whole: str | None              # the matrix that all maps with this name are moved as
 
 
 @dataclasses.dataclass

@@ -124,8 +124,10 @@ def notes(recipe) -> list[str]:
         if by_muon(recipe):
             found.append("The ini trains by Muon, p += lr NS(M/|M|), M the momentum and |M| the "
                          "root of the sum of its squares, with the lr of the last column over "
-                         "eta0; where experts are matrices of their own (muon_experts = each), of "
-                         "each part. What has no lr there is left to SGD or Adam, at rest_eta0 in "
+                         "eta0; where experts or heads are matrices of their own (muon_experts or "
+                         "muon_heads = each), of each part; with muon_heads = together, of the "
+                         "matrix of all heads. What has no lr there is left to SGD or Adam, at "
+                         "rest_eta0 in "
                          "the place of eta0. The weight decay of what Muon moves is omega/lr.")
     idle = recipe.families[0].idle
     if idle:

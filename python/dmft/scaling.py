@@ -16,7 +16,8 @@ of the source; where a side is finite V is U over what its operation divides by:
     read_out  U/(gamma0 m)   a0 s_f/that     eta0 rate/m               eta0 adam_rate/that    1
 
 Muon moves a map by lr NS(M/|M|), lr = eta0 muon_rate (n m)^1/2/m, where the n m in the root are
-those of the part of an expert if each expert's is a matrix of its own (`muon`).
+those of the part of an expert or a head if each has a matrix of its own; of H maps that are moved
+as one matrix (`parts_of`) lr is H^1/2 times that of one (`muon`).
 
 The last column is what eps adam_eps is multiplied by. The reason: a step moves U by rate (eta0
 gamma0/P) (1/m) sum_mu Delta_mu g_mu x_mu^T with g = n gamma0 df/dh, which is -dL/dU times
@@ -54,6 +55,19 @@ class Scaling:
     muon: float = 0         # of what Muon moves: what NS is multiplied by, over eta0
 
 
+def parts_of(network: Program, matrix: Matrix) -> list[Matrix]:
+    """The maps that Muon moves as one matrix, this one among them."""
+    whole = matrix.muon_whole
+    return [one for one in network.matrices if whole and one.muon_whole == whole] or [matrix]
+
+
+def side_of(network: Program, parts: list[Matrix]) -> int:
+    """Along which axis the matrix of all parts is cut: 0 where they read the same rows, of which
+    each part makes some, else 1."""
+    read = {network.operations[one.operation].arguments[0] for one in parts}
+    return 0 if len(read) == 1 else 1
+
+
 def scaling(network: Program, matrix: Matrix) -> Scaling:
     """The numbers of a parameter of a network (not of a limit, which has no sizes).
 
@@ -67,6 +81,7 @@ def scaling(network: Program, matrix: Matrix) -> Scaling:
     rate, adam, eps = matrix.rate * gamma0 ** 2, matrix.adam_rate, matrix.adam_eps
     if matrix.kind == "map":
         part = (matrix.muon_rows or n) * (matrix.muon_columns or m)
+        part *= len(parts_of(network, matrix))
         return Scaling((n, m), 1, start / math.sqrt(m), rate * n / m, adam / m, eps / n,
                        matrix.muon_rate * math.sqrt(part) / m)
     if matrix.kind == "read_in":

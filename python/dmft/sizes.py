@@ -95,7 +95,7 @@ class Family:
         whole = self._describe(config, said, network, dict(more))
         self.optimizer = whole.settings["training"].get("optimizer", "gd")
         self.muon = {f"training.{key}": text for key, text in whole.settings["training"].items()
-                     if key in ("optimizer", "muon_experts", "rest")} \
+                     if key in ("optimizer", "muon_experts", "muon_heads", "rest")} \
             if self.optimizer == "muon" else {}
         self.width, self.outputs = whole.networks[0].width, whole.networks[0].outputs
         self._settle(said, whole)

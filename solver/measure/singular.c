@@ -99,34 +99,59 @@ static bool sums_up(const struct config *config, const struct net *net, const st
     return optimizer && optimizer->matrices && config->training.muon.way != MUON_EXACT;
 }
 
-/* item: the number of the parameter. */
+/* item: the number of the parameter, the first of those that are moved as one matrix. */
 static int fill_momentum(const struct measuring *m, int item, double *const *out, struct err *err) {
     const struct output_settings *output = &m->config->output;
-    const struct parameter *p = &m->net->parameters.item[item];
+    const struct net *net = m->net;
+    const struct parameter *p = &net->parameters.item[item];
     const struct map_declaration *map = &p->map->declared;
     int target = map_each(map, true), source = map_each(map, false);
-    bool limit = !m->net->setup.N;
+    bool limit = !net->setup.N;
+    struct polar_momentum V = {.directions = limit,
+                               .row_group = limit ? 0 : target,
+                               .column_group = limit && target ? target : source};
+    const struct array **velocity;
     if (m->t % output->singular_every && m->t != m->record->T - 1)
         return CODE_OK;
-    return polar_spectrum(&p->moment[0], limit ? 0 : target, limit && target ? target : source,
-                          limit, output->singular_values, *out, err);
+    TRY(base_alloc(&velocity, (size_t)net->parameters.count, sizeof *velocity, err));
+    for (int k = item; k < net->parameters.count; k++) {
+        const struct parameter *other = &net->parameters.item[k];
+        if (!net_moved_together(p, other))
+            continue;
+        V.stacked = other != p && net_stacked(net, p, other) == !limit;
+        velocity[V.parts++] = &other->moment[0];
+    }
+    V.velocity = velocity;
+    int code = polar_spectrum(&V, output->singular_values, *out, err);
+    free(velocity);
+    return code;
+}
+
+/* Whether an earlier parameter stands for all that are moved as one matrix with this one. */
+static bool is_told(const struct net *net, int i) {
+    int k = 0;
+    while (k < i && !net_moved_together(&net->parameters.item[k], &net->parameters.item[i]))
+        k++;
+    return k < i;
 }
 
 static int declare_momenta(struct record *record, const struct config *config,
                            const struct net *net, struct err *err) {
     for (int i = 0; i < net->parameters.count; i++) {
         const struct map *map = net->parameters.item[i].map;
+        const char *whole = net->parameters.item[i].whole;
         struct series series = {
             .dims = "t singular",
             .about =
                 "largest singular values of the momentum of the last step over the root of the "
-                "sum of their squares; where each expert has its own, their means",
+                "sum of their squares; where each expert or head has its own, their means",
             .equation = "s of V/|V|_F",
             .axes = 2,
             .shape = {(size_t)record->T, (size_t)config->output.singular_values}};
-        if (!map || !asked(config, map) || !sums_up(config, net, map))
+        if (!map || !asked(config, map) || !sums_up(config, net, map) || is_told(net, i))
             continue;
-        snprintf(series.name, sizeof series.name, "singular_%s_momentum", map->declared.name);
+        snprintf(series.name, sizeof series.name, "singular_%s_momentum",
+                 whole ? whole : map->declared.name);
         TRY(record_fill_by(record, fill_momentum, i, 1, err));
         TRY(record_add(record, series, err));
     }
@@ -161,7 +186,7 @@ static int declare(struct record *record, const struct config *config, const str
 /* Of a network two matrices, their values and LAPACK's scratch; of a limit a copy of rows, the
  * determinant's matrix and what it is made and factored in. */
 static double scratch(const struct config *config, const struct net *net) {
-    double most = 0;
+    double most = 0, momenta = 0;
     for (int i = 0; i < net->maps.count; i++) {
         const struct map *map = net->maps.item[i];
         double n = (double)map->declared.target->sites, m = (double)map->declared.source->sites;
@@ -169,12 +194,14 @@ static double scratch(const struct config *config, const struct net *net) {
         double rows = fmax(of.p * m, of.q * n), all = of.p + of.q, wide = fmax(of.p, of.q);
         double numbers = net->setup.N ? 2 * n * m + 16 * fmin(n, m)
                                       : rows + 2 * all * all + wide * wide + 2 * of.p * of.q;
-        if (sums_up(config, net, map)) /* copies of the momentum and of a block of it */
-            numbers = fmax(numbers, net->setup.N ? 2 * n * m : 2 * rows);
         if (asked(config, map) && known(net, map))
             most = fmax(most, sizeof(double) * numbers);
+        /* copies of the momentum and of a block of it; of several maps, if they are moved as one */
+        momenta += asked(config, map) && sums_up(config, net, map)
+                       ? sizeof(double) * (net->setup.N ? 3 * n * m : 3 * rows)
+                       : 0;
     }
-    return most;
+    return fmax(most, momenta);
 }
 
 const struct instrument singular_instrument = {.declare = declare, .scratch = scratch};

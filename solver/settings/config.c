@@ -67,7 +67,8 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .training.optimizer = config->training.optimizer,
         .training.rest_optimizer = config->training.muon.rest_optimizer,
         .training.rest = config->training.muon.rest,
-        .training.each_expert = config->training.muon.experts == MUON_EXPERTS_EACH,
+        .training.each_expert = config->training.muon.experts == MUON_EACH,
+        .training.each_head = config->training.muon.heads == MUON_EACH,
         .training.read_in =
             config->training.adam.read_in == ADAM_READ_IN_1 ? 1 : 1 / sqrt(inputs->K),
         /* solved from evaluations that are all measured, of random matrices that do not decay */

@@ -201,7 +201,7 @@ struct oracle_optimizer *oracle_optimizer_resnet(struct oracle_resnet *o) {
     return a;
 }
 
-/* Matrices of heads and experts, all of which are of their own. */
+/* Matrices of heads, and of experts, all of which are of their own. */
 static void transformer_matrices(struct oracle_optimizer *a, const struct oracle_transformer *o,
                                  int kind) {
     bool heads = kind <= ORACLE_W_O, out = kind == ORACLE_W_O || kind == ORACLE_W_2;
@@ -210,9 +210,10 @@ static void transformer_matrices(struct oracle_optimizer *a, const struct oracle
         return;
     if (out)
         oracle_optimizer_matrices(a, (struct oracle_matrices){1, count, o->N, each, 0, each,
-                                                              count * each, 1, false, false, 0});
+                                                              count * each, 1, false, true, 0});
     else
         in_turn(a, count, each, o->N);
+    a->block[a->blocks - 1].heads = heads;
 }
 
 struct oracle_optimizer *oracle_optimizer_transformer(struct oracle_transformer *o) {
@@ -310,7 +311,8 @@ static void muon_matrix(const struct oracle_optimizer *a, const struct oracle_ma
 /* V <- momentum V + G; w moves along V or G + momentum V. */
 static void muon_step(const struct oracle_optimizer *a, struct oracle_weights *b, double rate) {
     const struct oracle_matrices *of = &b->matrices;
-    int together = of->units && a->together ? of->count : 1;
+    bool as_one = (of->units && a->together) || (b->heads && a->heads_together);
+    int together = as_one ? of->count : 1;
     for (int k = 0; k < b->count; k++) {
         b->first[k] = a->momentum * b->first[k] + b->G[k];
         b->second[k] = a->nesterov ? b->G[k] + a->momentum * b->first[k] : b->first[k];

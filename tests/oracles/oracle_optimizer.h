@@ -30,6 +30,7 @@ struct oracle_weights {
     double own, sgd; /* rates of gradient descent over eta0: of the network's step, and wanted */
     double adam_rate, nu; /* of Adam, over the base rate; eps over the base eps */
     struct oracle_matrices matrices;
+    bool heads; /* each of the matrices belongs to one of so many heads */
 };
 
 enum { ORACLE_OPTIMIZER_BLOCKS = 32 };
@@ -42,7 +43,8 @@ struct oracle_optimizer {
     struct oracle_weights block[ORACLE_OPTIMIZER_BLOCKS]; /* read-in and read-out first */
     bool adam, inside, lion;                              /* lion: by entry, too, but not Adam */
     double rate, momentum, beta1, beta2, eps, decay;      /* decay: omega */
-    bool muon, exact, nesterov, together, rest_adam;      /* Muon; else of what it leaves: plain */
+    bool muon, exact, nesterov, together, heads_together,
+        rest_adam; /* Muon; else of what it leaves: plain */
     double rest_rate;
     const double *factor; /* NULL, or what the rate of each step, and omega, are multiplied by */
     double clip, norm;    /* 0: none; of the last gradient, (sum of rates sgd times G^2)^1/2 */

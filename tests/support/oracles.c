@@ -21,7 +21,8 @@ void oracles_set_optimizer(struct oracle_optimizer *a, const struct training *tr
     a->muon = training->optimizer == &optimizer_muon;
     a->exact = training->muon.way == MUON_EXACT;
     a->nesterov = training->muon.nesterov;
-    a->together = training->muon.experts == MUON_EXPERTS_TOGETHER;
+    a->together = training->muon.experts == MUON_TOGETHER;
+    a->heads_together = training->muon.heads == MUON_TOGETHER;
     a->rest_adam = training->muon.rest_optimizer == &optimizer_adam;
     a->rest_rate = training->muon.rest_eta0;
     a->momentum = a->muon || training->optimizer == &optimizer_momentum ? training->momentum : 0;

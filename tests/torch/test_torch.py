@@ -136,6 +136,20 @@ def test_settings_of_muon(ini, keys):
     assert found.largest < ROUND_OFF, found
 
 
+@pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
+@pytest.mark.parametrize("keys", [
+    {"muon_heads": "together", "nesterov": "yes"}, {"muon_heads": "each"},
+    {"muon_heads": "together", "muon": "exact", "momentum": 0}], ids=["whole", "each", "exact"])
+@pytest.mark.parametrize("ini, more", [
+    ("data/transformer.ini", {"network.heads": 2}), ("examples/heads.ini", {}),
+    ("data/transformer.ini", {"network.head_limit": "many", "network.head_width": 4})],
+    ids=["fixed", "script", "many"])
+def test_heads_of_muon(ini, more, keys):
+    keys = {"training." + key: value for key, value in keys.items()}
+    found = compared(ini, 16, **more, **keys, **{"training.optimizer": "muon"})
+    assert found.largest < ROUND_OFF, found
+
+
 def test_rates_of_entries():
     """Factors of rates and eps of matrices."""
     keys = {"init.W_out": "2 N^-0.5", "rates.W_in": "3 N^-0.5", "eps.W_in": "0.1 N^0.5",

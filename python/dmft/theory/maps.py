@@ -2,7 +2,9 @@
 fields, responses, kernels, and what Adam and its like teach their entries, or Muon the matrix."""
 from __future__ import annotations
 
-from dmft.scaling import BY_ENTRY, BY_MATRIX
+import math
+
+from dmft.scaling import BY_ENTRY, BY_MATRIX, parts_of, side_of
 from dmft.theory import names
 from dmft.theory.expression import ONE, Call, Expression, Ref, Scale, product
 from dmft.theory.graph import Node
@@ -99,11 +101,15 @@ class Matrices:
 
     def learner(self, name: str, *gradient) -> None:
         """The entries of a matrix move, by the gradient of one use of it among others."""
+        matrix = self.d.matrix(name)
         for one in self.theory.learners:
             if one.matrix == name:
                 one.gradient += (gradient,)
                 return
-        matrix = self.d.matrix(name)
+            if one.parts and self.d.matrix(one.matrix).muon_whole == matrix.muon_whole:
+                one.gradient += (gradient,)
+                one.parts += ((name, self.d.of_matrix(name)),)
+                return
         out = matrix.kind == "read_out"
         eps = self.d.scale(lambda p: p.matrix(name).adam_eps)
         if not out:
@@ -113,6 +119,12 @@ class Matrices:
             out or not self.theory.weighted, self.decays(name),
             self.d.scale(lambda p: p.matrix(name).rate), matrix.optimizer, self.kinds(name),
             "rows" if matrix.muon_rows else "columns" if matrix.muon_columns else ""))
+        parts = parts_of(self.limit, matrix)
+        if len(parts) > 1:
+            one, count = self.theory.learners[-1], len(parts)
+            one.rate *= Scale(math.sqrt(count), 1.0, ((str(count), 0.5),))
+            one.parts = ((name, one.symbol),)
+            one.heads = ("rows", "columns")[side_of(self.limit, parts)]
 
     # --- processes ----------------------------------------------------------------------------
 

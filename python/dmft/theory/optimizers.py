@@ -56,7 +56,8 @@ class Optimizers:
         self.lines.append((r"\vartheta(t) &= \prod_{r<t}\bigl(1-\lambda\,\sigma(r)\bigr)" if
                            self.w.scheduled else r"\vartheta(t) &= (1-\lambda)^t") +
                           rf",\qquad \lambda = {self.training['weight_decay']:g}")
-        kept = [learned_symbol(one.symbol) for one in self.theory.learners if not one.decays]
+        kept = [learned_symbol(symbol) for one in self.theory.learners if not one.decays
+                for symbol in dict(one.parts or ((None, one.symbol),)).values()]
         kept += [one.symbol for one in self.w.sums if not one.value.decays]
         if kept:
             names = ", ".join(self.w.symbol(one, Context()) for one in kept)
@@ -123,6 +124,8 @@ class Optimizers:
             rate = "" if scale(one.rate) == "1" else scale(one.rate) + r"\,"
             norm = rf",\quad\Lambda={scale(one.norm)}" if clips else ""
             if whole:
+                name = ",".join(self.w.symbol(learned_symbol(symbol), at)
+                                for _, symbol in one.parts) or name
                 return rf"{name}:\quad {self._pair(one, at)},\qquad \eta={rate}\eta_0{norm}"
             words = []
             for g, x in one.gradient:
@@ -147,7 +150,9 @@ class Optimizers:
             self.w.used.add("group")
         of = {"rows": r",\quad \Gamma_{ab}=\langle g_a\,g_b\rangle_j",
               "columns": r",\quad \Phi_{ab}=\langle x_a\,x_b\rangle_j"}
-        return text + of.get(one.experts, "")
+        of_heads = {"rows": r",\quad \Gamma_{ab}=0\text{ between heads}",
+                    "columns": r",\quad \Phi_{ab}=0\text{ between heads}"}
+        return text + of.get(one.experts, "") + of_heads.get(one.heads, "")
 
     def _muon(self) -> None:
         """A step of a matrix in the basis of the rows it has met."""
@@ -171,6 +176,9 @@ class Optimizers:
             r"g_b\rangle$ and $\Phi_{ab}=\langle x_a\,x_b\rangle$." + (
                 r" Where it is said, each expert $j$ has its own $\Theta$ and $S$."
                 if any(one.experts for one in self.wholes) else "") + (
+                r" Where means between heads are 0, $a$ and $b$ count the heads as well, whose "
+                rf"parts ${LEARNED}$ of one matrix have the $g_a$ and $x_b$ that are their own."
+                if any(one.heads for one in self.wholes) else "") + (
                 "" if exact or not training["momentum"] else
                 rf" ${mu}={training['momentum']:g}$ is the momentum."))
         self.lines.append(rf"S(t+1) &= {keep}S(t) + {sigma}\eta\,\Theta(t),\qquad "

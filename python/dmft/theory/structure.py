@@ -167,6 +167,14 @@ class Learner:
     kinds: int = 0                      # of a bias with numbers for each kind of token
     experts: str = ""                   # of Muon: each expert's part is a matrix, whose rows (units
                                         # g) or columns (units x) are a group; "": all is one
+    parts: tuple = ()                   # of Muon: (matrix, symbol) of each head that is a part of
+                                        # this matrix, in the order of `gradient`
+    heads: str = ""                     # rows: each head has rows of its own (g), and all read the
+                                        # same x; columns: each has its own x
+
+    def of(self, matrix: str) -> bool:
+        """Whether this is what moves a matrix."""
+        return matrix == self.matrix or matrix in dict(self.parts)
 
 
 @dataclass

@@ -264,12 +264,13 @@ class Writer(Calls):
 
     def learner(self, term: Entries) -> Learner:
         """The matrix that a term is of."""
-        return next(one for one in self.theory.learners if one.matrix == term.matrix)
+        return next(one for one in self.theory.learners if one.of(term.matrix))
 
     def entries(self, term: Entries, now: Context) -> str:
         learner = self.learner(term)
         more = now.column if term.row is None and learner.kind != "read_in" else ""
-        name = self.symbol(learned_symbol(learner.symbol), now, more) + "(t)"
+        symbol = dict(learner.parts).get(term.matrix, learner.symbol)
+        name = self.symbol(learned_symbol(symbol), now, more) + "(t)"
         if term.row is None:
             return name + (r"\,A" if learner.kind == "read_in" else "")
         row = self.factor(term.row, now)

@@ -15,10 +15,12 @@ class ByParameter(torch.optim.Optimizer):
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is not None:
-                    self._move(p, group)
+            self._move_group([p for p in group["params"] if p.grad is not None], group)
         return loss
+
+    def _move_group(self, params, group) -> None:
+        for p in params:
+            self._move(p, group)
 
     def _move(self, p, group) -> None:
         raise NotImplementedError

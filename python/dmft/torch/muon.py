@@ -34,8 +34,9 @@ class Muon(ByParameter):
     """Each group says who moves it. `by` = "muon": V <- momentum V + g, M = V or with nesterov
     g + momentum V, p -= lr orthogonal(M), where rows and columns say how many of each in turn are a
     matrix of their own (0: all), and `least` at which root mean square of its entries M is
-    round-off and takes no step. "adam": lr, betas, eps. "gd": lr. All decay first, p *= 1 - lr
-    weight_decay.
+    round-off and takes no step; with `join` the parameters of the group are parts of one matrix,
+    one below the other (0) or side by side (1). "adam": lr, betas, eps. "gd": lr. All decay first,
+    p *= 1 - lr weight_decay.
 
     >>> Muon([{"params": [W], "by": "muon", "lr": 0.02}])                   # doctest: +SKIP
     """
@@ -46,7 +47,7 @@ class Muon(ByParameter):
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "nesterov": nesterov, "exact": exact, "betas": betas,
             "eps": eps, "weight_decay": weight_decay, "by": "muon", "rows": 0, "columns": 0,
-            "least": 0})
+            "least": 0, "join": None})
 
     def _move(self, p, group) -> None:
         p.mul_(1 - group["lr"] * group["weight_decay"])
@@ -65,11 +66,24 @@ class Muon(ByParameter):
         root = (v / (1 - beta2 ** t)).sqrt()
         p.sub_(group["lr"] / (1 - beta1 ** t) * m / (root + group["eps"]))
 
-    def _muon(self, p, group) -> None:
+    def _move_group(self, params, group) -> None:
+        join = group["join"]
+        if join is None:
+            super()._move_group(params, group)
+            return
+        M = torch.cat([self._direction(p, group) for p in params], join)
+        step = orthogonal(M, group["exact"], group["least"])
+        for p, part in zip(params, step.split([p.shape[join] for p in params], join)):
+            p.mul_(1 - group["lr"] * group["weight_decay"]).sub_(group["lr"] * part)
+
+    def _direction(self, p, group) -> torch.Tensor:
+        """M."""
         V = self.state[p].setdefault("velocity", torch.zeros_like(p))
         V.mul_(group["momentum"]).add_(p.grad)
-        M = p.grad + group["momentum"] * V if group["nesterov"] else V
-        n, m = p.shape
+        return p.grad + group["momentum"] * V if group["nesterov"] else V
+
+    def _muon(self, p, group) -> None:
+        M, (n, m) = self._direction(p, group), p.shape
         rows, columns = group["rows"] or n, group["columns"] or m
         blocks = M.reshape(n // rows, rows, m // columns, columns).transpose(1, 2)
         step = orthogonal(blocks, group["exact"], group["least"]).transpose(1, 2).reshape(n, m)

@@ -10,7 +10,7 @@ from dmft.description import Description, Matrix, Program
 from dmft.errors import InputError
 from dmft.files import Result
 from dmft.run import describe, solve
-from dmft.scaling import BY_ENTRY, OPTIMIZERS, Scaling, scaling
+from dmft.scaling import BY_ENTRY, OPTIMIZERS, Scaling, parts_of, scaling, side_of
 from dmft.torch.inputs import ALONE, BRIEF
 from dmft.torch.operations import Evaluation
 from dmft.torch.training import loss_of
@@ -248,8 +248,9 @@ class Network(torch.nn.Module):
     def parameter_groups(self, optimizer: str | None = None, eta0: float | None = None,
                          eps: float | None = None,
                          weight_decay: float | None = None) -> list[dict]:
-        """Groups for torch.optim, one of each matrix that learns; SGD has those of gd and momentum
-        (of momentum with weight decay dmft.torch.Momentum: SGD puts the decay into the velocity).
+        """Groups for torch.optim, one of each matrix that learns (with muon_heads = together one of
+        the matrices of all heads); SGD has those of gd and momentum (of momentum
+        with weight decay dmft.torch.Momentum: SGD puts the decay into the velocity).
         What is not given is as in the ini.
 
         >>> torch.optim.Adam(net.parameter_groups("adam", eta0=0.1))        # doctest: +SKIP
@@ -262,18 +263,23 @@ class Network(torch.nn.Module):
         eps = said.get("eps", 1e-8) if eps is None else eps
         decay = said.get("weight_decay", 0) if weight_decay is None else weight_decay
         if kind == "muon":
-            return [self._muon_group(W, scaling(program, W), said, eta0, eps, decay)
-                    for W in program.matrices if W.learns]
+            return [self._muon_group(program, W, said, eta0, eps, decay)
+                    for W in program.matrices if W.learns and W is parts_of(program, W)[0]]
         return [self._group(W, scaling(program, W), kind, eta0, eps, decay)
                 for W in program.matrices if W.learns]
 
-    def _muon_group(self, W: Matrix, scale: Scaling, said: dict, eta0: float, eps: float,
+    def _muon_group(self, program: Program, W: Matrix, said: dict, eta0: float, eps: float,
                     decay: float) -> dict:
+        scale = scaling(program, W)
         group = {"params": [self.weights[W.name]], "name": W.name, "by": W.optimizer}
         if W.optimizer == "muon":
             least = 1e-12 / (self.program.gamma0 * scale.shape[0])
             group |= {"lr": eta0 * scale.muon, "least": least, "rows": W.muon_rows,
                       "columns": W.muon_columns}
+            parts = parts_of(program, W)
+            if len(parts) > 1:
+                group |= {"name": W.muon_whole, "join": side_of(program, parts),
+                          "params": [self.weights[one.name] for one in parts]}
         elif W.optimizer == "adam":
             group |= {"lr": said["rest_eta0"] * scale.adam, "eps": eps * scale.eps}
         else:
