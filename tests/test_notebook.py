@@ -101,4 +101,6 @@ def test_pictures(run):
         run.plot("colours")
     with pytest.raises(dmft.InputError, match="the network has no router"):
         run.plot("gates")
+    with pytest.raises(dmft.InputError, match="x = 'parameters' is of a sweep"):
+        run.plot(x="parameters")
     plt.close("all")

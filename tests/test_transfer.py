@@ -4,7 +4,7 @@ import pytest
 
 import dmft
 from dmft.judgement import interval, line
-from dmft.transfer import _of_width, root
+from dmft.transfer import root
 
 BASE = {"network": {"model": "dense", "depth": 1}, "data": {"inputs": 6, "dimension": 8},
         "training": {"steps": 3, "gamma0": 0.3}, "solver.replicates": 0, "reference.seeds": 10}
@@ -33,8 +33,6 @@ def test_other_sizes_and_sections_with_what_is_not_known():
     assert [one.transfers for one in found.drifts] == [None, None]
     assert found.power == (-np.inf, np.inf)
     assert str(found).endswith("the numbers cannot tell")
-    with pytest.raises(dmft.InputError, match="width = 64: the optima are of N = 16"):
-        _of_width(found.rates, 64)
     assert set(found.rates.sweep.dims) >= {"init.w", "data.dimension", "training.eta0", "N"}
 
 
@@ -58,6 +56,14 @@ def test_a_line_through_samples():
     low, high = interval(height - slope * x0)
     assert low < 1 < high and high - low < 0.1 and abs(np.mean(slope) - 2) < 0.01
     assert np.isnan(line([0, 1], scatter[:2] * np.nan)[2]).all()
+
+
+def test_a_width_that_there_is_not_is_refused_before_the_sweep(tmp_path):
+    out = tmp_path / "rates.h5"
+    with pytest.raises(dmft.InputError, match="width = 64: the optima will be of N = 16, N = 32;"):
+        dmft.transfer(BASE, "init.w", "D", sizes=[8, 16], powers=[0, 0.5], values=[1, 2, 4, 8],
+                      width=64, output=str(out), **{"reference.widths": "16 32"})
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("change, sentence", (

@@ -21,6 +21,8 @@ def plot(result, what: str | None, **options):
 
     from dmft.plot.command import of_one
     from dmft.plot.style import STYLE, Missing
+    if options.get("x") and "sweep" not in result:
+        raise InputError(f"x = {options['x']!r} is of a sweep; a run has one network of each width")
     try:
         pictures = of_one(result)
         # those of a whole comparison come last, and are meant where a part has the same

@@ -18,12 +18,13 @@ import numpy as np
 from dmft.errors import InputError
 from dmft.files import Result
 from dmft.judgement import WORDS, drift, interval, judge, line, within_factor
-from dmft.run import sweep
+from dmft.run import settings_of, sweep
 
 # Sizes as powers in [init], [rates], [eps] have them, and the keys that set them.
 SIZES = {"N": "reference.widths", "rho": "network.rho", "kappa": "network.kappa",
          "iota": "network.iota", "L": "network.depth", "N_e": "network.expert_width",
          "P": "data.inputs", "D": "data.dimension"}
+OF_SWEEPS = ("output", "force", "progress", "jobs", "retry")  # options of dmft.sweep, no keys
 
 
 @dataclasses.dataclass
@@ -96,14 +97,14 @@ def _samples(best) -> np.ndarray:
     return np.where((best["reason"].values == 0)[:, None], logs, np.nan)
 
 
-def _of_width(rates: Result, width):
-    """The optima at a width, at several, or (None) in the limit or else at the widest."""
-    widths = rates.optimum["N"].values
-    width = max(widths) if width is None else width
-    if not np.isin(width, widths).all():
-        raise InputError(f"width = {width:g}: the optima are of "
-                         + ", ".join(f"N = {N:g}" for N in widths))
-    return rates.optimum.sel(N=width)
+def _check_width(width: float, settings: Mapping[str, str]) -> None:
+    """Before anything runs: whether there will be an optimum of this width."""
+    widths = [float(N) for N in settings["reference.widths"].split()]
+    widths += [np.inf] * (int(settings["solver.replicates"]) > 0)
+    if width not in widths:
+        raise InputError(f"width = {width:g}: the optima will be of "
+                         + (", ".join(f"N = {N:g}" for N in widths) or "nothing")
+                         + "; N = inf is the limit, with [solver] replicates above 0")
 
 
 def root(powers, exponents) -> tuple[float, float]:
@@ -140,6 +141,9 @@ def transfer(config, matrices, size: str, *, sizes, powers, values, along: str =
     """
     matrices, sizes, powers = _list(matrices), [float(x) for x in sizes], [float(p) for p in powers]
     _check(matrices, size, sizes, powers)
+    if width is not None and size != "N":
+        given = {key: value for key, value in options.items() if key not in OF_SWEEPS}
+        _check_width(width, settings_of(config, **given | {SIZES[size]: f"{sizes[0]:g}"}))
     lines = {"sweep." + ", ".join(matrices): " | ".join(
         " ".join([f"{size}^{p:g}"] * len(matrices)) for p in powers)}
     written = " ".join(f"{x:g}" for x in sizes)
@@ -153,7 +157,8 @@ def transfer(config, matrices, size: str, *, sizes, powers, values, along: str =
         rates = sweep(dict(config) | lines, **options)
     else:
         rates = sweep(config, **options | lines)
-    best = _of_width(rates, sizes if size == "N" else width)
+    best = rates.optimum
+    best = best.sel(N=sizes if size == "N" else best["N"].max() if width is None else width)
     axis, found, logs = ",".join(matrices), [], []
     other = "N" if size == "N" else SIZES[size]
     for k, power in enumerate(powers):
