@@ -34,7 +34,8 @@ SMALL = {
                            "solver.sites": 128, "solver.expert_sites": 128,
                            "solver.replicates": 2}, {"training.eta0": "0.1 0.2 0.4 0.8"}),
     "sparse_experts": ({**EXPERTS, "training.steps": 3, "reference.widths": [128]},
-                       {"training.eta0": "0.1 0.2 0.4"}),
+                       {"network.kappa, network.rho": "0.125 1 | 0.5 0.25 | 2 0.0625",
+                        "training.eta0": "0.1 0.2 0.4"}),
     "muon_rates": ({**DRAWN, "training.steps": 3, "reference.widths": [16, 32]},
                    {"training.eta0": "0.2 0.4 0.8"}),
 }

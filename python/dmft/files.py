@@ -71,11 +71,17 @@ def _groups(name: str, group: h5py.Group):
             yield from _groups(f"{name}/{key}" if name else key, item)
 
 
-def _dataset(path: str, group: h5py.Group, owner) -> xarray.Dataset:
-    """One group. Coordinates: indices of its axes and the values of swept keys, names along an axis
-    (basis_name), the times tau = t dt, and the width N of networks."""
-    variables = {name: _variable(path, item, owner) for name, item in group.items()
-                 if isinstance(item, h5py.Dataset)}
+def read_group(path: str, group: h5py.Group, owner=None, names=None) -> xarray.Dataset:
+    """One group, or its datasets with these names and their axes alone. Coordinates: indices of its
+    axes and the values of swept keys, names along an axis (basis_name), the times tau = t dt, and
+    the width N of networks."""
+    if names is None:
+        names = [name for name, item in group.items() if isinstance(item, h5py.Dataset)]
+    else:
+        dims = " ".join(str(group[name].attrs.get("dims", "")) for name in names).split()
+        axes = [axis + end for axis in dict.fromkeys(dims) for end in ("", "_name")]
+        names = [axis for axis in axes if axis in group] + names
+    variables = {name: _variable(path, group[name], owner) for name in names}
     attributes = _attributes(group)
     names = str(attributes.get("coordinates", "")).split()
     coords = [name for name, variable in variables.items() if name in names
@@ -408,5 +414,5 @@ def load(path, owner=None) -> Result:
     with file:
         if not str(file.attrs.get("program", "")).startswith("dmft-"):
             raise InputError(f"{path}: is not an output of dmft-solve, dmft-compare or dmft-sweep")
-        groups = {name: _dataset(path, group, owner) for name, group in _groups("", file)}
+        groups = {name: read_group(path, group, owner) for name, group in _groups("", file)}
     return Result(path, groups, owner)

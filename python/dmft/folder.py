@@ -8,7 +8,7 @@ import numpy as np
 import xarray
 
 from dmft.errors import InputError
-from dmft.files import Result, load, unit_path
+from dmft.files import Result, load, read_group, unit_path
 
 
 COUNTS = ("parameters", "active_parameters", "flops_per_token", "flops_per_step")
@@ -83,12 +83,12 @@ def series_of(run: Result, name: str) -> xarray.Dataset:
     for index, path in np.ndenumerate(run.units().values):
         if not sweep["n"].values[index] > 0:
             continue
-        unit = load(path)
-        data = unit["limit"] if "limit" in unit else next(iter(unit.reference.values()))
-        if name in data:
+        with h5py.File(path, "r") as file:
+            group = _group(file)
             wanted = [one for one in (name, name + "_se", name + "_runs", name + "_pseudo")
-                      if one in data]
-            parts[index] = data[wanted].load()
+                      if one in group]
+            if name in wanted:
+                parts[index] = read_group(path, group, names=wanted).load()
     if not parts:
         raise InputError(f"{run.path}: no run of the sweep has a series {name}")
     found = {}

@@ -81,9 +81,8 @@ def draw_table(table, path):
 
 
 def main(path, out=None, picture=None):
-    run = dmft.load(path)
-    rows = []
-    groups = {name: {"limit": run.points[at].limit, **dict(run.points[at].reference)}
+    points, rows = dmft.load(path).points, []
+    groups = {name: {"limit": points[at].limit, **dict(points[at].reference)}
               for name, at in CASES.items()}
     for side in groups["none"]:
         print(f"--- {side if side == 'limit' else f'N = {side}'}")
