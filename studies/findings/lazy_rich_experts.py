@@ -1,8 +1,10 @@
 """From lazy to rich with four experts behind a softmax: do they specialise, and what does it help?
 
     python/with studies/findings/lazy_rich_experts.py lazy_rich_experts.h5 [OUT.csv [OUT.png]]
+    python/with studies/findings/lazy_rich_experts.py --picture lazy_rich_experts.csv OUT.png
 
-Reads the sweep of lazy_rich_experts.ini, prints what is seen, and writes the numbers behind it.
+Reads the sweep of lazy_rich_experts.ini, prints what is seen, and writes the numbers behind it; or
+makes the picture of these.
 """
 import os
 import sys
@@ -12,7 +14,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.statistics import student  # noqa: E402
-from tables import write_table  # noqa: E402
+from tables import read_table, write_table  # noqa: E402
 from verdict import WORDS, above, judge, near, of_interval  # noqa: E402
 
 KEY, RHO = "training.gamma0", "network.rho"
@@ -68,19 +70,20 @@ def tell_best(run):
                 f"{at:.2f} [{low:.2f}, {high:.2f}]" if np.isfinite(at) else "not known"))
 
 
-def draw(found, path):
+def draw(rows, path):
     import matplotlib.pyplot as plt
     figure, axes = plt.subplots(1, 3, figsize=(9, 2.9), layout="constrained")
+    colours = dict(zip(dict.fromkeys(row[2] for row in rows), ("C1", "C3", "k")))
     for ax, name in zip(axes, ("test_loss", "loss", "expert_information")):
-        for rho, dashes in ((1.0, "-"), (0.5, "--")):
-            for N, colour in ((64.0, "C1"), (256.0, "C3"), (np.inf, "k")):
-                one = found[name].sel({RHO: rho, "N": N})
-                value, half = one[name].values, one["half"].values
+        for rho, dashes in (("1.0", "-"), ("0.5", "--")):
+            for N, colour in colours.items():
+                gamma0, value, half = np.array([row[3:6] for row in rows
+                                                if row[:3] == (name, rho, N)], float).T
                 down = np.minimum(half, 0.9 * value)  # on a logarithmic axis to a tenth at most
-                ax.errorbar(one[KEY], value, [down, half], color=colour, lw=1.2,
-                            ls=dashes, marker=".", capsize=2,
-                            label=("limit" if np.isinf(N) else f"N = {N:g}")
-                            + (", all experts" if rho == 1 else ", top two"))
+                ax.errorbar(gamma0, value, [down, half], color=colour, lw=1.2, ls=dashes,
+                            marker=".", capsize=2,
+                            label=("limit" if N == "inf" else f"N = {float(N):g}")
+                            + (", all experts" if rho == "1.0" else ", top two"))
         ax.set(xscale="log", xlabel="gamma0", ylabel=name.replace("_", " "))
     for ax in axes[1:]:
         ax.set_yscale("log")
@@ -88,20 +91,27 @@ def draw(found, path):
     figure.savefig(path, dpi=110)
 
 
+def draw_table(table, path):
+    draw(read_table(table), path)
+
+
 def main(path, out=None, picture=None):
     run = dmft.load(path)
     found = {name: last(run, name) for name in SERIES}
     tell(found)
     tell_best(run)
+    rows = [(name, rho, N, g, f"{float(one[name]):.6g}", f"{float(one['half']):.3g}")
+            for name, data in found.items() for rho in data[RHO].values for N in data["N"].values
+            for g in data[KEY].values for one in (data.sel({KEY: g, RHO: rho, "N": N}),)]
     if out:
-        rows = [(name, rho, N, g, f"{float(one[name]):.6g}", f"{float(one[name + '_se']):.3g}")
-                for name, data in found.items() for rho in data[RHO].values
-                for N in data["N"].values for g in data[KEY].values
-                for one in (data.sel({KEY: g, RHO: rho, "N": N}),)]
-        write_table(out, ("series", "rho", "N", "gamma0", "mean", "standard error"), rows)
+        write_table(out, ("series", "rho", "N", "gamma0", "mean", "half of the 95 % interval"),
+                    rows)
     if picture:
-        draw(found, picture)
+        draw([tuple(map(str, row)) for row in rows], picture)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "--picture":
+        draw_table(*sys.argv[2:])
+    else:
+        main(*sys.argv[1:])

@@ -1,8 +1,10 @@
 """Is the best rate of a transformer with many experts that of its limit?
 
     python/with studies/findings/transformer_limit.py transformer_limit.h5 [OUT.csv [OUT.png]]
+    python/with studies/findings/transformer_limit.py --picture transformer_limit.csv OUT.png
 
-Reads the sweep of transformer_limit.ini, prints what is seen, and writes the numbers behind it.
+Reads the sweep of transformer_limit.ini, prints what is seen, and writes the numbers behind it; or
+makes the picture of these.
 """
 import os
 import sys
@@ -12,7 +14,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.statistics import student  # noqa: E402
-from tables import draw_sides, write_table  # noqa: E402
+from tables import read_table, write_table  # noqa: E402
 from verdict import WORDS, all_of, below, interval, judge, of_interval, within_factor  # noqa: E402
 
 SIDE, RATE = "network.parameterization", "training.eta0"
@@ -24,8 +26,9 @@ def half_of(one):
     return float(one["test_loss_se"]) * student(int(one["n"]) - 1)
 
 
-def tell_losses(sweep, rows):
-    """The limit beside the widest networks, at every rate."""
+def tell_losses(sweep):
+    """The limit beside the widest networks, at every rate: of all, and of those at which the
+    networks are not at the edge of stability, where no limit says what a network does."""
     widest = float(np.max(sweep["N"].values[np.isfinite(sweep["N"].values)]))
     verdicts = []
     for side in sweep[SIDE].values:
@@ -34,12 +37,16 @@ def tell_losses(sweep, rows):
             networks, limit = at.sel(N=widest), at.sel(N=np.inf)
             loss, of_limit = float(networks["test_loss"]), float(limit["test_loss"])
             half = np.hypot(half_of(networks) / loss, half_of(limit) / of_limit)
-            verdicts.append(judge(of_interval(np.log(loss / of_limit), half),
-                                  within_factor(SHARE), among=sweep[RATE].size * 2))
-            rows.append((side, f"{rate:.3g}", f"{loss:.5g}", f"{half_of(networks):.2g}",
-                         f"{of_limit:.5g}", f"{half_of(limit):.2g}"))
-    print(f"test loss of N = {widest:g} within a factor of {SHARE} of that of the limit at all "
-          f"{len(verdicts)} points: {WORDS[all_of(verdicts)]}")
+            seen = judge(of_interval(np.log(loss / of_limit), half), within_factor(SHARE),
+                         among=sweep[RATE].size * 2)
+            edge = bool((at["edge_of_stability"] == 1).any())
+            verdicts.append((edge, seen))
+            print(f"{side}, eta0 = {rate:.3g}: test loss of N = {widest:g} over that of the limit "
+                  f"{loss / of_limit:.3f} +- {half:.3f}, within a factor of {SHARE}: {WORDS[seen]}"
+                  + ", at the edge of stability" * edge)
+    inside = [seen for edge, seen in verdicts if not edge]
+    print(f"at all {len(verdicts)} points: {WORDS[all_of(seen for _, seen in verdicts)]}; at the "
+          f"{len(inside)} that are not at the edge of stability: {WORDS[all_of(inside)]}")
 
 
 def tell_sides(sweep):
@@ -69,20 +76,59 @@ def tell_best(run):
                   f"within a factor of {STEP}: {WORDS[judge(samples, within_factor(STEP))]}")
 
 
+def rows_of(sweep):
+    """(parameterization, N, eta0, test loss, half of its interval, whether at the edge)."""
+    for side in sweep[SIDE].values:
+        for N in sweep["N"].values:
+            for rate in sweep[RATE].values:
+                one = sweep.sel({SIDE: side, RATE: rate, "N": N})
+                yield (side, "limit" if np.isinf(N) else f"{N:g}", f"{rate:.3g}",
+                       f"{float(one['test_loss']):.5g}", f"{half_of(one):.2g}",
+                       f"{float(one['edge_of_stability']):g}")
+
+
+def draw(rows, path):
+    """Hollow and dotted: at the edge of stability."""
+    import matplotlib.pyplot as plt
+    figure, axes = plt.subplots(1, 2, sharey=True, figsize=(8, 3.2), layout="constrained")
+    widths = list(dict.fromkeys(row[1] for row in rows))
+    for ax, side in zip(axes, dict.fromkeys(row[0] for row in rows)):
+        for k, N in enumerate(widths):
+            x, y, half, edge = np.array([row[2:] for row in rows if row[:2] == (side, N)], float).T
+            stands = edge != 1
+            style = {"color": "k" if N == "limit" else f"C{k}", "capsize": 2, "marker": "."}
+            ax.errorbar(x[stands], y[stands], half[stands], lw=1, **style,
+                        label=N if N == "limit" else f"N = {N}")
+            ax.errorbar(x[~stands], y[~stands], half[~stands], ls="none", mfc="none", **style)
+            ax.plot(x, y, lw=1, ls=":", color=style["color"])
+        ax.set(xscale="log", xlabel="eta0", title=side)
+    axes[0].set_ylabel("test loss")
+    axes[1].legend(fontsize=8)
+    figure.savefig(path, dpi=110)
+
+
+def draw_table(table, path):
+    draw(read_table(table), path)
+
+
 def main(path, out=None, picture=None):
-    run, rows = dmft.load(path), []
+    run = dmft.load(path)
     tell_best(run)
-    tell_losses(run.sweep, rows)
+    tell_losses(run.sweep)
     tell_sides(run.sweep)
     valid = run.sweep.sel(N=np.inf)
     print(f"share of normals of the limit that are not matched: {float(valid['unmatched'].max()):g}"
           f"; replicates that failed: {int(valid['failed'].sum())}")
+    rows = list(rows_of(run.sweep))
     if out:
-        write_table(out, ("parameterization", "eta0", "test loss of the widest", "+-",
-                          "of the limit", "+-"), rows)
+        write_table(out, ("parameterization", "N", "eta0", "test loss",
+                          "half of the 95 % interval", "at the edge of stability"), rows)
     if picture:
-        draw_sides(run, SIDE, RATE, picture)
+        draw(rows, picture)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "--picture":
+        draw_table(*sys.argv[2:])
+    else:
+        main(*sys.argv[1:])
