@@ -41,11 +41,12 @@ def check_networks(run, name, N):
             W = run.weights(name, N, seed, t).values
             learned = of_matrix(W - start, 6)
             got = {key: networks[f"singular_{name}{key}_runs"].values[seed, t]
-                   for key in ("", "_learned", "_independent", "_edge")}
+                   for key in ("", "_learned", "_independent", "_edge", "_lower")}
             np.testing.assert_allclose(got[""], of_matrix(W, 6), rtol=ROUND_OFF)
             np.testing.assert_allclose(got["_learned"], learned, atol=ROUND_OFF)
             r = W.shape[0] / W.shape[1]
             assert got["_edge"] == pytest.approx(1 + r ** -0.5, rel=1e-15)
+            assert got["_lower"] == pytest.approx(abs(1 - r ** -0.5), abs=1e-15)
             alone = [np.sqrt((w * w + 1) * (w * w + 1 / r)) / w if w > r ** -0.25 else np.nan
                      for w in learned]
             np.testing.assert_allclose(got["_independent"], alone, rtol=1e-10)
@@ -317,6 +318,8 @@ def test_adam_has_them_in_networks_alone(tmp_path):
     ({"network.depth": 1}, "the network has no matrices between populations"),
     ({"solver.method": "fixed_point"}, "method = fixed_point draws fields"),
     ({"output.singular_values": 0}, "singular_values"),
+    ({"output.singular": "", "output.singular_values": 3}, "it is used only with singular"),
+    ({"output.singular": "", "output.singular_every": 3}, "it is used only with singular"),
 ])
 def test_what_is_refused(more, said):
     with pytest.raises(dmft.InputError, match="singular") as refused:

@@ -296,6 +296,17 @@ static void student_z(void **state) {
     assert_true(isnan(stats_z(N, at, WIDTHS, limit)));
 }
 
+/* A mask that is 1 in all replicates of the limit says nothing of its error; other numbers do. */
+static void z_of_masks(void **state) {
+    (void)state;
+    static const int N[] = {32, 64};
+    struct stats_mean at[] = {{0.5, 0.5 / sqrt(15), 16}, {0.8, 0.4 / sqrt(15), 16}},
+                      one = {1, 0, 4};
+    assert_true(isnan(stats_z(N, at, 2, one)) &&
+                isfinite(stats_z(N, at, 2, (struct stats_mean){0.75, 0.25, 4})));
+    assert_true(isfinite(stats_z(N, at, 2, (struct stats_mean){0.9, 0, 4})));
+}
+
 /* Of two widths the line goes through both points, whose errors propagate; three that lie on a line
  * give it back. A point without an error, or with one that says nothing, gives no line: weights are
  * 1/se^2. Numbers of order one: some roundings. */
@@ -430,6 +441,7 @@ int main(void) {
         cmocka_unit_test(sites_that_sample),
         cmocka_unit_test(extrapolation),
         cmocka_unit_test(student_z),
+        cmocka_unit_test(z_of_masks),
         cmocka_unit_test(times_of_tables),
         cmocka_unit_test(gates_of_tokens),
         cmocka_unit_test(failures_of_runs),

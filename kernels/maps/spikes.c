@@ -20,6 +20,10 @@ double spikes_edge(const struct map *map) {
     return amplitude(map, true) + amplitude(map, false);
 }
 
+double spikes_lower_edge(const struct map *map) {
+    return fabs(amplitude(map, true) - amplitude(map, false));
+}
+
 /* The singular value that belongs to w. */
 static double image(const struct map *map, double w) {
     return hypot(w, amplitude(map, true)) * hypot(w, amplitude(map, false)) / w;

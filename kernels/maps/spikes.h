@@ -25,8 +25,9 @@
 
 #include "kernels/maps/map.h"
 
-/* fg + fr of W(0) as much of it as is left. */
+/* fg + fr of W(0) as much of it as is left, and |fg - fr|: between them are its singular values. */
 double spikes_edge(const struct map *map);
+double spikes_lower_edge(const struct map *map);
 /* The `count` largest singular values beyond the edge, descending, and NaN where there are fewer;
  * learned [count]: the largest singular values of what was learned by itself, 0 beyond its rank. Of
  * kind limit, of a map that keeps responses. CODE_NUMERICAL where it is not finite;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum slot { VALUES, LEARNED, INDEPENDENT, EDGE, SLOTS };
+enum slot { VALUES, LEARNED, INDEPENDENT, EDGE, LOWER, SLOTS };
 static const struct {
     const char *suffix, *about, *equation;
 } forms[SLOTS] = {
@@ -25,6 +25,7 @@ static const struct {
                      "sqrt((w^2 + fg^2)(w^2 + fr^2))/w, w of what was learned"},
     [EDGE] = {"_edge", "edge of the bulk of singular values that W(0) has at infinite width",
               "fg + fr"},
+    [LOWER] = {"_lower", "lower edge of that bulk, 0 where n = m", "|fg - fr|"},
 };
 
 static bool asked(const struct config *config, const struct map *map) {
@@ -88,6 +89,7 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
     for (int k = 0; k < count; k++)
         out[INDEPENDENT][k] = spikes_independent(map, out[LEARNED][k]);
     *out[EDGE] = spikes_edge(map);
+    *out[LOWER] = spikes_lower_edge(map);
     return CODE_OK;
 }
 
@@ -170,10 +172,10 @@ static int declare(struct record *record, const struct config *config, const str
         for (enum slot k = 0; k < SLOTS; k++) {
             struct series series = {
                 .slot = (int)k,
-                .dims = k == EDGE ? "t" : "t singular",
+                .dims = k >= EDGE ? "t" : "t singular",
                 .about = forms[k].about,
                 .equation = forms[k].equation,
-                .axes = k == EDGE ? 1 : 2,
+                .axes = k >= EDGE ? 1 : 2,
                 .shape = {(size_t)record->T, (size_t)config->output.singular_values}};
             snprintf(series.name, sizeof series.name, "singular_%s%s", map->declared.name,
                      forms[k].suffix);

@@ -7,6 +7,7 @@
 #include <gsl/gsl_fit.h>
 #include <gsl/gsl_sort_double.h>
 #include <math.h>
+#include <stdbool.h>
 
 double stats_interval(double se, int n, double level) {
     return n < 2 ? NAN : se * gsl_cdf_tdist_Pinv(0.5 + 0.5 * level, n - 1.0);
@@ -52,15 +53,25 @@ static double normal_of(double t, double freedom) {
     return rare > 0 ? copysign(gsl_cdf_ugaussian_Qinv(rare), t) : t;
 }
 
+/* Whether this is the mean of numbers that are 0 or 1 in each run, as those of a mask are. */
+static bool is_share(struct stats_mean mean) {
+    double square = mean.value * (1 - mean.value);
+    return fabs(mean.se * mean.se * (mean.runs - 1) - square) <= 64 * DBL_EPSILON;
+}
+
 double stats_z(const int *N, const struct stats_mean *mean, int count, struct stats_mean limit) {
     double weight = 0, first = 0, second = 0, a = 0;
     double square = limit.se * limit.se, fourth = square * square / (limit.runs - 1);
+    bool shares = is_share(limit);
     for (int i = 0; i < count; i++) {
         double w = 1 / (mean[i].se * mean[i].se);
+        shares = shares && is_share(mean[i]);
         weight += w;
         first += w / N[i];
         second += w / N[i] / N[i];
     }
+    if (shares && limit.se == 0)
+        return NAN;
     for (int i = 0; i < count; i++) { /* a is the sum of share_i mean_i */
         double w = 1 / (mean[i].se * mean[i].se),
                share = w * (second - first / N[i]) / (weight * second - first * first),

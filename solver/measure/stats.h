@@ -25,7 +25,9 @@ struct stats_mean {
 };
 /* That fit against a limit: (a - limit) over both errors in quadrature is Student's t, by Welch's
  * degrees of freedom, since errors of few runs are not known well. Returns the z that a normal
- * number exceeds as rarely; NaN unless every se is positive and finite. count >= 2. */
+ * number exceeds as rarely; NaN unless the se of the means are positive and finite, and where all
+ * are of numbers that are 0 or 1 in each run and the limit's do not differ, which says nothing of
+ * how they would. count >= 2. */
 double stats_z(const int *N, const struct stats_mean *mean, int count, struct stats_mean limit);
 /* The chi^2 of that fit, sum_i ((mean_i - a - b/N_i)/se_i)^2, which has count - 2 degrees of
  * freedom; NaN below three widths and where the fit is. */

@@ -50,17 +50,18 @@ def singular(ax, run, name: str) -> None:
     edge = data[stem + "_edge"].values
     known = np.isfinite(edge)
     t = np.arange(len(edge))[known]
-    ax.fill_between(t, 0, edge[known], color="0.9", lw=0, zorder=0, label="bulk")
+    below = data[stem + "_lower"].values[known] if stem + "_lower" in data else 0
+    ax.fill_between(t, below, edge[known], color="0.9", lw=0, zorder=0, label="bulk")
     ax.set(ylabel=r"singular values over $\sqrt{n/m}$", title=name)
 
 
 def figure_singular(run, _):
-    """A panel for each matrix; the part of the bulk that networks' largest values do not reach is
-    left out."""
-    names = matrices(run)
-    if not names:
+    """A panel for each matrix, of the first MOST, as a title says then; the part of the bulk that
+    networks' largest values do not reach is left out."""
+    every = matrices(run)
+    if not every:
         raise Missing("the run had no [output] singular")
-    names = names[:MOST]
+    names = every[:MOST]
     columns = min(len(names), 4)
     figure, axes = panels(run, -(-len(names) // columns), columns, 2.6, 2.6)
     for ax, name in zip(axes.flat, names):
@@ -68,6 +69,8 @@ def figure_singular(run, _):
         finish(ax)
     for ax in axes.flat[len(names):]:
         ax.set_visible(False)
+    if len(names) < len(every):
+        figure.suptitle(f"the first {MOST} of {len(every)} matrices; singular = NAME chooses")
     return legend(figure, axes[0, 0], BANDS)
 
 
