@@ -47,13 +47,14 @@ static void combine_of(struct shape over, int rows, int terms, double beta) {
     release();
 }
 
-/* Row l of `of` rows, at sites from `first` on, times c[l]; one row: for all l. */
-static void turned_of(struct shape over, int rows, int terms, int of, int first) {
+/* Row l of `of` rows, at sites from `first` on, times c[l], all c equal or not; one row: for all
+ * l. */
+static void turned_of(struct shape over, int rows, int terms, int of, int first, bool equal) {
     int sites = first + rows + 1;
     struct sample *y = sample(over, rows), *a = sample(over, terms), *R = column(sites, of);
     double *C = numbers((size_t)(rows * terms), 0), *c = numbers((size_t)terms, 0);
     for (int l = 0; l < terms; l++) {
-        c[l] = uniform();
+        c[l] = equal && l ? c[0] : uniform();
         for (int k = 0; k < rows; k++)
             C[k * terms + l] = -0.7 * c[l] * R->x[(of == 1 ? 0 : l) * sites + first + k];
     }
@@ -77,8 +78,9 @@ static void test_combine(void **state) {
         int rows = cases[i].rows, terms = cases[i].terms;
         if (terms)
             combine_of(over, rows, terms, (double)(i % 3) / 2);
-        turned_of(over, rows, terms, terms, 16 * (int)(i % 2));
-        turned_of(over, rows, terms, 1, 0);
+        turned_of(over, rows, terms, terms, 16 * (int)(i % 2), false);
+        turned_of(over, rows, terms, terms, 16, true);
+        turned_of(over, rows, terms, 1, 0, true);
     }
 }
 

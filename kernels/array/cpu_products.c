@@ -306,8 +306,46 @@ static void gather_turned(struct coefficients C, int first, int rows, int terms,
     }
 }
 
+static bool equal(const double *c, int count) {
+    for (int l = 1; l < count; l++)
+        if (c[l] != c[0])
+            return false;
+    return true;
+}
+
+/* What few() leaves to BLAS, coefficients as they lie: block after block of their sites. */
+static void combine_gemm(struct rows y, real beta, struct coefficients C, struct rows a, int first,
+                         int block) {
+    const struct array *R = C.rows.array;
+    for (int from = 0; from < cpu_blocks(R); from++)
+        GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, y.count, cpu_used(y.array, block),
+             cpu_used(R, from), (real)C.scale, cpu_at(C.rows, first, from), (int)array_width(R),
+             cpu_at(a, (int)cpu_first(R, from), block), (int)array_width(a.array), from ? 1 : beta,
+             cpu_at(y, 0, block), (int)array_width(y.array));
+}
+
+/* The same turned, of one factor for all rows. false: they lie in several blocks, or differ. */
+static bool combine_gemm_turned(struct rows y, real beta, struct coefficients C, struct rows a,
+                                int first, int block) {
+    int run = y.count;
+    const real *from = site_at(C.rows, 0, C.first + first, &run);
+    if (run < y.count || C.rows.count < a.count || !equal(C.c, a.count))
+        return false;
+    GEMM(CblasRowMajor, CblasTrans, CblasNoTrans, y.count, cpu_used(y.array, block), a.count,
+         (real)(C.scale * C.c[0]), from, (int)array_width(C.rows.array), cpu_at(a, 0, block),
+         (int)array_width(a.array), beta, cpu_at(y, 0, block), (int)array_width(y.array));
+    return true;
+}
+
 static void combine_piece(struct rows y, double beta, struct coefficients C, struct rows a,
                           int first, int block) {
+    bool by_blas = REAL_BYTES == 4 && !few(y.count, a.count);
+    if (by_blas && !C.turned) {
+        combine_gemm(y, (real)beta, C, a, first, block);
+        return;
+    }
+    if (by_blas && combine_gemm_turned(y, (real)beta, C, a, first, block))
+        return;
     real *some = (real *)cpu_scratch(false, (size_t)y.count * (size_t)a.count);
     if (some && C.turned)
         gather_turned(C, first, y.count, a.count, some);

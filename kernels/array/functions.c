@@ -160,6 +160,12 @@ CLONES static void pass(enum fn fn, const real *restrict u, int n, real *restric
     }
 }
 
+CLONES static void affine(real a, real b, const real *x, int n, real *out) {
+#pragma omp simd
+    for (int i = 0; i < n; i++)
+        out[i] = a * x[i] + b;
+}
+
 static int whole(int n) {
     return (n + LANES - 1) / LANES * LANES;
 }
@@ -168,16 +174,17 @@ void functions_apply(enum fn fn, double scale, double shift, const real *x, int 
                      real *slope) {
     real u[PASS], v[PASS], d[PASS];
     real a = (real)scale, b = (real)shift;
-    if (fn == FN_LINEAR && !slope && scale == 1 && shift == 0) { /* a copy */
-        memmove(value, x, (size_t)n * sizeof(real));
+    if (fn == FN_LINEAR && !slope) {
+        if (scale == 1 && shift == 0)
+            memmove(value, x, (size_t)n * sizeof(real));
+        else
+            affine(a, b, x, n, value);
         return;
     }
     for (int first = 0; first < n; first += PASS) {
         int count = n - first < PASS ? n - first : PASS;
         size_t bytes = (size_t)count * sizeof(real);
-#pragma omp simd
-        for (int i = 0; i < count; i++)
-            u[i] = a * x[first + i] + b;
+        affine(a, b, x + first, count, u);
         for (int i = count; i < whole(count); i++)
             u[i] = 0;
         pass(fn, u, whole(count), v, d);

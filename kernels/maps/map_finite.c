@@ -142,13 +142,17 @@ int map_entries_change(const struct map *map, const struct array *W, int k, cons
     return CODE_OK;
 }
 
-/* All rows of one pass. */
-static int pass(const struct map *map, bool forward, struct rows in, struct rows out,
+/* All rows of one pass; sought: those that are 0 are to be found and left out. */
+static int pass(const struct map *map, bool forward, bool sought, struct rows in, struct rows out,
                 struct err *err) {
     const struct array *W = &finite_of(map)->W;
+    double back = map->declared.s_f / map->numbers.r;
     if (forward)
         return map_entries_forward(W, map->declared.s_f * (double)sources(map), in, out, err);
-    return map_entries_backward(W, map->declared.s_f / map->numbers.r, in, 0, out, err);
+    if (sought)
+        return map_entries_backward(W, back, in, 0, out, err);
+    struct coefficients C = {.rows = in, .scale = back};
+    return rows_combine(out, 0, C, array_all(W), err);
 }
 
 /* Those that count side by side, and back to their places. */
@@ -157,15 +161,15 @@ static int pass_counted(const struct map *map, bool forward, struct rows in, str
     struct array few = {0};
     int *live, count, code = CODE_OK;
     if (!has_gate(map, in.count) || (map->gate.forward && !forward))
-        return pass(map, forward, in, out, err);
+        return pass(map, forward, true, in, out, err);
     TRY(base_alloc_unset(&live, (size_t)in.count, sizeof *live, err));
     count = find_counted(map, live);
     if (count == in.count)
-        DO(pass(map, forward, in, out, err));
+        DO(pass(map, forward, false, in, out, err));
     else {
         DO(keep_some(&few, in, live, count, err));
         if (count)
-            DO(pass(map, forward, array_all(&few), rows_part(out, 0, count), err));
+            DO(pass(map, forward, false, array_all(&few), rows_part(out, 0, count), err));
         spread(out, live, count);
     }
 done:

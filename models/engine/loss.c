@@ -109,10 +109,12 @@ static double cross_entropy(int C, const double *f, const double *y, double *Del
         largest = fmax(largest, f[c]);
         asked += y[c];
     }
-    for (int c = 0; c < C; c++)
-        sum += exp(f[c] - largest);
     for (int c = 0; c < C; c++) {
-        Delta[c] = y[c] - asked * exp(f[c] - largest) / sum;
+        Delta[c] = exp(f[c] - largest);
+        sum += Delta[c];
+    }
+    for (int c = 0; c < C; c++) {
+        Delta[c] = y[c] - asked * Delta[c] / sum;
         l -= y[c] == 0 ? 0 : y[c] * (f[c] - largest - log(sum));
     }
     return l;
