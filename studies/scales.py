@@ -1,7 +1,10 @@
-"""The picture of the tables of scales of How to Scale Mixture-of-Experts; see scaling.py."""
+"""The picture and the table of the scales of How to Scale Mixture-of-Experts; see scaling.py."""
 from __future__ import annotations
 
+from collections import Counter
+
 from common import at_widths, grid, name, pm
+from dmft.plot.layout import legend
 from dmft.plot.select import slope
 from dmft.plot.style import BARS, COLOURS
 from scaling import scaled
@@ -34,6 +37,8 @@ PRINTED = {
         None, STAYS, None, LATE, STAYS, LATE, LATE, LATE, STAYS, LATE, LATE, LATE))),
 }
 SHARED = {"W_in_prop": "A_in_prop", "W_in_eff": "P_in_eff"}  # experts that begin equal
+TIMES = (1, "t = 1"), (-1, "from t = 2 on")
+OPTIMIZERS = "gradient descent", "Adam"
 
 
 def measured(part, term: str, t: int):
@@ -43,42 +48,66 @@ def measured(part, term: str, t: int):
     return scaled(slope(*(row[-3:] for row in at_widths(part, "rms_" + term, t))))
 
 
-def scales(second, third):
-    """Exponents at t = 1 (hollow) and at the last step, and as they are printed (lines)."""
-    figure, axes = grid(4, 1, 1.75, sharex=True)
-    seen = []
-    cells = [(regime, point[0], part) for regime, run in ((2, second), (3, third))
-             for point, part in run.points.items()]
-    for ax, (regime, side, part) in zip(axes[:, 0], cells):
+def exponents(second, third, second_adam, third_adam):
+    """{(regime, parameterization): {piece: [at t = 1, later]}}, where each time that the piece is
+    not zero has (printed, (value, error) by gradient descent, (value, error) by Adam)."""
+    found = {}
+    for regime, runs in ((2, (second, second_adam)), (3, (third, third_adam))):
+        points = [run.points for run in runs]  # read once
+        for point in points[0]:
+            parts = [one[point] for one in points]
+            found[regime, point[0]] = {
+                term: [None if said is None else (said, *(measured(part, term, t)
+                                                          for part in parts))
+                       for said, (t, _) in zip(printed, TIMES)]
+                for term, printed in PRINTED[regime, point[0]].items() if printed}
+    return found
+
+
+def told(title, cells, k: int, which: int) -> tuple[bool | None, str]:
+    """Verdict and sentence on the pieces of one side at one time by one optimizer."""
+    rows = {term: (times[k][0], *times[k][1 + which]) for term, times in cells.items() if times[k]}
+    verdicts = {term: judge(of_interval(value, 2 * error), near(said, EXPONENT), len(rows))
+                for term, (said, value, error) in rows.items()}
+    count = Counter(verdicts.values())
+    other = "; ".join(f"{'disagrees' if verdicts[term] is False else 'is not decided'}: {term} "
+                      f"{pm(value, error)}, printed {said:g}"
+                      for term, (said, value, error) in rows.items() if not verdicts[term])
+    good = False if count[False] else True if count[True] >= 0.9 * len(rows) else None
+    return good, (f"{title}, {OPTIMIZERS[which]}, {TIMES[k][1]}: {count[True]} of {len(rows)} "
+                  "exponents agree with those printed within 1/4" + (other and "; " + other))
+
+
+def scales(*runs):
+    """Exponents at t = 1 and at the last step by both optimizers, and as they are printed (lines);
+    the same as a table."""
+    figure, axes = grid(4, 1, 1.9, sharex=True)
+    seen, terms = [], FORWARD + BACK
+    heads = ["tables, parameterization", "piece"] + [
+        word for t in ("t = 1", "t = 2") for word in (t + ", printed", *OPTIMIZERS)]
+    table = [f"| {' | '.join(heads)} |", "| --- " * len(heads) + "|"]
+    for ax, ((regime, side), cells) in zip(axes[:, 0], exponents(*runs).items()):
         title = f"Regime {'I' * regime}, {name(side)}"
         for level in (0.5, 0, -0.5, -1):
             ax.axhline(level, color="0.92", lw=0.7, zorder=0)
-        for k, (t, words) in enumerate(((1, "t = 1"), (-1, "from t = 2 on"))):
-            rows = []
-            for x, (term, printed) in enumerate(PRINTED[regime, side].items()):
-                if printed is None or printed[k] is None:
-                    continue
-                value, error = measured(part, term, t)
-                rows.append((term, printed[k], value, error))
-                place = x + 0.4 * k - 0.2
-                ax.plot([place - 0.17, place + 0.17], [printed[k]] * 2, color="black", lw=2.2,
-                        zorder=1)
-                ax.errorbar(place, value, 1.96 * error, color=COLOURS[k], marker="os"[k], ms=4,
-                            mfc="white" if k == 0 else COLOURS[k], lw=1)
-            verdicts = [judge(of_interval(value, 2 * error), near(said, EXPONENT), len(rows))
-                        for _, said, value, error in rows]
-            most = verdicts.count(True) >= 0.9 * len(rows) or None
-            seen.append((False if False in verdicts else most, f"""{title}, {words}:
-                {verdicts.count(True)} of {len(rows)} exponents agree with
-                those printed within 1/4, {verdicts.count(False)} disagree; measured
-                (printed): {", ".join(f"{term} {pm(value, error)} ({said:g})"
-                                      for term, said, value, error in rows)}"""))
+        for term, times in cells.items():
+            for k, time in enumerate(times):
+                place = terms.index(term) + 0.4 * k - 0.2
+                for which, entry in enumerate(time[1:] if time else ()):
+                    ax.plot([place - 0.17, place + 0.17], [time[0]] * 2, color="black", lw=2.2,
+                            zorder=1)
+                    ax.errorbar(place + 0.16 * which - 0.08, entry[0], 1.96 * entry[1],
+                                color=COLOURS[k], marker="o^"[which], ms=3.5, lw=1)
+            table.append(f"| {title} | {term} | " + " | ".join(
+                " | ".join([f"{time[0]:g}", *(pm(*entry) for entry in time[1:])]) if time else
+                "zero | | " for time in times) + " |")
+        seen += [told(title, cells, k, which) for which in (0, 1) for k in (0, 1)]
         ax.set(title=title, ylim=(-1.6, 1), ylabel=r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")
         ax.yaxis.label.set_fontsize(7)
-        ax.set_xticks(range(len(FORWARD + BACK)), FORWARD + BACK, rotation=90, fontsize=7)
-    for k, words in enumerate(("$t = 1$", "last step")):
-        axes[0, 0].plot([], [], ls="", marker="os"[k], ms=4, color=COLOURS[k], label=words,
-                        mfc="white" if k == 0 else COLOURS[k])
+        ax.set_xticks(range(len(terms)), terms, rotation=90, fontsize=7)
+    for k, time in enumerate(("$t = 1$", "last step")):
+        for which, optimizer in enumerate(OPTIMIZERS):
+            axes[0, 0].plot([], [], ls="", marker="o^"[which], ms=4, color=COLOURS[k],
+                            label=f"{optimizer},\n{time}")
     axes[0, 0].plot([], [], color="black", lw=2.2, label="printed")
-    axes[0, 0].legend(loc="center left", bbox_to_anchor=(1.01, 0.5), title=BARS, fontsize=7)
-    return figure, seen
+    return legend(figure, axes[0, 0], BARS), seen, table
