@@ -153,6 +153,12 @@ def test_pictures_have_the_points_and_the_fit():
     line = next(line for line in ax.lines if line.get_label().startswith("$"))
     np.testing.assert_allclose(line.get_ydata(), 3 * np.array([1, 8.0]) ** -1.5)
     assert len(ax.containers[0][0].get_xdata()) == 4 and len(ax.containers[1][0].get_xdata()) == 1
+    flat = law.assign(y=("x", 1 + 0.05 * X ** -1), y_se=("x", 0.001 + 0 * X))
+    plot.power_law(ax.figure.add_subplot(), flat, "y", "x")  # ticks that say what they are
+    ax.figure.canvas.draw()
+    axis = ax.figure.axes[-1].yaxis
+    assert any(label.get_text().startswith("1.0") for label in axis.get_ticklabels())
+    assert not any(label.get_text() for label in axis.get_ticklabels(minor=True))
     with pytest.raises(dmft.InputError, match="y has other axes, k: choose a point of each"):
         plot.extrapolation(ax, law.expand_dims(k=2), "y", "x")
     plt.close("all")

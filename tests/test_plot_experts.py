@@ -12,7 +12,8 @@ from dmft.plot import command, specialisation
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SMALL = {"solver.sites": 64, "training.steps": 4, "reference.widths": [16, 32],
-         "reference.seeds": 3, "solver.replicates": 2, "output.experts": "yes"}
+         "reference.seeds": 3, "solver.replicates": 2, "output.experts": "yes",
+         "output.runs": "yes"}
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +46,7 @@ def test_matrices(files):
         run = dmft.load(path)
         for what in ("gradient", "change"):
             stored = [key.removeprefix(f"expert_{what}_") for key in run.limit
-                      if key.startswith(f"expert_{what}_") and not key.endswith("_se")]
+                      if key.startswith(f"expert_{what}_") and not key.endswith(("_se", "_runs"))]
             of = [specialisation.matrices(run, what, block) for block in specialisation.blocks(run)]
             assert sorted(sum(of, [])) == sorted(stored) and stored
     assert specialisation.matrices(dmft.load(files["stack"]), "change", "_1") == [

@@ -175,8 +175,9 @@ def test_sweeps_have_the_floor_and_draw_it():
     assert (run.sweep["floor"] == floor).all()
 
     def drawn_at(result):
-        return [line.get_ydata()[0] for line in result.plot().axes[0].lines
-                if line.get_label() == "best predictor"]
+        ax = result.plot().axes[0]
+        assert ax.get_ylim()[0] < floor
+        return [line.get_ydata()[0] for line in ax.lines if line.get_label() == "best predictor"]
     assert run.sweep.attrs["objective"] in WORDS and drawn_at(run) == [floor]
     other = dmft.sweep(settings, progress=False, **{"sweep.objective": "loss[0]"})
     assert drawn_at(other) == []  # which is no loss that a floor is of

@@ -133,5 +133,5 @@ def difference(one: xarray.Dataset, other: xarray.Dataset, name: str):
                          "times") from None
     change = pair[0] - pair[1]
     n = change.sizes["run"]
-    return (change.mean("run", skipna=False),
-            change.std("run", ddof=1, skipna=False) / n ** 0.5)
+    return (change.mean("run", skipna=False).rename(name),
+            (change.std("run", ddof=1, skipna=False) / n ** 0.5).rename(name + "_se"))

@@ -9,6 +9,7 @@ from dmft.extrapolation import exponent as exponent_of
 from dmft.extrapolation import extrapolate, with_axis
 from dmft.judgement import HALF
 from dmft.plot.select import student
+from dmft.plot.sweeps import scale
 
 
 def _half(data, name: str):
@@ -86,5 +87,7 @@ def power_law(ax, data, name: str, along: str, color="C0"):
             label=rf"${slope:.2f} \pm {HALF * error:.1g}$,  $\chi^2 = {float(found['chi2']):.1f}$ "
                   f"({int(found['freedom'])})")
     ax.set(xscale="log", yscale="log", xlabel=along, ylabel=name.replace("_", " "))
+    scale(ax.xaxis, x)
+    scale(ax.yaxis, np.abs(mean[good]))
     ax.legend(fontsize=8)
     return found

@@ -7,7 +7,7 @@ import numpy as np
 
 from dmft.plot import axes as draw
 from dmft.plot.layout import panels
-from dmft.plot.select import ensembles, label, moments, networks, title
+from dmft.plot.select import ensembles, is_series, label, moments, networks, title
 from dmft.plot.style import Missing
 
 ROWS = 6  # of one picture
@@ -23,7 +23,7 @@ def _names(run, pattern: str, dims: tuple) -> list[str]:
     """What either side has of this form."""
     return list({name: None for _, data in _sides(run) for name in data
                  if re.fullmatch(pattern, name) and data[name].dims == dims
-                 and not name.endswith("_se")})
+                 and is_series(name)})
 
 
 def _some(names: list[str]) -> tuple[list[str], str]:

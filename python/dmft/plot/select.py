@@ -85,10 +85,15 @@ def slope(N, mean, half):
         return (weight * away * np.log(mean)).sum(0) / spread, 1 / np.sqrt(spread)
 
 
+def is_series(name: str) -> bool:
+    """Whether it is a series itself: not its error, nor its values run by run ([output] runs)."""
+    return not str(name).endswith(("_se", "_tolerance", "_runs", "_pseudo"))
+
+
 def kernels_of(run, only=None) -> dict[str, str]:
     """{NAME: name of the dataset, NAME or NAME_diag} of all kernels or of some."""
     known = {name.removesuffix("_diag"): name for name, value in ensembles(run)[-1][2].items()
-             if "kernel" in value.attrs.get("about", "") and not name.endswith("_se")
+             if "kernel" in value.attrs.get("about", "") and is_series(name)
              and ("s" in value.dims or name.endswith("_diag"))}
     if not known:
         raise Missing("the run had [output] kernels = none")

@@ -17,7 +17,7 @@ import xarray
 
 from dmft.plot import axes as draw
 from dmft.plot.layout import legend, panels
-from dmft.plot.select import ensembles
+from dmft.plot.select import ensembles, is_series
 from dmft.plot.style import BANDS, COLOURS, Missing
 
 RUNS = "width (runs)\n" + BANDS
@@ -27,8 +27,7 @@ KINDS = {"": "input", "_class": "class", "_token": "kind of token"}
 def blocks(run) -> list[str]:
     """The endings of all routers of a run."""
     found = [match[1] for name in ensembles(run)[-1][2]
-             if (match := re.fullmatch(r"expert_overlap(|_(?!se$).*)", name))
-             and not name.endswith("_se")]
+             if is_series(name) and (match := re.fullmatch(r"expert_overlap(|_.*)", name))]
     if not found:
         raise Missing("the run had no [output] experts = yes, or its network no gates")
     return found
@@ -69,7 +68,7 @@ def matrices(run, what: str, block: str = "") -> list[str]:
     """Matrices of the experts of a router with a norm of this name."""
     data = ensembles(run)[-1][2]
     lead = f"expert_{what}_"
-    found = [name for name in data if name.startswith(lead) and not name.endswith("_se")]
+    found = [name for name in data if name.startswith(lead) and is_series(name)]
     mine = [name for name in found if _block_of(data, name, blocks(run)) == block]
     return [name.removeprefix(lead) for name in mine]
 

@@ -77,6 +77,9 @@ def scale(axis, values) -> None:
     values = values[np.isfinite(values)]
     if len(values) == 0 or values.min() <= 0 or values.max() < 4 * values.min():
         axis.set_major_locator(MaxNLocator(5))
+        if axis.get_scale() == "log":
+            axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axis.set_minor_formatter(NullFormatter())
         return
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     wide = values.max() > 100 * values.min()
@@ -114,14 +117,19 @@ def doubtful(one) -> np.ndarray:
     return np.any(marks, axis=0) if marks else np.zeros(one["loss"].shape, bool)
 
 
-def floor(ax, sweep) -> None:
-    """A line at the loss of the best predictor, where the law of the data is known, the same at all
-    points, and the objective is a loss of theirs."""
+def floor_of(sweep) -> float:
+    """The loss of the best predictor, where the law of the data is known, the same at all points,
+    and the objective is a loss of theirs; else NaN."""
     values = sweep["floor"].values if "floor" in sweep else np.array([np.nan])
     known = values[np.isfinite(values)]
-    if len(known) and np.ptp(known) == 0 and (
-            "objective" not in sweep or sweep.attrs.get("objective") in WORDS):
-        ax.axhline(known[0], color="0.4", ls=":", lw=1.2, zorder=1, label="best predictor")
+    a_loss = "objective" not in sweep or sweep.attrs.get("objective") in WORDS
+    return float(known[0]) if a_loss and len(known) and np.ptp(known) == 0 else np.nan
+
+
+def floor(ax, sweep) -> None:
+    """A line at the loss of the best predictor, where there is one."""
+    if np.isfinite(level := floor_of(sweep)):
+        ax.axhline(level, color="0.4", ls=":", lw=1.2, zorder=1, label="best predictor")
 
 
 def losses(ax, sweep, key: str | None = None) -> None:
@@ -289,7 +297,7 @@ def figure(run, options=None):
         scale(ax.yaxis, sweep[name].values)
         low, high = np.nanmin(sweep[name].values), np.nanmax(sweep[name].values)
         if low > 0:
-            ax.set_ylim(0.6 * low, 1.6 * high)
+            ax.set_ylim(0.6 * np.fmin(low, floor_of(sweep)), 1.6 * high)
     for ax in grid[:, 0]:
         ax.set_ylabel(words)
     if optimum is not None:
