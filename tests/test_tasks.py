@@ -175,11 +175,13 @@ def test_sweeps_have_the_floor_and_draw_it():
     assert (run.sweep["floor"] == floor).all()
 
     def drawn_at(result):
-        ax = result.plot().axes[0]
-        assert ax.get_ylim()[0] < floor
-        return [line.get_ydata()[0] for line in ax.lines if line.get_label() == "best predictor"]
+        return [line.get_ydata()[0] for line in result.plot().axes[0].lines
+                if line.get_label() == "best predictor"]
     assert run.sweep.attrs["objective"] in WORDS and drawn_at(run) == [floor]
     other = dmft.sweep(settings, progress=False, **{"sweep.objective": "loss[0]"})
+    low = run.sweep.assign(floor=0 * run.sweep["floor"] + floor / 100)
+    far = dmft.Result("far.h5", {**run, "sweep": low})
+    assert drawn_at(far) == [floor / 100] and far.plot().axes[0].get_ylim()[0] < floor / 100
     assert drawn_at(other) == []  # which is no loss that a floor is of
 
 
