@@ -9,8 +9,9 @@ import numpy as np
 from common import (at_widths, exponent, factor, grid, name, places, pm, runs_of, star,
                     told as optima_told, widths_axis)
 from dmft.plot import sweeps
+from dmft.plot.axes import band
 from dmft.plot.layout import legend
-from dmft.plot.select import shades, slope
+from dmft.plot.select import quantity, shades, slope
 from dmft.plot.style import BARS, COLOURS
 from scaling import scaled
 from verdict import EXPONENT, above, all_of, below, judge, near, of_interval, of_runs, opposite
@@ -130,8 +131,9 @@ def multipliers(run, units):
     points = np.array([[float(word) for word in str(text).split()] for text in
                        run.sweep[key].values])
     N = run.sweep["N"].values
-    seen, names = [], [("initial scales", r"of $W_{in}(0)$", r"of $W_{out}(0)$", (0, 1)),
-                       ("learning rates", r"of $W_{in}$", r"of $W_{out}$", (2, 3))]
+    seen, names = [], [("initial scales", r"scale of $W_{in}$", r"scale of $W_{out}$",
+                        (0, 1)), ("learning rates", r"rate of $W_{in}$", r"rate of $W_{out}$",
+                                  (2, 3))]
     loss = np.log10(run.sweep["objective"].values)
     limits, tuned = (np.nanmin(loss), min(np.nanmax(loss), 0)), {}
     for row, n in zip(axes, (0, 1)):
@@ -144,8 +146,10 @@ def multipliers(run, units):
                 values[np.searchsorted(y, point[b]), np.searchsorted(x, point[a])] = one
             image = ax.imshow(values, origin="lower", cmap="viridis", vmin=limits[0],
                               vmax=limits[1], aspect="auto")
-            j, i = np.unravel_index(np.nanargmin(values), values.shape)
-            ax.plot(i, j, "o", ms=8, mfc="none", color="red")
+            low_j, low_i = np.unravel_index(np.nanargmin(values), values.shape)
+            ax.plot(low_i, low_j, "o", ms=8, mfc="none", color="red")
+            for j, i in zip(*np.nonzero(np.isnan(values))):
+                ax.plot(i, j, "x", ms=5, color="0.5")
             ax.set_xticks(range(len(x)), [f"{one:g}" for one in x])
             ax.set_yticks(range(len(y)), [f"{one:g}" for one in y])
             ax.set(title=f"{title}, $N = {N[n]:.0f}$", xlabel=beneath, ylabel=beside)
@@ -158,7 +162,8 @@ def multipliers(run, units):
             if first != best:
                 good.append(judge(taken - own, below(np.log(2))))
             seen.append((all_of(good), f"""{title}, N = {N[n]:g}: the best multipliers of
-                W_in and W_out are {x[i]:g} and {y[j]:g}, with loss {10 ** values[j, i]:.2g}; with
+                W_in and W_out are {x[low_i]:g} and {y[low_j]:g}, with loss
+                {10 ** values[low_j, low_i]:.2g}; with
                 both 1 the loss is {10 ** loss[ones, n]:.2g} (over the best: {factor(plain - own)});
                 with those that are best at N = {N[0]:g}, over the best: {factor(taken - own)}"""))
     figure.colorbar(image, ax=axes[:, 1], shrink=0.6,
@@ -198,7 +203,8 @@ def adam_eps(run):
                                            run.points.values(), strict=True)):
         found, widths, losses = point.reference, list(point.reference), []
         for N, shade in zip(widths, shades(len(widths))):
-            axes[k].plot(found[N]["loss"].values, color=shade, label=f"$N = {N}$")
+            mean, half = quantity(found[N], "loss")
+            band(axes[k], mean.values, half.values, shade, label=f"$N = {N}$")
             losses.append(float(found[N]["loss"].values[-1]))
         axes[k].set(title=label, xlabel="step $t$", ylabel="loss", yscale="log")
         for c, (term, words) in enumerate((("rms_W1_eff", r"$\Delta W_1$"), ("rms_Q_eff",
@@ -249,7 +255,7 @@ def cures(third, second, plain):
     seen = []
     for ax, (title, parts) in zip(axes[:, 0], settings):
         found = ladder(ax, parts, terms)
-        ax.set(title=title, ylim=(-2.7, 2.2), ylabel=r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")
+        ax.set(title=title, ylim=(-3.2, 2.2), ylabel=r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")
         ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), title=BARS, fontsize=7,
                   handlelength=1)
         last = list(found)[-1]
@@ -325,6 +331,9 @@ def stack_depth(rates, blocks):
         label = name(point[0]) + ("" if point[1] == "none" else ", RMSNorm after")
         found = ladder(ax, {label: part}, terms)[label]
         ax.set(title=label, ylim=(-4.2, 1.2))
+        for handle in ax.get_legend_handles_labels()[0]:
+            if handle.get_label() == label:  # the title says it
+                handle.set_label("_" + label)
         ax.tick_params(axis="x", labelsize=6)
         same = all_of(seen_at(pair[0], near(0, EXPONENT), len(found)) for pair in found.values())
         good = same if point[0] == "mssp" else opposite(same)

@@ -2,6 +2,8 @@
 whether a sentence is shown is judged by verdict.py."""
 from __future__ import annotations
 
+import textwrap
+
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -106,13 +108,12 @@ def rates(run, cells, titles, columns: int = 3):
         at, bars, inside = places(best)
         style = {"color": COLOURS[k % 7], "marker": sweeps.MARKERS[k], "ms": 4}
         x = np.array([widths[one] for one in best["N"].values]) * 1.03 ** (k - len(cells) / 2)
-        ax.errorbar(x, at, bars, lw=1.1, capsize=2, mfc="white",
-                    label=title.replace(", ", ",\n"), **style)
-        ax.plot(x[inside], at[inside], ls="", zorder=4, **style)
-        shown += list(at)
+        ax.errorbar(x, at, bars, lw=1.1, capsize=2, label=textwrap.fill(title, 14), **style)
+        ax.plot(x[~inside], at[~inside], ls="", zorder=4, mfc="white", **style)
+        shown += [*(at - bars[0]), *(at + bars[1])]
     sweeps.scale(ax.yaxis, sweep[key].values)
     ax.set(title="best rate (hollow: not known)", ylabel=r"best $\eta_0$",
-           ylim=(0.55 * min(shown), 1.8 * max(shown)))
+           ylim=(0.8 * np.nanmin(shown), 1.25 * np.nanmax(shown)))
     ax.title.set_fontsize(8)
     for other in list(axes.flat)[len(cells) + 1:]:
         other.set_visible(False)

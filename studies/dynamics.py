@@ -131,7 +131,8 @@ def ode_sde(blocks, limits):
             halves["weights"].append(wide * float(data[learned + "_se"].values[-1]))
         words = rf"$L^{{-{power:g}}}$"
         for ax, key in zip((axes[0, 0], axes[0, 1]), ("stream", "weights")):
-            ax.plot(depths, rows[key], color=COLOURS[k], marker="os"[k], ms=4, label=words)
+            ax.errorbar(depths, rows[key], halves[key], color=COLOURS[k], marker="os"[k], ms=4,
+                        capsize=2, label=words)
         slopes = {key: slope(depths[1:], np.array(rows[key][1:]), np.array(halves[key][1:]))
                   for key in rows}
         good = all_of([judge(of_interval(*slopes["stream"]), near(0.5 - power, EXPONENT)),
@@ -140,10 +141,12 @@ def ode_sde(blocks, limits):
             stream
             goes as L^{pm(*scaled(slopes["stream"]))}, and what W_in of one block learns as
             L^{pm(*scaled(slopes["weights"]))}"""))
-        losses = [float(next(iter(blocks.points[power, L].reference.values()))["loss"].values[-1])
-                  for L in depths]
-        axes[1, 0].plot(depths, losses, color=COLOURS[k], marker="os"[k], ms=4, label=words)
-    axes[0, 0].set(yscale="log", ylabel="rms of initial branches, summed", title="initial weights")
+        ends = [quantity(next(iter(blocks.points[power, L].reference.values())), "loss")
+                for L in depths]
+        losses = [float(mean.values[-1]) for mean, _ in ends]
+        axes[1, 0].errorbar(depths, losses, [float(half.values[-1]) for _, half in ends],
+                            color=COLOURS[k], marker="os"[k], ms=4, capsize=2, label=words)
+    axes[0, 0].set(yscale="log", ylabel="rms of all initial branches", title="initial weights")
     axes[0, 1].set(yscale="log", ylabel=r"rms of $\Delta W_{in}\, x$, middle block",
                    title="learned inside of a block")
     axes[1, 0].set(ylabel="loss at the last step", title="networks")

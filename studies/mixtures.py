@@ -58,7 +58,7 @@ def jiang_transfer(rates, init, decay):
         {omega[0]:g} {", ".join(factor(a - b) for a, b in zip(runs[1], runs[0]))}"""))
     for ax, words in zip(axes, (r"learning rate $\eta_0$", "factor of initial scales",
                                 r"weight decay $\omega$")):
-        ax.set(yscale="log", xlabel=words, xscale="log")
+        ax.set(yscale="log", xlabel=words, xscale="log", title=words.split("$")[0].strip())
     widths_axis(axes[1], factors, "factor of initial scales")
     axes[0].set_ylabel(sweeps.compared(rates.sweep)[1])
     axes[2].legend(fontsize=7)

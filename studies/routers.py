@@ -92,7 +92,8 @@ def router_updates(run):
         seen.append((good, f"{title}: exponents in N of what is learned, at the last step: "
                      + ", ".join(words) + f"; of Q through the three largest widths {pm(*last)}"))
     guide = axes[0, 0].get_ylim()[0] * 2.5 * (N / N[0]) ** -0.5
-    axes[0, 0].plot(N, guide, color="grey", ls=":", lw=1.2, label="$N^{-1/2}$")
+    for ax in axes.flat:
+        ax.plot(N, guide, color="grey", ls=":", lw=1.2, label="$N^{-1/2}$")
     for ax in axes[:, 0]:
         ax.set_ylabel("rms of what is learned")
     for ax in axes[0]:

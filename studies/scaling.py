@@ -5,11 +5,13 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 
+import dmft
 from common import (at_widths, exponent, factor, grid, name, of_exponent, of_limit, optimum, pm,
                     rates, runs_of, span, star, told, widths_axis)
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
+from dmft.plot.select import quantity
 from dmft.plot.style import BANDS, BARS, COLOURS
 from verdict import (EXPONENT, above, all_of, below, drift, interval, judge, near, of_optimum,
                      of_runs, within_factor)
@@ -28,7 +30,7 @@ def mup_mssp(run):
     figure, axes = plt.subplots(1, 2, sharey=True, figsize=(7.2, 2.6))
     for ax, (point, part) in zip(axes, run.points.items()):
         draw.loss(ax, part)
-        ax.set_title(name(point[0]))
+        ax.set(title=name(point[0]), yscale="linear", ylim=(0, 0.55))
     axes[1].set_ylabel("")
     return legend(figure, axes[0], "width (runs)\n" + BANDS), delays(run)
 
@@ -64,17 +66,28 @@ def delays(run):
     return seen
 
 
+def trusted(part):
+    """A run whose limit ends where its loss, a jackknife estimate, is not known to be above 0."""
+    mean, half = quantity(part.limit, "loss")
+    doubtful = mean.values < half.values
+    first = int(doubtful.argmax()) if doubtful.any() else len(doubtful)
+    loss = part.limit["loss"].where(np.arange(len(doubtful)) < first)
+    return dmft.Result(part.path, {**part, "limit": part.limit.assign(loss=loss)})
+
+
 def parts_over_time(run):
     """muP beside MSSP: the loss, and how the parts of two signals depend on the width."""
     figure, axes = grid(3, 2, 1.9, sharex=True, sharey="row")
     for column, (point, part) in zip(axes.T, run.points.items()):
-        draw.loss(column[0], part)
+        draw.loss(column[0], trusted(part))
         column[0].set_title(name(point[0]))
         for ax, (words, terms) in zip(column[1:], TERMS.items()):
             for level in (-0.5, -1, -1.5, -2):
                 ax.axhline(level, color="0.9", lw=0.7, zorder=0)
             draw.exponents(ax, part, {label: f"rms_{term}" for term, label in terms.items()})
-            ax.set(ylim=(-2.6, 0.9), ylabel=words + "\n" + r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")
+            least = min(np.nanmin(line.get_ydata()) for line in ax.lines)
+            ax.set(ylim=(min(ax.get_ylim()[0], least - 0.2), 0.9),
+                   ylabel=words + "\n" + r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")
     axes[0, 0].set(yscale="linear", ylim=(0, 0.55))
     for ax in axes[:, 1]:
         ax.set_ylabel("")

@@ -430,8 +430,8 @@ def test_a_law_is_found_or_none_is():
         float(law)
 
 
-def test_the_table_of_the_readme_is_what_is_printed():
-    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+def test_the_table_of_the_page_is_what_is_printed():
+    with open(os.path.join(ROOT, "docs", "networks.md"), encoding="utf-8") as file:
         shown = re.search(r"```text\n(.*?)```", file.read(), re.DOTALL)[1]
     printed = str(dmft.recipe(f"{ROOT}/data/regime2.ini")).splitlines()[:7]
     assert [line.rstrip() for line in shown.splitlines()[:7]] == [
