@@ -89,6 +89,15 @@ def scale(axis, values) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
+def around(ax, low: float, high: float) -> tuple[float, float]:
+    """Limits of the y axis, in which points at both ends are whole."""
+    if ax.get_yscale() == "log":
+        room = (high / low) ** 0.05
+        return low / room, high * room
+    room = 0.05 * (high - low)
+    return low - room, high + room
+
+
 def widths_axis(ax, N, label: str = "width $N$") -> list:
     """Places of widths, or of other numbers, on a logarithmic axis that has ticks there and nowhere
     else; the limit stands right of the largest."""
@@ -197,14 +206,14 @@ def optima(ax, sweep, optimum=None) -> None:
         best = optimum.sel(cell)
         colour, (at, bars, inside) = COLOURS[k % 7], places(best)
         ax.errorbar(x, at, bars, color=colour, lw=1.1, capsize=2,
-                    marker=MARKERS[k % 8], ms=4.5, mfc="none", label=words_of(cell) or None)
-        ax.plot(np.array(x)[inside], best["at"].values[inside], MARKERS[k % 8], color=colour,
-                ms=4.5)
+                    marker=MARKERS[k % 8], ms=4.5, label=words_of(cell) or None)
+        ax.plot(np.array(x)[~inside], at[~inside], MARKERS[k % 8], color=colour, ms=4.5,
+                mfc="white", zorder=4)
         if "median_at" in best:
             ax.plot(x, best["median_at"].values, color=colour, lw=0.9, ls="--")
     grid = sweep[key].values
     scale(ax.yaxis, grid)
-    ax.set(ylim=(grid.min(), grid.max()), title="optimum" + (
+    ax.set(ylim=around(ax, grid.min(), grid.max()), title="optimum" + (
         "" if np.isin(optimum["reason"].values, (0, 8)).all() else "  (hollow: not known)"))
     ax.set_ylabel("optimal " + name_of_axis(key))
 
