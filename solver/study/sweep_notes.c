@@ -49,10 +49,10 @@ static int gather_file(struct gathering *all, const char *path, int unit, struct
     enum { COLUMNS = sizeof set / sizeof *set };
     char **column[COLUMNS] = {NULL};
     int count[COLUMNS] = {0}, code = CODE_OK;
-    struct err none;
     for (int c = 0; c < COLUMNS && code == CODE_OK; c++)
-        code = result_texts(path, set[c], &column[c], &count[c], &none);
-    for (int k = 0; k < count[COLUMNS - 1] && code == CODE_OK; k++)
+        code = result_texts(path, set[c], &column[c], &count[c], err);
+    bool whole = count[0] == count[1] && count[1] == count[2];
+    for (int k = 0; whole && k < count[0] && code == CODE_OK; k++)
         code = gather(all, unit, column[0][k], column[2][k], !strcmp(column[1][k], "warning"), err);
     for (int c = 0; c < COLUMNS; c++) {
         for (int k = 0; k < count[c]; k++)
