@@ -1,6 +1,7 @@
 /* The program from outside: what changes no bit of a run, and what a profile tells of it. */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
 #include "tests/support/cli.h"
+#include "tests/support/support.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -71,10 +72,11 @@ static void check_calls(const char *table) {
 }
 
 /* Rows of a profile, between its heading and the others, have falling shares of the time, which
- * stand before the four last columns. */
+ * stand before the four last columns. With those of the two lines below, which end with them, they
+ * are all of it, to the decimal that is printed. */
 static void check_order(const char *profile) {
     const char *line = strchr(strstr(profile, "\nplace ") + 1, '\n') + 1;
-    double before = 100.05; /* one decimal is printed */
+    double before = 100.05, sum = 0;
     int rows = 0;
     for (; strncmp(line, "other rows", 10) != 0; line = strchr(line, '\n') + 1, rows++) {
         const char *word[5], *end = strchr(line, '\n');
@@ -87,8 +89,12 @@ static void check_order(const char *profile) {
         }
         assert_true(atof(word[4]) <= before);
         before = atof(word[4]);
+        sum += before;
     }
     assert_true(rows > 2);
+    for (int k = 0; k < 2; k++, line = strchr(line, '\n') + 1)
+        sum += atof(strrchr(strndupa(line, strcspn(line, "\n")), ' '));
+    CHECK_ABS(sum, 100, 0.05 * (rows + 2) + 1e-9, "shares of the time");
 }
 
 /* A profile changes nothing; calls are counted; its shares are all of the time. */

@@ -169,6 +169,7 @@ static void refusals(void **state) {
          "inside the image; make them smaller"},
         {"y = mix(x, window(2, 3, {dilation = 2})[1])", "unknown option dilation"},
         {"y = mix(x, pooling(4096, 4096))", "it may have 4194304"},
+        {"y = mix(x, pooling(4097, 1))", "1 to 4096"},
         {"y = x + mix(x, pooling(2, 3, {size = {2, 1}}))",
          "of what there is 6 of and what there is 3 of"},
         {"y = mix(x, pooling(2, 3, {size = {2, 1}})); attend(y, y)", "one row for each token"},

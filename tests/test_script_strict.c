@@ -33,6 +33,9 @@ static void options_have_an_effect(void **state) {
         {HEAD "population('b', {of = a, group = 2, size = 3})\n" END,
          "t.lua:3: population b: its size, 3.0, contradicts `of` and `group`, which make it 2.0"},
         {"population('a', {group = 2})\n", "t.lua:1: population a: a group needs the population"},
+        {"local a = population('a', {sites = 33400000})\npopulation('b', {of = a, group = 30})\n",
+         "t.lua:2: population b would have 1002000000.0 sites"},
+        {HEAD "gates(h)\ngates(h)\n" END, "t.lua:4: gates are told twice"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         support_refuse_script(cases[k][0], none, cases[k][1]);

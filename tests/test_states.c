@@ -220,6 +220,25 @@ static void steps_are_those_of_the_run(void **state) {
     free(good);
 }
 
+/* Outputs of other inputs, of states that are at the end of their run. */
+static void predictions_need_whole_runs(void **state) {
+    (void)state;
+    struct cli_result result;
+    const char *const *predict =
+        ARGS("--predict", "out.csv", "-o", "out.prediction.h5", "--force", "out.h5");
+    cli_program("dmft-solve");
+    cli_print("out.csv", "y,x0,x1\n0,1,2\n");
+    must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.checkpoint=99", "--solver.sites=64",
+              "--data.dimension=2", "--training.steps=4"));
+    cli_run(&result, predict);
+    if (result.code || !strstr(result.err, "wrote out.prediction.h5"))
+        fail_msg("code %d: %s", result.code, result.err);
+    cli_free(&result);
+    assert_true(cli_exists("out.prediction.h5"));
+    assert_int_equal(system("sed -i 's/^steps = 4/steps = 6/' out.h5.state/ini"), 0);
+    cli_refused(2, predict, ARGS("the run has come to step 4 of 6: --continue goes on with it"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(states_are_due, clean),
@@ -231,6 +250,7 @@ int main(void) {
         cmocka_unit_test_setup(a_point_that_fails_leaves_none, clean),
         cmocka_unit_test_setup(another_run_is_left_alone, clean),
         cmocka_unit_test_setup(minutes_are_above_0, clean),
+        cmocka_unit_test_setup(predictions_need_whole_runs, clean),
     };
     return cmocka_run_group_tests(tests, cli_open, cli_close);
 }

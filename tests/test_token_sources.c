@@ -1,6 +1,7 @@
 /* The sources of tokens: markov, copy and modular, judged by their definitions and by the
  * statistics of the chain. */
 #define _POSIX_C_SOURCE 200809L
+#include "solver/data/truth.h"
 #include "tests/support/token_data.h"
 
 #include <math.h>
@@ -87,6 +88,54 @@ static void test_chain(void **state) {
         CHECK_ABS(other[k], 1. / V, 1e-17, "flat");
     ASK(tokens_chain(&(struct sequences){SEQUENCE_MARKOV, V, 2, 2, 1, 0}, other, err));
     assert_memory_not_equal(T, other, sizeof T);
+}
+
+/* What a predictor expects to lose that knows the matrices, plainly: the entropy of the next letter
+ * under what it believes, over all tokens of the test inputs. One chain has a rate: that of its
+ * stationary letters, found by going on for long. */
+static void test_floor(void **state) {
+    (void)state;
+    enum { V = 4, n = 9, P = 5, TESTS = 7, MOST = 3 };
+    static const double switching[] = {1, 0, 0.3};
+    for (int K = 1; K <= MOST; K++) {
+        const struct sequences law = {SEQUENCE_MARKOV, V, 3, 1.5, K, switching[K - 1]};
+        const struct data sizes = tokens_sizes(&law, P, TESTS, n, false);
+        double T[MOST][V][V], letters[V] = {0.25, 0.25, 0.25, 0.25}, floor = 0, rate = 0;
+        struct data data;
+        ASK(data_init(&data, &sizes, err));
+        ASK(tokens_draw(&data, &law, err));
+        ASK(tokens_chain(&law, T[0][0], err));
+        for (int row = P * n; row < (P + TESTS) * n; row++) {
+            static double weight[MOST];
+            int a = data.token[row], b = (int)data.y[row];
+            double sum = 0;
+            for (int k = 0; k < K && row % n == 0; k++)
+                weight[k] = 1. / K;
+            for (int next = 0; next < V; next++) {
+                double p = 0;
+                for (int k = 0; k < K; k++)
+                    p += weight[k] * T[k][a][next];
+                floor -= p * log(p) / (TESTS * n);
+                sum += next == b ? p : 0;
+            }
+            for (int k = 0; k < K; k++)
+                weight[k] = (1 - law.switching) * weight[k] * T[k][a][b] / sum + law.switching / K;
+        }
+        CHECK_ABS(data.truth->floor, floor, 1e-13, "floor of %d chains", K);
+        for (int step = 0; step < 300; step++) {
+            double next[V] = {0};
+            for (int k = 0; k < V * V; k++)
+                next[k % V] += letters[k / V] * T[0][k / V][k % V];
+            memcpy(letters, next, sizeof next);
+        }
+        for (int k = 0; k < V * V; k++)
+            rate -= letters[k / V] * T[0][k / V][k % V] * log(T[0][k / V][k % V]);
+        if (K == 1)
+            CHECK_ABS(data.truth->rate, rate, 1e-13, "rate");
+        else
+            assert_true(isnan(data.truth->rate));
+        data_free(&data);
+    }
 }
 
 static void test_copy(void **state) {
@@ -183,10 +232,8 @@ static void test_modular(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_markov),
-        cmocka_unit_test(test_chain),
-        cmocka_unit_test(test_copy),
-        cmocka_unit_test(test_modular),
+        cmocka_unit_test(test_markov), cmocka_unit_test(test_floor),   cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_copy),   cmocka_unit_test(test_modular),
     };
     return cmocka_run_group_tests_name("token_sources", tests, NULL, NULL);
 }

@@ -4,13 +4,16 @@ the night.
     tests/random.sh limits [--count N] [--time SECONDS] [--seed SEED] [--file FILE]
         [--table]
 
-dmft-compare extrapolates networks in 1/N and divides the distance from the limit by both errors
-(docs/output.md). z of the loss, f and every kernel at the first and the last time are collected, a
-line of the file for each program; what the file has is not run again. --table prints the table of
+dmft-compare extrapolates networks in 1/N, divides the distance from the limit by both errors, and
+makes of this Student's t the normal number z that is as rare (docs/output.md). So the rms of z is 1
+for a limit that is right, whatever the number of runs, but for weights of the fit that come from
+estimated errors: 1.00 to 1.04 in simulations of this statistic. z of the loss, f and every kernel
+at the first and the last time are collected, a line of the file for each program; what
+the file has is not run again. --table prints the table of
 the file alone. Programs without a limit, by their own word (no_limit), and random limits are left
 out, as are those that take longer than LONGEST seconds of processor.
 
-Errors are of few runs and entries many, so some z are beyond 4 by chance. A program with such a z
+Entries are many, so some z are beyond 4 by chance. A program with such a z
 runs again from other seeds with four times the networks: `again` is the largest z of the same
 quantities then, and what is beyond 4 both times is no chance (exit code 1).
 """
@@ -156,6 +159,16 @@ def suspect(line: dict) -> bool:
     return beyond(line["largest"])
 
 
+def rms_of(programs_done: list[tuple[int, float]]) -> tuple[float, float]:
+    """The rms of z and its error, of (entries, sum of squares) of each program: entries of one
+    program move together, so that the error is that of a ratio of two sums over programs."""
+    entries, squares = np.array(programs_done, dtype=float).T
+    mean = squares.sum() / entries.sum()
+    apart = squares - mean * entries
+    error = math.sqrt((apart ** 2).sum() * len(entries) / max(len(entries) - 1, 1)) / entries.sum()
+    return math.sqrt(mean), error / (2 * math.sqrt(mean))
+
+
 def table(lines: list[dict]) -> str:
     """What docs/testing_log.md has."""
     states = [line["state"].split(":")[0] if line["entries"] or line["state"] != "done" else
@@ -167,12 +180,13 @@ def table(lines: list[dict]) -> str:
             (f" ({others})" if others else "") + f", {total} entries"]
     if total:
         shares = [sum(int(line[f"below{k}"]) for line in done) / total for k in (1, 2, 3, 4)]
-        rms = math.sqrt(sum(float(line["squares"]) for line in done) / total)
+        rms, error = rms_of([(int(line["entries"]), float(line["squares"])) for line in done])
         normal = [math.erf(k / math.sqrt(2)) for k in (1, 2, 3, 4)]
         said += ["", "| | below 1 | below 2 | below 3 | below 4 | rms |",
                  "| --- | --- | --- | --- | --- | --- |",
-                 "| abs(z) | " + " | ".join(f"{x:.4f}" for x in shares) + f" | {rms:.2f} |",
-                 "| normal | " + " | ".join(f"{x:.4f}" for x in normal) + " | 1 |", ""]
+                 "| abs(z) | " + " | ".join(f"{x:.4f}" for x in shares) +
+                 f" | {rms:.2f} ({error:.2f}) |",
+                 "| normal | " + " | ".join(f"{x:.4f}" for x in normal) + " | 1.00 to 1.04 |", ""]
         said += [f"beyond 4: seed {line['seed']}, {line['largest']}: {line['where']}; again "
                  f"{line.get('again') or 'not run'}" for line in done if suspect(line)]
     return "\n".join(said)
