@@ -157,7 +157,7 @@ static int read_settings(struct dmft *d, struct err *err) {
     FILE *stream = fmemopen(d->text, length ? length : 1, "r");
     if (!stream)
         return err_set(err, CODE_SYSTEM, "out of memory: the text of an ini");
-    struct param_source source = {"ini", stream, d->overrides, d->override};
+    struct param_source source = {"ini", stream, d->overrides, d->override, 0};
     int code =
         params_read_stream(&run->params, run->sections, sections, &source, &run->config, err);
     fclose(stream);

@@ -19,7 +19,7 @@ static char *read_and_write(void *bytes, size_t size, char *override) {
     size_t length = 0;
     FILE *in = fmemopen(bytes, size, "r");
     fuzz_require(in != NULL, "no stream");
-    struct param_source source = {"fuzz.ini", in, override ? 1 : 0, &override};
+    struct param_source source = {"fuzz.ini", in, override ? 1 : 0, &override, 0};
     int code = params_read_stream(&params, table_sections, TABLE_COUNT, &source, &config, &err);
     fclose(in);
     fuzz_sentence(code, &err);

@@ -29,7 +29,7 @@ static int read_text(struct fixture *f, const char *text, const char *const *ove
         count++;
     FILE *in = fmemopen(all, size, "r");
     assert_non_null(in);
-    struct param_source source = {"f.ini", in, count, (char *const *)(uintptr_t) override};
+    struct param_source source = {"f.ini", in, count, (char *const *)(uintptr_t) override, 0};
     int code =
         params_read_stream(&f->params, table_sections, TABLE_COUNT, &source, &f->config, &f->err);
     fclose(in);

@@ -350,7 +350,7 @@ static void read_model(struct params *params, struct model *model, const char *t
     struct err err;
     FILE *stream = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
     assert_non_null(stream);
-    struct param_source source = {"test", stream, 0, NULL};
+    struct param_source source = {"test", stream, 0, NULL, 0};
     int code = params_read_stream(params, &section, 1, &source, model, &err);
     fclose(stream);
     assert_ok(code, &err);

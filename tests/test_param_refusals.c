@@ -169,7 +169,7 @@ static void test_not_a_text_file(void **state) {
 }
 
 static int read_open(struct fixture *f, const char *name, FILE *stream) {
-    struct param_source source = {name, stream, 0, NULL};
+    struct param_source source = {name, stream, 0, NULL, 0};
     return params_read_stream(&f->params, table_sections, TABLE_COUNT, &source, &f->config,
                               &f->err);
 }

@@ -164,33 +164,45 @@ static void test_smallest_loss(void **state) {
 }
 
 /* One ini for several networks and optimizers: a point leaves out what only others use, and runs as
- * an ini of its own would. */
+ * an ini of its own would; whether the ini or the command line has these keys, as it has those of a
+ * dictionary of Python. */
 static void test_points_of_several_networks(void **state) {
     (void)state;
-    struct cli_result result;
-    cli_print("sweep.ini",
-              "[network]\nmodel = regime2\nkappa = 0.5\n[data]\ninputs = 3\ndimension = 4\n"
-              "[training]\nsteps = 6\neps = 0.1\n[solver]\nsites = 64\nexpert_sites = 64\n"
-              "replicates = 2\n[reference]\nwidths = 8 16\nseeds = 3\n"
-              "[sweep]\nnetwork.model = dense regime2\ntraining.optimizer = gd adam\n");
-    cli_run(&result, ARGS("-o", "out.h5", "sweep.ini"));
-    assert_int_equal(result.code, 0);
-    assert_non_null(strstr(result.err, "note: some points do not use, and leave out: "
-                                       "network.kappa training.eps solver.expert_sites"));
-    cli_free(&result);
+    static const char *const given[] = {"--network.kappa=0.5", "--training.eps=0.1",
+                                        "--solver.expert_sites=64"};
+    size_t count, T;
     cli_print("several.ini", "[network]\nmodel = dense\n[data]\ninputs = 3\ndimension = 4\n"
                              "[training]\nsteps = 6\n[solver]\nsites = 64\nreplicates = 2\n");
     cli_done("dmft-solve", ARGS("--quiet", "-o", "several.h5", "several.ini"));
+    hid_t alone = cli_file("several.h5");
+    double *loss = cli_values(alone, "limit/loss", &T);
     cli_program("dmft-sweep");
-    hid_t whole = cli_file("out.h5"), alone = cli_file("several.h5");
-    size_t count, T;
-    double *swept = cli_values(whole, "sweep/loss", &count),
-           *loss = cli_values(alone, "limit/loss", &T);
-    assert_int_equal(count, 12); /* model, optimizer, N = 8, 16, infinity */
-    assert_true(swept[2] == loss[T - 1]);
-    free(swept);
+    for (int k = 0; k < 2; k++) {
+        struct cli_result result;
+        char ini[512];
+        snprintf(ini, sizeof ini,
+                 "[network]\nmodel = regime2\n%s[data]\ninputs = 3\ndimension = 4\n[training]\n"
+                 "steps = 6\n%s[solver]\nsites = 64\n%sreplicates = 2\n[reference]\n"
+                 "widths = 8 16\nseeds = 3\n[sweep]\nnetwork.model = dense regime2\n"
+                 "training.optimizer = gd adam\n",
+                 k ? "" : "kappa = 0.5\n", k ? "" : "eps = 0.1\n", k ? "" : "expert_sites = 64\n");
+        cli_print("sweep.ini", ini);
+        cli_run(&result,
+                ARGS("-o", "out.h5", "sweep.ini", k ? given[0] : NULL, given[1], given[2]));
+        if (result.code)
+            fail_msg("%s", result.err);
+        assert_non_null(strstr(result.err, "note: some points do not use, and leave out: "
+                                           "network.kappa training.eps solver.expert_sites"));
+        cli_free(&result);
+        hid_t whole = cli_file("out.h5");
+        double *swept = cli_values(whole, "sweep/loss", &count);
+        assert_int_equal(count, 12); /* model, optimizer, N = 8, 16, infinity */
+        assert_true(swept[2] == loss[T - 1]);
+        free(swept);
+        H5Fclose(whole);
+        assert_int_equal(system("rm -r out.h5 out.d"), 0);
+    }
     free(loss);
-    H5Fclose(whole);
     H5Fclose(alone);
 }
 

@@ -167,6 +167,9 @@ static void test_bad_sections_are_refused(void **state) {
         {"training.optimizer = gd adam\n[training]\nmomentum = 0.5\n",
          {0},
          {"case.ini: [training] momentum: no point of [sweep] uses this key"}},
+        {"training.optimizer = gd adam\n",
+         {"--training.momentum=0.5"},
+         {"case.ini: [training] momentum: no point of [sweep] uses this key"}},
         {"training.eta0 = 1 2\n", {"--jobs", "none"}, {"--jobs none: must be an integer, 1 to"}},
     };
     for (size_t i = 0; i < COUNT(table); i++) {

@@ -12,7 +12,7 @@ static int read_text(struct params *params, const struct param_section *sections
     FILE *stream = fmemopen(text, size, "r");
     if (!stream)
         return err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters");
-    struct param_source source = {"the parameters of rank 0", stream, 0, NULL};
+    struct param_source source = {"the parameters of rank 0", stream, 0, NULL, 0};
     int code = params_read_stream(params, sections, count, &source, config, err);
     fclose(stream);
     if (!code)

@@ -261,12 +261,12 @@ int config_complete(struct config *config, struct params *params, struct err *er
         return params_error(params, "training", "weight_decay", err,
                             "it must be from 0 to 1, or -1, the default of the optimizer");
     config_settle(&config->training);
-    bool chosen = params_find(params, "network", "model")->line == -1;
+    int model = params_find(params, "network", "model")->line;
     struct param_value *value = (struct param_value *)params_find(params, "solver", "method");
-    for (size_t i = 0; chosen && i < sizeof solver_rows / sizeof *solver_rows; i++, value++) {
+    for (size_t i = 0; i < sizeof solver_rows / sizeof *solver_rows; i++, value++) {
         const struct param_row *row = &solver_rows[i];
         char note[TEXT_NOTE] = "";
-        if (uses_key(config, row->key) || value->line <= 0)
+        if (uses_key(config, row->key) || !params_go_over(model, value->line))
             continue;
         params_leave(value);
         TRY(base_copy(&value->text, row->value, err));

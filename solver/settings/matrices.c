@@ -221,7 +221,7 @@ static int configure(struct config *config, struct params *params,
     FILE *stream = fmemopen(text, strlen(text), "r");
     if (!stream)
         return err_set(err, CODE_SYSTEM, "out of memory: the help on %.40s", network);
-    struct param_source source = {"--help", stream, overrides, override};
+    struct param_source source = {"--help", stream, overrides, override, 0};
     int code = params_read_stream(params, sections, count, &source, config, err);
     fclose(stream);
     if (code)

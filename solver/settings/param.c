@@ -42,13 +42,18 @@ static int imply(struct params *params, const struct param_section *section, str
     return base_copy(&first->text, section->implied, err);
 }
 
-/* Whether the command line has given what decides whether a row is used. */
+bool params_go_over(int line, int other) {
+    return line < 0 && other && (other > 0 || line < other);
+}
+
+/* Whether something that decides whether a row is used goes over the value that was given to it. */
 static bool is_overridden(const struct param_section *section, const struct param_row *row,
-                          const struct param_value *values) {
+                          const struct param_value *values, int line) {
     const char *cursor = NULL;
     const struct param_row *gate;
     while ((gate = row_gate(section, row, &cursor)))
-        if (values[gate - section->rows].line == -1 || is_overridden(section, gate, values))
+        if (params_go_over(values[gate - section->rows].line, line) ||
+            is_overridden(section, gate, values, line))
             return true;
     return false;
 }
@@ -56,8 +61,8 @@ static bool is_overridden(const struct param_section *section, const struct para
 /* A key of the file that a key of the command line leaves without effect is left out, as it would
  * be in a file that says what the command line says: --network.bias=none goes over the biases of
  * the ini, --data.source over what another source reads, --network.model over keys of the network
- * of the ini. So is a key that is unused, and given at its default, but for one of another network.
- */
+ * of the ini. What a sweep varies goes over both in the same way. So is a key that is unused, and
+ * given at its default, but for one of another network. */
 static void leave_unused(struct params *params, const struct param_section *section) {
     struct param_value *values = param_values(params, section);
     for (size_t r = 0; r < section->count; r++) {
@@ -69,7 +74,8 @@ static void leave_unused(struct params *params, const struct param_section *sect
         if (!value->text || (!other && !idle))
             continue;
         if ((idle && row->value && !strcmp(value->text, row->value)) ||
-            (value->line > 0 && (other ? values->line == -1 : is_overridden(section, row, values))))
+            (other ? params_go_over(values->line, value->line)
+                   : is_overridden(section, row, values, value->line)))
             params_leave(value);
     }
 }
@@ -111,7 +117,9 @@ int params_read_stream(struct params *params, const struct param_section *sectio
     TRY(base_copy(&params->file, source->name, err));
     TRY(base_alloc(&params->values, rows, sizeof *params->values, err));
     TRY(param_read_stream(params, source->stream, err));
-    TRY(param_read_overrides(params, source->overrides, source->override, err));
+    int given = source->overrides - source->of_point;
+    TRY(param_read_overrides(params, given, source->override, ON_COMMAND_LINE, err));
+    TRY(param_read_overrides(params, source->of_point, source->override + given, OF_POINT, err));
     for (size_t s = 0; s < count; s++)
         TRY(imply(params, &sections[s], err));
     for (size_t s = 0; s < count; s++)
@@ -147,7 +155,7 @@ int params_read(struct params *params, const struct param_section *sections, siz
     *params = (struct params){0};
     FILE *stream;
     TRY(params_open(&stream, file, err));
-    struct param_source source = {file, stream, overrides, override};
+    struct param_source source = {file, stream, overrides, override, 0};
     int code = params_read_stream(params, sections, count, &source, config, err);
     fclose(stream);
     return code;

@@ -44,10 +44,13 @@ struct param_section {
     const char *implied; /* NULL, or a key that stands for "first row = this key" where given */
 };
 
+/* Where a value was given that is on no line of a file. */
+enum { ON_COMMAND_LINE = -1, OF_POINT = -2 };
+
 struct param_value {
     char *text;       /* as given or default, numbers as the user wrote them; owned */
-    int line;         /* > 0 in the file, 0 default, -1 on the command line */
-    int left;         /* the line of the file, where it was left out: something else needs it */
+    int line;         /* > 0 in the file, 0 default, ON_COMMAND_LINE, OF_POINT */
+    int left;         /* where it was given, where it was left out: something else needs it */
     const char *file; /* which one: NULL, or one that the given file includes */
 };
 
@@ -89,10 +92,14 @@ struct param_source {
     FILE *stream;
     int overrides;
     char *const *override;
+    int of_point; /* so many of them, the last ones, are the values of a point of a sweep, which go
+                   * over the others as these go over the file */
 };
 /* The same from such a source. */
 int params_read_stream(struct params *params, const struct param_section *sections, size_t count,
                        const struct param_source *source, void *config, struct err *err);
+/* Whether what was given at one place (param_value.line) goes over what was given at another. */
+bool params_go_over(int line, int other);
 void params_free(struct params *params); /* accepts a zeroed struct; idempotent */
 
 /* The value of a row, or of a free key that was given; else NULL. */

@@ -261,7 +261,7 @@ int param_read_stream(struct params *params, FILE *stream, struct err *err) {
 /* ---- the command line ---- */
 
 /* Stores one override; text is cut into pieces. */
-static int take_override(struct params *params, char *text, struct err *err) {
+static int take_override(struct params *params, char *text, int line, struct err *err) {
     char cut[TEXT_CLIP_SIZE];
     text_clip(cut, text);
     if (text_find_bad(text))
@@ -277,7 +277,7 @@ static int take_override(struct params *params, char *text, struct err *err) {
                        owner ? text_trim(section) : "");
     }
     *dot = '\0';
-    struct entry at = {text_trim(section), text_trim(dot + 1), text_trim(equals + 1), -1, NULL};
+    struct entry at = {text_trim(section), text_trim(dot + 1), text_trim(equals + 1), line, NULL};
     const struct param_section *declared = param_find_section(params, at.section);
     if (!declared)
         return param_unknown_section(params, &at, err);
@@ -286,12 +286,12 @@ static int take_override(struct params *params, char *text, struct err *err) {
     return store(params, declared, row, &at, err);
 }
 
-int param_read_overrides(struct params *params, int overrides, char *const *override,
+int param_read_overrides(struct params *params, int overrides, char *const *override, int line,
                          struct err *err) {
     for (int i = 0; i < overrides; i++) {
         char *text;
         TRY(base_copy(&text, override[i], err));
-        int code = take_override(params, text, err);
+        int code = take_override(params, text, line, err);
         free(text);
         TRY(code);
     }

@@ -31,10 +31,10 @@ const struct param_section *param_find_owner(const struct params *params, const 
 /* The first value of a section. */
 struct param_value *param_values(const struct params *params, const struct param_section *section);
 
-/* Stores the values of a file (params->file: its name in messages), then those of the command line;
- * every value is checked. */
+/* Stores the values of a file (params->file: its name in messages), then those of the command line
+ * (line: where they were given, ON_COMMAND_LINE or OF_POINT); every value is checked. */
 int param_read_stream(struct params *params, FILE *stream, struct err *err);
-int param_read_overrides(struct params *params, int overrides, char *const *override,
+int param_read_overrides(struct params *params, int overrides, char *const *override, int line,
                          struct err *err);
 
 #endif

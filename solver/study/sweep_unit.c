@@ -68,7 +68,8 @@ int sweep_read_point(const struct sweep *sweep, int point, const char *const *la
         code = err_set(err, CODE_SYSTEM, "out of memory: the text of %s", grid->file);
     else
         code = params_read_stream(&run->params, run->sections, sections,
-                                  &(struct param_source){grid->file, stream, count, override},
+                                  &(struct param_source){grid->file, stream, count, override,
+                                                         count - (int)(own - override)},
                                   &run->config, err);
     if (stream)
         fclose(stream);
@@ -152,7 +153,7 @@ static size_t rows_of(const struct params *params) {
 
 static void add_uses(struct uses *uses, const struct params *params) {
     for (size_t i = 0; i < rows_of(params); i++) {
-        uses->left[i] |= params->values[i].left > 0;
+        uses->left[i] |= params->values[i].left != 0;
         uses->kept[i] |= params->values[i].line != 0;
     }
 }

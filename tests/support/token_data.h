@@ -28,8 +28,8 @@ static inline int make(struct data *data, const char *const *key, struct err *er
     }
     DO(config_sections(&sections, &count, err));
     DO(params_read_stream(&params, sections, count,
-                          &(struct param_source){"test.ini", stream, overrides, override}, &config,
-                          err));
+                          &(struct param_source){"test.ini", stream, overrides, override, 0},
+                          &config, err));
     DO(config_data(&config, &params, data, err));
 done:
     while (overrides)
