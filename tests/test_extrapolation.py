@@ -104,7 +104,7 @@ def test_what_has_no_answer_is_a_sentence(call, sentence):
 
 def test_blocks_are_an_axis():
     """Of a stack: the kernels of the stream have a block more than the routers; limit and networks
-    have one name for attention, and what belongs to no block stays."""
+    have one name for attention, that of its mean over heads; what belongs to no block stays."""
     run = dmft.solve({"network": {"model": "transformer", "depth": 2, "heads": 2, "experts": 0},
                       "data": {"source": "markov", "inputs": 2, "tokens": 3, "vocabulary": 2},
                       "training": {"steps": 2, "loss": "cross_entropy"},
@@ -114,12 +114,14 @@ def test_blocks_are_an_axis():
     assert limit["Ch_diag"].dims[0] == "l" and list(limit["l"]) == [0, 1, 2]
     np.testing.assert_array_equal(limit["Ch_diag"].sel(l=2), run.limit["Ch_2_diag"])
     np.testing.assert_array_equal(limit["Ch_diag_se"].sel(l=1), run.limit["Ch_1_diag_se"])
-    assert limit["attention"].dims[0] == "l" and networks["attention"].dims[:2] == ("l", "head")
-    np.testing.assert_array_equal(networks["attention"].sel(l=1, head=0),
-                                  run.reference[8]["attention_1_0"])
+    assert limit["attention"].dims == networks["attention"].dims
+    by_head = networks["attention_by_head"]
+    assert by_head.dims[:2] == ("l", "head")
+    np.testing.assert_array_equal(by_head.sel(l=1, head=0), run.reference[8]["attention_1_0"])
+    np.testing.assert_allclose(networks["attention"].values[:2], by_head.mean("head").values[:2],
+                               atol=1e-15)
     assert np.isnan(limit["attention"].sel(l=2)).all()
-    difference = networks["attention"] - limit["attention"]
-    assert difference.dims[:2] == ("l", "head")
+    assert (by_head - limit["attention"]).dims[:2] == ("l", "head")
     np.testing.assert_array_equal(limit["loss"], run.limit["loss"])
     assert not [name for name in limit.data_vars if "_0" in name]
 

@@ -111,10 +111,10 @@ static void regime2(void **state) {
     struct record records[WIDTHS];
     double exponent, se;
     check_parts("fig1_regime2", claims);
-    open_parts(&run, "fig1_regime2", "network.parameterization=mup", "training.steps=41");
+    open_parts(&run, "fig1_regime2", "network.parameterization=mup", "training.steps=81");
     run_widths(&run, records);
-    check_exponent(&run, records, "rms_A1", 40, -0.5);
-    exponent_of(&run, records, "rms_A3", 0, 40, &exponent, &se);
+    check_exponent(&run, records, "rms_A1", 80, -0.5);
+    exponent_of(&run, records, "rms_A3", 0, 80, &exponent, &se);
     print_message("  rms_A3 at the end: %+.3f +- %.3f\n", exponent, se);
     assert_true(exponent > -0.2);
     free_widths(&run, records);

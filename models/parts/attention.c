@@ -41,7 +41,7 @@ const char *attention_check(const struct network *network, int N, const char **k
     return NULL;
 }
 
-/* Weights, and logits (where they are numbers), of head i. */
+/* Weights, and logits (where they are numbers), of head i; of all, where it is -1. */
 static void show(struct program *p, const struct block *block, int i, struct value logits,
                  struct value a) {
     const char *end = i < 0 ? "" : program_name(p, "_%d", i);
@@ -58,9 +58,15 @@ static struct value head_map(struct program *p, const struct block *block, const
     return block_map(p, block, name, i, x, to, W);
 }
 
-/* The output of head i of H (-1: the only one), nu/H times the width. */
+/* What is shown of attention: of one head, or summed over heads. */
+struct seen {
+    struct value logits, a;
+};
+
+/* The output of head i of H (-1: the only one), nu/H times the width. What is seen of it is added
+ * to what was seen of those before. */
 static struct value write_head(struct program *p, const struct block *block, int i, int H,
-                               struct value y, struct population *stream) {
+                               struct value y, struct population *stream, struct seen *all) {
     const struct network *network = program_network(p);
     bool many = network->attention.head_limit == HEADS_MANY;
     double r = network->attention.width / H, beta = network->attention.beta;
@@ -88,6 +94,8 @@ static struct value write_head(struct program *p, const struct block *block, int
         struct value logits = program_attend(p, q, k, beta);
         struct value a = program_softmax(p, logits, network->attention.causal);
         show(p, block, i, logits, a);
+        all->logits = i > 0 ? program_add_numbers(p, all->logits, logits) : logits;
+        all->a = i > 0 ? program_add_numbers(p, all->a, a) : a;
         o = program_mix(p, a, v);
     }
     return head_map(p, block, "W_O", i, o, stream, out);
@@ -98,8 +106,13 @@ struct value attention_write(struct program *p, const struct block *block, struc
     const struct network *network = program_network(p);
     bool fixed = network->attention.head_limit == HEADS_FIXED && program_setup(p)->N;
     int H = fixed ? network->attention.heads : 1;
-    struct value sum = write_head(p, block, H > 1 ? 0 : -1, H, y, stream);
+    struct seen all;
+    struct value sum = write_head(p, block, H > 1 ? 0 : -1, H, y, stream, &all);
     for (int i = 1; i < H; i++)
-        sum = program_add(p, sum, write_head(p, block, i, H, y, stream));
+        sum = program_add(p, sum, write_head(p, block, i, H, y, stream, &all));
+    /* In the limit heads are alike, and one stands for all: the mean has its name. */
+    if (H > 1)
+        show(p, block, -1, program_number(p, NUMBER_TIMES_STOP, 1.0 / H, all.logits),
+             program_number(p, NUMBER_TIMES_STOP, 1.0 / H, all.a));
     return sum;
 }

@@ -44,8 +44,8 @@ def _gathered(stem: str, parts: dict, data: xarray.Dataset) -> xarray.DataArray 
 def blocks(data: xarray.Dataset) -> xarray.Dataset:
     """The same series, those of single blocks as one: Ch_0, Ch_1, ... are Ch with an axis l in
     front, Ch_0_diag, Ch_1_diag, ... are Ch_diag, and so are their errors. What networks have of
-    each head, attention_0_0, attention_0_1, ..., has an axis `head` behind l; a limit, where all
-    heads are alike, has none, and the name is the same: attention.
+    each head, attention_0_0, attention_0_1, ..., is attention_by_head, with an axis `head` behind
+    l, beside attention, its mean over heads, which a limit has, too.
 
     data: run.limit or run.reference[N]. Where a series has fewer blocks than another (attention 0
     to L - 1, Ch 0 to L), it is NaN at the others. Experts of a fixed number, tangent_W2_0_1, are on
@@ -65,8 +65,9 @@ def blocks(data: xarray.Dataset) -> xarray.Dataset:
     taken, made = [], {}
     for (stem, rest, _), parts in found.items():
         array = _gathered(stem, parts, data)
-        if array is not None and stem + rest not in {**made, **data.variables}:
-            made[stem + rest] = array
+        name = stem + ("_by_head" if "head" in getattr(array, "dims", ()) else "") + rest
+        if array is not None and name not in {**made, **data.variables}:
+            made[name] = array
             taken += parts.values()
     left = data.drop_vars(taken)
     if "l" in left.dims and "l" not in left.coords:

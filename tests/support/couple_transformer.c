@@ -109,6 +109,17 @@ static double kernel(const struct couple *p, const char *name, int a, int b) {
                : oracle_transformer_gg(p->oracle, place, a, b) / (carried(p, a) * carried(p, b));
 }
 
+/* Number i of a series that is shown of a head, or of all H of them, their mean; head h has its
+ * numbers `size` behind those of the one before. */
+static double of_heads(const double *all, int i, size_t size, int head, int H) {
+    double sum = 0;
+    if (head >= 0)
+        return all[(size_t)head * size + (size_t)i];
+    for (int h = 0; h < H; h++)
+        sum += all[(size_t)h * size + (size_t)i];
+    return sum / H;
+}
+
 /* Logits, attention weights and gates. */
 static void more(const struct couple *p, int t, double tolerance) {
     const struct oracle_transformer *o = p->oracle;
@@ -116,7 +127,7 @@ static void more(const struct couple *p, int t, double tolerance) {
     for (int k = 0; k < p->net.numbers.count; k++) {
         const struct numbers *x = &p->net.numbers.item[k];
         char name[32] = "";
-        int l = 0, head = 0;
+        int l = 0, head = -1;
         sscanf(x->name, "%31[a-z]_%d_%d", name, &l, &head);
         bool pair = !strcmp(name, "logits") || !strcmp(name, "attention"),
              gradient = !strcmp(name, "gphi");
@@ -130,16 +141,19 @@ static void more(const struct couple *p, int t, double tolerance) {
         if (!all)
             continue; /* router_entropy */
         found++;
-        all += (pair ? l * o->H + head : l) * R * width;
+        all += (pair ? l * o->H : l) * R * width;
         for (int i = 0; i < R * width; i++) {
-            double want = gradient ? o->b * all[i] / carried(p, i / width) : all[i];
+            double want = pair       ? of_heads(all, i, (size_t)R * (size_t)width, head, o->H)
+                          : gradient ? o->b * all[i] / carried(p, i / width)
+                                     : all[i];
             CHECK_ABS(x->values[i], want, tolerance * fmax(1, fabs(want)), "%s: %s[%d] at %d",
                       p->what, x->name, i, t);
         }
     }
     bool fixed = p->run.config.network.attention.head_limit == HEADS_FIXED,
          routed = o->E && o->gate != ORACLE_CONSTANT;
-    assert_int_equal(found, o->L * ((fixed ? 2 * o->H : 0) + (routed ? 3 : 0)));
+    int shown = !fixed ? 0 : o->H > 1 ? o->H + 1 : 1; /* of each head, and of all */
+    assert_int_equal(found, o->L * (2 * shown + (routed ? 3 : 0)));
 }
 
 static const char *const settings[] = {"experts = 2\ngate = softmax\nq0 = 1\ndepth = 2", NULL};
