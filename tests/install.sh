@@ -91,7 +91,7 @@ bash_says() { # LINE [SEPARATOR]: what completes it, in one line
 completion() {
     test "$(bash_says 'dmft-solve --network.gat')" = '--network.gate= --network.gated_experts='
     test "$(bash_says 'dmft-solve --network.gate=s')" = 'sigmoid softmax'
-    test "$(bash_says 'dmft-solve --pro')" = '--profile --program'
+    test "$(bash_says 'dmft-solve --pro')" = '--profile --program --programs'
     test "$(bash_says 'dmft-sweep --pro')" = ''
     test "$(bash_says 'dmft-sweep --jo')" = --jobs
     test "$(bash_says 'dmft-solve --help regime')" = 'regime1 regime2 regime3'
