@@ -95,6 +95,12 @@ def test_what_has_no_page_is_refused(files, tmp_path, capsys):
         assert "takes files alone" in capsys.readouterr().err
     assert command.main(["--html", str(tmp_path / "no" / "x.html"), files["run"]]) == 2
     assert not os.path.exists(out)
+    with open(files["run"], "rb") as file:
+        before = file.read()
+    assert command.main(["--html", files["run"], files["both"]]) == 2  # the page was forgotten
+    assert "a file that ends in .html" in capsys.readouterr().err
+    with open(files["run"], "rb") as file:
+        assert file.read() == before
 
 
 def browse(path, choice, script=""):

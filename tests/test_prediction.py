@@ -108,3 +108,13 @@ def test_tokens_are_predicted():
     found = run.predict(tokens=tokens)
     np.testing.assert_allclose(found.reference[8]["f_runs"].values,
                                run.reference[8]["f_runs"].values[:, -1], rtol=0, atol=1e-13)
+
+
+def test_states_of_comparisons_are_not_read(tmp_path):
+    """They are for going on; the sentence says what serves instead, and no --continue."""
+    both = dmft.compare({"network": {"model": "dense"}, "data": {"dimension": 4, "inputs": 3},
+                         "training": {"steps": 2}, "solver": {"sites": 64, "replicates": 2},
+                         "reference": {"widths": 8, "seeds": 2}, "output": {"checkpoint": 10}},
+                        output=str(tmp_path / "x.h5"), progress=False)
+    with pytest.raises(dmft.InputError, match="is of a comparison or a sweep.*output.weights"):
+        both.predict(np.ones((2, 4)))

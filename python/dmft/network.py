@@ -192,7 +192,7 @@ class Network:
         if isinstance(value, (list, tuple, np.ndarray)):
             return "{" + ", ".join(self._lua(one) for one in value) + "}"
         raise TypeError(f"{value!r} is nothing that a network can have: its values, numbers, text, "
-                        "lists of them")
+                        "lists of them; a function is written function(\"u, s\", \"...\")")
 
     def function(self, arguments: str, value: str) -> Value:
         """A function in Lua, for operations that take one.

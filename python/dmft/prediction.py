@@ -17,6 +17,14 @@ def _has_states(path: str) -> bool:
     return bool(glob.glob(glob.escape(path) + ".state/*.state"))
 
 
+def _is_of_solve(path: str) -> bool:
+    """Whether dmft-solve wrote the result. Of the other programs it reads no states."""
+    if os.path.isdir(path):
+        return False
+    with h5py.File(path) as file:
+        return np.bytes_(file.attrs["program"]) == b"dmft-solve"
+
+
 def _without_time(result: Result) -> Result:
     """The only time of such a file is that of the states."""
     groups = {name: data.isel(t=0, drop=True) if "t" in data.dims else data
@@ -63,9 +71,13 @@ def predict(run: Result, X, tokens) -> Result:
         raise InputError("predict: give X or, where inputs are tokens, tokens")
     given = {"X": X} if tokens is None else {"tokens": tokens}
     arrays = split(given)[1]
-    widths = _widths_with_weights(run)
-    if not _has_states(run.path) and widths:
+    widths, of_solve = _widths_with_weights(run), _is_of_solve(run.path)
+    if widths and not (of_solve and _has_states(run.path)):
         return _from_weights(run, widths, X, tokens)
+    if not of_solve:
+        raise InputError(f"{run.path}: is of a comparison or a sweep, whose states are for going "
+                         "on alone: predict from networks' weights, **{\"output.weights\": "
+                         "\"both\"} (of a sweep, those of a point), or make this run by dmft.solve")
     if not _has_states(run.path):
         raise InputError(f"{run.path}: has kept neither states, **{{\"output.checkpoint\": "
                          "minutes}, nor weights, from which networks alone are computed, "

@@ -113,6 +113,9 @@ def main(arguments=None) -> int:
             if options.o or options.what != "all" or options.x or options.times or options.kernels:
                 raise Missing("--html takes files alone, and no -o, --what, --times, --kernels or "
                               "--x")
+            if not options.html.endswith((".html", ".htm")):
+                raise Missing(f"--html {options.html}: a page is written into a file that ends in "
+                              ".html; first the page, then the files")
             words = page.text(runs, ", ".join(names))
             with open(options.html, "w", encoding="utf-8") as out:
                 out.write(words)

@@ -21,13 +21,15 @@ def matrices(run) -> list[str]:
 
 
 def _curves(ax, data, stem: str, part: str, colour, words: str, **line) -> None:
-    """Each value of [t][k] that is there at some time, over the times at which any was looked for;
-    words stand in the legend once."""
+    """Each value of [t][k] that is there at some time, over the times at which any was looked for,
+    with a dot at each, since a spike may be there at one time alone; words stand in the legend
+    once."""
     t = np.flatnonzero(np.isfinite(data[stem + "_edge"].values))
     mean, se = (data[stem + part + end].values[t] for end in ("", "_se"))
     half = student(data["n"].values[t] - 1)[:, None] * se
     for k in np.flatnonzero(np.isfinite(mean).any(0)):
-        band(ax, mean[:, k], half[:, k], colour, t, label=words if k == 0 else None, **line)
+        band(ax, mean[:, k], half[:, k], colour, t, label=words if k == 0 else None, marker=".",
+             **line)
 
 
 def singular(ax, run, name: str) -> None:
