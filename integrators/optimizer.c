@@ -106,14 +106,6 @@ static int find_parts(struct net *net, int i, struct parameter **found) {
     return count;
 }
 
-/* Whether an earlier parameter is moved with parameter i. */
-static bool has_moved(const struct net *net, int i) {
-    int k = 0;
-    while (k < i && !net_moved_together(&net->parameters.item[k], &net->parameters.item[i]))
-        k++;
-    return k < i;
-}
-
 static int move_parts(const struct net *net, const struct optimizer_step *step, double clip,
                       struct parameter *const *p, int parts, struct err *err) {
     struct polar_part *part;
@@ -163,7 +155,7 @@ static int optimizer_advance(struct net *net, const struct training *training, c
                     training->optimizer
                 ? training
                 : &rest;
-        if (!has_moved(net, i))
+        if (!net_moved_before(net, i))
             TRY(move_with(net, &step, clip, i, err));
     }
     net_next(net);

@@ -424,6 +424,8 @@ const struct optimizer *net_optimizer(const struct net_setup *setup, const char 
 /* Whether two parameters are one, or are moved as one matrix; and whether one has rows of it below
  * those of the other, or else columns beside those of the other (models/language/heads.c). */
 bool net_moved_together(const struct parameter *a, const struct parameter *b);
+/* Whether parameter i is moved with an earlier one, which then stands for both. */
+bool net_moved_before(const struct net *net, int i);
 bool net_stacked(const struct net *net, const struct parameter *a, const struct parameter *b);
 /* Whether some parameters move entry by entry. */
 bool net_by_entry(const struct net_setup *setup);

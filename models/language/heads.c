@@ -9,6 +9,14 @@ bool net_moved_together(const struct parameter *a, const struct parameter *b) {
     return a == b || (a->whole && b->whole && !strcmp(a->whole, b->whole));
 }
 
+bool net_moved_before(const struct net *net, int i) {
+    const struct parameter *all = net->parameters.item;
+    int k = 0;
+    while (k < i && !net_moved_together(&all[k], &all[i]))
+        k++;
+    return k < i;
+}
+
 bool net_stacked(const struct net *net, const struct parameter *a, const struct parameter *b) {
     const struct node *node = net->program->node;
     return node[a->node].argument[0] == node[b->node].argument[0];

@@ -129,14 +129,6 @@ static int fill_momentum(const struct measuring *m, int item, double *const *out
     return code;
 }
 
-/* Whether an earlier parameter stands for all that are moved as one matrix with this one. */
-static bool is_told(const struct net *net, int i) {
-    int k = 0;
-    while (k < i && !net_moved_together(&net->parameters.item[k], &net->parameters.item[i]))
-        k++;
-    return k < i;
-}
-
 static int declare_momenta(struct record *record, const struct config *config,
                            const struct net *net, struct err *err) {
     for (int i = 0; i < net->parameters.count; i++) {
@@ -150,7 +142,7 @@ static int declare_momenta(struct record *record, const struct config *config,
             .equation = "s of V/|V|_F",
             .axes = 2,
             .shape = {(size_t)record->T, (size_t)config->output.singular_values}};
-        if (!map || !asked(config, map) || !sums_up(config, net, map) || is_told(net, i))
+        if (!map || !asked(config, map) || !sums_up(config, net, map) || net_moved_before(net, i))
             continue;
         snprintf(series.name, sizeof series.name, "singular_%s_momentum",
                  whole ? whole : map->declared.name);
