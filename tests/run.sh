@@ -6,8 +6,8 @@
 # Each program has one thread, and tests of threads ask for theirs: two programs on two cores are done
 # sooner than one on both. What a program frees it keeps for its next allocation, so that the system
 # need not clear the same pages again; test_bytes and test_bytes_left, which count them, have them as
-# users do. The two variables of libraries are those for which a program starts a second time where
-# they are not set (solver/command.c): tests start programs some thousand times.
+# users do. A program starts a second time where GOMP_SPINCOUNT and OPENBLAS_NUM_THREADS are not set
+# (solver/command.c). Tests start programs some thousand times, so both are set here.
 one() { # PROGRAM: its lines, and its counts for all()
     log=$RUN/$$
     case $1 in
