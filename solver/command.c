@@ -119,9 +119,6 @@ int command_read(struct command *command, const struct command_option *options, 
             return err_set(err, CODE_INPUT, "%s: a key and its value are one word, %s=%s", word,
                            word, i + 1 < argc ? argv[i + 1] : "value");
         } else if (is_override(word)) {
-            for (int k = 0; k < command->overrides; k++)
-                if (text_same_key(key_of(word), key_of(command->override[k])))
-                    command->repeated = word;
             command->override[command->overrides++] = argv[i]; /* never overtakes i */
         } else if (word[0] == '-') {
             return err_set(err, CODE_INPUT,
@@ -136,6 +133,39 @@ int command_read(struct command *command, const struct command_option *options, 
     return CODE_OK;
 }
 
+/* Appends the overrides that count of those that have the key of another one; nothing where each
+ * key is given once. */
+static void tell_repeated(const struct command *command, char *note) {
+    for (int i = 1; i < command->overrides; i++) {
+        const char *word = key_of(command->override[i]);
+        int before = 0, behind = i + 1;
+        while (before < i && !text_same_key(word, key_of(command->override[before])))
+            before++;
+        while (behind < command->overrides &&
+               !text_same_key(word, key_of(command->override[behind])))
+            behind++;
+        if (before < i && behind == command->overrides)
+            text_append(note, "%s%s",
+                        *note ? ", "
+                              : "given more than once on the command line, where the last value "
+                                "counts: ",
+                        word);
+    }
+}
+
+int command_notes(struct notes *notes, const struct command *command, struct err *err) {
+    char text[TEXT_NOTE] = "";
+    struct note *note;
+    tell_repeated(command, text);
+    if (!*text)
+        return CODE_OK;
+    if (!(note = notes_add(notes, "given_twice", "", -1, false, err)))
+        return err->code;
+    notes_text(note, "%s", text);
+    note->told = true;
+    return CODE_OK;
+}
+
 void command_log(struct log *log, const struct command *command, bool quiet) {
     log_init(log, !quiet && !dist_rank());
     int processes = dist_job_without_mpi();
@@ -144,9 +174,10 @@ void command_log(struct log *log, const struct command *command, bool quiet) {
                  "warning: one of %d processes of a job, but built without MPI: each computes "
                  "everything; make MPI=1 builds a program that shares it out",
                  processes);
-    if (command->repeated)
-        log_line(log, "note: the key of --%s is given more than once; this last value counts",
-                 key_of(command->repeated));
+    char text[TEXT_NOTE] = "";
+    tell_repeated(command, text);
+    if (*text)
+        log_line(log, "note: %s", text);
 }
 
 int command_output(char **name, const struct command *command, const char *given,

@@ -14,8 +14,7 @@ struct command_option {
 struct command {
     const char *file; /* NULL if none was given */
     int overrides;
-    char **override;      /* [--]section.key=value */
-    const char *repeated; /* the last one whose key was given before; or NULL */
+    char **override; /* [--]section.key=value */
 };
 
 /* The beginning of main. */
@@ -24,8 +23,10 @@ void command_start(int *argc, char ***argv);
 int command_read(struct command *command, const struct command_option *options, const char *usage,
                  int argc, char **argv, struct err *err);
 /* Of rank 0, unless quiet. Warns where a parallel job has started a program built without MPI, and
- * says which key of the command line is given twice, of which the last value counts. */
+ * says which keys of the command line are given twice, of which the last value counts. */
 void command_log(struct log *log, const struct command *command, bool quiet);
+/* The same of these keys for the file of a run or a sweep. */
+int command_notes(struct notes *notes, const struct command *command, struct err *err);
 /* The output to be freed: as given, or for data/regime2.ini the file regime2 + ending (".h5") in
  * the current folder. */
 int command_output(char **name, const struct command *command, const char *given,

@@ -68,6 +68,8 @@ static int work(struct compare *compare, struct options *options, struct err *er
                                 &output, err)
              : command_output(&output, command, options->output, "_compare.h5", err));
     DO(compare_configure(compare, command->file, command->overrides, command->override, err));
+    for (int k = 0; k < compare->count; k++)
+        DO(command_notes(&compare->run[k].notes, command, err));
     DO(command_refuse_inputs(output, &compare->run[0].params, err));
     DO(compare_run(compare, output, options->force || go_on, err));
     log_line(&compare->run[0].log, "wrote %s", output);

@@ -8,6 +8,7 @@
 #include "solver/run/description.h"
 #include "solver/run/estimate.h"
 #include "solver/files/provenance.h"
+#include "solver/files/result.h"
 #include "solver/run/predict.h"
 #include "solver/run/report.h"
 #include "solver/run/states.h"
@@ -227,6 +228,7 @@ static int solve(struct run *run, struct options *options, struct err *err) {
                                              &ini, &output, err)
                           : command_output(&output, command, options->output, ".h5", err));
     DO(run_configure(run, command->file, command->overrides, command->override, err));
+    DO(command_notes(&run->notes, command, err));
     DO(command_refuse_inputs(output, &run->params, err));
     DO(run_open(run, output, options->force, err));
     begun = true;
@@ -250,13 +252,16 @@ done:
 /* Outputs of a run that is done at the inputs of a data file. */
 static int predict(struct run *run, struct options *options, struct err *err) {
     const char *result = options->command.file;
-    char *ini = NULL, *output = NULL;
+    char *ini = NULL, *writer = NULL;
     int code;
     if (dist_ranks() > 1)
         return err_set(err, CODE_INPUT, "--predict is of one process");
-    options->command.file = NULL;
     run->states.resume = true;
-    DO(command_continue(&options->command, "dmft-solve", result, NULL, &ini, &output, err));
+    DO(result_program(result, &writer, err));
+    if (strcmp(writer, "dmft-solve"))
+        DO(err_set(err, CODE_INPUT, "--predict %s: is of %s, and must be of dmft-solve", result,
+                   writer));
+    DO(states_ini(&ini, result, err));
     DO(command_refuse_input(options->output, result, err));
     DO(command_refuse_input(options->output, options->predict, err));
     DO(run_configure(run, ini, 0, NULL, err));
@@ -265,7 +270,7 @@ static int predict(struct run *run, struct options *options, struct err *err) {
     log_line(&run->log, "wrote %s", options->output);
 done:
     free(ini);
-    free(output);
+    free(writer);
     return code;
 }
 

@@ -124,6 +124,7 @@ static int run(struct sweep *sweep, const struct options *options, int jobs, str
     int code;
     if (dist_rank())
         return sweep_work_by_ranks(sweep, err);
+    DO(command_notes(&sweep->notes, command, err));
     DO(command_output(&output, command, options->output, ".h5", err));
     DO(command_refuse_input(output, command->file, err));
     DO(sweep_open(sweep, command->file, command->overrides, command->override, output,

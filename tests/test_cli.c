@@ -160,6 +160,8 @@ static void test_defaults(void **state) {
     cli_free(&result);
 }
 
+#define TWICE "given more than once on the command line, where the last value counts: "
+
 static void test_overrides(void **state) {
     (void)state;
     size_t count;
@@ -177,11 +179,16 @@ static void test_overrides(void **state) {
     cli_clean(NULL);
     struct cli_result result;
     cli_run(&result, ARGS("-o", "out.h5", "small.ini", "--training.steps=9", "training . steps=5"));
-    assert_non_null(strstr(result.err, "note: the key of --training . steps=5 is given more than"));
+    assert_non_null(strstr(result.err, "note: " TWICE "training . steps=5\n"));
     cli_free(&result);
+    file = cli_file("out.h5");
+    char *notes = cli_words(file, "notes/text");
+    assert_non_null(strstr(notes, TWICE "training . steps=5\n"));
+    free(notes);
+    H5Fclose(file);
     cli_clean(NULL);
     cli_run(&result, ARGS("-o", "out.h5", "small.ini", "--training.steps=5", "--training.eta0=1"));
-    assert_null(strstr(result.err, "is given more than once"));
+    assert_null(strstr(result.err, "given more than once"));
     cli_free(&result);
     cli_clean(NULL);
 }

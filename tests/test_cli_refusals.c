@@ -48,6 +48,10 @@ static void test_names_are_refused(void **state) {
     static const struct refusal table[] = {
         {.add = "[network]\nkapa = 3",
          .part = {"case.ini:14: [network] kapa: unknown key; did you mean \"kappa\"?"}},
+        {.arg = {"--output.path="},
+         .part = {"--output.path=: unknown key; the file of the result is named by -o OUT.h5"}},
+        {.arg = {"--output.nothing=1"},
+         .part = {"--output.nothing=1: unknown key; there are kernels"}},
         {.add = "[network]\neta0 = 3",
          .part = {"case.ini:14: [network] eta0: unknown key; it belongs to [training]"}},
         {.add = "[network]\nwidth = 64",
@@ -80,7 +84,7 @@ static void test_values_are_refused(void **state) {
         {.add = "[reference]\nseeds = many",
          .part = {"case.ini:14: [reference] seeds = many: not an integer", "1 to 1000000"}},
         {.add = "[network]\nexpert_width = 2.5",
-         .part = {"case.ini:14: [network] expert_width = 2.5: not an integer", "0 to 4096"}},
+         .part = {"case.ini:14: [network] expert_width = 2.5: not a whole", "0 to 4096"}},
         {.add = "[network]\nexpert_width = 0",
          .part = {"case.ini:14:", "at least one hidden unit"}},
         {.arg = {"--data.source=multi_index", "--data.dimension=3"}, .part = {"at least 4"}},
@@ -88,7 +92,7 @@ static void test_values_are_refused(void **state) {
          .part = {"the inputs alone would need about 2.4e+03 GB"}},
         {.arg = {"--data.source=mixture", "--data.components=10000", "--data.dimension=1000000"},
          .part = {"the inputs alone would need about 160 GB", "fewer components"}},
-        {.add = "seed = -1", .part = {"case.ini:13: [solver] seed = -1: not an unsigned"}},
+        {.add = "seed = -1", .part = {"case.ini:13: [solver] seed = -1: out of range"}},
         {.add = "[network]\nkappa = 1# one",
          .part = {"case.ini:14: [network] kappa = 1# one: trailing characters \"# one\""}},
         {.add = "[training]\neta0 = fast",
@@ -296,6 +300,27 @@ static void test_data_is_refused(void **state) {
     check_refusals(table, COUNT(table));
 }
 
+/* A key that says what is anyway may stand where it is not used, and no other value of it. */
+static void test_unused_keys_at_their_defaults(void **state) {
+    (void)state;
+    static const char *const keys[][2] = {
+        {"--network.bias=none", "--network.bias=fixed"},
+        {"--network.beta=1.0", "--network.beta=2"},
+        {"--network.rho=1", "--network.rho=0.5"},
+        {"--solver.expert_sites=2048", "--solver.expert_sites=8"},
+        {"--reference.seeds=16", "--reference.seeds=2"},
+        {"--output.singular_values=8e0", "--output.singular_values=3"}};
+    cli_print("dense.ini", "[network]\nmodel = dense\nbias = none\n[solver]\nsites = 64\n");
+    for (size_t i = 0; i < COUNT(keys); i++)
+        for (int other = 0; other < 2; other++) {
+            struct cli_result result;
+            cli_run(&result, ARGS("--program", "dense.ini", keys[i][other]));
+            if (result.code != 2 * other)
+                fail_msg("%s: %s", keys[i][other], result.err);
+            cli_free(&result);
+        }
+}
+
 static bool line_refused(const char *const *arg, int code, const char *const *part) {
     struct cli_result result;
     cli_run(&result, arg);
@@ -320,7 +345,7 @@ static void test_command_lines_are_refused(void **state) {
         {{"--program", "small.ini", "-o", "x.h5"}, {"--program prints the network of an ini"}},
         {{"--program", "--continue", "good.h5"}, {"--program"}},
         {{"--predict", "good.h5", "small.h5"}, {"--predict needs -o and the output of a run"}},
-        {{"--predict", "good.h5", "-o", "x.h5", "none.h5"}, {"none.h5: no state was kept of it"}},
+        {{"--predict", "good.h5", "-o", "x.h5", "none.h5"}, {"none.h5: cannot be opened"}},
         {{"none.ini"}, {"none.ini: cannot be opened: No such file"}},
         {{""}, {": cannot be opened"}},
         {{"folder"}, {"folder: is a folder, not a file"}},
@@ -416,6 +441,7 @@ int main(void) {
         TEST(test_backend_that_is_not_there),
         TEST(test_keys_must_fit_together),
         TEST(test_data_is_refused),
+        TEST(test_unused_keys_at_their_defaults),
         TEST(test_command_lines_are_refused),
         TEST(test_permissions),
         TEST(test_force),

@@ -91,6 +91,10 @@ static void test_factors_are_read(void **state) {
 static void test_unused_keys_are_left_out(void **state) {
     (void)state;
     struct fixture f;
+    accept(&f, "[network]\nexperts = 4.0\ngate = sigmoid\n",
+           NULL); /* the default, in other words */
+    assert_int_equal(f.config.network.experts, 4);
+    params_free(&f.params);
     accept(&f, "[network]\nshape = hard\nexperts = 2\n",
            ARGS("--network.gate=sigmoid", "--run.steps=1e3"));
     assert_int_equal(f.config.run.steps, 1000);

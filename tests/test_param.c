@@ -79,6 +79,42 @@ static void test_every_type_is_read(void **state) {
     params_free(&f.params);
 }
 
+/* However they are written, and without rounding. */
+static void test_whole_numbers(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int value;
+    } table[] = {{"1.5e3", 1500},
+                 {"1500.0", 1500},
+                 {"15e+2", 1500},
+                 {"150000E-2", 1500},
+                 {"-.2e1", -2},
+                 {"+7", 7},
+                 {"1.", 1},
+                 {"0e99999", 0},
+                 {"0.00e-5", 0},
+                 {"2.147483647e9", INT32_MAX},
+                 {"-2147483648", INT32_MIN}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct fixture f;
+        char text[64];
+        snprintf(text, sizeof text, "threads = %s\n", table[i].text);
+        accept(&f, text, NULL);
+        assert_int_equal(f.config.run.threads, table[i].value);
+        params_free(&f.params);
+    }
+    struct fixture f;
+    accept(&f, "seed = 1.8446744073709551615e19\n[network]\nwidths = 1e2 1.5e3\n", NULL);
+    assert_true(f.config.run.seed == UINT64_MAX);
+    assert_int_equal(f.config.network.widths.value[0], 100);
+    assert_int_equal(f.config.network.widths.value[1], 1500);
+    params_free(&f.params);
+    accept(&f, "seed = 1e3\n", NULL);
+    assert_true(f.config.run.seed == 1000);
+    params_free(&f.params);
+}
+
 static void test_list_of_full_length(void **state) {
     (void)state;
     struct fixture f;
@@ -248,6 +284,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults_are_filled),
         cmocka_unit_test(test_every_type_is_read),
+        cmocka_unit_test(test_whole_numbers),
         cmocka_unit_test(test_list_of_full_length),
         cmocka_unit_test(test_shapes_of_a_file),
         cmocka_unit_test(test_values_belong_to_their_line),

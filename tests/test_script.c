@@ -68,9 +68,18 @@ static void refusals(void **state) {
          "t.lua:3: bad argument #2 to 'top' (must be a number"},
         {HEAD "top(h, 1e9)\n" END, "t.lua:3: bad argument #2 to 'top' (must be a number from 1 to"},
         {HEAD "top(look(h, 2, 'Q'), {share = 0.3})\n" END,
-         "t.lua:3: {share = 0.3} of 2 is no whole number of at least 1"},
-        {HEAD "top(look(h, 2, 'Q'), {})\n" END,
-         "t.lua:3: the largest are K of them, or {share = K/2}"},
+         "t.lua:3: {share = 0.3} of 2 is no whole number of at least 1: give K/2 for a whole"},
+        {HEAD "top(look(h, 2, 'Q'), {})\n" END, "t.lua:3: top takes either K or {share = ...}, "
+                                                "here neither: give K, a whole number from 1 "
+                                                "to 2, or the share K/2"},
+        {HEAD "top(look(h, 2, 'Q'))\n" END,
+         "t.lua:3: top takes either K or {share = ...}, here neither"},
+        {HEAD "top(look(h, 4, 'Q'), 3, {share = 0.25})\n" END,
+         "t.lua:3: top takes either K or {share = ...}, here both: give K, a whole number from 1 "
+         "to "
+         "4, or the share K/4"},
+        {HEAD "top(look(h, 4, 'Q'), 3, {part = 0.25})\n" END,
+         "unknown option part; there are: share"},
         {HEAD "balance_select(h, 2)\nbalance_select(h, 3)\n" END,
          "t.lua:4: two results are called load_largest; {name = ...} tells selections apart"},
         {HEAD "balance_select(h, 2, {eta_bais = 1})\n" END,

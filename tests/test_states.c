@@ -235,6 +235,11 @@ static void predictions_need_whole_runs(void **state) {
         fail_msg("code %d: %s", result.code, result.err);
     cli_free(&result);
     assert_true(cli_exists("out.prediction.h5"));
+    assert_int_equal(system("mv out.h5.state away"), 0);
+    cli_run(&result, predict);
+    assert_ptr_equal(strstr(result.err, "dmft-solve: out.h5: no state was kept of it"), result.err);
+    cli_free(&result);
+    assert_int_equal(system("mv away out.h5.state"), 0);
     assert_int_equal(system("sed -i 's/^steps = 4/steps = 6/' out.h5.state/ini"), 0);
     cli_refused(2, predict, ARGS("the run has come to step 4 of 6: --continue goes on with it"));
 }

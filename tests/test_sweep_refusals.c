@@ -5,6 +5,7 @@
 #include "tests/support/sweep_ini.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void check_refused(const char *sweep, const char *const *part) {
@@ -243,6 +244,33 @@ static void test_lines_of_the_command_line_are_refused(void **state) {
     }
 }
 
+/* A value that is the default goes with every network, whatever keys this has; a key that is given
+ * twice is told in the file. */
+static void test_defaults_go_with_every_network(void **state) {
+    (void)state;
+    struct cli_result result;
+    sweep_ini("network.bias = none\n");
+    const char *const dense[] = {
+        "-o", "out.h5", "case.ini", "--network.model=dense", "--network.bias=fixed", NULL};
+    cli_refused(2, dense, ARGS("--network.bias=fixed: [sweep] varies this key"));
+    cli_run(&result, ARGS("-o", "out.h5", "case.ini", "--network.model=dense", "--data.inputs=4",
+                          "--data.inputs=2"));
+    if (result.code)
+        fail_msg("%s", result.err);
+    cli_free(&result);
+    hid_t file = cli_file("out.h5");
+    char *notes = cli_words(file, "notes/text");
+    assert_non_null(strstr(notes, "the last value counts: data.inputs=2\n"));
+    assert_null(strstr(notes, "leave out"));
+    free(notes);
+    H5Fclose(file);
+    cli_clean(NULL);
+    cli_refused(2,
+                ARGS("-o", "out.h5", "case.ini", "--network.model=dense",
+                     "--sweep.network.bias=none fixed"),
+                ARGS("network.bias=fixed: model = dense does not use it"));
+}
+
 /* Opening its own memory succeeds, reading at its beginning is an input/output error. */
 static void test_input_output_errors_of_an_ini(void **state) {
     (void)state;
@@ -263,6 +291,7 @@ int main(void) {
         TEST(test_values_are_checked_by_their_rows),      TEST(test_bad_sections_are_refused),
         TEST(test_each_program_names_the_other),          TEST(test_directions_are_checked),
         TEST(test_lines_of_the_command_line_are_refused), TEST(test_input_output_errors_of_an_ini),
+        TEST(test_defaults_go_with_every_network),
     };
     return cmocka_run_group_tests(tests, cli_open_sweep, cli_close);
 }

@@ -163,31 +163,35 @@ static size_t smaller(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
-/* Levenshtein distance, without regard to case; name.length <= TEXT_CLIP. */
+/* Letters that are to be inserted, left out, changed or swapped with their neighbour, without
+ * regard to case; name.length <= TEXT_CLIP. */
 static size_t edit_distance(const char *given, struct text_word name) {
-    size_t row[TEXT_CLIP + 1];
+    size_t rows[3][TEXT_CLIP + 1], *before = rows[0], *above = rows[1], *row = rows[2];
     for (size_t j = 0; j <= name.length; j++)
         row[j] = j;
     for (size_t i = 0; given[i]; i++) {
-        size_t diagonal = row[0];
+        size_t *next = before;
+        before = above, above = row, row = next;
         row[0] = i + 1;
         for (size_t j = 0; j < name.length; j++) {
             int a = tolower((unsigned char)given[i]), b = tolower((unsigned char)name.text[j]);
-            size_t change = diagonal + (a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = smaller(change, smaller(row[j], diagonal) + 1);
+            row[j + 1] = smaller(above[j] + (a != b), smaller(row[j], above[j + 1]) + 1);
+            if (i && j && a == tolower((unsigned char)name.text[j - 1]) &&
+                b == tolower((unsigned char)given[i - 1]))
+                row[j + 1] = smaller(row[j + 1], before[j - 1] + 1);
         }
     }
     return row[name.length];
 }
 
-/* Near: one edit, two from four letters on, a third of a long name; and a letter is left. */
+/* Near: one edit, or a third of the letters of a long name, so that "uot" is near to "out", and
+ * "path" not to "gate"; and a letter is left. */
 void text_nearest_try(struct text_nearest *nearest, struct text_word name) {
     size_t given = strlen(nearest->given);
     size_t length = given > name.length ? given : name.length;
     if (length > TEXT_CLIP)
         return;
-    size_t limit = length < 4 ? 1 : length < 9 ? 2 : length / 3;
+    size_t limit = length < 6 ? 1 : length / 3;
     size_t distance = edit_distance(nearest->given, name);
     if (distance > limit || distance >= length)
         return;

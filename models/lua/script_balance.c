@@ -66,21 +66,30 @@ static int choices(lua_State *L) {
 }
 
 /* K of these, or the number that is a share of them. */
-static int number_of_largest(lua_State *L, int arg) {
-    int all = choices(L);
-    if (!lua_istable(L, arg))
-        return script_whole(L, arg, 1, all);
-    script_options(L, arg, "share");
-    if (!script_option(L, arg, "share"))
-        return luaL_error(L, "the largest are K of them, or {share = K/%d}", all);
+static int number_of_largest(lua_State *L) {
+    int all = choices(L), options = lua_istable(L, 2) ? 2 : 3;
+    script_options(L, options, "share");
+    bool shared = script_option(L, options, "share"),
+         counted = options == 3 && !lua_isnoneornil(L, 2);
+    if (shared == counted)
+        return luaL_error(
+            L,
+            "top takes either K or {share = ...}, here %s: give K, a whole number from "
+            "1 to %d, or the share K/%d",
+            shared ? "both" : "neither", all, all);
+    if (counted)
+        return script_whole(L, 2, 1, all);
     double share = script_real(L, -1, 0, 1), K = round(share * all);
     if (K < 1 || fabs(K - share * all) > 1e-9 * all)
-        return luaL_error(L, "{share = %f} of %d is no whole number of at least 1", share, all);
+        return luaL_error(L,
+                          "{share = %f} of %d is no whole number of at least 1: give K/%d for a "
+                          "whole number K",
+                          share, all, all);
     return (int)K;
 }
 
 static int top(lua_State *L) {
-    return script_push(L, largest_of(L, number_of_largest(L, 2)));
+    return script_push(L, largest_of(L, number_of_largest(L)));
 }
 
 /* The name of what is measured, as a result of the script. */
@@ -137,8 +146,9 @@ static int balance_selection(lua_State *L) {
 const struct script_word script_balance_words[] = {
     {"top", "x, [K, {share=}]", "rows or numbers",
 
-     "a mask: 1 on the K largest sites of rows, or on the K largest numbers. `share` gives K as "
-     "a share of all of them. Ties go to the first; constant in the backward pass",
+     "a mask: 1 on the K largest sites of rows, or on the K largest numbers. `share`, in the "
+     "place of K, gives it as a share of all of them. Ties go to the first; constant in the "
+     "backward pass",
      top, 0},
     {"balance_select", "x, K, {eta_bias=, name=}", "rows or numbers",
 

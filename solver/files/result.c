@@ -2,11 +2,14 @@
 #include "solver/files/result.h"
 #include "solver/files/hdf5.h"
 
+#include <errno.h>
 #include <hdf5_hl.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 static int read_losses(hid_t file, const char *set, double **loss, int *runs, int *T,
                        struct err *err) {
@@ -44,6 +47,8 @@ int result_program(const char *path, char **program, struct err *err) {
     hid_t attribute = file < 0 ? -1 : H5Aopen(file, "program", H5P_DEFAULT);
     int code = hdf5_text_type(&type, err);
     *program = NULL;
+    if (!code && file < 0 && access(path, F_OK))
+        code = err_set(err, CODE_INPUT, "%.1600s: cannot be opened: %s", path, strerror(errno));
     if (!code && (attribute < 0 || H5Aread(attribute, type, program) < 0 || !*program))
         code = err_set(err, CODE_INPUT,
                        "%.1600s: is not a result of dmft-solve, dmft-compare or "

@@ -232,8 +232,8 @@ int states_ini(char **ini, const char *output, struct err *err) {
     int code = ini_path(ini, folder, err);
     if (!code && !dist_rank() && access(*ini, F_OK))
         code = err_set(err, CODE_INPUT,
-                       "--continue %s: no state was kept of it: %s: %s ([output] checkpoint = "
-                       "minutes keeps one, also when the run is done)",
+                       "%s: no state was kept of it: %s: %s ([output] checkpoint = minutes keeps "
+                       "one, also when the run is done)",
                        output, *ini, strerror(errno));
     free(folder);
     return code;

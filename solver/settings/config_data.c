@@ -395,12 +395,11 @@ static int check_pooling(const struct config *config, const struct params *param
 static int make_wrong(const struct config *config, const struct params *params, struct data *data,
                       struct err *err) {
     const struct label_noise_settings *wrong = &config->data.wrong;
-    const struct param_value *seed = params_find(params, "data", "label_noise_seed");
     if (wrong->share == 0)
-        return seed->line && wrong->seed != 1
-                   ? params_error(params, "data", "label_noise_seed", err,
-                                  "it is used only with label_noise")
-                   : CODE_OK;
+        return params_at_default(params, "data", "label_noise_seed")
+                   ? CODE_OK
+                   : params_error(params, "data", "label_noise_seed", err,
+                                  "it is used only with label_noise");
     if (!data->classes && !data->numbered)
         return params_error(params, "data", "label_noise", err,
                             "the targets are numbers, neither classes nor +1 and -1; sources with "

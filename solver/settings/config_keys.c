@@ -282,10 +282,9 @@ static int check_idle(const struct config *config, const struct params *params, 
     size_t count;
     TRY(network_rows(&rows, &count, err));
     for (size_t i = 0; i < count && model->idle; i++) {
-        const struct param_value *value = params_find(params, "network", rows[i].key);
-        const char *by = NULL;
-        if (value->line && rows[i].value && strcmp(value->text, rows[i].value) != 0)
-            by = model->idle(&config->network, rows[i].key);
+        const char *by = params_at_default(params, "network", rows[i].key)
+                             ? NULL
+                             : model->idle(&config->network, rows[i].key);
         if (by)
             return params_error(params, "network", rows[i].key, err,
                                 "it has no effect with %s = %s; take it out, or give it its "
@@ -304,14 +303,13 @@ int config_keys_check(const struct config *config, const struct params *params, 
     const struct model *model = model_list[config->network.model];
     for (size_t i = 0; i < sizeof solver_rows / sizeof *solver_rows; i++) {
         const struct param_row *row = &solver_rows[i];
-        if (!uses_key(config, row->key) &&
-            strcmp(params_find(params, "solver", row->key)->text, row->value) != 0)
+        if (!uses_key(config, row->key) && !params_at_default(params, "solver", row->key))
             return params_error(params, "solver", row->key, err, "model %s does not use it",
                                 model->name);
     }
     TRY(check_idle(config, params, err));
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
-        if (params_find(params, "reference", networks[i])->line &&
+        if (!params_at_default(params, "reference", networks[i]) &&
             !params_find(params, "reference", "widths")->line)
             return params_error(params, "reference", networks[i], err,
                                 "it is used only with [reference] widths");

@@ -175,14 +175,11 @@ static int check_times(const struct config *config, const struct params *params,
 /* Singular values of a limit belong to a march of matrices of finite rank. */
 static int check_singular(const struct config *config, const struct params *params,
                           const struct known *known, struct err *err) {
-    /* at their defaults, which records of runs give, they do no harm */
-    static const struct {
-        const char *key, *value;
-    } others[] = {{"singular_values", "8"}, {"singular_every", "1"}};
+    static const char *const others[] = {"singular_values", "singular_every"};
     const char *words = config->output.singular;
     for (int k = 0; k < 2 && !*words; k++)
-        if (strcmp(params_find(params, "output", others[k].key)->text, others[k].value) != 0)
-            return params_error(params, "output", others[k].key, err,
+        if (!params_at_default(params, "output", others[k]))
+            return params_error(params, "output", others[k], err,
                                 "it is used only with singular, which names the matrices whose "
                                 "singular values are written: give that, or take this out");
     if (*words && config->solver.replicates && config->solver.method == METHOD_FIXED_POINT)

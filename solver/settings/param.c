@@ -61,8 +61,8 @@ static bool is_overridden(const struct param_section *section, const struct para
 /* A key of the file that a key of the command line leaves without effect is left out, as it would
  * be in a file that says what the command line says: --network.bias=none goes over the biases of
  * the ini, --data.source over what another source reads, --network.model over keys of the network
- * of the ini. What a sweep varies goes over both in the same way. So is a key that is unused, and
- * given at its default, but for one of another network. */
+ * of the ini. What a sweep varies goes over both in the same way. An unused key that is given at
+ * its default says nothing, and is as one that is not given. */
 static void leave_unused(struct params *params, const struct param_section *section) {
     struct param_value *values = param_values(params, section);
     for (size_t r = 0; r < section->count; r++) {
@@ -73,10 +73,12 @@ static void leave_unused(struct params *params, const struct param_section *sect
         bool idle = !other && row->when && !row_used(section, row, values);
         if (!value->text || (!other && !idle))
             continue;
-        if ((idle && row->value && !strcmp(value->text, row->value)) ||
-            (other ? params_go_over(values->line, value->line)
-                   : is_overridden(section, row, values, value->line)))
+        bool usual = row_at_default(row, value->text);
+        if (usual || (other ? params_go_over(values->line, value->line)
+                            : is_overridden(section, row, values, value->line)))
             params_leave(value);
+        if (usual)
+            value->left = 0;
     }
 }
 
@@ -184,6 +186,12 @@ const struct param_value *params_find(const struct params *params, const char *s
     return row        ? param_values(params, declared) + (row - declared->rows)
            : free_key ? &free_key->value
                       : NULL;
+}
+
+bool params_at_default(const struct params *params, const char *section, const char *key) {
+    const struct param_section *declared = param_find_section(params, section);
+    const struct param_value *value = params_find(params, section, key);
+    return !value->line || row_at_default(param_find_row(declared, key), value->text);
 }
 
 int params_beside(char **out, const char *file, const char *path, struct err *err) {

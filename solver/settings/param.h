@@ -105,6 +105,8 @@ void params_free(struct params *params); /* accepts a zeroed struct; idempotent 
 /* The value of a row, or of a free key that was given; else NULL. */
 const struct param_value *params_find(const struct params *params, const char *section,
                                       const char *key);
+/* Whether a row has its default, given or not: behind a read. */
+bool params_at_default(const struct params *params, const char *section, const char *key);
 /* The path that a PARAM_PATH gives, to be freed: a relative one of an ini begins at the folder of
  * that ini, of the command line (or of text that is no file) at the current one. */
 int params_path(const struct params *params, const char *section, const char *key, char **path,

@@ -101,7 +101,9 @@ static int unknown_key(const struct params *params, const struct param_section *
     const struct param_section *owner = param_find_owner(params, at->key);
     struct text_nearest nearest = {.given = at->key};
     try_keys(section, &nearest);
-    if (owner)
+    if (!strcmp(section->name, "output") && text_lists("path file name out output", at->key))
+        text_append(note, "; the file of the result is named by -o OUT.h5");
+    else if (owner)
         text_append(note, "; it belongs to [%s]", owner->name);
     else
         text_nearest_tell(&nearest, note);

@@ -169,33 +169,55 @@ static bool in_range(const struct param_row *row, double value) {
     return row->min == row->max || (value >= row->min && value <= row->max);
 }
 
-static bool parse_int(const struct param_row *row, struct text_word word, int *out, char *note) {
-    char *end, cut[TEXT_CLIP_SIZE];
-    errno = 0;
-    long long value = strtoll(word.text, &end, 10);
-    if (*end == 'e' || *end == 'E') { /* 1e3 is a thousand */
-        double real = strtod(word.text, &end);
-        value = fabs(real) <= INT_MAX && real == floor(real) ? (long long)real : LLONG_MAX;
+/* The whole number that a word writes, as 1500, 1.5e3 or 1500.0, without rounding: its sign and
+ * size, UINT64_MAX with *large where it is larger. Returns what is wrong with it, or NULL. */
+static const char *read_whole(struct text_word word, bool *negative, uint64_t *size, bool *large) {
+    const char *text = word.text + strspn(word.text, "+-"), *last = word.text + word.length;
+    long digits = (long)strcspn(text, "eE \t"), point = (long)strcspn(text, ".eE \t");
+    char *end;
+    strtod(word.text, &end);
+    if (end != last || strspn(word.text, "0123456789.eE+-") < word.length)
+        return "not an integer";
+    long shift = text + digits < last ? strtol(text + digits + 1, NULL, 10) : 0;
+    long whole = point + (shift > 10000 ? 10000 : shift < -10000 ? -10000 : shift);
+    *negative = *word.text == '-';
+    *large = false;
+    *size = 0;
+    for (long i = 0; i < digits || whole > 0; i++) { /* zeros where there are no more digits */
+        unsigned digit = i < digits ? (unsigned)(text[i] - '0') : 0;
+        if (i < digits && text[i] == '.')
+            continue;
+        if (whole-- > 0) {
+            *large = *large || *size > (UINT64_MAX - digit) / 10;
+            *size = *large ? UINT64_MAX : 10 * *size + digit;
+        } else if (digit) {
+            return "not a whole number";
+        }
     }
-    if (end != word.text + word.length)
-        return refuse(row, note, "not an integer at \"%s\"", text_clip(cut, word.text));
-    if (errno == ERANGE || value < INT_MIN || value > INT_MAX || !in_range(row, (double)value))
+    return NULL;
+}
+
+static bool parse_int(const struct param_row *row, struct text_word word, int *out, char *note) {
+    char cut[TEXT_CLIP_SIZE];
+    bool negative, large;
+    uint64_t size;
+    const char *wrong = read_whole(word, &negative, &size, &large);
+    if (wrong)
+        return refuse(row, note, "%s at \"%s\"", wrong, text_clip(cut, word.text));
+    double value = negative ? -(double)size : (double)size;
+    if (value < INT_MIN || value > INT_MAX || !in_range(row, value))
         return refuse(row, note, "out of range at \"%s\"", text_clip(cut, word.text));
     *out = (int)value;
     return true;
 }
 
 static bool parse_seed(const struct param_row *row, const char *text, uint64_t *out, char *note) {
-    char *end;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    /* strtoull takes a sign, and wraps negative numbers round */
-    if (!isdigit((unsigned char)*text) || *end)
-        return refuse(row, note, "not an unsigned integer");
-    if (errno == ERANGE || !in_range(row, (double)value))
-        return refuse(row, note, "out of range");
-    *out = (uint64_t)value;
-    return true;
+    bool negative, large;
+    const char *wrong = read_whole((struct text_word){text, strlen(text)}, &negative, out, &large);
+    if (wrong)
+        return refuse(row, note, "%s", wrong);
+    return (!large && (!negative || !*out) && in_range(row, (double)*out)) ||
+           refuse(row, note, "out of range");
 }
 
 static bool parse_real(const struct param_row *row, struct text_word word, double *out,
@@ -265,6 +287,16 @@ static bool parse_list(const struct param_row *row, const char *text, int *ints,
             return false;
     }
     return true;
+}
+
+bool row_at_default(const struct param_row *row, const char *text) {
+    union row_value given = {0}, usual = {0};
+    char note[TEXT_NOTE] = "";
+    bool words = row->type == PARAM_TEXT || row->type == PARAM_PATH;
+    if (!row->value || words)
+        return row->value && !strcmp(text, row->value);
+    return row_parse(row, text, &given, note) && row_parse(row, row->value, &usual, note) &&
+           !memcmp(&given, &usual, sizeof given);
 }
 
 bool row_parse(const struct param_row *row, const char *text, void *out, char *note) {

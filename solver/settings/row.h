@@ -28,6 +28,8 @@ const struct choice *const *row_things(const struct param_row *row);
  * PARAM_PATH is text itself. If the text is refused, appends the reason to note and returns false.
  */
 bool row_parse(const struct param_row *row, const char *text, void *out, char *note);
+/* Whether the text gives what the row has by default, however that is written (1e3 for 1000). */
+bool row_at_default(const struct param_row *row, const char *text);
 /* The value 0, or for a PARAM_TEXT and PARAM_PATH text itself. */
 void row_zero(const struct param_row *row, const char *text, void *out);
 
