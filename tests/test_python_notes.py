@@ -41,3 +41,24 @@ def test_notes_of_a_sweep():
     assert {note.group for note in result.notes} == {"sweep"}
     assert {note.group for note in result.points[(0.8,)].notes} == {
         "reference/N0016", "reference/N0064", "limit"}
+
+
+def test_sites_are_raised_to_the_end():
+    """With sites = auto: the limit has too few experts, begins again with twice the sites, and is
+    that of a run with these; the screen, the file and Python say so."""
+    few = {"network": {"model": "regime2", "activation": "relu", "kappa": 0.5, "expert_width": 2},
+           "data": {"inputs": 80, "dimension": 10}, "training": {"steps": 4, "eta0": 10},
+           "solver": {"sites": "auto", "expert_sites": 257, "replicates": 1, "tolerance": 0.01},
+           "reference": {"widths": ""}}
+    sentence = ("sites = auto has raised the numbers of sites of the limit to sites = 4096, "
+                "expert_sites = 514, because sites = 2048, expert_sites = 257 were too few")
+    with pytest.warns(dmft.NoteWarning, match=sentence):
+        raised = dmft.solve(few, progress=False)
+    (note,) = [note for note in raised.notes if note.code == "sites_raised"]
+    assert (note.kind, note.group, note.text) == ("note", "limit", sentence) and raised.complete
+    assert raised.parameters["solver.sites"] == 4096
+    with pytest.warns(dmft.NoteWarning):
+        given = dmft.solve(raised.parameters["ini"], progress=False)
+    assert given.parameters["solver.expert_sites"] == 514
+    assert "sites_raised" not in {note.code for note in given.notes}
+    np.testing.assert_array_equal(raised.limit["loss"], given.limit["loss"])

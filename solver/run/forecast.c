@@ -42,7 +42,7 @@ static int warn_rank(struct run *run, struct err *err) {
     double step = rows / training->steps;
     bool compresses = network_compresses(&run->config.network);
     int parts = solver->halves ? 2 : 1;
-    char end[64] = "";
+    char end[96] = "";
     if (text_lists(keys, "expert_sites") && solver->expert_sites < least)
         least = solver->expert_sites;
     least /= parts;
@@ -52,7 +52,8 @@ static int warn_rank(struct run *run, struct err *err) {
         4 * rows <= POPULATION_ROOM * least)
         return CODE_OK;
     if (rows > POPULATION_RANK_LIMIT * least && least > POPULATION_SMALL)
-        snprintf(end, sizeof end, "; the run will probably end at step %d",
+        snprintf(end, sizeof end, "; the run will probably %s at step %d",
+                 solver->grow ? "begin again with twice as many sites" : "end",
                  (int)(POPULATION_RANK_LIMIT * least / step));
     return tell(run, "bases_grow", "limit", true, err,
                 "with %s bases grow by %d every evaluation, up to %.0f of %d sites%s%s; "

@@ -7,8 +7,9 @@
 #include "solver/run/recheck.h"
 
 #include <stdio.h>
+#include <string.h>
 
-enum { KINDS = 3 };
+enum { KINDS = 3, NUMBERS = 80 };
 static const char *const kind[KINDS] = {"sites", "expert_sites", "unit_sites"};
 
 static int *number_of(struct solver_settings *solver, int k) {
@@ -68,9 +69,21 @@ static int twice(struct run *run, struct err *err) {
     return memory_check(run, err);
 }
 
-/* Forgets what was computed, and says why. */
-static int begin_again(struct run *run, int before, struct err *err) {
-    int now = run->config.solver.sites;
+/* "4096, expert_sites = 512": the numbers of the kinds that the network has. */
+static void tell_numbers(struct config *config, char *text, size_t size) {
+    snprintf(text, size, "%d", config->solver.sites);
+    for (int k = 1; k < KINDS; k++)
+        if (has_kind(config, k)) {
+            size_t length = strlen(text);
+            snprintf(text + length, size - length, ", %s = %d", kind[k],
+                     *number_of(&config->solver, k));
+        }
+}
+
+/* Forgets what was computed, and says why. before: the numbers that were too few. */
+static int begin_again(struct run *run, const char *before, struct err *err) {
+    char now[NUMBERS];
+    tell_numbers(&run->config, now, sizeof now);
     record_free(&run->results.limit);
     record_free(&run->results.iterations);
     recheck_free(run);
@@ -83,13 +96,12 @@ static int begin_again(struct run *run, int before, struct err *err) {
     struct note *note = notes_add(&run->notes, "sites_raised", "limit", -1, false, err);
     if (!note)
         return err->code;
-    notes_text(
-        note,
-        "the limit has run with %d sites of each population, chosen by sites = auto: %d were "
-        "too few",
-        now, before);
+    notes_text(note,
+               "sites = auto has raised the numbers of sites of the limit to sites = %s, because "
+               "sites = %s were too few",
+               now, before);
     note->told = true;
-    log_line(&run->log, "limit: %d sites are too few; once more with %d", before, now);
+    log_line(&run->log, "limit: sites = %s are too few; once more with sites = %s", before, now);
     return forecast_notes(run, err);
 }
 
@@ -97,13 +109,15 @@ int sites_raise(struct run *run, int code, bool *again, struct err *err) {
     const struct run_results *results = &run->results;
     const struct solver_settings before = run->config.solver;
     struct err hindrance;
+    char numbers[NUMBERS];
+    tell_numbers(&run->config, numbers, sizeof numbers);
     *again = code == CODE_NUMERICAL && before.grow &&
              dist_any(too_few(&results->limit) || too_few(&results->finer) ||
                       too_few(&results->half[0]) || too_few(&results->half[1]));
     if (!*again)
         return code;
     if (!twice(run, &hindrance))
-        return begin_again(run, before.sites, err);
+        return begin_again(run, numbers, err);
     run->config.solver = before;
     run_split(run);
     *again = false;
