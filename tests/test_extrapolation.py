@@ -43,8 +43,18 @@ def test_unknown_powers_are_found():
     fit = dmft.extrapolate(noisy(lambda x: 3 + 2 * x ** -0.7, 0.002, 3, 100), "y", "x", None)
     spread_is_error(fit["power"], fit["power_se"], 0.7)
     spread_is_error(fit["y_inf"], fit["y_inf_se"], 3)
-    flat = dmft.extrapolate(noisy(lambda x: 3 + 2 * np.exp(x), 1e-6, 4, 1), "y", "x", None)
+    with pytest.warns(dmft.NoteWarning, match="at sample = 0: chi.2 is smallest at p = 0.05, an"):
+        flat = dmft.extrapolate(noisy(lambda x: 3 + 2 * np.exp(x), 1e-6, 4, 1), "y", "x", None)
     assert np.isnan(flat["power"]).all()
+
+
+def test_points_of_two_curves_have_no_power():
+    """As of a sweep over two rates, of which all points are one axis."""
+    data = noisy(lambda x: 3 + 2 / x, 1e-6, 4, 2)
+    data["y"][0] = 3 + 2 * X
+    both = data.assign_coords(size=(("sample", "x"), np.array([X, X])))
+    with pytest.warns(dmft.NoteWarning, match="several points have the same x.*sel chooses one"):
+        assert np.isnan(dmft.extrapolate(both, "y", "size", None)["power"])
 
 
 def test_the_limit_on_the_axis_is_no_point():
@@ -59,7 +69,10 @@ def test_points_without_an_error_are_left_out():
     fit = dmft.extrapolate(data, "y", "x")
     assert int(fit["freedom"]) == 2 and abs(float(fit["y_inf"]) - 3) < 4 * float(fit["y_inf_se"])
     data["y_se"][0, :4] = np.nan
-    assert np.isnan(dmft.extrapolate(data, "y", "x")["y_inf"]).all()
+    for fit, what, power in ((dmft.extrapolate, "y_inf", [1]), (dmft.extrapolate, "y_inf", [None]),
+                             (dmft.exponent, "exponent", [])):
+        with pytest.warns(dmft.NoteWarning, match="a value and an error above 0: 1, and it takes"):
+            assert np.isnan(fit(data, "y", "x", *power)[what]).all()
 
 
 def test_richardson_contains_what_the_form_is_worth():

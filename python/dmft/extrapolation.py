@@ -17,12 +17,18 @@ swept keys and N: all points are then one axis, on which the number grows.
 """
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import xarray
 
-from dmft.errors import InputError
+from dmft.errors import InputError, NoteWarning
 
 POWERS = np.geomspace(0.05, 8, 400)  # where an unknown power is looked for
+# Why a fit has no result.
+SAME = "its points with an error do not tell the parameters apart, as their x are too few or alike"
+SEVERAL = ("; several points have the same x, so they may belong to several curves, of which sel "
+           "chooses one")
 
 
 def with_axis(data: xarray.Dataset, name: str, along: str) -> xarray.Dataset:
@@ -83,21 +89,50 @@ def _linear(columns: np.ndarray, values: np.ndarray, errors: np.ndarray):
     return (solution + lost[..., None], covariance + lost[..., None, None], chi2 + lost, count)
 
 
+def _few(count: int, least: int) -> str:
+    return f"points with a value and an error above 0: {count}, and it takes {least} or more"
+
+
+def _reasons(values: np.ndarray, counts: np.ndarray, least: int) -> list[str]:
+    """Of fits, those of which the value is NaN: why; "" of the others."""
+    return ["" if np.isfinite(value) else SAME if count >= least else _few(count, least)
+            for value, count in zip(values.flat, counts.flat)]
+
+
+def _warn(form: str, reasons: list[str], part: xarray.Dataset, name: str) -> None:
+    """One sentence on fits without a result. reasons: of each fit, in the order of the axes of the
+    series but the last, "" where there is a result."""
+    lost = [k for k, reason in enumerate(reasons) if reason]
+    if not lost:
+        return
+    dims = part[name].dims[:-1]
+    index = np.unravel_index(lost[0], [part.sizes[dim] for dim in dims]) if dims else ()
+    place = ", ".join(f"{dim} = {part[dim].values[k] if dim in part.coords else k}"
+                      for dim, k in zip(dims, index))
+    warnings.warn(f"{form} has no result" + (f" at {place}" if place else "")
+                  + f": {reasons[lost[0]]}"
+                  + (f"; nor is there one at {len(lost) - 1} other places" * (len(lost) > 1)),
+                  NoteWarning, stacklevel=3)
+
+
 def _power_columns(x: np.ndarray, power: float) -> np.ndarray:
     return np.stack([np.ones_like(x), (x / x[-1]) ** -power])
 
 
 def _free_power(x: np.ndarray, values: np.ndarray, errors: np.ndarray):
-    """(p, its error, a, its error, b, its error, chi^2) of one fit with an unknown power: the p of
-    the least chi^2, and the covariance of all three there; NaN where chi^2 has no least value
-    inside of POWERS."""
-    nothing = (np.nan,) * 7
-    if np.isfinite(values * errors).sum() < 4:
-        return nothing
+    """((p, its error, a, its error, b, its error, chi^2), why there are none or "") of one fit with
+    an unknown power: the p of the least chi^2, and the covariance of all three there; NaN where
+    chi^2 has no least value inside of POWERS."""
+    nothing, count = (np.nan,) * 7, int((np.isfinite(values) & (errors > 0)).sum())
+    if count < 4:
+        return nothing, _few(count, 4)
     chi2 = np.array([_linear(_power_columns(x, p), values, errors)[2] for p in POWERS])
-    best = int(np.argmin(chi2))
+    if not np.isfinite(chi2).any():
+        return nothing, SAME
+    best = int(np.nanargmin(chi2))
     if best in (0, len(POWERS) - 1):
-        return nothing
+        return nothing, (f"chi^2 is smallest at p = {POWERS[best]:g}, an end of the powers that "
+                         "are tried" + (SEVERAL if len(set(x)) < len(x) else ""))
     low, high = POWERS[best - 1], POWERS[best + 1]
     for _ in range(60):  # golden section
         left, right = high - (high - low) / 1.618034, low + (high - low) / 1.618034
@@ -107,12 +142,10 @@ def _free_power(x: np.ndarray, values: np.ndarray, errors: np.ndarray):
     (a, b), _, least, _ = _linear(_power_columns(x, p), values, errors)
     slope = -b * np.log(x / x[-1]) * (x / x[-1]) ** -p  # of the fit in p
     columns = np.vstack([_power_columns(x, p), slope])
-    try:
-        _, covariance, _, _ = _linear(columns, values, errors)
-    except np.linalg.LinAlgError:
-        return nothing
-    error = np.sqrt(np.diag(covariance))
-    return p, error[2], a, error[0], b, error[1], least
+    error = np.sqrt(np.diag(_linear(columns, values, errors)[1]))
+    if not np.isfinite(error).all():
+        return nothing, SAME
+    return (p, error[2], a, error[0], b, error[1], least), ""
 
 
 def extrapolate(data: xarray.Dataset, name: str, along: str, power: float | None = 1.0):
@@ -120,7 +153,8 @@ def extrapolate(data: xarray.Dataset, name: str, along: str, power: float | None
     becomes as x goes to infinity) and NAME_inf_se; `at_largest` (b x^-power at the largest x, how
     far that is from it) and its error; chi2 and `freedom`, the points less the parameters: the form
     fits where chi2 is about freedom, give or take sqrt(2 freedom). power=None fits it, too, as
-    `power` with `power_se`, from four points or more; NaN where none is found between .05 and 8.
+    `power` with `power_se`, from four points or more. A fit without a result is NaN, and a warning
+    says why: points without errors, or a power that is not between .05 and 8.
 
     Infinite x, as the limit on the axis N, is left out: it is what a can be compared with.
 
@@ -140,14 +174,18 @@ def extrapolate(data: xarray.Dataset, name: str, along: str, power: float | None
         found = {name + "_inf": solution[..., 0], name + "_inf_se": covariance[..., 0, 0] ** 0.5,
                  "at_largest": solution[..., 1], "at_largest_se": covariance[..., 1, 1] ** 0.5,
                  "chi2": chi2, "freedom": count - 2}
+        reasons = _reasons(solution[..., 0], count, 2)
     else:
         flat = [_free_power(x, v, e) for v, e in zip(values.reshape(-1, len(x)),
                                                      errors.reshape(-1, len(x)))]
-        table = np.array(flat).reshape(*values.shape[:-1], 7)
+        table = np.array([numbers for numbers, _ in flat]).reshape(*values.shape[:-1], 7)
+        reasons = [reason for _, reason in flat]
         names = ("power", "power_se", name + "_inf", name + "_inf_se", "at_largest",
                  "at_largest_se", "chi2")
         found = {key: table[..., k] for k, key in enumerate(names)}
         found["freedom"] = np.isfinite(values * errors).sum(-1) - 3
+    _warn(f"the fit of {name} by a + b x^-{'p' if power is None else f'{power:g}'}, x = {along},",
+          reasons, part, name)
     dims = part[name].dims[:-1]
     coords = {key: value for key, value in part.coords.items() if along not in value.dims}
     return xarray.Dataset({key: (dims, value) for key, value in found.items()}, coords)
@@ -184,7 +222,7 @@ def richardson(data: xarray.Dataset, name: str, along: str, power: float = 1.0):
 def exponent(data: xarray.Dataset, name: str, along: str):
     """A Dataset with `exponent` and `exponent_se` of the series as a power of x, the slope of ln
     |NAME| in ln x weighted by the errors, and chi2 and freedom. Values below two of their errors
-    have no logarithm that one could use, and are left out.
+    have no logarithm that one could use, and are left out; a warning says where too few are left.
 
     >>> x = np.array([1.0, 2, 4])
     >>> data = xarray.Dataset({"y": ("x", 3 * x ** -.5), "y_se": ("x", .01 * x)}, {"x": x})
@@ -199,6 +237,7 @@ def exponent(data: xarray.Dataset, name: str, along: str):
     relative = np.where(good, errors / np.abs(np.where(good, values, 1)), np.nan)
     columns = np.stack([np.ones_like(x), np.log(x / x[0])])
     solution, covariance, chi2, count = _linear(columns, logs, relative)
+    _warn(f"the exponent of {name} in {along}", _reasons(solution[..., 1], count, 2), part, name)
     coords = {key: value for key, value in part.coords.items() if along not in value.dims}
     return xarray.Dataset({key: (part[name].dims[:-1], value) for key, value in (
         ("exponent", solution[..., 1]), ("exponent_se", covariance[..., 1, 1] ** 0.5),

@@ -342,10 +342,13 @@ class Result(Mapping):
     @property
     def points(self) -> dict[tuple, "Result"]:
         """{values of the swept keys in their order: limit and networks of all widths} of a sweep,
-        from the folder beside it; without what failed as a whole."""
-        sweep, units, found = self.sweep, self.units(), {}
+        from the folder beside it; without what failed as a whole. Keys that vary together have one
+        value each, side by side with the others: points[0.5, 2, 0.1] where kappa and expert_width
+        vary together, and eta0 by itself."""
+        sweep, units = self.sweep, self.units()
         axes = units.dims[:-1]
         keys = [(axis, key) for axis in axes for key in axis.split(",")]
+        found = Points([key for _, key in keys])
         for index in np.ndindex(units.shape[:-1]):
             point = tuple(sweep[key].values.tolist()[index[axes.index(axis)]] for axis, key in keys)
             groups, notes = {}, []
@@ -373,6 +376,19 @@ class Result(Mapping):
         paths = [unit_path(self._folder, str(name)) for name in self.sweep["file"].values.flat]
         return xarray.DataArray(np.reshape(np.array(paths, dtype=object), grid.shape), grid.coords,
                                 grid.dims, "file")
+
+
+class Points(dict):
+    """Results of the points of a sweep; a point that it does not have is answered by a sentence."""
+
+    def __init__(self, keys: list[str]):
+        super().__init__()
+        self.swept = keys
+
+    def __missing__(self, point):
+        some = ", ".join(map(repr, list(self)[:3])) + ", ..." * (len(self) > 3)
+        raise KeyError(f"there is no point {point!r}, or all of its runs failed: a point has a "
+                       f"value of each of {', '.join(self.swept)}; there are {some}")
 
 
 def unit_path(folder: str, name: str) -> str:
