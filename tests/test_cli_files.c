@@ -1,6 +1,7 @@
 /* The program from outside: what the file of a run holds. */
 #define _POSIX_C_SOURCE 200809L
 #include "tests/support/cli.h"
+#include "solver/measure/stats.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -191,29 +192,41 @@ static void test_layout_of_batches(void **state) {
     cli_clean(NULL);
 }
 
-/* The table that is printed against the file: means, and t_2(.975) standard errors of three runs.
- */
+/* The table that is printed against the file: means, and t_2(.975) standard errors of three runs,
+ * also of their extrapolation. */
 static void test_table(void **state) {
     (void)state;
-    static const char *const places[] = {"limit", "reference/N0008", "reference/N0016"};
+    static const char *const places[] = {"limit", "reference/N0008", "reference/N0016",
+                                         "reference/N0032"};
+    static const int widths[] = {8, 16, 32};
     struct cli_result result;
-    cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--solver.replicates=3",
-                          "--reference.widths=8 16", "--reference.seeds=3", "--training.steps=3"));
+    cli_run(&result,
+            ARGS("small.ini", "-o", "out.h5", "--solver.replicates=3", "--reference.widths=8 16 32",
+                 "--reference.seeds=3", "--training.steps=3"));
     assert_int_equal(result.code, 0);
     assert_non_null(
         strstr(result.err, "3 replicates (bottom 64, experts 64, units 128): with 192 "));
-    const char *row = strstr(result.out, "N =  16\n");
+    const char *row = strstr(result.out, "     z\n");
     hid_t file = cli_file("out.h5");
     for (int t = 0; t < 3; t++) {
         char want[256];
+        double value[4], error[4];
         int length = snprintf(want, sizeof want, "\n%4d", t);
-        for (int k = 0; k < 3; k++) {
+        for (int k = 0; k < 4 + (t > 0); k++) {
             char name[64], cell[64];
             size_t count;
+            if (k == 4) {
+                stats_extrapolate(widths, value + 1, error + 1, 3, &value[0], &error[0]);
+                snprintf(cell, sizeof cell, "%.5g +- %.1g", value[0], 4.302652729911275 * error[0]);
+                length += snprintf(want + length, sizeof want - (size_t)length, "  %18s", cell);
+                break;
+            }
             snprintf(name, sizeof name, "%s/loss", places[k]);
             double *mean = cli_values(file, name, &count);
             snprintf(name, sizeof name, "%s/loss_se", places[k]);
             double *se = cli_values(file, name, &count);
+            value[k] = mean[t];
+            error[k] = se[t];
             snprintf(cell, sizeof cell, "%.5g +- %.1g", mean[t], 4.302652729911275 * se[t]);
             length += snprintf(want + length, sizeof want - (size_t)length, "  %18s", cell);
             free(mean);

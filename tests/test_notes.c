@@ -1,5 +1,6 @@
 /* Notes of a run: what is said of limits that condense, of runs that fail, and until when numbers
  * hold. */
+#include "solver/run/condense.h"
 #include "solver/run/correction.h"
 #include "solver/run/notes.h"
 #include "solver/run/run.h"
@@ -177,11 +178,66 @@ static void steps_that_are_too_coarse(void **state) {
         }
 }
 
+/* Gates of one input just within and just beyond each bound of docs/method.md, section 5. */
+static void bounds_of_gates(void **state) {
+    (void)state;
+    static const struct {
+        double participation, start, largest; /* of its start; the largest gate then and now */
+        bool condensed, concentrated;
+    } table[] = {{0.904, 1, 1, false, false},      {0.896, 1, 1, false, true},
+                 {0.754, 1, 1, false, true},       {0.746, 1, 1, true, true},
+                 {0.95, 10, 29.9, false, false},   {0.95, 10, 30.1, true, false},
+                 {0.95, 15.2, 30.3, false, false}, {0.95, 15.1, 30.3, true, false}};
+    struct series series = {.dims = "t mu", .axes = 2, .shape = {2, 1}};
+    struct record record;
+    struct condense gates;
+    ASK(record_init(&record, 1, 2, err));
+    strcpy(series.name, "gate_participation");
+    ASK(record_add(&record, series, err));
+    strcpy(series.name, "gate_largest");
+    ASK(record_add(&record, series, err));
+    record.steps[0] = 2;
+    for (size_t k = 0; k < sizeof table / sizeof *table; k++) {
+        double *ratio = record_at(&record, &record.series[0], 0, 0),
+               *largest = record_at(&record, &record.series[1], 0, 0);
+        ratio[0] = 0.5;
+        ratio[1] = 0.5 * table[k].participation;
+        largest[0] = table[k].start;
+        largest[1] = table[k].largest;
+        assert_true(condense_find(&record, true, &gates));
+        if (gates.condensed != (table[k].condensed ? 1 : 2) ||
+            gates.concentrated != (table[k].concentrated ? 1 : 2))
+            fail_msg("row %zu: %d, %d", k, gates.condensed, gates.concentrated);
+    }
+    record_free(&record);
+}
+
+/* Matrices of which networks have singular values and the limit has not are named as they are in
+ * [output] singular. */
+static void singular_values_of_networks_alone(void **state) {
+    (void)state;
+    const char *const overrides[] = {
+        "training.optimizer=adam", "output.singular=W2", "training.steps=2",  "solver.sites=64",
+        "solver.replicates=1",     "reference.widths=8", "reference.seeds=1", NULL};
+    struct run run;
+    support_run(&run, "data/dense.ini", overrides);
+    ASK(run_march(&run, err));
+    const struct note *note = find(&run, "singular_values_of_networks");
+    assert_non_null(note);
+    if (!strstr(note->text, "has no singular values of W2: the optimizer"))
+        fail_msg("%s", note->text);
+    run_free(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gates_that_condense),       cmocka_unit_test(causes_of_failures),
-        cmocka_unit_test(biases_of_few_sites),       cmocka_unit_test(gates_that_amplify),
+        cmocka_unit_test(gates_that_condense),
+        cmocka_unit_test(causes_of_failures),
+        cmocka_unit_test(biases_of_few_sites),
+        cmocka_unit_test(gates_that_amplify),
         cmocka_unit_test(steps_that_are_too_coarse),
+        cmocka_unit_test(singular_values_of_networks_alone),
+        cmocka_unit_test(bounds_of_gates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -158,6 +158,51 @@ static void kernels_of_outputs(void **state) {
     }
 }
 
+/* The loss of outputs f of four inputs, class i mod 3: of the squares, or the cross entropy. */
+static double loss_of(const double *f, bool entropy) {
+    double loss = 0;
+    for (int i = 0; i < 4; i++) {
+        double sum = 0, squares = 0;
+        for (int c = 0; c < 3; c++) {
+            sum += exp(f[i * 3 + c]);
+            squares += pow(f[i * 3 + c] - (c == i % 3), 2) / 2;
+        }
+        loss += (entropy ? log(sum) - f[i * 3 + i % 3] : squares) / 4;
+    }
+    return loss;
+}
+
+/* The loss of a limit is that of the mean of its outputs over replicates, all outputs of all
+ * inputs, with the pseudo-values of the jackknife: of two replicates the mean of these is twice
+ * that of the mean, less half of those of each. */
+static void loss_of_the_mean_outputs(void **state) {
+    (void)state;
+    enum { T = 3, F = 12 };
+    for (int k = 0; k < 2; k++) {
+        char training[128];
+        struct run run;
+        struct record record;
+        double *mean, *se;
+        snprintf(training, sizeof training,
+                 "eta0 = 0.5\nsteps = 3\n%s\n[solver]\nsites = 48\nreplicates = 2", losses[k]);
+        sequences_run(&run, &inputs, "model = dense\ndepth = 3", training);
+        ASK(run_ensemble(&run, 0, 2, &record, err));
+        ASK(record_average(&record, "loss", &mean, &se, err));
+        const struct series *f = record_find(&record, "f");
+        for (int t = 1; t < T; t++) {
+            const double *one = record_at(&record, f, 0, t), *two = record_at(&record, f, 1, t);
+            double both[F], parts = loss_of(one, k) + loss_of(two, k);
+            for (int i = 0; i < F; i++)
+                both[i] = (one[i] + two[i]) / 2;
+            CHECK_ABS(mean[t], 2 * loss_of(both, k) - parts / 2, 1e-14, "%s, t = %d", losses[k], t);
+            assert_true(fabs(mean[t] - parts / 2) > 1e-6);
+        }
+        free(mean);
+        record_free(&record);
+        run_free(&run);
+    }
+}
+
 /* Backward passes of one term alone, of a net with penalties or tokens, leave everything as it was,
  * bit by bit: also what a limit draws later, and what it has learned expert by expert. */
 static void gradients_leave_no_trace(void **state) {
@@ -211,6 +256,7 @@ int main(void) {
         cmocka_unit_test(terms_that_are_measured_twice), cmocka_unit_test(kernels_of_outputs),
         cmocka_unit_test(oracle_by_differences),         cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(dense_equals_oracle),           cmocka_unit_test(gradients_leave_no_trace),
+        cmocka_unit_test(loss_of_the_mean_outputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

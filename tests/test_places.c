@@ -81,6 +81,39 @@ static void windows(void **state) {
     run_free(&run);
 }
 
+/* A matrix that is written down: each of its rows mixes what the six tokens have. */
+static void numbers_of_a_matrix(void **state) {
+    (void)state;
+    static const double weights[2][6] = {{0.5, -1, 0, 2, 0.25, -0.75}, {-0.3, 0, 1.5, 0, 0.125, 4}};
+    const char *more[] = {
+        "network.program_text=key(\"window\", 3)\\nkey(\"stride\", 2)\\n"
+        "local x = read_in(population(\"p\"), \"W\")\\nkernel(x, \"X\")\\n"
+        "local z = mix(x, {{0.5, -1, 0, 2, 0.25, -0.75}, "
+        "{-0.3, 0, 1.5, 0, 0.125, 4}})\\nkernel(z, \"Z\")\\nread_out(pool(z), \"w\")\\n",
+        "data.tokens=6", "data.inputs=2", NULL};
+    struct run run;
+    struct net net;
+    support_run(&run, "examples/convolution.ini", more);
+    support_net(&net, &run, 8, 1);
+    support_evaluate(&net, &run);
+    const struct node *z = find(&net, "mix_places", 0);
+    double *x = support_get(net.program->node[z->argument[0]].value), *out = support_get(z->value);
+    for (int row = 0; row < 2 * P; row++)
+        for (int i = 0; i < 8; i++) {
+            double want = 0, size = 0;
+            for (int t = 0; t < 6; t++) {
+                double part = weights[row % 2][t] * x[(row / 2 * 6 + t) * 8 + i];
+                want += part;
+                size += fabs(part);
+            }
+            CHECK_ABS(out[row * 8 + i], want, 8 * DBL_EPSILON * size, "row %d, site %d", row, i);
+        }
+    free(x);
+    free(out);
+    net_free(&net);
+    run_free(&run);
+}
+
 /* Finite differences, and rows of each layer: all tokens, and every second one. */
 static void layers(void **state) {
     (void)state;
@@ -180,6 +213,7 @@ static void refusals(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(layers),
+                                       cmocka_unit_test(numbers_of_a_matrix),
                                        cmocka_unit_test(selections), cmocka_unit_test(refusals)};
     return cmocka_run_group_tests_name("places", tests, NULL, NULL);
 }

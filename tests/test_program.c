@@ -144,12 +144,17 @@ static void attention(struct program *p, int i) {
     bool causal = draw(2);
     struct value A;
     if (place == UNITS && draw(2)) {
-        A = program_attend_by_head(p, take(i), take(k), on[EXPERTS], 0.8);
-        push(program_mix_by_head(p, program_softmax_by_head(p, A, causal), take(v)), place, 0);
+        A = program_softmax_by_head(
+            p, program_attend_by_head(p, take(i), take(k), on[EXPERTS], 0.8), causal);
+        push(program_mix_by_head(p, A, take(v)), place, 0);
+        if (draw(2)) /* its cotangent is a sum */
+            push(program_mix_by_head(p, A, take(i)), place, 0);
         return;
     }
-    A = program_attend(p, take(i), take(k), 2);
-    push(program_mix(p, program_softmax(p, A, causal), take(v)), place, 0);
+    A = program_softmax(p, program_attend(p, take(i), take(k), 2), causal);
+    push(program_mix(p, A, take(v)), place, 0);
+    if (draw(2))
+        push(program_mix(p, A, take(i)), place, 0);
 }
 
 /* To one place less than there are tokens, and back. */

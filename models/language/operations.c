@@ -348,7 +348,6 @@ struct value program_constant(struct program *p, struct population *on, const do
         node_append(p, &operation_constant, (struct value){-1}, (struct value){-1}, &out);
     if (node) {
         node->on = on;
-        node->count = p->net->setup.data.P * node->per;
         node->constant.given = values;
     }
     return out;

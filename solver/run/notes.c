@@ -7,6 +7,7 @@
 #include "solver/run/ensemble.h"
 #include "solver/run/at_rest.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ struct note *notes_add(struct notes *notes, const char *code, const char *group,
         err_set(err, CODE_SYSTEM, "out of memory: a list of notes");
         return NULL;
     }
+    assert(strlen(code) < sizeof added->code);
     notes->note = grown;
     added = &grown[notes->count++];
     *added = (struct note){.t = t, .warning = warning};

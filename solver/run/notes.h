@@ -23,7 +23,7 @@ struct run;
 #define NOTES_COARSE 0.02
 /* A wide network, where a run has none to set beside its limit. */
 enum { NOTES_WIDE = 10000 };
-enum { NOTES_WORD = 24, NOTES_TEXT = 1600 };
+enum { NOTES_WORD = 32, NOTES_TEXT = 1600 };
 
 struct note {
     char code[NOTES_WORD];  /* a word for programs, as "edge_of_stability" (docs/output.md) */
