@@ -50,6 +50,13 @@ def test_averages_do_not_vanish(page):
         assert tags(file.read()) == []
 
 
+@pytest.mark.parametrize("page", pages())
+def test_no_merge_left_its_marks(page):
+    """Both sides of a conflict in a page, between <<<<<<< and >>>>>>>."""
+    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+        assert not re.search(r"^(<{7}|>{7}) ", file.read(), re.MULTILINE)
+
+
 def test_every_series_stands_on_its_page():
     """Those that their instruments write in one word, in docs/output.md; test_f is not stored."""
     found = set()
