@@ -18,11 +18,12 @@ def read_table(path) -> list[tuple[str, ...]]:
 def draw_sides(run, side, rate, path):
     """Test losses of a sweep over the rate, a panel for each parameterization. side, rate: keys."""
     import matplotlib.pyplot as plt
+    from dmft.plot.style import NAMES
     from dmft.plot.sweeps import losses
     figure, axes = plt.subplots(1, 2, sharey=True, figsize=(8, 3.2), layout="constrained")
     for ax, name in zip(axes, run.sweep[side].values):
         losses(ax, run.sweep.sel({side: name}), rate)
-        ax.set(xscale="log", xlabel="eta0", title=str(name))
+        ax.set(xscale="log", xlabel=r"learning rate $\eta_0$", title=NAMES.get(name, str(name)))
     axes[0].set_ylabel("test loss")
     axes[1].legend(fontsize=8)
     figure.savefig(path, dpi=110)

@@ -153,7 +153,8 @@ def inis(swept):
                 yield path
 
 
-@pytest.mark.parametrize("name", ("balance_gradients", "balance_rates", "lazy_rich_experts",
+@pytest.mark.parametrize("name", ("balance_gradients", "balance_rates", "depth_rates",
+                                  "lazy_rich_experts", "lazy_rich_gates",
                                   "sharpness_rates", "transformer_limit"))
 def test_pictures_are_made_of_the_tables(name, tmp_path):
     path = str(tmp_path / "out.png")

@@ -62,17 +62,23 @@ def draw(rows, path):
     """The widest networks: loss, spread of the loads, and kernels of gradients over time."""
     import matplotlib.pyplot as plt
     widest = max((row[1] for row in rows if row[1] != "limit"), key=int)
-    names = {"loss": "loss", "load2": "spread of the loads, load2",
-             "Gb_diag": "gradients of experts, Gb", "Gphi_diag": "gradients of gates, Gphi"}
+    names = {"loss": "loss", "load2": r"mean square of load$\,-\,\rho$",
+             "Gb_diag": r"gradient kernel of experts, $G^b$",
+             "Gphi_diag": r"gradient kernel of gates, $G^\phi$"}
+    words = {"none": "no balancing", "bias .02": r"biases, $\eta_b = 0.02$",
+             "bias .1": r"biases, $\eta_b = 0.1$", "aux .1": "auxiliary loss, 0.1",
+             "aux 1": "auxiliary loss, 1"}
     figure, axes = plt.subplots(1, 4, figsize=(11, 2.8), layout="constrained")
     for ax, (name, title) in zip(axes, names.items()):
         for k, case in enumerate(CASES):
             points = np.array([row[3:] for row in rows if row[:3] == (case, widest, name)], float)
             t, value, half = points.T
-            ax.errorbar(t + 0.12 * (k - 2), value, half, marker=".", capsize=2, lw=1, label=case)
-        ax.set(yscale="log", xlabel="step t", title=title)
+            ax.errorbar(t + 0.12 * (k - 2), value, half, marker=".", capsize=2, lw=1,
+                        label=words[case])
+        ax.set(yscale="log", xlabel="step $t$", title=title)
         ax.title.set_size(9)
-    axes[0].legend(fontsize=7)
+    axes[0].legend(fontsize=6.5, title=f"$N = {widest}$, bars: 95 %", title_fontsize=6.5,
+                   loc="lower left")
     figure.savefig(path, dpi=110)
 
 

@@ -2,7 +2,10 @@
 
     python/with studies/findings/depth_rates.py depth_rates.h5 [OUT.csv [OUT.png]]
 
-Reads the sweep of depth_rates.ini, prints what is seen, and writes the numbers behind it.
+Reads the sweep of depth_rates.ini, prints what is seen, and writes the numbers behind it. The
+picture is made of these numbers alone, so that a table will do, too:
+
+    python/with studies/findings/depth_rates.py --picture OUT.csv OUT.png
 """
 import os
 import sys
@@ -13,7 +16,7 @@ import xarray
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.select import student  # noqa: E402
-from tables import write_table  # noqa: E402
+from tables import read_table, write_table  # noqa: E402
 from verdict import WORDS, above, judge, of_interval, within_factor  # noqa: E402
 
 DEPTH, POWER, RATE, ETA0 = "network.depth", "network.branch_power", "training.eta0", 0.8
@@ -37,27 +40,32 @@ def depths(run, a, N):
     return run.sweep[["loss", "loss_se"]].sel({POWER: a, RATE: ETA0, "N": N})
 
 
-def draw(run, streams, path):
+def draw(rows, path):
+    """Losses of the limit against 1/L, and kernels of its stream; rows as in the table."""
     import matplotlib.pyplot as plt
     figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
+    of = {(float(a), float(L), name): (float(value), HALF * float(se))
+          for a, N, L, name, value, se in rows if float(N) == np.inf}
     for a, colour in ((0.5, "C0"), (1.0, "C3")):
-        loss = depths(run, a, np.inf)
-        L, value, error = (loss[name].values for name in (DEPTH, "loss", "loss_se"))
-        axes[0].errorbar(1 / L, value, HALF * error, marker="o", color=colour, capsize=2,
-                         label=f"branches $L^{{-{a:g}}}$")
-        deep, se = dmft.richardson(loss, "loss", DEPTH)
-        axes[0].errorbar([0], [float(deep)], [HALF * float(se)], marker="s", mfc="w",
-                         color=colour, capsize=2)
-        kernels = streams[a]
+        depths_ = sorted(L for power, L, name in of if power == a and name == "loss")
+        value, half = np.array([of[a, L, "loss"] for L in depths_]).T
+        axes[0].errorbar(1 / np.array(depths_[:-1]), value[:-1], half[:-1], marker="o",
+                         color=colour, capsize=2, label=f"branches times $L^{{-{a:g}}}$")
+        axes[0].errorbar([0], value[-1:], half[-1:], marker="s", mfc="w", color=colour, capsize=2)
         for L, style in zip((2, 4, 8), (":", "--", "-")):
-            one = kernels.sel({DEPTH: L}).dropna("l")
-            axes[1].plot(one["l"] / L, one["Ch_diag"], style, color=colour, marker=".",
-                         label=f"$L = {L}$" if a == 0.5 else None)
-    axes[0].set(xlabel="1/L   (squares: Richardson)", ylabel="loss of the limit, t = 15")
-    axes[1].set(xlabel="l/L", ylabel="kernel of the stream at block l")
+            kernel = np.array([of[a, L, f"Ch_{block}"] for block in range(L + 1)]).T
+            axes[1].errorbar(np.arange(L + 1) / L, *kernel, ls=style, color=colour, marker=".",
+                             capsize=2, elinewidth=0.7, label=f"$L = {L}$" if a == 0.5 else None)
+    axes[0].set(xlabel="$1/L$   (squares: extrapolated by Richardson)",
+                ylabel="loss of the limit, $t = 15$")
+    axes[1].set(xlabel=r"$\ell/L$", ylabel=r"feature kernel of the stream at block $\ell$")
     for ax in axes:
-        ax.legend(fontsize=8)
+        ax.legend(fontsize=8, title="bars: 95 %", title_fontsize=8)
     figure.savefig(path, dpi=110)
+
+
+def draw_table(table, path):
+    draw(read_table(table), path)
 
 
 def main(path, out=None, picture=None):
@@ -112,8 +120,11 @@ def main(path, out=None, picture=None):
                     [(a, N, L, name, f"{value:.6g}", f"{se:.3g}")
                      for a, N, L, name, value, se in rows])
     if picture:
-        draw(run, streams, picture)
+        draw(rows, picture)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "--picture":
+        draw_table(*sys.argv[2:])
+    else:
+        main(*sys.argv[1:])

@@ -2,7 +2,10 @@
 
     python/with studies/findings/lazy_rich_gates.py lazy_rich_gates.h5 [OUT.csv [OUT.png]]
 
-Reads the sweep of lazy_rich_gates.ini, prints what is seen, and writes the numbers behind it.
+Reads the sweep of lazy_rich_gates.ini, prints what is seen, and writes the numbers behind it. The
+picture is made of these numbers alone, so that a table will do, too:
+
+    python/with studies/findings/lazy_rich_gates.py --picture OUT.csv OUT.png
 """
 import os
 import sys
@@ -12,11 +15,13 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.select import student  # noqa: E402
-from tables import write_table  # noqa: E402
+from tables import read_table, write_table  # noqa: E402
 from verdict import WORDS, judge, near, of_interval  # noqa: E402
 
 KEY = "training.gamma0"
 SERIES = ("test_loss", "loss", "gate_participation", "expert_information")
+DRAWN = {"test_loss": "test loss", "gate_participation": "participation ratio of the gates",
+         "expert_information": "information of expert and input"}
 
 
 def last(run, name):
@@ -27,17 +32,24 @@ def last(run, name):
     return mean.mean(inputs) if inputs else mean
 
 
-def draw(run, found, path):
+def draw(rows, path):
+    """Three series at the end against gamma0; rows as in the table."""
     import matplotlib.pyplot as plt
     figure, axes = plt.subplots(1, 3, figsize=(9, 2.9), layout="constrained")
-    for ax, name in zip(axes, ("test_loss", "gate_participation", "expert_information")):
+    for ax, (name, words) in zip(axes, DRAWN.items()):
         for N, colour in ((64.0, "0.7"), (256.0, "0.4"), (np.inf, "k")):
-            one = found[name].sel(N=N)
-            ax.errorbar(one[KEY], one[name], student(3) * one[name + "_se"], color=colour,
-                        marker=".", capsize=2, label=f"N = {N:g}")
-        ax.set(xscale="log", xlabel="gamma0", ylabel=name)
-    axes[0].legend(fontsize=8)
+            points = np.array([row[2:] for row in rows if row[0] == name and float(row[1]) == N],
+                              float)
+            gamma0, mean, error = points[points[:, 0].argsort()].T
+            ax.errorbar(gamma0, mean, student(3) * error, color=colour, marker=".", capsize=2,
+                        label=r"$N \to \infty$" if np.isinf(N) else f"$N = {N:g}$")
+        ax.set(xscale="log", xlabel=r"$\gamma_0$", ylabel=words)
+    axes[0].legend(fontsize=8, title="bars: 95 %", title_fontsize=8)
     figure.savefig(path, dpi=110)
+
+
+def draw_table(table, path):
+    draw(read_table(table), path)
 
 
 def main(path, out=None, picture=None):
@@ -57,14 +69,17 @@ def main(path, out=None, picture=None):
         verdict = judge(of_interval(ends.mean() - np.log(3), np.ptp(ends) / 2), near(0, np.log(2)))
         print(f"N = {N:g}: best gamma0 {at:.2f} [{low:.2f}, {high:.2f}], within a factor of 2 of "
               f"3: {WORDS[verdict]}")
+    rows = [(name, N, g, f"{float(one[name]):.6g}", f"{float(one[name + '_se']):.3g}")
+            for name, data in found.items() for N in data["N"].values
+            for g in data[KEY].values for one in (data.sel({KEY: g, "N": N}),)]
     if out:
-        rows = [(name, N, g, f"{float(one[name]):.6g}", f"{float(one[name + '_se']):.3g}")
-                for name, data in found.items() for N in data["N"].values
-                for g in data[KEY].values for one in (data.sel({KEY: g, "N": N}),)]
         write_table(out, ("series", "N", "gamma0", "mean", "standard error"), rows)
     if picture:
-        draw(run, found, picture)
+        draw(rows, picture)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "--picture":
+        draw_table(*sys.argv[2:])
+    else:
+        main(*sys.argv[1:])

@@ -12,6 +12,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
+from dmft.plot.style import NAMES  # noqa: E402
 from dmft.plot.sweeps import losses  # noqa: E402
 from tables import write_table  # noqa: E402
 from verdict import WORDS, drift, interval, judge, of_optimum, within_factor  # noqa: E402
@@ -34,14 +35,14 @@ def draw(run, path):
                                 layout="constrained")
     for ax, (out, side) in zip(axes, panels):
         losses(ax, sweep.sel({SIDE: side, OUT: out}), RATE)
-        ax.set(xscale="log", yscale="log", xlabel="eta0 of Muon",
-               title=f"{'muP' if side == 'mup' else 'MSSP'}, read-out " +
+        ax.set(xscale="log", yscale="log", xlabel=r"learning rate $\eta_0$ of Muon",
+               title=f"{NAMES[side]}, read-out " +
                ("zero" if out == "zero" else "of 1/N"))
         rates = sweep[RATE].values[::2]
         ax.set_xticks(rates, [f"{rate:.2g}" for rate in rates])
         ax.xaxis.set_minor_formatter(NullFormatter())
     axes[0].set_ylabel("test loss" if "test_loss" in sweep else "loss after the last step")
-    axes[-1].legend(fontsize=8)
+    axes[-1].legend(fontsize=8, title="means; dashed:\nmedians; bars: 95 %", title_fontsize=7)
     figure.savefig(path, dpi=110)
 
 

@@ -44,20 +44,21 @@ def draw(files, path):
     import matplotlib.pyplot as plt
     from matplotlib.ticker import NullFormatter
     figure, axes = plt.subplots(1, 4, figsize=(10, 2.9), layout="constrained")
-    panels = (("Muon", "momentum of each expert's W_in", "W_in_momentum"),
-              ("Muon", "momentum of the router Q", "Q_momentum"),
-              ("Muon", "what Q has learned with Muon", "Q_learned"),
-              ("Adam", "what Q has learned with Adam", "Q_learned"))
+    panels = (("Muon", "momentum of each expert's $W_{in}$", "W_in_momentum"),
+              ("Muon", "momentum of the router $Q$", "Q_momentum"),
+              ("Muon", "what $Q$ has learned with Muon", "Q_learned"),
+              ("Adam", "what $Q$ has learned with Adam", "Q_learned"))
     for ax, (router, title, series) in zip(axes, panels):
         for k, (N, data) in enumerate(files[router]["mssp"]["reference"].items()):
             s = data["singular_" + series][TIMES[-1]]
-            ax.plot(1 + np.arange(len(s)), s, ".-", color=f"C{k}", label=f"N = {int(N[1:])}")
+            ax.plot(1 + np.arange(len(s)), s, ".-", color=f"C{k}", label=f"$N = {int(N[1:])}$")
         ax.set(xscale="log", yscale="log", xlabel="number of the singular value")
         ax.xaxis.set_minor_formatter(NullFormatter())
         ax.set_title(title, fontsize=9)
         if series.endswith("momentum"):
             ax.axhline(1 / GAIN, color="0.5", ls=":")
         ax.set_ylim(bottom=max(ax.get_ylim()[0], 1e-5))
+    axes[0].set_ylabel("singular value")
     axes[0].legend(fontsize=8)
     figure.savefig(path, dpi=110)
 

@@ -78,14 +78,15 @@ def draw(rows, path):
             limit = side == "limit"
             style = {"color": f"C{k}", "lw": 1, "capsize": 2, "ls": ":" if limit else "-",
                      "marker": "" if limit else ".",
-                     "label": f"gamma0 = {gamma0}, {'limit' if limit else 'N = ' + side}"}
+                     "label": rf"$\gamma_0 = {float(gamma0):g}$, "
+                              + (r"$N \to \infty$" if limit else f"$N = {side}$")}
             for ax, column in zip(axes, (1, 7)):
                 ax.errorbar(table[:, 0], np.where(table[:, column] > 0, table[:, column], np.nan),
                             HALF * table[:, column + 1], **style)
-    for ax, name in zip(axes, ("loss at the end", "edge at the end")):
-        ax.set(xscale="log", yscale="log", xlabel="eta0", ylabel=name)
+    for ax, name in zip(axes, ("loss at the end", r"$\eta_0\times\,$sharpness$\,/\,2$ at the end")):
+        ax.set(xscale="log", yscale="log", xlabel=r"learning rate $\eta_0$", ylabel=name)
     axes[1].axhline(1, color="0.6", lw=0.8, zorder=0)
-    axes[0].legend(fontsize=6)
+    axes[1].legend(fontsize=6, title="bars: 95 %", title_fontsize=6)
     figure.savefig(path, dpi=110)
 
 
