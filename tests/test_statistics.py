@@ -9,7 +9,7 @@ import xarray
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SMALL = {"training.steps": 4, "solver.sites": 128, "solver.expert_sites": 128,
          "solver.replicates": 3, "reference.widths": 32, "reference.seeds": 6,
-         "output.runs": "yes"}
+         "output.runs": "yes", "output.experts": "yes"}  # of which some entries no run has
 
 
 @pytest.fixture(scope="module")

@@ -53,6 +53,14 @@ def student(freedom):
     return np.array([one(n) for n in values])[places].reshape(np.shape(freedom))
 
 
+def _ended(array: xarray.DataArray) -> np.ndarray:
+    """Whether each run reached the last time: it has all that any run has there. Some entries no
+    run has, as order statistics beyond the number of experts."""
+    there = array.isel(t=-1).notnull()
+    some = there.any("run")
+    return ((there | ~some).all([d for d in there.dims if d != "run"]) & some.any()).values
+
+
 def _runs_of(group: xarray.Dataset) -> dict[str, xarray.DataArray]:
     """{NAME: its values run by run} of the runs that reached every time; of the loss of a limit,
     which is that of the mean output, the pseudo-values, whose mean it is."""
@@ -62,8 +70,7 @@ def _runs_of(group: xarray.Dataset) -> dict[str, xarray.DataArray]:
               if name.endswith("_pseudo")}
     if not found:
         raise InputError("this group has no series run by run; run it with [output] runs = yes")
-    whole = np.all([array.isel(t=-1).notnull().all([d for d in array.dims if d not in ("run", "t")])
-                    for array in found.values() if "t" in array.dims], axis=0)
+    whole = np.all([_ended(array) for array in found.values() if "t" in array.dims], axis=0)
     if np.count_nonzero(whole) < 2:
         raise InputError(f"an error takes two runs or more that reached the end, and here "
                          f"{np.count_nonzero(whole)} did")
