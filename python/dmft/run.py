@@ -40,10 +40,13 @@ class Folder:
 
 
 def text_of(value) -> str:
-    """A value as an ini has it; lists in a list are points of a sweep, as are words with blanks.
+    """A value as an ini has it; lists in a list are points of a sweep, as are words with blanks and
+    powers, which may follow a factor and a blank.
 
     >>> text_of([32, 64]), text_of(True), text_of([(0.25, 4), (0.5, 2)]), text_of(["0 1", "2"])
     ('32 64', 'yes', '0.25 4 | 0.5 2', '0 1 | 2')
+    >>> text_of([1, "rho^0.5"])
+    '1 | rho^0.5'
     """
     if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
@@ -61,7 +64,7 @@ def text_of(value) -> str:
         raise InputError(f"{value!r} is no value of an ini: text, a number, yes/no as a bool, or a "
                          "list of them") from None
     words = [text_of(item) for item in items]
-    points = any(isinstance(item, (list, tuple, np.ndarray)) or " " in word
+    points = any(isinstance(item, (list, tuple, np.ndarray)) or " " in word or "^" in word
                  for item, word in zip(items, words))
     return (" | " if points else " ").join(words)
 
