@@ -26,6 +26,26 @@ MEANING = {"rms_Q_init": "initial", "rms_Q_prop": "propagating",
            "rms_h3i_prop": "one expert, propagating", "rms_b_00": "b(00)", "rms_W1_eff": "W1"}
 
 
+PARTS = {"init": "initial", "prop": "propagating", "eff": "effective"}
+
+
+def of_blocks(ax, run, count: int) -> dict:
+    """Exponents in N of the three parts of what W_out of each block adds, a colour for each part:
+    hollow at an early step, filled at the last. Gives {block: {words: ((early, se), late)}}."""
+    found = {}
+    for level in (0, -0.5, -1, -1.5):
+        ax.axhline(level, color="0.5" if level == 0 else "0.9", lw=0.7, zorder=0)
+    for block in range(count):
+        for k, (part, words) in enumerate(PARTS.items()):
+            both = [scaled(exponent(run, f"rms_W_out_{block}_{part}", t)) for t in (EARLY, -1)]
+            found.setdefault(block + 1, {})[words] = both
+            for (value, se), fill, shift in zip(both, ("white", COLOURS[k]), (-0.05, 0.05)):
+                ax.errorbar(block + 1 + 0.25 * (k - 1) + shift, value, 1.96 * se, capsize=0, lw=1,
+                            color=COLOURS[k], mfc=fill, marker="os^"[k], ms=4)
+    ax.set(xlabel="block", xticks=range(1, count + 1), xlim=(0.5, count + 0.5), ylim=(-4.2, 1.2))
+    return found
+
+
 def ladder(ax, parts: dict, terms: dict, early: int = EARLY):
     """Exponents in N of some terms, a colour for each of the parts {label: run}: filled at the last
     step, hollow at an early one. Gives {label: {term: ((early, se), (late, se))}}."""
@@ -46,11 +66,16 @@ def ladder(ax, parts: dict, terms: dict, early: int = EARLY):
                 ax.errorbar(place, value, 1.96 * se, color=COLOURS[k], mfc=fill, marker="os^"[k],
                             ms=4, capsize=0, lw=1)
         ax.plot([], [], color=COLOURS[k], marker="os^"[k], ms=4, ls="", label=label)
-    ax.plot([], [], color="0.4", marker="o", mfc="white", ms=4, ls="", label=f"$t = {early}$")
-    ax.plot([], [], color="0.4", marker="o", ms=4, ls="", label="last step")
+    times(ax, early)
     ax.set_xticks(range(len(terms)), terms.values())
     ax.set_ylim(-2.4, 1.2)
     return found
+
+
+def times(ax, early: int) -> None:
+    """What hollow and filled points mean, for the legend."""
+    ax.plot([], [], color="0.4", marker="o", mfc="white", ms=4, ls="", label=f"$t = {early}$")
+    ax.plot([], [], color="0.4", marker="o", ms=4, ls="", label="last step")
 
 
 def seen_at(pair, claim, among: int = 1):
@@ -311,9 +336,10 @@ def stack_depth(rates, blocks):
     for n, N in enumerate(widths):
         one = best.isel(N=n)
         at, bars, inside = places(one)
-        axes[0, 2].errorbar(depths, at, bars, color=COLOURS[n], marker="os"[n], ms=4, capsize=2,
-                            mfc="white", label=f"$N = {N:.0f}$")
-        axes[0, 2].plot(depths[inside], at[inside], "os"[n], color=COLOURS[n], ms=4)
+        style = {"color": COLOURS[n], "marker": "os"[n], "ms": 4}
+        shifted = depths * 1.04 ** (n - 0.5)
+        axes[0, 2].errorbar(shifted, at, bars, capsize=2, label=f"$N = {N:.0f}$", **style)
+        axes[0, 2].plot(shifted[~inside], at[~inside], ls="", mfc="white", zorder=4, **style)
         good, words = taken_over(rates, N)
         at = optima_told(one)
         seen.append((good, f"""best \u03b7\u2080 at depth
@@ -324,23 +350,20 @@ def stack_depth(rates, blocks):
     axes[0, 2].set_xticks(depths, [f"{depth:g}" for depth in depths])
     axes[0, 2].set_xticks([], minor=True)
     axes[0, 2].legend(fontsize=7)
-    terms = {f"rms_W_out_{l}_{part}": f"{words}\n$\\ell = {l}$" for l in range(3)
-             for part, words in (("init", "in."), ("prop", "pr."), ("eff", "ef."))}
-    MEANING.update({term: term[4:] for term in terms})
     for ax, (point, part) in zip(axes[1], blocks.points.items()):
         label = name(point[0]) + ("" if point[1] == "none" else ", RMSNorm after")
-        found = ladder(ax, {label: part}, terms)[label]
-        ax.set(title=label, ylim=(-4.2, 1.2))
-        for handle in ax.get_legend_handles_labels()[0]:
-            if handle.get_label() == label:  # the title says it
-                handle.set_label("_" + label)
-        ax.tick_params(axis="x", labelsize=6)
-        same = all_of(seen_at(pair[0], near(0, EXPONENT), len(found)) for pair in found.values())
+        found = of_blocks(ax, part, 3)
+        ax.set_title(label)
+        pairs = [pair[0] for parts in found.values() for pair in parts.values()]
+        same = all_of(seen_at(pair, near(0, EXPONENT), len(pairs)) for pair in pairs)
         good = same if point[0] == "mssp" else opposite(same)
         seen.append((good, f"""three blocks in a row, {label}: exponents at t = {EARLY} of the
-            initial, propagating and effective part of what each adds: {", ".join(
-            f"block {term[-6:].strip('_').replace('_', ' ')} {pm(*pair[0])}"
-            for term, pair in found.items())}"""))
+            initial, propagating and effective part of what each adds: {"; ".join(
+            f"block {block} {', '.join(pm(*pair[0]) for pair in parts.values())}"
+            for block, parts in found.items())}"""))
+    for k, words in enumerate(PARTS.values()):
+        axes[1, 0].plot([], [], color=COLOURS[k], marker="os^"[k], ms=4, ls="", label=words)
+    times(axes[1, 0], EARLY)
     axes[1, 0].set_ylabel(r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")
     axes[1, 0].legend(fontsize=6.5, loc="lower right", title=BARS, title_fontsize=6.5)
     return figure, seen

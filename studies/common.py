@@ -91,8 +91,10 @@ def rates(run, cells, titles, columns: int = 3):
     figure, axes = grid(rows, columns, 2.2)
     known = np.isfinite(sweep["N"]) | (sweep["objective"] > 2 * sweep["objective_se"])
     sweep = sweep.assign(objective=sweep["objective"].where(known))
-    objective = sweep["objective"].values[..., np.isfinite(sweep["N"].values)]
-    low, high = np.nanmin(objective), np.nanmax(objective)
+    finite = sweep.isel(N=np.flatnonzero(np.isfinite(sweep["N"].values)))
+    objective, down = finite["objective"].values, sweeps.half_bars(finite)[0]
+    ends = np.where(down < 0.89 * objective, objective - down, objective)  # others reach zero
+    low, high = min(np.nanmin(objective), 1.5 * np.nanmin(ends)), np.nanmax(objective)
     for ax, cell, title in zip(axes.flat, cells, titles):
         sweeps.losses(ax, sweep.sel(cell), key)
         sweeps.scale(ax.yaxis, objective)
@@ -122,6 +124,22 @@ def rates(run, cells, titles, columns: int = 3):
               bbox_to_anchor=(1.02, 0 if single else 1)).set_in_layout(False)
     full = max(axes.flat[:len(cells)], key=lambda ax: len(ax.get_legend_handles_labels()[0]))
     return legend(figure, full, "means;\ndashed: medians\n" + BARS)
+
+
+def best_below(ax, optima, limits) -> None:
+    """The best values of curves over a key, with their intervals of 95 %, in rows below the curves;
+    hollow, and without an interval, the best of the grid where none is known. limits: of the y axis
+    without these rows."""
+    low, high = limits
+    room = (high / low) ** 0.05
+    for k, best in enumerate(optima):
+        at, bars, known = (np.ravel(one) for one in places(best))
+        ax.errorbar(at, [low / room ** (k + 0.5)], xerr=np.reshape(bars, (2, 1)), lw=1.1,
+                    color=COLOURS[k], marker="osD^v"[k], ms=3.5, capsize=2,
+                    mfc=COLOURS[k] if known[0] else "white")
+    ax.set_ylim(low / room ** (len(optima) + 0.5), high)
+    ax.text(0.02, low / room ** (len(optima) / 2), "best", va="center", fontsize=7, color="0.4",
+            transform=ax.get_yaxis_transform())
 
 
 def span(value: float, low: float, high: float) -> str:

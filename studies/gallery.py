@@ -5,8 +5,8 @@ one of the modules beside this draws them and says what is seen.
     gallery.py NAME ...        make study NAME=...: NAME.h5, NAME.d and NAME.png in this folder
     gallery.py --all           make gallery: data in build/gallery, pictures and docs/gallery.md
 
-What was done is not done again: units of a sweep are kept, and a file of the same ini is taken as
-it is. DMFT_HOME says where dmft-sweep is (default: the checkout).
+What was done is not done again, since dmft-sweep keeps the units of a sweep. DMFT_HOME says where
+dmft-sweep is (default: the checkout).
 """
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ import matplotlib  # noqa: E402
 
 matplotlib.use("Agg")
 
-import h5py  # noqa: E402
 import matplotlib.pyplot as plt  # noqa: E402
 from PIL import Image  # noqa: E402
 
@@ -55,14 +54,17 @@ not known or a run failed. An exponent agrees with a claimed one within 1/4. A b
 if it changes by less than 25 per cent from the smallest width to the largest, and rises or falls
 if it changes by more than 10, by a line through all widths.""".replace("\n", " ")
 READING = """**How to read the sentences.** Numbers in round brackets are standard errors in the
-last digit; square brackets, bands and bars are 95 % intervals. *Exponents* are slopes of the
+last digit; square brackets, bands and bars are 95 % intervals. A picture draws at most three of
+the widths; means of runs that diverged may leave its frame. *Exponents* are slopes of the
 logarithm of a root mean square against ln N. A matrix W makes three parts of a signal. The
 *initial* part is W(0) applied to its input at the start; the *propagating* part is W(0) applied
 to how this input has changed; the *effective* part is what W has learned, applied to its input.
 Of what the experts add up to, A1 is the initial part; A21 and A22 pass through the initial W_3
 and carry what the first layer and W_2 have learned; A3 is what W_3 has learned. Backward, A4
 passes through the initial W_2 and W_3, A5 through the initial W_2 and what W_3 has learned, A6
-the reverse, and E through what both have learned
+the reverse, and E through what both have learned. b is the gradient of the hidden units of an
+expert; its first index says whether it passes through the initial W_3 (0) or through what W_3 has
+learned (d), its second the same of the read-out
 ([output.md](output.md#coordinate-check)).""".replace("\n", " ")
 LARGEST = 120_000  # bytes of a picture
 VERDICTS = {True: "shown", None: "cannot tell", False: "not shown"}
@@ -79,19 +81,9 @@ def ini_of(study: str) -> str:
     return os.path.join(HERE, study + ".ini")
 
 
-def done(path: str, ini: str) -> bool:
-    """Whether the file is the complete sweep of this ini."""
-    if not os.path.exists(path):
-        return False
-    with h5py.File(path, "r") as file, open(ini, encoding="utf-8") as text:
-        return file.attrs["complete"] == 1 and file["parameters"].attrs["ini"] == text.read()
-
-
 def run(study: str, folder: str, more=(), jobs: int = 1) -> float:
     """Runs the sweep, as far as it is not done; seconds of processor time."""
     path, ini = os.path.join(folder, study + ".h5"), ini_of(study)
-    if done(path, ini) and not more:
-        return 0.0
     program = dmft.program.find("dmft-sweep")
     with open(os.path.join(folder, study + ".log"), "w", encoding="utf-8") as log:
         process = subprocess.Popen([program, "--quiet", "--force", "--jobs", str(jobs), "-o", path,

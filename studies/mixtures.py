@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from common import factor, grid, pm, runs_of, star, told, widths_axis
+from common import best_below, factor, grid, pm, runs_of, star, told, widths_axis
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
@@ -35,7 +35,6 @@ def jiang_transfer(rates, init, decay):
     for k, (label, where) in enumerate(shapes):
         curve(axes[0], rates.sweep["training.eta0"].values, rates.sweep.sel(where), k, label)
         curve(axes[1], factors, init.sweep.sel(where), k, label)
-    sweeps.scale(axes[0].xaxis, rates.sweep["training.eta0"].values)
     best = [rates["optimum"].sel(where) for _, where in shapes]
     at = [of_optimum(one) for one in best]
     words = ", ".join(f"{label.replace('$', '')}: {told(one)} ({factor(samples - at[0])})"
@@ -60,6 +59,10 @@ def jiang_transfer(rates, init, decay):
                                 r"weight decay $\omega$")):
         ax.set(yscale="log", xlabel=words, xscale="log", title=words.split("$")[0].strip())
     widths_axis(axes[1], factors, "factor of initial scales")
+    sweeps.scale(axes[0].xaxis, rates.sweep["training.eta0"].values)
+    for ax, one in zip(axes, (rates, init, decay)):
+        sweeps.scale(ax.yaxis, one.sweep["objective"].values)
+    best_below(axes[0], best, axes[0].get_ylim())
     axes[0].set_ylabel(sweeps.compared(rates.sweep)[1])
     axes[2].legend(fontsize=7)
     return legend(figure, axes[0], f"$N = {small:.0f}$\n" + BARS), seen
@@ -113,23 +116,18 @@ def jiang_collapse(run, law):
             {", ".join(f"{pm(a, b)}" for a, b in zip(ends, errors))}, in the limit
             {float(mean[t]):.4f}; it begins at {float(mean[0]):.3f}"""))
     for ax, (point, part) in zip(axes[1], law.points.items()):
+        draw.distribution(ax, part, "p_1", 2)
         spread = {}
-        for k, place in enumerate((1, 2)):
-            for data, label, line in ((part.limit, "limit", {"lw": 2.6}),
-                                      (part.reference[32], "$N = 32$", {"lw": 1.1, "ls": ":"}),
-                                      (part.reference[max(part.reference)],
-                                       f"$N = {max(part.reference)}$", {"lw": 1.2, "ls": "--"})):
-                q = data["p_1_quantile"].isel(at=place, mu=0)
-                ax.plot(q.values, q["probability"].values, color=COLOURS[k],
-                        label=f"{label}, $t = {int(q['at'])}$", **line)
-                error = data["p_1_quantile_se"].isel(at=place, mu=0)
-                ends = [(float(q.sel(probability=one, method="nearest")),
-                         float(error.sel(probability=one, method="nearest"))) for one in (0.9, 0.1)]
-                spread[label, place] = ends[0][0] - ends[1][0], np.hypot(ends[0][1], ends[1][1])
+        for data, label in ((part.limit, "limit"), (part.reference[32], "least"),
+                            (part.reference[max(part.reference)], "most")):
+            q, error = (data["p_1_quantile" + end].isel(at=2, mu=0) for end in ("", "_se"))
+            high, low = ([float(one.sel(probability=share, method="nearest")) for one in (q, error)]
+                         for share in (0.9, 0.1))
+            spread[label] = high[0] - low[0], np.hypot(high[1], low[1])
         ax.set(xlabel="router logit $p_k$, second block", ylabel="share of experts below",
-               title=f"experts of {point[0]:g} units")
-        ax.legend(fontsize=6.5)
-        limit, *others = (spread[label, 2] for label in dict.fromkeys(one for one, _ in spread))
+               title=f"experts of {point[0]:g} units, $t = {int(q['at'])}$")
+        ax.legend(fontsize=6.5, title="width (runs)\n" + BANDS, title_fontsize=6.5)
+        limit, *others = spread.values()
         away = others[-1][0] / limit[0] - 1, 2 * np.hypot(others[-1][1], limit[1]) / limit[0]
         seen.append((judge(of_interval(*away), near(0, 0.1)), f"""law of the logits at the last
             step, experts of {point[0]:g}
@@ -186,24 +184,26 @@ def jiang_experts(run, top):
     return figure, seen
 
 
+def over_blocks(data, name: str):
+    """Mean and half of the 95 % interval over t of a series of blocks, their mean over blocks."""
+    return [part.values.reshape(len(part), -1).mean(1) for part in quantity(data, name)]
+
+
 def jiang_balance(run):
     figure, axes = grid(1, 3, 2.6)
     axes, seen = axes[0], []
     for k, (point, part) in enumerate(run.points.items()):
-        N, rows = [], []
-        for n, data in part.reference.items():
-            flips = data["flips"]
-            flips = flips.mean([dim for dim in flips.dims if dim != "t"]).values
-            N.append(n)
-            rows.append((np.nanmean(flips[len(flips) // 2:]),
-                         float(data["load2"].values[-1].mean()) ** 0.5))
-        rows = np.array(rows)
-        label = rf"$\eta_b = {point[0]:g}$"
-        axes[0].plot(N, rows[:, 0], color=COLOURS[k], marker="osD^v"[k], ms=4, label=label)
-        largest = part.reference[N[-1]]["load_largest"]
-        axes[1].plot(largest.mean([dim for dim in largest.dims if dim != "t"]).values,
-                     color=COLOURS[k], label=label)
-        axes[2].plot(N, rows[:, 1], color=COLOURS[k], marker="osD^v"[k], ms=4, label=label)
+        N, rows, bars = list(part.reference), [], []
+        for data in part.reference.values():
+            (flips, half), (load2, wide) = (over_blocks(data, name) for name in ("flips", "load2"))
+            late, spread = len(flips) // 2, load2[-1] ** 0.5
+            rows.append((np.nanmean(flips[late:]), spread))
+            bars.append((np.nanmean(half[late:]), wide[-1] / (2 * spread)))
+        rows, bars = np.array(rows), np.array(bars)
+        label, style = rf"$\eta_b = {point[0]:g}$", {"marker": "osD^v"[k], "ms": 4, "capsize": 2}
+        for ax, value, half in zip(axes[::2], rows.T, bars.T):
+            ax.errorbar(N, value, half, color=COLOURS[k], label=label, **style)
+        draw.band(axes[1], *over_blocks(part.reference[N[-1]], "load_largest"), COLOURS[k])
         power, half = of_scatter(np.log(N), np.log(rows[:, 0]))
         good = judge(of_interval(power, half), near(0, EXPONENT)) if point[0] > 0 else True
         seen.append((good, f"""\u03b7_b = {point[0]:g}: share of the selected
@@ -224,4 +224,4 @@ def jiang_balance(run):
     for ax in (axes[0], axes[2]):
         widths_axis(ax, N)
         ax.set_ylim(0)
-    return legend(figure, axes[0], "rate of biases"), seen
+    return legend(figure, axes[0], "rate of biases\nbands, bars: 95 %"), seen

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from common import (at_widths, exponent, factor, grid, name, of_exponent, pm, rates, star, told,
-                    widths_axis)
+from common import (at_widths, best_below, exponent, factor, grid, name, of_exponent, pm, rates,
+                    star, told, widths_axis)
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
@@ -160,7 +160,9 @@ def freezing(run):
         ax.set_yscale("log")
     for ax in axes[2]:
         ax.set_xlabel("step $t$")
-    return legend(figure, axes[0, 0], "width, routing"), seen
+    runs = {int(data.attrs["runs"]) for part in run.points.values()
+            for data in part.reference.values()}
+    return legend(figure, axes[0, 0], f"means of {', '.join(map(str, runs))} runs"), seen
 
 
 def simp(mixture, dense):
@@ -198,7 +200,7 @@ def granularity(run):
                         capsize=2, label=words)
         ax.set(title=title, xlabel=r"learning rate $\eta_0$", yscale="log")
         sweeps.scale(ax.xaxis, sweep["training.eta0"].values)
-        ax.legend(fontsize=7)
+        ax.legend(fontsize=7, title=BARS, title_fontsize=7)
         for kind in ("", "median_"):
             part = best.isel({key: places, "N": 0})
             at = of_optimum(part, "at", kind)
@@ -210,4 +212,7 @@ def granularity(run):
                 {words[0]} (change from the first to the last: {factor(moved)}), loss at this rate
                 {words[1]}{star(*words)}"""))
     axes[0].set_ylabel(sweeps.compared(sweep)[1])
+    limits = axes[0].get_ylim()
+    for ax, (_, places) in zip(axes, groups):
+        best_below(ax, [best.isel({key: place, "N": 0}) for place in places], limits)
     return figure, seen

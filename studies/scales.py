@@ -37,8 +37,19 @@ PRINTED = {
         None, STAYS, None, LATE, STAYS, LATE, LATE, LATE, STAYS, LATE, LATE, LATE))),
 }
 SHARED = {"W_in_prop": "A_in_prop", "W_in_eff": "P_in_eff"}  # experts that begin equal
+WORDS = {"init": "init.", "prop": "prop.", "eff": "eff."}
 TIMES = (1, "t = 1"), (-1, "from t = 2 on")
 OPTIMIZERS = "gradient descent", "Adam"
+
+
+def label(term: str) -> str:
+    """$A_{21}$, $W_{in}$ effective, ...: a piece on an axis."""
+    if term.startswith("h3i_"):
+        return "one expert, " + WORDS[term[4:]]
+    head, _, part = term.rpartition("_")
+    if part in WORDS:
+        return f"${head[0]}_{{{head[1:].strip('_')}}}$ {WORDS[part]}"
+    return f"${term[0]}_{{{term[1:].strip('_')}}}$" if len(term) > 1 else f"${term}$"
 
 
 def measured(part, term: str, t: int):
@@ -104,7 +115,7 @@ def scales(*runs):
         seen += [told(title, cells, k, which) for which in (0, 1) for k in (0, 1)]
         ax.set(title=title, ylim=(-1.6, 1), ylabel=r"$d\,\log\mathrm{rms}\,/\,d\,\log N$")
         ax.yaxis.label.set_fontsize(7)
-        ax.set_xticks(range(len(terms)), terms, rotation=90, fontsize=7)
+        ax.set_xticks(range(len(terms)), map(label, terms), rotation=90, fontsize=7)
     for k, time in enumerate(("$t = 1$", "last step")):
         for which, optimizer in enumerate(OPTIMIZERS):
             axes[0, 0].plot([], [], ls="", marker="o^"[which], ms=4, color=COLOURS[k],
