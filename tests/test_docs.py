@@ -24,6 +24,9 @@ def test_pages_are_listed_and_shown():
         assert not name.endswith(".md") or f"`{name[:-3]}`" in shown
     assert dmft.docs("output") == text_of("output.md")
     assert dmft.docs("theory/regime2") == dmft.docs("regime2") == text_of("theory", "regime2.md")
+    assert dmft.docs("") == shown
+    with pytest.raises(dmft.InputError, match="a page, a key or a word, not int"):
+        dmft.docs(3)
     assert dmft.docs("output")._repr_markdown_().startswith("# The output file")
 
 

@@ -87,7 +87,7 @@ def test_files_of_one_name_and_a_sweep_whose_first_point_is_not_there(files, tmp
 
 def test_what_has_no_page_is_refused(files, tmp_path, capsys):
     run, both = dmft.load(files["run"]), dmft.load(files["both"])
-    with pytest.raises(Missing, match="vary the same things"):
+    with pytest.raises(Missing, match="run.h5 varies no key and both.h5 varies parameteriz"):
         page.content([run, both])
     out = str(tmp_path / "x.html")
     for more in (["--what", "loss"], ["--times", "1"], ["--kernels", "Phi1"]):
@@ -141,6 +141,8 @@ def test_a_browser_draws_it_and_its_sliders_move(files, tmp_path):
     dom = browse(out, "t=2&widths=16")
     assert curves(dom, "over_time") == 6 and curves(dom, "across") == 3  # bands and lines
     assert "loss at t = 2" in dom and ">training.eta0</text>" in dom
+    places = re.findall(r'class="legend"[^>]*translate\([\d.]+, ?([\d.]+)\)', dom)
+    assert len(places) == 2 and all(float(y) > 300 for y in places)  # clear of plotly's tools
     moved = browse(out, "t=2&widths=16", """
         for (const [words, place] of [["time t", 3], ["networks up to", 0], ["eta0 =", 1]]) {
           const label = [...document.querySelectorAll("label")].find(

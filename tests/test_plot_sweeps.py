@@ -2,6 +2,8 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+import xarray
+from matplotlib.collections import LineCollection
 
 import dmft
 import dmft.plot
@@ -44,3 +46,49 @@ def test_other_keys_are_asked_for():
     drawn(dmft.plot.losses, both.sweep.sel({"training.gamma0": 1}))
     with pytest.raises(dmft.plot.NotThere, match="against a key of numbers"):
         drawn(dmft.plot.losses, both.sweep.isel({"training.eta0": 0, "training.gamma0": 0}))
+
+
+def test_bars_are_whole_and_ends_have_ticks(rates):
+    figure = rates.plot()
+    losses, optima = figure.axes[:2]
+    low, high = losses.get_ylim()
+    ends = [y for bars in losses.collections if isinstance(bars, LineCollection)
+            for segment in bars.get_segments() for y in segment[:, 1]]
+    assert low < min(ends) < max(ends) < high
+    figure.canvas.draw()
+    for axis in (losses.xaxis, optima.yaxis):
+        assert [label.get_text() for label in axis.get_ticklabels()] == ["0.1", "0.3", "0.6", "1.2"]
+    plt.close(figure)
+
+
+def test_what_pictures_take(rates, tmp_path):
+    """A path is as good as the result; what has no such picture is told in a sentence."""
+    path = str(tmp_path / "run.h5")
+    run = dmft.solve(BASE, output=path, progress=False)
+    for function, more in ((dmft.plot.loss, ()), (dmft.plot.curves, ("f",)),
+                           (dmft.plot.convergence, ([1, 3],)),
+                           (dmft.plot.extrapolation, ("loss", "N"))):
+        mine, wanted = drawn(function, path, *more), drawn(function, run, *more)
+        assert len(mine[0]) == len(wanted[0]) > 0
+        for a, b in zip(mine[0], wanted[0]):
+            np.testing.assert_array_equal(a, b)
+    drawn(dmft.plot.overlay, [path, run], "loss")
+    fit = dmft.extrapolate(run, "loss", "N").isel(t=-1)
+    parts = xarray.concat([run.reference[N].isel(t=-1).assign_coords(N=float(N)) for N in (8, 16)],
+                          "N", data_vars="all", coords="minimal", compat="override", join="outer")
+    assert float(fit["loss_inf"]) == float(dmft.extrapolate(parts, "loss", "N")["loss_inf"])
+    for function, what, sentence in (
+            (dmft.plot.loss, run.limit, "takes the whole result or the path of its file, and no D"),
+            (dmft.plot.loss, rates, "is of a sweep, whose pictures are losses"),
+            (dmft.plot.losses, run, "has no sweep; it is not of dmft-sweep"),
+            (dmft.plot.losses, run.limit, "takes its result, the path of its file, or its D")):
+        with pytest.raises(dmft.InputError, match=sentence):
+            drawn(function, what)
+    for function, more, sentence in (
+            (dmft.plot.curves, "losss", "no series losss; there is loss"),
+            (dmft.plot.distribution, "h", "no field h; there is none .* fields"),
+            (dmft.plot.norms, "change", "the run had no .output. experts = yes")):
+        with pytest.raises(dmft.plot.Missing, match=sentence):
+            drawn(function, run, more)
+    with pytest.raises(dmft.InputError, match="a result or the path of its file, and no int"):
+        dmft.exponent(3, "loss", "N")

@@ -11,24 +11,49 @@ the width of an expert, the sites of the limit.
     dmft.collapse(curves, "loss", "network.depth", "t")              # curves that fall on one
 
 All take a Dataset with NAME and NAME_se, such as dmft.sweep(...).series(NAME) or one that
-xarray.concat puts together of runs, and its axis; errors along it are taken as independent. In the
-place of an axis may stand a coordinate over several axes, such as active_parameters over the
-swept keys and N: all points are then one axis, on which the number grows.
+xarray.concat puts together of runs, and its axis; errors along it are taken as independent. A
+result, or the path of its file, stands for its series NAME: of a sweep over the keys and N, of a
+run over N. In the place of an axis may stand a coordinate over several axes, such as
+active_parameters over the swept keys and N: all points are then one axis, on which the number
+grows.
 """
 from __future__ import annotations
 
+import os
 import warnings
 
 import numpy as np
 import xarray
 
 from dmft.errors import InputError, NoteWarning
+from dmft.files import Result, load
 
 POWERS = np.geomspace(0.05, 8, 400)  # where an unknown power is looked for
 # Why a fit has no result.
 SAME = "its points with an error do not tell the parameters apart, as their x are too few or alike"
 SEVERAL = ("; several points have the same x, so they may belong to several curves, of which sel "
            "chooses one")
+
+
+def series_of(data, name: str) -> xarray.Dataset:
+    """A Dataset as it is; of a result, or of the path of its file, the series NAME with its errors:
+    of a sweep over the keys and N, of a run over N, which is infinite for the limit."""
+    if isinstance(data, (str, os.PathLike)):
+        data = load(data)
+    if isinstance(data, Result) and "sweep" in data:
+        return data.series(name)
+    if isinstance(data, Result):
+        groups = data.reference | ({np.inf: data.limit} if "limit" in data._only() else {})
+        parts = [group[[key for key in (name, name + "_se", "n") if key in group]]
+                 .drop_vars("N", errors="ignore").expand_dims(N=[float(N)])
+                 for N, group in groups.items() if name in group]
+        if not parts:
+            raise InputError(f"{data.path}: has no series {name}")
+        data = xarray.concat(parts, "N")
+    if not isinstance(data, xarray.Dataset):
+        raise InputError("this takes a Dataset with a series and its errors, a result or the path "
+                         f"of its file, and no {type(data).__name__}")
+    return data
 
 
 def with_axis(data: xarray.Dataset, name: str, along: str) -> xarray.Dataset:
@@ -47,6 +72,7 @@ def with_axis(data: xarray.Dataset, name: str, along: str) -> xarray.Dataset:
 
 def _points(data: xarray.Dataset, name: str, along: str, least: int):
     """(sizes x, values, errors), the axis last; x ascending, infinite sizes left out."""
+    data = series_of(data, name)
     for wanted in (name, name + "_se"):
         if wanted not in data:
             raise InputError(f"there is no {wanted}; this takes a series with its errors, as "

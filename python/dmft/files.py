@@ -135,6 +135,8 @@ class Result(Mapping):
     >>> run.limit["loss"].sel(t=10)                 # doctest: +SKIP
     """
 
+    without_limit = " ([solver] replicates = 0, a sweep, or not begun)"  # why there may be none
+
     def __init__(self, path: str, groups: Mapping[str, xarray.Dataset], owner=None):
         self.path, self.report, self._groups, self._owner = path, "", dict(groups), owner
 
@@ -198,7 +200,7 @@ class Result(Mapping):
     @property
     def limit(self) -> xarray.Dataset:
         """The infinite network."""
-        return self._get("limit", " ([solver] replicates = 0, a sweep, or not begun)")
+        return self._get("limit", self.without_limit)
 
     @property
     def reference(self) -> dict[int, xarray.Dataset]:

@@ -120,8 +120,10 @@ def docs(what: str | None = None) -> Page:
     >>> dmft.docs("output")                                             # doctest: +SKIP
     >>> print(dmft.docs("solver.halves"))                               # doctest: +SKIP
     """
-    pages = _pages()
-    if what is None:
+    if not isinstance(what, (str, type(None))):
+        raise InputError(f"docs: a page, a key or a word, not {type(what).__name__}")
+    pages, what = _pages(), (what or "").strip()
+    if not what:
         return _list_of(pages)
     for name in (what, os.path.join("theory", what)):
         if name in pages:

@@ -62,7 +62,10 @@ def _from_weights(run: Result, widths: list[int], X, tokens) -> Result:
         groups[f"reference/N{N:04d}"] = xarray.Dataset(
             {"f": (dims, f.mean(0)), "f_se": (dims, error), "f_runs": (("run", *dims), f)},
             attrs={"N": N})
-    return Result(run.path, groups, run._owner)
+    found = Result(run.path, groups, run._owner)
+    found.without_limit = ("; it is predicted from states alone, **{\"output.checkpoint\": minutes}"
+                           ", and networks from their weights, too")
+    return found
 
 
 def predict(run: Result, X, tokens) -> Result:

@@ -275,6 +275,8 @@ def test_outputs_from_kept_weights(ini):
     f, wanted = (one.predict(X).reference[12]["f_runs"] for one in (run, states))
     assert f.dims == wanted.dims
     np.testing.assert_allclose(f.values, wanted.values, rtol=0, atol=1e-12)
+    with pytest.raises(dmft.InputError, match="has no limit; it is predicted from states alone"):
+        _ = run.predict(X).limit
     decayed = dmft.solve(ini, progress=False, **keys | {"training.weight_decay": 0.1})
     with pytest.raises(dmft.InputError, match="with weight decay are predicted from states alone"):
         decayed.predict(X)

@@ -14,8 +14,9 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from dmft.plot.select import ensembles, equal, networks, quantity, slope, student, widths_of
-from dmft.plot.style import COLOURS, Missing, symbol
+from dmft.plot.select import (check_there, ensembles, equal, networks, of_run, quantity, slope,
+                              student, widths_of)
+from dmft.plot.style import COLOURS, Missing, NotThere, symbol
 
 
 def band(ax, mean, half, colour, t=None, **line) -> None:
@@ -45,11 +46,13 @@ def series_band(ax, data, mean, half, colour, **line) -> None:
         ax.plot(t, mean[t], color=colour, **line | {"ls": ":", "label": None})
 
 
+@of_run
 def curves(ax, run, name: str, **select) -> None:
     """A quantity over time, of limit and networks; select picks along other axes (l=0).
 
     >>> curves(plt.gca(), run, "Phi3_diag")         # doctest: +SKIP
     """
+    check_there(run, name)
     for words, colour, data in ensembles(run):
         if name in data:
             mean, half = (part.isel(select) for part in quantity(data, name))
@@ -58,12 +61,18 @@ def curves(ax, run, name: str, **select) -> None:
             series_band(ax, data, mean, half, colour, label=words, **line)
 
 
+@of_run
 def distribution(ax, run, name: str, place: int = -1) -> None:
     """The distribution over sites of rows NAME (an [output] field) of the first input, at time
     number `place` of fields_at, by its quantiles; bands are along the values.
 
     >>> distribution(plt.gca(), run, "h1")          # doctest: +SKIP
     """
+    fields = {str(one).removesuffix("_quantile") for _, _, data in ensembles(run) for one in data
+              if str(one).endswith("_quantile")}
+    if name not in fields:
+        raise NotThere(f"no field {name}; there is {' '.join(sorted(fields)) or 'none'} ([output] "
+                       "fields)")
     for words, colour, data in ensembles(run):
         if name + "_quantile" not in data:
             continue
@@ -81,6 +90,7 @@ def distribution(ax, run, name: str, place: int = -1) -> None:
         ax.set(title=f"{name},  $t = {time}$", xlabel=name)
 
 
+@of_run
 def loss(ax, run) -> None:
     """Loss over time, logarithmic where it falls tenfold.
 
@@ -145,8 +155,10 @@ def border(ax, run, t) -> None:
         line(place, color="black", lw=0.6)
 
 
+@of_run
 def input_heat(ax, run, name, t, limits=None):
     """K[t][mu][t][nu] of the limit (else the widest network), by target where there is one."""
+    check_there(run, name)
     image = heat(ax, by_target(run, inputs_at(ensembles(run)[-1][2][name], t).values, t), limits)
     border(ax, run, t)
     by = by_words(run)
@@ -160,8 +172,10 @@ def inputs_at(kernel, t: int):
     return part.mean([dim for dim in part.dims if dim not in ("mu", "nu")])
 
 
+@of_run
 def time_heat(ax, run, name):
     """K[t][mu][s][mu], mean over inputs, of the limit (else the widest network)."""
+    check_there(run, name)
     part = equal(ensembles(run)[-1][2][name].rename(s="s'"))  # times stay apart
     if "mu" in part.dims:
         ax.set_title(r"$\mu = \nu$, mean over inputs")
@@ -172,6 +186,7 @@ def time_heat(ax, run, name):
     return image
 
 
+@of_run
 def exponents(ax, run, kernels):
     """d log K / d log N over time for {NAME: dataset} at equal times and inputs (select.slope). 0:
     independent of the width. Kernels that are 0 are left out."""
@@ -190,6 +205,7 @@ def exponents(ax, run, kernels):
     ax.set_ylabel(r"exponent  $d\,\log K\,/\,d\,\log N$")
 
 
+@of_run
 def convergence(ax, run, times):
     """|loss of networks - loss of the limit| against N at some times, with the interval of the
     difference (Welch); where that has 0 inside, its upper end, hollow, with an arrow down."""
@@ -225,9 +241,11 @@ def convergence(ax, run, times):
     ax.set_xticks([], minor=True)
 
 
+@of_run
 def experts(ax, run, name: str) -> None:
     """A quantity of each of a few experts over time: limit solid, the widest network dashed. The
     first are the broadest, so that equal ones can be told."""
+    check_there(run, name)
     for (words, _, data), style in zip(ensembles(run)[:-3:-1], ["-", "--"]):
         mean, half = quantity(data, name)
         for i, lw in enumerate(np.linspace(3.2, 1.2, mean.sizes["i"])):
@@ -236,9 +254,13 @@ def experts(ax, run, name: str) -> None:
         ax.plot([], [], color="grey", ls=style, label=words)
 
 
+@of_run
 def coordinates(ax, run, terms) -> None:
     """Exponents in N of the parts {name: label} of a signal over time. Parts that are exactly zero
     are left out."""
+    if "compare" not in run:
+        raise Missing("exponents of parts are of dmft-compare with [reference] coordinate_check = "
+                      "yes")
     for level in (0, -0.5, -1):
         ax.axhline(level, color="0.5" if level == 0 else "0.85", lw=0.7, zorder=0)
     wide = student(sum(data["n"].values.astype(float) - 1 for data in networks(run)))

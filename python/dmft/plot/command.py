@@ -61,8 +61,9 @@ def of_several(runs) -> list[tuple]:
 
 
 def draw(pictures, options, stem: str, suffix: str, complain) -> bool:
-    """Writes them; whether some were drawn and nothing asked for by name is missing."""
-    drawn, good = 0, True
+    """Writes them; whether some were drawn and nothing asked for by name is missing. What is not
+    asked for by name, and has no data, is left out; why, is said where nothing is drawn."""
+    drawn, good, why = 0, True, []
     for side, what, part, function in pictures:
         words = [stem] + [side] * (side != "") + [what] * (options.what == "all")
         out = "_".join(words) + (suffix or ".png")
@@ -72,10 +73,14 @@ def draw(pictures, options, stem: str, suffix: str, complain) -> bool:
             print(out)
             drawn += 1
         except Missing as missing:
-            complain(f"no {what}{' of ' + side if side else ''}: {missing}")
-            good = good and options.what == "all" and not isinstance(missing, NotThere)
+            why.append(f"no {what}{' of ' + side if side else ''}: {missing}")
+            if options.what != "all" or isinstance(missing, NotThere):
+                complain(why.pop())
+                good = False
         finally:
             plt.close("all")
+    if good and not drawn:
+        complain("; ".join(why))
     return good and drawn > 0
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from dmft.errors import InputError
 from dmft.extrapolation import exponent as exponent_of
-from dmft.extrapolation import extrapolate, with_axis
+from dmft.extrapolation import extrapolate, series_of, with_axis
 from dmft.judgement import HALF
 from dmft.plot.select import student
 from dmft.plot.sweeps import scale
@@ -19,7 +19,14 @@ def _half(data, name: str):
         runs = data[name + "_runs"].notnull().sum("run")
     else:
         runs = data.get("n")
-    return error * (HALF if runs is None else student(np.maximum(runs.values, 1) - 1))
+    return error * (HALF if runs is None else
+                    runs.copy(data=student(np.maximum(runs.values, 1) - 1)))
+
+
+def _last(data, name: str):
+    """A Dataset as it is; of a result, or of the path of its file, the series at its last time."""
+    found = series_of(data, name)
+    return found.isel(t=-1) if found is not data and "t" in found.dims else found
 
 
 def _points(data, name: str, along: str):
@@ -41,10 +48,11 @@ def extrapolation(ax, data, name: str, along: str, power: float | None = 1.0, co
     """NAME against x^-power, so that infinity is at 0: points with 95 % intervals, the fit a + b
     x^-power of dmft.extrapolate, and a at 0; the point at infinite x (the limit on the axis N), to
     which a is to be compared, is an open square. The label has a, its error and chi^2. Returns the
-    fit. Arguments as those of dmft.extrapolate.
+    fit. Arguments as those of dmft.extrapolate; of a result it is the last time.
 
     >>> extrapolation(plt.gca(), run.series("loss").isel(t=-1), "loss", "N")    # doctest: +SKIP
     """
+    data = _last(data, name)
     found = extrapolate(data, name, along, power)
     x, mean, half, _ = _points(data, name, along)
     p = float(found["power"]) if power is None else power
@@ -69,10 +77,12 @@ def extrapolation(ax, data, name: str, along: str, power: float | None = 1.0, co
 
 def power_law(ax, data, name: str, along: str, color="C0"):
     """|NAME| against x on logarithmic axes, with 95 % intervals and the power of dmft.exponent,
-    whose values below two errors, which the fit leaves out, are open. Returns the fit.
+    whose values below two errors, which the fit leaves out, are open. Returns the fit. Of a result
+    it is the last time.
 
     >>> power_law(plt.gca(), widths, "rms_A1", "N")                     # doctest: +SKIP
     """
+    data = _last(data, name)
     found = exponent_of(data, name, along)
     x, mean, half, se = _points(data, name, along)
     good = np.isfinite(x) & (np.abs(mean) > 2 * se)

@@ -87,14 +87,16 @@ def _files(results) -> list[str]:
 def content(results) -> dict:
     """What the page shows, as the script of page.html reads it."""
     several = len(results) > 1
-    names, points, settings, notes = [], [], [], []
-    for file, result in zip(_files(results), results):
-        own, runs = _runs(result)
-        own = ["file"] * several + own
-        if names and own != names:
-            raise Missing("files of one page vary the same things; these vary "
-                          f"{', '.join(names) or 'nothing'} and {', '.join(own) or 'nothing'}")
-        names = own
+    points, settings, notes, files = [], [], [], _files(results)
+    parts = [_runs(result) for result in results]
+    names = ["file"] * several + parts[0][0]
+    for file, (own, _) in zip(files, parts):
+        if own != parts[0][0]:
+            said = [f"{one} varies {', '.join(keys) or 'no key'}"
+                    for one, keys in ((files[0], parts[0][0]), (file, own))]
+            raise Missing(" and ".join(said) + ": files of one page vary the same keys; make a "
+                          "page of each kind")
+    for file, result, (_, runs) in zip(files, results, parts):
         points += [((file,) * several + values, run) for values, run in runs]
         # a sweep in progress has those of its points alone, of which some may have failed
         said = next((one for one in (result, *(run for _, run in runs)) if "parameters" in one), {})

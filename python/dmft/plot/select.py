@@ -1,16 +1,54 @@
 """What is drawn: ensembles of a run, their quantities with intervals, kernels and times by name."""
 from __future__ import annotations
 
+import difflib
+import functools
+import os
 import re
+from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
 import xarray
 
+from dmft.errors import InputError
+from dmft.files import Result, load
 from dmft.plot.style import NAMES, Missing, NotThere, symbol
 from dmft.statistics import student
 
 MOST = 3  # widths in one picture
+
+
+def run_of(run):
+    """The run that a picture is asked for by its Result, by the path of its file, or by a
+    comparison of one parameterization."""
+    if isinstance(run, (str, os.PathLike)):
+        run = load(run)
+    if isinstance(run, Result):
+        if "sweep" in run:
+            raise InputError(f"{run.path}: is of a sweep, whose pictures are losses, optima and "
+                             "against; its points are runs")
+        return run._only()
+    if isinstance(run, xarray.Dataset) or not isinstance(run, Mapping):
+        raise InputError("a picture of a run takes the whole result or the path of its file, and "
+                         f"no {type(run).__name__}")
+    return run
+
+
+def of_run(draw):
+    """A function (ax, run, ...) that takes what run_of does."""
+    @functools.wraps(draw)
+    def with_run(ax, run, *arguments, **options):
+        return draw(ax, run_of(run), *arguments, **options)
+    return with_run
+
+
+def check_there(run, name: str) -> None:
+    """NotThere where neither limit nor networks have a series of this name."""
+    known = {str(one): None for _, _, data in ensembles(run) for one in data if is_series(one)}
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 3, 0.5) or known
+        raise NotThere(f"no series {name}; there is {' '.join(near)}")
 
 
 def networks(run) -> list[xarray.Dataset]:

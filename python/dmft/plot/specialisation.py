@@ -17,8 +17,8 @@ import xarray
 
 from dmft.plot import axes as draw
 from dmft.plot.layout import legend, panels
-from dmft.plot.select import ensembles, is_series
-from dmft.plot.style import BANDS, COLOURS, Missing
+from dmft.plot.select import check_there, ensembles, is_series, of_run
+from dmft.plot.style import BANDS, COLOURS, Missing, NotThere
 
 RUNS = "width (runs)\n" + BANDS
 KINDS = {"": "input", "_class": "class", "_token": "kind of token"}
@@ -33,25 +33,35 @@ def blocks(run) -> list[str]:
     return found
 
 
+def _checked(run, name: str) -> str:
+    """A series of experts, which is there, or why it is not."""
+    blocks(run)
+    check_there(run, name)
+    return name
+
+
+@of_run
 def information(ax, run, block: str = "", of: str = "") -> None:
     """The mutual information of expert and input over time, in nats; of="_class", "_token": of
     expert and class, or kind of token.
 
     >>> information(plt.gca(), run)                 # doctest: +SKIP
     """
-    draw.curves(ax, run, f"expert_information{of}{block}")
+    draw.curves(ax, run, _checked(run, f"expert_information{of}{block}"))
     ax.set_ylabel(f"information of expert and\n{KINDS[of]}  (nats)")
 
 
+@of_run
 def share(ax, run, block: str = "") -> None:
     """The share of the largest expert over time.
 
     >>> share(plt.gca(), run)                       # doctest: +SKIP
     """
-    draw.curves(ax, run, f"expert_share{block}")
+    draw.curves(ax, run, _checked(run, f"expert_share{block}"))
     ax.set_ylabel("share of the\nlargest expert")
 
 
+@of_run
 def overlap(ax, run, t: int = -1, block: str = "", of: str = "overlap"):
     """The cosine of the gates of two inputs at time t, of the limit, else of the widest networks;
     of="coselection": the share of their experts that both are routed to. The image.
@@ -59,7 +69,7 @@ def overlap(ax, run, t: int = -1, block: str = "", of: str = "overlap"):
     >>> overlap(plt.gca(), run)                     # doctest: +SKIP
     """
     words, _, data = ensembles(run)[-1]
-    image = draw.heat(ax, data[f"expert_{of}{block}"].isel(t=t).values, (0, 1))
+    image = draw.heat(ax, data[_checked(run, f"expert_{of}{block}")].isel(t=t).values, (0, 1))
     ax.set(xlabel=r"input $\nu$", ylabel=r"input $\mu$", title=words)
     return image
 
@@ -82,6 +92,7 @@ def _block_of(data, name: str, known: list[str]) -> str:
                 if len(known) == 1 else "")
 
 
+@of_run
 def norms(ax, run, what: str = "gradient", block: str = "") -> None:
     """The norm of what="gradient" or "change" of each expert over time, matrix by matrix: of many
     experts the median and, as a band, the middle 90 % of them; of a few a line for each. The limit
@@ -89,8 +100,11 @@ def norms(ax, run, what: str = "gradient", block: str = "") -> None:
 
     >>> norms(plt.gca(), run, "change")             # doctest: +SKIP
     """
-    shown = list(zip(ensembles(run)[:-3:-1], ["-", "--"]))
-    for colour, matrix in zip(COLOURS, matrices(run, what, block)):
+    shown, names = list(zip(ensembles(run)[:-3:-1], ["-", "--"])), matrices(run, what, block)
+    if not names:
+        blocks(run)
+        raise NotThere(f"no norms of the {what} of each expert of the router \"{block}\"")
+    for colour, matrix in zip(COLOURS, names):
         for (_, _, data), style in shown:
             _norm(ax, data[f"expert_{what}_{matrix}"], colour, style, matrix.replace("_", " "))
     for (words, _, _), style in shown:

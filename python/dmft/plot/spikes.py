@@ -7,7 +7,7 @@ import numpy as np
 
 from dmft.plot.axes import band
 from dmft.plot.layout import legend, panels
-from dmft.plot.select import ensembles, label, networks, student
+from dmft.plot.select import ensembles, label, networks, of_run, student
 from dmft.plot.style import BANDS, COLOURS, Missing
 
 MOST = 8  # matrices of one picture
@@ -32,6 +32,7 @@ def _curves(ax, data, stem: str, part: str, colour, words: str, **line) -> None:
              **line)
 
 
+@of_run
 def singular(ax, run, name: str) -> None:
     """Of one matrix, over time.
 

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import re
 
+from dmft.errors import InputError
+
 STYLE = {
     "font.size": 9, "axes.titlesize": 9, "axes.labelsize": 9, "legend.fontsize": 8,
     "legend.title_fontsize": 8, "legend.frameon": False, "xtick.labelsize": 8,
@@ -17,7 +19,7 @@ BARS = "bars: 95 %"
 NAMES = {"mup": "\u03bcP", "mssp": "MSSP", "sp": "SP", "ntp": "NTP", "simp": "simP"}
 
 
-class Missing(Exception):
+class Missing(InputError):
     """The file has no data for a picture; the text is a sentence."""
 
 

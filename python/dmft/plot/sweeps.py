@@ -3,10 +3,13 @@ from __future__ import annotations
 
 import os
 
-import numpy as np
 import matplotlib.pyplot as plt
+import numpy as np
+import xarray
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
+from dmft.errors import InputError
+from dmft.files import Result, load
 from dmft.folder import COUNTS
 from dmft.plot.layout import legend
 from dmft.plot.select import MOST, shades, student
@@ -40,10 +43,16 @@ def along(sweep, optimum=None) -> str | None:
 
 
 def taken(sweep, optimum=None):
-    """(sweep, optimum) of what a picture is asked for: Datasets, or a Result that has them."""
-    if hasattr(sweep, "sweep"):
+    """(sweep, optimum) of what a picture is asked for: Datasets, or a Result that has them, or the
+    path of its file."""
+    if isinstance(sweep, (str, os.PathLike)):
+        sweep = load(sweep)
+    if isinstance(sweep, Result):
         optimum = sweep.optimum if optimum is None and "optimum" in sweep else optimum
         sweep = sweep.sweep
+    if not isinstance(sweep, xarray.Dataset) or "N" not in sweep.get("loss", sweep).dims:
+        raise InputError("a picture of a sweep takes its result, the path of its file, or its "
+                         f"Dataset rates.sweep, and no other {type(sweep).__name__}")
     return sweep, optimum
 
 
@@ -89,6 +98,19 @@ def scale(axis, values) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
+def key_axis(axis, values) -> None:
+    """An axis of the values of a key: ticks at these where they are few, short and apart, so that
+    the first and the last are among them."""
+    values = np.unique(np.asarray(values, dtype=float))
+    scale(axis, values)
+    words = [f"{value:g}" for value in values]
+    places = np.log(values) if axis.get_scale() == "log" else values
+    if len(words) > 1 and max(map(len, words)) <= 4 and \
+            np.diff(places).min() > 0.11 * np.ptp(places):
+        axis.set_ticks(values, words)
+        axis.set_ticks([], minor=True)
+
+
 def around(ax, low: float, high: float) -> tuple[float, float]:
     """Limits of the y axis, in which points at both ends are whole."""
     if ax.get_yscale() == "log":
@@ -117,6 +139,18 @@ def half_bars(part):
     name, _ = compared(part)
     half = np.nan_to_num(part[name + "_se"].values * student(np.maximum(part["n"].values - 1, 1)))
     return np.array([np.minimum(half, 0.9 * np.abs(part[name].values)), half])
+
+
+def extent(sweep) -> tuple[float, float]:
+    """From the lowest end of a bar, median or floor to the highest end."""
+    name, _ = compared(sweep)
+    down, up = half_bars(sweep)
+    values = sweep[name].values
+    medians = sweep[name + "_median"].values if name + "_median" in sweep else values
+    medians = np.where(np.isfinite(sweep["N"].values), medians, np.nan)  # of networks alone
+    drawn = [values - down, values + up, medians, [floor_of(sweep)]]
+    drawn = np.concatenate([np.ravel(part) for part in drawn])
+    return float(np.nanmin(drawn)), float(np.nanmax(drawn))
 
 
 def doubtful(one) -> np.ndarray:
@@ -180,7 +214,7 @@ def losses(ax, sweep, key: str | None = None) -> None:
                     **style | {"ls": "--", "lw": 0.9, "label": None, "zorder": 4})
     floor(ax, part)
     ax.set(xlabel=name_of_axis(key))
-    scale(ax.xaxis, part[key].values)
+    key_axis(ax.xaxis, part[key].values)
 
 
 def places(best):
@@ -212,7 +246,7 @@ def optima(ax, sweep, optimum=None) -> None:
         if "median_at" in best:
             ax.plot(x, best["median_at"].values, color=colour, lw=0.9, ls="--")
     grid = sweep[key].values
-    scale(ax.yaxis, grid)
+    key_axis(ax.yaxis, grid)
     ax.set(ylim=around(ax, grid.min(), grid.max()), title="optimum" + (
         "" if np.isin(optimum["reason"].values, (0, 8)).all() else "  (hollow: not known)"))
     ax.set_ylabel("optimal " + name_of_axis(key))
@@ -300,13 +334,13 @@ def figure(run, options=None):
     rows = -(-count // columns)
     picture, grid = plt.subplots(rows, columns, figsize=(2.9 * columns + 1.2, 2.7 * rows + 0.3),
                                  squeeze=False)
+    low, high = extent(sweep)
     for ax, cell in zip(grid.flat, points):
         losses(ax, sweep.sel(cell), key)
         ax.set_title(words_of(cell))
         scale(ax.yaxis, sweep[name].values)
-        low, high = np.nanmin(sweep[name].values), np.nanmax(sweep[name].values)
         if low > 0:
-            ax.set_ylim(0.6 * np.fmin(low, floor_of(sweep)), 1.6 * high)
+            ax.set_ylim(around(ax, low, high))
     for ax in grid[:, 0]:
         ax.set_ylabel(words)
     if optimum is not None:
@@ -352,7 +386,7 @@ def figure_together(runs, _=None):
         floors = np.concatenate([run["sweep"]["floor"].values.ravel() for run in runs])
         floor(ax, runs[0]["sweep"].assign(floor=("runs", floors)))
     ax.set(xlabel=name_of_axis(key), ylabel=objective)
-    scale(ax.xaxis, np.concatenate([run["sweep"][key].values for run in runs]))
+    key_axis(ax.xaxis, np.concatenate([run["sweep"][key].values for run in runs]))
     scale(ax.yaxis, np.concatenate([run["sweep"][name].values.ravel() for run in runs]))
     limits = all(np.isinf(run["sweep"]["N"].values).any() for run in runs)
     return legend(picture, ax, ("$N \\to \\infty$\n" if limits else "") + BARS)

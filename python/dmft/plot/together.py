@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 
+from dmft.files import Result
 from dmft.plot import axes as draw
 from dmft.plot.layout import legend, panels
-from dmft.plot.select import ensembles, heading, kernels_of, label, name_of, networks, quantity
+from dmft.plot.select import (ensembles, heading, kernels_of, label, name_of, networks, quantity,
+                              run_of)
 from dmft.plot.style import BANDS, COLOURS, NAMES, Missing, NotThere, symbol
 
 # What no picture needs to be told.
@@ -35,10 +37,12 @@ def _word(key: str, value: str) -> str:
 
 
 def overlay(ax, runs, stored: str) -> None:
-    """One quantity of all runs that have it.
+    """One quantity of all runs that have it: of a list of them, or of the sides of a comparison.
 
     >>> overlay(plt.gca(), [dmft.load("a.h5"), dmft.load("b.h5")], "loss")      # doctest: +SKIP
     """
+    runs = (list(runs.sides.values()) or [runs]) if isinstance(runs, Result) else \
+        [run_of(run) for run in ([runs] if isinstance(runs, (str, os.PathLike)) else runs)]
     for run, words, colour in zip(runs, names(runs), COLOURS * len(runs)):
         ax.plot([], [], color=colour, label=words)
         shown = [(data, "-") for _, _, data in ensembles(run)[-1:] if "N" not in data.attrs]
