@@ -155,7 +155,7 @@ def inis(swept):
 
 @pytest.mark.parametrize("name", ("balance_gradients", "balance_rates", "depth_rates",
                                   "lazy_rich_experts", "lazy_rich_gates",
-                                  "sharpness_rates", "transformer_limit"))
+                                  "sharpness_rates", "sparse_experts", "transformer_limit"))
 def test_pictures_are_made_of_the_tables(name, tmp_path):
     path = str(tmp_path / "out.png")
     script(name).draw_table(os.path.join(FOLDER, name + ".csv"), path)

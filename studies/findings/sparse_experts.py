@@ -2,8 +2,10 @@
 selected ones, and is it more than the larger sum of its experts?
 
     python/with studies/findings/sparse_experts.py sparse_experts.h5 [OUT.csv [OUT.png]]
+    python/with studies/findings/sparse_experts.py --picture sparse_experts.csv OUT.png
 
-Reads the sweep of sparse_experts.ini, prints what is seen, and writes the numbers behind it.
+Reads the sweep of sparse_experts.ini, prints what is seen, and writes the numbers behind it; or
+makes the picture of these.
 """
 import os
 import sys
@@ -13,7 +15,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.select import student  # noqa: E402
-from tables import write_table  # noqa: E402
+from tables import read_table, write_table  # noqa: E402
 from verdict import WORDS, below, judge, of_interval  # noqa: E402
 
 EXPERTS, INIT, RATE, ETA0 = "network.kappa,network.rho", "init.W_out", "training.eta0", 0.2
@@ -26,20 +28,30 @@ def points(run, init, N, name):
     return one["network.rho"].values, one[name].values, half
 
 
-def draw(run, path):
+def draw(rows, path):
     import matplotlib.pyplot as plt
     figure, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
     for ax, name in zip(axes, ("loss", "test_loss")):
         for init, colour in (("1", "C0"), ("rho^0.5", "C3")):
-            for N, style in ((256.0, "--"), (np.inf, "-")):
-                rho, value, half = points(run, init, N, name)
-                ax.errorbar(1 / rho, value, half, color=colour, ls=style, marker=".", capsize=2,
-                            label=f"init.W_out = {init}, " + (f"N = {N:.0f}" if np.isfinite(N)
-                                                              else "limit"))
-        ax.set(xscale="log", xlabel="1/rho = experts over selected ones", ylabel=name)
+            for N, style in (("256.0", "--"), ("inf", "-")):
+                rho, value, half = np.array([(row[2], *row[4:]) for row in rows if
+                                             (*row[:2], row[3]) == (init, N, name)], float).T
+                down = np.minimum(half, 0.9 * value)  # on a logarithmic axis to a tenth at most
+                power = "1" if init == "1" else r"\rho^{1/2}"
+                ax.errorbar(1 / rho, value, [down, half], color=colour, ls=style, marker=".",
+                            capsize=2, label=f"$W_{{out}}$ times ${power}$, $N "
+                            + (r"\to \infty$" if N == "inf" else "= 256$"))
+        ax.set(xscale="log", xlabel=r"experts over selected ones, $1/\rho$",
+               ylabel=name.replace("_", " "))
+        ax.set_xticks((1, 2, 4, 8, 16), ("1", "2", "4", "8", "16"))
+        ax.minorticks_off()
     axes[0].set(yscale="log")
     axes[0].legend(fontsize=7)
     figure.savefig(path, dpi=110)
+
+
+def draw_table(table, path):
+    draw(read_table(table), path)
 
 
 def main(path, out=None, picture=None):
@@ -67,8 +79,11 @@ def main(path, out=None, picture=None):
         write_table(out, ("init.W_out", "N", "rho", "series", "mean", "half of the 95 % interval"),
                     rows)
     if picture:
-        draw(run, picture)
+        draw([tuple(map(str, row)) for row in rows], picture)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "--picture":
+        draw_table(*sys.argv[2:])
+    else:
+        main(*sys.argv[1:])

@@ -13,6 +13,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
+from dmft.plot.style import NAMES  # noqa: E402
 from dmft.statistics import student  # noqa: E402
 from tables import read_table, write_table  # noqa: E402
 from verdict import WORDS, all_of, below, interval, judge, of_interval, within_factor  # noqa: E402
@@ -98,10 +99,10 @@ def draw(rows, path):
             stands = edge != 1
             style = {"color": "k" if N == "limit" else f"C{k}", "capsize": 2, "marker": "."}
             ax.errorbar(x[stands], y[stands], half[stands], lw=1, **style,
-                        label=N if N == "limit" else f"N = {N}")
+                        label=r"$N \to \infty$" if N == "limit" else f"$N = {N}$")
             ax.errorbar(x[~stands], y[~stands], half[~stands], ls="none", mfc="none", **style)
             ax.plot(x, y, lw=1, ls=":", color=style["color"])
-        ax.set(xscale="log", xlabel="eta0", title=side)
+        ax.set(xscale="log", xlabel=r"learning rate $\eta_0$", title=NAMES[side])
     axes[0].set_ylabel("test loss")
     axes[1].legend(fontsize=8)
     figure.savefig(path, dpi=110)
