@@ -1,5 +1,6 @@
 """run.predict: outputs at inputs that come after a run, against a run that had them as its own."""
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -96,6 +97,15 @@ def test_what_cannot_be_predicted_is_refused(tmp_path):
     with pytest.raises(dmft.InputError, match="more than the 64 sites of the limit"):
         dmft.solve({"network.model": "dense", "data.dimension": 200, **SIZE}, progress=False,
                    **{"output.checkpoint": 10}).predict(RANDOM.normal(size=(70, 200)))
+
+
+def test_weights_ask_for_pytorch(monkeypatch):
+    """Where it is not installed, in its own sentence."""
+    run = run_of("decay", EARLIER, [1, 1, 1], **{"output.weights": "both", "training.steps": 2})
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "dmft.torch", raising=False)
+    with pytest.raises(ImportError, match="dmft.torch needs PyTorch: pip install"):
+        run.predict(LATER)
 
 
 def test_tokens_are_predicted():

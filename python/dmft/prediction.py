@@ -39,10 +39,9 @@ def _widths_with_weights(run: Result) -> list[int]:
 
 def _from_weights(run: Result, widths: list[int], X, tokens) -> Result:
     """Of networks alone, by dmft.torch."""
+    from dmft.torch import Network as Module  # says how to install PyTorch where it is not there
     import torch
     import xarray
-
-    from dmft.torch import Network as Module
     X, tokens = (None if one is None else torch.as_tensor(np.asarray(one)) for one in (X, tokens))
     X = X if X is None else X.double()
     last, groups = run.parameters["training.steps"] - 1, {"/": run["/"]}

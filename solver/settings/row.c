@@ -3,7 +3,6 @@
 #include "solver/settings/row.h"
 
 #include <assert.h>
-#include <ctype.h>
 #include <errno.h>
 #include <float.h>
 #include <limits.h>
@@ -290,11 +289,13 @@ static bool parse_list(const struct param_row *row, const char *text, int *ints,
 }
 
 bool row_at_default(const struct param_row *row, const char *text) {
-    union row_value given = {0}, usual = {0};
+    union row_value given, usual;
     char note[TEXT_NOTE] = "";
     bool words = row->type == PARAM_TEXT || row->type == PARAM_PATH;
     if (!row->value || words)
         return row->value && !strcmp(text, row->value);
+    memset(&given, 0, sizeof given); /* {0} may leave what is behind the first member */
+    memset(&usual, 0, sizeof usual);
     return row_parse(row, text, &given, note) && row_parse(row, row->value, &usual, note) &&
            !memcmp(&given, &usual, sizeof given);
 }

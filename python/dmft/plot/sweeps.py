@@ -339,7 +339,7 @@ def figure(run, options=None):
         losses(ax, sweep.sel(cell), key)
         ax.set_title(words_of(cell))
         scale(ax.yaxis, sweep[name].values)
-        if low > 0:
+        if 0 < low < high:
             ax.set_ylim(around(ax, low, high))
     for ax in grid[:, 0]:
         ax.set_ylabel(words)
