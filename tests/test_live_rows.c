@@ -1,11 +1,12 @@
-/* A finite map whose cotangents are 0 for most rows, as those of an expert are that few inputs
- * select: such rows are left out of the products, and results are those of plain sums over all. So
- * are rows that a gate is 0 for: networks whose maps know of gates learn what others learn. */
+/* A finite map whose cotangents are 0 for most rows: such rows are left out of the products, and
+ * results are those of plain sums over all. Rows that are some of all go to and from their places;
+ * and networks whose experts have their own rows alone learn what others learn. */
 #include "tests/support/support.h"
-#include "kernels/maps/map.h"
+#include "models/engine/node.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { P = 16, M = 24, N = 20 };
 
@@ -113,51 +114,69 @@ static void rows_that_are_zero_change_nothing(void **state) {
     free_map(&map);
 }
 
-/* Forward W x/N_x and backward as in `judge`, which rows 3, 7 and 8 alone count for; and a step
- * along them. */
-static void rows_behind_a_gate_are_left_out(void **state) {
+/* Three rows of sixteen side by side, and a step along them: c is of all sixteen. */
+static void rows_that_are_some_of_all_teach(void **state) {
     (void)state;
+    static const int which[] = {3, 7, 8};
+    const struct map_some some = {which, 3};
     struct map map;
-    double gates[P][2] = {{0}}, out[P][M], up[P][N];
     bool all[P];
     make_map(&map);
     for (int mu = 0; mu < P; mu++)
         all[mu] = true;
-    gates[3][1] = gates[7][1] = gates[8][1] = 0.3;
-    gates[4][0] = 1; /* another column */
-    map.gate = (struct map_gate){&gates[0][1], P, 2, false};
     make_rows(all);
-    ASK(map_forward(&map, array_all(&rows_x), array_all(&rows_y), err));
-    backend_cpu.get(array_all(&rows_y), &up[0][0]);
-    make_rows(all);
-    rows_fn(FN_LINEAR, array_all(&rows_x), array_all(&rows_out), (struct rows){0}); /* not 0 */
-    ASK(map_backward(&map, array_all(&rows_y), array_all(&rows_out), err));
-    backend_cpu.get(array_all(&rows_out), &out[0][0]);
-    for (int mu = 0; mu < P; mu++) {
-        double sum = 0, back = 0;
-        for (int j = 0; j < M; j++)
-            sum += W[2][j] * x[mu][j];
-        for (int i = 0; i < N; i++)
-            back += y[mu][i] * W[i][5] / map.numbers.r;
-        CHECK_ABS(up[mu][2], gates[mu][1] != 0 ? sum : 0, 1e-13, "forward, row %d", mu);
-        CHECK_ABS(out[mu][5], gates[mu][1] != 0 ? back : 0, 1e-13, "backward, row %d", mu);
-    }
-    map.gate.forward = true;
-    ASK(map_backward(&map, array_all(&rows_y), array_all(&rows_out), err));
-    backend_cpu.get(array_all(&rows_out), &out[0][0]);
-    assert_true(out[2][5] != 0);
-    ASK(map_keep(&map, 0, array_all(&rows_y), err));
+    rows_take(array_all(&rows_x), which, array_rows(&rows_x, 0, 3));
+    rows_take(array_all(&rows_y), which, array_rows(&rows_y, 0, 3));
+    map.some = &some;
+    map.x = array_rows(&rows_x, 0, 3);
+    ASK(map_keep(&map, 0, array_rows(&rows_y, 0, 3), err));
     ASK(map_learn(&map, 0, c, err));
     for (int i = 0; i < N; i++)
         for (int j = 0; j < M; j++)
-            for (int mu = 0; mu < P; mu++)
-                W[i][j] += gates[mu][1] != 0 ? c[mu] * y[mu][i] * x[mu][j] / M : 0;
-    is_matrix(&map, "gate");
+            for (int k = 0; k < 3; k++)
+                W[i][j] += c[which[k]] * y[which[k]][i] * x[which[k]][j] / M;
+    is_matrix(&map, "some");
     free_map(&map);
 }
 
-/* Which experts of a transformer leave out what, with the gradients of its gates as a series and
- * without; that f is the one of a network that computes all of it; and with Adam, which divides by
+/* To their places among rows of 0, and added to others. */
+static void rows_go_to_their_places(void **state) {
+    (void)state;
+    static const int which[] = {0, 4, 5, 15}, last[] = {2, 3};
+    struct map map;
+    bool all[P] = {true};
+    double out[P][M];
+    make_map(&map);
+    make_rows(all);
+    rows_spread(array_all(&rows_x), which, 4);
+    backend_cpu.get(array_all(&rows_x), &out[0][0]);
+    for (int mu = 0, k = 0; mu < P; mu++) {
+        bool mine = k < 4 && which[k] == mu;
+        for (int j = 0; j < M; j++)
+            assert_true(out[mu][j] == (mine ? x[k][j] : 0));
+        k += mine;
+    }
+    rows_add_at(array_rows(&rows_x, 4, 2), last, array_all(&rows_x));
+    rows_add_at(array_rows(&rows_x, 4, 1), last, array_all(&rows_x));
+    backend_cpu.get(array_all(&rows_x), &out[0][0]);
+    for (int j = 0; j < M; j++) {
+        assert_true(out[2][j] == 2 * x[1][j] && out[3][j] == x[2][j]);
+        assert_true(out[1][j] == 0 && out[4][j] == x[1][j]);
+    }
+    free_map(&map);
+}
+
+static const struct node *node_of_matrix(const struct net *net, const char *name) {
+    for (int i = 0; i < net->program->nodes; i++)
+        if (net->program->node[i].matrix.map &&
+            !strcmp(net->program->node[i].matrix.map->declared.name, name))
+            return &net->program->node[i];
+    fail_msg("no matrix %s", name);
+    return NULL;
+}
+
+/* Which nodes of a transformer have the rows of an expert alone, unless its gates' cotangents are a
+ * series; that f is the one of a network that computes all rows; and with Adam, which divides by
  * small numbers, all matrices. */
 static void networks_leave_out_experts(void **state) {
     (void)state;
@@ -171,25 +190,25 @@ static void networks_leave_out_experts(void **state) {
                          "gated_experts = yes\ngate = softmax\nq0 = 1\nrho = 0.5\niota = 1\n"
                          "[data]\nsource = markov\ninputs = 4\ntokens = 5\nvocabulary = 4\n"
                          "[training]\nloss = cross_entropy\noptimizer = adam\neta0 = 0.01\n"
-                         "steps = 2\n[solver]\nreplicates = 0\n"
+                         "steps = 2\nclip = 0.5\n[solver]\nreplicates = 0\n"
                          "[reference]\nwidths = 16\n[output]\nkernels = none\n");
-        for (int k = 0; k < 2; k++)
-            support_net(&nets[k], &run, 16, 0);
-        const struct map *in = support_map(&nets[0], "W1_0_1"),
-                         *out = support_map(&nets[0], "W2_0_1");
-        assert_true((in->gate.numbers != NULL) == none);
-        assert_true(out->gate.numbers != NULL && out->gate.forward == !none);
-        assert_true(support_map(&nets[0], "W1_0_0")->gate.numbers != in->gate.numbers || !none);
-        assert_null(support_map(&nets[0], "W1_0_4")->gate.numbers); /* the shared one */
-        assert_null(support_map(&nets[0], "W_O_0")->gate.numbers);
-        for (int i = 0; i < nets[1].maps.count; i++)
-            nets[1].maps.item[i]->gate = (struct map_gate){0};
         for (int k = 0; k < 2; k++) {
+            run.config.output.tangent = k; /* takes gradients to pieces, and all rows */
+            support_net(&nets[k], &run, 16, 0);
             support_evaluate(&nets[k], &run);
+        }
+        const struct node *in = node_of_matrix(&nets[0], "W1_0_1"),
+                          *out = node_of_matrix(&nets[0], "W2_0_1");
+        assert_true((in->expert.of != NULL) == none && in->expert.of == out->expert.of);
+        assert_true(in->expert.apart == none && !out->expert.apart);
+        assert_true(selected_some(in) == none);
+        assert_null(node_of_matrix(&nets[0], "W1_0_4")->expert.of); /* the shared one */
+        assert_null(node_of_matrix(&nets[0], "W_O_0")->expert.of);
+        assert_int_equal(nets[1].program->experts, 0);
+        for (int k = 0; k < 2; k++)
             for (int t = 0; t < 3; t++)
                 ASK(integrator_of(&run.config.training)
                         ->advance(&nets[k], &run.config.training, run.data.y, err));
-        }
         for (int k = 0; k < 4 * 5 * run.data.C; k++)
             CHECK_ABS(nets[0].output.f[k], nets[1].output.f[k], 1e-11, "f %d", k);
         for (int i = 0; i < nets[0].maps.count; i++) {
@@ -208,7 +227,8 @@ static void networks_leave_out_experts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(rows_that_are_zero_change_nothing),
-                                       cmocka_unit_test(rows_behind_a_gate_are_left_out),
+                                       cmocka_unit_test(rows_that_are_some_of_all_teach),
+                                       cmocka_unit_test(rows_go_to_their_places),
                                        cmocka_unit_test(networks_leave_out_experts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,6 +129,30 @@ void rows_copy(struct rows x, struct rows y) {
         x.array->backend->pointwise(FN_LINEAR, NULL, NULL, x, y, (struct rows){0});
 }
 
+void rows_take(struct rows x, const int *which, struct rows out) {
+    for (int k = 0; k < out.count; k++)
+        rows_copy(rows_part(x, which[k], 1), rows_part(out, k, 1));
+}
+
+/* Places lie behind the rows that move there, so the last one goes first. */
+void rows_spread(struct rows x, const int *which, int count) {
+    int behind = x.count;
+    for (int k = count - 1; k >= 0; k--) {
+        if (which[k] != k)
+            rows_copy(rows_part(x, k, 1), rows_part(x, which[k], 1));
+        if (which[k] + 1 < behind)
+            rows_zero(rows_part(x, which[k] + 1, behind - which[k] - 1));
+        behind = which[k];
+    }
+    if (behind)
+        rows_zero(rows_part(x, 0, behind));
+}
+
+void rows_add_at(struct rows x, const int *which, struct rows y) {
+    for (int k = 0; k < x.count; k++)
+        rows_add(NULL, rows_part(x, k, 1), rows_part(y, which[k], 1));
+}
+
 int rows_cross(struct rows x, struct rows y, struct err *err) {
     double *row;
     TRY(base_alloc(&row, x.count ? x.array->sites : 0, sizeof *row, err));

@@ -212,6 +212,11 @@ int rows_times(double scale, struct rows W, struct rows x, struct rows y, struct
 int rows_combine(struct rows y, double beta, struct coefficients C, struct rows a, struct err *err);
 /* C [rows][terms] on the host. */
 int rows_coefficients(struct coefficients C, int rows, int terms, double **out, struct err *err);
+/* Some rows of many, number k of them being number which[k], in order: out_k = x_which[k]; the
+ * first rows of x go to these places, and all others become 0; and y_which[k] += x_k. */
+void rows_take(struct rows x, const int *which, struct rows out);
+void rows_spread(struct rows x, const int *which, int count);
+void rows_add_at(struct rows x, const int *which, struct rows y);
 void rows_scale(double factor, struct rows x); /* x *= factor */
 void rows_poison(struct rows x);               /* x = NaN */
 static inline void rows_zero(struct rows y) {

@@ -4,8 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Rows of the gradient that are there at once. */
+/* Rows of the gradient that are there at once; and in single precision, where BLAS multiplies and
+ * copies the rows of `a` once for each such product, so many numbers of it, which the second cache
+ * holds. */
 #define CHUNK 64
+#define CHUNK_NUMBERS 65536
 
 int change_add(const struct change *change, int first, double beta, struct rows rows,
                struct err *err) {
@@ -64,21 +67,26 @@ done:
     return code;
 }
 
+static int chunk_of(struct rows entries) {
+    size_t fit = entries.array->backend->bytes == 4 ? CHUNK_NUMBERS / entries.array->sites : 0;
+    int rows = fit > CHUNK ? (int)fit : CHUNK;
+    return entries.count < rows ? entries.count : rows;
+}
+
 int change_entries(struct change *change, struct entry_rule rule, struct array memory[2],
                    int memories, struct err *err) {
     struct rows entries = change->entries, m, v = {0};
     const struct backend *backend = entries.array->backend;
     struct array gradient = {0};
-    int code = CODE_OK;
+    int chunk = chunk_of(entries), code = CODE_OK;
     rule.rate *= fabs(change->s); /* a negative s is in the gradient already */
     rule.eps *= fabs(change->s);
     DO(change_remember(&memory[0], entries, &m, err));
     if (memories == 2)
         DO(change_remember(&memory[1], entries, &v, err));
-    DO(array_init(&gradient, backend, entries.array->sites, entries.array->group,
-                  entries.count < CHUNK ? entries.count : CHUNK, err));
-    for (int first = 0; first < entries.count; first += CHUNK) {
-        int count = entries.count - first < CHUNK ? entries.count - first : CHUNK;
+    DO(array_init(&gradient, backend, entries.array->sites, entries.array->group, chunk, err));
+    for (int first = 0; first < entries.count; first += chunk) {
+        int count = entries.count - first < chunk ? entries.count - first : chunk;
         struct rows g = array_rows(&gradient, 0, count);
         DO(change_add(change, first, 0, g, err));
         backend->entries(rule, g, rows_part(m, first, count),

@@ -106,14 +106,11 @@ struct stage {
     int *live;         /* NULL, or which rows of an evaluation these are: y of all others is 0 */
 };
 
-/* Rows of an evaluation that count for nothing: those for which one of the numbers, `step` apart,
- * is 0. They are 0 before the forward pass, or nobody reads them behind it; they teach nothing; and
- * what a backward pass makes of them is multiplied by 0. A kind may leave them out: its results are
- * then 0. */
-struct map_gate {
-    const double *numbers; /* NULL: all rows count */
-    int count, step;       /* rows, not of a pass that has other ones */
-    bool forward;          /* backward, all rows count */
+/* Which rows of an evaluation those of a pass are, in order, where it has some of them: y of all
+ * others is 0. */
+struct map_some {
+    const int *which;
+    int count;
 };
 
 struct map {
@@ -122,12 +119,12 @@ struct map {
     struct map_numbers numbers;
     struct map_settings settings;
     void *state; /* of its kind: map_finite.h, map_history.h, map_limit.h, map_adam.h, field.h */
-    struct map *start;          /* NULL, or the map that it was at the start (map_remember) */
-    int use;                    /* of its uses, that of the next pass */
-    double decay;               /* what map_decay has left of W(0) */
-    struct rows of_all_uses[2]; /* x and y of all uses; none: there is one use */
-    struct rows x;              /* of the last forward, of all uses */
-    struct map_gate gate;       /* of a matrix with one use */
+    struct map *start;           /* NULL, or the map that it was at the start (map_remember) */
+    int use;                     /* of its uses, that of the next pass */
+    double decay;                /* what map_decay has left of W(0) */
+    struct rows of_all_uses[2];  /* x and y of all uses; none: there is one use */
+    struct rows x;               /* of the last forward, of all uses */
+    const struct map_some *some; /* NULL: the last passes had all rows; of a matrix with one use */
     struct stage stage[MAP_STAGES];
 };
 

@@ -3,6 +3,7 @@
 #include "kernels/maps/map_finite.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static size_t targets(const struct map *map) {
     return map->declared.target->sites;
@@ -61,33 +62,6 @@ static int find_live(struct rows rows, int *live, int *found, struct err *err) {
     return CODE_OK;
 }
 
-static bool has_gate(const struct map *map, int count) {
-    return map->gate.numbers && map->gate.count == count;
-}
-
-/* The same of the rows that the gate lets count. */
-static int find_counted(const struct map *map, int *live) {
-    const struct map_gate *gate = &map->gate;
-    int found = 0;
-    for (int mu = 0; mu < gate->count; mu++)
-        if (gate->numbers[mu * gate->step] != 0)
-            live[found++] = mu;
-    return 8 * found > 7 * gate->count ? gate->count : found;
-}
-
-/* The first rows of `out`, as many as are live, move to their places; the others become 0. Places
- * lie behind the rows that move there, so the last one goes first. */
-static void spread(struct rows out, const int *live, int count) {
-    int behind = out.count;
-    for (int k = count - 1; k >= 0; k--) {
-        if (live[k] != k)
-            rows_copy(rows_part(out, k, 1), rows_part(out, live[k], 1));
-        rows_zero(rows_part(out, live[k] + 1, behind - live[k] - 1));
-        behind = live[k];
-    }
-    rows_zero(rows_part(out, 0, behind));
-}
-
 /* Copies of some rows, in the place of what the array had. */
 static int keep_some(struct array *copy, struct rows rows, const int *which, int count,
                      struct err *err) {
@@ -97,8 +71,7 @@ static int keep_some(struct array *copy, struct rows rows, const int *which, int
                        err));
     copy->rows = 0;
     TRY(array_append(copy, count, &kept, err));
-    for (int k = 0; k < count; k++)
-        rows_copy(rows_part(rows, which[k], 1), rows_part(kept, k, 1));
+    rows_take(rows, which, kept);
     return CODE_OK;
 }
 
@@ -117,7 +90,7 @@ int map_entries_backward(const struct array *W, double scale, struct rows y, dou
     }
     DO(rows_combine(rows_part(out, 0, count), beta, C, array_all(W), err));
     if (count < y.count)
-        spread(out, live, count);
+        rows_spread(out, live, count);
 done:
     array_free(&few);
     free(live);
@@ -142,56 +115,22 @@ int map_entries_change(const struct map *map, const struct array *W, int k, cons
     return CODE_OK;
 }
 
-/* All rows of one pass; sought: those that are 0 are to be found and left out. */
-static int pass(const struct map *map, bool forward, bool sought, struct rows in, struct rows out,
-                struct err *err) {
-    const struct array *W = &finite_of(map)->W;
-    double back = map->declared.s_f / map->numbers.r;
-    if (forward)
-        return map_entries_forward(W, map->declared.s_f * (double)sources(map), in, out, err);
-    if (sought)
-        return map_entries_backward(W, back, in, 0, out, err);
-    struct coefficients C = {.rows = in, .scale = back};
-    return rows_combine(out, 0, C, array_all(W), err);
-}
-
-/* Those that count side by side, and back to their places. */
-static int pass_counted(const struct map *map, bool forward, struct rows in, struct rows out,
-                        struct err *err) {
-    struct array few = {0};
-    int *live, count, code = CODE_OK;
-    if (!has_gate(map, in.count) || (map->gate.forward && !forward))
-        return pass(map, forward, true, in, out, err);
-    TRY(base_alloc_unset(&live, (size_t)in.count, sizeof *live, err));
-    count = find_counted(map, live);
-    if (count == in.count)
-        DO(pass(map, forward, false, in, out, err));
-    else {
-        DO(keep_some(&few, in, live, count, err));
-        if (count)
-            DO(pass(map, forward, false, array_all(&few), rows_part(out, 0, count), err));
-        spread(out, live, count);
-    }
-done:
-    array_free(&few);
-    free(live);
-    return code;
-}
-
 static int finite_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
-    return pass_counted(map, true, x, out, err);
+    double scale = map->declared.s_f * (double)sources(map);
+    return map_entries_forward(&finite_of(map)->W, scale, x, out, err);
 }
 
+/* Of rows that are some of all, none is sought that is 0. */
 static int finite_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
-    return pass_counted(map, false, y, out, err);
+    const struct array *W = &finite_of(map)->W;
+    struct coefficients C = {.rows = y, .scale = map->declared.s_f / map->numbers.r};
+    return map->some ? rows_combine(out, 0, C, array_all(W), err)
+                     : map_entries_backward(W, C.scale, y, 0, out, err);
 }
 
-/* Rows that teach something: those that count, or without a gate whose y is not 0; how many. */
-static int find_teaching(const struct map *map, struct rows y, int *live, int *count,
-                         struct err *err) {
-    if (!has_gate(map, y.count))
-        return find_live(y, live, count, err);
-    *count = find_counted(map, live);
+static int keep_which(const struct map_some *some, int **live, struct err *err) {
+    TRY(base_alloc_unset(live, (size_t)some->count, sizeof **live, err));
+    memcpy(*live, some->which, (size_t)some->count * sizeof **live);
     return CODE_OK;
 }
 
@@ -200,9 +139,14 @@ static int finite_keep(struct map *map, int k, struct rows y, struct err *err) {
     int *live = NULL, count = y.count, code = CODE_OK;
     free(stage->live);
     stage->live = NULL;
+    if (map->some) {
+        DO(keep_which(map->some, &stage->live, err));
+        DO(map_keep_rows(map, k, y, err));
+        goto done;
+    }
     if (count > 1) {
         DO(base_alloc_unset(&live, (size_t)count, sizeof *live, err));
-        DO(find_teaching(map, y, live, &count, err));
+        DO(find_live(y, live, &count, err));
     }
     if (count == y.count)
         DO(map_keep_rows(map, k, y, err));

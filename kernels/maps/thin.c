@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define AT_ONCE 256 /* inputs, between two looks for a signal */
+#define TURNED 16   /* rows that are read together where a matrix is transposed */
 
 int thin_init(struct thin *thin, struct population *population, int K, double amplitude,
               struct err *err) {
@@ -35,9 +36,10 @@ int thin_change(const struct thin *thin, const double *A, const double *c, struc
     int K = thin->W.rows, P = y.count;
     double *C;
     TRY(base_alloc(&C, (size_t)K * (size_t)P, sizeof *C, err));
-    for (int k = 0; k < K; k++)
-        for (int mu = 0; mu < P; mu++)
-            C[k * P + mu] = c[mu] * A[mu * K + k];
+    for (int first = 0; first < P; first += TURNED)
+        for (int k = 0; k < K; k++)
+            for (int mu = first; mu < P && mu < first + TURNED; mu++)
+                C[k * P + mu] = c[mu] * A[mu * K + k];
     *change = (struct change){.entries = array_all(&thin->W), .a = y, .C = C, .s = 1};
     return CODE_OK;
 }

@@ -101,7 +101,7 @@ static int parameter(struct parameter *p, const struct backend *backend, struct 
 /* What a matrix has read, in all of its uses. */
 static struct rows rows_read(const struct program *p, const struct node *v) {
     struct rows all = v->matrix.map->of_all_uses[0];
-    return all.array ? all : p->node[v->argument[0]].value;
+    return all.array ? all : selected_argument(p, v);
 }
 
 /* The node whose columns over test directions these are, or NULL. */
@@ -156,6 +156,7 @@ int net_archive_of(struct net *net, const struct data_setup *of, struct archive 
     TRY(thin_matrices(net, of, archive, err));
     for (int i = 0; i < net->arrays.count; i++)
         TRY(known_array(net->arrays.item[i], backend, archive, err));
+    selected_refresh(net, -1);
     for (int i = 0; i < p->nodes; i++)
         if (p->node[i].matrix.map && p->node[i].matrix.use == 0)
             TRY(map_archive(p->node[i].matrix.map, rows_read(p, &p->node[i]), archive, err));

@@ -28,6 +28,7 @@ void aside_take_back(const struct aside *aside, struct net *net) {
         memcpy(net->vectors.item[i].values, aside->vector[i],
                (size_t)net->vectors.item[i].length * sizeof(double));
     memcpy(net->batch.index, aside->index, (size_t)net->setup.data.P * sizeof(int));
+    selected_refresh(net, -1);
 }
 
 void aside_free(struct aside *aside, const struct net *net) {

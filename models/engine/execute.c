@@ -25,14 +25,14 @@ static int outcome(const struct net *net, struct err *err) {
 
 int node_forward(struct net *net, struct node *v, struct err *err) {
     net->program->code = CODE_OK;
-    v->op->forward(net, v);
+    selected_forward(net, v);
     return outcome(net, err);
 }
 
 int node_backward(struct net *net, struct node *v, struct err *err) {
     net->program->code = CODE_OK;
     if (v->op->backward && (v->plan.part[0].due || v->plan.part[1].due))
-        v->op->backward(net, v);
+        selected_backward(net, v);
     return outcome(net, err);
 }
 
@@ -54,6 +54,8 @@ int program_forward(struct net *net, struct err *err) {
     for (int i = 0; i < p->nodes; i++) {
         TRY(program_poll(net, err));
         TRY(node_forward(net, &p->node[i], err));
+        if (!p->node[i].on && p->experts)
+            selected_refresh(net, i);
         measure(net, i, false);
         poison(p, i);
     }
@@ -137,7 +139,6 @@ static int connect(struct net *net, struct err *err) {
                                          : v->g;
     }
     named_connect(net);
-    TRY(selected_connect(net, err));
     if (p->gates >= 0)
         net->gates.rows = p->node[p->gates].value;
     if (p->gates >= 0 && p->logits >= 0 && net->setup.measure.router)
@@ -192,6 +193,7 @@ void program_free(struct program *p) {
     free(p->node);
     free(p->measure);
     free(p->lease);
+    free(p->expert);
     free(p->mixture.s2);
     free(p);
 }

@@ -194,31 +194,44 @@ int net_outputs(const struct net *net) {
     return net->batch.output_rows / net->setup.data.P * net->setup.data.C;
 }
 
-/* Centres f; loss and Delta. */
-static void measure_loss(struct net *net, const struct loss *loss, const double *y) {
+/* The mean loss of these outputs, and Delta; f and Delta NULL: that of outputs that are 0. */
+static double mean_loss(const struct net *net, const struct loss *loss, const double *y,
+                        const double *f, double *Delta) {
     int C = net->setup.data.C, output_rows = net->batch.output_rows,
         each = output_rows / net->setup.data.P;
-    double zero[C], space[C], of_zero = 0;
+    double zero[C], space[C], ignored[C], sum = 0;
     memset(zero, 0, sizeof zero);
-    for (int k = 0; k < output_rows * C; k++) {
-        if (!net->batch.started && net->setup.limit.centre)
-            net->output.f0[k] = net->output.f[k];
-        net->output.f[k] -= net->output.f0[k];
-    }
-    net->output.loss = 0;
     for (int i = 0; i < output_rows; i++) {
         size_t input = (size_t)net->batch.index[i / each],
                asked = input * (size_t)each + (size_t)(i % each);
         const double *target = net_targets(&net->setup.data, y, asked, space);
-        double *Delta = net->output.Delta + i * C, w = net_weight(&net->setup.data, input);
-        of_zero += loss_weighted(loss, w, C, zero, target, Delta) / output_rows;
-        net->output.loss +=
-            loss_weighted(loss, w, C, net->output.f + i * C, target, Delta) / output_rows;
+        sum += loss_weighted(loss, net_weight(&net->setup.data, input), C, f ? f + i * C : zero,
+                             target, f ? Delta + i * C : ignored) /
+               output_rows;
     }
-    net->output.loss_scale =
-        fmax(of_zero, net->batch.started ? net->output.loss_scale : fmax(net->output.loss, 1));
-    for (int k = 0; k < output_rows * C && each > 1; k++)
-        net->output.Delta[k] /= each;
+    return sum;
+}
+
+/* Centres f; loss and Delta. The loss of zeros is of use only beside one that is beyond its scale.
+ */
+static void measure_loss(struct net *net, const struct loss *loss, const double *y) {
+    struct net_output *output = &net->output;
+    int count = net->batch.output_rows * net->setup.data.C,
+        each = net->batch.output_rows / net->setup.data.P;
+    double scale = net->batch.started ? output->loss_scale : 1;
+    for (int k = 0; k < count; k++) {
+        if (!net->batch.started && net->setup.limit.centre)
+            output->f0[k] = output->f[k];
+        output->f[k] -= output->f0[k];
+    }
+    output->loss = mean_loss(net, loss, y, output->f, output->Delta);
+    if (!net->batch.started || output->loss > scale) {
+        scale = fmax(scale, mean_loss(net, loss, y, NULL, NULL));
+        scale = net->batch.started ? scale : fmax(scale, output->loss);
+    }
+    output->loss_scale = scale;
+    for (int k = 0; k < count && each > 1; k++)
+        output->Delta[k] /= each;
 }
 
 bool net_runs_away(const struct net *net) {

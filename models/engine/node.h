@@ -131,6 +131,22 @@ struct node_constant {
     void *context;
 };
 
+/* Rows of an evaluation that an expert of a fixed number has: those at which number `column` of a
+ * node of gates is not 0; all of them where few are left out. */
+struct expert_rows {
+    int numbers, column, all;
+    struct map_some some;
+};
+
+/* Of a node that is computed for the rows of one expert alone (selected.c). */
+struct node_expert {
+    struct expert_rows *of; /* NULL: for all rows */
+    bool apart;             /* its value and cotangent are these rows side by side */
+    bool takes;             /* it is the first that takes these rows of its argument */
+    /* Such rows of an argument, and of a cotangent, that is not apart; else no array. */
+    struct rows taken[2];
+};
+
 /* What plan.c finds out of a node: when its rows are needed, and which items they are. */
 struct node_plan {
     bool moves;                /* it depends on something that learns */
@@ -140,6 +156,7 @@ struct node_plan {
     int g_count;               /* rows of the cotangent, P per or 1; numbers: 1; 0: none */
     int parts;                 /* that the cotangent is made of */
     int value_item, slope_item, g_item, work_item; /* -1: none; g_item -2: the read-out's columns */
+    int taken_item[2];                             /* of node_expert */
     struct part part[2];
 };
 
@@ -154,6 +171,7 @@ struct node {
     struct node_constant constant;
     struct node_matrix matrix;
     struct node_plan plan;
+    struct node_expert expert;
     /* Bias: cotangents, each at its token's place; penalty: its gradient; choices among tokens:
      * scratch. */
     double *A;
@@ -189,7 +207,8 @@ struct program {
     struct measure *measure;
     void **memory;
     struct lease *lease; /* on a backend that poisons */
-    int nodes, measures, memories, leases;
+    struct expert_rows **expert;
+    int nodes, measures, memories, leases, experts;
     int read_out;           /* its node; -1: none yet */
     int gates, logits;      /* -1: none */
     struct mixture mixture; /* of no rows: none */
@@ -251,13 +270,25 @@ double weight_column(struct program *p, const struct node *node);
 int program_build(struct net *net, struct err *err);
 void program_free(struct program *p); /* accepts NULL */
 int plan_storage(struct net *net, struct err *err);
+/* Rows of the part of the cotangent that a node hands to argument k. */
+int plan_part_rows(const struct program *p, const struct node *v, int k);
 /* What the settings ask for by name: before storage is planned, and when rows are there. */
 int named_select(struct program *p, struct err *err);
 void named_connect(struct net *net);
 /* What routers and experts write stays, if the settings ask for it (routed.c). */
 int routed_select(struct program *p, struct err *err);
-/* Tells maps which of their rows count (selected.c), once there are numbers. */
-int selected_connect(struct net *net, struct err *err);
+/* Which nodes leave rows out (selected.c): before storage is planned. */
+int selected_find(struct net *net, struct err *err);
+/* Once these numbers are there (-1: all), which rows that are. */
+void selected_refresh(struct net *net, int numbers);
+/* Whether a node leaves out rows now; and what its matrix reads. */
+bool selected_some(const struct node *v);
+struct rows selected_argument(const struct program *p, const struct node *v);
+/* An operation, for the rows that its node has. */
+void selected_forward(struct net *net, struct node *v);
+void selected_backward(struct net *net, struct node *v);
+/* Adds rows that are some of those of argument k to its cotangent. false: the part has all. */
+bool selected_add(const struct net *net, const struct node *v, int k);
 /* For measured.c and named.c: a kernel of a node's rows, or of its cotangent as it is. */
 void program_add_kernel(struct program *p, struct kernel kernel, const char *name);
 /* One operation, if it has anything to do. */

@@ -5,6 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Rows that a parameter learns with, and which of an evaluation the k-th of them is. */
+static int rows_of(const struct parameter *p) {
+    return p->map && p->map->some ? p->map->some->count : p->rows;
+}
+
+static int row_of(const struct parameter *p, int k) {
+    return p->map && p->map->some ? p->map->some->which[k] : k;
+}
+
 /* X [rows][rows] = A_mu . B_nu */
 static void products(const double *A, const double *B, int rows, int K, double *X) {
     for (int mu = 0; mu < rows; mu++)
@@ -18,14 +27,15 @@ static void products(const double *A, const double *B, int rows, int K, double *
 
 /* sum_mu,nu Delta_mu Delta_nu X_mu,nu Y_mu,nu over rows, which may have Delta inside; of Y a single
  * number may serve all. */
-static double contract(const struct net *net, const double *X, const double *Y, int rows,
-                       bool one) {
+static double contract(const struct net *net, const struct parameter *p, const double *X,
+                       const double *Y, bool one) {
     const double *Delta = net->output.loss_in_cotangent ? net->output.ones : net->output.Delta;
-    int R = net->batch.rows;
+    int R = net->batch.rows, rows = rows_of(p);
     double sum = 0;
     for (int mu = 0; mu < rows; mu++)
         for (int nu = 0; nu < rows; nu++)
-            sum += Delta[mu % R] * Delta[nu % R] * X[mu * rows + nu] * Y[one ? 0 : mu * rows + nu];
+            sum += Delta[row_of(p, mu) % R] * Delta[row_of(p, nu) % R] * X[mu * rows + nu] *
+                   Y[one ? 0 : mu * rows + nu];
     return sum;
 }
 
@@ -49,12 +59,12 @@ static bool one(const struct parameter *p) {
 static double square_of(const struct net *net, const struct parameter *p, double *X, double *Y) {
     const struct gradient own = {p->y, p->A};
     factors(p, &own, &own, X, Y);
-    return p->rate * contract(net, X, Y, p->rows, one(p));
+    return p->rate * contract(net, p, X, Y, one(p));
 }
 
 int net_products(const struct net *net, const struct parameter *p, const struct gradient *a,
                  const struct gradient *b, double *K, struct err *err) {
-    size_t P = (size_t)net->setup.data.P, rows = (size_t)p->rows;
+    size_t P = (size_t)net->setup.data.P, rows = (size_t)rows_of(p);
     double *X, *Y;
     TRY(base_alloc(&X, 2 * rows * rows, sizeof *X, err));
     Y = X + rows * rows;
@@ -62,7 +72,8 @@ int net_products(const struct net *net, const struct parameter *p, const struct 
     memset(K, 0, P * P * sizeof *K);
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < rows; j++)
-            K[(size_t)net_input(net, p, (int)i) * P + (size_t)net_input(net, p, (int)j)] +=
+            K[(size_t)net_input(net, p, row_of(p, (int)i)) * P +
+              (size_t)net_input(net, p, row_of(p, (int)j))] +=
                 p->rate * X[i * rows + j] * Y[one(p) ? 0 : i * rows + j];
     free(X);
     return CODE_OK;

@@ -52,8 +52,7 @@ static int larger(int a, int b) {
     return a > b ? a : b;
 }
 
-/* Rows of the part of the cotangent that node v hands to argument k. */
-static int part_count(const struct program *p, const struct node *v, int k) {
+int plan_part_rows(const struct program *p, const struct node *v, int k) {
     return v->op->part_rows ? v->op->part_rows(p, v, k) : v->plan.g_count;
 }
 
@@ -77,7 +76,7 @@ static int find_cotangents(struct program *p, struct err *err) {
                 continue;
             v->plan.part[k].due = true;
             v->plan.part[k].first = !a->plan.parts++;
-            a->plan.g_count = a->on ? larger(a->plan.g_count, part_count(p, v, k)) : 1;
+            a->plan.g_count = a->on ? larger(a->plan.g_count, plan_part_rows(p, v, k)) : 1;
         }
     }
     return CODE_OK;
@@ -102,6 +101,24 @@ static void keep_values(struct program *p) {
     }
 }
 
+/* Rows of an argument that a matrix takes for its expert, which those behind it may have taken. */
+static int plan_taken(struct plan *plan, int i, struct err *err) {
+    struct node *v = &plan->p->node[i];
+    const struct node *a = v->argument[0] < 0 ? NULL : &plan->p->node[v->argument[0]];
+    if (!v->expert.of || !v->matrix.map || a->expert.apart)
+        return CODE_OK;
+    for (int k = 0; k < i; k++) {
+        const struct node *u = &plan->p->node[k];
+        if (u->expert.of == v->expert.of && u->argument[0] == v->argument[0] &&
+            u->plan.taken_item[0] >= 0) {
+            v->plan.taken_item[0] = u->plan.taken_item[0];
+            return CODE_OK;
+        }
+    }
+    v->expert.takes = true;
+    return add_item(plan, a->on, v->count, i, 2 * plan->n, &v->plan.taken_item[0], err);
+}
+
 /* Values and slopes, and what they may take the place of. Where a backward pass is run again, what
  * it reads stays. */
 static int plan_values(struct plan *plan, struct err *err) {
@@ -121,6 +138,10 @@ static int plan_values(struct plan *plan, struct err *err) {
         if (v->op->storage.keeps_slope && v->plan.g_count)
             TRY(add_item(plan, v->on, v->count, i, again ? 2 * plan->n : back(plan, i),
                          &v->plan.slope_item, err));
+        TRY(plan_taken(plan, i, err));
+        if (v->expert.of && !v->expert.apart && v->plan.g_count == v->count)
+            TRY(add_item(plan, v->on, v->count, back(plan, i),
+                         v->matrix.map ? 2 * plan->n : back(plan, i), &v->plan.taken_item[1], err));
     }
     return CODE_OK;
 }
@@ -158,7 +179,7 @@ static bool passes(const struct plan *plan, const struct node *v, const struct n
 static int plan_part(struct plan *plan, int i, int k, struct err *err) {
     struct node *v = &plan->p->node[i], *a = &plan->p->node[v->argument[k]];
     struct part *part = &v->plan.part[k];
-    int step = back(plan, i), count = part_count(plan->p, v, k);
+    int step = back(plan, i), count = plan_part_rows(plan->p, v, k);
     if (!part->due || !a->on)
         return CODE_OK;
     if (part->first && a->plan.g_item == NOWHERE) {
@@ -294,6 +315,8 @@ static void hand_out(const struct plan *plan) {
         v->g = rows_of(plan, v->plan.g_item);
         v->work = rows_of(plan, v->plan.work_item);
         for (int k = 0; k < 2; k++)
+            v->expert.taken[k] = rows_of(plan, v->plan.taken_item[k]);
+        for (int k = 0; k < 2; k++)
             v->plan.part[k].rows = rows_of(plan, v->plan.part[k].item);
     }
 }
@@ -304,6 +327,7 @@ int plan_storage(struct net *net, struct err *err) {
     DO(find_cotangents(plan.p, err));
     if (net->setup.measure.check)
         keep_values(plan.p);
+    DO(selected_find(net, err));
     DO(plan_values(&plan, err));
     use_values(&plan);
     for (int i = plan.n - 1; i >= 0; i--)

@@ -147,11 +147,8 @@ static int run(struct replay *r, int i, bool initial,
     struct map *map = v->matrix.map;
     struct thin *thin = v->matrix.thin;
     struct rows x = {0}, of_all_uses[2] = {{0}, {0}};
-    struct map_gate gate = {0}; /* its numbers are not those of this replay */
     if (map) {
         x = map->x;
-        gate = map->gate;
-        map->gate = (struct map_gate){0};
         memcpy(of_all_uses, map->of_all_uses, sizeof of_all_uses);
         map_stack_uses(map, (struct rows){0}, (struct rows){0});
     }
@@ -162,7 +159,6 @@ static int run(struct replay *r, int i, bool initial,
     int code = operation(&r->view, v, err);
     if (map) {
         map->x = x;
-        map->gate = gate;
         map_stack_uses(map, of_all_uses[0], of_all_uses[1]);
     }
     v->matrix.map = map;

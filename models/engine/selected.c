@@ -1,8 +1,14 @@
-/* Which rows of a matrix may be left out: those of an expert of a fixed number that its gate does
- * not select. The program alone says it. Rows that a gate scales are read where it is not 0, and so
- * is what they are made of row by row, as long as nothing else reads the same; what is made of
- * scaled rows alone is 0 where the gate is. A gate that is 0 has no use for its cotangent
- * (number_fn.drops_zero), so that none is needed there, unless it is a series. */
+/* Which rows are left out: those of an expert of a fixed number that its gate does not select. The
+ * program alone says it. Rows that a gate scales are read where it is not 0, and so is what they
+ * are made of row by row, as long as nothing else reads the same; what is made of scaled rows alone
+ * is 0 where the gate is. A gate that is 0 has no use for its cotangent (number_fn.drops_zero), so
+ * that none is needed there, unless it is a series.
+ *
+ * So the nodes of an expert are computed for its own rows, which lie side by side (`apart`) in the
+ * first rows of their storage. The matrices that begin take them out of what all experts read, and
+ * the last node, whose rows others add up, puts them back to their places, among rows of 0; in
+ * reverse it takes its cotangent, and the matrices add theirs to the places. What is measured is
+ * whole: such nodes, and those of a net whose gradients are taken to pieces, have all rows. */
 #include "models/engine/node.h"
 
 #include <stdlib.h>
@@ -14,22 +20,22 @@ struct selection {
     int numbers, column;
 };
 
+/* Of each node: the rows that are read of it, those at which it can be other than 0, and those that
+ * it is computed for. */
+struct found {
+    struct selection *read, *full, *at;
+};
+
 static struct selection every(void) {
     return (struct selection){EVERY, 0};
 }
 
-static struct selection both(struct selection a, struct selection b) {
-    if (a.numbers == NOBODY)
-        return b;
-    return a.numbers == b.numbers && a.column == b.column ? a : every();
+static bool same(struct selection a, struct selection b) {
+    return a.numbers == b.numbers && a.column == b.column;
 }
 
-/* Whether it scales each of its rows by a number that a rule of gates has made. */
-static bool is_gate(const struct program *p, const struct node *v) {
-    if (v->op != &operation_scale)
-        return false;
-    const struct node *s = &p->node[v->argument[0]];
-    return s->constant.numbers && s->constant.numbers->drops_zero && s->count == v->count;
+static struct selection both(struct selection a, struct selection b) {
+    return a.numbers == NOBODY || same(a, b) ? b : every();
 }
 
 /* Whether the cotangents of numbers are a series of the run. */
@@ -41,16 +47,29 @@ static bool shows_cotangent(const struct net *net, int numbers) {
     return false;
 }
 
-/* Whether something reads all rows of a node, which no operation of the program tells. */
+/* Whether it scales each of its rows by a number that a rule of gates has made. */
+static bool is_gate(const struct net *net, const struct node *v) {
+    if (v->op != &operation_scale)
+        return false;
+    const struct node *s = &net->program->node[v->argument[0]];
+    return s->constant.numbers && s->constant.numbers->drops_zero && s->count == v->count &&
+           !shows_cotangent(net, v->argument[0]);
+}
+
+static struct selection of_gate(const struct node *v) {
+    return (struct selection){v->argument[0], v->constant.column};
+}
+
+/* Whether something reads all rows of a node, or of its cotangent, which no operation of the
+ * program tells. */
 static bool is_read(const struct program *p, int i) {
     const struct node *v = &p->node[i];
-    bool read = v->plan.measured || v->op->starts_backward;
+    bool read = v->plan.measured || v->plan.measured_g || v->plan.kept_g || v->op->starts_backward;
     for (int k = 0; k < p->measures && !read; k++)
         read = p->measure[k].node == i;
     return read;
 }
 
-/* read [nodes]: the rows of the values that are read. */
 static void find_read(const struct net *net, struct selection *read) {
     const struct program *p = net->program;
     for (int i = 0; i < p->nodes; i++)
@@ -60,44 +79,216 @@ static void find_read(const struct net *net, struct selection *read) {
         bool by_row = v->op->by_row && read[i].numbers != NOBODY;
         for (int k = 0; k < 2; k++) {
             int a = v->argument[k];
-            if (a >= 0 && k == 1 && is_gate(p, v) && !shows_cotangent(net, v->argument[0]))
-                read[a] = both(read[a], (struct selection){v->argument[0], v->constant.column});
+            if (a >= 0 && k == 1 && is_gate(net, v))
+                read[a] = both(read[a], of_gate(v));
             else if (a >= 0)
                 read[a] = both(read[a], by_row && p->node[a].count == v->count ? read[i] : every());
         }
     }
 }
 
-/* The rows at which a value can be other than 0 and its cotangent is of use. */
-static struct selection find_full(const struct program *p, int i) {
-    const struct node *v = &p->node[i];
-    if (v->plan.measured_g || v->plan.kept_g)
-        return every();
-    if (is_gate(p, v))
-        return (struct selection){v->argument[0], v->constant.column};
-    return v->op->by_row && v->op->linear && v->argument[1] < 0 && !v->matrix.map
-               ? find_full(p, v->argument[0])
-               : every();
-}
-
-int selected_connect(struct net *net, struct err *err) {
+static void find_full(const struct net *net, struct selection *full) {
     const struct program *p = net->program;
-    struct selection *read;
-    if (!net->setup.N || net->setup.measure.check)
-        return CODE_OK;
-    TRY(base_alloc(&read, (size_t)p->nodes, sizeof *read, err));
-    find_read(net, read);
     for (int i = 0; i < p->nodes; i++) {
         const struct node *v = &p->node[i];
-        if (!v->matrix.map || v->matrix.map->declared.uses > 1)
-            continue;
-        struct selection rows = read[i].numbers >= 0 ? read[i] : find_full(p, v->argument[0]);
-        if (rows.numbers < 0)
-            continue;
-        const struct node *s = &p->node[rows.numbers];
-        v->matrix.map->gate = (struct map_gate){s->s + rows.column, s->count, s->K,
-                                                shows_cotangent(net, rows.numbers)};
+        bool alone = v->op->by_row && v->op->linear && v->argument[0] >= 0 && v->argument[1] < 0;
+        full[i] = is_gate(net, v) ? of_gate(v) : alone ? full[v->argument[0]] : every();
     }
-    free(read);
-    return CODE_OK;
+}
+
+/* A finite matrix with one use, or another operation that makes a row of that row alone. */
+static bool can_leave_out(const struct net *net, const struct node *v) {
+    const struct map *map = v->matrix.map;
+    return v->op->by_row && v->on &&
+           (!map || (map->declared.uses == 1 && net_map_kind(net, &map->declared) == &map_finite));
+}
+
+/* Which nodes have their rows apart: they are computed for some, and all that read them are for the
+ * same. */
+static void find_apart(struct program *p, const struct selection *at) {
+    for (int i = 0; i < p->nodes; i++)
+        p->node[i].expert.apart = at[i].numbers >= 0 && !is_read(p, i);
+    for (int i = 0; i < p->nodes; i++)
+        for (int k = 0; k < 2; k++) {
+            int a = p->node[i].argument[k];
+            if (a >= 0 && !same(at[i], at[a]))
+                p->node[a].expert.apart = false;
+        }
+}
+
+/* Only matrices take rows of what has all; only what hands its cotangent on as a part of its own
+ * puts rows back to their places. */
+static bool fits(const struct program *p, int i, const struct selection *at) {
+    const struct node *v = &p->node[i];
+    bool whole = false;
+    for (int k = 0; k < 2; k++) {
+        const struct node *a = v->argument[k] < 0 ? NULL : &p->node[v->argument[k]];
+        whole = whole || (a && a->on && !a->expert.apart);
+    }
+    return at[i].numbers < 0 ||
+           ((v->matrix.map || !whole) && (v->expert.apart || !v->op->storage.accumulates_itself));
+}
+
+/* What does not fit has all rows, and with it what would have had rows apart for it. */
+static void find_at(const struct net *net, struct found found) {
+    struct program *p = net->program;
+    bool changed = true;
+    find_read(net, found.read);
+    find_full(net, found.full);
+    for (int i = 0; i < p->nodes; i++) {
+        struct selection some = found.read[i].numbers >= 0 ? found.read[i] : found.full[i];
+        bool can = some.numbers >= 0 && can_leave_out(net, &p->node[i]) &&
+                   p->node[some.numbers].count == p->node[i].count;
+        found.at[i] = can ? some : every();
+    }
+    while (changed) {
+        changed = false;
+        find_apart(p, found.at);
+        for (int i = 0; i < p->nodes; i++)
+            if (!fits(p, i, found.at)) {
+                found.at[i] = every();
+                changed = true;
+            }
+    }
+}
+
+/* The rows of this selection, that there may be already. */
+static struct expert_rows *rows_of(struct program *p, struct selection at) {
+    for (int k = 0; k < p->experts; k++)
+        if (p->expert[k]->numbers == at.numbers && p->expert[k]->column == at.column)
+            return p->expert[k];
+    struct expert_rows **added = program_grow(p, &p->expert, &p->experts, sizeof *added);
+    if (!added || !(*added = program_memory(p, sizeof **added)))
+        return NULL;
+    int all = p->node[at.numbers].count, *which = program_memory(p, (size_t)all * sizeof *which);
+    **added = (struct expert_rows){at.numbers, at.column, all, {which, all}};
+    return which ? *added : NULL;
+}
+
+int selected_find(struct net *net, struct err *err) {
+    struct program *p = net->program;
+    size_t nodes = (size_t)p->nodes;
+    struct selection *list;
+    const struct measure_setup *measure = &net->setup.measure;
+    if (!net->setup.N || measure->check || measure->apart || measure->experts)
+        return CODE_OK;
+    TRY(base_alloc(&list, 3 * nodes, sizeof *list, err));
+    struct found found = {list, list + nodes, list + 2 * nodes};
+    find_at(net, found);
+    for (int i = 0; i < p->nodes && !p->code; i++)
+        if (found.at[i].numbers >= 0)
+            p->node[i].expert.of = rows_of(p, found.at[i]);
+    free(list);
+    if (p->code)
+        *err = p->err;
+    return p->code;
+}
+
+static bool is_whole(const struct expert_rows *e) {
+    return e->some.count == e->all;
+}
+
+bool selected_some(const struct node *v) {
+    return v->expert.of && !is_whole(v->expert.of);
+}
+
+/* All rows where too few are left out for that to pay, and never none. */
+static void find_rows(const struct program *p, struct expert_rows *e) {
+    const struct node *s = &p->node[e->numbers];
+    int *which = (int *)e->some.which, found = 0;
+    for (int mu = 0; mu < e->all; mu++)
+        if (s->s[mu * s->K + e->column] != 0)
+            which[found++] = mu;
+    if (!found)
+        which[found++] = 0;
+    e->some.count = 8 * found > 7 * e->all ? e->all : found;
+}
+
+static void set_count(struct rows *rows, bool has_all, int count) {
+    if (rows->array && has_all)
+        rows->count = count;
+}
+
+/* Whether the part of argument k has as many rows as the node, not one that serves all. */
+static bool is_full(const struct program *p, const struct node *v, int k) {
+    return v->argument[k] >= 0 && plan_part_rows(p, v, k) == v->count;
+}
+
+/* Its rows become as many as the expert has. */
+static void fit(struct net *net, struct node *v) {
+    const struct expert_rows *e = v->expert.of;
+    int count = e->some.count;
+    bool g = v->plan.g_count == v->count;
+    set_count(&v->slope, true, count);
+    set_count(&v->value, v->expert.apart, count);
+    set_count(&v->g, v->expert.apart && g, count);
+    for (int k = 0; k < 2; k++) {
+        set_count(&v->expert.taken[k], true, count);
+        set_count(&v->plan.part[k].rows, is_full(net->program, v, k), count);
+    }
+    set_count(&v->work, is_full(net->program, v, 0), count);
+    if (!v->matrix.map)
+        return;
+    v->matrix.map->some = is_whole(e) ? NULL : &e->some;
+    for (int k = 0; k < net->parameters.count; k++)
+        if (net->parameters.item[k].map == v->matrix.map)
+            net->parameters.item[k].y =
+                v->expert.taken[1].array && !is_whole(e) ? v->expert.taken[1] : v->g;
+}
+
+void selected_refresh(struct net *net, int numbers) {
+    struct program *p = net->program;
+    for (int k = 0; k < p->experts; k++)
+        if (numbers < 0 || p->expert[k]->numbers == numbers)
+            find_rows(p, p->expert[k]);
+    for (int i = 0; i < p->nodes && p->experts; i++)
+        if (p->node[i].expert.of && (numbers < 0 || p->node[i].expert.of->numbers == numbers))
+            fit(net, &p->node[i]);
+}
+
+struct rows selected_argument(const struct program *p, const struct node *v) {
+    return v->expert.taken[0].array && selected_some(v) ? v->expert.taken[0]
+                                                        : p->node[v->argument[0]].value;
+}
+
+void selected_forward(struct net *net, struct node *v) {
+    const struct expert_rows *e = v->expert.of;
+    if (!selected_some(v)) {
+        v->op->forward(net, v);
+        return;
+    }
+    if (v->expert.taken[0].array && v->expert.takes)
+        rows_take(net->program->node[v->argument[0]].value, e->some.which, v->expert.taken[0]);
+    v->value.count = e->some.count;
+    v->op->forward(net, v);
+    if (v->expert.apart)
+        return;
+    v->value.count = e->all;
+    rows_spread(v->value, e->some.which, e->some.count);
+}
+
+void selected_backward(struct net *net, struct node *v) {
+    struct rows g = v->g;
+    if (selected_some(v) && v->expert.taken[1].array) {
+        rows_take(g, v->expert.of->some.which, v->expert.taken[1]);
+        v->g = v->expert.taken[1];
+    }
+    v->op->backward(net, v);
+    v->g = g;
+}
+
+bool selected_add(const struct net *net, const struct node *v, int k) {
+    const struct node *a = &net->program->node[v->argument[k]];
+    struct rows part = v->plan.part[k].rows;
+    if (!selected_some(v) || a->expert.apart || !is_full(net->program, v, k))
+        return false;
+    const int *which = v->expert.of->some.which;
+    if (v->plan.part[k].item == a->plan.g_item)
+        rows_spread(a->g, which, part.count);
+    else {
+        if (v->plan.part[k].first)
+            rows_zero(a->g);
+        rows_add_at(part, which, a->g);
+    }
+    return true;
 }

@@ -34,7 +34,7 @@ static inline void add_part(const struct net *net, struct rows part, bool first,
 /* After the part of argument k has been written: nothing to do where it is the cotangent itself. */
 static inline void add_to_cotangent(const struct net *net, const struct node *v, int k) {
     const struct node *a = argument(net, v, k);
-    if (v->plan.part[k].item != a->plan.g_item)
+    if (!selected_add(net, v, k) && v->plan.part[k].item != a->plan.g_item)
         add_part(net, v->plan.part[k].rows, v->plan.part[k].first, a->g);
 }
 
@@ -44,11 +44,25 @@ static inline void scale_rows(const struct net *net, const double *c, struct row
     ops(net)->pointwise(FN_LINEAR, c, NULL, x, out, (struct rows){0});
 }
 
-/* A column of numbers, in the program's scratch. */
+/* Which row of all the node's row k is. */
+static inline int row_of(const struct node *v, int k) {
+    return selected_some(v) ? v->expert.of->some.which[k] : k;
+}
+
+/* A column of numbers, in the program's scratch; and of the rows that v has. */
 static inline double *column_of(const struct net *net, const struct node *numbers, int column) {
     double *out = net->program->c;
     for (int mu = 0; mu < numbers->count; mu++)
         out[mu] = numbers->s[mu * numbers->K + column];
+    return out;
+}
+
+static inline double *column_for(const struct net *net, const struct node *v,
+                                 const struct node *numbers, int column) {
+    double *out = net->program->c;
+    int count = selected_some(v) ? v->expert.of->some.count : numbers->count;
+    for (int k = 0; k < count; k++)
+        out[k] = numbers->s[row_of(v, k) * numbers->K + column];
     return out;
 }
 

@@ -74,8 +74,8 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
 
 static void map_forward_node(struct net *net, struct node *v) {
     v->matrix.map->use = v->matrix.use;
-    remember_failure(
-        net, map_forward(v->matrix.map, argument(net, v, 0)->value, v->value, &net->program->err));
+    remember_failure(net, map_forward(v->matrix.map, selected_argument(net->program, v), v->value,
+                                      &net->program->err));
 }
 
 static void map_backward_node(struct net *net, struct node *v) {

@@ -39,7 +39,7 @@ const struct operation operation_average = {.name = "average",
                                             .part_rows = node_part_like_argument};
 
 static void scale_forward(struct net *net, struct node *v) {
-    const double *c = column_of(net, argument(net, v, 0), v->constant.column);
+    const double *c = column_for(net, v, argument(net, v, 0), v->constant.column);
     scale_rows(net, c, argument(net, v, 1)->value, v->value);
 }
 
@@ -48,13 +48,13 @@ static void scale_backward(struct net *net, struct node *v) {
     double *c = net->program->c;
     if (v->plan.part[0].due) {
         ops(net)->averages(x->value, v->g, c);
-        for (int mu = 0; mu < s->count; mu++)
-            s->gs[mu * s->K + v->constant.column] += c[mu];
+        for (int k = 0; k < x->value.count; k++)
+            s->gs[row_of(v, k) * s->K + v->constant.column] += c[k];
     }
     if (!v->plan.part[1].due)
         return;
-    column_of(net, s, v->constant.column);
-    if (v->g.count == 1)
+    column_for(net, v, s, v->constant.column);
+    if (v->plan.g_count == 1)
         ops(net)->combine(v->plan.part[1].rows, 0, c, v->g);
     else
         scale_rows(net, c, v->g, v->plan.part[1].rows);

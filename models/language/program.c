@@ -138,6 +138,7 @@ struct node *node_append(struct program *p, const struct operation *op, struct v
                           .plan.slope_item = -1,
                           .plan.g_item = -1,
                           .plan.work_item = -1,
+                          .plan.taken_item = {-1, -1},
                           .plan.part = {{.item = -1}, {.item = -1}}};
     for (int k = 0; k < 2; k++)
         if (node->argument[k] >= 0) {
