@@ -206,6 +206,7 @@ static void test_table(void **state) {
     assert_int_equal(result.code, 0);
     assert_non_null(
         strstr(result.err, "3 replicates (bottom 64, experts 64, units 128): with 192 "));
+    assert_null(strstr(result.out, "give three widths"));
     const char *row = strstr(result.out, "     z\n");
     hid_t file = cli_file("out.h5");
     for (int t = 0; t < 3; t++) {

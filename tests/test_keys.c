@@ -157,10 +157,30 @@ static void first_keys_come_first(void **state) {
     free(help);
 }
 
+/* What the default of weight_decay, -1, is for each optimizer: the help of the key. */
+static void default_decays(void **state) {
+    (void)state;
+    static const struct {
+        const char *optimizer;
+        double decay;
+    } table[] = {{"gd", 0},       {"momentum", 0}, {"adam", 0},
+                 {"adamw", 0.01}, {"lion", 0.01},  {"muon", 0.01}};
+    for (size_t k = 0; k < COUNT(table); k++) {
+        char key[64];
+        struct run run;
+        snprintf(key, sizeof key, "training.optimizer=%s", table[k].optimizer);
+        support_run(&run, "data/dense.ini", (const char *const[]){key, NULL});
+        if (run.config.training.weight_decay != table[k].decay)
+            fail_msg("%s: %g", table[k].optimizer, run.config.training.weight_decay);
+        run_free(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest rows[] = {
         cmocka_unit_test(keys_are_those_stored),
         cmocka_unit_test(keys_are_explained),
+        cmocka_unit_test(default_decays),
     };
     const struct CMUnitTest programs[] = {
         cmocka_unit_test(lines_fit),
