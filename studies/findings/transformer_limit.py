@@ -1,10 +1,11 @@
 """Is the best rate of a transformer with many experts that of its limit?
 
-    python/with studies/findings/transformer_limit.py transformer_limit.h5 [OUT.csv [OUT.png]]
+    python/with studies/findings/transformer_limit.py transformer_limit.h5 [OUT.csv [OUT.png
+        [FEW.h5]]]
     python/with studies/findings/transformer_limit.py --picture transformer_limit.csv OUT.png
 
-Reads the sweep of transformer_limit.ini, prints what is seen, and writes the numbers behind it; or
-makes the picture of these.
+Reads the sweep of transformer_limit.ini, and FEW.h5, that of the limit with fewer sites of experts;
+prints what is seen, and writes the numbers behind it; or makes the picture of these.
 """
 import os
 import sys
@@ -19,7 +20,8 @@ from tables import read_table, write_table  # noqa: E402
 from verdict import WORDS, all_of, below, interval, judge, of_interval, within_factor  # noqa: E402
 
 SIDE, RATE = "network.parameterization", "training.eta0"
-STEP, SHARE = 2, 1.05  # of the grid of rates; of losses
+STEP, SHARE, CLOSE = 2, 1.05, 1.01  # of the grid of rates; of losses of networks, of limits
+FEW = "limit, 512 sites of experts"
 
 
 def half_of(one):
@@ -48,6 +50,33 @@ def tell_losses(sweep):
     inside = [seen for edge, seen in verdicts if not edge]
     print(f"at all {len(verdicts)} points: {WORDS[all_of(seen for _, seen in verdicts)]}; at the "
           f"{len(inside)} that are not at the edge of stability: {WORDS[all_of(inside)]}")
+
+
+def few_points(sweep, few):
+    """(parameterization, rate, test loss of the limit with fewer sites of experts, half of its
+    interval, the point of the other limit), NaN where it ran out of them. One replicate has no
+    error of its own, and is given the spread of those of the other limit."""
+    for side in sweep[SIDE].values:
+        for rate in sweep[RATE].values:
+            other = sweep.sel({SIDE: side, RATE: rate, "N": np.inf})
+            one = few.sel({SIDE: side, "N": np.inf}).sel({RATE: rate}, method="nearest")
+            n = int(one["n"])
+            half = half_of(one) if n > 1 else half_of(other) * float(other["n"]) ** 0.5
+            yield side, rate, float(one["test_loss"]), half if n else np.nan, other
+
+
+def tell_sites(sweep, few):
+    verdicts = []
+    for side, rate, loss, half, other in few_points(sweep, few):
+        if not np.isfinite(loss):
+            print(f"{side}, eta0 = {rate:.3g}: no limit with fewer sites of experts")
+            continue
+        of_other = float(other["test_loss"])
+        both = np.hypot(half / loss, half_of(other) / of_other)
+        verdicts.append(judge(of_interval(np.log(loss / of_other), both), within_factor(CLOSE)))
+        print(f"{side}, eta0 = {rate:.3g}: test loss of the limit with fewer sites of experts over "
+              f"that with more {loss / of_other:.4f} +- {both:.4f}, within a factor of {CLOSE}: "
+              f"{WORDS[verdicts[-1]]}")
 
 
 def tell_sides(sweep):
@@ -89,10 +118,10 @@ def rows_of(sweep):
 
 
 def draw(rows, path):
-    """Hollow and dotted: at the edge of stability."""
+    """Hollow and dotted: at the edge of stability. Crosses: the limit with fewer sites."""
     import matplotlib.pyplot as plt
     figure, axes = plt.subplots(1, 2, sharey=True, figsize=(8, 3.2), layout="constrained")
-    widths = list(dict.fromkeys(row[1] for row in rows))
+    widths = list(dict.fromkeys(row[1] for row in rows if row[1] != FEW))
     for ax, side in zip(axes, dict.fromkeys(row[0] for row in rows)):
         for k, N in enumerate(widths):
             x, y, half, edge = np.array([row[2:] for row in rows if row[:2] == (side, N)], float).T
@@ -102,6 +131,9 @@ def draw(rows, path):
                         label=r"$N \to \infty$" if N == "limit" else f"$N = {N}$")
             ax.errorbar(x[~stands], y[~stands], half[~stands], ls="none", mfc="none", **style)
             ax.plot(x, y, lw=1, ls=":", color=style["color"])
+        few = np.array([row[2:4] for row in rows if row[:2] == (side, FEW)], float).T
+        if len(few):
+            ax.plot(*few, "kx", ms=8, label="the same with 512\nsites of experts")
         ax.set(xscale="log", xlabel=r"learning rate $\eta_0$", title=NAMES[side])
     axes[0].set_ylabel("test loss")
     axes[1].legend(fontsize=8)
@@ -112,7 +144,7 @@ def draw_table(table, path):
     draw(read_table(table), path)
 
 
-def main(path, out=None, picture=None):
+def main(path, out=None, picture=None, few=None):
     run = dmft.load(path)
     tell_best(run)
     tell_losses(run.sweep)
@@ -121,6 +153,13 @@ def main(path, out=None, picture=None):
     print(f"share of normals of the limit that are not matched: {float(valid['unmatched'].max()):g}"
           f"; replicates that failed: {int(valid['failed'].sum())}")
     rows = list(rows_of(run.sweep))
+    if few:
+        few = dmft.load(few).sweep
+        tell_sites(run.sweep, few)
+        rows += [(side, FEW, f"{rate:.3g}", f"{loss:.5g}", f"{half:.2g}",
+                  f"{float(other['edge_of_stability']):g}")
+                 for side, rate, loss, half, other in few_points(run.sweep, few)
+                 if np.isfinite(loss)]
     if out:
         write_table(out, ("parameterization", "N", "eta0", "test loss",
                           "half of the 95 % interval", "at the edge of stability"), rows)
