@@ -95,6 +95,15 @@ static void test_unused_keys_are_left_out(void **state) {
            NULL); /* the default, in other words */
     assert_int_equal(f.config.network.experts, 4);
     params_free(&f.params);
+    /* of a base as of an ini, and not of the command line */
+    accept(
+        &f, "",
+        ARGS("--base.network.gate=sigmoid", "--base.network.shape=smooth", "--network.gate=none"));
+    assert_int_equal(f.config.network.shape, 0);
+    params_free(&f.params);
+    assert_int_equal(read_text(&f, "", ARGS("--network.shape=smooth", "--network.gate=none")),
+                     CODE_INPUT);
+    params_free(&f.params);
     accept(&f, "[network]\nshape = hard\nexperts = 2\n",
            ARGS("--network.gate=sigmoid", "--run.steps=1e3"));
     assert_int_equal(f.config.run.steps, 1000);
@@ -206,7 +215,7 @@ static void test_lists_and_overrides(void **state) {
     const struct param_value *value = params_find(&f.params, "rates", "W_out");
     assert_true(value && value->line == 6);
     assert_string_equal(value->text, "3 N");
-    assert_int_equal(params_find(&f.params, "rates", "Q")->line, -1);
+    assert_int_equal(params_find(&f.params, "rates", "Q")->line, ON_COMMAND_LINE);
     assert_int_equal(params_find(&f.params, "init", "Q")->line, 4);
     assert_null(params_find(&f.params, "rates", "A"));
     assert_int_equal(params_error(&f.params, "rates", "W_out", &f.err, "too fast"), CODE_INPUT);

@@ -189,7 +189,7 @@ static void test_overrides(void **state) {
     struct fixture f;
     accept(&f, "title = file\n", "--run.title= line ; 1 ");
     assert_string_equal(f.config.run.title, "line ; 1");
-    assert_int_equal(params_find(&f.params, "run", "title")->line, -1);
+    assert_int_equal(params_find(&f.params, "run", "title")->line, ON_COMMAND_LINE);
     params_free(&f.params);
     accept(&f, "", "run.seed = 5");
     assert_true(f.config.run.seed == 5);

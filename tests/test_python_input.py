@@ -151,3 +151,14 @@ def test_handlers_of_signals_come_back():
     assert signal.SIG_DFL == 0  # false, and yet a handler
     subprocess.run([sys.executable, "-c", code], check=True,
                    env=dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)))
+
+
+def test_keys_go_over_a_dict_as_over_an_ini():
+    """What they make idle there is left out; among themselves they must agree."""
+    base = {"network": {"model": "dense"}, "training": {"optimizer": "adam", "beta2": 0.9}}
+    assert "beta2" not in dmft.describe(base, **{"training.optimizer": "gd"}).settings["training"]
+    with pytest.raises(dmft.InputError, match="^--training.beta2=0.9: the key is used only when"):
+        dmft.describe({"network.model": "dense"}, **{"training.optimizer": "gd",
+                                                     "training.beta2": 0.9})
+    with pytest.raises(dmft.InputError, match="^--training.eta0=fast: not a number"):
+        dmft.describe(base | {"training.eta0": "fast"})

@@ -190,7 +190,8 @@ def _network_keys(network: Network | None) -> dict[str, str]:
 def _prepare(config, folder: Folder, stem: str, network: Network | None,
              more: Mapping) -> tuple[list[str], str | None]:
     """(the ini and its settings, as words of a command line; the file of data that is new, or
-    None). stem: where files of data begin, before their hash."""
+    None). stem: where files of data begin, before their hash. Settings of a dict are a base, which
+    all others go over as over an ini."""
     keys, arrays = split(more)
     network_keys = _network_keys(network)
     _check_conflicts(keys, arrays, network)
@@ -198,9 +199,12 @@ def _prepare(config, folder: Folder, stem: str, network: Network | None,
     data, new = None, False
     if arrays:
         data, new = write_data(stem, arrays)
-        settings |= ARRAYS | {"data.file": os.path.abspath(data),
-                              "data.weight": "weight" if "weight" in arrays else ""}
-    return [ini, *_words(settings | network_keys | keys)], data if new else None
+        network_keys = network_keys | ARRAYS | {
+            "data.file": os.path.abspath(data),
+            "data.weight": "weight" if "weight" in arrays else ""}
+    over = network_keys | keys
+    base = {"base." + key: value for key, value in settings.items() if key not in over}
+    return [ini, *_words(base | over)], data if new else None
 
 
 def _run(name: str, config, output, force: bool, progress: bool, network: Network | None,

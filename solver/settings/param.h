@@ -44,12 +44,14 @@ struct param_section {
     const char *implied; /* NULL, or a key that stands for "first row = this key" where given */
 };
 
-/* Where a value was given that is on no line of a file. */
-enum { ON_COMMAND_LINE = -1, OF_POINT = -2 };
+/* Where a value was given that is on no line of a file; the later goes over the earlier. IN_BASE:
+ * --base.section.key=value, on the command line for the settings that all others there go over as
+ * over an ini, such as those of a dict of the Python package. */
+enum { IN_BASE = -1, ON_COMMAND_LINE = -2, OF_POINT = -3 };
 
 struct param_value {
     char *text;       /* as given or default, numbers as the user wrote them; owned */
-    int line;         /* > 0 in the file, 0 default, ON_COMMAND_LINE, OF_POINT */
+    int line;         /* > 0 in the file, 0 default, IN_BASE, ON_COMMAND_LINE, OF_POINT */
     int left;         /* where it was given, where it was left out: something else needs it */
     const char *file; /* which one: NULL, or one that the given file includes */
 };

@@ -267,6 +267,9 @@ static int take_override(struct params *params, char *text, int line, struct err
     if (text_find_bad(text))
         return err_set(err, CODE_INPUT, "%s: a control character or not UTF-8", cut);
     char *section = strncmp(text, "--", 2) ? text : text + 2;
+    bool base = !strncmp(section, "base.", strlen("base."));
+    section += base ? strlen("base.") : 0;
+    line = base ? IN_BASE : line;
     char *equals = strchr(section, '='), *dot = strchr(section, '.');
     if (equals)
         *equals = '\0';
