@@ -2,7 +2,7 @@
 
     import dmft, dmft.plot, matplotlib.pyplot as plt
     run = dmft.load("regime2.h5")
-    dmft.plot.loss(plt.gca(), run)
+    dmft.plot.loss(plt.gca(), run)              # or the path of its file
     dmft.plot.curves(plt.gca(), run, "Phi3_diag")
 
 Whole figures are in dmft.plot.figures (a run), together (several on one axis), sweeps.
