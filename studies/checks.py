@@ -146,6 +146,7 @@ def coordinate_checks(second, third):
             {pm(*size[MUP])} in \u03bcP, {pm(*size["MSSP"])} in MSSP"""))
     for ax in axes[:, 0]:
         ax.set_ylabel(r"$d\,\log\mathrm{rms}\,/\,d\,\log N$", fontsize=8)
+    axes[0, 0].set_ylim(-2.9, 1.2)
     axes.flat[-1].set_visible(False)
     return legend(figure, axes[0, 0], BARS), seen
 

@@ -171,10 +171,12 @@ def pm(value: float, error: float) -> str:
 
 
 def factor(samples) -> str:
-    """times 1.21 [1.05, 1.40], of samples of its logarithm."""
-    if not np.isfinite(samples).any():
+    """times 1.21 [1.05, 1.40], of samples of its logarithm; not known, where they spread over more
+    than a factor of a hundred."""
+    low, high = np.exp(verdict.interval(samples))
+    if not high < 100 * low:
         return "not known"
-    return "times " + span(*np.exp([np.nanmedian(samples), *verdict.interval(samples)]))
+    return "times " + span(np.exp(np.nanmedian(samples)), low, high)
 
 
 def name(parameterization: str) -> str:
