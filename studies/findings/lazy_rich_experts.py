@@ -19,6 +19,8 @@ from verdict import WORDS, above, judge, near, of_interval  # noqa: E402
 
 KEY, RHO = "training.gamma0", "network.rho"
 SERIES = ("test_loss", "loss", "expert_information", "expert_dead", "router_entropy")
+DRAWN = {"test_loss": "test loss", "loss": "loss",
+         "expert_information": "information of expert and input"}
 
 
 def last(run, name):
@@ -32,33 +34,63 @@ def last(run, name):
     return mean.assign(half=mean[name + "_se"] * runs.copy(data=student(runs.values - 1)))
 
 
-def slopes(one, name):
-    """Of a series as a power of gamma0, between neighbouring values: the exponent, and half of its
-    interval."""
-    value, relative = one[name].values, one["half"].values / one[name].values
-    step = np.diff(np.log(one[KEY].values))
-    return np.diff(np.log(value)) / step, np.hypot(relative[1:], relative[:-1]) / step
+def slopes(runs):
+    """Of [gamma0, run] as a power of gamma0, between neighbouring values: the exponent and half of
+    its 95 % interval. Runs of one number begin alike at every gamma0, so each has its own exponent,
+    and the error is that of their mean."""
+    values = runs.transpose(KEY, "run").values
+    values = values[:, np.isfinite(values).all(0)]
+    each = np.diff(np.log(values), axis=0) / np.diff(np.log(runs[KEY].values))[:, None]
+    n = each.shape[1]
+    return each.mean(1), student(n - 1) * each.std(1, ddof=1) / n ** 0.5
+
+
+def tell_powers(run):
+    """The information of expert and input begins as one power in the limit, and as another one in
+    networks."""
+    information = run.series("expert_information")["expert_information_runs"].isel(t=-1)
+    for rho in information[RHO].values:
+        for N in information["N"].values:
+            one = information.sel({RHO: rho, "N": N})
+            powers, power = list(zip(*slopes(one))), 4 if np.isinf(N) else 2
+            seen = judge(of_interval(*powers[0]), near(power, 0.25))
+            print(f"rho = {rho:g}, N = {N:g}: information of expert and input as gamma0 to the "
+                  + ", ".join(f"{slope:.2f} +- {half:.2f}" for slope, half in powers)
+                  + " between neighbouring values, as its power "
+                  f"{power} between the two smallest: {WORDS[seen]}; at the largest gamma0 "
+                  f"{float(one.isel({KEY: -1}).mean('run')):.2g} of ln 4 = {np.log(4):.2f}")
+
+
+def tell_widths(run):
+    """The information at the smallest gamma0 as a power of the width."""
+    information = run.series("expert_information")["expert_information_runs"]
+    for rho in information[RHO].values:
+        one = information.sel({RHO: rho}).isel({"t": -1, KEY: 0})
+        widths = one["N"].values[np.isfinite(one["N"].values)][[0, -1]]
+        logs = [np.log(one.sel(N=N).dropna("run").values) for N in widths]
+        error = np.hypot(*(values.std(ddof=1) / len(values) ** 0.5 for values in logs))
+        step = np.log(widths[1] / widths[0])
+        power = (logs[1].mean() - logs[0].mean()) / step
+        half = student(min(map(len, logs)) - 1) * error / step
+        print(f"rho = {rho:g}: at the smallest gamma0 as N^{power:.2f} +- {half:.2f}, as 1/N: "
+              f"{WORDS[judge(of_interval(power, half), near(-1, 0.25))]}")
 
 
 def tell(found):
-    information = found["expert_information"]
-    for rho in information[RHO].values:
+    for rho in found["test_loss"][RHO].values:
         for N in (256.0, np.inf):
-            one = information.sel({RHO: rho, "N": N})
-            powers = list(zip(*slopes(one, "expert_information")))
-            print(f"rho = {rho:g}, N = {N:g}: information of expert and input as gamma0 to the "
-                  + ", ".join(f"{slope:.2f} +- {half:.2f}" for slope, half in powers)
-                  + " between neighbouring values, as its fourth power between the two smallest: "
-                  f"{WORDS[judge(of_interval(*powers[0]), near(4, 0.25))]}; at the largest gamma0 "
-                  f"{float(one['expert_information'][-1]):.2g} of ln 4 = {np.log(4):.2f}")
-        test = found["test_loss"].sel({RHO: rho, "N": np.inf})
-        rise = float(test["test_loss"][-1] - test["test_loss"][0])
-        half = float(np.hypot(test["half"][-1], test["half"][0]))
+            test = found["test_loss"].sel({RHO: rho, "N": N})
+            for k, (one, half) in enumerate(zip(test["test_loss"].values, test["half"].values)):
+                print(f"rho = {rho:g}, N = {N:g}, gamma0 = {test[KEY].values[k]:g}: test loss "
+                      f"{one:.4f} +- {half:.4f}")
+            rise = test["test_loss"].values - test["test_loss"].values[0]
+            half = np.hypot(test["half"].values, test["half"].values[0])
+            for k in (-2, -1):
+                print(f"rho = {rho:g}, N = {N:g}: test loss at gamma0 = {test[KEY].values[k]:g} "
+                      f"less that at the smallest {rise[k]:.3f} +- {half[k]:.3f}, a rise: "
+                      f"{WORDS[judge(of_interval(rise[k], half[k]), above(0))]}")
         dead = found["expert_dead"].sel({RHO: rho})["expert_dead"].values
-        print(f"rho = {rho:g}: test loss of the limit at the largest gamma0 less that at the "
-              f"smallest {rise:.3f} +- {half:.3f}, a rise: "
-              f"{WORDS[judge(of_interval(rise, half), above(0))]}; experts that are dead: "
-              f"{np.nanmin(dead):g} to {np.nanmax(dead):g} of them")
+        print(f"rho = {rho:g}: {np.nanmin(dead):g} to {np.nanmax(dead):g} of the experts are dead")
 
 
 def tell_best(run):
@@ -74,7 +106,7 @@ def draw(rows, path):
     import matplotlib.pyplot as plt
     figure, axes = plt.subplots(1, 3, figsize=(9, 2.9), layout="constrained")
     colours = dict(zip(dict.fromkeys(row[2] for row in rows), ("C1", "C3", "k")))
-    for ax, name in zip(axes, ("test_loss", "loss", "expert_information")):
+    for ax, (name, words) in zip(axes, DRAWN.items()):
         for rho, dashes in (("1.0", "-"), ("0.5", "--")):
             for N, colour in colours.items():
                 gamma0, value, half = np.array([row[3:6] for row in rows
@@ -82,9 +114,9 @@ def draw(rows, path):
                 down = np.minimum(half, 0.9 * value)  # on a logarithmic axis to a tenth at most
                 ax.errorbar(gamma0, value, [down, half], color=colour, lw=1.2, ls=dashes,
                             marker=".", capsize=2,
-                            label=("limit" if N == "inf" else f"N = {float(N):g}")
+                            label=(r"$N \to \infty$" if N == "inf" else f"$N = {float(N):g}$")
                             + (", all experts" if rho == "1.0" else ", top two"))
-        ax.set(xscale="log", xlabel="gamma0", ylabel=name.replace("_", " "))
+        ax.set(xscale="log", xlabel=r"$\gamma_0$", ylabel=words)
     for ax in axes[1:]:
         ax.set_yscale("log")
     axes[1].legend(fontsize=7, loc="lower left")
@@ -99,6 +131,8 @@ def main(path, out=None, picture=None):
     run = dmft.load(path)
     found = {name: last(run, name) for name in SERIES}
     tell(found)
+    tell_powers(run)
+    tell_widths(run)
     tell_best(run)
     rows = [(name, rho, N, g, f"{float(one[name]):.6g}", f"{float(one['half']):.3g}")
             for name, data in found.items() for rho in data[RHO].values for N in data["N"].values
