@@ -275,6 +275,9 @@ static int take_override(struct params *params, char *text, int line, struct err
         *equals = '\0';
     if (!equals || !dot || dot > equals) {
         const struct param_section *owner = param_find_owner(params, text_trim(section));
+        if (!strcmp(text_trim(section), "output"))
+            return err_set(err, CODE_INPUT, "%s: the file of the result is named by -o OUT.h5",
+                           cut);
         return err_set(err, CODE_INPUT, "%s: must be --section.key=value%s%s%s%s", cut,
                        owner ? ", here --" : "", owner ? owner->name : "", owner ? "." : "",
                        owner ? text_trim(section) : "");
