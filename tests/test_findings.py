@@ -28,6 +28,10 @@ SMALL = {
     "lazy_rich_gates": ({**EXPERTS, "training.steps": 3, "reference.widths": [64, 256],
                          "output.fields": "psi", "output.fields_at": ""},
                         {"training.gamma0": "0.1 1 3"}),
+    "sparse_rates": ({**DRAWN, "solver.replicates": 0, "training.steps": 3,
+                      "reference.widths": [16]},
+                     {"network.kappa, network.rho": "0.5 0.25 | 2 0.0625",
+                      "training.eta0": "0.1 0.2 0.4"}),
     "transformer_limit": ({"data.inputs": 3, "data.tokens": 3, "data.test_inputs": 4,
                            "reference.seeds": 2, "reference.widths": [16, 32],
                            "training.steps": 3, "training.warmup": 1, "output.test_every": 2,
@@ -159,7 +163,8 @@ def inis(swept):
 
 @pytest.mark.parametrize("name", ("balance_gradients", "balance_rates", "depth_rates",
                                   "lazy_rich_experts", "lazy_rich_gates",
-                                  "sharpness_rates", "sparse_experts", "transformer_limit"))
+                                  "sharpness_rates", "sparse_experts", "sparse_rates",
+                                  "transformer_limit"))
 def test_pictures_are_made_of_the_tables(name, tmp_path):
     path = str(tmp_path / "out.png")
     script(name).draw_table(os.path.join(FOLDER, name + ".csv"), path)
