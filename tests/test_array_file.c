@@ -362,6 +362,22 @@ static void test_refused_arrays(void **state) {
     refuse("wrapped.npz", MOST, "V must be one positive integer");
 }
 
+/* Entries that say of themselves that they are encrypted. */
+static void test_encrypted_archives(void **state) {
+    (void)state;
+    size_t size;
+    good_archive("plain.npz", false);
+    char *bytes = cli_read("plain.npz", &size);
+    for (size_t at = 0; at + 10 < size; at++)
+        if (!memcmp(bytes + at, "PK\3\4", 4))
+            bytes[at + 6] |= 1;
+        else if (!memcmp(bytes + at, "PK\1\2", 4))
+            bytes[at + 8] |= 1;
+    cli_write("secret.npz", bytes, size);
+    free(bytes);
+    refuse("secret.npz", MOST, "X is encrypted or packed in a way that is not read");
+}
+
 /* Cut at every length, and with bytes changed: read or refused by a sentence; what is read has been
  * summed. */
 static void test_damaged_archives(void **state) {
@@ -420,11 +436,12 @@ static void test_runs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_good_files),       TEST(test_long_names_are_passed_over),
-        TEST(test_long_arrays),      TEST(test_types),
-        TEST(test_refused_tables),   TEST(test_wide_tables),
-        TEST(test_refused_archives), TEST(test_refused_arrays),
-        TEST(test_damaged_archives), TEST(test_runs),
+        TEST(test_good_files),         TEST(test_long_names_are_passed_over),
+        TEST(test_long_arrays),        TEST(test_types),
+        TEST(test_refused_tables),     TEST(test_wide_tables),
+        TEST(test_refused_archives),   TEST(test_refused_arrays),
+        TEST(test_damaged_archives),   TEST(test_runs),
+        TEST(test_encrypted_archives),
     };
     return cmocka_run_group_tests_name("flat", tests, cli_open, cli_close);
 }

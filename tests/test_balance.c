@@ -151,6 +151,33 @@ static void softmax_before_top(void **state) {
     }
 }
 
+/* Of equal numbers the first are selected, as many as there is room for. */
+static void the_first_of_equal_numbers(void **state) {
+    (void)state;
+    static const bool selected[2][4] = {{true, true, false, false}, {true, true, true, false}};
+    for (int K = 2; K <= 3; K++) {
+        char text[400];
+        struct run run;
+        struct net net;
+        snprintf(text, sizeof text,
+                 "network.program_text=key('depth', 1)\\nlocal x = tanh(read_in(population('a'), "
+                 "'W'))\\nlocal z = bias(look(x, 4, {name = 'Q', zero = true}), {0.1, 0.2, 0.1, "
+                 "0.1}, 'b')\\nlocal m = top(z, %d)\\nshow(m, 'm', {axis = 'i'})\\n"
+                 "read_out(x + m[1] * z[1] * x, 'w')",
+                 K);
+        support_run(&run, "examples/dense.ini",
+                    (const char *const[]){"network.program=t.lua", text, "data.inputs=2",
+                                          "solver.replicates=0", NULL});
+        support_net(&net, &run, 8, 0);
+        support_evaluate(&net, &run);
+        const double *m = support_measured(&net, "m");
+        for (int k = 0; k < 8; k++)
+            assert_true(m[k] == selected[K - 2][k % 4]);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
 /* The largest load over rho, at the start and at the end, of the limit and of a network. */
 static void loads(const char *file, const char *const *more, const char *eta_bias, double *first,
                   double *last) {
@@ -252,6 +279,7 @@ int main(void) {
         cmocka_unit_test(many_experts_of_a_transformer),
         cmocka_unit_test(values_by_plain_loops),
         cmocka_unit_test(softmax_before_top),
+        cmocka_unit_test(the_first_of_equal_numbers),
         cmocka_unit_test(biases_balance),
         cmocka_unit_test(stratified_biases_are_quantiles),
         cmocka_unit_test(halves_share_the_quantiles),

@@ -206,6 +206,21 @@ static void test_points_of_several_networks(void **state) {
     H5Fclose(alone);
 }
 
+/* The optimum of a sweep is that of all of its runs. */
+static void test_a_missing_run_is_told(void **state) {
+    (void)state;
+    struct cli_result result;
+    write_ini("0.1 0.3");
+    accept("--force");
+    cli_run(&result, ARGS("--optimum", "out.h5"));
+    assert_int_equal(result.code, 0);
+    cli_free(&result);
+    assert_int_equal(system("set -- out.d/*.h5 && mv $1 kept"), 0);
+    cli_run(&result, ARGS("--optimum", "out.h5"));
+    assert_true(cli_ended(&result, 2, ARGS("out.d/", "this run is missing; the same dmft-sweep")));
+    cli_free(&result);
+}
+
 static void test_losses_are_those_of_a_complete_file(void **state) {
     (void)state;
     const hsize_t shape[] = {1, 2};
@@ -275,6 +290,7 @@ int main(void) {
         TEST(test_sweeps_whose_runs_stay_are_replaced),
         TEST(test_smallest_loss),
         TEST(test_points_of_several_networks),
+        TEST(test_a_missing_run_is_told),
         TEST(test_losses_are_those_of_a_complete_file),
         TEST(test_a_sum_is_of_the_whole_name),
         TEST(test_a_star_is_more_than_half),
