@@ -24,6 +24,9 @@
 #define LONG_SUMS 131072
 #define SHORT 128
 #define PIECE 256
+/* Rows that BLAS multiplies at once, in single precision: for each such piece it copies the other
+ * factor, and threads share out the pieces. */
+#define BLAS_ROWS 512
 
 /* The same of a piece by BLAS, whose sums are numbers of the sites; nb <= SHORT. */
 static void piece_gemm(const real *a, int na, const real *b, int nb, int n, size_t width, double *C,
@@ -178,7 +181,7 @@ void cpu_products_dots(struct rows a, struct rows b, double *C) {
 /* Rows of x number `piece` through the rows of W that belong to a block of y, by BLAS. */
 static void times_gemm(double scale, struct rows W, struct rows x, struct rows y, int piece,
                        int block) {
-    int row = piece * PIECE, rows = x.count - row < PIECE ? x.count - row : PIECE;
+    int row = piece * BLAS_ROWS, rows = x.count - row < BLAS_ROWS ? x.count - row : BLAS_ROWS;
     int first = (int)cpu_first(y.array, block), width = (int)array_width(x.array);
     for (int from = 0; from < cpu_blocks(x.array); from++)
         GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, rows, cpu_used(y.array, block),
@@ -190,8 +193,8 @@ static void times_gemm(double scale, struct rows W, struct rows x, struct rows y
 void cpu_products_times(double scale, struct rows W, struct rows x, struct rows y) {
     assert((size_t)W.count == y.array->sites && W.array->sites == x.array->sites);
     if (REAL_BYTES == 4 && !few(x.count, W.count))
-        CPU_EACH(cpu_cells(x) * (size_t)W.count, piece, (x.count + PIECE - 1) / PIECE, block, 0,
-                 cpu_blocks(y.array), times_gemm(scale, W, x, y, piece, block));
+        CPU_EACH(cpu_cells(x) * (size_t)W.count, piece, (x.count + BLAS_ROWS - 1) / BLAS_ROWS,
+                 block, 0, cpu_blocks(y.array), times_gemm(scale, W, x, y, piece, block));
     else if (x.count)
         dots(x, W, (struct target){.y = y, .scale = scale});
 }
@@ -363,6 +366,7 @@ static void combine_piece(struct rows y, double beta, struct coefficients C, str
 void cpu_products_combine_rows(struct rows y, double beta, struct coefficients C, struct rows a) {
     int rows = COEFFICIENTS / (a.count ? a.count : 1);
     rows = rows < LEAST_ROWS ? LEAST_ROWS : rows;
+    rows = REAL_BYTES == 4 && !few(y.count, a.count) ? BLAS_ROWS : rows;
     CPU_EACH(cpu_cells(y) * (size_t)(a.count + 1), piece, (y.count + rows - 1) / rows, block, 0,
              cpu_blocks(y.array),
              combine_piece(rows_part(y, piece * rows,

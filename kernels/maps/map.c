@@ -124,6 +124,13 @@ int map_keep(struct map *map, int k, struct rows y, struct err *err) {
     return map->kind->keep(map, k, y, err);
 }
 
+int map_hold(struct map *map, struct rows y, struct err *err) {
+    map->holds = true;
+    int code = map_keep(map, 0, y, err);
+    map->holds = false;
+    return code;
+}
+
 void map_products(const struct map *map, struct rows y, double *X, double *Y) {
     map->kind->products(map, y, X, Y);
 }
@@ -149,8 +156,16 @@ void map_decay(struct map *map, double factor) {
 }
 
 int map_keep_rows(struct map *map, int k, struct rows y, struct err *err) {
-    TRY(array_keep(&map->stage[k].x, map->x, err));
-    return array_keep(&map->stage[k].y, y, err);
+    struct stage *stage = &map->stage[k];
+    stage->read[0] = map->x;
+    stage->read[1] = y;
+    if (map->holds)
+        return CODE_OK;
+    TRY(array_keep(&stage->x, map->x, err));
+    TRY(array_keep(&stage->y, y, err));
+    stage->read[0] = array_all(&stage->x);
+    stage->read[1] = array_all(&stage->y);
+    return CODE_OK;
 }
 
 void map_products_rows(const struct map *map, struct rows y, double *X, double *Y) {

@@ -101,9 +101,10 @@ struct map_settings {
 #define MAP_STAGES 3 /* of the integrator that keeps most */
 
 struct stage {
-    int P;             /* rows of x */
-    struct array x, y; /* copies; of x only where entries are explicit */
-    int *live;         /* NULL, or which rows of an evaluation these are: y of all others is 0 */
+    int P;               /* rows of x */
+    struct array x, y;   /* copies; of x only where entries are explicit */
+    struct rows read[2]; /* there, x and y that are learned from: the copies, or what they are of */
+    int *live;           /* NULL, or which rows of an evaluation these are: y of all others is 0 */
 };
 
 /* Which rows of an evaluation those of a pass are, in order, where it has some of them: y of all
@@ -126,6 +127,7 @@ struct map {
     struct rows x;               /* of the last forward, of all uses */
     const struct map_some *some; /* NULL: the last passes had all rows; of a matrix with one use */
     struct stage stage[MAP_STAGES];
+    bool holds; /* map_hold is at work */
 };
 
 /* How much a run asks of a map: rows that it learns from, and rows of its bases in the limit. */
@@ -190,6 +192,9 @@ int map_forward(struct map *map, struct rows x, struct rows out, struct err *err
 int map_backward(struct map *map, struct rows y, struct rows out, struct err *err);
 /* Keeps x of the last forward and y (as many rows, or one) as stage k; both of all uses. */
 int map_keep(struct map *map, int k, struct rows y, struct err *err);
+/* The same as stage 0, for learning that comes before the next pass: explicit entries learn from
+ * the rows themselves. */
+int map_hold(struct map *map, struct rows y, struct err *err);
 /* X [P][P] = <x_mu x_nu>, Y = <y_mu y_nu> of the last evaluation, as learning from it sees them;
  * y as in map_keep. */
 void map_products(const struct map *map, struct rows y, double *X, double *Y);
@@ -228,7 +233,7 @@ int map_archive(struct map *map, struct rows x, struct archive *archive, struct 
 /* `initial` of a map that remembers its start. */
 int map_start(const struct map *map, int use, bool forward, struct rows in, struct rows out,
               struct err *err);
-/* For kinds that learn from the rows themselves: copies of x and y. */
+/* For kinds that learn from the rows themselves: copies of x and y, or what map_hold says. */
 int map_keep_rows(struct map *map, int k, struct rows y, struct err *err);
 void map_products_rows(const struct map *map, struct rows y, double *X, double *Y);
 

@@ -101,14 +101,14 @@ int map_entries_change(const struct map *map, const struct array *W, int k, cons
                        double s, struct change *change, struct err *err) {
     const struct stage *stage = &map->stage[k];
     int each = map_each(&map->declared, true);
-    struct rows x = array_all(&stage->x);
+    struct rows x = stage->read[0];
     double *some;
     TRY(base_alloc_unset(&some, (size_t)x.count, sizeof *some, err));
     for (int mu = 0; mu < x.count; mu++)
         some[mu] = c[stage->live ? stage->live[mu] : mu];
     *change = (struct change){.entries = array_all(W),
                               .a = x,
-                              .by_rows = {array_all(&stage->y), s, true, some, 0},
+                              .by_rows = {stage->read[1], s, true, some, 0},
                               .s = s,
                               .row_group = each ? each : W->rows,
                               .column_group = map_each(&map->declared, false)};
@@ -155,6 +155,8 @@ static int finite_keep(struct map *map, int k, struct rows y, struct err *err) {
         count = count ? count : 1;
         DO(keep_some(&stage->x, map->x, live, count, err));
         DO(keep_some(&stage->y, y, live, count, err));
+        stage->read[0] = array_all(&stage->x);
+        stage->read[1] = array_all(&stage->y);
         stage->live = live;
         live = NULL;
     }

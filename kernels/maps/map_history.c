@@ -113,7 +113,7 @@ static int history_archive(struct map *map, struct archive *archive, struct err 
 static int history_learn(struct map *map, int k, const double *c, struct err *err) {
     struct history_state *history = history_of(map);
     const struct stage *stage = &map->stage[k];
-    const struct rows x = array_all(&stage->x), y = array_all(&stage->y), none = {0};
+    const struct rows x = stage->read[0], y = stage->read[1], none = {0};
     struct rows past, target;
     TRY(array_append(&history->q, y.count, &past, err));
     TRY(array_append(&history->Z, y.count, &target, err));

@@ -80,8 +80,10 @@ static double response_bytes(const struct net *net, const struct map *map, int T
                : 1.5 * population_bytes(t, 1) * own + 5 * sizeof(double) * rows * rank;
 }
 
-/* y, and where entries are explicit x. */
+/* y, and where entries are explicit x; none of these where one evaluation is used up at once. */
 static double stage_bytes(const struct net *net, const struct parameter *p) {
+    if (p->map && net_keeps_rows(net, p->map) && net->setup.training.stages == 1)
+        return 0;
     double bytes = p->y.array ? rows_bytes(p->y) : 0;
     if (p->map && net_keeps_rows(net, p->map))
         bytes += population_bytes(p->map->declared.source, p->rows);

@@ -375,11 +375,14 @@ bool net_name(const struct net *net, int i, char name[NET_NAME]);
  * with the evaluations kept as stages k; a gradient step has the one weight eta0. Each place is
  * reached from the one before by the difference of the weights. */
 int net_keep(struct net *net, int k, struct err *err); /* the last evaluation becomes stage k */
+/* The same as stage 0, for an update that is made before the next pass: matrices learn from the
+ * rows themselves, not from copies. */
+int net_hold(struct net *net, struct err *err);
 /* Stages from `stages` on have weight 0. */
 int net_place(struct net *net, int stages, const double *weight, struct err *err);
 void net_commit(struct net *net); /* the present place is W_n */
 /* W <- keep W + step K_0, one gradient step of the last evaluation, and the model's own rule. */
-int net_learn(struct net *net, double keep, double step, struct err *err);
+int net_learn(struct net *net, double left, double step, struct err *err);
 /* What the entries of parameter p change by (or, added to host [K], its host numbers) for
  * W += rate/P sum_mu Delta_mu y_mu x_mu^T along stage k. */
 int net_change(const struct net *net, const struct parameter *p, int k, double rate,

@@ -9,7 +9,13 @@ static size_t width(const struct parameter *p) {
     return (size_t)(p->thin ? p->thin->W.rows : p->K);
 }
 
-int net_keep(struct net *net, int k, struct err *err) {
+/* Cotangents that are the columns of the read-out change with it, before others have learned. */
+static bool may_hold(const struct net *net, const struct parameter *p) {
+    const struct program *program = net->program;
+    return p->y.array != &program->node[program->read_out].matrix.thin->W;
+}
+
+static int keep(struct net *net, int k, bool hold, struct err *err) {
     size_t P = (size_t)net->setup.data.P;
     memcpy(net->place.stage_Delta + (size_t)k * P,
            net->output.loss_in_cotangent ? net->output.ones : net->output.Delta,
@@ -18,7 +24,8 @@ int net_keep(struct net *net, int k, struct err *err) {
         struct parameter *p = &net->parameters.item[i];
         struct kept *kept = &p->kept[k];
         if (p->map) {
-            TRY(map_keep(p->map, k, p->y, err));
+            TRY(hold && may_hold(net, p) ? map_hold(p->map, p->y, err)
+                                         : map_keep(p->map, k, p->y, err));
             continue;
         }
         if (p->thin)
@@ -29,6 +36,14 @@ int net_keep(struct net *net, int k, struct err *err) {
         memcpy(kept->A, p->A, count * sizeof *kept->A);
     }
     return CODE_OK;
+}
+
+int net_keep(struct net *net, int k, struct err *err) {
+    return keep(net, k, false, err);
+}
+
+int net_hold(struct net *net, struct err *err) {
+    return keep(net, 0, true, err);
 }
 
 /* c [rows] = rate Delta_mu/P of stage k. */
@@ -98,9 +113,9 @@ void net_commit(struct net *net) {
     memset(net->place.weight, 0, sizeof net->place.weight);
 }
 
-int net_learn(struct net *net, double keep, double step, struct err *err) {
-    TRY(net_keep(net, 0, err));
-    net_decay(net, keep);
+int net_learn(struct net *net, double left, double step, struct err *err) {
+    TRY(net_hold(net, err));
+    net_decay(net, left);
     TRY(net_place(net, 1, &step, err));
     net_commit(net);
     net_next(net);
