@@ -81,7 +81,7 @@ def told(title, cells, k: int, which: int) -> tuple[bool | None, str]:
     verdicts = {term: judge(of_interval(value, 2 * error), near(said, EXPONENT), len(rows))
                 for term, (said, value, error) in rows.items()}
     count = Counter(verdicts.values())
-    other = "; ".join(f"{'disagrees' if verdicts[term] is False else 'is not decided'}: {term} "
+    other = "; ".join(f"{term} {'disagrees' if verdicts[term] is False else 'is not decided'}: "
                       f"{pm(value, error)}, printed {said:g}"
                       for term, (said, value, error) in rows.items() if not verdicts[term])
     good = False if count[False] else True if count[True] >= 0.9 * len(rows) else None
