@@ -28,6 +28,8 @@ SMALL = {
     "lazy_rich_gates": ({**EXPERTS, "training.steps": 3, "reference.widths": [64, 256],
                          "output.fields": "psi", "output.fields_at": ""},
                         {"training.gamma0": "0.1 1 3"}),
+    "lazy_rich_softmax": ({**EXPERTS, "training.steps": 3, "reference.widths": [64, 512]},
+                          {"training.gamma0": "0.1 3"}),
     "sparse_rates": ({**DRAWN, "solver.replicates": 0, "training.steps": 3,
                       "reference.widths": [16]},
                      {"network.kappa, network.rho": "0.5 0.25 | 2 0.0625",
@@ -162,7 +164,7 @@ def inis(swept):
 
 
 @pytest.mark.parametrize("name", ("balance_gradients", "balance_rates", "depth_rates",
-                                  "lazy_rich_experts", "lazy_rich_gates",
+                                  "lazy_rich_experts", "lazy_rich_gates", "lazy_rich_softmax",
                                   "sharpness_rates", "sparse_experts", "sparse_rates",
                                   "transformer_limit"))
 def test_pictures_are_made_of_the_tables(name, tmp_path):

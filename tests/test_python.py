@@ -215,7 +215,7 @@ def test_keys_that_vary_together_have_one_form(tmp_path):
     assert part.sweep["loss"].dims == whole.sweep["loss"].dims == (pair, "N")
     assert list(part.points) == list(whole.points) == [(0.2, 1.0), (0.1, 2.0)]
     np.testing.assert_array_equal(part.sweep["training.gamma0"], [1, 2])
-    with pytest.raises(KeyError, match=r"no point \(\(0.2, 1.0\),\), or .* a value of each of "
+    with pytest.raises(KeyError, match=r"no point \(\(0.2, 1.0\),\): .* a value of each of "
                        r"training.eta0, training.gamma0; there are \(0.2, 1.0\), \(0.1, 2.0\)"):
         whole.points[(0.2, 1.0),]
 

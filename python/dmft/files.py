@@ -389,8 +389,8 @@ class Points(dict):
 
     def __missing__(self, point):
         some = ", ".join(map(repr, list(self)[:3])) + ", ..." * (len(self) > 3)
-        raise KeyError(f"there is no point {point!r}, or all of its runs failed: a point has a "
-                       f"value of each of {', '.join(self.swept)}; there are {some}")
+        raise KeyError(f"there is no point {point!r}: a point has a value of each of "
+                       f"{', '.join(self.swept)}; there are {some}")
 
 
 def unit_path(folder: str, name: str) -> str:
