@@ -10,7 +10,7 @@
 #   make coverage-check                every command of docs/coverage.md, and what it shows (minutes)
 #   make python-test  the Python package alone: runs, pictures, docs/tour.ipynb
 #   make study NAME=lr_transfer        data and picture of a study in studies/; make gallery: of all
-#   make bench        cost and accuracy of the limit beside finite networks
+#   make bench        cost and accuracy of the limit beside finite networks; make bench-peers PEERS=PYTHON
 #   make; make info   builds ./dmft-solve, ./dmft-sweep, ./dmft-compare; says with what
 #   make install PREFIX=/usr/local;  make deb;  make wheel;  make site;  make CC=clang CXX=clang++;  make format
 #

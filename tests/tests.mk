@@ -150,6 +150,10 @@ bench-against: all
 bench-precision: all
 	$(PYTHON) tests/bench/precision.py ./dmft-solve
 
+# Networks beside PyTorch and JAX, of a virtual environment: make bench-peers PEERS=VENV/bin/python.
+bench-peers: all
+	$(PEERS) tests/bench/peers.py ./dmft-solve $(CELLS)
+
 # docs/performance.png: work against precision (ten minutes; needs Python with matplotlib)
 bench-figures: $(BUILD)/bench_methods
 	$< figure > build/performance.csv
@@ -186,5 +190,5 @@ draws: $(BUILD)/draws
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test torch-test torch-faults check-random bench bench-against bench-precision bench-figures coverage coverage-of coverage-check draws bias \
+.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test torch-test torch-faults check-random bench bench-against bench-precision bench-peers bench-figures coverage coverage-of coverage-check draws bias \
         validation mutants

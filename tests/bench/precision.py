@@ -16,6 +16,7 @@ CASES = [
     ("residual", ["network.experts=4"], {64: 200, 256: 20}),
     ("transformer", [], {64: 300, 256: 40, 1024: 10, 2048: 6}),
 ]
+PRECISIONS = {"f64": "double", "f32": "single"}
 
 
 def seconds(program, name, options):
@@ -32,22 +33,27 @@ def seconds(program, name, options):
     return usage.ru_utime + usage.ru_stime
 
 
+def step(program, name, options, bits, steps, least):
+    """CPU seconds of a step of f64 or f32, what `steps` more of them take: from the least of what
+    runs of either length have taken so far, in least {(bits, length): seconds}."""
+    for T in (2, 2 + steps):
+        run = [*options, f"reference.precision={PRECISIONS[bits]}", f"training.steps={T}"]
+        s = seconds(program, name, run)
+        least[bits, T] = min(s, least.get((bits, T), s))
+    return (least[bits, 2 + steps] - least[bits, 2]) / steps
+
+
 def main():
     program, rounds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 3
     print(f"{'network':12} {'N':>5} {'double, ms':>11} {'single, ms':>11} ratio")
     for name, keys, widths in CASES:
         for N, steps in widths.items():
-            options = [*keys, f"reference.widths={N}"]
-            least = {}
+            options, least, found = [*keys, f"reference.widths={N}"], {}, {}
             for _ in range(rounds):
-                for precision in ("double", "single"):
-                    for T in (2, 2 + steps):
-                        run = [*options, f"reference.precision={precision}", f"training.steps={T}"]
-                        s = seconds(program, name, run)
-                        least[precision, T] = min(s, least.get((precision, T), s))
-            step = [(least[p, 2 + steps] - least[p, 2]) / steps for p in ("double", "single")]
-            print(f"{name:12} {N:5} {1e3 * step[0]:11.4g} {1e3 * step[1]:11.4g} "
-                  f"{step[1] / step[0]:5.2f}", flush=True)
+                for bits in PRECISIONS:
+                    found[bits] = step(program, name, options, bits, steps, least)
+            print(f"{name:12} {N:5} {1e3 * found['f64']:11.4g} {1e3 * found['f32']:11.4g} "
+                  f"{found['f32'] / found['f64']:5.2f}", flush=True)
 
 
 if __name__ == "__main__":
