@@ -44,8 +44,9 @@ class _OnDisk(BackendArray):
 
 def _attributes(item) -> dict:
     """Numbers as Python has them, one-element arrays and text as they are."""
+    shown = {name: item.attrs[name] for name in item.attrs if name not in HIDDEN}
     return {name: value.item() if isinstance(value, np.generic) else value
-            for name, value in item.attrs.items() if name not in HIDDEN}
+            for name, value in shown.items()}
 
 
 def _variable(path: str, item: h5py.Dataset, owner) -> xarray.Variable:
@@ -64,24 +65,29 @@ def _variable(path: str, item: h5py.Dataset, owner) -> xarray.Variable:
 
 
 def _groups(name: str, group: h5py.Group):
-    """(path, group) of a group and all below it, in the file's order."""
-    yield name or "/", group
-    for key, item in group.items():
+    """(path, group, {name: dataset}) of a group and all below it, in the file's order. Each object
+    is opened once, which is most of the time that loading a file takes."""
+    items = dict(group.items())
+    yield name or "/", group, {key: item for key, item in items.items()
+                               if isinstance(item, h5py.Dataset)}
+    for key, item in items.items():
         if isinstance(item, h5py.Group):
             yield from _groups(f"{name}/{key}" if name else key, item)
 
 
-def read_group(path: str, group: h5py.Group, owner=None, names=None) -> xarray.Dataset:
-    """One group, or its datasets with these names and their axes alone. Coordinates: indices of its
-    axes and the values of swept keys, names along an axis (basis_name), the times tau = t dt, and
-    the width N of networks."""
-    if names is None:
-        names = [name for name, item in group.items() if isinstance(item, h5py.Dataset)]
-    else:
-        dims = " ".join(str(group[name].attrs.get("dims", "")) for name in names).split()
-        axes = [axis + end for axis in dict.fromkeys(dims) for end in ("", "_name")]
-        names = [axis for axis in axes if axis in group] + names
-    variables = {name: _variable(path, group[name], owner) for name in names}
+def read_series(path: str, group: h5py.Group, names: list[str]) -> xarray.Dataset:
+    """The datasets of a group that have these names, with their axes."""
+    dims = " ".join(str(group[name].attrs.get("dims", "")) for name in names).split()
+    axes = [axis + end for axis in dict.fromkeys(dims) for end in ("", "_name")]
+    names = [axis for axis in axes if axis in group] + names
+    return read_group(path, group, {name: group[name] for name in names})
+
+
+def read_group(path: str, group: h5py.Group, items: Mapping[str, h5py.Dataset],
+               owner=None) -> xarray.Dataset:
+    """These datasets of a group. Coordinates: indices of its axes and the values of swept keys,
+    names along an axis (basis_name), the times tau = t dt, and the width N of networks."""
+    variables = {name: _variable(path, item, owner) for name, item in items.items()}
     attributes = _attributes(group)
     names = str(attributes.get("coordinates", "")).split()
     coords = [name for name, variable in variables.items() if name in names
@@ -139,6 +145,7 @@ class Result(Mapping):
 
     def __init__(self, path: str, groups: Mapping[str, xarray.Dataset], owner=None):
         self.path, self.report, self._groups, self._owner = path, "", dict(groups), owner
+        self._units: dict = {}  # {path: (what tells it from another file, its Result)}
 
     def __getitem__(self, name: str) -> xarray.Dataset:
         if name not in self._groups:
@@ -356,12 +363,19 @@ class Result(Mapping):
             groups, notes = {}, []
             for path, ended in zip(units.values[index], sweep["n"].values[index]):
                 if ended > 0:
-                    groups.update(load(path, self._owner))
+                    groups.update(self._unit(path))
                     notes += [groups.pop("notes")] if "notes" in groups else []
             if notes:
                 groups["notes"] = xarray.concat(notes, "note")
             found[point] = Result(self._folder, groups, self._owner)
         return found
+
+    def _unit(self, path: str) -> "Result":
+        """A file of the folder, read once as long as no other one takes its place."""
+        seen = _seen(path)
+        if self._units.get(path, (None,))[0] != seen:
+            self._units[path] = seen, load(path, self._owner)
+        return self._units[path][1]
 
     @property
     def _folder(self) -> str:
@@ -432,5 +446,6 @@ def load(path, owner=None) -> Result:
     with file:
         if not str(file.attrs.get("program", "")).startswith("dmft-"):
             raise InputError(f"{path}: is not an output of dmft-solve, dmft-compare or dmft-sweep")
-        groups = {name: read_group(path, group, owner) for name, group in _groups("", file)}
+        groups = {name: read_group(path, group, items, owner)
+                  for name, group, items in _groups("", file)}
     return Result(path, groups, owner)

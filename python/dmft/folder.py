@@ -8,7 +8,7 @@ import numpy as np
 import xarray
 
 from dmft.errors import InputError
-from dmft.files import Result, load, read_group, unit_path
+from dmft.files import Result, load, read_series, unit_path
 
 
 COUNTS = ("parameters", "active_parameters", "flops_per_token", "flops_per_step")
@@ -88,7 +88,7 @@ def series_of(run: Result, name: str) -> xarray.Dataset:
             wanted = [one for one in (name, name + "_se", name + "_runs", name + "_pseudo")
                       if one in group]
             if name in wanted:
-                parts[index] = read_group(path, group, names=wanted).load()
+                parts[index] = read_series(path, group, wanted).load()
     if not parts:
         raise InputError(f"{run.path}: no run of the sweep has a series {name}")
     found = {}
