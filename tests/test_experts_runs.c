@@ -56,20 +56,20 @@ static void networks_have_the_experts_of_the_limit(void **state) {
         bool norms;
     } of[] = {
         {"data/regime1.ini", {"network.rho=1"}, 8, true},
-        {"data/regime2.ini", {"training.gamma0=2", "solver.expert_sites=1024"}, 14, true},
+        {"data/regime2.ini", {"training.gamma0=2", "solver.expert_sites=512"}, 14, true},
         {"data/regime2.ini",
          {"network.rho=0.5", "network.parameterization=mup", "training.eta0=0.5",
-          "solver.expert_sites=1024"},
+          "solver.expert_sites=512"},
          6,
          false},
         {"data/regime3.ini", {"solver.expert_sites=64", "solver.unit_sites=64"}, 12, true},
-        {"data/stack.ini", {"solver.expert_sites=1024"}, 8, true},
+        {"data/stack.ini", {"solver.expert_sites=512"}, 8, true},
         {"data/transformer.ini", {"data.inputs=4", "data.test_inputs=0"}, 10, true},
     };
     for (size_t c = 0; c < sizeof of / sizeof *of; c++) {
         const char *set[16] = {"output.experts=yes", "reference.widths=32 64 128",
-                               "reference.seeds=64", "solver.replicates=16",
-                               "solver.sites=1024",  "training.steps=8",
+                               "reference.seeds=32", "solver.replicates=16",
+                               "solver.sites=512",  "training.steps=8",
                                "output.kernels=none"};
         struct run run;
         struct record limit, networks[3];

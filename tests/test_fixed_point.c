@@ -185,13 +185,13 @@ static void networks_agree(void **state) {
             more[k][n++] = residual  ? "training.steps=7"
                            : is_long ? "training.steps=16"
                                      : "training.steps=7";
-            more[k][n++] = k ? "solver.sites=1024" : "solver.sites=256";
+            more[k][n++] = k ? "solver.sites=512" : "solver.sites=128";
             if (units)
-                more[k][n++] = k ? "solver.unit_sites=512" : "solver.unit_sites=128";
+                more[k][n++] = k ? "solver.unit_sites=256" : "solver.unit_sites=64";
             if (pairs)
                 more[k][n++] = k ? "solver.expert_sites=64" : "solver.expert_sites=16";
             if (experts)
-                more[k][n++] = k ? "solver.expert_sites=1024" : "solver.expert_sites=256";
+                more[k][n++] = k ? "solver.expert_sites=512" : "solver.expert_sites=128";
             for (int j = 0; cases[i].more[j]; j++)
                 more[k][n++] = cases[i].more[j];
             more[k][n] = NULL;

@@ -127,19 +127,19 @@ static void cover(const char *what, struct made made, enum optimum_kind kind, do
 static void test_intervals_hold_the_optimum(void **state) {
     (void)state;
     const double bend = -log(3) / 4;
-    cover("parabola, 4 runs", MADE(parabola, -2, 0.5, 0.1, 0, 9, 4, false), OPTIMUM_MEANS, 0.13, 60,
+    cover("parabola, 4 runs", MADE(parabola, -2, 0.5, 0.1, 0, 9, 4, false), OPTIMUM_MEANS, 0.13, 40,
           1, 1.1);
     cover("parabola, 12 runs, much noise", MADE(parabola, -2, 0.5, 0.5, 0, 9, 12, false),
-          OPTIMUM_MEANS, 0.13, 60, 0.95, 2);
+          OPTIMUM_MEANS, 0.13, 40, 0.95, 2);
     cover("noise common to all values", MADE(parabola, -2, 0.5, 0.3, 0.95, 9, 6, false),
-          OPTIMUM_MEANS, 0.13, 60, 1, 1.2);
-    cover("heavy tails", MADE(parabola, -2, 0.5, 0.2, 0, 9, 6, true), OPTIMUM_MEANS, 0.13, 60, 0.95,
+          OPTIMUM_MEANS, 0.13, 40, 1, 1.2);
+    cover("heavy tails", MADE(parabola, -2, 0.5, 0.2, 0, 9, 6, true), OPTIMUM_MEANS, 0.13, 40, 0.95,
           1.5);
     cover("heavy tails, medians", MADE(parabola, -2, 0.5, 0.2, 0, 9, 8, true), OPTIMUM_MEDIANS,
-          0.13, 60, 0.95, 1.5);
-    cover("lopsided", MADE(lopsided, bend - 2, 0.4, 0.05, 0, 10, 6, false), OPTIMUM_MEANS, bend, 60,
+          0.13, 40, 0.95, 1.5);
+    cover("lopsided", MADE(lopsided, bend - 2, 0.4, 0.05, 0, 10, 6, false), OPTIMUM_MEANS, bend, 40,
           1, 1.5);
-    cover("edge of divergence", MADE(edge, -2, 0.4, 0.05, 0, 8, 6, false), OPTIMUM_MEANS, 0.13, 60,
+    cover("edge of divergence", MADE(edge, -2, 0.4, 0.05, 0, 8, 6, false), OPTIMUM_MEANS, 0.13, 40,
           0.95, 1.6);
 }
 
@@ -159,9 +159,9 @@ static void check_none(const char *what, struct made made, int repeats) {
 
 static void test_noise_has_no_optimum(void **state) {
     (void)state;
-    check_none("noise alone, 4 runs", MADE(flat, -2, 0.5, 0.2, 0, 9, 4, false), 120);
-    check_none("noise alone, 12 runs", MADE(flat, -2, 0.5, 0.2, 0, 9, 12, false), 120);
-    check_none("drift", MADE(slope, -2, 0.5, 0.2, 0, 9, 6, false), 60);
+    check_none("noise alone, 4 runs", MADE(flat, -2, 0.5, 0.2, 0, 9, 4, false), 80);
+    check_none("noise alone, 12 runs", MADE(flat, -2, 0.5, 0.2, 0, 9, 12, false), 80);
+    check_none("drift", MADE(slope, -2, 0.5, 0.2, 0, 9, 6, false), 40);
 }
 
 /* ---- reasons ---- */

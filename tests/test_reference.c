@@ -25,7 +25,7 @@
 
 enum { LONGEST = 20, P = 4, MOST = 48 };
 static int T;          /* steps of the case, at most LONGEST */
-static int replicates; /* 32 at S = 1024; with the argument `long` 48 at S = 2048 */
+static int replicates; /* 32 at S = 512; with the argument `long` 48 at S = 2048 */
 
 /* A trajectory with its standard errors, and how many runs it is made of. */
 struct track {
@@ -209,13 +209,13 @@ static void one_case(const char *folder, const char *name) {
     struct score score = {.rounding = first ? 0.5e-6 : 0,
                           .relative = strncmp(name, "linear", 6) ? 0 : 1e-5};
     const char *const overrides[] = {many ? "solver.replicates=48" : "solver.replicates=32",
-                                     many ? "solver.sites=2048" : "solver.sites=1024",
+                                     many ? "solver.sites=2048" : "solver.sites=512",
                                      score.relative > 0 ? "solver.tolerance=1e-5"
                                                         : "solver.tolerance=1e-3",
                                      "solver.draws=normal",
                                      first  ? NULL
                                      : many ? "solver.expert_sites=2048"
-                                            : "solver.expert_sites=1024",
+                                            : "solver.expert_sites=512",
                                      NULL};
     snprintf(ini, sizeof ini, "data/ref/%s/%s.ini", folder, name);
     snprintf(h5, sizeof h5, "data/ref/%s/%s.h5", folder, name);

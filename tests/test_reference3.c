@@ -181,7 +181,7 @@ static void one_case(const char *name, int horizon) {
     struct run run;
     struct record record;
     struct score score = {0};
-    const char *const overrides[] = {is_long ? "solver.sites=2048" : "solver.sites=1024",
+    const char *const overrides[] = {is_long ? "solver.sites=2048" : "solver.sites=512",
                                      "solver.draws=normal", NULL};
     snprintf(ini, sizeof ini, "data/ref/regime3/%s.ini", name);
     snprintf(h5, sizeof h5, "data/ref/regime3/%s.h5", name);

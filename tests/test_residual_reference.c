@@ -195,7 +195,7 @@ static void one_case(const char *name) {
                                      is_long ? "solver.replicates=64" : "solver.replicates=32",
                                      top       ? "solver.sites=64" /* nothing is sampled there */
                                      : is_long ? "solver.sites=2048"
-                                               : "solver.sites=1024",
+                                               : "solver.sites=512",
                                      NULL};
     snprintf(ini, sizeof ini, "data/ref/residual/%s.ini", name);
     snprintf(h5, sizeof h5, "data/ref/residual/%s.h5", name);
