@@ -69,7 +69,7 @@ static void networks_have_the_experts_of_the_limit(void **state) {
     for (size_t c = 0; c < sizeof of / sizeof *of; c++) {
         const char *set[16] = {"output.experts=yes", "reference.widths=32 64 128",
                                "reference.seeds=32", "solver.replicates=16",
-                               "solver.sites=512",  "training.steps=8",
+                               "solver.sites=512",   "training.steps=8",
                                "output.kernels=none"};
         struct run run;
         struct record limit, networks[3];

@@ -4,7 +4,8 @@
  *
  * Entries share seeds, so the z of one case move together: judged are the largest and the rms.
  * Under the null |z| > 4 happens once in 16 000 independent entries; the standard errors themselves
- * are known to 10 per cent (48 seeds). rms <= 2 allows for about four independent directions a case.
+ * are known to 10 per cent (48 seeds). rms <= 2 allows for about four independent directions a
+ * case.
  */
 #include "tests/support/support.h"
 #include "solver/measure/stats.h"
@@ -139,8 +140,8 @@ static void residual_networks(void **state) {
         {"network.alpha=1", "network.expert_width=2", "network.rho=0.5", "network.q0=1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases && (is_long || i < 2); i++) {
-        const char *overrides[32] = {"network.depth=1",        "training.steps=20",
-                                     "training.gamma0=2",      "data.inputs=4",
+        const char *overrides[32] = {"network.depth=1",       "training.steps=20",
+                                     "training.gamma0=2",     "data.inputs=4",
                                      "solver.unit_sites=512", SMALL};
         int n = 10;
         for (int k = 0; k < 6 && cases[i][k]; k++)
@@ -295,7 +296,7 @@ static void clipped(void **state) {
     (void)state;
 #define CLIPPED                                                                                    \
     "training.schedule=cosine", "training.schedule_end=0.2", "training.steps=20",                  \
-        "solver.replicates=16", "solver.sites=512", "reference.seeds=48",                         \
+        "solver.replicates=16", "solver.sites=512", "reference.seeds=48",                          \
         "reference.widths=32 64 128"
     static const struct {
         const char *ini, *names[SERIES], *overrides[16];
