@@ -44,9 +44,9 @@ class _OnDisk(BackendArray):
 
 def _attributes(item) -> dict:
     """Numbers as Python has them, one-element arrays and text as they are."""
-    shown = {name: item.attrs[name] for name in item.attrs if name not in HIDDEN}
+    values = ((name, item.attrs[name]) for name in item.attrs if name not in HIDDEN)
     return {name: value.item() if isinstance(value, np.generic) else value
-            for name, value in shown.items()}
+            for name, value in values}
 
 
 def _variable(path: str, item: h5py.Dataset, owner) -> xarray.Variable:
@@ -446,6 +446,5 @@ def load(path, owner=None) -> Result:
     with file:
         if not str(file.attrs.get("program", "")).startswith("dmft-"):
             raise InputError(f"{path}: is not an output of dmft-solve, dmft-compare or dmft-sweep")
-        groups = {name: read_group(path, group, items, owner)
-                  for name, group, items in _groups("", file)}
-    return Result(path, groups, owner)
+        return Result(path, {name: read_group(path, group, items, owner)
+                             for name, group, items in _groups("", file)}, owner)
