@@ -1,8 +1,10 @@
 /* What a network in Lua may not say without a word about it: options that would have no effect,
  * zeros that stand for numbers left out, populations that only happen to have as many sites, powers
  * of the width that have no limit. And what it may say and must work. */
+#define _XOPEN_SOURCE 700
 #include "tests/support/script.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -300,6 +302,31 @@ static void rows_of_one_name_are_refused(void **state) {
                               "two kinds of rows of this network are called g_W1");
 }
 
+/* A file of as many bytes as a program may have, and of one more. */
+static void long_programs_are_refused(void **state) {
+    (void)state;
+    enum { LONGEST = 1048576 };
+    char name[] = "/tmp/test_long_XXXXXX", key[64], *override[] = {key};
+    FILE *file = fdopen(mkstemp(name), "w");
+    assert_non_null(file);
+    fprintf(file, "key('depth', 1)\n" HEAD "%*s\n" END,
+            LONGEST - (int)strlen("key('depth', 1)\n" HEAD "\n" END), "");
+    snprintf(key, sizeof key, "network.program=%s", name);
+    for (int more = 0; more < 2; more++) {
+        struct run run = {0};
+        struct err why = {0};
+        fflush(file);
+        int code = run_configure(&run, "examples/dense.ini", 1, override, &why);
+        if (code != (more ? CODE_INPUT : CODE_OK) ||
+            (more && !strstr(why.text, "longer than a program may be, 1048576 bytes")))
+            fail_msg("code %d: %s", code, why.text);
+        run_free(&run);
+        fputc('\n', file);
+    }
+    fclose(file);
+    remove(name);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_have_an_effect),
@@ -313,6 +340,7 @@ int main(void) {
         cmocka_unit_test(norm_of_zero),
         cmocka_unit_test(functions_of_the_same_rows),
         cmocka_unit_test(rows_of_one_name_are_refused),
+        cmocka_unit_test(long_programs_are_refused),
         cmocka_unit_test(fixed_matrices_decay_or_are_frozen),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,10 @@ the file has is not run again. --table prints the table of
 the file alone. Programs without a limit, by their own word (no_limit), and random limits are left
 out, as are those that take longer than LONGEST seconds of processor.
 
+Each program has a [solver] seed of its own. With one seed for all, matrices of the same name and
+shape are the same numbers in all programs: their z are then alike, and no number of programs makes
+the error of the rms small.
+
 Entries are many, so some z are beyond 4 by chance. A program with such a z
 runs again from other seeds with four times the networks: `again` is the largest z of the same
 quantities then, and what is beyond 4 both times is no chance (exit code 1).
@@ -44,7 +48,8 @@ WIDTHS, LONGEST = "64 128 256", 90
 KEYS = {"reference.widths": WIDTHS, "reference.seeds": 16, "solver.replicates": 8,
         "solver.sites": 1024, "solver.halves": "yes", "solver.threads": 1}
 COLUMNS = "seed state entries below1 below2 below3 below4 squares largest where again".split()
-AGAIN = {"reference.seeds": 64, "solver.replicates": 16, "solver.seed": 1001}
+AGAIN = {"reference.seeds": 64, "solver.replicates": 16}
+LATER = 1_000_000  # what the seed of a second run is larger by
 FEW = {"solver.expert_sites": 128, "solver.unit_sites": 64}  # where there are pairs of both
 MANY = {"solver.expert_sites": 1024, "solver.unit_sites": 512}
 
@@ -60,9 +65,10 @@ def state_of(ini: str) -> str:
     return "random" if described.limit.random else "limit"
 
 
-def compare(ini: str, out: str, pairs: bool, again: bool = False) -> str:
+def compare(seed: int, ini: str, out: str, pairs: bool, again: bool = False) -> str:
     """done, slow, diverges, or refused: ..."""
     keys = KEYS | (FEW if pairs else MANY) | (AGAIN if again else {})
+    keys["solver.seed"] = seed + (LATER if again else 0)
     program = os.path.join(os.environ.get("DMFT_HOME", "."), "dmft-compare")
     command = [program, "--quiet", "-o", out, ini, *(f"--{k}={v}" for k, v in keys.items())]
     most = (8 if again else 1) * LONGEST
@@ -103,8 +109,9 @@ def write(seed: int, folder: str) -> tuple[str, str, bool]:
 
 def again(line: dict, folder: str) -> None:
     """A program with a z beyond 4 once more; writes `again`."""
-    ini, out, pairs = write(int(line["seed"]), folder)
-    line["again"] = state = compare(ini, out, pairs, again=True)
+    seed = int(line["seed"])
+    ini, out, pairs = write(seed, folder)
+    line["again"] = state = compare(seed, ini, out, pairs, again=True)
     if state == "done":
         found = collect(out)
         z = [np.abs(found[name]).max() for name in line["where"].split() if name in found]
@@ -116,7 +123,7 @@ def line_of(seed: int, folder: str) -> dict:
     ini, out, pairs = write(seed, folder)
     state = state_of(ini)
     if state == "limit":
-        state = compare(ini, out, pairs)
+        state = compare(seed, ini, out, pairs)
     line = dict.fromkeys(COLUMNS, "") | {"seed": seed, "state": state.split("\n")[0]}
     found = collect(out) if state == "done" else {}
     if found:
