@@ -225,8 +225,46 @@ static void networks_leave_out_experts(void **state) {
     }
 }
 
+/* A script that writes its experts in front of the router: the selection is not known when they are
+ * evaluated, so they have all rows, and the losses are those of the usual order. */
+static void experts_in_front_of_their_router(void **state) {
+    (void)state;
+    static const char script[] =
+        "network.program_text=local h = sigma(read_in(population('bottom'), 'W1')) "
+        "local top, m = population('top'), {} "
+        "local function experts() for i = 1, 4 do "
+        "m[i] = map(sigma(map(h, top, 'W2_' .. i)), top, 'W3_' .. i) end end "
+        "if key('late') == 1 then experts() end "
+        "local psi = bias(look(h, 4, {name = 'Q', a0 = 0}), normals(4), 'b') "
+        "local p = softmax(psi, {top = 2, beta = 1}) "
+        "if key('late') == 0 then experts() end "
+        "local out = p[1] * m[1] for i = 2, 4 do out = out + p[i] * m[i] end read_out(out, 'w')";
+    double f[2][P];
+    for (int late = 0; late < 2; late++) {
+        const char *const keys[] = {script, late ? "program.late=1" : "program.late=0", NULL};
+        struct run run;
+        struct net net;
+        support_run_text(&run, keys,
+                         "[network]\nprogram = t.lua\n[data]\ninputs = 16\n[training]\n"
+                         "eta0 = 0.3\n[solver]\nreplicates = 0\n[reference]\nwidths = 16\n"
+                         "[output]\nkernels = none\ninputs = none\n");
+        support_net(&net, &run, 16, 0);
+        support_evaluate(&net, &run);
+        for (int t = 0; t < 6; t++)
+            ASK(integrator_of(&run.config.training)
+                    ->advance(&net, &run.config.training, run.data.y, err));
+        memcpy(f[late], net.output.f, sizeof f[late]);
+        net_free(&net);
+        run_free(&run);
+    }
+    for (int mu = 0; mu < P; mu++)
+        CHECK_ABS(f[1][mu], f[0][mu], 1e-11, "f of input %d", mu);
+    assert_true(fabs(f[0][0] - f[0][1]) > 1e-2);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_that_are_zero_change_nothing),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(experts_in_front_of_their_router),
+                                       cmocka_unit_test(rows_that_are_zero_change_nothing),
                                        cmocka_unit_test(rows_that_are_some_of_all_teach),
                                        cmocka_unit_test(rows_go_to_their_places),
                                        cmocka_unit_test(networks_leave_out_experts)};

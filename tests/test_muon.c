@@ -234,11 +234,39 @@ static void tolerance_holds(void **state) {
     }
 }
 
+/* Without any matrix of a network of blocks its limit is another one, also of those that read the
+ * outputs of experts and do not stand in front of the read-out. */
+static void every_matrix_learns(void **state) {
+    (void)state;
+    static const char network[] = "model = residual\ndepth = 2\nexpert_width = 2\n[data]\n"
+                                  "inputs = 4\n[training]\noptimizer = muon\nweight_decay = 0\n"
+                                  "eta0 = 0.1\n",
+                      sites[] = "[solver]\nsites = 64\nexpert_sites = 16\n";
+    double whole[STEPS][MOST], without[STEPS][MOST];
+    struct run run;
+    struct net net;
+    support_run_text(&run, NULL, "[network]\n%s%s[reference]\nwidths = 16\n", network, sites);
+    support_net(&net, &run, 0, 0);
+    train(0, network, sites, whole);
+    assert_true(net.maps.count >= 6);
+    for (int i = 0; i < net.maps.count; i++) {
+        char more[256];
+        const char *name = net.maps.item[i]->declared.name;
+        snprintf(more, sizeof more, "%s[rates]\n%s = 0\n", sites, name);
+        train(0, network, more, without);
+        if (!(apart(whole, without) > 1e-6))
+            fail_msg("%s does not learn", name);
+    }
+    net_free(&net);
+    run_free(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_input),       cmocka_unit_test(one_expert),
-        cmocka_unit_test(several_experts), cmocka_unit_test(heads),
-        cmocka_unit_test(refused_heads),   cmocka_unit_test(tolerance_holds),
+        cmocka_unit_test(one_input),           cmocka_unit_test(one_expert),
+        cmocka_unit_test(several_experts),     cmocka_unit_test(heads),
+        cmocka_unit_test(refused_heads),       cmocka_unit_test(tolerance_holds),
+        cmocka_unit_test(every_matrix_learns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

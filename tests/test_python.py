@@ -184,6 +184,9 @@ def test_sweeps_whole_and_in_progress(tmp_path):
         np.testing.assert_array_equal(part.sweep[name], whole.sweep[name].values)
     np.testing.assert_array_equal(part.points[0.2,].limit["loss"],
                                   whole.points[0.2,].limit["loss"])
+    mine = whole.points[0.2,].limit  # a copy: what is done to it stays here
+    mine["loss"] = 0 * mine["loss"]
+    assert whole.points[0.2,].limit["loss"].all()
     series = part.series("loss")
     assert series["loss"].dims == (axis, "N", "t") and "loss_se" in series
     np.testing.assert_array_equal(series["loss"].isel(t=-1), whole.sweep["loss"])

@@ -314,9 +314,9 @@ static void limit_products(const struct map *map, struct rows y, double *X, doub
 static int change_backward(struct map *map, int k, const double *c, struct change *change,
                            struct err *err) {
     struct limit_state *limit = limit_of(map);
-    struct rows x = array_all(&map->stage[k].x);
+    struct rows x = map->stage[k].read[0];
     size_t P = (size_t)map->stage[k].P, rank = (size_t)limit->kept[k].rank;
-    bool one = map->stage[k].y.rows == 1;
+    bool one = map->stage[k].read[1].count == 1;
     double *C;
     TRY(base_alloc(&C, rank * P, sizeof *C, err));
     for (size_t b = 0; b < rank; b++)

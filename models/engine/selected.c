@@ -129,7 +129,8 @@ static bool fits(const struct program *p, int i, const struct selection *at) {
            ((v->matrix.map || !whole) && (v->expert.apart || !v->op->storage.accumulates_itself));
 }
 
-/* What does not fit has all rows, and with it what would have had rows apart for it. */
+/* What does not fit has all rows, and with it what would have had rows apart for it. A script can
+ * write experts in front of their router: the gates are not known yet when they are evaluated. */
 static void find_at(const struct net *net, struct found found) {
     struct program *p = net->program;
     bool changed = true;
@@ -137,7 +138,7 @@ static void find_at(const struct net *net, struct found found) {
     find_full(net, found.full);
     for (int i = 0; i < p->nodes; i++) {
         struct selection some = found.read[i].numbers >= 0 ? found.read[i] : found.full[i];
-        bool can = some.numbers >= 0 && can_leave_out(net, &p->node[i]) &&
+        bool can = some.numbers >= 0 && some.numbers < i && can_leave_out(net, &p->node[i]) &&
                    p->node[some.numbers].count == p->node[i].count;
         found.at[i] = can ? some : every();
     }

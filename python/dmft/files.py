@@ -363,7 +363,7 @@ class Result(Mapping):
             groups, notes = {}, []
             for path, ended in zip(units.values[index], sweep["n"].values[index]):
                 if ended > 0:
-                    groups.update(self._unit(path))
+                    groups |= {name: data.copy() for name, data in self._unit(path).items()}
                     notes += [groups.pop("notes")] if "notes" in groups else []
             if notes:
                 groups["notes"] = xarray.concat(notes, "note")

@@ -47,6 +47,8 @@ def text_of(value) -> str:
     ('32 64', 'yes', '0.25 4 | 0.5 2', '0 1 | 2')
     >>> text_of([1, "rho^0.5"])
     '1 | rho^0.5'
+    >>> text_of([("rho^0.5", 0.1), (1, 0.2)])
+    'rho^0.5 0.1 | 1 0.2'
     """
     if isinstance(value, (bool, np.bool_)):
         return "yes" if value else "no"
@@ -63,7 +65,8 @@ def text_of(value) -> str:
     except TypeError:
         raise InputError(f"{value!r} is no value of an ini: text, a number, yes/no as a bool, or a "
                          "list of them") from None
-    words = [text_of(item) for item in items]
+    words = [" ".join(map(text_of, item)) if isinstance(item, (list, tuple, np.ndarray)) else
+             text_of(item) for item in items]
     points = any(isinstance(item, (list, tuple, np.ndarray)) or " " in word or "^" in word
                  for item, word in zip(items, words))
     return (" | " if points else " ").join(words)
