@@ -22,6 +22,7 @@ KEY = "training.gamma0"
 SERIES = ("test_loss", "loss", "gate_participation", "expert_information")
 DRAWN = {"test_loss": "test loss", "gate_participation": "participation ratio of the gates",
          "expert_information": "information of expert and input"}
+NETWORKS, REPLICATES = student(15), student(3)  # halves of 95 % intervals in standard errors
 
 
 def last(run, name):
@@ -41,7 +42,8 @@ def draw(rows, path):
             points = np.array([row[2:] for row in rows if row[0] == name and float(row[1]) == N],
                               float)
             gamma0, mean, error = points[points[:, 0].argsort()].T
-            ax.errorbar(gamma0, mean, student(3) * error, color=colour, marker=".", capsize=2,
+            half = (REPLICATES if np.isinf(N) else NETWORKS) * error
+            ax.errorbar(gamma0, mean, half, color=colour, marker=".", capsize=2,
                         label=r"$N \to \infty$" if np.isinf(N) else f"$N = {N:g}$")
         ax.set(xscale="log", xlabel=r"$\gamma_0$", ylabel=words)
     axes[0].legend(fontsize=8, title="bars: 95 %", title_fontsize=8)
@@ -58,7 +60,7 @@ def main(path, out=None, picture=None):
     for name, data in found.items():
         limit, networks = (data.sel(N=N) for N in (np.inf, 256.0))
         gap = (networks[name] - limit[name]).values
-        error = 1.96 * np.hypot(networks[name + "_se"], limit[name + "_se"]).values
+        error = np.hypot(NETWORKS * networks[name + "_se"], REPLICATES * limit[name + "_se"]).values
         print(f"{name} of the limit at gamma0 = {' '.join(f'{g:g}' for g in data[KEY].values)}: "
               + " ".join(f"{v:.4g}" for v in limit[name].values) + "; N = 256 less limit: "
               + " ".join(f"{g:.2g} +- {e:.2g}" for g, e in zip(gap, error)))
