@@ -12,7 +12,7 @@ from dmft.scaling import scaling
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # data/text.ini reads a file that `make text` makes; its network is that of transformer.ini, and
-# language_model.ini has a larger one, which takes minutes.
+# language_model.ini has a larger one, which takes half a minute.
 INIS = [ini for folder in ("data", "examples")
         for ini in sorted(glob.glob(f"{ROOT}/{folder}/*.ini"))
         if not ini.endswith(("_compare.ini", "/text.ini", "/language_model.ini"))]

@@ -17,7 +17,7 @@ from dmft.power import Law, fit
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # data/text.ini reads a file that `make text` makes; its network is that of transformer.ini, and
-# language_model.ini has a larger one, which takes minutes.
+# language_model.ini has a larger one, which takes half a minute.
 INIS = sorted(ini for folder in ("data", "examples") for ini in glob.glob(f"{ROOT}/{folder}/*.ini")
               if not ini.endswith(("/text.ini", "/language_model.ini")))
 # All kinds of tensors, every size another number.

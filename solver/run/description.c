@@ -88,12 +88,17 @@ static json_t *settings_of(const struct run *run) {
     return whole_or_none(out, whole);
 }
 
-/* The network of width N; 0: the limit. */
+/* The network of width N; 0: the limit. It has arrays of all inputs, of which nothing but the
+ * number is told, and is made for two: one row would be no row of each input. */
 static int describe_width(const struct run *run, int N, json_t **out, struct err *err) {
     struct net_setup setup = run_setup(run, N, 0);
     struct net net;
+    int P = setup.data.P;
     setup.declare_only = true;
+    setup.data.inputs = setup.data.inputs ? setup.data.inputs : P;
+    setup.data.P = P < 2 ? P : 2;
     int code = net_init(&net, &setup, err);
+    net.setup.data.P = P;
     if (!code)
         code = describe_net(&net, out, err);
     net_free(&net);

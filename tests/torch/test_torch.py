@@ -14,7 +14,7 @@ import dmft.torch
 from dmft.torch import network, operations, rules, training
 
 # data/text.ini reads a file that `make text` makes; its network is that of transformer.ini, and
-# language_model.ini has a larger one, which takes minutes. The normals of noisy_top.ini are
+# language_model.ini has a larger one, which takes half a minute. The normals of noisy_top.ini are
 # dmft-solve's own (test_torch_modules.py: refused with a sentence).
 INIS = [os.path.relpath(ini, ROOT) for folder in ("data", "examples")
         for ini in sorted(glob.glob(f"{ROOT}/{folder}/*.ini"))
