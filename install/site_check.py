@@ -2,8 +2,9 @@
 
 A tag or an attribute that HTML does not have (an average <x y> or <u v> outside of code, which
 browsers leave out), a link to a file or a heading that is not there, and a dollar or a fence ```
-outside of code and formulas, which are a formula and code that are shown as they were typed. With
-node and KaTeX, a formula that KaTeX does not take.
+outside of code and formulas, which are a formula and code that are shown as they were typed; a
+heading or a list that stands within a paragraph, because no blank line parts them. With node and
+KaTeX, a formula that KaTeX does not take.
 """
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import glob
 import html.parser
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +27,10 @@ TAGS = set("""a abbr article aside audio b blockquote body br button circle clip
 ALONE = set("""async autofocus checked controls crossorigin defer disabled hidden loop muted open
  readonly required reversed selected""".split())     # attributes without a value
 KATEX = "/usr/share/javascript/katex/katex.js"
+MARKS = (     # what of Markdown is left in a text, which Python-Markdown joins with the line above
+    (r"\$", "a dollar that starts no formula"), ("```", "a fence of no code"),
+    (r"(^|\s)#{2,6} ", "a heading within a paragraph"),
+    (r"\n([-*]|1\.) ", "a list that no blank line parts from its paragraph"))
 RENDER = """
 const katex = require(process.argv[1]);
 for (const [page, text, display] of JSON.parse(require("fs").readFileSync(0, "utf8"))) {
@@ -66,9 +72,11 @@ class Page(html.parser.HTMLParser):
     def handle_data(self, data):
         if self.inside and self.inside[-1] in ("span", "div"):
             self.formulas.append((self.path, data.strip()[2:-2], self.inside[-1] == "div"))
-        for mark, what in (("$", "a dollar that starts no formula"), ("```", "a fence of no code")):
-            if not self.inside and mark in data:
-                self.wrong.append(f"line {self.getpos()[0]}: {what}: {data.strip()[:60]}")
+        for mark, what in MARKS:
+            found = None if self.inside else re.search(mark, data)
+            if found:
+                near = " ".join(data[max(found.start() - 20, 0):].split())[:60]
+                self.wrong.append(f"line {self.getpos()[0]}: {what}: {near}")
 
 
 def links(pages: dict[str, Page]):

@@ -38,12 +38,15 @@ def entries(row: str) -> list[tuple[float, float]]:
 
 def same(quoted: str, printed: str) -> bool:
     """Whether a line is the one that the page quotes: the same words, and for the rows of the table
-    the same time and means that agree within their intervals of 95 per cent."""
+    the same time, means that agree within their intervals of 95 per cent, and z within its one
+    standard error."""
     if words(quoted) != words(printed):
         return False
     if "+-" not in quoted:
         return True
     if quoted.split()[0] != printed.split()[0]:
+        return False
+    if abs(float(quoted.split()[-1]) - float(printed.split()[-1])) > 1:
         return False
     return all(math.isclose(a, b, abs_tol=da + db)
                for (a, da), (b, db) in zip(entries(quoted), entries(printed), strict=True))
