@@ -127,8 +127,8 @@ def section(name: str, entry: dict, seen, rows, cost: float) -> list[str]:
              f"![{entry['title']}](gallery/{name}.png)", "", f"The claim: {entry['claim']}", "",
              f"Seen here ({', '.join(f'`studies/{study}.ini`' for study in entry['data'])}, "
              f"{cost / 60:.1f} core-minutes):", ""]
-    lines += [f"- {VERDICTS[good] if good else f'**{VERDICTS[good]}**'}: {sentence}"
-              for good, sentence in seen]
+    lines += [f"- {VERDICTS[good] if good else f'**{VERDICTS[good]}**'}: "
+              + sentence.replace("*", r"\*") for good, sentence in seen]  # two stars slant a text
     lines += ["", entry["note"]] if "note" in entry else []
     return lines + (["", *rows] if rows else []) + [""]
 
