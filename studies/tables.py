@@ -1,6 +1,7 @@
 """What the scripts of studies/findings share: the small tables behind a finding, and the picture of
 a transformer's losses over its rates."""
 import csv
+import sys
 
 
 def write_table(path, head, rows):
@@ -13,6 +14,21 @@ def read_table(path) -> list[tuple[str, ...]]:
     """The rows of a table below their names, as text."""
     with open(path, encoding="utf-8", newline="") as file:
         return [tuple(row) for row in csv.reader(file)][1:]
+
+
+def as_text(rows) -> list[tuple[str, ...]]:
+    """Rows as a table that was written has them."""
+    return [tuple(map(str, row)) for row in rows]
+
+
+def command(main, draw):
+    """A script of the command line: SCRIPT RESULT.h5 [TABLE.csv [PICTURE.png ...]] calls main, and
+    SCRIPT --picture TABLE.csv PICTURE.png draws the rows of a table."""
+    words = sys.argv[1:]
+    if words[0] == "--picture":
+        draw(read_table(words[1]), words[2])
+    else:
+        main(*words)
 
 
 def draw_sides(run, side, rate, path):

@@ -4,6 +4,7 @@ import csv
 import glob
 import importlib.util
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -167,9 +168,11 @@ def inis(swept):
                                   "lazy_rich_experts", "lazy_rich_gates", "lazy_rich_softmax",
                                   "sharpness_rates", "sparse_experts", "sparse_rates",
                                   "transformer_limit"))
-def test_pictures_are_made_of_the_tables(name, tmp_path):
+def test_pictures_are_made_of_the_tables(name, tmp_path, monkeypatch):
     path = str(tmp_path / "out.png")
-    script(name).draw_table(os.path.join(FOLDER, name + ".csv"), path)
+    monkeypatch.setattr(sys, "argv", [name, "--picture", os.path.join(FOLDER, name + ".csv"), path])
+    made = script(name)
+    made.command(made.main, made.draw)
     with open(path, "rb") as file:
         assert file.read(4) == b"\x89PNG"
 

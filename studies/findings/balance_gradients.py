@@ -15,7 +15,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.select import student  # noqa: E402
-from tables import read_table, write_table  # noqa: E402
+from tables import as_text, command, write_table  # noqa: E402
 from verdict import WORDS, above, below, judge, near, of_interval  # noqa: E402
 
 CASES = {"none": (0, 0), "bias .02": (0.02, 0), "bias .1": (0.1, 0), "aux .1": (0, 0.1),
@@ -82,10 +82,6 @@ def draw(rows, path):
     figure.savefig(path, dpi=110)
 
 
-def draw_table(table, path):
-    draw(read_table(table), path)
-
-
 def main(path, out=None, picture=None):
     points, rows = dmft.load(path).points, []
     groups = {name: {"limit": points[at].limit, **dict(points[at].reference)}
@@ -118,11 +114,8 @@ def main(path, out=None, picture=None):
         write_table(out, ("balancing", "N", "series", "t", "mean", "half of the 95 % interval"),
                     rows)
     if picture:
-        draw([tuple(map(str, row)) for row in rows], picture)
+        draw(as_text(rows), picture)
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--picture":
-        draw_table(*sys.argv[2:])
-    else:
-        main(*sys.argv[1:])
+    command(main, draw)

@@ -14,7 +14,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.statistics import student  # noqa: E402
-from tables import read_table, write_table  # noqa: E402
+from tables import as_text, command, write_table  # noqa: E402
 from verdict import WORDS, all_of, judge, near, of_interval  # noqa: E402
 
 AXIS, RATE, SHARE = "network.eta_bias,network.balance_loss", "training.eta0", 0.05
@@ -117,10 +117,6 @@ def draw(rows, path):
     figure.savefig(path, dpi=110)
 
 
-def draw_table(table, path):
-    draw(read_table(table), path)
-
-
 def main(path, out=None, picture=None, limit=None):
     run = dmft.load(path)
     rows = list(rows_of(run)) + (list(rows_of(dmft.load(limit))) if limit else [])
@@ -129,11 +125,8 @@ def main(path, out=None, picture=None, limit=None):
     if out:
         write_table(out, HEAD, rows)
     if picture:
-        draw([tuple(map(str, row)) for row in rows], picture)
+        draw(as_text(rows), picture)
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--picture":
-        draw_table(*sys.argv[2:])
-    else:
-        main(*sys.argv[1:])
+    command(main, draw)

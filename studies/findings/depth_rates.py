@@ -16,7 +16,7 @@ import xarray
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.select import student  # noqa: E402
-from tables import read_table, write_table  # noqa: E402
+from tables import command, write_table  # noqa: E402
 from verdict import WORDS, above, judge, of_interval, within_factor  # noqa: E402
 
 DEPTH, POWER, RATE, ETA0 = "network.depth", "network.branch_power", "training.eta0", 0.8
@@ -62,10 +62,6 @@ def draw(rows, path):
     for ax in axes:
         ax.legend(fontsize=8, title="bars: 95 %", title_fontsize=8)
     figure.savefig(path, dpi=110)
-
-
-def draw_table(table, path):
-    draw(read_table(table), path)
 
 
 def main(path, out=None, picture=None):
@@ -124,7 +120,4 @@ def main(path, out=None, picture=None):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--picture":
-        draw_table(*sys.argv[2:])
-    else:
-        main(*sys.argv[1:])
+    command(main, draw)

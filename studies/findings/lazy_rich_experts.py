@@ -14,7 +14,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.statistics import student  # noqa: E402
-from tables import read_table, write_table  # noqa: E402
+from tables import as_text, command, write_table  # noqa: E402
 from verdict import WORDS, above, judge, near, of_interval  # noqa: E402
 
 KEY, RHO = "training.gamma0", "network.rho"
@@ -123,10 +123,6 @@ def draw(rows, path):
     figure.savefig(path, dpi=110)
 
 
-def draw_table(table, path):
-    draw(read_table(table), path)
-
-
 def main(path, out=None, picture=None):
     run = dmft.load(path)
     found = {name: last(run, name) for name in SERIES}
@@ -141,11 +137,8 @@ def main(path, out=None, picture=None):
         write_table(out, ("series", "rho", "N", "gamma0", "mean", "half of the 95 % interval"),
                     rows)
     if picture:
-        draw([tuple(map(str, row)) for row in rows], picture)
+        draw(as_text(rows), picture)
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--picture":
-        draw_table(*sys.argv[2:])
-    else:
-        main(*sys.argv[1:])
+    command(main, draw)

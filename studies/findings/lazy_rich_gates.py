@@ -15,7 +15,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.select import student  # noqa: E402
-from tables import read_table, write_table  # noqa: E402
+from tables import command, write_table  # noqa: E402
 from verdict import WORDS, judge, near, of_interval  # noqa: E402
 
 KEY = "training.gamma0"
@@ -50,10 +50,6 @@ def draw(rows, path):
     figure.savefig(path, dpi=110)
 
 
-def draw_table(table, path):
-    draw(read_table(table), path)
-
-
 def main(path, out=None, picture=None):
     run = dmft.load(path)
     found = {name: last(run, name) for name in SERIES}
@@ -81,7 +77,4 @@ def main(path, out=None, picture=None):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--picture":
-        draw_table(*sys.argv[2:])
-    else:
-        main(*sys.argv[1:])
+    command(main, draw)

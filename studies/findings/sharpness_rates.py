@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.errors import DmftError  # noqa: E402
 from dmft.plot.select import student  # noqa: E402
-from tables import read_table, write_table  # noqa: E402
+from tables import as_text, command, write_table  # noqa: E402
 from verdict import HALF, WORDS, judge, of_interval, of_optimum, within_factor  # noqa: E402
 
 STEP = 2 ** 0.5  # of the grid
@@ -90,10 +90,6 @@ def draw(rows, path):
     figure.savefig(path, dpi=110)
 
 
-def draw_table(table, path):
-    draw(read_table(table), path)
-
-
 def main(path, out=None, picture=None):
     run = dmft.load(path)
     rows = []
@@ -128,11 +124,8 @@ def main(path, out=None, picture=None):
                  for end in ("", ", standard error")]
         write_table(out, ("gamma0", "N", "eta0", *heads), rows)
     if picture:
-        draw([tuple(map(str, row)) for row in rows], picture)
+        draw(as_text(rows), picture)
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--picture":
-        draw_table(*sys.argv[2:])
-    else:
-        main(*sys.argv[1:])
+    command(main, draw)

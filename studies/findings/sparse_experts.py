@@ -15,7 +15,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.select import student  # noqa: E402
-from tables import read_table, write_table  # noqa: E402
+from tables import as_text, command, write_table  # noqa: E402
 from verdict import WORDS, below, judge, of_interval  # noqa: E402
 
 EXPERTS, INIT, RATE, ETA0 = "network.kappa,network.rho", "init.W_out", "training.eta0", 0.2
@@ -50,10 +50,6 @@ def draw(rows, path):
     figure.savefig(path, dpi=110)
 
 
-def draw_table(table, path):
-    draw(read_table(table), path)
-
-
 def main(path, out=None, picture=None):
     run = dmft.load(path)
     rows = []
@@ -79,11 +75,8 @@ def main(path, out=None, picture=None):
         write_table(out, ("init.W_out", "N", "rho", "series", "mean", "half of the 95 % interval"),
                     rows)
     if picture:
-        draw([tuple(map(str, row)) for row in rows], picture)
+        draw(as_text(rows), picture)
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--picture":
-        draw_table(*sys.argv[2:])
-    else:
-        main(*sys.argv[1:])
+    command(main, draw)

@@ -14,7 +14,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.statistics import student  # noqa: E402
-from tables import read_table, write_table  # noqa: E402
+from tables import command, write_table  # noqa: E402
 from verdict import WORDS, below, interval, judge, of_optimum, within_factor  # noqa: E402
 
 EXPERTS, INIT, RATE, FACTOR = "network.kappa,network.rho", "init.W_out", "training.eta0", 1.5
@@ -76,10 +76,6 @@ def draw(rows, path):
     figure.savefig(path, dpi=110)
 
 
-def draw_table(table, path):
-    draw(read_table(table), path)
-
-
 def main(path, out=None, picture=None, more=None):
     run = dmft.load(path)
     tell(run)
@@ -92,7 +88,4 @@ def main(path, out=None, picture=None, more=None):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--picture":
-        draw_table(*sys.argv[2:])
-    else:
-        main(*sys.argv[1:])
+    command(main, draw)

@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.style import NAMES  # noqa: E402
 from dmft.statistics import student  # noqa: E402
-from tables import read_table, write_table  # noqa: E402
+from tables import command, write_table  # noqa: E402
 from verdict import WORDS, all_of, below, interval, judge, of_interval, within_factor  # noqa: E402
 
 SIDE, RATE = "network.parameterization", "training.eta0"
@@ -140,10 +140,6 @@ def draw(rows, path):
     figure.savefig(path, dpi=110)
 
 
-def draw_table(table, path):
-    draw(read_table(table), path)
-
-
 def main(path, out=None, picture=None, few=None):
     run = dmft.load(path)
     tell_best(run)
@@ -168,7 +164,4 @@ def main(path, out=None, picture=None, few=None):
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "--picture":
-        draw_table(*sys.argv[2:])
-    else:
-        main(*sys.argv[1:])
+    command(main, draw)
