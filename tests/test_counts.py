@@ -140,3 +140,54 @@ def test_the_size_of_networks_is_an_axis_of_pictures(rates, tmp_path, capsys):
     for size in ("size", "loss", "N"):
         assert main([rates.path, "--x", size, "-o", out]) == 2
         assert f"no {size}; sizes of networks are parameters" in capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
+def test_series_of_runs_that_have_other_times():
+    """Each run's numbers stand at its own times, in any order of the sweep, NaN elsewhere."""
+    ini = """
+[network]
+model = dense
+[data]
+inputs = 2
+dimension = 4
+[solver]
+sites = 32
+replicates = 2
+[output]
+fields = h2
+[sweep]
+training.steps = {}
+"""
+    for order in ("4 6", "6 4"):
+        rates = dmft.sweep(ini.format(order), progress=False)
+        loss, rows = (rates.series(name).sel(N=np.inf) for name in ("loss", "h2_quantile"))
+        assert loss["t"].values.tolist() == [0, 1, 2, 3, 4, 5]
+        assert rows["at"].values.tolist() == [0, 3, 5]
+        for steps, missing in ((4, 5), (6, 3)):
+            own, key = rates.points[float(steps),].limit, {"training.steps": steps}
+            values, quantiles = loss["loss"].sel(key), rows["h2_quantile"].sel(key)
+            np.testing.assert_array_equal(values[:steps], own["loss"])
+            assert values.count() == steps and quantiles.sel(at=missing).isnull().all()
+            for t in (0, steps - 1):
+                np.testing.assert_array_equal(quantiles.sel(at=t), own["h2_quantile"].sel(at=t))
+    with pytest.raises(dmft.InputError, match="the axes t mu in some runs .* and t mu c in others"):
+        dmft.sweep(ini.replace("training.steps = {}", "network.outputs = 1 3"),
+                   progress=False).series("f")
+
+
+@pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
+def test_series_of_sweeps_know_until_when_they_hold():
+    """Where networks fail, means are of the survivors."""
+    rates = dmft.sweep({"network": {"model": "regime2", "activation": "linear",
+                                    "gate": "constant"},
+                        "data.dimension": 4, "solver.replicates": 0, "training.steps": 12,
+                        "reference": {"widths": [2, 16], "seeds": 6},
+                        "sweep": {"training.eta0": [0.1, 0.6]}}, progress=False)
+    loss = rates.series("loss")
+    valid = dmft.valid(loss)
+    until = rates.sweep["valid_until"].sel({"training.eta0": 0.6, "N": 2}).item()
+    assert 0 < until < 12
+    assert valid.sel({"training.eta0": 0.6, "N": 2}).sum() == until
+    assert valid.sel({"training.eta0": 0.1}).all()
+    assert loss["loss"].where(valid).dims == loss["loss"].dims

@@ -119,13 +119,13 @@ class Note:
 
 
 def valid(data: xarray.Dataset) -> xarray.DataArray:
-    """Over t: whether the numbers of a limit, or of networks of one width, hold at this time,
-    before valid_until, which the run has found (docs/output.md). All of them in files that do not
-    say.
+    """Over t: whether the numbers of a limit or of networks, in a series of a sweep those of each
+    run, hold at this time, before valid_until (docs/output.md). All of them in files without it.
 
     >>> run.limit["loss"].where(dmft.valid(run.limit))      # doctest: +SKIP
     """
-    return (data["t"] < data.attrs.get("valid_until", np.inf)).rename("valid")
+    until = data.coords.get("valid_until", data.attrs.get("valid_until", np.inf))
+    return (data["t"] < until).drop_vars("valid_until", errors="ignore").rename("valid")
 
 
 class Result(Mapping):
@@ -298,7 +298,7 @@ class Result(Mapping):
     def series(self, name: str) -> xarray.Dataset:
         """A series NAME of all runs of a sweep, with NAME_se and whatever else belongs to it
         (NAME_runs, NAME_pseudo), over the swept keys, N and its own axes; NaN where there is none.
-        How large the networks are, and what they cost, are coordinates (`active_parameters`, ...).
+        Sizes, costs (`active_parameters`, ...) and `valid_until` of networks are coordinates.
 
         >>> sweep.series("Phi3_diag")["Phi3_diag"].sel(N=np.inf)                # doctest: +SKIP
         """

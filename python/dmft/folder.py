@@ -75,16 +75,58 @@ def unfinished(folder: str) -> dict[str, xarray.Dataset]:
             "sweep": sweep.assign(arrays)}
 
 
+def _scale(parts: list[xarray.Dataset], dim: str):
+    """What all of these have along an axis, each place once: its coordinate, or where there is none
+    the numbers from 0 to the largest size."""
+    if not all(dim in data.coords for data in parts):
+        return np.arange(max(data.sizes[dim] for data in parts))
+    first, *others = [data[dim].values for data in parts]
+    if all(np.array_equal(first, other) for other in others):
+        return first
+    if first.dtype.kind in "fiu":
+        return np.unique(np.concatenate([first, *others]))
+    return np.array(list(dict.fromkeys(np.concatenate([first, *others]).tolist())), dtype=object)
+
+
+def _places(data: xarray.Dataset, dim: str, scale) -> np.ndarray:
+    """Where a run has its entries along an axis of all."""
+    own = data[dim].values if dim in data.coords else np.arange(data.sizes[dim])
+    if np.array_equal(own, scale):
+        return np.arange(len(own))
+    at = {value: k for k, value in enumerate(scale.tolist())}
+    return np.array([at[value] for value in own.tolist()], dtype=int)
+
+
+def _together(name: str, parts: dict, shape: tuple) -> tuple[tuple, np.ndarray, dict]:
+    """(axes, values, {axis: its coordinate}) of a series of all runs of a sweep, each at its place
+    along its own axes: runs may have other times, say, or fewer."""
+    mine = {index: data for index, data in parts.items() if name in data}
+    dims, *others = dict.fromkeys(data[name].dims for data in mine.values())
+    if others:
+        raise InputError(f"{name} has the axes {' '.join(dims)} in some runs of the sweep and "
+                         f"{' '.join(others[0])} in others; `points` has each by itself")
+    scales = {dim: _scale([data for data in parts.values() if dim in data.dims], dim)
+              for dim in dims}
+    array = np.full(shape + tuple(map(len, scales.values())), np.nan)
+    for index, data in mine.items():
+        array[index][np.ix_(*(_places(data, dim, scale) for dim, scale in scales.items()))] = \
+            data[name].values
+    known = {dim: scale for dim, scale in scales.items()
+             if all(dim in data.coords for data in parts.values() if dim in data.dims)}
+    return dims, array, known
+
+
 def series_of(run: Result, name: str) -> xarray.Dataset:
     """For Result.series."""
     sweep = run.sweep
     grid = sweep["loss"]
-    parts = {}
+    parts, until = {}, np.full(grid.shape, np.nan)
     for index, path in np.ndenumerate(run.units().values):
         if not sweep["n"].values[index] > 0:
             continue
         with h5py.File(path, "r") as file:
             group = _group(file)
+            until[index] = group.attrs.get("valid_until", np.inf)
             wanted = [one for one in (name, name + "_se", name + "_runs", name + "_pseudo")
                       if one in group]
             if name in wanted:
@@ -92,20 +134,11 @@ def series_of(run: Result, name: str) -> xarray.Dataset:
     if not parts:
         raise InputError(f"{run.path}: no run of the sweep has a series {name}")
     found = {}
-    longest = {}  # replicates of the limit and seeds of networks share the axis `run`
-    for data in parts.values():
-        longest |= {dim: max(size, longest.get(dim, 0)) for dim, size in data.sizes.items()}
-    for one in dict.fromkeys(key for data in parts.values() for key in data.data_vars):
-        dims = next(data[one].dims for data in parts.values() if one in data)
-        own = {dim: longest[dim] for dim in dims}
-        array = np.full(grid.shape + tuple(own.values()), np.nan)
-        for index, data in parts.items():
-            if one in data:
-                array[index + tuple(slice(size) for size in data[one].shape)] = data[one].values
-        found[one] = (grid.dims + tuple(own), array)
     coords = {key: value for key, value in sweep.coords.items()
               if set(value.dims) <= set(grid.dims)}
-    first = next(iter(parts.values()))
-    coords |= {dim: first[dim] for dim in first[name].dims if dim in first.coords}
+    for one in dict.fromkeys(key for data in parts.values() for key in data.data_vars):
+        dims, array, known = _together(one, parts, grid.shape)
+        found[one] = (grid.dims + dims, array)
+        coords |= known
     coords |= {name: sweep[name] for name in COUNTS if name in sweep}
-    return xarray.Dataset(found, coords)
+    return xarray.Dataset(found, coords | {"valid_until": (grid.dims, until)})

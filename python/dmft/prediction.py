@@ -57,9 +57,12 @@ def _from_weights(run: Result, widths: list[int], X, tokens) -> Result:
             with torch.no_grad():
                 found.append(net(X, tokens).numpy())
         f, dims = np.array(found), run.reference[N]["f"].dims[1:]
-        error = f.std(0, ddof=1) / np.sqrt(len(f)) if len(f) > 1 else np.full(f.shape[1:], np.nan)
+        kept = f[np.isfinite(f.reshape(len(f), -1)).all(1)]  # others failed, and have no weights
+        nothing = np.full(f.shape[1:], np.nan)
+        error = kept.std(0, ddof=1) / np.sqrt(len(kept)) if len(kept) > 1 else nothing
         groups[f"reference/N{N:04d}"] = xarray.Dataset(
-            {"f": (dims, f.mean(0)), "f_se": (dims, error), "f_runs": (("run", *dims), f)},
+            {"f": (dims, kept.mean(0) if len(kept) else nothing), "f_se": (dims, error),
+             "f_runs": (("run", *dims), f)},
             attrs={"N": N})
     found = Result(run.path, groups, run._owner)
     found.without_limit = ("; it is predicted from states alone, **{\"output.checkpoint\": minutes}"

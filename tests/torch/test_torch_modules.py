@@ -280,3 +280,17 @@ def test_outputs_from_kept_weights(ini):
     decayed = dmft.solve(ini, progress=False, **keys | {"training.weight_decay": 0.1})
     with pytest.raises(dmft.InputError, match="with weight decay are predicted from states alone"):
         decayed.predict(X)
+
+
+@pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
+def test_predictions_from_weights_are_of_networks_that_did_not_fail():
+    run = dmft.solve({"network": {"model": "regime2", "activation": "linear", "gate": "constant"},
+                      "data.dimension": 4, "training": {"steps": 12, "eta0": 0.6},
+                      "reference": {"widths": 2, "seeds": 6}, "solver.replicates": 0,
+                      "output.weights": "both"}, progress=False)
+    found = run.predict(np.eye(4)[:3]).reference[2]
+    ended = np.isfinite(run.reference[2]["f_runs"][:, -1]).all("mu").values
+    assert 2 <= ended.sum() < 6
+    kept = found["f_runs"].values[ended]
+    np.testing.assert_allclose(found["f"], kept.mean(0), rtol=1e-14)
+    np.testing.assert_allclose(found["f_se"], kept.std(0, ddof=1) / len(kept) ** 0.5, rtol=1e-12)
