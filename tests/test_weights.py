@@ -43,6 +43,15 @@ def test_matrices_give_f_at_every_time():
     assert not np.array_equal(first, run.weights("W2", N, 0, 0))
 
 
+def test_inputs_are_left_out_without_weights():
+    """[output] inputs = none: X and y are in the file where weights are, which act on them."""
+    for weights in ("none", "final"):
+        keys = {"output.inputs": "none", "output.kernels": "none", "output.weights": weights}
+        run = dmft.solve(DENSE, progress=False, **keys, **{"data.test_inputs": 3})
+        written = {"X", "y", "X_test", "y_test"} & set(run.data)
+        assert len(written) == (0 if weights == "none" else 4)
+
+
 def test_a_step_of_gradient_descent():
     """W2 and w after one step, by the gradient of f = <w tanh(W2 tanh(W1 A))>/gamma0."""
     run = dmft.solve(DENSE, progress=False, **{"training.steps": 2, "output.weights": "both"})

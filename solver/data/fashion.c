@@ -151,17 +151,16 @@ static int choose(struct data *data, int first, int count, const struct fashion 
 
 static int normalise(struct data *data, const char *path, struct err *err) {
     size_t P = (size_t)data->P, D = (size_t)data->D, all = P + (size_t)data->tests;
-    for (size_t i = 0; i < D; i++) {
-        double sum = 0;
-        for (size_t mu = 0; mu < P; mu++)
-            sum += data->X[mu * D + i];
-        for (size_t mu = 0; mu < all; mu++)
-            data->X[mu * D + i] = (double)P * data->X[mu * D + i] - sum;
-    }
+    double sum[PIXELS] = {0};
+    for (size_t mu = 0; mu < P; mu++)
+        for (size_t i = 0; i < D; i++)
+            sum[i] += data->X[mu * D + i];
     for (size_t mu = 0; mu < all; mu++) {
         double *x = data->X + mu * D, square = 0;
-        for (size_t i = 0; i < D; i++)
+        for (size_t i = 0; i < D; i++) {
+            x[i] = (double)P * x[i] - sum[i];
             square += x[i] * x[i];
+        }
         if (square == 0)
             return err_set(err, CODE_INPUT,
                            "data file %s: input %zu is the mean of all %zu inputs and cannot be "

@@ -184,8 +184,10 @@ int run_open(struct run *run, const char *output, bool force, struct err *err) {
     TRY(write_matrices(run, err));
     TRY(write_program(run, err));
     TRY(write_description(run, err));
-    TRY(io_data(&run->io, &run->data, run->config.output.inputs == INPUTS_ALL, err));
-    if (run->config.output.weights && run->inputs.K)
+    const struct output_settings *keys = &run->config.output;
+    bool all = keys->inputs == INPUTS_ALL || keys->weights; /* weights act on them */
+    TRY(io_data(&run->io, &run->data, all, err));
+    if (keys->weights && run->inputs.K)
         TRY(io_coordinates(&run->io, &run->data, &run->inputs, err));
     TRY(write_batches(run, err));
     return io_flush(&run->io, err);
