@@ -42,7 +42,7 @@ SMALL = {
                            "solver.replicates": 2}, {"training.eta0": "0.1 0.2 0.4 0.8"}),
     "sparse_experts": ({**EXPERTS, "training.steps": 3, "reference.widths": [128]},
                        {"network.kappa, network.rho": "0.125 1 | 0.5 0.25 | 2 0.0625",
-                        "training.eta0": "0.1 0.2 0.4"}),
+                        "training.eta0": "0.1 0.25 0.4"}),
     "muon_rates": ({**DRAWN, "training.steps": 3, "reference.widths": [16, 32]},
                    {"training.eta0": "0.2 0.4 0.8"}),
 }

@@ -18,7 +18,7 @@ from dmft.plot.select import student  # noqa: E402
 from tables import as_text, command, write_table  # noqa: E402
 from verdict import WORDS, below, judge, of_interval  # noqa: E402
 
-EXPERTS, INIT, RATE, ETA0 = "network.kappa,network.rho", "init.W_out", "training.eta0", 0.2
+EXPERTS, INIT, RATE, ETA0 = "network.kappa,network.rho", "init.W_out", "training.eta0", 0.25
 
 
 def points(run, init, N, name):
