@@ -224,7 +224,7 @@ enum { GATE_COUNT = sizeof GATES / sizeof GATES[0] };
 static void test_gradient(void **state) {
     (void)state;
     gsl_rng *rng = generator(1);
-    struct oracle *o = oracle_new(3, 4, 8, 6, 2);
+    struct oracle *o = oracle_new(2, 3, 5, 4, 2);
     o->gamma0 = 1.3;
     o->eta0 = 0.3;
     draw_data(o, rng);

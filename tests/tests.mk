@@ -109,7 +109,7 @@ check-long: test build/fuzz_param build/fuzz_data
 	@mkdir -p build/corpus
 	build/fuzz_data -max_total_time=30 -max_len=4096 -verbosity=0 -print_final_stats=1 build/corpus tests/corpus
 	@for t in $(LONG); do echo "$(BUILD)/test_$$t long"; $(BUILD)/test_$$t long || exit 1; done
-	LONG=1 PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/python.sh -k 'every_study or without_a_term'
+	LONG=1 PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/python.sh -k 'every_study or without_a_term or no_term'
 	$(MAKE) SAN=1 test
 
 # Everything that is random, for TIME seconds, with a fresh seed (or SEED=number).

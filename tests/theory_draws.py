@@ -13,11 +13,14 @@ class Basis:
 
     def new_of(self, row, tolerance):
         """What is new of a row, at size 1, or None; it joins the basis, while there is room."""
-        known, left = self.rows[:self.count], row.copy()
-        for _ in range(2):
-            left -= (known @ left / self.sites) @ known
-        size = np.sqrt((left ** 2).mean())
-        if size <= tolerance * np.sqrt((row ** 2).mean()) or size < 1e-12:
+        known, left, whole = self.rows[:self.count], row, np.sqrt(row @ row / self.sites)
+        size = whole
+        for _ in range(2):              # again where round-off of the first time would be seen
+            before, left = size, left - (known @ left / self.sites) @ known
+            size = np.sqrt(left @ left / self.sites)
+            if size > 0.3 * before:
+                break
+        if size <= tolerance * whole or size < 1e-12:
             return None
         left /= size
         if self.count < len(self.rows):

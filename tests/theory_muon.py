@@ -64,7 +64,8 @@ class Whole:
         same = part[:, None] == part
         Phi = Phi * same if self.learner.heads == "columns" else Phi
         Gamma = Gamma * same if self.learner.heads == "rows" else Gamma
-        norm = np.sqrt(np.trace(Phi @ D @ Gamma @ D, axis1=-2, axis2=-1))[..., None, None]
+        square = np.einsum("...ab,...ab,a,b", Phi, Gamma, weight, weight)  # tr Phi D Gamma D
+        norm = np.sqrt(np.maximum(square, 0))[..., None, None]
         Theta = np.where(norm > NOTHING, D / np.maximum(norm, NOTHING), 0)
         if self.training["muon"] == "exact":
             values, vectors = np.linalg.eig(Phi @ D @ Gamma @ D)

@@ -43,6 +43,7 @@ struct curve {
     int count, runs, best; /* best: the place of the smallest estimate among them */
     uint32_t N, own;       /* the width; a number of these estimates alone */
     double x[SPLINE_MOST], y[SPLINE_MOST];
+    double mean[SPLINE_MOST];     /* of the runs, where there are any */
     double scale[SPLINE_MOST];    /* dy over d(estimate) */
     double rest[SPLINE_MOST];     /* error of y that the runs do not show */
     double variance[SPLINE_MOST]; /* of y, for the fit */
@@ -102,6 +103,8 @@ static void take_usable(struct curve *curve, int count, const struct optimum_poi
         curve->y[k] = asinh(height);
         curve->scale[k] = 1 / point[i].value / hypot(1, height);
         curve->runs = point[i].runs < curve->runs ? point[i].runs : curve->runs;
+        curve->mean[k] =
+            point[i].run ? gsl_stats_mean(point[i].run, 1, (size_t)point[i].runs) : NAN;
     }
     uint64_t hash = base_hash(BASE_HASH, curve->y, (size_t)curve->count * sizeof *curve->y);
     curve->own = (uint32_t)(hash ^ hash >> 32);
@@ -109,15 +112,11 @@ static void take_usable(struct curve *curve, int count, const struct optimum_poi
 
 /* ---- errors ---- */
 
-static double mean_of(const struct optimum_point *point) {
-    return gsl_stats_mean(point->run, 1, (size_t)point->runs);
-}
-
 /* What run r adds to y at place k. */
 static double deviation(const struct curve *curve, int k, int r) {
     const struct optimum_point *point = curve->point[k];
     int n = curve->runs;
-    return (point->run[r] - mean_of(point)) * curve->scale[k] / sqrt(n * (n - 1.0));
+    return (point->run[r] - curve->mean[k]) * curve->scale[k] / sqrt(n * (n - 1.0));
 }
 
 /* What the runs do to all places alike moves no optimum, and is no error of a fit. Variances of few
