@@ -51,14 +51,14 @@ def tell_powers(run):
     information = run.series("expert_information")["expert_information_runs"].isel(t=-1)
     for rho in information[RHO].values:
         for N in information["N"].values:
-            one = information.sel({RHO: rho, "N": N})
+            one = information.sel({RHO: rho, "N": N}).dropna(KEY, how="all")
             powers, power = list(zip(*slopes(one))), 4 if np.isinf(N) else 2
             seen = judge(of_interval(*powers[0]), near(power, 0.25))
             print(f"rho = {rho:g}, N = {N:g}: information of expert and input as gamma0 to the "
                   + ", ".join(f"{slope:.2f} +- {half:.2f}" for slope, half in powers)
                   + " between neighbouring values, as its power "
-                  f"{power} between the two smallest: {WORDS[seen]}; at the largest gamma0 "
-                  f"{float(one.isel({KEY: -1}).mean('run')):.2g} of ln 4 = {np.log(4):.2f}")
+                  f"{power} between the two smallest: {WORDS[seen]}; at gamma0 = "
+                  f"{one[KEY].values[-1]:g} {float(one.isel({KEY: -1}).mean('run')):.2g} of ln 4 = {np.log(4):.2f}")
 
 
 def tell_widths(run):
@@ -85,7 +85,7 @@ def tell(found):
                       f"{one:.4f} +- {half:.4f}")
             rise = test["test_loss"].values - test["test_loss"].values[0]
             half = np.hypot(test["half"].values, test["half"].values[0])
-            for k in (-2, -1):
+            for k in np.flatnonzero((test[KEY].values > 1) & np.isfinite(rise)):
                 print(f"rho = {rho:g}, N = {N:g}: test loss at gamma0 = {test[KEY].values[k]:g} "
                       f"less that at the smallest {rise[k]:.3f} +- {half[k]:.3f}, a rise: "
                       f"{WORDS[judge(of_interval(rise[k], half[k]), above(0))]}")
