@@ -58,7 +58,8 @@ def tell_powers(run):
                   + ", ".join(f"{slope:.2f} +- {half:.2f}" for slope, half in powers)
                   + " between neighbouring values, as its power "
                   f"{power} between the two smallest: {WORDS[seen]}; at gamma0 = "
-                  f"{one[KEY].values[-1]:g} {float(one.isel({KEY: -1}).mean('run')):.2g} of ln 4 = {np.log(4):.2f}")
+                  f"{one[KEY].values[-1]:g} {float(one.isel({KEY: -1}).mean('run')):.2g} of "
+                  f"ln 4 = {np.log(4):.2f}")
 
 
 def tell_widths(run):
