@@ -11,13 +11,13 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SIZE = {"training.steps": 5, "reference.widths": [16, 24], "reference.seeds": 2,
         "solver.replicates": 3, "solver.sites": 64, "solver.threads": 1}
 # Read-ins with directions of test inputs that decay; entry by entry; velocities and many experts;
-# several outputs of minibatches; outputs that halves correct.
+# several outputs of minibatches, of networks that are not centred; outputs that halves correct.
 CASES = {
     "decay": ("dense", {"training.weight_decay": 0.05}),
     "adam": ("regime1", {"training.optimizer": "adam", "training.eta0": 0.05}),
     "momentum": ("regime2", {"training.optimizer": "momentum", "solver.expert_sites": 64,
                              "training.weight_decay": 0.02}),
-    "batches": ("dense", {"training.batch": 2, "network.outputs": 3}),
+    "batches": ("dense", {"training.batch": 2, "network.outputs": 3, "reference.centre": False}),
     "halves": ("dense", {"solver.halves": True})}
 RANDOM = np.random.default_rng(4)
 X, EARLIER, LATER = (RANDOM.normal(size=(n, 9)) for n in (4, 3, 6))

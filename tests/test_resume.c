@@ -40,8 +40,9 @@ static const struct {
      DATA("residual") "alpha = 1\nrho = 0.25\nexpert_width = 2\neta_bias = 0.1\n" SIZES
                       "[solver]\nexpert_sites = 16\n",
      40},
-    {"tokens",
-     "[data]\nsource = markov\ninputs = 3\ntokens = 3\nvocabulary = 4\n[training]\nloss = "
+    {"tokens, networks that are not centred",
+     "[reference]\ncentre = no\n[data]\nsource = markov\ninputs = 3\ntokens = 3\nvocabulary = "
+     "4\n[training]\nloss = "
      "cross_entropy\n[network]\nmodel = transformer\ndepth = 1\n" SIZES,
      15},
     {"two-time kernels and responses", DATA("regime2") "[output]\nkernels = full\n" SIZES EXPERTS,

@@ -13,8 +13,9 @@ static int pass_over(struct archive *archive, size_t count, struct err *err) {
     return code;
 }
 
-/* Vectors and origins, of which test inputs have a part. of: the inputs of the net that is in the
- * archive, which may have other test inputs than this one. */
+/* Vectors and origins, of which test inputs have a part; a net that is not centred has no origins.
+ * of: the inputs of the net that is in the archive, which may have other test inputs than this one.
+ */
 static int of_inputs(struct net *net, const struct data_setup *of, struct archive *archive,
                      struct err *err) {
     const struct data_setup *data = &net->setup.data;
@@ -30,6 +31,8 @@ static int of_inputs(struct net *net, const struct data_setup *of, struct archiv
     for (int i = 0; i < net->origins.count; i++) {
         const struct origin *origin = &net->origins.item[i];
         size_t K = (size_t)origin->K, tests = (size_t)of->tests;
+        if (!origin->all)
+            continue;
         TRY(archive_bytes(archive, origin->all,
                           ((size_t)data->inputs + (other ? 0 : tests)) * K * sizeof(double), err));
         if (other)
