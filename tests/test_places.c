@@ -211,9 +211,23 @@ static void refusals(void **state) {
         refuse(cases[k][0], cases[k][1]);
 }
 
+/* Its kernels have a row of each token. */
+static void no_fixed_point(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct err why = {0};
+    char *more[] = {"solver.method=fixed_point"};
+    assert_int_equal(run_configure(&run, "examples/convolution.ini", 1, more, &why), CODE_INPUT);
+    assert_non_null(strstr(why.text, "matrix W2_1 has 3 rows of an input of 6 tokens"));
+    run_free(&run);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(windows), cmocka_unit_test(layers),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(windows),
+                                       cmocka_unit_test(layers),
                                        cmocka_unit_test(numbers_of_a_matrix),
-                                       cmocka_unit_test(selections), cmocka_unit_test(refusals)};
+                                       cmocka_unit_test(selections),
+                                       cmocka_unit_test(refusals),
+                                       cmocka_unit_test(no_fixed_point)};
     return cmocka_run_group_tests_name("places", tests, NULL, NULL);
 }

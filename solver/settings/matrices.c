@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "integrators/optimizer.h"
 #include "kernels/base/text.h"
+#include "models/engine/node.h"
 #include "solver/settings/matrices.h"
 #include "solver/settings/names.h"
 
@@ -114,6 +115,21 @@ done:
     return code;
 }
 
+/* Matrices of other rows than those of the tokens, which are pooled, say, or mixed to fewer places:
+ * two-time kernels have a row for each token. */
+static int check_rows(const struct params *params, const struct net *net, struct err *err) {
+    int n = net->setup.data.n;
+    for (int i = 0; i < net->program->nodes; i++) {
+        const struct node *v = &net->program->node[i];
+        if (v->matrix.map && v->per != n)
+            return params_error(params, "solver", "method", err,
+                                "matrix %s has %d rows of an input of %d tokens; fixed_point "
+                                "iterates matrices with a row of each token: march",
+                                v->matrix.weight.name, v->per, n);
+    }
+    return CODE_OK;
+}
+
 /* What fixed_point cannot iterate of this network. */
 static int check_fixed_point(const struct params *params, const struct net *net, struct err *err) {
     if (!net->maps.count)
@@ -126,7 +142,7 @@ static int check_fixed_point(const struct params *params, const struct net *net,
                                 "matrix %s is tied, of several uses in one evaluation; fixed_point "
                                 "iterates matrices of one: march",
                                 net->maps.item[i]->declared.name);
-    return CODE_OK;
+    return check_rows(params, net, err);
 }
 
 /* The limit with more and more lines, those of [init] first: the one that makes it fail is to
