@@ -17,7 +17,7 @@ struct prediction {
     int N;
 };
 
-/* The training inputs of the run, and behind them those of a file. */
+/* The training inputs of the run, with their weights, and behind them those of a file. */
 static int join(const struct data *old, const struct data *more, const char *path, struct data *new,
                 struct err *err) {
     struct data sizes = *old;
@@ -31,6 +31,8 @@ static int join(const struct data *old, const struct data *more, const char *pat
     sizes.tests = more->P;
     TRY(data_init(new, &sizes, err));
     memcpy(new->y, old->y, targets * sizeof *new->y);
+    for (int mu = 0; mu < old->P + more->P && old->weighted; mu++)
+        new->weight[mu] = mu < old->P ? old->weight[mu] : 1;
     if (old->V) {
         memcpy(new->token, old->token, rows * sizeof *new->token);
         memcpy(new->token + rows, more->token, data_rows(more) * sizeof *new->token);
