@@ -67,6 +67,57 @@ static void check_combine(int ny, int na, int n, int width, double beta) {
         }
 }
 
+#ifdef SINGLE
+static size_t padded(int n) {
+    return (size_t)((n + LINE - 1) / LINE * LINE);
+}
+
+/* Number (k, l) of a factor that lies row by row, or turned, column by column. */
+static struct few_rows_matrix factor(real *x, int rows, int columns, bool turned, int which) {
+    size_t width = padded(turned ? rows : columns);
+    fill(x, turned ? columns : rows, turned ? rows : columns, (int)width, which);
+    return (struct few_rows_matrix){x, turned ? 1 : width, turned ? width : 1};
+}
+
+static double at(struct few_rows_matrix m, int k, int l) {
+    return (double)m.at[(size_t)k * m.row + (size_t)l * m.column];
+}
+
+static void check_matrix(int rows, int terms, int columns, int form) {
+    static const double betas[] = {0, 1, 0.5};
+    double beta = betas[(rows + terms) % 3];
+    size_t width = padded(columns);
+    struct few_rows_matrix left = factor(a, rows, terms, form & 1, 1),
+                           right = factor(b, terms, columns, form & 2, 2);
+    fill(y, rows, beta == 0 ? 0 : columns, (int)width, 5);
+    few_rows_matrix(left, right, rows, terms, columns, (real)0.25, (real)beta, y, width);
+    for (int k = 0; k < rows; k++)
+        for (int i = 0; i < columns; i++) {
+            double sum = 0, now = (double)y[(size_t)k * width + (size_t)i];
+            for (int l = 0; l < terms; l++)
+                sum += at(left, k, l) * at(right, l, i);
+            sum = sum / 4 + (beta == 0 ? 0 : beta * number(k, i, 5));
+            if (now != sum)
+                fail_msg("%s: %d rows, %d terms, %d columns, form %d: row %d, column %d is %g, "
+                         "not %g",
+                         few_rows_name(), rows, terms, columns, form, k, i, now, sum);
+        }
+}
+
+/* Around the sizes of tiles, panels, slabs and parts. */
+static void check_matrices(void) {
+    static const int rows[] = {1, 3, 11, 24, 29, 49, 97}, terms[] = {1, 5, 17, 64, 257, 513},
+                     columns[] = {1, 8, 15, 33, 64, 255, 273};
+    for (int k = 0; k < 7; k++)
+        for (int l = 0; l < 6; l++)
+            for (int form = 0; form < 4; form++)
+                check_matrix(rows[k], terms[l], columns[(k + l + form) % 7], form);
+}
+#else
+static void check_matrices(void) {
+}
+#endif
+
 /* Numbers of rows up to two panels and a bit, and some beyond; the longer factor varies. */
 static void check_shapes(int n, int width, int step) {
     static const int many[] = {48, 63, 129, 150};
@@ -96,6 +147,7 @@ static void check_code(const char *name) {
     check_shapes(512, 512, 4);
     check_shapes(515, (515 + LINE - 1) / LINE * LINE, 3);
     check_shapes(4101, WIDEST, 7);
+    check_matrices();
     assert_true(few_rows_use(NULL));
 }
 

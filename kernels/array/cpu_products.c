@@ -24,9 +24,9 @@
 #define LONG_SUMS 131072
 #define SHORT 128
 #define PIECE 256
-/* Rows that BLAS multiplies at once, in single precision: for each such piece it copies the other
- * factor, and threads share out the pieces. */
-#define BLAS_ROWS 512
+/* Rows that meet a matrix at once, in single precision: for each such piece it is copied, and
+ * threads share out the pieces. */
+#define MATRIX_ROWS 512
 
 /* The same of a piece by BLAS, whose sums are numbers of the sites; nb <= SHORT. */
 static void piece_gemm(const real *a, int na, const real *b, int nb, int n, size_t width, double *C,
@@ -39,8 +39,8 @@ static void piece_gemm(const real *a, int na, const real *b, int nb, int n, size
             C[(size_t)k * stride + (size_t)l] += (double)sums[k * nb + l];
 }
 
-/* Whether loops for few rows are faster than BLAS. In single precision they copy too little to keep
- * up with it. */
+/* Whether loops for few rows are faster than those that copy one factor: BLAS, or in single
+ * precision few_rows_matrix. */
 static bool few(int rows, int terms) {
     int most = few_rows_most();
 #ifdef SINGLE
@@ -178,24 +178,32 @@ void cpu_products_dots(struct rows a, struct rows b, double *C) {
         dots(a, b, (struct target){.C = C, .stride = (size_t)b.count});
 }
 
-/* Rows of x number `piece` through the rows of W that belong to a block of y, by BLAS. */
-static void times_gemm(double scale, struct rows W, struct rows x, struct rows y, int piece,
-                       int block) {
-    int row = piece * BLAS_ROWS, rows = x.count - row < BLAS_ROWS ? x.count - row : BLAS_ROWS;
-    int first = (int)cpu_first(y.array, block), width = (int)array_width(x.array);
+#ifdef SINGLE
+/* Rows of x number `piece` through the rows of W that belong to a block of y. */
+static void times_matrix(double scale, struct rows W, struct rows x, struct rows y, int piece,
+                         int block) {
+    int row = piece * MATRIX_ROWS, rows = x.count - row < MATRIX_ROWS ? x.count - row : MATRIX_ROWS;
+    int first = (int)cpu_first(y.array, block);
+    size_t width = array_width(x.array);
     for (int from = 0; from < cpu_blocks(x.array); from++)
-        GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, rows, cpu_used(y.array, block),
-             cpu_used(x.array, from), (real)(scale / (double)x.array->sites), cpu_at(x, row, from),
-             width, cpu_at(W, first, from), width, from > 0, cpu_at(y, row, block),
-             (int)array_width(y.array));
+        few_rows_matrix((struct few_rows_matrix){cpu_at(x, row, from), width, 1},
+                        (struct few_rows_matrix){cpu_at(W, first, from), 1, width}, rows,
+                        cpu_used(x.array, from), cpu_used(y.array, block),
+                        (real)(scale / (double)x.array->sites), from > 0, cpu_at(y, row, block),
+                        array_width(y.array));
 }
+#endif
 
 void cpu_products_times(double scale, struct rows W, struct rows x, struct rows y) {
     assert((size_t)W.count == y.array->sites && W.array->sites == x.array->sites);
-    if (REAL_BYTES == 4 && !few(x.count, W.count))
-        CPU_EACH(cpu_cells(x) * (size_t)W.count, piece, (x.count + BLAS_ROWS - 1) / BLAS_ROWS,
-                 block, 0, cpu_blocks(y.array), times_gemm(scale, W, x, y, piece, block));
-    else if (x.count)
+#ifdef SINGLE
+    if (!few(x.count, W.count)) {
+        CPU_EACH(cpu_cells(x) * (size_t)W.count, piece, (x.count + MATRIX_ROWS - 1) / MATRIX_ROWS,
+                 block, 0, cpu_blocks(y.array), times_matrix(scale, W, x, y, piece, block));
+        return;
+    }
+#endif
+    if (x.count)
         dots(x, W, (struct target){.y = y, .scale = scale});
 }
 
@@ -235,14 +243,27 @@ void cpu_products_averages(struct rows a, struct rows b, double *out) {
         out[k] /= (double)a.array->sites;
 }
 
+/* y = beta y + C a, where loops for few rows are too slow. */
+static void combine_many(struct rows y, real beta, const real *C, struct rows a, int block) {
+    size_t width = array_width(y.array), terms = (size_t)a.count;
+    int used = cpu_used(y.array, block);
+#ifdef SINGLE
+    few_rows_matrix((struct few_rows_matrix){C, terms, 1},
+                    (struct few_rows_matrix){cpu_at(a, 0, block), width, 1}, y.count, a.count, used,
+                    1, beta, cpu_at(y, 0, block), width);
+#else
+    GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, y.count, used, a.count, 1, C, (int)terms,
+         cpu_at(a, 0, block), (int)width, beta, cpu_at(y, 0, block), (int)width);
+#endif
+}
+
 static void combine(struct rows y, real beta, const real *C, struct rows a, int block) {
-    int width = (int)array_width(y.array), used = cpu_used(y.array, block);
+    int used = cpu_used(y.array, block);
     if (a.count && few(y.count, a.count))
         few_rows_combine(cpu_at(y, 0, block), y.count, beta, C, cpu_at(a, 0, block), a.count, used,
-                         (size_t)width);
+                         array_width(y.array));
     else if (a.count)
-        GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, y.count, used, a.count, 1, C, a.count,
-             cpu_at(a, 0, block), width, beta, cpu_at(y, 0, block), width);
+        combine_many(y, beta, C, a, block);
     else if (beta == 0)
         for (int k = 0; k < y.count; k++)
             memset(cpu_at(y, k, block), 0, (size_t)used * sizeof(real));
@@ -309,6 +330,7 @@ static void gather_turned(struct coefficients C, int first, int rows, int terms,
     }
 }
 
+#ifdef SINGLE
 static bool equal(const double *c, int count) {
     for (int l = 1; l < count; l++)
         if (c[l] != c[0])
@@ -316,38 +338,53 @@ static bool equal(const double *c, int count) {
     return true;
 }
 
-/* What few() leaves to BLAS, coefficients as they lie: block after block of their sites. */
-static void combine_gemm(struct rows y, real beta, struct coefficients C, struct rows a, int first,
-                         int block) {
+/* Coefficients as they lie: block after block of their sites. */
+static void combine_matrix(struct rows y, real beta, struct coefficients C, struct rows a,
+                           int first, int block) {
     const struct array *R = C.rows.array;
     for (int from = 0; from < cpu_blocks(R); from++)
-        GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, y.count, cpu_used(y.array, block),
-             cpu_used(R, from), (real)C.scale, cpu_at(C.rows, first, from), (int)array_width(R),
-             cpu_at(a, (int)cpu_first(R, from), block), (int)array_width(a.array), from ? 1 : beta,
-             cpu_at(y, 0, block), (int)array_width(y.array));
+        few_rows_matrix((struct few_rows_matrix){cpu_at(C.rows, first, from), array_width(R), 1},
+                        (struct few_rows_matrix){cpu_at(a, (int)cpu_first(R, from), block),
+                                                 array_width(a.array), 1},
+                        y.count, cpu_used(R, from), cpu_used(y.array, block), (real)C.scale,
+                        from ? 1 : beta, cpu_at(y, 0, block), array_width(y.array));
 }
 
 /* The same turned, of one factor for all rows. false: they lie in several blocks, or differ. */
-static bool combine_gemm_turned(struct rows y, real beta, struct coefficients C, struct rows a,
-                                int first, int block) {
+static bool combine_turned(struct rows y, real beta, struct coefficients C, struct rows a,
+                           int first, int block) {
     int run = y.count;
     const real *from = site_at(C.rows, 0, C.first + first, &run);
     if (run < y.count || C.rows.count < a.count || !equal(C.c, a.count))
         return false;
-    GEMM(CblasRowMajor, CblasTrans, CblasNoTrans, y.count, cpu_used(y.array, block), a.count,
-         (real)(C.scale * C.c[0]), from, (int)array_width(C.rows.array), cpu_at(a, 0, block),
-         (int)array_width(a.array), beta, cpu_at(y, 0, block), (int)array_width(y.array));
+    few_rows_matrix((struct few_rows_matrix){from, 1, array_width(C.rows.array)},
+                    (struct few_rows_matrix){cpu_at(a, 0, block), array_width(a.array), 1}, y.count,
+                    a.count, cpu_used(y.array, block), (real)(C.scale * C.c[0]), beta,
+                    cpu_at(y, 0, block), array_width(y.array));
     return true;
 }
 
+/* Whether coefficients need not be copied. */
+static bool as_they_lie(struct rows y, double beta, struct coefficients C, struct rows a, int first,
+                        int block) {
+    if (few(y.count, a.count))
+        return false;
+    if (C.turned)
+        return combine_turned(y, (real)beta, C, a, first, block);
+    combine_matrix(y, (real)beta, C, a, first, block);
+    return true;
+}
+#else
+static bool as_they_lie(struct rows y, double beta, struct coefficients C, struct rows a, int first,
+                        int block) {
+    (void)y, (void)beta, (void)C, (void)a, (void)first, (void)block;
+    return false;
+}
+#endif
+
 static void combine_piece(struct rows y, double beta, struct coefficients C, struct rows a,
                           int first, int block) {
-    bool by_blas = REAL_BYTES == 4 && !few(y.count, a.count);
-    if (by_blas && !C.turned) {
-        combine_gemm(y, (real)beta, C, a, first, block);
-        return;
-    }
-    if (by_blas && combine_gemm_turned(y, (real)beta, C, a, first, block))
+    if (as_they_lie(y, beta, C, a, first, block))
         return;
     real *some = (real *)cpu_scratch(false, (size_t)y.count * (size_t)a.count);
     if (some && C.turned)
@@ -366,7 +403,7 @@ static void combine_piece(struct rows y, double beta, struct coefficients C, str
 void cpu_products_combine_rows(struct rows y, double beta, struct coefficients C, struct rows a) {
     int rows = COEFFICIENTS / (a.count ? a.count : 1);
     rows = rows < LEAST_ROWS ? LEAST_ROWS : rows;
-    rows = REAL_BYTES == 4 && !few(y.count, a.count) ? BLAS_ROWS : rows;
+    rows = REAL_BYTES == 4 && !few(y.count, a.count) ? MATRIX_ROWS : rows;
     CPU_EACH(cpu_cells(y) * (size_t)(a.count + 1), piece, (y.count + rows - 1) / rows, block, 0,
              cpu_blocks(y.array),
              combine_piece(rows_part(y, piece * rows,

@@ -19,6 +19,19 @@ void few_rows_dots(const real *a, int na, const real *b, int nb, int n, size_t w
 /* y_k,i = beta y_k,i + sum_l C[k][l] a_l,i,   C [ny][na]; beta = 0: y is not read */
 void few_rows_combine(real *y, int ny, real beta, const real *C, const real *a, int na, int n,
                       size_t width);
+#ifdef SINGLE
+/* Number (k, l) of a matrix is at[k * row + l * column], and row or column is 1. */
+struct few_rows_matrix {
+    const real *at;
+    size_t row, column;
+};
+/* y_k,i = beta y_k,i + scale sum_l a_k,l b_l,i;  beta = 0: y is not read. Many rows k times many
+ * columns i; an element has the same bits whichever others are found with it. Rows of y begin at
+ * multiples of 64 bytes, and so do the columns of b where b.column = 1, or else its rows; both are
+ * padded to as much. */
+void few_rows_matrix(struct few_rows_matrix a, struct few_rows_matrix b, int rows, int terms,
+                     int columns, real scale, real beta, real *y, size_t width);
+#endif
 enum few_rows_level { FEW_ROWS_PLAIN, FEW_ROWS_AVX2, FEW_ROWS_AVX512, FEW_ROWS_BEST };
 /* The vector code at work: of the machine, or of few_rows_use. */
 enum few_rows_level few_rows_level(void);

@@ -2,6 +2,7 @@
 #include "kernels/array/few_rows.h"
 
 #include <limits.h>
+#include <string.h>
 
 #define CHUNK 8 /* rows that stay in the first cache */
 #define SITES FEW_ROWS_SITES
@@ -9,7 +10,10 @@
 #define STRIP 4096                   /* sites of a row that is met again */
 #define CACHED (262144 / REAL_BYTES) /* numbers that stay in the second, a quarter of a MB */
 #define AT_ONCE (REAL_BYTES == 4 ? SITES : INT_MAX) /* sites whose products a register adds up */
-#define LINE (64 / REAL_BYTES)                      /* numbers that come from memory at once */
+#define TERMS 256                                   /* of a matrix, and ... */
+#define MATRIX_COLUMNS 256                          /* ... columns, which are in panels at once */
+#define SLAB 48                /* rows that lie across, which are copied at once */
+#define LINE (64 / REAL_BYTES) /* numbers that come from memory at once */
 
 #define SUFFIX _plain
 #define TARGET
@@ -71,3 +75,21 @@ void few_rows_combine(real *y, int ny, real beta, const real *C, const real *a, 
         combine_plain(y, ny, beta, C, a, na, n, width);
     }
 }
+
+#ifdef SINGLE
+void few_rows_matrix(struct few_rows_matrix a, struct few_rows_matrix b, int rows, int terms,
+                     int columns, real scale, real beta, real *y, size_t width) {
+    switch (few_rows_level()) {
+#if defined __x86_64__
+    case FEW_ROWS_AVX512:
+        matrix_avx512(a, b, rows, terms, columns, scale, beta, y, width);
+        break;
+    case FEW_ROWS_AVX2:
+        matrix_avx2(a, b, rows, terms, columns, scale, beta, y, width);
+        break;
+#endif
+    default:
+        matrix_plain(a, b, rows, terms, columns, scale, beta, y, width);
+    }
+}
+#endif

@@ -38,6 +38,9 @@ INLINE NAME(vec) NAME(first)(NAME(vec) x, int count) {
 
 #include "kernels/array/few_rows_dots.h"
 #include "kernels/array/few_rows_combine.h"
+#ifdef SINGLE
+#include "kernels/array/few_rows_matrix.h"
+#endif
 
 #undef PASTE_
 #undef PASTE

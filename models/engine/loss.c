@@ -1,5 +1,6 @@
 /* The losses, and the list of them. */
 #include "models/engine/loss.h"
+#include "kernels/array/functions.h"
 #include "kernels/base/text.h"
 
 #include <math.h>
@@ -106,16 +107,16 @@ const struct loss loss_hinge = {
 static double cross_entropy(int C, const double *f, const double *y, double *Delta) {
     double largest = f[0], sum = 0, asked = 0, l = 0;
     for (int c = 0; c < C; c++) {
-        largest = fmax(largest, f[c]);
+        largest = f[c] > largest ? f[c] : largest;
         asked += y[c];
     }
-    for (int c = 0; c < C; c++) {
-        Delta[c] = exp(f[c] - largest);
+    functions_apply(FN_EXP, 1, -largest, f, C, Delta, NULL);
+    for (int c = 0; c < C; c++)
         sum += Delta[c];
-    }
+    double share = asked / sum, log_sum = log(sum);
     for (int c = 0; c < C; c++) {
-        Delta[c] = y[c] - asked * Delta[c] / sum;
-        l -= y[c] == 0 ? 0 : y[c] * (f[c] - largest - log(sum));
+        Delta[c] = y[c] - share * Delta[c];
+        l -= y[c] == 0 ? 0 : y[c] * (f[c] - largest - log_sum);
     }
     return l;
 }

@@ -2,6 +2,7 @@
  * every site of a population of heads (of few units each), pooling, RMSNorm
  * (docs/theory/transformer.md). Rows of an input are consecutive. */
 #include "models/language/tokens.h"
+#include "kernels/array/functions.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -75,9 +76,10 @@ static void softmax_forward(const void *context, const struct net *net, int rows
         int count = seen(net, i, *causal);
         double largest = x[i * n], sum = 0;
         for (int t = 1; t < count; t++)
-            largest = fmax(largest, x[i * n + t]);
+            largest = x[i * n + t] > largest ? x[i * n + t] : largest;
+        functions_apply(FN_EXP, 1, -largest, x + i * n, count, out + i * n, NULL);
         for (int t = 0; t < n; t++)
-            sum += out[i * n + t] = t < count ? exp(x[i * n + t] - largest) : 0;
+            sum += out[i * n + t] = t < count ? out[i * n + t] : 0;
         for (int t = 0; t < count; t++)
             out[i * n + t] /= sum;
     }

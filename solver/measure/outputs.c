@@ -115,17 +115,18 @@ enum {
     SLOTS
 };
 
-/* Of inputs mu of the last evaluation, or (NULL) of inputs first, first + 1, ..., to whom f
- * belongs. */
+/* Of inputs mu of the last evaluation, whose loss is known, or (NULL) of inputs first, first + 1,
+ * ..., to whom f belongs. */
 static struct score score_of(const struct measuring *m, const struct net *net, const int *mu,
                              int first, int count, const double *f) {
+    const struct loss *loss = mu ? NULL : m->config->training.loss;
     int C = net->setup.data.C, each = net_outputs(net) / C;
     struct score score = {0};
     double space[C];
     for (int i = 0; i < count * each; i++) {
         size_t input = (size_t)(mu ? mu[i / each] : first + i / each),
                asked = input * (size_t)each + (size_t)(i % each);
-        score_add(&score, m->config->training.loss, C, m->config->output.top, f + i * C,
+        score_add(&score, loss, C, m->config->output.top, f + i * C,
                   net_targets(&net->setup.data, m->y, asked, space),
                   net_weight(&net->setup.data, input));
     }

@@ -30,7 +30,8 @@ void score_add(struct score *score, const struct loss *loss, int C, int K, const
         margin = *f * *y;
         place = margin > 0 ? 0 : C;
     }
-    score->loss += loss_weighted(loss, weight, C, f, y, Delta);
+    if (loss)
+        score->loss += loss_weighted(loss, weight, C, f, y, Delta);
     score->margin += weight * margin;
     score->rows += weight;
     score->asked += place >= 0 ? weight : 0;

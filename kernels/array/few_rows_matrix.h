@@ -1,0 +1,160 @@
+/* Rows through a matrix, for few_rows_tile.h: many rows times many columns, in single precision.
+ * Parts of the matrix, TERMS long, lie in panels of PANEL columns, term after term, in the second
+ * cache, while WIDE rows after the other come past in the first. Each sum of TERMS products is
+ * added up term by term in one lane of a register, whichever rows and columns it is found with. */
+
+/* LANES columns of a matrix from column l on, a few terms of them, to their panel. */
+INLINE void NAME(matrix_strip)(struct few_rows_matrix b, int first, int terms, int l, int columns,
+                               real *panels) {
+    real *panel = panels + (size_t)(l / PANEL * TERMS + first) * PANEL + l % PANEL;
+    const real *from = b.at + (size_t)first * b.row + (size_t)l * b.column;
+    if (b.column == 1)
+        for (int k = 0; k < terms; k++)
+            *(NAME(vec) *)(panel + (size_t)k * PANEL) = NAME(load)(from + (size_t)k * b.row);
+    else
+        for (int k = 0; k < terms; k += LANES)
+            NAME(turn)(from + k, columns - l, b.column, panel + (size_t)k * PANEL);
+}
+
+/* Numbers (term, column) of the matrix; what lies behind `columns` is padding. Few terms at a time,
+ * so that the lines which are read and written are used up at once. */
+INLINE void NAME(matrix_panels)(struct few_rows_matrix b, int terms, int columns, real *panels) {
+    for (int k = 0; k < terms; k += LINE)
+        for (int l = 0; l < columns; l += LANES)
+            NAME(matrix_strip)(b, k, terms - k < LINE ? terms - k : LINE, l, columns, panels);
+}
+
+/* Adds to the sums of R rows the products of a term. */
+INLINE void NAME(matrix_term)(const real *const *from, size_t row, const real *panel, int R, int V,
+                              NAME(vec) sum[WIDE][PANEL / LANES]) {
+    NAME(vec) x[PANEL / LANES];
+    UNROLL for (int v = 0; v < V; v++) x[v] = NAME(load)(panel + v * LANES);
+    UNROLL for (int v = 0; v < V; v += LINE / LANES)
+        __builtin_prefetch(panel + 8 * PANEL + v * LANES);
+    UNROLL for (int r = 0; r < R; r++) {
+        UNROLL for (int v = 0; v < V; v++) sum[r][v] += from[r / 4][(size_t)(r % 4) * row] * x[v];
+    }
+}
+
+/* R rows times V vectors of a panel: y = beta y + scale sum. Numbers of a row are 1 apart, or where
+ * rows lie across, SLAB. R, V and `across` are constants where this is inlined. */
+INLINE void NAME(matrix_tile)(const real *a, size_t row, const real *panel, int terms, int R, int V,
+                              bool across, real scale, real beta, real *y, size_t width) {
+    NAME(vec) sum[WIDE][PANEL / LANES] = {0};
+    const real *from[WIDE / 4 + 1]; /* each of four rows */
+    size_t step = across ? 1 : row, term = across ? SLAB : 1;
+    UNROLL for (int r = 0; r < R; r += 4) from[r / 4] = a + (size_t)r * step;
+    UNROLL for (int r = 0; r < R; r++) __builtin_prefetch(y + (size_t)r * width, 1);
+    int k = 0;
+    for (; k + 4 <= terms; k += 4) {
+        UNROLL for (int i = 0; i < 4; i++) {
+            NAME(matrix_term)(from, step, panel + i * PANEL, R, V, sum);
+            UNROLL for (int r = 0; r < R; r += 4) from[r / 4] += term;
+        }
+        panel += 4 * PANEL;
+    }
+    for (; k < terms; k++, panel += PANEL) {
+        NAME(matrix_term)(from, step, panel, R, V, sum);
+        UNROLL for (int r = 0; r < R; r += 4) from[r / 4] += term;
+    }
+    UNROLL for (int r = 0; r < R; r++) {
+        UNROLL for (int v = 0; v < V; v++) {
+            NAME(vec) *out = (NAME(vec) *)(y + (size_t)r * width + v * LANES);
+            *out = beta == 0 ? scale * sum[r][v] : beta * *out + scale * sum[r][v];
+        }
+    }
+}
+
+/* Functions of their own for each number of rows: only there do tiles stay in registers. */
+#define MATRIX_TILE(R, V, ACROSS)                                                                  \
+    TARGET static __attribute__((noinline)) void NAME(matrix_tile_##R##_##V##_##ACROSS)(           \
+        const real *a, size_t row, const real *panel, int terms, real scale, real beta, real *y,   \
+        size_t width) {                                                                            \
+        NAME(matrix_tile)(a, row, panel, terms, R, V, ACROSS, scale, beta, y, width);              \
+    }
+#define MATRIX_TILES(R)                                                                            \
+    MATRIX_TILE(R, 1, 0) MATRIX_TILE(R, 2, 0) MATRIX_TILE(R, 1, 1) MATRIX_TILE(R, 2, 1)
+#define MATRIX_ROW(R)                                                                              \
+    {                                                                                              \
+        {NAME(matrix_tile_##R##_1_0), NAME(matrix_tile_##R##_2_0)},                                \
+            {NAME(matrix_tile_##R##_1_1), NAME(matrix_tile_##R##_2_1)},                            \
+    }
+MATRIX_TILES(1)
+MATRIX_TILES(4)
+#if WIDE == 12
+MATRIX_TILES(12)
+#define MATRIX_WIDE MATRIX_ROW(12)
+#else
+MATRIX_TILES(6)
+#define MATRIX_WIDE MATRIX_ROW(6)
+#endif
+/* Of 1, 4 and WIDE rows; as they lie and across; of one vector and two. */
+static void (*const NAME(matrix_tiles)[3][2][2])(const real *, size_t, const real *, int, real,
+                                                 real, real *, size_t) = {
+    MATRIX_ROW(1), MATRIX_ROW(4), MATRIX_WIDE};
+
+/* Some rows times a panel of one vector or two. */
+INLINE void NAME(matrix_rows)(const real *a, size_t row, int rows, const real *panel, int terms,
+                              bool across, bool two, real scale, real beta, real *y, size_t width) {
+    for (int r = 0, R; r < rows; r += R) {
+        int which = rows - r >= WIDE ? 2 : rows - r >= 4;
+        R = which == 2 ? WIDE : which ? 4 : 1;
+        NAME(matrix_tiles)
+        [which][across][two](a + (size_t)r * (across ? 1 : row), row, panel, terms, scale, beta,
+                             y + (size_t)r * width, width);
+    }
+}
+
+/* At most SLAB rows that lie across; `apart`: from a term to the next. */
+INLINE void NAME(matrix_slab)(const real *x, size_t apart, int terms, int rows, real *slab) {
+    for (int k = 0; k < terms; k++, x += apart, slab += SLAB) {
+        UNROLL for (int i = 0; i < SLAB; i += LINE) __builtin_prefetch(x + 8 * apart + i);
+        if (rows == SLAB)
+            UNROLL for (int i = 0; i < SLAB; i += LANES) memcpy(slab + i, x + i, sizeof(NAME(vec)));
+        else
+            memcpy(slab, x, (size_t)rows * sizeof *slab);
+    }
+}
+
+/* All rows times at most MATRIX_COLUMNS columns and TERMS terms. Rows that lie across are copied,
+ * SLAB of them at a time. */
+TARGET static void NAME(matrix_part)(struct few_rows_matrix a, struct few_rows_matrix b, int rows,
+                                     int terms, int columns, real scale, real beta, real *y,
+                                     size_t width) {
+    real panels[TERMS * MATRIX_COLUMNS] __attribute__((aligned(64))), slab[TERMS * SLAB];
+    NAME(matrix_panels)(b, terms, columns, panels);
+    bool across = a.column != 1;
+    int some = across ? SLAB : 2 * WIDE;
+    for (int k = 0; k < rows; k += some) {
+        int count = rows - k < some ? rows - k : some;
+        const real *x = a.at + (size_t)k * a.row;
+        if (across) {
+            NAME(matrix_slab)(x, a.column, terms, count, slab);
+            x = slab;
+        }
+        for (int l = 0; l < columns; l += PANEL)
+            NAME(matrix_rows)
+        (x, a.row, count, panels + (size_t)l * TERMS, terms, across, columns - l > LANES, scale,
+         beta, y + (size_t)k * width + l, width);
+    }
+}
+
+TARGET static void NAME(matrix)(struct few_rows_matrix a, struct few_rows_matrix b, int rows,
+                                int terms, int columns, real scale, real beta, real *y,
+                                size_t width) {
+    for (int l = 0; l < columns; l += MATRIX_COLUMNS)
+        for (int k = 0; k < terms; k += TERMS) {
+            struct few_rows_matrix x = a, m = b;
+            x.at += (size_t)k * a.column;
+            m.at += (size_t)k * b.row + (size_t)l * b.column;
+            NAME(matrix_part)
+            (x, m, rows, terms - k < TERMS ? terms - k : TERMS,
+             columns - l < MATRIX_COLUMNS ? columns - l : MATRIX_COLUMNS, scale, k ? 1 : beta,
+             y + l, width);
+        }
+}
+
+#undef MATRIX_TILE
+#undef MATRIX_TILES
+#undef MATRIX_ROW
+#undef MATRIX_WIDE
