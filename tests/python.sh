@@ -1,6 +1,7 @@
 #!/bin/sh
 # The Python package, its pictures and docs/tour.ipynb, by pytest; two halves at a time. Arguments go
-# to pytest. The programs are those in DMFT_HOME (default: this checkout).
+# to pytest, and if the first is a file only that is run. The programs are those in DMFT_HOME
+# (default: this checkout).
 cd "$(dirname "$0")/.." || exit 1
 NEED='h5py, ipykernel, matplotlib, nbclient, numpy, pytest, xarray'
 DMFT_HOME=$(cd "${DMFT_HOME:-.}" && pwd)
@@ -10,6 +11,7 @@ if ! said=$(python/with -c '' 2>&1); then
     echo "[  SKIPPED ] python: $said"
     exit 0
 fi
+[ -e "${1%%::*}" ] && exec python/with -m pytest -q -p no:cacheprovider "$@"
 first=$(mktemp)
 trap 'rm -f "$first"' EXIT
 python/with -m pytest -q -p no:cacheprovider tests/test_plot.py "$@" >"$first" 2>&1 &

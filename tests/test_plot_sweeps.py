@@ -46,6 +46,11 @@ def test_other_keys_are_asked_for():
     drawn(dmft.plot.losses, both.sweep.sel({"training.gamma0": 1}))
     with pytest.raises(dmft.plot.NotThere, match="against a key of numbers"):
         drawn(dmft.plot.losses, both.sweep.isel({"training.eta0": 0, "training.gamma0": 0}))
+    words = dmft.sweep(BASE | {"reference.widths": [8], "sweep": {
+        "training.eta0": [0.1, 0.3], "network.activation": ["tanh", "relu"]}}, progress=False)
+    for key in ("network.activation", "no.key"):
+        with pytest.raises(dmft.plot.NotThere, match=f"{key} is none; .* has training.eta0"):
+            drawn(dmft.plot.losses, words, key)
 
 
 def test_bars_are_whole_and_ends_have_ticks(rates):

@@ -118,7 +118,7 @@ soak: all build/fuzz_param build/fuzz_data build/fuzz_command $(BUILD)/test_scri
 	@BUILD=$(BUILD) tests/soak.sh $(TIME) $(if $(filter command% environment%,$(origin SEED)),$(SEED))
 
 python-test: all python-packages
-	PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/python.sh
+	PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/python.sh $(if $(K),-k '$(K)')
 
 # dmft.torch: every network trained by PyTorch beside the program, from the same weights.
 torch-test: all torch-packages

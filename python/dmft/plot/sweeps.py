@@ -187,7 +187,12 @@ def losses(ax, sweep, key: str | None = None) -> None:
     """
     part, optimum = taken(sweep)
     key = key or along(part, optimum)
-    others = [dim for dim in part["loss"].dims if dim not in ("N", key)]
+    dims = [dim for dim in part["loss"].dims if dim != "N"]
+    if key is not None and (key not in dims or part[key].dtype.kind not in "iuf"):
+        numbers = [dim for dim in dims if part[dim].dtype.kind in "iuf"]
+        raise NotThere(f"losses are drawn against a key of numbers that is swept, and {key} is none"
+                       + (f"; this sweep has {', '.join(numbers)}" if numbers else ""))
+    others = [dim for dim in dims if dim != key]
     if key is None or others:
         raise NotThere("losses are drawn against a key of numbers; the sweep has none" if not key
                        else f"losses are of one value of {', '.join(others)}: take "
