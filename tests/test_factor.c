@@ -101,6 +101,10 @@ static void test_unused_keys_are_left_out(void **state) {
         ARGS("--base.network.gate=sigmoid", "--base.network.shape=smooth", "--network.gate=none"));
     assert_int_equal(f.config.network.shape, 0);
     params_free(&f.params);
+    /* which it goes under, in whatever order they stand */
+    accept(&f, "", ARGS("--network.experts=2", "--base.network.experts=3"));
+    assert_int_equal(f.config.network.experts, 2);
+    params_free(&f.params);
     assert_int_equal(read_text(&f, "", ARGS("--network.shape=smooth", "--network.gate=none")),
                      CODE_INPUT);
     params_free(&f.params);

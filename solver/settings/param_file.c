@@ -260,6 +260,11 @@ int param_read_stream(struct params *params, FILE *stream, struct err *err) {
 
 /* ---- the command line ---- */
 
+/* Whether an override is one that all others go over. */
+static bool is_base(const char *text) {
+    return !strncmp(text + (strncmp(text, "--", 2) ? 0 : 2), "base.", strlen("base."));
+}
+
 /* Stores one override; text is cut into pieces. */
 static int take_override(struct params *params, char *text, int line, struct err *err) {
     char cut[TEXT_CLIP_SIZE];
@@ -267,9 +272,10 @@ static int take_override(struct params *params, char *text, int line, struct err
     if (text_find_bad(text))
         return err_set(err, CODE_INPUT, "%s: a control character or not UTF-8", cut);
     char *section = strncmp(text, "--", 2) ? text : text + 2;
-    bool base = !strncmp(section, "base.", strlen("base."));
-    section += base ? strlen("base.") : 0;
-    line = base ? IN_BASE : line;
+    if (is_base(text)) {
+        section += strlen("base.");
+        line = IN_BASE;
+    }
     char *equals = strchr(section, '='), *dot = strchr(section, '.');
     if (equals)
         *equals = '\0';
@@ -294,9 +300,12 @@ static int take_override(struct params *params, char *text, int line, struct err
 
 int param_read_overrides(struct params *params, int overrides, char *const *override, int line,
                          struct err *err) {
-    for (int i = 0; i < overrides; i++) {
+    for (int k = 0; k < 2 * overrides; k++) { /* those of the base first */
+        const char *given = override[k % overrides];
         char *text;
-        TRY(base_copy(&text, override[i], err));
+        if (is_base(given) != (k < overrides))
+            continue;
+        TRY(base_copy(&text, given, err));
         int code = take_override(params, text, line, err);
         free(text);
         TRY(code);
