@@ -150,6 +150,10 @@ bench-against: all
 bench-precision: all
 	$(PYTHON) tests/bench/precision.py ./dmft-solve
 
+# What runs say of their memory beside what they take: make bench-memory, or with INIS='data/dense.ini ...'.
+bench-memory: all
+	$(PYTHON) tests/bench/memory.py ./dmft-solve $(INIS)
+
 # Networks beside PyTorch and JAX, of a virtual environment: make bench-peers PEERS=VENV/bin/python.
 bench-peers: all
 	$(PEERS) tests/bench/peers.py ./dmft-solve $(CELLS)
@@ -190,5 +194,5 @@ draws: $(BUILD)/draws
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test torch-test torch-faults check-random bench bench-against bench-precision bench-peers bench-figures coverage coverage-of coverage-check draws bias \
+.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test torch-test torch-faults check-random bench bench-against bench-precision bench-memory bench-peers bench-figures coverage coverage-of coverage-check draws bias \
         validation mutants

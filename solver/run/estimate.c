@@ -3,6 +3,7 @@
 #include "solver/run/estimate.h"
 #include "kernels/array/dist.h"
 #include "solver/run/ensemble.h"
+#include "solver/run/memory.h"
 #include "solver/run/sites.h"
 
 #include <dirent.h>
@@ -12,7 +13,6 @@
 #include <string.h>
 #include <time.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,16 +43,9 @@ static double error_of_loss(const struct record *record) {
     return sqrt(error / loss);
 }
 
-/* The most memory that this process has had. */
-static double most_bytes(void) {
-    struct rusage used;
-    getrusage(RUSAGE_SELF, &used);
-    return 1024 * (double)used.ru_maxrss;
-}
-
 /* What is short is done again: the first time it is new memory that takes the time. */
 static void try(struct run *run, int N, int runs, struct trial *trial) {
-    double before = most_bytes();
+    double before = memory_most();
     run->threads = 1;
     backend_start(1);
     for (int pass = 0; pass < 2 && (!pass || (!trial->code && trial->cpu < SHORT)); pass++) {
@@ -62,7 +55,7 @@ static void try(struct run *run, int N, int runs, struct trial *trial) {
         if (!trial->code && record_failures(&record, &(int){0}))
             trial->code = err_set(&trial->err, CODE_NUMERICAL, "%s", record.failure.text);
         trial->cpu = base_cpu_seconds() - start;
-        trial->bytes = pass ? trial->bytes : most_bytes() - before;
+        trial->bytes = pass ? trial->bytes : memory_most() - before;
         trial->error = trial->code ? NAN : error_of_loss(&record);
         record_free(&record);
     }
@@ -183,7 +176,7 @@ static int of_networks(struct run *run, int N, struct cost *cost, struct err *er
 
 /* Runs that work at once each have what one has beyond this process. */
 static double peak(const struct run *run, int N, int runs, double bytes) {
-    return most_bytes() + bytes * ensemble_concurrent(run, N, runs);
+    return memory_most() + bytes * ensemble_concurrent(run, N, runs);
 }
 
 static void print_row(FILE *stream, const char *what, struct cost cost) {

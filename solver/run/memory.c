@@ -1,4 +1,5 @@
 /* What a run needs: the bytes of the limit, of the widest network, and of the results. */
+#define _DEFAULT_SOURCE /* getrusage */
 #include "solver/run/memory.h"
 #include "integrators/batch.h"
 #include "kernels/base/text.h"
@@ -8,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* Bytes of the trajectories of one ensemble: every run; means and errors, once for the largest
  * series while they are computed and twice in the image of the file, which is copied to be saved.
@@ -156,6 +158,14 @@ static int refuse_memory(const struct run *run, const struct need *need, double 
                         total, wide, remedy);
 }
 
+double memory_most(void) {
+    struct rusage used;
+    getrusage(RUSAGE_SELF, &used);
+    return 1024 * (double)used.ru_maxrss;
+}
+
+/* Bases of a limit are counted as large as they can become, since nobody knows before how many
+ * directions the run will meet. */
 int memory_check(struct run *run, struct err *err) {
     struct need need;
     TRY(find_need(run, &need, err));
@@ -163,8 +173,9 @@ int memory_check(struct run *run, struct err *err) {
         log_line(&run->log, "states: at most about %.3g GB on disk",
                  1e-9 * (need.states + need.results));
     log_line(&run->log,
-             "memory: about %.3g GB for the limit, %.3g GB for networks, %.3g GB of results",
-             1e-9 * need.limit, 1e-9 * need.networks, 1e-9 * need.results);
+             "memory: at most about %.3g GB for the limit, about %.3g GB for networks, %.3g GB of "
+             "results, beside %.3g GB of the program and its data",
+             1e-9 * need.limit, 1e-9 * need.networks, 1e-9 * need.results, 1e-9 * memory_most());
     double most = fmax(need.limit, need.networks), total = 1e-9 * (most + need.results);
     return total <= run->config.solver.max_memory ? check_device(run, most, err)
                                                   : refuse_memory(run, &need, total, err);
