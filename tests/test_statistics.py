@@ -71,6 +71,19 @@ def test_what_is_no_number_stays_none():
         assert np.isnan([value[0], error[0]]).all() and np.isfinite([value[1], error[1]]).all()
 
 
+def test_what_no_run_has_at_the_end_tells_nothing_of_the_end():
+    """As a test loss that is measured at every second time; the other series say who ended."""
+    both = runs([1, 1, 1], [2, 2, 2], [3, 3, 3], [4, 4, np.nan])
+    both["test_runs"] = ("run", "t"), [[1, 5, np.nan], [1, 6, np.nan], [1, 7, np.nan],
+                                       [1, 8, np.nan]]
+    value, error = dmft.jackknife(lambda means: means["test"], both)
+    np.testing.assert_allclose(value, [1, 6, np.nan], rtol=1e-14)
+    np.testing.assert_allclose(error, [0, 1 / 3 ** 0.5, np.nan], rtol=1e-12)
+    assert dmft.difference(both, both, "x")[0].shape == (3,)
+    with pytest.raises(dmft.InputError, match="and here 0 did"):
+        dmft.jackknife(lambda means: means["x"], both.isel(run=[3, 3]))
+
+
 def test_runs_are_paired_by_their_number():
     """Also where another one failed in each, and groups without numbers of runs."""
     one, other = (runs([1, 1], [2, 2], [3, np.nan], [4, 4]),

@@ -53,12 +53,13 @@ def student(freedom):
     return np.array([one(n) for n in values])[places].reshape(np.shape(freedom))
 
 
-def _ended(array: xarray.DataArray) -> np.ndarray:
+def _ended(array: xarray.DataArray) -> np.ndarray | None:
     """Whether each run reached the last time: it has all that any run has there. Some entries no
-    run has, as order statistics beyond the number of experts."""
+    run has, as order statistics beyond the number of experts. None: no run has anything there, as
+    a test loss between two times at which it is measured."""
     there = array.isel(t=-1).notnull()
     some = there.any("run")
-    return ((there | ~some).all([d for d in there.dims if d != "run"]) & some.any()).values
+    return (there | ~some).all([d for d in there.dims if d != "run"]).values if some.any() else None
 
 
 def _runs_of(group: xarray.Dataset) -> dict[str, xarray.DataArray]:
@@ -70,7 +71,9 @@ def _runs_of(group: xarray.Dataset) -> dict[str, xarray.DataArray]:
               if name.endswith("_pseudo")}
     if not found:
         raise InputError("this group has no series run by run; run it with [output] runs = yes")
-    whole = np.all([_ended(array) for array in found.values() if "t" in array.dims], axis=0)
+    told = [_ended(array) for array in found.values() if "t" in array.dims]
+    told = [one for one in told if one is not None]
+    whole = np.all(told, axis=0) if told else False
     if np.count_nonzero(whole) < 2:
         raise InputError(f"an error takes two runs or more that reached the end, and here "
                          f"{np.count_nonzero(whole)} did")
