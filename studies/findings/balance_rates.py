@@ -3,8 +3,8 @@
     python/with studies/findings/balance_rates.py balance_rates.h5 [OUT.csv [OUT.png [LIMIT.h5]]]
     python/with studies/findings/balance_rates.py --picture balance_rates.csv OUT.png
 
-Reads the sweep of balance_rates.ini, and LIMIT.h5, that of the limit at fewer rates; prints what is
-seen, and writes the numbers behind it; or makes the picture of these.
+Reads the sweep of balance_rates.ini, and LIMIT.h5, that of the limit if it was run apart; prints
+what is seen, and writes the numbers behind it; or makes the picture of these.
 """
 import os
 import sys
