@@ -75,11 +75,8 @@ def unfinished(folder: str) -> dict[str, xarray.Dataset]:
             "sweep": sweep.assign(arrays)}
 
 
-def _scale(parts: list[xarray.Dataset], dim: str):
-    """What all of these have along an axis, each place once: its coordinate, or where there is none
-    the numbers from 0 to the largest size."""
-    if not all(dim in data.coords for data in parts):
-        return np.arange(max(data.sizes[dim] for data in parts))
+def _scale(parts: list[xarray.Dataset], dim: str) -> np.ndarray:
+    """What all of these have along an axis with a coordinate, each place once."""
     first, *others = [data[dim].values for data in parts]
     if all(np.array_equal(first, other) for other in others):
         return first
@@ -88,32 +85,33 @@ def _scale(parts: list[xarray.Dataset], dim: str):
     return np.array(list(dict.fromkeys(np.concatenate([first, *others]).tolist())), dtype=object)
 
 
-def _places(data: xarray.Dataset, dim: str, scale) -> np.ndarray:
-    """Where a run has its entries along an axis of all."""
-    own = data[dim].values if dim in data.coords else np.arange(data.sizes[dim])
-    if np.array_equal(own, scale):
-        return np.arange(len(own))
+def _places(own: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """Where the entries of a run stand along an axis of all."""
     at = {value: k for k, value in enumerate(scale.tolist())}
     return np.array([at[value] for value in own.tolist()], dtype=int)
 
 
 def _together(name: str, parts: dict, shape: tuple) -> tuple[tuple, np.ndarray, dict]:
     """(axes, values, {axis: its coordinate}) of a series of all runs of a sweep, each at its place
-    along its own axes: runs may have other times, say, or fewer."""
+    along its own axes: runs may have other times, say, or fewer. Where some have no coordinate,
+    places are counted."""
     mine = {index: data for index, data in parts.items() if name in data}
     dims, *others = dict.fromkeys(data[name].dims for data in mine.values())
     if others:
         raise InputError(f"{name} has the axes {' '.join(dims)} in some runs of the sweep and "
                          f"{' '.join(others[0])} in others; `points` has each by itself")
-    scales = {dim: _scale([data for data in parts.values() if dim in data.dims], dim)
-              for dim in dims}
-    array = np.full(shape + tuple(map(len, scales.values())), np.nan)
+    along = {dim: [data for data in parts.values() if dim in data.dims] for dim in dims}
+    scales = {dim: _scale(some, dim) for dim, some in along.items()
+              if all(dim in data.coords for data in some)}
+    sizes = [len(scales[dim]) if dim in scales else max(data.sizes[dim] for data in some)
+             for dim, some in along.items()]
+    array = np.full((*shape, *sizes), np.nan)
     for index, data in mine.items():
-        array[index][np.ix_(*(_places(data, dim, scale) for dim, scale in scales.items()))] = \
-            data[name].values
-    known = {dim: scale for dim, scale in scales.items()
-             if all(dim in data.coords for data in parts.values() if dim in data.dims)}
-    return dims, array, known
+        places = [_places(data[dim].values, scales[dim]) if dim in scales else
+                  np.arange(data.sizes[dim]) for dim in dims]
+        array[index][np.ix_(*places)] = data[name].values
+    return dims, array, {dim: (dim, scale, along[dim][0][dim].attrs)
+                         for dim, scale in scales.items()}
 
 
 def series_of(run: Result, name: str) -> xarray.Dataset:
@@ -137,8 +135,8 @@ def series_of(run: Result, name: str) -> xarray.Dataset:
     coords = {key: value for key, value in sweep.coords.items()
               if set(value.dims) <= set(grid.dims)}
     for one in dict.fromkeys(key for data in parts.values() for key in data.data_vars):
-        dims, array, known = _together(one, parts, grid.shape)
+        dims, array, scales = _together(one, parts, grid.shape)
         found[one] = (grid.dims + dims, array)
-        coords |= known
+        coords |= scales
     coords |= {name: sweep[name] for name in COUNTS if name in sweep}
     return xarray.Dataset(found, coords | {"valid_until": (grid.dims, until)})
