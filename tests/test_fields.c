@@ -235,7 +235,7 @@ static void tangent_kernel_moves_f(void **state) {
     (void)state;
     static const char *const exact[] = {"solver.tolerance=1e-6", NULL};
     for (const struct model *const *model = model_list; *model; model++)
-        for (int N = 0; N <= 16; N += 16) {
+        for (int N = 0; N <= 16; N += 8) {
             struct run run;
             struct net net;
             assert_true(support_small(&run, *model, exact));

@@ -1,4 +1,6 @@
-/* The norm of the gradient (net.h). */
+/* The norm of the gradient (net.h): of products of rows with each other where they are few, or of
+ * the gradient itself. */
+#include "kernels/maps/map_finite.h"
 #include "models/engine/node.h"
 
 #include <assert.h>
@@ -55,11 +57,125 @@ static bool one(const struct parameter *p) {
     return p->host || p->y.count == 1;
 }
 
-/* X, Y [R][R]: scratch. */
-static double square_of(const struct net *net, const struct parameter *p, double *X, double *Y) {
+/* Whether the gradient itself, of n x m entries, takes less work than the products of its rows with
+ * each other. Of numbers on the host it always does. */
+static bool is_formed(const struct net *net, const struct parameter *p) {
+    if (p->host)
+        return true;
+    if (p->y.count == 1 || (p->map && net_map_kind(net, &p->map->declared) != &map_finite))
+        return false;
+    size_t rows = (size_t)rows_of(p),
+           n = p->map ? p->map->declared.target->sites : p->y.array->sites,
+           m = p->map ? p->map->declared.source->sites : (size_t)p->thin->W.rows;
+    return n * m < rows * (n + m);
+}
+
+/* Delta of each row. */
+static double *weights(const struct net *net, const struct parameter *p, struct err *err) {
+    const double *Delta = net->output.loss_in_cotangent ? net->output.ones : net->output.Delta;
+    double *c;
+    if (base_alloc(&c, (size_t)rows_of(p), sizeof *c, err))
+        return NULL;
+    for (int mu = 0; mu < rows_of(p); mu++)
+        c[mu] = Delta[row_of(p, mu) % net->batch.rows];
+    return c;
+}
+
+/* sum_k (sum_mu Delta_mu A_mu,k)^2 */
+static double square_of_host(const struct parameter *p, const double *c) {
+    double square = 0;
+    for (int k = 0; k < p->K; k++) {
+        double sum = 0;
+        for (int mu = 0; mu < p->rows; mu++)
+            sum += c[mu] * p->A[mu * p->K + k];
+        square += sum * sum;
+    }
+    return square;
+}
+
+/* Rows of the gradient that are there at once. */
+enum { FORMED = 256 };
+
+static int formed_rows(const struct parameter *p) {
+    int all = p->map ? (int)p->map->declared.target->sites : p->thin->W.rows;
+    return all < FORMED ? all : FORMED;
+}
+
+/* G_i = sum_mu Delta_mu y_mu,i x_mu of sites i = first, ..., or of columns, of thin matrices,
+ * G_k = sum_mu Delta_mu A_mu,k y_mu. */
+static int form(const struct parameter *p, double *c, int first, struct rows G, struct err *err) {
+    int P = p->y.count, K = p->thin ? p->thin->W.rows : 0;
+    const struct coefficients C = {p->y, 1, true, c, first};
+    if (p->map)
+        return rows_combine(G, 0, C, p->map->x, err);
+    double *part;
+    TRY(base_alloc(&part, (size_t)G.count * (size_t)P, sizeof *part, err));
+    for (int k = 0; k < G.count; k++)
+        for (int mu = 0; mu < P; mu++)
+            part[k * P + mu] = c[mu] * p->A[mu * K + first + k];
+    G.array->backend->combine(G, 0, part, p->y);
+    free(part);
+    return CODE_OK;
+}
+
+/* The mean over i, or the sum over k, of <G G>. */
+static int square_formed(const struct parameter *p, double *c, double *square, struct err *err) {
+    const struct array *like = p->map ? p->map->x.array : p->y.array;
+    int some = formed_rows(p), all = p->map ? (int)p->map->declared.target->sites : p->thin->W.rows,
+        code = CODE_OK;
+    double out[FORMED];
+    struct array G;
+    *square = 0;
+    TRY(array_init(&G, like->backend, like->sites, like->group, some, err));
+    for (int first = 0; first < all; first += some) {
+        struct rows rows = array_rows(&G, 0, all - first < some ? all - first : some);
+        DO(form(p, c, first, rows, err));
+        like->backend->averages(rows, rows, out);
+        for (int k = 0; k < rows.count; k++)
+            *square += out[k] / (p->map ? all : 1);
+    }
+done:
+    array_free(&G);
+    return code;
+}
+
+static int square_of(const struct net *net, const struct parameter *p, double *square,
+                     struct err *err) {
     const struct gradient own = {p->y, p->A};
-    factors(p, &own, &own, X, Y);
-    return p->rate * contract(net, p, X, Y, one(p));
+    size_t rows = (size_t)rows_of(p);
+    double *X = NULL, *c = NULL;
+    int code = CODE_OK;
+    if (is_formed(net, p)) {
+        if (!(c = weights(net, p, err)))
+            return err->code;
+        if (p->host)
+            *square = square_of_host(p, c);
+        else
+            code = square_formed(p, c, square, err);
+    } else if (!(code = base_alloc(&X, 2 * rows * rows, sizeof *X, err))) {
+        factors(p, &own, &own, X, X + rows * rows);
+        *square = contract(net, p, X, X + rows * rows, one(p));
+    }
+    *square *= p->rate;
+    free(c);
+    free(X);
+    return code;
+}
+
+double net_gradient_norm_bytes(const struct net *net) {
+    double most = 0;
+    for (int i = 0; i < net->parameters.count; i++) {
+        const struct parameter *p = &net->parameters.item[i];
+        double rows = p->rows, numbers = rows;
+        if (!is_formed(net, p))
+            numbers = 2 * rows * rows;
+        else if (!p->host)
+            numbers =
+                (rows + (double)(p->map ? p->map->declared.source->sites : p->y.array->sites)) *
+                (1 + formed_rows(p));
+        most = fmax(most, numbers * sizeof(double));
+    }
+    return most;
 }
 
 int net_products(const struct net *net, const struct parameter *p, const struct gradient *a,
@@ -157,14 +273,13 @@ int net_tangent(const struct net *net, const struct parameter *p, double *K, str
 }
 
 int net_gradient_norm(const struct net *net, double *norm, struct err *err) {
-    size_t R = (size_t)net_most_rows(net);
-    double *X, square = 0;
-    TRY(base_alloc(&X, 2 * R * R, sizeof *X, err));
-    for (int i = 0; i < net->parameters.count; i++)
-        square += square_of(net, &net->parameters.item[i], X, X + R * R);
-    free(X);
-    *norm = sqrt(fmax(square, 0)) / net->setup.data.P;
-    if (!isfinite(square))
+    double sum = 0, square;
+    for (int i = 0; i < net->parameters.count; i++) {
+        TRY(square_of(net, &net->parameters.item[i], &square, err));
+        sum += square;
+    }
+    *norm = sqrt(fmax(sum, 0)) / net->setup.data.P;
+    if (!isfinite(sum))
         return err_set(err, CODE_NUMERICAL,
                        "the norm of the gradient is not finite; lower eta0 or gamma0%s",
                        net_hint(net));

@@ -54,7 +54,7 @@ static int add_measured(const struct run *run, struct net_setup setup, double *b
     if (!code)
         *bytes += observe_bytes(&run->config, &net);
     if (!code && run->config.training.clip != 0)
-        *bytes += 2.0 * net_most_rows(&net) * net_most_rows(&net) * sizeof(double);
+        *bytes += net_gradient_norm_bytes(&net);
     net_free(&net);
     return code;
 }
