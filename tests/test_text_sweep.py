@@ -1,4 +1,4 @@
-"""A sweep over a text, whose inputs are not in the files of its runs, is put together."""
+"""Sweeps whose inputs are not in the files of their runs are put together."""
 import os
 
 import dmft
@@ -30,3 +30,12 @@ def test_a_sweep_of_tokens_of_a_file_without_inputs(tmp_path):
                      "solver.replicates": 0, "output.kernels": "none", "output.inputs": "none",
                      "reference.widths": [8], "reference.seeds": 2, "sweep.training.eta0": [1, 2]})
     assert "(over the last 6 times)" in run.report
+
+
+def test_a_sweep_of_vectors_without_inputs():
+    run = dmft.sweep({"network.model": "dense", "network.depth": 1}, progress=False, **{
+        "data.source": "multi_index", "data.inputs": 8, "data.dimension": 4, "training.batch": 4,
+        "training.steps": 3, "solver.replicates": 0, "output.kernels": "none",
+        "output.inputs": "none", "reference.widths": [8], "reference.seeds": 2,
+        "sweep.training.eta0": [0.1, 0.2]})
+    assert np.isfinite(run.sweep["loss"].sel(N=8)).all()

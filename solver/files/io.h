@@ -49,7 +49,7 @@ int io_provenance(struct io *io, const char *name, const char *value, struct err
 /* /data/X ("mu i") and /data/y ("mu"), with several rows of an input "mu token i", with targets per
  * token or several outputs "mu token", "mu c", "mu token c"; tokens ("mu token"), if there are any;
  * of test inputs X_test ("nu i"), y_test ("nu"), ...; letters ("letter") of a text. Unless `all`,
- * neither X nor y. */
+ * no X, and of tokens no y. */
 int io_data(struct io *io, const struct data *data, bool all, struct err *err);
 /* /data/coordinates ("mu token k", K of them) and coordinates_test ("nu token k_test", K and rest):
  * A as config_coordinates gives it, what read-ins act on. */

@@ -80,7 +80,7 @@ static void take_targets(const struct by_input *from, size_t first, size_t count
     data_ask(from->data, first * places, count * places, out);
 }
 
-/* all: also X and y. */
+/* all: also X, and y where inputs are tokens. */
 static int write_inputs(hid_t group, const struct data *data, bool test, bool all,
                         struct err *err) {
     size_t P = (size_t)data->P, n = (size_t)data->n, D = (size_t)data->D, C = (size_t)data->C;
@@ -120,9 +120,10 @@ static int write_inputs(hid_t group, const struct data *data, bool test, bool al
         TRY(write_data(group, weights, data->weight + first, err));
     if (data->V)
         TRY(write_data(group, tokens, data->token + first * n, err));
-    if (!all)
+    if (data->V && !all)
         return CODE_OK;
-    TRY(write_by_input(group, inputs, &X, err));
+    if (all)
+        TRY(write_by_input(group, inputs, &X, err));
     return write_by_input(group, targets, &y, err);
 }
 

@@ -180,7 +180,7 @@ int result_runs_batch(const char *path, int *inputs, int *batch, struct err *err
     hid_t file;
     hsize_t shape[HDF5_RANK] = {0};
     TRY(open_file(path, &file, err));
-    const char *rows = has(file, "data/X") ? "data/X" : "data/tokens"; /* [output] inputs = none */
+    const char *rows = has(file, "data/y") ? "data/y" : "data/tokens"; /* [output] inputs = none */
     bool good = H5LTget_attribute_int(file, "parameters", "training.batch", batch) >= 0 &&
                 has(file, rows) && H5LTget_dataset_info(file, rows, shape, NULL, NULL) >= 0;
     *inputs = (int)shape[0];

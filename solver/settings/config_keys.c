@@ -192,8 +192,8 @@ static const struct param_row output_rows[] = {
     {"inputs", PARAM_CHOICE, OFFSET(inputs), "all", 0, 0, "all none", NULL,
      "Whether what there is of single inputs is written.\n"
      "  all: the data, and of every input its outputs, kernels and all else that is measured\n"
-     "  none: no series with an axis of inputs, and, unless weights are written, neither X nor y; "
-     "for long runs of many inputs"},
+     "  none: no series with an axis of inputs, and, unless weights are written, no X, and of "
+     "tokens no y either; for long runs of many inputs"},
     {"runs", PARAM_CHOICE, OFFSET(runs), "no", 0, 0, "no yes", NULL,
      "Which series are written run by run, as NAME_runs, beside their means.\n"
      "  no: the loss and the outputs\n"
