@@ -38,6 +38,13 @@ static void options_have_an_effect(void **state) {
         {"local a = population('a', {sites = 33400000})\npopulation('b', {of = a, group = 30})\n",
          "t.lua:2: population b would have 1002000000.0 sites"},
         {HEAD "gates(h)\ngates(h)\n" END, "t.lua:4: gates are told twice"},
+        {HEAD "h = map(h, a, 'W2', {rate = 0})\n" END,
+         "t.lua:3: map takes at most 3 arguments, map(x, p, W), and has 4"},
+        {HEAD "h = h + noise(h, 0.1)\n" END,
+         "t.lua:3: noise takes at most 1 argument, noise(x), and has 2"},
+        {HEAD "h = h * sigmoid(look(h, 2, 'Q'), 3, {top = 1})[1]\n" END,
+         "t.lua:3: sigmoid of rows takes (x, k), of numbers (s, {beta=, top=})"},
+        {HEAD "h = sigmoid(h, 3, {top = 1})\n" END, "t.lua:3: sigmoid of rows takes (x, k), of"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         support_refuse_script(cases[k][0], none, cases[k][1]);

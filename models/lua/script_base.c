@@ -183,10 +183,35 @@ const char *script_word(lua_State *L, const char *text) {
     return kept;
 }
 
+/* How many arguments a word takes at most: its text has a comma between two of them, beside those
+ * between the fields of a table. */
+static int most_arguments(const struct script_word *word) {
+    int count = *word->arguments ? 1 : 0, depth = 0;
+    for (const char *c = word->arguments; *c; c++) {
+        depth += (*c == '{') - (*c == '}');
+        count += *c == ',' && !depth;
+    }
+    return count;
+}
+
+/* Calls a word. Lua drops arguments beyond those that a function takes: options behind the name of
+ * a matrix, where they are written for other words, would be lost without a sentence. */
+static int call_word(lua_State *L) {
+    const struct script_word *word = lua_touserdata(L, lua_upvalueindex(2));
+    int most = most_arguments(word), given = lua_gettop(L);
+    while (given > most && lua_isnil(L, given))
+        given--;
+    if (given > most)
+        return luaL_error(L, "%s takes at most %d argument%s, %s(%s), and has %d", word->name, most,
+                          most == 1 ? "" : "s", word->name, word->arguments, given);
+    return word->call(L);
+}
+
 void script_register(lua_State *L, const struct script_word *list) {
     for (; list->name; list++) {
         lua_pushinteger(L, list->number);
-        lua_pushcclosure(L, list->call, 1);
+        lua_pushlightuserdata(L, (void *)list);
+        lua_pushcclosure(L, call_word, 2);
         lua_setglobal(L, list->name);
     }
 }

@@ -234,6 +234,8 @@ static int gate(lua_State *L, bool softmax) {
 static int function(lua_State *L) {
     int k = (int)lua_tointeger(L, lua_upvalueindex(1));
     const char *name = functions[k].name;
+    if (!lua_isnoneornil(L, 3))
+        return luaL_error(L, "%s of rows takes (x, k), of numbers (s, {beta=, top=})", name);
     if (script_is_rows(L, 1) && functions[k].rows >= 0) {
         double factor = lua_isnoneornil(L, 2) ? 1 : script_real(L, 2, -1e9, 1e9);
         struct value x = script_rows(L, 1);
