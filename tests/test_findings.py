@@ -194,3 +194,30 @@ def test_inis_of_comparisons_are_read(tmp_path):
     assert paths
     for path in paths:
         dmft.compare(path, output=str(tmp_path / "small.h5"), force=True, progress=False, **small)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_images_are_told_from_tables(tmp_path, capsys):
+    """The sweep of both sides becomes tables, and the same sentences are made of these alone."""
+    sections = sections_of("images", {
+        "data.source": "gaussian", "data.inputs": 64, "data.test_inputs": 8, "training.batch": 4,
+        "training.steps": 16, "output.test_every": 15, "reference.seeds": 3,
+        "reference.widths": "16 32"}, {"training.eta0": "0.25 0.5 1"})
+    for key in ("classes", "side"):
+        del sections["data"][key]
+    run = dmft.sweep(sections, output=str(tmp_path / "small.h5"), progress=False, jobs=2)
+    study, stem = script("images"), str(tmp_path / "small")
+    study.main(run.path, stem)
+    said = capsys.readouterr().out
+    study.main("--tables", stem, stem + ".png")
+    assert capsys.readouterr().out == said and len(said.splitlines()) == 10
+    with open(stem + "_rates.csv", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    assert len(rows) == 1 + 2 * 2 * 3 * 3 and rows[0] == stored_header("images_rates")
+
+
+def test_half_times_are_of_means():
+    """The mean of ten steps from 0 on is at half of the first loss at the last of them; a network
+    that never gets there has none."""
+    loss = np.array([np.r_[2.0, np.full(29, 0.8)], np.r_[2.0, np.full(29, 1.5)]])
+    np.testing.assert_array_equal(script("images").half_times(loss), [9, np.nan])
