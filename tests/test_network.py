@@ -104,6 +104,15 @@ def test_operators_are_those_of_numbers():
     np.testing.assert_allclose(ratio, chain(1.25, 5), rtol=1e-14)  # some ten roundings
 
 
+def test_options_beside_a_table_join_it():
+    """They were written behind it, where Lua dropped them."""
+    net = dmft.Network()
+    x = net.read_in(net.population("p", {"size": 2}, page=3), {"name": "W"}, s_f=2)
+    net.read_out(x, "w")
+    assert 'population("p", {size = 2, page = 3})' in net.lua
+    assert 'read_in(v1, {name = "W", s_f = 2})' in net.lua
+
+
 def test_every_operation_of_the_programs_is_known():
     """The rows of models/lua/, as dmft-solve prints them, are those of the package and of the
     tables of docs/programs.md; and no operation is a global of Lua without a row."""

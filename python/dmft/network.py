@@ -149,8 +149,11 @@ class Network:
     def _call(self, name: str, given, options):
         arguments, gives, _ = OPERATIONS[name]
         given = list(given)
-        if options and arguments.endswith("W") and given and isinstance(given[-1], str):
-            given[-1] = {"name": given[-1], **options}
+        last = given[-1] if given else None
+        if options and arguments.endswith("W") and isinstance(last, str):
+            given[-1] = {"name": last, **options}
+        elif options and isinstance(last, dict):
+            given[-1] = {**last, **options}
         elif options:
             given.append(options)
         text = f"{name}({', '.join(self._lua(one) for one in given)})"
