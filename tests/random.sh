@@ -1,6 +1,7 @@
 #!/bin/sh
-# Random networks: tests/random.sh networks ... beside PyTorch (tests/random/networks.py), or
-# tests/random.sh limits ... the limit beside networks (tests/random/limits.py), with one thread.
+# Random networks: tests/random.sh networks ... beside PyTorch (tests/random/networks.py),
+# tests/random.sh limits ... the limit beside networks (tests/random/limits.py), with one thread, or
+# tests/random.sh pieces ... cut and gone on with beside whole runs (tests/random/pieces.py).
 cd "$(dirname "$0")/.." || exit 1
 what=$1
 shift
