@@ -45,6 +45,11 @@ SMALL = {
                         "training.eta0": "0.1 0.25 0.4"}),
     "muon_rates": ({**DRAWN, "training.steps": 3, "reference.widths": [16, 32]},
                    {"training.eta0": "0.2 0.4 0.8"}),
+    "image_rates": ({"data.inputs": 6, "data.classes": [], "data.side": [], "data.source":
+                     "multi_index", "data.dimension": 4, "data.test_inputs": 4, "training.loss":
+                     "mse", "training.batch": 2, "training.steps": 3, "reference.seeds": 2,
+                     "reference.widths": [16, 32], "output.test_every": 2},
+                    {"training.eta0": "0.2 0.4 0.8"}),
 }
 
 
@@ -68,7 +73,10 @@ def sections_of(name, more, swept):
                 section[key.strip()] = value.strip()
     for key, value in more.items():
         part, short = key.split(".")
-        sections.setdefault(part, {})[short] = value
+        if value == []:  # not of this data
+            sections[part].pop(short)
+        else:
+            sections.setdefault(part, {})[short] = value
     sections["sweep"].update(swept)
     return sections
 
@@ -165,9 +173,9 @@ def inis(swept):
 
 
 @pytest.mark.parametrize("name", ("balance_gradients", "balance_rates", "depth_rates",
-                                  "lazy_rich_experts", "lazy_rich_gates", "lazy_rich_softmax",
-                                  "sharpness_rates", "sparse_experts", "sparse_rates",
-                                  "transformer_limit"))
+                                  "image_rates", "lazy_rich_experts", "lazy_rich_gates",
+                                  "lazy_rich_softmax", "sharpness_rates", "sparse_experts",
+                                  "sparse_rates", "transformer_limit"))
 def test_pictures_are_made_of_the_tables(name, tmp_path, monkeypatch):
     path = str(tmp_path / "out.png")
     monkeypatch.setattr(sys, "argv", [name, "--picture", os.path.join(FOLDER, name + ".csv"), path])
