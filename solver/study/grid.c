@@ -62,6 +62,11 @@ static int add_key(struct grid *grid, struct grid_axis *axis, const char *name, 
                          "every sweep runs the limit and each of the [reference] widths, it cannot "
                          "vary %s",
                          name);
+    if (!strcmp(name, "output.checkpoint"))
+        return grid_fail(grid, axis, err,
+                         "%s says how often states are kept and changes no number, so that all "
+                         "its values are one run; it belongs to [output]",
+                         name);
     for (int k = 0; k < grid->keys; k++)
         if (!strcmp(grid_key(grid, k, &other)->name, name))
             return fail_twice(grid, axis, name, &grid->axis[other], err);
