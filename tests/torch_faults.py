@@ -60,9 +60,10 @@ FAULTS = [
           "out[i * n + t] * (g[i * n + t] - mean)", "out[i * n + t] * g[i * n + t]",
           "transformer.ini-gd"),
     Fault("tokens: causal softmax keeps the next token in its sum", "models/language/tokens.c",
-          "sum += out[i * n + t] = t < count ? exp(x[i * n + t] - largest) : 0;",
-          "{ double e = exp(x[i * n + t] - largest); sum += t <= count ? e : 0; "
-          "out[i * n + t] = t < count ? e : 0; }", "transformer.ini-gd"),
+          "sum += out[i * n + t] = t < count ? out[i * n + t] : 0;",
+          "{ double e = t < count ? out[i * n + t] : exp(x[i * n + t] - largest); "
+          "sum += t <= count ? e : 0; out[i * n + t] = t < count ? e : 0; }",
+          "transformer.ini-gd"),
     Fault("tokens: queries and keys have each other's logits backward", "models/language/tokens.c",
           "transposed_times(net, v->gs + mu * n * n, k == 1,",
           "transposed_times(net, v->gs + mu * n * n, k == 0,", "transformer.ini-gd"),
