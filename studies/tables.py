@@ -21,6 +21,14 @@ def as_text(rows) -> list[tuple[str, ...]]:
     return [tuple(map(str, row)) for row in rows]
 
 
+def keep(rows, head, draw, out=None, picture=None):
+    """Writes rows to a table and draws them as the table has them, each where a path is given."""
+    if out:
+        write_table(out, head, rows)
+    if picture:
+        draw(as_text(rows), picture)
+
+
 def command(main, draw):
     """A script of the command line: SCRIPT RESULT.h5 [TABLE.csv [PICTURE.png ...]] calls main, and
     SCRIPT --picture TABLE.csv PICTURE.png draws the rows of a table."""

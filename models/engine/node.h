@@ -217,6 +217,11 @@ struct program {
     struct err err; /* the first that went wrong */
 };
 
+/* Delta of each row of the last evaluation [R C], or 1 where cotangents have it inside. */
+static inline const double *net_deltas(const struct net *net) {
+    return net->output.loss_in_cotangent ? net->output.ones : net->output.Delta;
+}
+
 /* For what adds a node: it has the shape of argument a (rows for each input, or numbers), or one
  * row for each token; NULL after a failure. Arguments that do not exist are at -1. */
 struct node *node_append(struct program *p, const struct operation *op, struct value a,

@@ -31,7 +31,7 @@ static void products(const double *A, const double *B, int rows, int K, double *
  * number may serve all. */
 static double contract(const struct net *net, const struct parameter *p, const double *X,
                        const double *Y, bool one) {
-    const double *Delta = net->output.loss_in_cotangent ? net->output.ones : net->output.Delta;
+    const double *Delta = net_deltas(net);
     int R = net->batch.rows, rows = rows_of(p);
     double sum = 0;
     for (int mu = 0; mu < rows; mu++)
@@ -57,6 +57,15 @@ static bool one(const struct parameter *p) {
     return p->host || p->y.count == 1;
 }
 
+/* How many rows has the gradient of a map, or of a thin matrix turned, and how long are they? */
+static int formed_count(const struct parameter *p) {
+    return p->map ? (int)p->map->declared.target->sites : p->thin->W.rows;
+}
+
+static size_t formed_length(const struct parameter *p) {
+    return p->map ? p->map->declared.source->sites : p->y.array->sites;
+}
+
 /* Whether the gradient itself, of n x m entries, takes less work than the products of its rows with
  * each other. Of numbers on the host it always does. */
 static bool is_formed(const struct net *net, const struct parameter *p) {
@@ -64,21 +73,15 @@ static bool is_formed(const struct net *net, const struct parameter *p) {
         return true;
     if (p->y.count == 1 || (p->map && net_map_kind(net, &p->map->declared) != &map_finite))
         return false;
-    size_t rows = (size_t)rows_of(p),
-           n = p->map ? p->map->declared.target->sites : p->y.array->sites,
-           m = p->map ? p->map->declared.source->sites : (size_t)p->thin->W.rows;
-    return n * m < rows * (n + m);
+    size_t n = (size_t)formed_count(p), m = formed_length(p);
+    return n * m < (size_t)rows_of(p) * (n + m);
 }
 
-/* Delta of each row. */
-static double *weights(const struct net *net, const struct parameter *p, struct err *err) {
-    const double *Delta = net->output.loss_in_cotangent ? net->output.ones : net->output.Delta;
-    double *c;
-    if (base_alloc(&c, (size_t)rows_of(p), sizeof *c, err))
-        return NULL;
+/* c [rows] = Delta of each row that the parameter learns with. */
+static void gather_deltas(const struct net *net, const struct parameter *p, double *c) {
+    const double *Delta = net_deltas(net);
     for (int mu = 0; mu < rows_of(p); mu++)
         c[mu] = Delta[row_of(p, mu) % net->batch.rows];
-    return c;
 }
 
 /* sum_k (sum_mu Delta_mu A_mu,k)^2 */
@@ -96,9 +99,8 @@ static double square_of_host(const struct parameter *p, const double *c) {
 /* Rows of the gradient that are there at once. */
 enum { FORMED = 256 };
 
-static int formed_rows(const struct parameter *p) {
-    int all = p->map ? (int)p->map->declared.target->sites : p->thin->W.rows;
-    return all < FORMED ? all : FORMED;
+static int formed_at_once(const struct parameter *p) {
+    return formed_count(p) < FORMED ? formed_count(p) : FORMED;
 }
 
 /* G_i = sum_mu Delta_mu y_mu,i x_mu of sites i = first, ..., or of columns, of thin matrices,
@@ -121,8 +123,7 @@ static int form(const struct parameter *p, double *c, int first, struct rows G, 
 /* The mean over i, or the sum over k, of <G G>. */
 static int square_formed(const struct parameter *p, double *c, double *square, struct err *err) {
     const struct array *like = p->map ? p->map->x.array : p->y.array;
-    int some = formed_rows(p), all = p->map ? (int)p->map->declared.target->sites : p->thin->W.rows,
-        code = CODE_OK;
+    int some = formed_at_once(p), all = formed_count(p), code = CODE_OK;
     double out[FORMED];
     struct array G;
     *square = 0;
@@ -143,22 +144,22 @@ static int square_of(const struct net *net, const struct parameter *p, double *s
                      struct err *err) {
     const struct gradient own = {p->y, p->A};
     size_t rows = (size_t)rows_of(p);
-    double *X = NULL, *c = NULL;
+    bool formed = is_formed(net, p);
     int code = CODE_OK;
-    if (is_formed(net, p)) {
-        if (!(c = weights(net, p, err)))
-            return err->code;
+    double *scratch;
+    TRY(base_alloc(&scratch, formed ? rows : 2 * rows * rows, sizeof *scratch, err));
+    if (formed) {
+        gather_deltas(net, p, scratch);
         if (p->host)
-            *square = square_of_host(p, c);
+            *square = square_of_host(p, scratch);
         else
-            code = square_formed(p, c, square, err);
-    } else if (!(code = base_alloc(&X, 2 * rows * rows, sizeof *X, err))) {
-        factors(p, &own, &own, X, X + rows * rows);
-        *square = contract(net, p, X, X + rows * rows, one(p));
+            code = square_formed(p, scratch, square, err);
+    } else {
+        factors(p, &own, &own, scratch, scratch + rows * rows);
+        *square = contract(net, p, scratch, scratch + rows * rows, one(p));
     }
     *square *= p->rate;
-    free(c);
-    free(X);
+    free(scratch);
     return code;
 }
 
@@ -170,9 +171,7 @@ double net_gradient_norm_bytes(const struct net *net) {
         if (!is_formed(net, p))
             numbers = 2 * rows * rows;
         else if (!p->host)
-            numbers =
-                (rows + (double)(p->map ? p->map->declared.source->sites : p->y.array->sites)) *
-                (1 + formed_rows(p));
+            numbers = (rows + (double)formed_length(p)) * (1 + formed_at_once(p));
         most = fmax(most, numbers * sizeof(double));
     }
     return most;
@@ -199,7 +198,7 @@ int net_products(const struct net *net, const struct parameter *p, const struct 
  */
 static void weigh(const struct net *net, const struct parameter *p, const double *V,
                   bool one_number, double *C) {
-    const double *Delta = net->output.loss_in_cotangent ? net->output.ones : net->output.Delta;
+    const double *Delta = net_deltas(net);
     int rows = p->rows, R = net->batch.rows;
     double scale = p->rate / ((double)net->setup.data.P * net->setup.data.P);
     for (int mu = 0; mu < rows; mu++)

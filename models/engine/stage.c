@@ -17,9 +17,7 @@ static bool may_hold(const struct net *net, const struct parameter *p) {
 
 static int keep(struct net *net, int k, bool hold, struct err *err) {
     size_t P = (size_t)net->setup.data.P;
-    memcpy(net->place.stage_Delta + (size_t)k * P,
-           net->output.loss_in_cotangent ? net->output.ones : net->output.Delta,
-           P * sizeof *net->output.Delta);
+    memcpy(net->place.stage_Delta + (size_t)k * P, net_deltas(net), P * sizeof(double));
     for (int i = 0; i < net->parameters.count; i++) {
         struct parameter *p = &net->parameters.item[i];
         struct kept *kept = &p->kept[k];

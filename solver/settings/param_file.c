@@ -260,9 +260,14 @@ int param_read_stream(struct params *params, FILE *stream, struct err *err) {
 
 /* ---- the command line ---- */
 
+/* An override without the "--" in front of it. */
+static char *bare(char *text) {
+    return strncmp(text, "--", 2) ? text : text + 2;
+}
+
 /* Whether an override is one that all others go over. */
-static bool is_base(const char *text) {
-    return !strncmp(text + (strncmp(text, "--", 2) ? 0 : 2), "base.", strlen("base."));
+static bool is_base(char *text) {
+    return !strncmp(bare(text), "base.", strlen("base."));
 }
 
 /* Stores one override; text is cut into pieces. */
@@ -271,7 +276,7 @@ static int take_override(struct params *params, char *text, int line, struct err
     text_clip(cut, text);
     if (text_find_bad(text))
         return err_set(err, CODE_INPUT, "%s: a control character or not UTF-8", cut);
-    char *section = strncmp(text, "--", 2) ? text : text + 2;
+    char *section = bare(text);
     if (is_base(text)) {
         section += strlen("base.");
         line = IN_BASE;
@@ -300,15 +305,15 @@ static int take_override(struct params *params, char *text, int line, struct err
 
 int param_read_overrides(struct params *params, int overrides, char *const *override, int line,
                          struct err *err) {
-    for (int k = 0; k < 2 * overrides; k++) { /* those of the base first */
-        const char *given = override[k % overrides];
-        char *text;
-        if (is_base(given) != (k < overrides))
-            continue;
-        TRY(base_copy(&text, given, err));
-        int code = take_override(params, text, line, err);
-        free(text);
-        TRY(code);
-    }
+    for (int base = 1; base >= 0; base--) /* those of the base first */
+        for (int i = 0; i < overrides; i++) {
+            char *text;
+            if (is_base(override[i]) != base)
+                continue;
+            TRY(base_copy(&text, override[i], err));
+            int code = take_override(params, text, line, err);
+            free(text);
+            TRY(code);
+        }
     return CODE_OK;
 }

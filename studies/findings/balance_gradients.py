@@ -15,7 +15,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.select import student  # noqa: E402
-from tables import as_text, command, write_table  # noqa: E402
+from tables import command, keep  # noqa: E402
 from verdict import WORDS, above, below, judge, near, of_interval  # noqa: E402
 
 CASES = {"none": (0, 0), "bias .02": (0.02, 0), "bias .1": (0.1, 0), "aux .1": (0, 0.1),
@@ -110,11 +110,8 @@ def main(path, out=None, picture=None):
                     value, half = mean(series(group, what))
                     rows += [(name, side, what, t, f"{value[t]:.6g}", f"{half[t]:.3g}")
                              for t in (0, 1, 4, 8, 16, 24)]
-    if out:
-        write_table(out, ("balancing", "N", "series", "t", "mean", "half of the 95 % interval"),
-                    rows)
-    if picture:
-        draw(as_text(rows), picture)
+    keep(rows, ("balancing", "N", "series", "t", "mean", "half of the 95 % interval"),
+         draw, out, picture)
 
 
 if __name__ == "__main__":

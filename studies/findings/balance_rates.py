@@ -14,7 +14,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.statistics import student  # noqa: E402
-from tables import as_text, command, write_table  # noqa: E402
+from tables import command, keep  # noqa: E402
 from verdict import WORDS, all_of, judge, near, of_interval  # noqa: E402
 
 AXIS, RATE, SHARE = "network.eta_bias,network.balance_loss", "training.eta0", 0.05
@@ -122,10 +122,7 @@ def main(path, out=None, picture=None, limit=None):
     rows = list(rows_of(run)) + (list(rows_of(dmft.load(limit))) if limit else [])
     tell_changes(rows)
     tell_best(run)
-    if out:
-        write_table(out, HEAD, rows)
-    if picture:
-        draw(as_text(rows), picture)
+    keep(rows, HEAD, draw, out, picture)
 
 
 if __name__ == "__main__":

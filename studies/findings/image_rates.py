@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.style import NAMES  # noqa: E402
 from dmft.statistics import student  # noqa: E402
-from tables import as_text, command, write_table  # noqa: E402
+from tables import command, keep  # noqa: E402
 from verdict import (WORDS, below, interval, judge, of_interval, of_optimum,  # noqa: E402
                      within_factor)
 
@@ -125,10 +125,7 @@ def draw(rows, path):
 
 def main(path, out=None, picture=None, *more):
     rows = [row for sweep in (path, *more) for row in rows_of(dmft.load(sweep))]
-    if out:
-        write_table(out, HEAD, rows)
-    if picture:
-        draw(as_text(rows), picture)
+    keep(rows, HEAD, draw, out, picture)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.statistics import student  # noqa: E402
-from tables import as_text, command, write_table  # noqa: E402
+from tables import command, keep  # noqa: E402
 from verdict import WORDS, above, judge, near, of_interval  # noqa: E402
 
 KEY, RHO = "training.gamma0", "network.rho"
@@ -134,11 +134,8 @@ def main(path, out=None, picture=None):
     rows = [(name, rho, N, g, f"{float(one[name]):.6g}", f"{float(one['half']):.3g}")
             for name, data in found.items() for rho in data[RHO].values for N in data["N"].values
             for g in data[KEY].values for one in (data.sel({KEY: g, RHO: rho, "N": N}),)]
-    if out:
-        write_table(out, ("series", "rho", "N", "gamma0", "mean", "half of the 95 % interval"),
-                    rows)
-    if picture:
-        draw(as_text(rows), picture)
+    keep(rows, ("series", "rho", "N", "gamma0", "mean", "half of the 95 % interval"),
+         draw, out, picture)
 
 
 if __name__ == "__main__":

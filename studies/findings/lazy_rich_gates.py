@@ -15,7 +15,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.select import student  # noqa: E402
-from tables import command, write_table  # noqa: E402
+from tables import command, keep  # noqa: E402
 from verdict import WORDS, judge, near, of_interval  # noqa: E402
 
 KEY = "training.gamma0"
@@ -70,10 +70,7 @@ def main(path, out=None, picture=None):
     rows = [(name, N, g, f"{float(one[name]):.6g}", f"{float(one[name + '_se']):.3g}")
             for name, data in found.items() for N in data["N"].values
             for g in data[KEY].values for one in (data.sel({KEY: g, "N": N}),)]
-    if out:
-        write_table(out, ("series", "N", "gamma0", "mean", "standard error"), rows)
-    if picture:
-        draw(rows, picture)
+    keep(rows, ("series", "N", "gamma0", "mean", "standard error"), draw, out, picture)
 
 
 if __name__ == "__main__":

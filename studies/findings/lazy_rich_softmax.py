@@ -14,7 +14,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.statistics import student  # noqa: E402
-from tables import as_text, command, write_table  # noqa: E402
+from tables import command, keep  # noqa: E402
 from verdict import WORDS, below, interval, judge, near, of_runs  # noqa: E402
 
 KEY, KAPPA, WIDEST = "training.gamma0", 0.5, 512.0
@@ -123,11 +123,8 @@ def main(path, out=None, picture=None):
     found = {name: last(run, name) for name in SERIES}
     tell(found)
     rows = list(rows_of(found))
-    if out:
-        write_table(out, ("series", "N", "gamma0", "mean", "half of the 95 % interval", "runs"),
-                    rows)
-    if picture:
-        draw(as_text(rows), picture)
+    keep(rows, ("series", "N", "gamma0", "mean", "half of the 95 % interval", "runs"),
+         draw, out, picture)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.errors import DmftError  # noqa: E402
 from dmft.plot.select import student  # noqa: E402
-from tables import as_text, command, write_table  # noqa: E402
+from tables import command, keep  # noqa: E402
 from verdict import HALF, WORDS, judge, of_interval, of_optimum, within_factor  # noqa: E402
 
 STEP = 2 ** 0.5  # of the grid
@@ -118,13 +118,10 @@ def main(path, out=None, picture=None):
                     f"{value:.4g}"
                     for name, t in (("loss", -1), ("sharpness", 0), ("sharpness", -1), ("edge", -1))
                     for value in (group[name].values[t], group[name + "_se"].values[t])))
-    if out:
-        heads = [f"{name}{end}" for name in ("loss at the end", "sharpness at the start",
-                                             "sharpness at the end", "edge at the end")
-                 for end in ("", ", standard error")]
-        write_table(out, ("gamma0", "N", "eta0", *heads), rows)
-    if picture:
-        draw(as_text(rows), picture)
+    heads = [f"{name}{end}" for name in ("loss at the end", "sharpness at the start",
+                                         "sharpness at the end", "edge at the end")
+             for end in ("", ", standard error")]
+    keep(rows, ("gamma0", "N", "eta0", *heads), draw, out, picture)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.select import student  # noqa: E402
-from tables import as_text, command, write_table  # noqa: E402
+from tables import command, keep  # noqa: E402
 from verdict import WORDS, below, judge, of_interval  # noqa: E402
 
 EXPERTS, INIT, RATE, ETA0 = "network.kappa,network.rho", "init.W_out", "training.eta0", 0.25
@@ -71,11 +71,8 @@ def main(path, out=None, picture=None):
         gains = [points(run, init, N, "test_loss") for init in ("1", "rho^0.5")]
         left = (gains[1][1][0] - gains[1][1][-1]) / (gains[0][1][0] - gains[0][1][-1])
         print(f"N = {N:g}: with init.W_out = rho^0.5 {left:.2f} of the gain is left")
-    if out:
-        write_table(out, ("init.W_out", "N", "rho", "series", "mean", "half of the 95 % interval"),
-                    rows)
-    if picture:
-        draw(as_text(rows), picture)
+    keep(rows, ("init.W_out", "N", "rho", "series", "mean", "half of the 95 % interval"),
+         draw, out, picture)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.statistics import student  # noqa: E402
-from tables import command, write_table  # noqa: E402
+from tables import command, keep  # noqa: E402
 from verdict import WORDS, below, interval, judge, of_optimum, within_factor  # noqa: E402
 
 EXPERTS, INIT, RATE, FACTOR = "network.kappa,network.rho", "init.W_out", "training.eta0", 1.5
@@ -80,11 +80,9 @@ def main(path, out=None, picture=None, more=None):
     run = dmft.load(path)
     tell(run)
     rows = list(rows_of(dmft.load(more).sweep if more else run.sweep))
-    if out:
-        write_table(out, ("init.W_out", "N", "rho", "eta0", "test loss",
-                          "half of the 95 % interval", "networks that failed"), rows)
-    if picture:
-        draw(rows, picture)
+    keep(rows, ("init.W_out", "N", "rho", "eta0", "test loss",
+                "half of the 95 % interval", "networks that failed"),
+         draw, out, picture)
 
 
 if __name__ == "__main__":

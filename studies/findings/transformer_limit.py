@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.style import NAMES  # noqa: E402
 from dmft.statistics import student  # noqa: E402
-from tables import command, write_table  # noqa: E402
+from tables import command, keep  # noqa: E402
 from verdict import WORDS, all_of, below, interval, judge, of_interval, within_factor  # noqa: E402
 
 SIDE, RATE = "network.parameterization", "training.eta0"
@@ -156,11 +156,9 @@ def main(path, out=None, picture=None, few=None):
                   f"{float(other['edge_of_stability']):g}")
                  for side, rate, loss, half, other in few_points(run.sweep, few)
                  if np.isfinite(loss)]
-    if out:
-        write_table(out, ("parameterization", "N", "eta0", "test loss",
-                          "half of the 95 % interval", "at the edge of stability"), rows)
-    if picture:
-        draw(rows, picture)
+    keep(rows, ("parameterization", "N", "eta0", "test loss",
+                "half of the 95 % interval", "at the edge of stability"),
+         draw, out, picture)
 
 
 if __name__ == "__main__":

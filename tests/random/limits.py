@@ -23,7 +23,6 @@ quantities then, and what is beyond 4 both times is no chance (exit code 1, but 
 """
 from __future__ import annotations
 
-import argparse
 import csv
 import itertools
 import math
@@ -41,6 +40,7 @@ import numpy as np
 import dmft
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import options  # noqa: E402
 import programs  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -101,11 +101,8 @@ def collect(out: str) -> dict[str, np.ndarray]:
 def write(seed: int, folder: str) -> tuple[str, str, bool]:
     """Paths of the ini and the output of a program, and whether it has pairs."""
     program = programs.draw(seed, limit=True)
-    stem = os.path.join(folder, str(seed))
-    for ending, text in ((".ini", program.ini(f"{seed}.lua")), (".lua", program.lua)):
-        with open(stem + ending, "w", encoding="utf-8") as file:
-            file.write(text)
-    return stem + ".ini", stem + ".h5", "pairs = population" in program.lua
+    ini = program.write(folder)
+    return ini, ini.removesuffix(".ini") + ".h5", "pairs = population" in program.lua
 
 
 def again(line: dict, folder: str) -> None:
@@ -202,10 +199,7 @@ def table(lines: list[dict]) -> str:
 
 def main() -> int:
     """1 where the generator made what is refused, or a z is beyond 4 twice."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--count", type=int, default=30, help="programs to run now")
-    parser.add_argument("--time", type=float, default=1e9, help="seconds, after which it ends")
-    parser.add_argument("--seed", type=int, default=1, help="of the first program")
+    parser = options.parser_of(__doc__, 30)
     parser.add_argument("--file", default=os.path.join(HERE, "limits.tsv"))
     parser.add_argument("--table", action="store_true", help="nothing is run")
     said = parser.parse_args()
@@ -214,9 +208,7 @@ def main() -> int:
     known = {int(line["seed"]) for line in lines}
     with tempfile.TemporaryDirectory() as folder:
         fresh = (seed for seed in itertools.count(said.seed) if seed not in known)
-        for seed in itertools.islice(fresh, 0 if said.table else said.count):
-            if time.monotonic() > end:
-                break
+        for seed in options.until(end, itertools.islice(fresh, 0 if said.table else said.count)):
             lines.append(line_of(seed, folder))
             save(said.file, lines)
         for line in lines:

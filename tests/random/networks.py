@@ -14,7 +14,6 @@ generator.
 """
 from __future__ import annotations
 
-import argparse
 import collections
 import copy
 import os
@@ -33,6 +32,7 @@ from dmft.torch.network import Network
 from dmft.torch.training import train
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import options  # noqa: E402
 import programs  # noqa: E402
 
 COPIES, TIMES, CHANGE, ROUND_OFF, NOTHING = 2, 10, 1e-13, 1e-13, 1e-15
@@ -120,17 +120,6 @@ class Found:
             self.difference = name, step, difference[step], bound[step]
 
 
-def write(program: programs.Program, folder: str) -> str:
-    """The path of the ini of a program."""
-    os.makedirs(folder, exist_ok=True)
-    stem = os.path.join(folder, str(program.seed))
-    with open(stem + ".lua", "w", encoding="utf-8") as file:
-        file.write(program.lua)
-    with open(stem + ".ini", "w", encoding="utf-8") as file:
-        file.write(program.ini(f"{program.seed}.lua"))
-    return stem + ".ini"
-
-
 class Tally:
     """What was found of many networks."""
 
@@ -143,13 +132,13 @@ class Tally:
         """A fault: printed, and kept."""
         self.bad += 1
         print(f"seed {program.seed}: {what}\n{program.lua}{program.ini(f'{program.seed}.lua')}"
-              f"kept as {write(program, self.keep)}", flush=True)
+              f"kept as {program.write(self.keep)}", flush=True)
 
     def look_at(self, seed: int, folder: str) -> None:
         """One network, of this seed."""
         program = programs.draw(seed)
         try:
-            found = Found(write(program, folder), program.width)
+            found = Found(program.write(folder), program.width)
         except dmft.InputError as error:
             self.tell(program, f"the generator made a network that is refused: {error}")
             return
@@ -177,19 +166,12 @@ class Tally:
 
 def main() -> int:
     """0: all agree."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--count", type=int, default=500)
-    parser.add_argument("--time", type=float, default=1e9, help="seconds, after which it ends")
-    parser.add_argument("--seed", type=int, default=1, help="of the first network")
-    parser.add_argument("--keep", default="build/random", help="folder of what differs")
-    said = parser.parse_args()
+    said = options.parser_of(__doc__, 500, keep=True).parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     tally, end = Tally(said.keep), time.monotonic() + said.time
     with tempfile.TemporaryDirectory() as folder:
-        for seed in range(said.seed, said.seed + said.count):
-            if time.monotonic() > end:
-                break
+        for seed in options.until(end, range(said.seed, said.seed + said.count)):
             tally.look_at(seed, folder)
     print(tally)
     return 1 if tally.bad else 0

@@ -10,7 +10,6 @@ with its seed and kept in the folder.
 """
 from __future__ import annotations
 
-import argparse
 import os
 import random
 import re
@@ -26,6 +25,7 @@ import numpy as np
 import dmft
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import options  # noqa: E402
 import programs  # noqa: E402
 
 SITES = {"solver.sites": 96, "solver.replicates": 2, "reference.widths": []}
@@ -36,6 +36,10 @@ MORE = ({"output.experts": "yes"}, {"output.gradients": "yes"}, {"output.runs": 
         {"reference.coordinate_check": "yes", "output.kernels": "none"})
 
 
+class NotRun(Exception):
+    """The whole run has no limit, or too few sites, or its training diverges."""
+
+
 class Piece:
     """A program, and the keys of its whole run."""
 
@@ -43,11 +47,7 @@ class Piece:
         self.seed, self.folder, self.random = seed, folder, random.Random(seed)
         self.program = programs.draw(seed, limit=seed % 2 == 1)
         self.steps = int(self.program.keys["training"]["steps"])
-        self.ini = os.path.join(folder, f"{seed}.ini")
-        for ending, text in ((".ini", self.program.ini(f"{seed}.lua")),
-                             (".lua", self.program.lua)):
-            with open(os.path.join(folder, f"{seed}{ending}"), "w", encoding="utf-8") as file:
-                file.write(text)
+        self.ini = self.program.write(folder)
         self.keys = {"solver.threads": 1, "output.checkpoint": 99, **(SITES if seed % 2 else {
             "reference.widths": self.program.width, "reference.seeds": 2,
             "solver.replicates": 0})}
@@ -75,7 +75,10 @@ class Piece:
     def difference(self) -> str | None:
         """What of the run in pieces is not that of the whole one."""
         self.more_keys()
-        whole = self.solve("whole.h5", **{"training.steps": self.steps})
+        try:
+            whole = self.solve("whole.h5", **{"training.steps": self.steps})
+        except (dmft.InputError, dmft.NumericalFailure) as error:
+            raise NotRun(error) from None
         cut = self.random.randint(1, self.steps - 1)
         part = self.solve("part.h5", **{"training.steps": cut})
         dmft.resume(part.path, progress=False, **{"training.steps": self.steps,
@@ -105,23 +108,16 @@ def different(one: str, other: str) -> str | None:
 
 def main() -> int:
     """0: all agree."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--time", type=float, default=1e9, help="seconds, after which it ends")
-    parser.add_argument("--seed", type=int, default=1, help="of the first program")
-    parser.add_argument("--keep", default="build/random", help="folder of what differs")
-    said = parser.parse_args()
+    said = options.parser_of(__doc__, 100, keep=True).parse_args()
     warnings.simplefilter("ignore")
     bad, same, failed, end = 0, 0, 0, time.monotonic() + said.time
-    for seed in range(said.seed, said.seed + said.count):
-        if time.monotonic() > end:
-            break
+    for seed in options.until(end, range(said.seed, said.seed + said.count)):
         with tempfile.TemporaryDirectory() as folder:
             piece = Piece(seed, folder)
             try:
                 found = piece.difference()
-            except (dmft.InputError, dmft.NumericalFailure) as error:
-                failed += 1  # no limit, too few sites, or training diverged
+            except NotRun as error:
+                failed += 1
                 print(f"seed {seed}: not run: {error}"[:160])
                 continue
             except dmft.DmftError as error:

@@ -35,6 +35,15 @@ class Program:
             f"\n[{section}]\n" + "".join(f"{key} = {value}\n" for key, value in lines.items())
             for section, lines in keys.items() if lines)
 
+    def write(self, folder: str) -> str:
+        """The path of its ini, SEED.ini, beside SEED.lua."""
+        os.makedirs(folder, exist_ok=True)
+        stem = os.path.join(folder, str(self.seed))
+        for ending, text in ((".lua", self.lua), (".ini", self.ini(f"{self.seed}.lua"))):
+            with open(stem + ending, "w", encoding="utf-8") as file:
+                file.write(text)
+        return stem + ".ini"
+
 
 class Writer(Operations):
     """Draws one program."""

@@ -188,8 +188,8 @@ def losses(ax, sweep, key: str | None = None) -> None:
     part, optimum = taken(sweep)
     key = key or along(part, optimum)
     dims = [dim for dim in part["loss"].dims if dim != "N"]
-    if key is not None and (key not in dims or part[key].dtype.kind not in "iuf"):
-        numbers = [dim for dim in dims if part[dim].dtype.kind in "iuf"]
+    numbers = [dim for dim in dims if part[dim].dtype.kind in "iuf"]
+    if key is not None and key not in numbers:
         raise NotThere(f"losses are drawn against a key of numbers that is swept, and {key} is none"
                        + (f"; this sweep has {', '.join(numbers)}" if numbers else ""))
     others = [dim for dim in dims if dim != key]
