@@ -108,6 +108,48 @@ static void refuse(const char *file, const char *const *overrides, const char *s
     run_free(&run);
 }
 
+/* A run of this program, with so many sites of experts and these largest of them. */
+static void refuse_selection(const char *sites, const char *mask, const char *setting,
+                             const char *sentence) {
+    char text[400];
+    snprintf(text, sizeof text,
+             "network.program_text=key('depth') local e = population('e', {%s size = 1})\\n"
+             "local r = read_in(e, 'R')\\nread_out(tanh(%s * r), 'w')",
+             sites, mask);
+    refuse("examples/dense.ini",
+           (const char *const[]){"network.program=t.lua", text, "solver.sites=64", setting,
+                                 "reference.widths=", NULL},
+           sentence);
+}
+
+/* A selection that takes another share of the sites is another network: where they are halved, and
+ * where sites = auto may double them. What takes the same share runs, and so does the maximum by
+ * which a softmax is shifted. */
+static void selections_take_the_same_share(void **state) {
+    (void)state;
+    static const char *const masks[] = {"top(r, 4)", "balance_select(r, 4)"};
+    for (int k = 0; k < 2; k++) {
+        refuse_selection("sites = 16,", masks[k], "solver.halves=yes",
+                         "population e: a selection of 4 of 16 sites would be one of 4 of 8; give "
+                         "K as a multiple of the population's sites, or to top as {share = 4/16}");
+        refuse_selection("", masks[k], "solver.halves=yes",
+                         "4 of 64 sites would be one of 4 of 32");
+        refuse_selection("", masks[k], "solver.sites=auto", "4 of 2048 sites would be one of 4 of");
+    }
+    struct run run;
+    support_run(
+        &run, "examples/dense.ini",
+        (const char *const[]){
+            "network.program=t.lua",
+            "network.program_text=key('depth') local e = population('e', {sites = 16, size = 1})\\n"
+            "local r = read_in(e, 'R')\\n"
+            "local largest = stop(average(r, top(r, 1)) * e.sites)\\n"
+            "read_out(top(r, e.sites/4) * top(r, {share = .5}) * tanh(r - largest), 'w')",
+            "reference.widths=", "solver.halves=yes", NULL});
+    ASK(run_open(&run, NULL, false, err));
+    run_free(&run);
+}
+
 /* What cannot be halved is refused before anything is computed. */
 static void refusals(void **state) {
     (void)state;
@@ -262,6 +304,7 @@ int main(void) {
         cmocka_unit_test(halves_have_the_draws_of_the_whole),
         cmocka_unit_test(participation_stays_positive),
         cmocka_unit_test(numbers_of_a_program_are_halved),
+        cmocka_unit_test(selections_take_the_same_share),
         cmocka_unit_test(refusals),
         cmocka_unit_test(values_are_those_without_the_bias),
         cmocka_unit_test(halves_and_whole_match_the_same_normals),

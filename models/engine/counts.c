@@ -27,9 +27,7 @@ static struct share larger(struct share a, struct share b) {
     return (struct share){fmax(a.sites, b.sites), fmax(a.rows, b.rows)};
 }
 
-/* Of a mask or of gates: how many are selected, as the description of the operation has it; 0: it
- * selects nothing. */
-static double selected(const struct node *v) {
+double node_selects(const struct node *v) {
     json_t *constants = v->op->describe ? v->op->describe(v) : NULL;
     double top = json_number_value(json_object_get(constants, "top"));
     json_decref(constants);
@@ -72,10 +70,10 @@ static struct share full_of(const struct program *p, const struct shares *shares
     case ZEROS_OF_BOTH:
         return (struct share){fmin(1, a.sites + b.sites), fmin(1, a.rows + b.rows)};
     case ZEROS_OF_RULE:
-        top = selected(v) / (v->on ? (double)v->on->sites : v->K);
+        top = node_selects(v) / (v->on ? (double)v->on->sites : v->K);
         return top > 0 ? (struct share){top, 1} : keeps_zero(v) ? a : whole;
     case ZEROS_OF_TOKENS:
-        return (struct share){selected(v) / v->per, 1};
+        return (struct share){node_selects(v) / v->per, 1};
     default:
         return (struct share){1, v->op->matrix == MATRIX_MAP ? a.rows : 1};
     }

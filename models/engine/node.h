@@ -284,6 +284,9 @@ void named_connect(struct net *net);
 int routed_select(struct program *p, struct err *err);
 /* Which nodes leave rows out (selected.c): before storage is planned. */
 int selected_find(struct net *net, struct err *err);
+/* Of a mask or of gates: how many are selected, as the description of the operation has it (top);
+ * 0: it selects nothing. */
+double node_selects(const struct node *v);
 /* Once these numbers are there (-1: all), which rows that are. */
 void selected_refresh(struct net *net, int numbers);
 /* Whether a node leaves out rows now; and what its matrix reads. */

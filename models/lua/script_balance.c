@@ -147,13 +147,13 @@ const struct script_word script_balance_words[] = {
     {"top", "x, [K, {share=}]", "rows or numbers",
 
      "a mask: 1 on the K largest sites of rows, or on the K largest numbers. `share`, in the "
-     "place of K, gives it as a share of all of them; with `[solver] halves = yes` a K of rows "
-     "that is written as a number is not halved, and a limit wants `share` or a multiple of "
-     "`p.sites`. Ties go to the first; constant in the backward pass",
+     "place of K, gives it as a share of all of them; a limit with `[solver] halves = yes`, or "
+     "`sites = auto`, wants K of rows as a share or as a multiple of `p.sites`. Ties go to the "
+     "first; constant in the backward pass",
      top, 0},
     {"balance_select", "x, K, {eta_bias=, name=}", "rows or numbers",
 
-     "a mask: 1 on the K largest x + b, where a limit over rows wants K as a multiple of "
+     "a mask: 1 on the K largest x + b, where such a limit wants K of rows as a multiple of "
      "`p.sites`, as with `top`. The bias b starts at 0 and moves by -eta_bias (load - share) "
      "after each step. Loads are measured: `load_largest`, `flips`, and `load` (numbers) or "
      "`load2` (rows; with biases `qstar`, `b2`), followed by `_name`",

@@ -1,5 +1,6 @@
 /* The limit again: at a third of the tolerance, and in halves of its sites. */
 #include "solver/run/ensemble.h"
+#include "models/engine/alike.h"
 #include "solver/run/recheck.h"
 
 static struct run finer_of(const struct run *run) {
@@ -22,6 +23,30 @@ struct run recheck_half(const struct run *run, int number) {
         solver->expert_sites /= 2;
     run_split(&half);
     return half;
+}
+
+/* Where sites = auto finds too few of them. */
+static struct run twice_of(const struct run *run) {
+    struct run twice = *run;
+    twice.config.solver.sites *= 2;
+    twice.config.solver.unit_sites *= 2;
+    if (!network_keeps_nodes(&run->config.network))
+        twice.config.solver.expert_sites *= 2;
+    return twice;
+}
+
+int recheck_check(const struct run *run, struct err *err) {
+    const struct solver_settings *solver = &run->config.solver;
+    if (!solver->replicates || !(solver->halves || solver->grow))
+        return CODE_OK;
+    struct run other = solver->halves ? recheck_half(run, 1) : twice_of(run);
+    struct net_setup setup = run_setup(run, 0, 0), again = run_setup(&other, 0, 0);
+    struct err why = {0};
+    int code = alike_check(&setup, &again, &why);
+    const char *key = solver->halves ? "halves" : "sites";
+    if (code == CODE_INPUT)
+        return params_error(&run->params, "solver", key, err, "%.1800s", why.text);
+    return code ? err_set(err, code, "%.1800s", why.text) : CODE_OK;
 }
 
 static int compute_halves(struct run *run, struct err *err) {

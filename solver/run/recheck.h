@@ -7,6 +7,10 @@
 
 #include "solver/run/run.h"
 
+/* Before a run: its limit with halves of its sites, and with sites = auto the one with twice as
+ * many, must be the same limit, which a program may miss that selects so many sites. Else
+ * CODE_INPUT. */
+int recheck_check(const struct run *run, struct err *err);
 /* What this rank makes, if it was asked for; the record run->limit must be declared. */
 int recheck_compute(struct run *run, struct err *err);
 /* What all ranks made, to all ranks. */

@@ -162,6 +162,7 @@ static int write_description(struct run *run, struct err *err) {
 }
 
 int run_open(struct run *run, const char *output, bool force, struct err *err) {
+    TRY(recheck_check(run, err));
     TRY(memory_check(run, err));
     TRY(forecast_notes(run, err));
     if (!dist_rank() && output)

@@ -1,0 +1,12 @@
+/* Whether two numbers of sites give the same limit. */
+#ifndef MODELS_ALIKE_H
+#define MODELS_ALIKE_H
+
+#include "models/engine/net.h"
+
+/* Of two setups of a limit that differ by their numbers of sites alone: they must have the same
+ * operations, and selections must take the same shares of sites. Else CODE_INPUT, with what the
+ * author of the program can do. */
+int alike_check(const struct net_setup *setup, const struct net_setup *other, struct err *err);
+
+#endif
