@@ -266,7 +266,7 @@ static int predict(struct run *run, struct options *options, struct err *err) {
     DO(command_refuse_input(options->output, options->predict, err));
     DO(run_configure(run, ini, 0, NULL, err));
     DO(states_open(run, result, true, err));
-    DO(predict_run(run, options->predict, options->output, options->force, err));
+    DO(predict_run(run, result, options->predict, options->output, options->force, err));
     log_line(&run->log, "wrote %s", options->output);
 done:
     free(ini);

@@ -5,6 +5,7 @@
 #include "tests/support/cli.h"
 
 #include <fcntl.h>
+#include <hdf5_hl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -244,6 +245,32 @@ static void predictions_need_whole_runs(void **state) {
     cli_refused(2, predict, ARGS("the run has come to step 4 of 6: --continue goes on with it"));
 }
 
+/* Networks that failed have no outputs: their number is in the result, and as many may lack a state
+ * of the end. Of this network 2 of 8 fail. */
+static void predictions_leave_failed_networks_out(void **state) {
+    (void)state;
+    struct cli_result result;
+    const char *const *predict =
+        ARGS("--predict", "in.csv", "-o", "out.prediction.h5", "--force", "out.h5");
+    cli_program("dmft-solve");
+    cli_print("in.csv", "y,x0,x1\n0,1,2\n");
+    must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--network.model=dense",
+              "--network.activation=relu", "--data.dimension=2", "--data.inputs=4",
+              "--training.steps=20", "--training.eta0=8", "--solver.replicates=0",
+              "--reference.widths=8", "--reference.seeds=8", "--output.checkpoint=99"));
+    must(predict);
+    int runs = 0;
+    hid_t file = H5Fopen("out.prediction.h5", H5F_ACC_RDONLY, H5P_DEFAULT);
+    assert_true(H5LTread_dataset_int(file, "reference/N0008/n", &runs) >= 0);
+    H5Fclose(file);
+    assert_int_equal(runs, 6);
+    assert_int_equal(system("rm out.h5.state/N0008_0000.state"), 0);
+    cli_run(&result, predict); /* one more lacks a state than have failed */
+    assert_int_equal(result.code, 2);
+    assert_non_null(strstr(result.err, "has kept no state"));
+    cli_free(&result);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(states_are_due, clean),
@@ -256,6 +283,7 @@ int main(void) {
         cmocka_unit_test_setup(another_run_is_left_alone, clean),
         cmocka_unit_test_setup(minutes_are_above_0, clean),
         cmocka_unit_test_setup(predictions_need_whole_runs, clean),
+        cmocka_unit_test_setup(predictions_leave_failed_networks_out, clean),
     };
     return cmocka_run_group_tests(tests, cli_open, cli_close);
 }

@@ -42,6 +42,18 @@ int result_losses(const char *path, const char *group, double **loss, int *runs,
     return code ? err_set(err, code, "%.700s: %.1000s", path, err->text) : CODE_OK;
 }
 
+int result_failed(const char *path, const char *group) {
+    int complete = 0, failed = 0;
+    hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    bool known = file >= 0 && H5LTget_attribute_int(file, "/", "complete", &complete) >= 0 &&
+                 complete == 1 && H5LTpath_valid(file, group, false) > 0 &&
+                 H5Aexists_by_name(file, group, "failed", H5P_DEFAULT) > 0 &&
+                 H5LTget_attribute_int(file, group, "failed", &failed) >= 0;
+    if (file >= 0)
+        H5Fclose(file);
+    return known ? failed : 0;
+}
+
 int result_program(const char *path, char **program, struct err *err) {
     hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT), type = -1;
     hid_t attribute = file < 0 ? -1 : H5Aopen(file, "program", H5P_DEFAULT);

@@ -9,6 +9,9 @@
 int result_losses(const char *path, const char *group, double **loss, int *runs, int *T,
                   struct err *err);
 
+/* How many runs of a group ("limit", "reference/N0064") have failed, as a complete file says; 0
+ * where it says nothing. */
+int result_failed(const char *path, const char *group);
 /* The name of the program that wrote a file, to be freed; CODE_INPUT if the file is not a result of
  * one, complete or partial. */
 int result_program(const char *path, char **program, struct err *err);

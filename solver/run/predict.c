@@ -2,6 +2,7 @@
  * finds what is subtracted at them (their origins), and the state all else. */
 #include "solver/run/predict.h"
 #include "integrators/batch.h"
+#include "solver/files/result.h"
 #include "solver/measure/outputs.h"
 #include "solver/run/ensemble.h"
 #include "solver/run/recheck.h"
@@ -14,7 +15,7 @@ struct prediction {
     const struct run *run; /* that kept its states */
     struct run with;       /* the same with the new inputs in the place of its test inputs */
     struct record record;
-    int N;
+    int N, failed; /* networks that may have no state at the end of the run, since they failed */
 };
 
 /* The training inputs of the run, with their weights, and behind them those of a file. */
@@ -103,6 +104,11 @@ static int one(struct prediction *p, int r, struct err *err) {
     DO(net_init(&net, &setup, err));
     take_origins(&first, &net);
     DO(states_find(run, &state, err));
+    if (state.steps < training->steps && p->failed) {
+        p->failed--;
+        p->record.failed[r] = true;
+        goto done;
+    }
     if (!state.steps)
         DO(err_set(err, CODE_INPUT,
                    p->N               ? "network %d of N = %d has kept no state"
@@ -135,12 +141,14 @@ static int ensemble(struct prediction *p, int N, int runs, struct err *err) {
     return CODE_OK;
 }
 
-static int networks(struct prediction *p, int N, struct io *io, struct err *err) {
+static int networks(struct prediction *p, const char *result, int N, struct io *io,
+                    struct err *err) {
     char group[ENSEMBLE_GROUP];
     int code;
     p->record = (struct record){0};
-    DO(ensemble(p, N, p->run->config.reference.seeds, err));
     ensemble_group(group, N);
+    p->failed = result_failed(result, group);
+    DO(ensemble(p, N, p->run->config.reference.seeds, err));
     DO(io_attribute(io, group, "N", N, err));
     DO(io_record(io, group, &p->record, NULL, err));
 done:
@@ -173,8 +181,8 @@ done:
     return code;
 }
 
-int predict_run(struct run *run, const char *path, const char *output, bool force,
-                struct err *err) {
+int predict_run(struct run *run, const char *result, const char *path, const char *output,
+                bool force, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     struct prediction p = {.run = run, .with = *run};
     struct io io = {0};
@@ -187,7 +195,7 @@ int predict_run(struct run *run, const char *path, const char *output, bool forc
     if (run->config.solver.replicates)
         DO(limit(&p, &io, err));
     for (int i = 0; i < widths->count; i++)
-        DO(networks(&p, widths->value[i], &io, err));
+        DO(networks(&p, result, widths->value[i], &io, err));
     DO(io_finish(&io, force, err));
 done:
     if (code && io.partial)
