@@ -24,9 +24,11 @@
 #define LONG_SUMS 131072
 #define SHORT 128
 #define PIECE 256
-/* Rows that meet a matrix at once, in single precision: for each such piece it is copied, and
- * threads share out the pieces. */
-#define MATRIX_ROWS 512
+/* In single precision rows meet a matrix in pieces, one for each thread, as long as a piece has so
+ * many rows: the matrix is copied for each of them. So many pieces at most, that none of them is so
+ * much shorter than others that it would have few rows. */
+#define MATRIX_ROWS 256
+#define MATRIX_PIECES 64
 
 /* The same of a piece by BLAS, whose sums are numbers of the sites; nb <= SHORT. */
 static void piece_gemm(const real *a, int na, const real *b, int nb, int n, size_t width, double *C,
@@ -179,27 +181,41 @@ void cpu_products_dots(struct rows a, struct rows b, double *C) {
 }
 
 #ifdef SINGLE
-/* Rows of x number `piece` through the rows of W that belong to a block of y. */
-static void times_matrix(double scale, struct rows W, struct rows x, struct rows y, int piece,
-                         int block) {
-    int row = piece * MATRIX_ROWS, rows = x.count - row < MATRIX_ROWS ? x.count - row : MATRIX_ROWS;
+/* Rows of a piece; the last one may have fewer. */
+static int matrix_rows(int rows) {
+    int threads = omp_in_parallel() ? 1 : omp_get_max_threads(), pieces = rows / MATRIX_ROWS;
+    pieces = pieces < threads ? pieces : threads;
+    pieces = pieces < MATRIX_PIECES ? pieces : MATRIX_PIECES;
+    return pieces > 1 ? (rows + pieces - 1) / pieces : rows;
+}
+
+/* Rows of x through the rows of W that belong to a block of y. */
+static void times_matrix(double scale, struct rows W, struct rows x, struct rows y, int block) {
     int first = (int)cpu_first(y.array, block);
     size_t width = array_width(x.array);
     for (int from = 0; from < cpu_blocks(x.array); from++)
-        few_rows_matrix((struct few_rows_matrix){cpu_at(x, row, from), width, 1},
-                        (struct few_rows_matrix){cpu_at(W, first, from), 1, width}, rows,
+        few_rows_matrix((struct few_rows_matrix){cpu_at(x, 0, from), width, 1},
+                        (struct few_rows_matrix){cpu_at(W, first, from), 1, width}, x.count,
                         cpu_used(x.array, from), cpu_used(y.array, block),
-                        (real)(scale / (double)x.array->sites), from > 0, cpu_at(y, row, block),
+                        (real)(scale / (double)x.array->sites), from > 0, cpu_at(y, 0, block),
                         array_width(y.array));
 }
 #endif
+
+/* Piece number `piece` of all rows, of `rows` rows, or fewer where it is the last. */
+static struct rows piece_of(struct rows all, int piece, int rows) {
+    int first = piece * rows, left = all.count - first;
+    return rows_part(all, first, left < rows ? left : rows);
+}
 
 void cpu_products_times(double scale, struct rows W, struct rows x, struct rows y) {
     assert((size_t)W.count == y.array->sites && W.array->sites == x.array->sites);
 #ifdef SINGLE
     if (!few(x.count, W.count)) {
-        CPU_EACH(cpu_cells(x) * (size_t)W.count, piece, (x.count + MATRIX_ROWS - 1) / MATRIX_ROWS,
-                 block, 0, cpu_blocks(y.array), times_matrix(scale, W, x, y, piece, block));
+        int rows = matrix_rows(x.count);
+        CPU_EACH(cpu_cells(x) * (size_t)W.count, piece, (x.count + rows - 1) / rows, block, 0,
+                 cpu_blocks(y.array),
+                 times_matrix(scale, W, piece_of(x, piece, rows), piece_of(y, piece, rows), block));
         return;
     }
 #endif
@@ -403,12 +419,12 @@ static void combine_piece(struct rows y, double beta, struct coefficients C, str
 void cpu_products_combine_rows(struct rows y, double beta, struct coefficients C, struct rows a) {
     int rows = COEFFICIENTS / (a.count ? a.count : 1);
     rows = rows < LEAST_ROWS ? LEAST_ROWS : rows;
-    rows = REAL_BYTES == 4 && !few(y.count, a.count) ? MATRIX_ROWS : rows;
+#ifdef SINGLE
+    rows = few(y.count, a.count) ? rows : matrix_rows(y.count);
+#endif
     CPU_EACH(cpu_cells(y) * (size_t)(a.count + 1), piece, (y.count + rows - 1) / rows, block, 0,
              cpu_blocks(y.array),
-             combine_piece(rows_part(y, piece * rows,
-                                     y.count - piece * rows < rows ? y.count - piece * rows : rows),
-                           beta, C, a, piece * rows, block));
+             combine_piece(piece_of(y, piece, rows), beta, C, a, piece * rows, block));
 }
 
 static void add(double c, struct rows x, struct rows y, int k, int block) {

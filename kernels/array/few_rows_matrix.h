@@ -1,7 +1,9 @@
 /* Rows through a matrix, for few_rows_tile.h: many rows times many columns, in single precision.
  * Parts of the matrix, TERMS long, lie in panels of PANEL columns, term after term, in the second
- * cache, while WIDE rows after the other come past in the first. Each sum of TERMS products is
+ * cache, while GROUP rows after the other come past in the first. Each sum of TERMS products is
  * added up term by term in one lane of a register, whichever rows and columns it is found with. */
+
+#define GROUP (2 * WIDE) /* SLAB is a multiple of it */
 
 /* LANES columns of a matrix from column l on, a few terms of them, to their panel. */
 INLINE void NAME(matrix_strip)(struct few_rows_matrix b, int first, int terms, int l, int columns,
@@ -42,7 +44,7 @@ INLINE void NAME(matrix_tile)(const real *a, size_t row, const real *panel, int 
                               bool across, real scale, real beta, real *y, size_t width) {
     NAME(vec) sum[WIDE][PANEL / LANES] = {0};
     const real *from[WIDE / 4 + 1]; /* each of four rows */
-    size_t step = across ? 1 : row, term = across ? SLAB : 1;
+    size_t step = across ? 1 : row, term = across ? GROUP : 1;
     UNROLL for (int r = 0; r < R; r += 4) from[r / 4] = a + (size_t)r * step;
     UNROLL for (int r = 0; r < R; r++) __builtin_prefetch(y + (size_t)r * width, 1);
     int k = 0;
@@ -105,37 +107,50 @@ INLINE void NAME(matrix_rows)(const real *a, size_t row, int rows, const real *p
     }
 }
 
-/* At most SLAB rows that lie across; `apart`: from a term to the next. */
+/* At most SLAB rows that lie across, GROUP of them after the other; `apart`: from a term to the
+ * next. */
 INLINE void NAME(matrix_slab)(const real *x, size_t apart, int terms, int rows, real *slab) {
-    for (int k = 0; k < terms; k++, x += apart, slab += SLAB) {
-        UNROLL for (int i = 0; i < SLAB; i += LINE) __builtin_prefetch(x + 8 * apart + i);
-        if (rows == SLAB)
-            UNROLL for (int i = 0; i < SLAB; i += LANES) memcpy(slab + i, x + i, sizeof(NAME(vec)));
-        else
-            memcpy(slab, x, (size_t)rows * sizeof *slab);
-    }
+    for (int k = 0; k < terms; k++, x += apart, slab += GROUP)
+        for (int i = 0; i < rows; i += GROUP) {
+            if (rows - i >= GROUP)
+                memcpy(slab + (size_t)i * TERMS, x + i, GROUP * sizeof *slab);
+            else
+                memcpy(slab + (size_t)i * TERMS, x + i, (size_t)(rows - i) * sizeof *slab);
+        }
+}
+
+/* Fetches `lines` lines of the rows that come next. */
+INLINE void NAME(matrix_fetch)(const real *next, size_t apart, int lines) {
+    UNROLL for (int i = 0; i < lines; i++) __builtin_prefetch(next + (size_t)i * apart);
 }
 
 /* All rows times at most MATRIX_COLUMNS columns and TERMS terms. Rows that lie across are copied,
- * SLAB of them at a time. */
+ * SLAB of them at a time. While a group meets a panel, a share of the rows that come next is
+ * fetched, because the rows of a whole network lie in memory. */
 TARGET static void NAME(matrix_part)(struct few_rows_matrix a, struct few_rows_matrix b, int rows,
                                      int terms, int columns, real scale, real beta, real *y,
                                      size_t width) {
     real panels[TERMS * MATRIX_COLUMNS] __attribute__((aligned(64))), slab[TERMS * SLAB];
     NAME(matrix_panels)(b, terms, columns, panels);
     bool across = a.column != 1;
-    int some = across ? SLAB : 2 * WIDE;
-    for (int k = 0; k < rows; k += some) {
-        int count = rows - k < some ? rows - k : some;
-        const real *x = a.at + (size_t)k * a.row;
+    for (int k = 0; k < rows; k += GROUP) {
+        int count = rows - k < GROUP ? rows - k : GROUP, of_slab = k % SLAB;
+        const real *x = a.at + (size_t)k * a.row, *next = x + GROUP * a.row;
         if (across) {
-            NAME(matrix_slab)(x, a.column, terms, count, slab);
-            x = slab;
+            if (!of_slab)
+                NAME(matrix_slab)(x, a.column, terms, rows - k < SLAB ? rows - k : SLAB, slab);
+            next = x + SLAB - of_slab + of_slab / GROUP * LINE;
+            x = slab + (size_t)of_slab * TERMS;
         }
-        for (int l = 0; l < columns; l += PANEL)
+        for (int l = 0; l < columns; l += PANEL) {
+            if (across)
+                NAME(matrix_fetch)(next + (size_t)l * a.column, a.column, PANEL);
+            else
+                NAME(matrix_fetch)(next + l, a.row, GROUP);
             NAME(matrix_rows)
-        (x, a.row, count, panels + (size_t)l * TERMS, terms, across, columns - l > LANES, scale,
-         beta, y + (size_t)k * width + l, width);
+            (x, a.row, count, panels + (size_t)l * TERMS, terms, across, columns - l > LANES, scale,
+             beta, y + (size_t)k * width + l, width);
+        }
     }
 }
 
@@ -154,6 +169,7 @@ TARGET static void NAME(matrix)(struct few_rows_matrix a, struct few_rows_matrix
         }
 }
 
+#undef GROUP
 #undef MATRIX_TILE
 #undef MATRIX_TILES
 #undef MATRIX_ROW
