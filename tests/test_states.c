@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <hdf5_hl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -271,6 +272,37 @@ static void predictions_leave_failed_networks_out(void **state) {
     cli_free(&result);
 }
 
+/* Singular values are found at every n-th time and at the last. A run that is made longer has those
+ * of its new length, and none at its former end. */
+static void a_longer_run_has_its_own_last_time(void **state) {
+    (void)state;
+    enum { T = 8, VALUES = 2 };
+    static const char *const sets[] = {"limit/singular_W2", "limit/singular_W2_learned",
+                                       "reference/N0016/singular_W2_independent"};
+    double whole[T][VALUES], longer[T][VALUES];
+    cli_program("dmft-solve");
+    must(ARGS("--quiet", "-o", "whole.h5", "case.ini", "--output.singular=W2",
+              "--output.singular_every=3", "--output.singular_values=2", "--solver.sites=64",
+              "--output.checkpoint=99", "--training.steps=8"));
+    must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.singular=W2",
+              "--output.singular_every=3", "--output.singular_values=2", "--solver.sites=64",
+              "--output.checkpoint=99", "--training.steps=5"));
+    must(ARGS("--quiet", "--continue", "out.h5", "--training.steps=8"));
+    for (size_t k = 0; k < COUNT(sets); k++) {
+        hid_t file = H5Fopen("whole.h5", H5F_ACC_RDONLY, H5P_DEFAULT);
+        assert_true(H5LTread_dataset_double(file, sets[k], *whole) >= 0);
+        H5Fclose(file);
+        file = H5Fopen("out.h5", H5F_ACC_RDONLY, H5P_DEFAULT);
+        assert_true(H5LTread_dataset_double(file, sets[k], *longer) >= 0);
+        H5Fclose(file);
+        for (int t = 0; t < T; t++)
+            for (int i = 0; i < VALUES; i++) {
+                assert_true(isnan(whole[t][i]) || t % 3 == 0 || t == T - 1);
+                assert_memory_equal(&longer[t][i], &whole[t][i], sizeof **whole);
+            }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(states_are_due, clean),
@@ -283,6 +315,7 @@ int main(void) {
         cmocka_unit_test_setup(another_run_is_left_alone, clean),
         cmocka_unit_test_setup(minutes_are_above_0, clean),
         cmocka_unit_test_setup(predictions_need_whole_runs, clean),
+        cmocka_unit_test_setup(a_longer_run_has_its_own_last_time, clean),
         cmocka_unit_test_setup(predictions_leave_failed_networks_out, clean),
     };
     return cmocka_run_group_tests(tests, cli_open, cli_close);

@@ -75,6 +75,18 @@ done:
     return code;
 }
 
+/* Whether values are found now: at every n-th time and at the last. A run may have been made longer
+ * since it was last measured, so that the time before was its last and no n-th one: what stands
+ * there is taken away, as a run of this length has nothing there. sizes [slots]: numbers of a time.
+ */
+static bool is_due(const struct measuring *m, double *const *out, int slots, const int *sizes) {
+    int every = m->config->output.singular_every;
+    for (int k = 0; k < slots && m->t && (m->t - 1) % every; k++)
+        for (int i = 0; i < sizes[k]; i++)
+            out[k][i - sizes[k]] = NAN;
+    return m->t % every == 0 || m->t == m->record->T - 1;
+}
+
 /* item: the number of the map. A signal is heard where that of the net is: a step that is short
  * ends, so that its state can be kept (solver/run/ensemble.c). */
 static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
@@ -82,7 +94,8 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
     const struct net *net = m->net;
     const struct map *map = net->maps.item[item];
     int count = output->singular_values;
-    if (m->t % output->singular_every && m->t != m->record->T - 1)
+    const int sizes[] = {[VALUES] = count, [LEARNED] = count, [INDEPENDENT] = count, 1, 1};
+    if (!is_due(m, out, SLOTS, sizes))
         return CODE_OK;
     TRY((net->setup.N ? of_network : spikes_find)(map, &net->setup.stop, count, out[VALUES],
                                                   out[LEARNED], err));
@@ -113,7 +126,7 @@ static int fill_momentum(const struct measuring *m, int item, double *const *out
                                .row_group = limit ? 0 : target,
                                .column_group = limit && target ? target : source};
     const struct array **velocity;
-    if (m->t % output->singular_every && m->t != m->record->T - 1)
+    if (!is_due(m, out, 1, &output->singular_values))
         return CODE_OK;
     TRY(base_alloc(&velocity, (size_t)net->parameters.count, sizeof *velocity, err));
     for (int k = item; k < net->parameters.count; k++) {
