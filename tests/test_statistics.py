@@ -37,6 +37,19 @@ def test_the_jackknife_of_a_mean_is_the_mean_and_its_error(run):
             np.testing.assert_allclose(error, group[name + "_se"], rtol=1e-6)
 
 
+def test_errors_contain_the_tolerance_of_a_limit():
+    checked = dmft.solve(f"{ROOT}/data/dense.ini", progress=False, **{
+        "training.steps": 4, "solver.sites": 64, "solver.replicates": 3, "reference.widths": "",
+        "solver.check_tolerance": "yes", "solver.tolerance": 0.1, "output.runs": "yes"}).limit
+    for name in ("loss", "Phi3_diag"):
+        _, error = dmft.jackknife(lambda means, name=name: means[name], checked)
+        np.testing.assert_allclose(error, checked[name + "_se"], rtol=1e-6)
+        alone = dmft.difference(checked, checked, name)[1]  # runs less themselves: nothing is left
+        np.testing.assert_allclose(alone, 2 ** 0.5 * abs(checked[name + "_tolerance"]), rtol=1e-6,
+                                   atol=1e-14)
+    assert (abs(checked["Phi3_diag_tolerance"]) > 0.01 * checked["Phi3_diag_se"]).any()
+
+
 def test_the_jackknife_takes_the_bias_of_a_square_away():
     draws = np.random.default_rng(1).normal(size=(4, 1000))  # mean 0: the square of a mean is 1/4
     values, _ = dmft.jackknife(lambda means: means["x"] ** 2,

@@ -81,6 +81,11 @@ def _runs_of(group: xarray.Dataset) -> dict[str, xarray.DataArray]:
             for name, array in found.items()}
 
 
+def _tolerance(group: xarray.Dataset, name: str) -> xarray.DataArray | float:
+    """By how much the tolerance of a limit moves a series; 0 where that was not checked."""
+    return group.get(f"{name}_tolerance", 0.0)
+
+
 def jackknife(function: Callable[[xarray.Dataset], xarray.DataArray], group: xarray.Dataset):
     """(value, standard error) of a function of means over runs, such as a ratio, an exponent or a
     time at which something happens.
@@ -90,7 +95,8 @@ def jackknife(function: Callable[[xarray.Dataset], xarray.DataArray], group: xar
 
     The function of a mean of n runs has a bias of order 1/n, and its error is not that of its
     arguments. With v the value of all and v(-r) that without run r, value and error are those of
-    the n pseudo-values n v - (n - 1) v(-r).
+    the n pseudo-values n v - (n - 1) v(-r). A limit with check_tolerance has NAME_tolerance beside
+    NAME: how much v changes where the means do by that is in the error, in quadrature.
 
     >>> x = xarray.Dataset({"x_runs": (("run", "t"), [[1.0], [2.0], [3.0]])})
     >>> value, error = jackknife(lambda group: group["x"] * 2, x)
@@ -108,13 +114,17 @@ def jackknife(function: Callable[[xarray.Dataset], xarray.DataArray], group: xar
     whole = value_without([])
     pseudo = [n * whole - (n - 1) * value_without([r]) for r in range(n)]
     mean = sum(pseudo) / n
-    return mean, (sum((one - mean) ** 2 for one in pseudo) / (n * (n - 1))) ** 0.5
+    variance = sum((one - mean) ** 2 for one in pseudo) / (n * (n - 1))
+    checked = xarray.Dataset({name: array.mean("run", skipna=False) - _tolerance(group, name)
+                              for name, array in runs.items()})
+    return mean, (variance + (whole - function(checked)) ** 2) ** 0.5
 
 
 def difference(one: xarray.Dataset, other: xarray.Dataset, name: str):
     """(one - other, standard error) of a series, run by run: seed 3 of the one minus seed 3 of the
     other. Where both were run with the same [solver] seed, networks of one seed begin with the same
-    draws, and what is common to them drops out of the difference.
+    draws, and what is common to them drops out of the difference. The tolerances of limits that
+    were run with check_tolerance are in the error.
 
     >>> x = xarray.Dataset({"loss_runs": (("run", "t"), [[1.0], [2.0]])})
     >>> y = xarray.Dataset({"loss_runs": (("run", "t"), [[0.5], [1.5]])})
@@ -143,5 +153,6 @@ def difference(one: xarray.Dataset, other: xarray.Dataset, name: str):
                          "times") from None
     change = pair[0] - pair[1]
     n = change.sizes["run"]
-    return (change.mean("run", skipna=False).rename(name),
-            (change.std("run", ddof=1, skipna=False) / n ** 0.5).rename(name + "_se"))
+    error = (change.var("run", ddof=1, skipna=False) / n
+             + _tolerance(one, name) ** 2 + _tolerance(other, name) ** 2) ** 0.5
+    return change.mean("run", skipna=False).rename(name), error.rename(name + "_se")
