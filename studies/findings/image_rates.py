@@ -28,10 +28,11 @@ HEAD = ("sweep", "parameterization", "N", "of", "value", "low", "high")
 
 
 def name_of(run):
-    """As "Regime I, Adam"."""
+    """As "Regime I, Adam"; "again" with other networks than those of the first seed."""
     keys = dict(re.findall(r"(?m)^(\w+) = (.*)$", run.parameters["ini"]))
     return (f"{MODELS[keys['model']]}, {OPTIMIZERS[keys.get('optimizer', 'gd')]}"
-            + (", top-K" if float(keys.get("rho", 1)) < 1 else ""))
+            + (", top-K" if float(keys.get("rho", 1)) < 1 else "")
+            + (", again" if keys.get("seed", "1") != "1" else ""))
 
 
 def told(samples):
@@ -89,7 +90,7 @@ def draw(rows, path):
     import matplotlib.pyplot as plt
     sweeps = list(dict.fromkeys(row[0] for row in rows))
     sides = list(dict.fromkeys(row[1] for row in rows))
-    figure, axes = plt.subplots(len(sides), len(sweeps), figsize=(2.7 * len(sweeps), 4.6),
+    figure, axes = plt.subplots(len(sides), len(sweeps), figsize=(2.5 * len(sweeps), 4.8),
                                 squeeze=False, sharey="col", layout="constrained")
     for name, column in zip(sweeps, axes.T):
         for side, ax in zip(sides, column):
@@ -110,13 +111,14 @@ def draw(rows, path):
                     ax.errorbar(rate[:1], loss[:1],
                                 xerr=[rate[:1] - rate[1:2], rate[2:] - rate[:1]],
                                 color=f"C{k}", lw=2.2, marker="*", ms=9, mec="k", mew=0.5, zorder=4)
-            ax.set(xscale="log", title=f"{name}, {NAMES.get(side, side)}")
+            ax.set(xscale="log", title=f"{name},\n{NAMES.get(side, side)}")
             ax.title.set_fontsize(9)
             low, high = ax.get_xlim()
             ticks = [tick for tick in TICKS if low < tick < high]
             ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
             ax.minorticks_off()
-        column[0].legend(fontsize=7, title=f"{name.split(',')[0]}", title_fontsize=7)
+        if not name.endswith("again"):  # widths are those of the first run, beside it
+            column[0].legend(fontsize=7, title=f"{name.split(',')[0]}", title_fontsize=7)
         column[-1].set_xlabel(r"learning rate $\eta_0$")
     for ax in axes[:, 0]:
         ax.set_ylabel("test loss after one pass")
