@@ -272,12 +272,11 @@ def cures(third, second, plain):
     tied = SimpleNamespace(reference=tied)
     boosted = {str(point[0]): part for point, part in third.points.items()}
     settings = [("Regime II: experts that begin equal",
-                 {"\u03bcP": plain.points["mup", "gd", 1.0, "zero"],
-                  "MSSP": plain.points["mssp", "gd", 1.0, "zero"], "\u03bcP, equal experts": tied}),
+                 {"\u03bcP": plain.points["mup",], "MSSP": plain.points["mssp",],
+                  "\u03bcP, equal experts": tied}),
                 (r"Regime III: initial $W_{out}$ times $\sqrt{N}$",
-                 {"\u03bcP": boosted["1"], r"\u03bcP, $W_{out}(0)$ times $\sqrt{N}$".replace(
-                     r"\u03bc", "\u03bc"): next(part for key, part in boosted.items()
-                                                if key != "1")})]
+                 {"\u03bcP": boosted["1"], "\u03bcP, $W_{out}(0)$ times $\\sqrt{N}$":
+                  next(part for key, part in boosted.items() if key != "1")})]
     seen = []
     for ax, (title, parts) in zip(axes[:, 0], settings):
         found = ladder(ax, parts, terms)
