@@ -15,11 +15,15 @@ $(if $(filter release,$(KIND)),$(patsubst %.c,$(PLAIN)/%.o,$(filter-out tests/be
 $(BUILD)/test_objects: FORCE
 	$(call STAMP,$(TEST_OBJECTS))
 
-# Tests load the program as a library: what changes there is linked once, not 130 times.
+# Tests load the program and what they share as libraries: what changes there is linked once, not 130
+# times. The libraries that the program itself needs are not searched again for each test.
+LOADED = $(filter %.so,$|) -Wl,--allow-shlib-undefined -Wl,-rpath,'$$ORIGIN'
 $(BUILD)/libprogram.so: $(OBJECTS) $(BUILD)/objects
 	$(LINK) -shared -Wl,-Bsymbolic,-soname,$(@F)
-$(BUILD)/test_%: $(PLAIN)/tests/test_%.o $(TEST_OBJECTS) $(BUILD)/test_objects | $(BUILD)/libprogram.so
-	$(LINK) $(filter %.so,$|) -Wl,-rpath,'$$ORIGIN' -lcmocka
+$(BUILD)/libsupport.so: $(TEST_OBJECTS) $(BUILD)/test_objects
+	$(LINK) -lcmocka -shared -Wl,-Bsymbolic,-soname,$(@F)
+$(BUILD)/test_%: $(PLAIN)/tests/test_%.o | $(BUILD)/libsupport.so $(BUILD)/libprogram.so
+	$(LINK) $(LOADED) -lcmocka
 
 # Those that replace calls which the program makes have it inside.
 WHOLE := abc bytes bytes_left data_file
@@ -35,8 +39,8 @@ $(BUILD)/test_data_file: LDLIBS += -Wl,--wrap=H5Dread
 
 $(BUILD)/emulated/libprogram.so: $(EMULATED_OBJECTS) $(BUILD)/objects
 	$(LINK) -lstdc++ -shared -Wl,-Bsymbolic,-soname,$(@F)
-$(BUILD)/emulated_%: $(PLAIN)/tests/test_%.o $(TEST_OBJECTS) $(BUILD)/test_objects | $(BUILD)/emulated/libprogram.so
-	$(LINK) $(filter %.so,$|) -Wl,-rpath,'$$ORIGIN/emulated' -lcmocka
+$(BUILD)/emulated_%: $(PLAIN)/tests/test_%.o | $(BUILD)/libsupport.so $(BUILD)/emulated/libprogram.so
+	$(LINK) -Wl,-rpath,'$$ORIGIN/emulated' $(LOADED) -lcmocka
 
 # Programs with the emulated CUDA of which the n-th allocation, write, launch ... fails.
 FAULTY := malloc calloc realloc aligned_alloc strdup open_memstream write fwrite fclose fsync rename link unlink \
@@ -51,7 +55,7 @@ $(BUILD)/test_faults: | $(PROGRAMS:%=$(BUILD)/faults/%)
 # Programs that load it, too, for tests/mutate.py.
 $(BUILD)/shared/dmft-%: $(PLAIN)/solver/main_%.o | $(BUILD)/libprogram.so
 	@mkdir -p $(@D)
-	$(LINK) $(filter %.so,$|) -Wl,-rpath,'$$ORIGIN/..'
+	$(LINK) $(LOADED)/..
 
 $(BUILD)/test_architecture: tests/architecture.sh $(OBJECTS)
 	@cp $< $@
