@@ -41,25 +41,35 @@ static void is_matrix(const struct map *map, const char *what) {
             CHECK_ABS(now[i][j], W[i][j], 1e-14, "%s: W[%d][%d]", what, i, j); /* P + 2 roundings */
 }
 
-/* W^T y, and W after a step along these rows, by plain sums. */
-static void judge(struct map *map, const bool *live, const char *what) {
-    double out[P][M], scratch[P][N];
-    make_rows(live);
-    ASK(map_forward(map, array_all(&rows_x), array_all(&rows_y), err));
-    backend_cpu.get(array_all(&rows_y), &scratch[0][0]);
-    make_rows(live);                                                                /* y again */
-    rows_fn(FN_LINEAR, array_all(&rows_x), array_all(&rows_out), (struct rows){0}); /* not 0 */
-    ASK(map_backward(map, array_all(&rows_y), array_all(&rows_out), err));
+/* Rows of `out` are so many times W^T y, and 0 where y is. */
+static void is_backward(const struct map *map, int times, const char *what) {
+    double out[P][M];
     backend_cpu.get(array_all(&rows_out), &out[0][0]);
     for (int mu = 0; mu < P; mu++)
         for (int j = 0; j < M; j++) {
             double sum = 0;
             for (int i = 0; i < N; i++)
                 sum += y[mu][i] * W[i][j] / map->numbers.r;
-            CHECK_ABS(out[mu][j], sum, 1e-13, "%s: row %d, site %d", what, mu, j);
-            if (!live[mu])
-                assert_true(out[mu][j] == 0);
+            CHECK_ABS(out[mu][j], times * sum, times * 1e-13, "%s: row %d, site %d", what, mu, j);
+            assert_true(y[mu][0] != 0 || out[mu][j] == 0);
         }
+}
+
+/* W^T y, and W after a step along these rows, by plain sums. */
+static void judge(struct map *map, const bool *live, const char *what) {
+    double scratch[P][N];
+    make_rows(live);
+    ASK(map_forward(map, array_all(&rows_x), array_all(&rows_y), err));
+    backend_cpu.get(array_all(&rows_y), &scratch[0][0]);
+    make_rows(live);                                                                /* y again */
+    rows_fn(FN_LINEAR, array_all(&rows_x), array_all(&rows_out), (struct rows){0}); /* not 0 */
+    ASK(map_backward(map, array_all(&rows_y), array_all(&rows_out), err));
+    is_backward(map, 1, what);
+    map->every_row = true;
+    ASK(map_backward(map, array_all(&rows_y), array_all(&rows_out), err));
+    ASK(map_add_backward(map, array_all(&rows_y), array_all(&rows_out), err));
+    map->every_row = false;
+    is_backward(map, 2, what);
     ASK(map_keep(map, 0, array_all(&rows_y), err));
     rows_zero(array_all(&rows_y)); /* what is kept outlives the rows */
     ASK(map_learn(map, 0, c, err));
@@ -201,6 +211,9 @@ static void networks_leave_out_experts(void **state) {
                           *out = node_of_matrix(&nets[0], "W2_0_1");
         assert_true((in->expert.of != NULL) == none && in->expert.of == out->expert.of);
         assert_true(in->expert.apart == none && !out->expert.apart);
+        assert_true(out->expert.added == none && !node_of_matrix(&nets[0], "W2_0_0")->expert.added);
+        assert_true(!in->matrix.map->every_row && !out->matrix.map->every_row);
+        assert_true(node_of_matrix(&nets[0], "W_O_0")->matrix.map->every_row);
         assert_true(selected_some(in) == none);
         assert_null(node_of_matrix(&nets[0], "W1_0_4")->expert.of); /* the shared one */
         assert_null(node_of_matrix(&nets[0], "W_O_0")->expert.of);

@@ -223,42 +223,6 @@ void cpu_products_times(double scale, struct rows W, struct rows x, struct rows 
         dots(x, W, (struct target){.y = y, .scale = scale});
 }
 
-/* The sum over a part of row k. */
-static double part_sum(struct rows a, struct rows b, int k, int part) {
-    double sum = 0;
-    for (int i = cpu_part(a.array, part); i < cpu_part(a.array, part + 1); i++)
-        sum += functions_sum(cpu_at(a, k, i), b.array ? cpu_at(b, b.count == 1 ? 0 : k, i) : NULL,
-                             cpu_used(a.array, i));
-    return sum;
-}
-
-/* Of row k the sums over all parts of this rank, to their places [parts][rows]; sums NULL: added up
- * in out. */
-static void row_sums(struct rows a, struct rows b, int k, double *sums, double *out) {
-    const struct array_split split = a.array->split;
-    for (int part = split.first_part; part < split.end_part; part++) {
-        double sum = part_sum(a, b, k, part);
-        if (sums)
-            sums[(size_t)part * (size_t)a.count + (size_t)k] = sum;
-        else
-            out[k] = part ? out[k] + sum : sum;
-    }
-}
-
-void cpu_products_averages(struct rows a, struct rows b, double *out) {
-    const struct array_split split = a.array->split;
-    size_t size = (size_t)a.count;
-    double *sums = split.over_ranks ? dist_buffer((size_t)split.parts * size) : NULL;
-    CPU_EACH(cpu_cells(a), k, a.count, all, 0, 1, row_sums(a, b, k, sums, out));
-    if (sums) {
-        cpu_total(a.array, sums, size);
-        memcpy(out, sums, size * sizeof *out);
-        free(sums);
-    }
-    for (size_t k = 0; k < size; k++)
-        out[k] /= (double)a.array->sites;
-}
-
 /* y = beta y + C a, where loops for few rows are too slow. */
 static void combine_many(struct rows y, real beta, const real *C, struct rows a, int block) {
     size_t width = array_width(y.array), terms = (size_t)a.count;
@@ -288,6 +252,28 @@ static void combine(struct rows y, real beta, const real *C, struct rows a, int 
             SCALE(used, beta, cpu_at(y, k, block), 1);
 }
 
+/* Whether nearly all of many coefficients are 0, as where rows are those of tokens. */
+static bool sparse(const double *C, int rows, int terms) {
+    size_t count = (size_t)rows * (size_t)terms, most = count / 16, found = 0;
+    if (rows <= 32 || terms <= 32)
+        return false;
+    for (size_t k = 0; k < count && found <= most; k++)
+        found += C[k] != 0;
+    return found <= most;
+}
+
+/* Row k of the same, from the coefficients that are not 0. */
+static void combine_sparse(struct rows y, double beta, const double *C, struct rows a, int k,
+                           int block) {
+    C += (size_t)k * (size_t)a.count;
+    combine(rows_part(y, k, 1), (real)beta, NULL, rows_part(a, 0, 0), block);
+    for (int l = 0; l < a.count; l++) {
+        real c = (real)C[l];
+        if (c != 0)
+            combine(rows_part(y, k, 1), 1, &c, rows_part(a, l, 1), block);
+    }
+}
+
 static void combine_all(struct rows y, real beta, const real *C, struct rows a) {
     CPU_EACH(cpu_cells(y) * (size_t)(a.count + 1), all, 1, block, 0, cpu_blocks(y.array),
              combine(y, beta, C, a, block));
@@ -297,6 +283,11 @@ static void combine_all(struct rows y, real beta, const real *C, struct rows a) 
 void cpu_products_combine(struct rows y, double beta, const double *C, struct rows a) {
     if (!y.count)
         return;
+    if (sparse(C, y.count, a.count)) {
+        CPU_EACH(2 * cpu_cells(y), k, y.count, block, 0, cpu_blocks(y.array),
+                 combine_sparse(y, beta, C, a, k, block));
+        return;
+    }
 #ifdef SINGLE
     size_t count = (size_t)y.count * (size_t)a.count;
     real small[64], *more = count > 64 ? (real *)cpu_scratch(false, (count + 1) / 2) : small;

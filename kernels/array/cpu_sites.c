@@ -1,4 +1,5 @@
-/* Loops over sites of the reference backend: normals, functions, products site by site, groups. */
+/* Loops over sites of the reference backend: normals, functions, products site by site and their
+ * averages, groups. */
 #include "kernels/array/cpu.h"
 #include "kernels/array/functions.h"
 
@@ -121,4 +122,40 @@ void cpu_sites_entries(struct entry_rule rule, struct rows g, struct rows m, str
              functions_entries(&rule, cpu_at(g, k, block), cpu_used(y.array, block),
                                cpu_at(m, k, block), v.array ? cpu_at(v, k, block) : NULL,
                                cpu_at(y, k, block)));
+}
+
+/* The sum over a part of row k. */
+static double part_sum(struct rows a, struct rows b, int k, int part) {
+    double sum = 0;
+    for (int i = cpu_part(a.array, part); i < cpu_part(a.array, part + 1); i++)
+        sum += functions_sum(cpu_at(a, k, i), b.array ? cpu_at(b, b.count == 1 ? 0 : k, i) : NULL,
+                             cpu_used(a.array, i));
+    return sum;
+}
+
+/* Of row k the sums over all parts of this rank, to their places [parts][rows]; sums NULL: added up
+ * in out. */
+static void row_sums(struct rows a, struct rows b, int k, double *sums, double *out) {
+    const struct array_split split = a.array->split;
+    for (int part = split.first_part; part < split.end_part; part++) {
+        double sum = part_sum(a, b, k, part);
+        if (sums)
+            sums[(size_t)part * (size_t)a.count + (size_t)k] = sum;
+        else
+            out[k] = part ? out[k] + sum : sum;
+    }
+}
+
+void cpu_sites_averages(struct rows a, struct rows b, double *out) {
+    const struct array_split split = a.array->split;
+    size_t size = (size_t)a.count;
+    double *sums = split.over_ranks ? dist_buffer((size_t)split.parts * size) : NULL;
+    CPU_EACH(cpu_cells(a), k, a.count, all, 0, 1, row_sums(a, b, k, sums, out));
+    if (sums) {
+        cpu_total(a.array, sums, size);
+        memcpy(out, sums, size * sizeof *out);
+        free(sums);
+    }
+    for (size_t k = 0; k < size; k++)
+        out[k] /= (double)a.array->sites;
 }

@@ -22,7 +22,7 @@ typedef int real_lane; /* a whole number that is as long */
 #define cpu_put cpu_put_single
 #define cpu_get cpu_get_single
 #define cpu_products_dots cpu_products_dots_single
-#define cpu_products_averages cpu_products_averages_single
+#define cpu_sites_averages cpu_sites_averages_single
 #define cpu_products_combine cpu_products_combine_single
 #define cpu_products_combine_rows cpu_products_combine_rows_single
 #define cpu_products_times cpu_products_times_single

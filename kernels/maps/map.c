@@ -110,12 +110,23 @@ int map_forward(struct map *map, struct rows x, struct rows out, struct err *err
     return code;
 }
 
-int map_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
+typedef int backward_pass(struct map *map, struct rows y, struct rows out, struct err *err);
+
+static int backward(struct map *map, backward_pass *pass, struct rows y, struct rows out,
+                    struct err *err) {
     assert(y.count == out.count);
     int before = profile_enter(map->declared.name, "backward");
-    int code = map->kind->backward(map, y, out, err);
+    int code = pass(map, y, out, err);
     profile_leave(before);
     return code;
+}
+
+int map_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
+    return backward(map, map->kind->backward, y, out, err);
+}
+
+int map_add_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
+    return backward(map, map->kind->add_backward, y, out, err);
 }
 
 int map_keep(struct map *map, int k, struct rows y, struct err *err) {

@@ -126,6 +126,7 @@ struct map {
     struct rows of_all_uses[2];  /* x and y of all uses; none: there is one use */
     struct rows x;               /* of the last forward, of all uses */
     const struct map_some *some; /* NULL: the last passes had all rows; of a matrix with one use */
+    bool every_row; /* finite: no rows of y are sought that are 0, because none is expected to be */
     struct stage stage[MAP_STAGES];
     bool holds; /* map_hold is at work */
 };
@@ -141,6 +142,8 @@ struct map_kind {
     void (*free)(struct map *map); /* what the state owns, also after an init that failed */
     int (*forward)(struct map *map, struct rows x, struct rows out, struct err *err);
     int (*backward)(struct map *map, struct rows y, struct rows out, struct err *err);
+    /* The same, added to out. NULL: only some kinds can do it. */
+    int (*add_backward)(struct map *map, struct rows y, struct rows out, struct err *err);
     int (*keep)(struct map *map, int k, struct rows y, struct err *err);
     /* Of what keep would keep: <x_mu x_nu> [P][P], <y_mu y_nu> [y.count][y.count]. */
     void (*products)(const struct map *map, struct rows y, double *X, double *Y);
@@ -190,6 +193,8 @@ int map_remember(struct map *map, struct err *err);
 /* out is overwritten and must not overlap x, y. */
 int map_forward(struct map *map, struct rows x, struct rows out, struct err *err);
 int map_backward(struct map *map, struct rows y, struct rows out, struct err *err);
+/* out += what map_backward writes: of kinds that have add_backward. */
+int map_add_backward(struct map *map, struct rows y, struct rows out, struct err *err);
 /* Keeps x of the last forward and y (as many rows, or one) as stage k; both of all uses. */
 int map_keep(struct map *map, int k, struct rows y, struct err *err);
 /* The same as stage 0, for learning that comes before the next pass: explicit entries learn from

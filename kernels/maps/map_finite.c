@@ -120,12 +120,25 @@ static int finite_forward(struct map *map, struct rows x, struct rows out, struc
     return map_entries_forward(&finite_of(map)->W, scale, x, out, err);
 }
 
-/* Of rows that are some of all, none is sought that is 0. */
-static int finite_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
-    const struct array *W = &finite_of(map)->W;
+/* Whether rows of y are sought that are 0: none of rows that are some of all. */
+static bool seeks_zeros(const struct map *map) {
+    return !map->some && !map->every_row;
+}
+
+static int finite_combine(const struct map *map, struct rows y, double beta, struct rows out,
+                          struct err *err) {
     struct coefficients C = {.rows = y, .scale = map->declared.s_f / map->numbers.r};
-    return map->some ? rows_combine(out, 0, C, array_all(W), err)
-                     : map_entries_backward(W, C.scale, y, 0, out, err);
+    return rows_combine(out, beta, C, array_all(&finite_of(map)->W), err);
+}
+
+static int finite_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
+    double scale = map->declared.s_f / map->numbers.r;
+    return seeks_zeros(map) ? map_entries_backward(&finite_of(map)->W, scale, y, 0, out, err)
+                            : finite_combine(map, y, 0, out, err);
+}
+
+static int finite_add_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
+    return finite_combine(map, y, 1, out, err);
 }
 
 static int keep_which(const struct map_some *some, int **live, struct err *err) {
@@ -144,7 +157,7 @@ static int finite_keep(struct map *map, int k, struct rows y, struct err *err) {
         DO(map_keep_rows(map, k, y, err));
         goto done;
     }
-    if (count > 1) {
+    if (count > 1 && seeks_zeros(map)) {
         DO(base_alloc_unset(&live, (size_t)count, sizeof *live, err));
         DO(find_live(y, live, &count, err));
     }
@@ -203,6 +216,7 @@ const struct map_kind map_finite = {
     .free = finite_free,
     .forward = finite_forward,
     .backward = finite_backward,
+    .add_backward = finite_add_backward,
     .keep = finite_keep,
     .products = map_products_rows,
     .change = finite_change,

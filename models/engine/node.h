@@ -81,6 +81,7 @@ struct operation {
     bool learns;          /* it has parameters, so what follows from it moves */
     bool linear;          /* in the rows that it takes, so that moments of its own are exact */
     bool by_row;          /* a row of the value is made of that row of the arguments alone */
+    bool adds_at;         /* its second argument may be some rows alone (node_expert.added) */
     bool across_inputs;   /* takes what is one for all inputs */
     bool constant;        /* its rows never change and lie outside of the plan */
     bool function;        /* of one variable: names of its rows are sigma_NAME */
@@ -142,6 +143,8 @@ struct expert_rows {
 struct node_expert {
     struct expert_rows *of; /* NULL: for all rows */
     bool apart;             /* its value and cotangent are these rows side by side */
+    bool added;             /* its value alone is: a sum adds it at their places */
+    bool gated;             /* rows of it, or of its cotangent, are 0 where a gate is */
     bool takes;             /* it is the first that takes these rows of its argument */
     /* Such rows of an argument, and of a cotangent, that is not apart; else no array. */
     struct rows taken[2];
@@ -153,6 +156,7 @@ struct node_plan {
     bool across_inputs;        /* and on a mean over inputs, which are not those of a prediction */
     bool measured, measured_g; /* its rows, its cotangent are read once all is done */
     bool kept_g;               /* its cotangent is read then, with as many rows as it has */
+    bool adds;                 /* a matrix: adds to the cotangent of its argument by itself */
     int g_count;               /* rows of the cotangent, P per or 1; numbers: 1; 0: none */
     int parts;                 /* that the cotangent is made of */
     int value_item, slope_item, g_item, work_item; /* -1: none; g_item -2: the read-out's columns */

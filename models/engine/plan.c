@@ -132,7 +132,7 @@ static int plan_values(struct plan *plan, struct err *err) {
                      &v->plan.value_item, err));
         for (int k = 0; k < 2 && v->op->storage.value_in_place; k++) {
             const struct node *a = v->argument[k] < 0 ? NULL : &p->node[v->argument[k]];
-            if (a && a->on == v->on && a->count == v->count)
+            if (a && a->on == v->on && a->count == v->count && !a->expert.added)
                 plan->item[v->plan.value_item].over[k] = a->plan.value_item;
         }
         if (v->op->storage.keeps_slope && v->plan.g_count)
@@ -175,6 +175,15 @@ static bool passes(const struct plan *plan, const struct node *v, const struct n
            a->plan.g_count == (read_out ? 1 : v->plan.g_count);
 }
 
+/* Whether node v is a matrix that adds to a whole cotangent by itself. Neither where gates are nor
+ * where a row may serve all inputs, so that the order of sums does not depend on what is measured.
+ */
+static bool adds(const struct plan *plan, const struct node *v, int count, int g_count) {
+    const struct net *net = plan->p->net;
+    return v->matrix.map && !v->expert.gated && count == g_count && net->output.loss_in_cotangent &&
+           net_map_kind(net, &v->matrix.map->declared)->add_backward;
+}
+
 /* Scratch of node v: the part for argument k, and a product over units before it is averaged. */
 static int plan_part(struct plan *plan, int i, int k, struct err *err) {
     struct node *v = &plan->p->node[i], *a = &plan->p->node[v->argument[k]];
@@ -192,9 +201,10 @@ static int plan_part(struct plan *plan, int i, int k, struct err *err) {
         if (a->plan.measured_g || a->plan.kept_g || a->op->storage.learning_reads_cotangent)
             use(plan, a->plan.g_item, 2 * plan->n);
     }
-    if (v->op->storage.accumulates_itself)
-        return CODE_OK;
     bool stays = plan->p->net->setup.measure.check && v->matrix.map;
+    v->plan.adds = adds(plan, v, count, a->plan.g_count);
+    if (v->op->storage.accumulates_itself || (v->plan.adds && !stays))
+        return CODE_OK;
     if (part->first && count == a->plan.g_count && !stays)
         part->item = a->plan.g_item;
     else

@@ -5,10 +5,11 @@
  * that none is needed there, unless it is a series.
  *
  * So the nodes of an expert are computed for its own rows, which lie side by side (`apart`) in the
- * first rows of their storage. The matrices that begin take them out of what all experts read, and
- * the last node, whose rows others add up, puts them back to their places, among rows of 0; in
- * reverse it takes its cotangent, and the matrices add theirs to the places. What is measured is
- * whole: such nodes, and those of a net whose gradients are taken to pieces, have all rows. */
+ * first rows of their storage. The matrices that begin take them out of what all experts read. The
+ * last node's rows are added to a sum at their places (`added`), or, where no sum can do so, put
+ * back to their places among rows of 0; in reverse it takes its cotangent, and the matrices add
+ * theirs to the places. What is measured is whole: such nodes, and those of a net whose gradients
+ * are taken to pieces, have all rows. */
 #include "models/engine/node.h"
 
 #include <stdlib.h>
@@ -47,13 +48,14 @@ static bool shows_cotangent(const struct net *net, int numbers) {
     return false;
 }
 
-/* Whether it scales each of its rows by a number that a rule of gates has made. */
-static bool is_gate(const struct net *net, const struct node *v) {
+/* Whether it scales each of its rows by a number that a rule of gates has made; `alone`: as far as
+ * the program goes, whatever is a series. */
+static bool is_gate(const struct net *net, const struct node *v, bool alone) {
     if (v->op != &operation_scale)
         return false;
     const struct node *s = &net->program->node[v->argument[0]];
     return s->constant.numbers && s->constant.numbers->drops_zero && s->count == v->count &&
-           !shows_cotangent(net, v->argument[0]);
+           (alone || !shows_cotangent(net, v->argument[0]));
 }
 
 static struct selection of_gate(const struct node *v) {
@@ -70,16 +72,16 @@ static bool is_read(const struct program *p, int i) {
     return read;
 }
 
-static void find_read(const struct net *net, struct selection *read) {
+static void find_read(const struct net *net, bool alone, struct selection *read) {
     const struct program *p = net->program;
     for (int i = 0; i < p->nodes; i++)
-        read[i] = is_read(p, i) ? every() : (struct selection){NOBODY, 0};
+        read[i] = !alone && is_read(p, i) ? every() : (struct selection){NOBODY, 0};
     for (int i = p->nodes - 1; i >= 0; i--) {
         const struct node *v = &p->node[i];
         bool by_row = v->op->by_row && read[i].numbers != NOBODY;
         for (int k = 0; k < 2; k++) {
             int a = v->argument[k];
-            if (a >= 0 && k == 1 && is_gate(net, v))
+            if (a >= 0 && k == 1 && is_gate(net, v, alone))
                 read[a] = both(read[a], of_gate(v));
             else if (a >= 0)
                 read[a] = both(read[a], by_row && p->node[a].count == v->count ? read[i] : every());
@@ -87,12 +89,12 @@ static void find_read(const struct net *net, struct selection *read) {
     }
 }
 
-static void find_full(const struct net *net, struct selection *full) {
+static void find_full(const struct net *net, bool alone, struct selection *full) {
     const struct program *p = net->program;
     for (int i = 0; i < p->nodes; i++) {
         const struct node *v = &p->node[i];
-        bool alone = v->op->by_row && v->op->linear && v->argument[0] >= 0 && v->argument[1] < 0;
-        full[i] = is_gate(net, v) ? of_gate(v) : alone ? full[v->argument[0]] : every();
+        bool single = v->op->by_row && v->op->linear && v->argument[0] >= 0 && v->argument[1] < 0;
+        full[i] = is_gate(net, v, alone) ? of_gate(v) : single ? full[v->argument[0]] : every();
     }
 }
 
@@ -134,8 +136,8 @@ static bool fits(const struct program *p, int i, const struct selection *at) {
 static void find_at(const struct net *net, struct found found) {
     struct program *p = net->program;
     bool changed = true;
-    find_read(net, found.read);
-    find_full(net, found.full);
+    find_read(net, false, found.read);
+    find_full(net, false, found.full);
     for (int i = 0; i < p->nodes; i++) {
         struct selection some = found.read[i].numbers >= 0 ? found.read[i] : found.full[i];
         bool can = some.numbers >= 0 && some.numbers < i && can_leave_out(net, &p->node[i]) &&
@@ -151,6 +153,28 @@ static void find_at(const struct net *net, struct found found) {
                 changed = true;
             }
     }
+}
+
+/* Nodes of which rows, or rows of the cotangent, are 0 where a gate is, whatever is measured. */
+static void find_gated(const struct net *net, struct found found) {
+    struct program *p = net->program;
+    find_read(net, true, found.read);
+    find_full(net, true, found.full);
+    for (int i = 0; i < p->nodes; i++)
+        p->node[i].expert.gated = found.read[i].numbers >= 0 || found.full[i].numbers >= 0;
+}
+
+/* Nodes that only sums read, which have all rows and take these as their second argument. */
+static void find_added(struct program *p) {
+    for (int i = 0; i < p->nodes; i++)
+        p->node[i].expert.added =
+            p->node[i].expert.of && !p->node[i].expert.apart && !is_read(p, i);
+    for (int i = 0; i < p->nodes; i++)
+        for (int k = 0; k < 2; k++) {
+            const struct node *v = &p->node[i];
+            if (v->argument[k] >= 0 && (k == 0 || !v->op->adds_at || v->expert.of))
+                p->node[v->argument[k]].expert.added = false;
+        }
 }
 
 /* The rows of this selection, that there may be already. */
@@ -171,14 +195,18 @@ int selected_find(struct net *net, struct err *err) {
     size_t nodes = (size_t)p->nodes;
     struct selection *list;
     const struct measure_setup *measure = &net->setup.measure;
-    if (!net->setup.N || measure->check || measure->apart || measure->experts)
+    if (!net->setup.N)
         return CODE_OK;
     TRY(base_alloc(&list, 3 * nodes, sizeof *list, err));
     struct found found = {list, list + nodes, list + 2 * nodes};
-    find_at(net, found);
-    for (int i = 0; i < p->nodes && !p->code; i++)
-        if (found.at[i].numbers >= 0)
-            p->node[i].expert.of = rows_of(p, found.at[i]);
+    find_gated(net, found);
+    if (!measure->check && !measure->apart && !measure->experts) {
+        find_at(net, found);
+        for (int i = 0; i < p->nodes && !p->code; i++)
+            if (found.at[i].numbers >= 0)
+                p->node[i].expert.of = rows_of(p, found.at[i]);
+        find_added(p);
+    }
     free(list);
     if (p->code)
         *err = p->err;
@@ -221,7 +249,7 @@ static void fit(struct net *net, struct node *v) {
     int count = e->some.count;
     bool g = v->plan.g_count == v->count;
     set_count(&v->slope, true, count);
-    set_count(&v->value, v->expert.apart, count);
+    set_count(&v->value, v->expert.apart || v->expert.added, count);
     set_count(&v->g, v->expert.apart && g, count);
     for (int k = 0; k < 2; k++) {
         set_count(&v->expert.taken[k], true, count);
@@ -262,7 +290,7 @@ void selected_forward(struct net *net, struct node *v) {
         rows_take(net->program->node[v->argument[0]].value, e->some.which, v->expert.taken[0]);
     v->value.count = e->some.count;
     v->op->forward(net, v);
-    if (v->expert.apart)
+    if (v->expert.apart || v->expert.added)
         return;
     v->value.count = e->all;
     rows_spread(v->value, e->some.which, e->some.count);

@@ -67,14 +67,18 @@ static bool same(struct rows a, struct rows b) {
 }
 
 static void add_forward(struct net *net, struct node *v) {
-    struct rows a = argument(net, v, 0)->value, b = argument(net, v, 1)->value;
+    const struct node *second = argument(net, v, 1);
+    struct rows a = argument(net, v, 0)->value, b = second->value;
     if (same(b, v->value)) {
         rows_add(NULL, a, v->value);
         return;
     }
     if (!same(a, v->value))
         rows_copy(a, v->value);
-    rows_add(NULL, b, v->value);
+    if (second->expert.added && selected_some(second))
+        rows_add_at(b, second->expert.of->some.which, v->value);
+    else
+        rows_add(NULL, b, v->value);
 }
 
 static void add_backward(struct net *net, struct node *v) {
@@ -94,6 +98,7 @@ const struct operation operation_add = {.name = "add",
                                         .storage.accumulates_itself = true,
                                         .storage.backward_is_identity = true,
                                         .by_row = true,
+                                        .adds_at = true,
                                         .across_inputs = true};
 
 static void times_forward(struct net *net, struct node *v) {

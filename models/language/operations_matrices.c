@@ -65,6 +65,7 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
                                     .responses = setup->measure.responses || start,
                                     .field = setup->field};
     TRY(map_init(v->matrix.map, net_map_kind(net, &declared), declared, settings, err));
+    v->matrix.map->every_row = !v->expert.gated && declared.uses == 1;
     TRY(make_room_for_uses(net, v, err));
     const struct map *leader = leader_of(net, v);
     if (leader)
@@ -78,11 +79,19 @@ static void map_forward_node(struct net *net, struct node *v) {
                                       &net->program->err));
 }
 
+/* A matrix that adds by itself needs its part only where the coordinate check reads it (plan.c). */
 static void map_backward_node(struct net *net, struct node *v) {
+    const struct part *part = &v->plan.part[0];
+    struct rows whole = argument(net, v, 0)->g;
+    struct err *err = &net->program->err;
+    bool adds = v->plan.adds && !part->first, alone = !part->rows.array;
     v->matrix.map->use = v->matrix.use;
-    remember_failure(net,
-                     map_backward(v->matrix.map, v->g, v->plan.part[0].rows, &net->program->err));
-    add_to_cotangent(net, v, 0);
+    if (!adds || !alone)
+        remember_failure(net, map_backward(v->matrix.map, v->g, alone ? whole : part->rows, err));
+    if (adds)
+        remember_failure(net, map_add_backward(v->matrix.map, v->g, whole, err));
+    else if (!alone)
+        add_to_cotangent(net, v, 0);
 }
 
 const struct operation operation_map = {.name = "map",
