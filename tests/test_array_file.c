@@ -95,6 +95,7 @@ static void finish(struct zip *zip, const char *name) {
 }
 
 #define FLOATS "{'descr': '<f8', 'fortran_order': False, 'shape': "
+#define OF_TYPE(type) "{'descr': " type ", 'fortran_order': False, 'shape': (3, 2), }"
 
 static void good_archive(const char *name, bool packed) {
     struct zip zip = {0};
@@ -187,8 +188,7 @@ static void test_types(void **state) {
     check_good("columns.npz");
     add(&other, "y", "{'descr': '>i8', 'fortran_order': False, 'shape': (3, 1), }", big, sizeof big,
         true);
-    add(&other, "X", "{'descr': '>f2', 'fortran_order': False, 'shape': (3, 2), }", halves,
-        sizeof halves, true);
+    add(&other, "X", OF_TYPE("'>f2'"), halves, sizeof halves, true);
     finish(&other, "halves.npz");
     check_good("halves.npz");
 
@@ -317,12 +317,13 @@ static void test_refused_archives(void **state) {
          "is not understood"},
         {"X", "x = {'descr': '<f8', 'fortran_order': False, 'shape': (3, 2), }", sizeof X,
          "is not understood"},
-        {"X", "{'descr': '|O', 'fortran_order': False, 'shape': (3, 2), }", sizeof X,
-         "does not hold integers or floats"},
-        {"X", "{'descr': '<c8', 'fortran_order': False, 'shape': (3, 2), }", sizeof X,
-         "does not hold integers or floats"},
-        {"X", "{'descr': [('a', '<f8')], 'fortran_order': False, 'shape': (3, 2), }", sizeof X,
-         "does not hold integers or floats"},
+        {"X", OF_TYPE("'|O'"), sizeof X, "does not hold integers or floats"},
+        {"X", OF_TYPE("'<c8'"), sizeof X, "does not hold integers or floats"},
+        {"X", OF_TYPE("'|f1'"), P * D, "does not hold integers or floats"},
+        {"X", OF_TYPE("'<f16'"), P * D, "does not hold integers or floats"},
+        {"X", OF_TYPE("'<b2'"), P * D * 2, "does not hold integers or floats"},
+        {"X", OF_TYPE("'<i3'"), P * D * 3, "does not hold integers or floats"},
+        {"X", OF_TYPE("[('a', '<f8')]"), sizeof X, "does not hold integers or floats"},
     };
     for (size_t k = 0; k < COUNT(table); k++) {
         struct zip zip = {0};

@@ -57,7 +57,7 @@ static const struct {
     {"dmft-solve",
      QUIET,
      {"two.ini", "--output.checkpoint=1", "--training.optimizer=adam", "--training.eta0=0.05",
-      "--reference.coordinate_check=yes"},
+      "--reference.coordinate_check=yes", "--output.sharpness=sum", "--training.clip=0.01"},
      {500, 200, 40, 9, 0, 0, 0}},
     {"dmft-solve",
      QUIET,

@@ -164,6 +164,18 @@ static void refusals(void **state) {
                "read_out(read_in(a, 'W1'), 'w')",
                NULL},
            "t.lua:1: sites = 33: with [solver] halves = yes it must be even");
+    static const char *const changes[] = {"h = tanh(h)", "h = h + h", "mean(h)"};
+    for (int k = 0; k < 6; k++) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "network.program_text=key('depth') local a = population('a')\\n"
+                 "local h = read_in(a, 'W1') if a.sites %s 32 then %s end read_out(h, 'w')",
+                 k % 2 ? "==" : ">", changes[k / 2]);
+        refuse("examples/dense.ini",
+               (const char *const[]){"solver.halves=yes", "solver.sites=64",
+                                     "network.program=t.lua", text, "reference.widths=", NULL},
+               "the program must call the same operations for every number of sites");
+    }
 }
 
 /* Twice the whole less the mean of the halves, of every series that does not jump; the loss is that

@@ -146,6 +146,12 @@ static void kernels_of_outputs(void **state) {
                                                 "tangent_loss_spectrum", "tangent_loss_share"};
             assert_int_equal(record_find(&record, names[k]) != NULL, k < 3);
         }
+        for (int t = 0; t < T; t++) {
+            double sum = 0;
+            for (int k = 0; k < 4; k++)
+                sum += record_at(&record, record_find(&record, "tangent_share"), 0, t)[k];
+            CHECK_ABS(sum, 1, 1e-14, "%d outputs: all shares of the targets", C);
+        }
         for (int t = 0; t < T; t++)
             for (int c = 0; c < C; c++) {
                 double one = record_at(&record, diagonal, 0, t)[c];
@@ -203,6 +209,29 @@ static void loss_of_the_mean_outputs(void **state) {
     }
 }
 
+/* The diagonal of each kernel at equal times is its series "_diag", a sum of squares in another
+ * order, of fewer than four thousand sites: 4000 eps = 1e-12. */
+static void check_diagonals(const struct record *record) {
+    int found = 0;
+    for (int s = 0; s < record->count; s++) {
+        const struct series *diagonal = &record->series[s], *equal;
+        char name[SERIES_NAME];
+        char *end = strstr(strcpy(name, diagonal->name), "_diag");
+        if (!end || !(equal = record_find(record, strcpy(end, "_equal") - (end - name))))
+            continue;
+        size_t rows = diagonal->size / diagonal->shape[0];
+        assert_int_equal(equal->size, diagonal->size * rows);
+        for (size_t t = 0; t < diagonal->shape[0]; t++)
+            for (size_t i = 0; i < rows; i++) {
+                double one = record_at(record, diagonal, 0, (int)t)[i];
+                CHECK_ABS(record_at(record, equal, 0, (int)t)[i * rows + i], one, 1e-12 * one,
+                          "%s[%zu] at %zu", name, i, t);
+            }
+        found++;
+    }
+    assert_true(found > 4);
+}
+
 /* Backward passes of one term alone, of a net with penalties or tokens, leave everything as it was,
  * bit by bit: also what a limit draws later, and what it has learned expert by expert. */
 static void gradients_leave_no_trace(void **state) {
@@ -219,12 +248,13 @@ static void gradients_leave_no_trace(void **state) {
             struct run run[2];
             struct record record[2];
             for (int k = 0; k < 2; k++) {
-                const char *overrides[10] = {"data.test_inputs=2"};
+                const char *overrides[11] = {"data.test_inputs=2"};
                 int n = 1;
                 while (n <= 6 && (overrides[n] = cases[i].settings[n - 1]))
                     n++;
                 if (k) {
                     overrides[n++] = "output.gradients=yes";
+                    overrides[n++] = "output.kernels=equal";
                     overrides[n++] = "output.tangent=blocks";
                 }
                 assert_true(support_small(&run[k], support_model(cases[i].model), overrides));
@@ -238,6 +268,7 @@ static void gradients_leave_no_trace(void **state) {
                     assert_int_equal(
                         strncmp(x->equation, norm ? "|a|, " : "a . b / ", norm ? 5 : 8), 0);
             }
+            check_diagonals(&record[1]);
             for (int s = 0; s < record[0].count; s++) {
                 const struct series *x = &record[0].series[s],
                                     *y = record_find(&record[1], x->name);

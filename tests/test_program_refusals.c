@@ -80,6 +80,14 @@ static void write_bias_of_rows(struct program *p) {
     program_read_out(p, x, (struct weight){.name = "w"});
 }
 
+static void write_bias_of_no_tokens(struct program *p) {
+    const double start[] = {0};
+    populate(p);
+    struct value x = program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
+    program_bias_of_tokens(p, program_mean(p, x), start, (struct weight){.name = "b"});
+    program_read_out(p, x, (struct weight){.name = "w"});
+}
+
 static void write_kernel_of_nothing(struct program *p) {
     populate(p);
     struct value x = program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
@@ -109,6 +117,7 @@ static void wrong_programs_are_told(void **state) {
         {write_two_read_outs, "two read-outs"},
         {write_tile_that_does_not_fit, "tile from population bottom does not fit pairs"},
         {write_bias_of_rows, "a bias takes numbers"},
+        {write_bias_of_no_tokens, "a bias of each kind of token needs inputs that are tokens"},
         {write_kernel_of_nothing, "kernel Phi is not of rows"},
         {write_tied_elsewhere,
          "the tied matrix T maps bottom to experts, and cannot map experts to"},

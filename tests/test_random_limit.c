@@ -77,6 +77,21 @@ static void ties(void **state) {
     }
 }
 
+/* top in a program, of logits that start at 2, 1, 1, 0 but for fluctuations: K = 2 cuts a tie. */
+static void ties_of_a_program(void **state) {
+    (void)state;
+    for (int K = 1; K <= 4; K++) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "network.program_text=key('depth') local h = read_in(population('a'), 'W1')\\n"
+                 "local s = bias(look(h, 4, 'Q'), {2, 1, 1, 0}, 'b')\\n"
+                 "read_out(h * (top(s, %d) * s)[1], 'w')",
+                 K);
+        const char *const overrides[] = {"network.program=t.lua", text, NULL};
+        assert_int_equal(is_random("examples/dense.ini", overrides), K == 2);
+    }
+}
+
 /* Logits that are equal and do not fluctuate select nothing: refused, of networks as well. */
 static void equal_logits(void **state) {
     (void)state;
@@ -288,11 +303,9 @@ static void of_a_script(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ties),
-        cmocka_unit_test(equal_logits),
-        cmocka_unit_test(of_a_transformer),
-        cmocka_unit_test(of_a_stack),
-        cmocka_unit_test(of_regime1),
+        cmocka_unit_test(ties),         cmocka_unit_test(ties_of_a_program),
+        cmocka_unit_test(equal_logits), cmocka_unit_test(of_a_transformer),
+        cmocka_unit_test(of_a_stack),   cmocka_unit_test(of_regime1),
         cmocka_unit_test(of_a_script),
     };
     is_long = argc > 1 && !strcmp(argv[1], "long");

@@ -108,6 +108,20 @@ static void test_times(void **state) {
     }
 }
 
+/* By way of the host, as where ranks share the sites. */
+static void test_through_the_host(void **state) {
+    static struct backend shared;
+    const struct backend *whole = backend;
+    if (!whole->can_split)
+        return;
+    shared = *whole;
+    shared.split = true;
+    backend = &shared;
+    test_combine(state);
+    test_times(state);
+    backend = whole;
+}
+
 /* Both products, of the same random input. */
 static double *results(size_t *size) {
     random_state = 77;
@@ -145,7 +159,8 @@ static void test_threads(void **state) {
 int main(int argc, char **argv) {
     const char *only = argc > 1 ? argv[1] : NULL;
     const struct CMUnitTest tests[] = {TEST_SAMPLES(test_combine), TEST_SAMPLES(test_times),
-                                       TEST_SAMPLES(test_threads)};
+                                       TEST_SAMPLES(test_threads),
+                                       TEST_SAMPLES(test_through_the_host)};
     int failed = 0;
     EACH_PRECISION(0, tests, only, failed);
     return failed;

@@ -87,12 +87,14 @@ static void options_are_those_of_the_page(void **state) {
     }
 }
 
-/* Biases of each kind of token: a list too many, and a list that is too long. */
+/* Biases of each kind of token: a list too many, a list that is too long, and numbers of pooled
+ * tokens, which are of no kind. */
 static void biases_of_tokens_fit(void **state) {
     (void)state;
     static const char *const lists[][2] = {
         {"{{1}, {2}, {3}, {4}, {5}}", "a bias needs a list of 4 lists, one for each kind of token"},
         {"{{1}, {2, 3}, {3}, {4}}", "a bias needs a list of 1 numbers for each kind of token"},
+        {"{{1}, {2}, {3}, {4}}", "a bias of each kind of token takes one row for each token"},
     };
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++) {
         struct run run = {0};
@@ -101,10 +103,10 @@ static void biases_of_tokens_fit(void **state) {
         assert_non_null(out);
         fprintf(out,
                 "[network]\nprogram = t.lua\nprogram_text = local a = population('a') local h = "
-                "read_in(a, 'W1') bias(look(h, 1, 'Q'), %s, 'b') read_out(h, 'w')\n"
+                "read_in(a, 'W1') bias(look(%s, 1, 'Q'), %s, 'b') read_out(h, 'w')\n"
                 "[data]\nsource = markov\ntokens = 4\nvocabulary = 4\ninputs = 2\n"
                 "[training]\nsteps = 2\neta0 = 1\n",
-                lists[k][0]);
+                k == 2 ? "pool(h)" : "h", lists[k][0]);
         assert_int_equal(fclose(out), 0);
         int code = run_configure(&run, "test_script_strict.ini", 0, NULL, &why);
         remove("test_script_strict.ini");
@@ -128,6 +130,8 @@ static void populations_are_told_apart(void **state) {
         {"local w = population('w', {of = b, group = 2})\nlocal A = attend(v, v, 1, a)\n"
          "mix(A, read_in(w, 'C2'))\n",
          "t.lua:9: a mixture of tokens needs a row for each pair of them, on the heads of w"},
+        {"mix(attend(v, v, 1, a), pool(v))\n",
+         "t.lua:7: a mixture of tokens takes one row for each token"},
     };
     char text[1024];
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {

@@ -1,6 +1,7 @@
 /* Writing the operations of a program that have a matrix: read-in, maps, looks, biases, read-out.
  */
 #include "models/engine/node.h"
+#include "models/language/tokens.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -159,8 +160,9 @@ struct value program_bias(struct program *p, struct value s, const double *start
 
 struct value program_bias_of_tokens(struct program *p, struct value s, const double *start,
                                     struct weight b) {
-    if (!p->code && (!p->net->setup.data.token || node_of(p, s)->per != p->net->setup.data.n))
+    if (!p->code && !p->net->setup.data.token)
         program_fail(p, "a bias of each kind of token needs inputs that are tokens");
+    of_tokens(p, "a bias of each kind of token", s);
     return add_bias(p, s, p->net->setup.data.V, start, b);
 }
 

@@ -23,7 +23,7 @@ static bool unpack(const struct array_file *flat, const struct array_file_entry 
     zip_file_t *file = zip_fopen_index(flat->archive, array->entry, 0);
     for (size_t at = 0; file && at < size && got > 0; at += (size_t)(got > 0 ? got : 0))
         got = zip_fread(file, bytes + at, size - at);
-    bool good = file && (got > 0 || !size) && (!whole || zip_fread(file, &more, 1) == 0);
+    bool good = file && got > 0 && (!whole || zip_fread(file, &more, 1) == 0);
     if (file)
         good = !zip_fclose(file) && good;
     return good;
