@@ -22,17 +22,19 @@ from verdict import (WORDS, below, interval, judge, of_interval, of_optimum,  # 
 
 SIDE, RATE, FACTOR = "network.parameterization", "training.eta0", 1.5
 MODELS = {"regime1": "Regime I", "regime2": "Regime II", "regime3": "Regime III"}
+RUNS = {"1": "", "2": ", again", "3": ", third run"}
 OPTIMIZERS = {"gd": "gradient descent", "adam": "Adam"}
 TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 HEAD = ("sweep", "parameterization", "N", "of", "value", "low", "high")
 
 
 def name_of(run):
-    """As "Regime I, Adam"; "again" with other networks than those of the first seed."""
+    """As "Regime I, Adam"; "again" and "third run" with other networks, of other seeds."""
     keys = dict(re.findall(r"(?m)^(\w+) = (.*)$", run.parameters["ini"]))
     return (f"{MODELS[keys['model']]}, {OPTIMIZERS[keys.get('optimizer', 'gd')]}"
             + (", top-K" if float(keys.get("rho", 1)) < 1 else "")
-            + (", again" if keys.get("seed", "1") != "1" else ""))
+            + (", dense" if keys.get("experts") == "1" else "")
+            + RUNS[keys.get("seed", "1")])
 
 
 def told(samples):
@@ -46,10 +48,10 @@ def sentence(one):
 
 def rows_of(run):
     """Test losses at every rate, the optimum of every width, and how the last width's is to the
-    first's."""
-    name = name_of(run)
+    first's; and how this is in MSSP to how it is in muP."""
+    name, gains = name_of(run), {}
     for side in run.sweep[SIDE].values:
-        part, best = run.sweep.sel({SIDE: side}), run.optimum.sel({SIDE: side})
+        part, best = (one.sel({SIDE: side}).squeeze() for one in (run.sweep, run.optimum))
         rate, loss = of_optimum(best), of_optimum(best, "objective")
         for k, N in enumerate(best["N"].values):
             one = part.sel(N=N)
@@ -59,17 +61,33 @@ def rows_of(run):
                        f"{mean + error:.4g}")
             yield name, side, f"{N:g}", "best rate", *told(rate[k])
             yield name, side, f"{N:g}", "test loss there", *told(loss[k])
-        for what, samples, claim in (("rate", rate, within_factor(FACTOR)),
-                                     ("loss", loss, below(0))):
-            change = told(samples[-1] - samples[0])
-            words = WORDS[judge(samples[-1] - samples[0], claim)]
-            meant = (f"the best rate transfers within a factor of {FACTOR}" if what == "rate" else
-                     "the test loss at the best rate falls with the width")
-            values = ", ".join(sentence(told(one)) for one in samples)
-            print(f"{name}, {side}: {meant}: {words}: {values}; the last over the first "
-                  f"{sentence(change)}")
-            yield name, side, "all", f"{what}, last over first: {words}", *change
+        yield from changes(name, side, rate, loss)
         yield name, side, "all", *lowest_rate(name, side, part)
+        gains[side] = loss[-1] - loss[0], loss[-1]
+    if {"mup", "mssp"} <= set(gains):
+        yield from beside_mup(name, gains)
+
+
+def changes(name, side, rate, loss):
+    """How the best rate of the last width, and the loss there, are to those of the first."""
+    meant, claim = ("falls by more than a tenth", below(-np.log(1.1))) if side == "sp" else \
+        (f"transfers within a factor of {FACTOR}", within_factor(FACTOR))
+    for what, samples, words, asked in (
+            ("rate", rate, f"the best rate {meant}", claim),
+            ("loss", loss, "the test loss at the best rate falls with the width", below(0))):
+        change, verdict = samples[-1] - samples[0], WORDS[judge(samples[-1] - samples[0], asked)]
+        print(f"{name}, {side}: {words}: {verdict}: {', '.join(sentence(told(x)) for x in samples)}"
+              f"; the last over the first {sentence(told(change))}")
+        yield name, side, "all", f"{what}, last over first: {verdict}", *told(change)
+
+
+def beside_mup(name, gains):
+    """How much the loss gains by the width, and what it is at the last, in MSSP over muP."""
+    for k, what in enumerate(("gain of the loss", "loss of the last width")):
+        samples = gains["mssp"][k] - gains["mup"][k]
+        words = WORDS[judge(samples, below(0))]
+        print(f"{name}: {what}, MSSP over muP, below one: {words}: {sentence(told(samples))}")
+        yield name, "mssp", "all", f"{what}, over that of muP: {words}", *told(samples)
 
 
 def lowest_rate(name, side, part):
@@ -86,43 +104,52 @@ def lowest_rate(name, side, part):
 
 
 def draw(rows, path):
-    """A row for each parameterization, a column for each sweep."""
+    """Two rows of panels for each regime, muP and MSSP, and in them a column for each sweep."""
     import matplotlib.pyplot as plt
-    sweeps = list(dict.fromkeys(row[0] for row in rows))
     sides = list(dict.fromkeys(row[1] for row in rows))
-    figure, axes = plt.subplots(len(sides), len(sweeps), figsize=(2.5 * len(sweeps), 4.8),
-                                squeeze=False, sharey="col", layout="constrained")
-    for name, column in zip(sweeps, axes.T):
-        for side, ax in zip(sides, column):
-            mine = [row for row in rows if row[:2] == (name, side)]
-            if not mine:
-                ax.set_axis_off()
-                continue
-            for k, N in enumerate(dict.fromkeys(row[2] for row in mine if row[2] != "all")):
-                of = {row[3]: np.array(row[4:], float) for row in mine if row[2] == N}
-                grid = np.array([(float(eta0), *value) for eta0, value in of.items()
-                                 if eta0[0].isdigit()])
-                shown = grid[np.isfinite(grid).all(1) & (grid[:, 3] < 2 * np.nanmin(grid[:, 1]))]
-                eta0, mean, low, high = shown.T
-                ax.errorbar(eta0, mean, [mean - low, high - mean], color=f"C{k}", lw=1, capsize=2,
-                            marker="osD"[k], ms=3, label=f"$N = {N}$")
-                rate, loss = of["best rate"], of["test loss there"]
-                if np.isfinite(rate).all():
-                    ax.errorbar(rate[:1], loss[:1],
-                                xerr=[rate[:1] - rate[1:2], rate[2:] - rate[:1]],
-                                color=f"C{k}", lw=2.2, marker="*", ms=9, mec="k", mew=0.5, zorder=4)
-            ax.set(xscale="log", title=f"{name},\n{NAMES.get(side, side)}")
-            ax.title.set_fontsize(9)
-            low, high = ax.get_xlim()
-            ticks = [tick for tick in TICKS if low < tick < high]
-            ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-            ax.minorticks_off()
-        if not name.endswith("again"):  # widths are those of the first run, beside it
-            column[0].legend(fontsize=7, title=f"{name.split(',')[0]}", title_fontsize=7)
-        column[-1].set_xlabel(r"learning rate $\eta_0$")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("test loss after one pass")
+    regimes = {}
+    for row in rows:
+        regimes.setdefault(row[0].split(",")[0], {})[row[0]] = None
+    columns = max(map(len, regimes.values()))
+    figure = plt.figure(figsize=(2.7 * columns, 4.4 * len(regimes)), layout="constrained")
+    parts = figure.subfigures(len(regimes), squeeze=False)[:, 0]
+    for (regime, sweeps), part in zip(regimes.items(), parts):
+        axes = part.subplots(len(sides), columns, squeeze=False, sharey="col")
+        for name, column in zip(sweeps, axes.T):
+            for side, ax in zip(sides, column):
+                panel(ax, name, side, [row for row in rows if row[:2] == (name, side)])
+            column[-1].set_xlabel(r"learning rate $\eta_0$")
+        for ax in axes[:, len(sweeps):].flat:
+            ax.set_axis_off()
+        for ax in axes[:, 0]:
+            ax.set_ylabel("test loss after one pass")
+        axes[0, 0].legend(fontsize=7, title=regime, title_fontsize=7)  # of all sweeps of a regime
     figure.savefig(path, dpi=100)
+
+
+def panel(ax, name, side, rows):
+    """Test losses of one sweep and one parameterization, and the best rates that are known."""
+    if not rows:
+        ax.set_axis_off()
+        return
+    for k, N in enumerate(dict.fromkeys(row[2] for row in rows if row[2] != "all")):
+        of = {row[3]: np.array(row[4:], float) for row in rows if row[2] == N}
+        grid = np.array([(float(eta0), *value) for eta0, value in of.items()
+                         if eta0[0].isdigit()])
+        shown = grid[np.isfinite(grid).all(1) & (grid[:, 3] < 2 * np.nanmin(grid[:, 1]))]
+        eta0, mean, low, high = shown.T
+        ax.errorbar(eta0, mean, [mean - low, high - mean], color=f"C{k}", lw=1, capsize=2,
+                    marker="osD"[k], ms=3, label=f"$N = {N}$")
+        rate, loss = of["best rate"], of["test loss there"]
+        if np.isfinite(rate).all():
+            ax.errorbar(rate[:1], loss[:1], xerr=[rate[:1] - rate[1:2], rate[2:] - rate[:1]],
+                        color=f"C{k}", lw=2.2, marker="*", ms=9, mec="k", mew=0.5, zorder=4)
+    ax.set(xscale="log", title=f"{name},\n{NAMES.get(side, side)}")
+    ax.title.set_fontsize(9)
+    low, high = ax.get_xlim()
+    ticks = [tick for tick in TICKS if low < tick < high]
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.minorticks_off()
 
 
 def main(path, out=None, picture=None, *more):
