@@ -260,3 +260,8 @@ size_t array_bytes(const struct array *array, int rows) {
     struct array_split split = split_of(array);
     return (split.end - split.first) * array_width(array) * (size_t)rows * array->backend->bytes;
 }
+
+double array_grown_bytes(const struct array *array, double rows) {
+    double bytes = (double)array_bytes(array, 1) * rows, large = (double)array->backend->large;
+    return large > 0 && bytes >= large ? bytes : 1.5 * bytes;
+}

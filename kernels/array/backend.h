@@ -104,6 +104,9 @@ struct coefficients {
 struct backend {
     const char *name;
     size_t bytes; /* of the number of a site: 8, or 4 in single precision */
+    /* Bytes from which on an array that grows takes only the memory that was written to, not its
+     * room to grow; 0: none does. */
+    size_t large;
     /* The same operations on numbers of the other precision; NULL: there are none. */
     const struct backend *other;
     /* Whether it is there, and the bytes free in a memory of its own (host memory: HUGE_VAL). */
@@ -232,6 +235,8 @@ static inline size_t array_width(const struct array *array) {
 size_t array_part(const struct array_split *split, int part); /* the first block of a part */
 int array_rank(const struct array_split *split, int rank);    /* the first part of a rank */
 size_t array_bytes(const struct array *array, int rows);
+/* Bytes of an array that has grown to so many rows, with its room for half as many more. */
+double array_grown_bytes(const struct array *array, double rows);
 
 #ifdef __cplusplus
 }

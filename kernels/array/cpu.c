@@ -57,6 +57,7 @@ const struct backend REAL_BACKEND = {
     .name = REAL_BYTES == 4 ? "cpu_single" : "cpu",
     .other = &REAL_OTHER,
     .bytes = sizeof(real),
+    .large = CPU_LARGE,
     .open = cpu_memory_open,
     .alloc = cpu_memory_alloc,
     .resize = cpu_memory_resize,

@@ -76,6 +76,8 @@ static inline void cpu_fill_nan(real *out, size_t count) {
 
 /* --- cpu_memory.c: whatever the precision --- */
 
+#define CPU_LARGE ((size_t)16 << 20) /* bytes of an array that reserves addresses */
+
 int cpu_memory_open(double *bytes, struct err *err);
 int cpu_memory_alloc(struct array *array, int capacity, struct err *err);
 int cpu_memory_resize(struct array *array, int capacity, struct err *err);

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #define ROOM 8
-#define LARGE ((size_t)16 << 20) /* bytes */
 
 /* Numbers that an operation of this thread found no memory for, until sync() tells. */
 static _Thread_local size_t not_allocated;
@@ -51,7 +50,7 @@ static void keep_pages_small(const struct array *array) {
 int cpu_memory_resize(struct array *array, int capacity, struct err *err) {
     struct array larger = *array;
     struct err ignored = {0};
-    bool large = array_bytes(array, capacity) >= LARGE && capacity <= INT_MAX / ROOM;
+    bool large = array_bytes(array, capacity) >= CPU_LARGE && capacity <= INT_MAX / ROOM;
     if (!large || cpu_memory_alloc(&larger, ROOM * capacity, &ignored))
         TRY(cpu_memory_alloc(&larger, capacity, err));
     else

@@ -415,9 +415,9 @@ static int cuda_sync(struct err *err) {
 }
 
 const struct backend backend_cuda = {
-    "cuda",         sizeof(double), NULL,           cuda_open,    cuda_alloc,     cuda_resize,
-    cuda_release,   cuda_put,       cuda_get,       cuda_normals, cuda_dots,      cuda_averages,
-    cuda_combine,   NULL,           NULL,           cuda_add,     cuda_pointwise, cuda_multiply,
-    cuda_group_sum, cuda_tile,      cuda_tile_mean, cuda_top,     cuda_entries,   cuda_sync,
-    false,          false,          false,
+    "cuda",        sizeof(double), 0,         NULL,           cuda_open,    cuda_alloc,
+    cuda_resize,   cuda_release,   cuda_put,  cuda_get,       cuda_normals, cuda_dots,
+    cuda_averages, cuda_combine,   NULL,      NULL,           cuda_add,     cuda_pointwise,
+    cuda_multiply, cuda_group_sum, cuda_tile, cuda_tile_mean, cuda_top,     cuda_entries,
+    cuda_sync,     false,          false,     false,
 };

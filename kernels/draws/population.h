@@ -84,6 +84,12 @@ static inline double population_bytes(const struct population *population, int r
                           .group = population->group};
     return (double)array_bytes(&array, rows);
 }
+/* The same of rows that have come one after the other (array_grown_bytes). */
+static inline double population_grown_bytes(const struct population *population, double rows) {
+    struct array array = {population->backend, .sites = population->sites,
+                          .group = population->group};
+    return array_grown_bytes(&array, rows);
+}
 void population_free(struct population *population); /* idempotent */
 
 /* k = out.count fresh normals into rows `out`, conditioned on the orthonormal rows `opposite`

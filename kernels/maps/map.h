@@ -131,9 +131,11 @@ struct map {
     bool holds; /* map_hold is at work */
 };
 
-/* How much a run asks of a map: rows that it learns from, and rows of its bases in the limit. */
+/* How much a run asks of a map: rows that it learns from, and rows of its bases in the limit, of
+ * which q may be that of a leader (map_follow). */
 struct map_costs {
     double learned, q, p;
+    bool follows;
 };
 
 struct map_kind {

@@ -410,12 +410,14 @@ static int limit_initial(const struct map *map, int use, bool forward, struct ro
 }
 
 /* q, e and Z, p, what they add to the spans, and room for growth; q and Z if nothing is drawn. */
+/* Each row of q has one of Z on the other side, and each of p one of e. */
 static double limit_bytes(const struct map *map, const struct map_costs *costs) {
-    double copies = map->declared.a0 != 0 ? 3 : 1;
-    double learned = map_learns_backward(&map->declared) ? costs->p : 0;
-    return 1.5 * (copies * (population_bytes(map->declared.source, 1) * costs->q +
-                            population_bytes(map->declared.target, 1) * costs->p) +
-                  population_bytes(map->declared.source, 1) * learned);
+    const struct population *s = map->declared.source, *t = map->declared.target;
+    double own = costs->follows ? 0 : costs->q,
+           learned = map_learns_backward(&map->declared) ? costs->p : 0;
+    return population_grown_bytes(s, own) + population_grown_bytes(s, costs->p) +
+           population_grown_bytes(s, learned) + population_grown_bytes(t, costs->q) +
+           population_grown_bytes(t, costs->p);
 }
 
 const struct map_kind map_limit = {

@@ -27,25 +27,79 @@ static double rows_of_token(const struct net *net, const struct map *map) {
     return (double)most * map->declared.uses;
 }
 
-/* Rows that the basis of a limit reaches where a matrix meets so many of each token. */
-static double rank_bound(const struct net *net, const struct population *population,
-                         double of_token, double evaluations) {
+/* Rows that the basis of a limit reaches where a matrix meets `rows` in an evaluation, and `all` of
+ * the whole training set. */
+static double rank_bound(const struct net *net, const struct population *population, double rows,
+                         double all, double evaluations) {
     const struct net_setup *setup = &net->setup;
-    double rows = net->batch.rows * evaluations,
-           most = POPULATION_RANK_LIMIT * (double)population->sites;
+    double most = POPULATION_RANK_LIMIT * (double)population->sites, met = rows * evaluations;
     if (network_compresses(setup->network) && !has_kinks(net->program))
-        rows = fmin(rows,
-                    20.0 * net->setup.data.inputs * setup->data.n * -log10(net_tolerance(setup)));
-    return fmin(rows * of_token, most);
+        met = fmin(met, 20.0 * all * -log10(net_tolerance(setup)));
+    return fmin(met, most);
+}
+
+/* Where it meets a row of each token. */
+static double rank_of_tokens(const struct net *net, const struct population *population,
+                             double of_token, double evaluations) {
+    return rank_bound(net, population, of_token * net->batch.rows,
+                      of_token * net->setup.data.inputs * net->setup.data.n, evaluations);
+}
+
+/* Of what a matrix reads: rows that do not follow from what learns are the same at all times. */
+static double rank_forward(const struct net *net, const struct map *map, double of_token,
+                           double evaluations) {
+    bool moves = false;
+    for (int i = 0; i < net->program->nodes; i++) {
+        const struct node *v = &net->program->node[i];
+        moves = moves || (v->matrix.map == map && net->program->node[v->argument[0]].plan.moves);
+    }
+    double most = rank_of_tokens(net, map->declared.source, of_token, evaluations);
+    return moves ? most : fmin(most, of_token * net->setup.data.inputs * net->setup.data.n);
+}
+
+/* Of cotangents, whose basis is found only where something below learns and W(0)^T, or what is
+ * learned backward, is met; a single row may serve all inputs. */
+static double rank_backward(const struct net *net, const struct map *map, double of_token,
+                            double evaluations) {
+    bool due = false, single = true;
+    for (int i = 0; i < net->program->nodes; i++) {
+        const struct node *v = &net->program->node[i];
+        bool mine = v->matrix.map == map;
+        due = due || (mine && v->plan.part[0].due);
+        single = single && (!mine || v->plan.g_differ <= 1);
+    }
+    double uses = map->declared.uses;
+    bool met = map->numbers.fr != 0 || map_learns_backward(&map->declared);
+    return !due || !met ? 0
+           : single     ? rank_bound(net, map->declared.target, uses, uses, evaluations)
+                        : rank_of_tokens(net, map->declared.target, of_token, evaluations);
+}
+
+const struct map *net_leader(const struct net *net, const struct node *v) {
+    const struct map_declaration *declared = &v->matrix.map->declared;
+    bool leads = declared->uses == 1 && net_map_kind(net, declared) == &map_limit;
+    for (const struct node *u = net->program->node; u < v && leads; u++)
+        if (u->matrix.map && u->argument[0] == v->argument[0] &&
+            u->matrix.map->declared.uses == 1 &&
+            net_map_kind(net, &u->matrix.map->declared) == &map_limit)
+            return u->matrix.map;
+    return NULL;
+}
+
+static bool follows(const struct net *net, const struct map *map) {
+    for (int i = 0; i < net->program->nodes; i++)
+        if (net->program->node[i].matrix.map == map)
+            return net_leader(net, &net->program->node[i]);
+    return false;
 }
 
 struct map_costs net_map_costs(const struct net *net, const struct map *map, double evaluations) {
-    const struct net_setup *setup = &net->setup;
     double of_token = rows_of_token(net, map);
-    return (struct map_costs){.learned =
-                                  of_token * net->batch.rows * evaluations * setup->training.stages,
-                              .q = rank_bound(net, map->declared.source, of_token, evaluations),
-                              .p = rank_bound(net, map->declared.target, of_token, evaluations)};
+    return (struct map_costs){.learned = of_token * net->batch.rows * evaluations *
+                                         net->setup.training.stages,
+                              .q = rank_forward(net, map, of_token, evaluations),
+                              .p = rank_backward(net, map, of_token, evaluations),
+                              .follows = follows(net, map)};
 }
 
 /* What the optimizer remembers of each entry, and of a limit the entries themselves where they
@@ -60,8 +114,8 @@ static double moment_bytes(const struct net *net, const struct parameter *p, dou
     if (p->map && !setup->N && !by_entry) {
         const struct map_declaration *map = &p->map->declared;
         const struct population *on = map_learns_backward(map) ? map->source : map->target;
-        return 1.5 * population_bytes(on, 1) *
-               rank_bound(net, on, rows_of_token(net, p->map), evaluations);
+        return population_grown_bytes(
+            on, rank_of_tokens(net, on, rows_of_token(net, p->map), evaluations));
     }
     if (p->map)
         return (memories + (by_entry && !setup->N)) * map_entries_bytes(p->map);
@@ -74,10 +128,11 @@ static double moment_bytes(const struct net *net, const struct parameter *p, dou
 static double response_bytes(const struct net *net, const struct map *map, int T) {
     const struct population *s = map->declared.source, *t = map->declared.target;
     double of_token = rows_of_token(net, map), rows = (double)net->batch.rows * of_token * T,
-           own = rank_bound(net, t, of_token, T), rank = fmax(rank_bound(net, s, of_token, T), own);
+           own = rank_of_tokens(net, t, of_token, T),
+           rank = fmax(rank_of_tokens(net, s, of_token, T), own);
     return map->declared.a0 == 0
                ? 0
-               : 1.5 * population_bytes(t, 1) * own + 5 * sizeof(double) * rows * rank;
+               : population_grown_bytes(t, own) + 5 * sizeof(double) * rows * rank;
 }
 
 /* y, and where entries are explicit x; none of these where one evaluation is used up at once. */
@@ -95,7 +150,7 @@ static double start_bytes(const struct net *net, const struct map *map, double r
     if (map->declared.a0 == 0)
         return 0;
     return net->setup.N ? map_entries_bytes(map)
-                        : 1.5 * rank * population_bytes(map->declared.target, 1);
+                        : population_grown_bytes(map->declared.target, rank);
 }
 
 static double map_bytes(const struct net *net, const struct map *map, double evaluations, int T) {
@@ -108,6 +163,44 @@ static double map_bytes(const struct net *net, const struct map *map, double eva
            (setup->measure.check || program_lists(setup->measure.singular_of, map->declared.name)
                 ? start_bytes(net, map, costs.q)
                 : 0);
+}
+
+/* Whether maps or thin matrices draw normals on a population. */
+static bool is_drawn_on(const struct net *net, const struct population *population) {
+    for (int i = 0; i < net->maps.count; i++) {
+        const struct map *map = net->maps.item[i];
+        if ((map->declared.source == population && map->numbers.fr != 0) ||
+            (map->declared.target == population && map->numbers.fg != 0))
+            return true;
+    }
+    for (int i = 0; i < net->thins.count; i++)
+        if (net->thins.item[i]->population == population)
+            return true;
+    return false;
+}
+
+/* Rows that one side of a map puts into the span of its population: its basis, and the normals of
+ * the other side's. */
+static double span_rows(const struct net *net, const struct map *map, bool source,
+                        const struct population *population, double evaluations) {
+    struct map_costs costs = net_map_costs(net, map, evaluations);
+    const struct population *side = source ? map->declared.source : map->declared.target;
+    const struct population *on = side->units ? side->units : side;
+    double normals =
+               source ? (map->numbers.fr != 0 ? costs.p : 0) : (map->numbers.fg != 0 ? costs.q : 0),
+           basis = source ? (costs.follows ? 0 : costs.q) : costs.p;
+    return on == population ? normals + (is_drawn_on(net, side) ? basis : 0) : 0;
+}
+
+/* Everything that was drawn or met on a population, once, while there is room. */
+static double span_bytes(const struct net *net, const struct population *population,
+                         double evaluations) {
+    double rows = 0;
+    for (int i = 0; i < net->maps.count && !net->setup.field && !net->setup.N; i++)
+        rows += span_rows(net, net->maps.item[i], true, population, evaluations) +
+                span_rows(net, net->maps.item[i], false, population, evaluations);
+    return population_grown_bytes(population,
+                                  fmin(rows, POPULATION_ROOM * (double)population->sites));
 }
 
 /* Twice the largest of what an optimizer of matrices moves, while it does: a map, or several that
@@ -146,6 +239,10 @@ static int all_bytes(const struct net *net, double evaluations, int T, double *b
     for (int i = 0; i < net->maps.count; i++) {
         TRY(base_poll(err, doing));
         total += map_bytes(net, net->maps.item[i], evaluations, T);
+    }
+    for (int i = 0; i < net->populations.count; i++) {
+        TRY(base_poll(err, doing));
+        total += span_bytes(net, net->populations.item[i], evaluations);
     }
     for (int i = 0; i < net->parameters.count; i++) {
         TRY(base_poll(err, doing));

@@ -158,6 +158,7 @@ struct node_plan {
     bool kept_g;               /* its cotangent is read then, with as many rows as it has */
     bool adds;                 /* a matrix: adds to the cotangent of its argument by itself */
     int g_count;               /* rows of the cotangent, P per or 1; numbers: 1; 0: none */
+    int g_differ;              /* of these, as many as differ by more than a factor: all, or 1 */
     int parts;                 /* that the cotangent is made of */
     int value_item, slope_item, g_item, work_item; /* -1: none; g_item -2: the read-out's columns */
     int taken_item[2];                             /* of node_expert */
@@ -286,6 +287,9 @@ int named_select(struct program *p, struct err *err);
 void named_connect(struct net *net);
 /* What routers and experts write stays, if the settings ask for it (routed.c). */
 int routed_select(struct program *p, struct err *err);
+/* NULL, or an earlier limit map that reads the same rows as this one, so that it meets the same
+ * directions: both with one use (costs.c). */
+const struct map *net_leader(const struct net *net, const struct node *v);
 /* Which nodes leave rows out (selected.c): before storage is planned. */
 int selected_find(struct net *net, struct err *err);
 /* Of a mask or of gates: how many are selected, as the description of the operation has it (top);

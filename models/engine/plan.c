@@ -56,6 +56,14 @@ int plan_part_rows(const struct program *p, const struct node *v, int k) {
     return v->op->part_rows ? v->op->part_rows(p, v, k) : v->plan.g_count;
 }
 
+/* Rows that would differ, by more than a factor, in the part for argument k, if nobody asked for a
+ * row for each input. */
+static int rows_that_differ(const struct program *p, const struct node *v, int k) {
+    struct node alone = *v;
+    alone.plan.g_count = v->plan.g_differ;
+    return v->op == &operation_scale ? v->plan.g_differ : plan_part_rows(p, &alone, k);
+}
+
 /* Which cotangents there are, with how many rows, and who is first to add to them. */
 static int find_cotangents(struct program *p, struct err *err) {
     for (int i = p->nodes - 1; i >= 0; i--) {
@@ -77,6 +85,7 @@ static int find_cotangents(struct program *p, struct err *err) {
             v->plan.part[k].due = true;
             v->plan.part[k].first = !a->plan.parts++;
             a->plan.g_count = a->on ? larger(a->plan.g_count, plan_part_rows(p, v, k)) : 1;
+            a->plan.g_differ = a->on ? larger(a->plan.g_differ, rows_that_differ(p, v, k)) : 1;
         }
     }
     return CODE_OK;

@@ -22,16 +22,6 @@ const struct operation operation_read_in = {.name = "read_in",
                                             .storage.full_cotangent = true,
                                             .matrix = MATRIX_READ_IN};
 
-/* An earlier limit map that reads the same rows: it meets the same directions. */
-static const struct map *leader_of(const struct net *net, const struct node *v) {
-    bool leads = v->matrix.map->kind == &map_limit && v->matrix.map->declared.uses == 1;
-    for (const struct node *u = net->program->node; u < v && leads; u++)
-        if (u->matrix.map && u->matrix.map->kind == &map_limit &&
-            u->argument[0] == v->argument[0] && u->matrix.map->declared.uses == 1)
-            return u->matrix.map;
-    return NULL;
-}
-
 /* Room for the rows of all uses of a matrix. */
 static int make_room_for_uses(struct net *net, const struct node *v, struct err *err) {
     const struct map_declaration *map = &v->matrix.map->declared;
@@ -67,7 +57,7 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
     TRY(map_init(v->matrix.map, net_map_kind(net, &declared), declared, settings, err));
     v->matrix.map->every_row = !v->expert.gated && declared.uses == 1;
     TRY(make_room_for_uses(net, v, err));
-    const struct map *leader = leader_of(net, v);
+    const struct map *leader = net_leader(net, v);
     if (leader)
         TRY(map_follow(v->matrix.map, leader, err));
     return start && setup->N ? map_remember(v->matrix.map, err) : CODE_OK;
