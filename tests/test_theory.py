@@ -280,7 +280,11 @@ def test_what_was_left_out_or_wrong_is_there(pages):
     balanced = pages["more0"].latex()
     assert r"\langle \mathbf 1[p_{k}(t)>0]\rangle_\mu" in balanced
     assert r"s + b^{\mathrm{sel}}" in balanced and r"b^{\mathrm{sel}}_{k}(0)=0" in balanced
+    assert r"0.1\,\tfrac{4}{2}\textstyle\sum_k" in balanced      # 4 experts of which 2 are at work
     assert r"\mathrm{top}_{0.5}(\psi)" in pages["more1"].latex()
+    steep = equations("data/regime2_softmax.ini", **{"network.z_loss": 0.1, "network.beta": 3})
+    assert r"\ln\langle\exp(\beta\,\psi)\rangle" in steep.latex()
+    assert r"\mathrm{softmax}(3" not in steep.latex()
     kinds = pages["examples/hash_routing.ini"].latex()
     assert r"\mathrm{hash}_{k,z}(0)" in kinds and "kind of a token" in kinds
     assert r"\bigl(\ln \bigl(\sum_k" in pages["examples/balanced.ini"].latex()

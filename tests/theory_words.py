@@ -113,8 +113,8 @@ class Words:
             return mask * softmax(beta * psi) * psi.shape[1]
         return softmax(beta * psi, mask) * psi.shape[1]
 
-    def log_mean_exp(self, what, psi):
-        return np.log(np.exp(what["beta"] * psi).mean(1, keepdims=True))
+    def log_mean_exp(self, _, beta, psi):
+        return np.log(np.exp(beta * psi).mean(1, keepdims=True))
 
     # --- tokens -------------------------------------------------------------------------------
 

@@ -119,8 +119,7 @@ class Calls:
     def _softmax_of_sites(self, what, at):
         self.used.add("softmax_of_sites")
         beta, psi, *mask = what.arguments
-        inner = self.text(psi, at) if beta.value == 1 and not beta.powers else \
-            rf"{scale(beta)}\,{self.factor(psi, at)}"
+        inner = self._beta(beta, psi, at)
         if not mask:
             return rf"\mathrm{{softmax}}({inner})"
         text = self.text(mask[0], at)
@@ -130,7 +129,7 @@ class Calls:
         return rf"\mathrm{{softmax}}_{{{text}}}({inner})"
 
     def _log_mean_exp(self, what, at):
-        return rf"\ln\langle\exp({self.text(what.arguments[0], at)})\rangle"
+        return rf"\ln\langle\exp({self._beta(*what.arguments, at)})\rangle"
 
     def _softmax_of_numbers(self, what, at):
         s, *mask = what.arguments
@@ -267,7 +266,8 @@ class Calls:
         if rule == "z":
             return rf"{c}\bigl\langle\bigl(\ln\textstyle\sum_k\exp(\beta\,{s})\bigr)^2" \
                    r"\bigr\rangle_\mu"
-        return rf"{c}\tfrac{{K}}{{{what['top']}}}\textstyle\sum_k\langle m_k\rangle_\mu" \
+        many = self.theory.quantities[what.arguments[0].key].numbers
+        return rf"{c}\tfrac{{{many}}}{{{what['top']}}}\textstyle\sum_k\langle m_k\rangle_\mu" \
                r"\langle q_k\rangle_\mu"
 
     def _penalty_slope(self, what, at):

@@ -313,6 +313,8 @@ class Derivation:
         if word == "softmax_of_sites":
             beta = self.beta(node)
             return Call(word, (beta, *args), (("over_all", node.constants["over_all"]),))
+        if word == "log_mean_exp":
+            return Call(word, (self.beta(node), *args))
         if word in ("attend", "attend_by_head"):
             return product(self.constant(node, "k"), Call(word, tuple(args)))
         if word == "numbers":

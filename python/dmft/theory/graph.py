@@ -139,7 +139,8 @@ class Graph:
         if inner is None or inner[2] is not None or \
                 inner[0] not in (self._largest(node.args[1], 1), self._largest(node.args[1])):
             return False
-        node.word, node.args, node.constants = "log_mean_exp", [inner[0]], {"beta": inner[1]}
+        node.word, node.args = "log_mean_exp", [inner[0]]
+        node.constants = {"beta": inner[1], "source": below.args[0]}
         return True
 
     def _exponential_of_numbers(self, at: int):
