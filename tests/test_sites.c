@@ -44,6 +44,7 @@ static void too_few_are_doubled(void **state) {
     struct err err;
     support_run_text(&grown, (const char *const[]){"solver.sites=300", NULL}, text);
     grown.config.solver.grow = true;
+    assert_non_null(notes_add(&grown.notes, "given_twice", "", -1, false, &err));
     int code = run_march(&grown, &err);
     if (code)
         fail_msg("%s", err.text);
@@ -53,6 +54,7 @@ static void too_few_are_doubled(void **state) {
     while (note < grown.notes.count && strcmp(grown.notes.note[note].code, "sites_raised") != 0)
         note++;
     assert_true(note < grown.notes.count);
+    assert_string_equal(grown.notes.note[0].code, "given_twice"); /* of the whole run */
     for (int k = 0; k < grown.notes.count; k++)
         assert_string_not_equal(grown.notes.note[k].code, "limit_failed");
 

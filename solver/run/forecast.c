@@ -134,11 +134,15 @@ done:
     return code;
 }
 
-int forecast_notes(struct run *run, struct err *err) {
+int forecast_limit(struct run *run, struct err *err) {
+    const struct solver_settings *solver = &run->config.solver;
     TRY(warn_rank(run, err));
+    return solver->replicates > 1 && !solver->halves ? warn_sites(run, err) : CODE_OK;
+}
+
+int forecast_notes(struct run *run, struct err *err) {
     TRY(note_scale(run, err));
     if (run->config.data.source == SOURCE_FILE)
         TRY(note_targets(run, err));
-    return run->config.solver.replicates > 1 && !run->config.solver.halves ? warn_sites(run, err)
-                                                                           : CODE_OK;
+    return forecast_limit(run, err);
 }

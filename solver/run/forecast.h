@@ -7,5 +7,7 @@
 
 /* Adds these notes to run->notes and tells them on the log. For run_open. */
 int forecast_notes(struct run *run, struct err *err);
+/* Those of the limit alone, which depend on its sites. For a limit that begins again. */
+int forecast_limit(struct run *run, struct err *err);
 
 #endif

@@ -41,6 +41,14 @@ void notes_text(struct note *note, const char *format, ...) {
     va_end(list);
 }
 
+void notes_forget(struct notes *notes, const char *group) {
+    int kept = 0;
+    for (int k = 0; k < notes->count; k++)
+        if (strcmp(notes->note[k].group, group) != 0)
+            notes->note[kept++] = notes->note[k];
+    notes->count = kept;
+}
+
 void notes_free(struct notes *notes) {
     free(notes->note);
     *notes = (struct notes){0};

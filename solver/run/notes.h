@@ -44,7 +44,8 @@ struct note *notes_add(struct notes *notes, const char *code, const char *group,
 void notes_text(struct note *note, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Those that are not yet on the screen, on standard output. */
 void notes_print(const struct notes *notes);
-void notes_free(struct notes *notes); /* accepts a zeroed struct; idempotent */
+void notes_forget(struct notes *notes, const char *group); /* those of one group */
+void notes_free(struct notes *notes);                      /* accepts a zeroed struct; idempotent */
 
 /* Judges limit and networks as far as they came, and adds what is to be said of them to run->notes.
  * Once, when all is collected. */

@@ -89,7 +89,7 @@ static int begin_again(struct run *run, const char *before, struct err *err) {
     recheck_free(run);
     for (int i = 0; i < INT_LIST_MAX; i++)
         record_free(&run->results.reference[i]);
-    notes_free(&run->notes);
+    notes_forget(&run->notes, "limit");
     TRY(sites_record(run, err));
     if (run->io_open)
         TRY(io_parameters(&run->io, &run->params, &run->config, err));
@@ -102,7 +102,7 @@ static int begin_again(struct run *run, const char *before, struct err *err) {
                now, before);
     note->told = true;
     log_line(&run->log, "limit: sites = %s are too few; once more with sites = %s", before, now);
-    return forecast_notes(run, err);
+    return forecast_limit(run, err);
 }
 
 int sites_raise(struct run *run, int code, bool *again, struct err *err) {
