@@ -265,11 +265,39 @@ static void tangents(void **state) {
     }
 }
 
+/* Arrays that come and go take the places of those before them, though something small stays behind
+ * each of them, as from replicate to replicate: the heap grows by less than one of them. */
+static void arrays_fit_where_arrays_were(void **state) {
+    (void)state;
+    enum { ARRAYS = 8, ROUNDS = 4 };
+    struct array array[ARRAYS];
+    void *stays[ROUNDS][ARRAYS];
+    size_t heap = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int k = 0; k < ARRAYS; k++) {
+            ASK(array_init(&array[k], &backend_cpu, 1024, 1, 128, err));
+            assert_int_equal((uintptr_t)array[k].memory % 64, 0);
+            assert_non_null(stays[round][k] = malloc(3000 + 160 * (size_t)k));
+        }
+        for (int k = 0; k < ARRAYS; k++)
+            array_free(&array[k]);
+        heap = round ? heap : mallinfo2().arena;
+    }
+#ifndef __SANITIZE_ADDRESS__
+    assert_in_range(mallinfo2().arena, heap, heap + (1 << 20));
+#endif
+    for (int k = 0; k < ROUNDS * ARRAYS; k++)
+        free(stays[k / ARRAYS][k % ARRAYS]);
+}
+
 int main(void) {
     mallopt(M_MMAP_THRESHOLD, RESERVED); /* what is reserved are fresh pages */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tangents),     cmocka_unit_test(estimates),
-        cmocka_unit_test(fixed_points), cmocka_unit_test(thin_matrices),
+        cmocka_unit_test(arrays_fit_where_arrays_were),
+        cmocka_unit_test(tangents),
+        cmocka_unit_test(estimates),
+        cmocka_unit_test(fixed_points),
+        cmocka_unit_test(thin_matrices),
         cmocka_unit_test(bases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

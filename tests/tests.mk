@@ -33,7 +33,7 @@ $(WHOLE:%=$(BUILD)/test_%): $(BUILD)/test_%: $(PLAIN)/tests/test_%.o $(TEST_OBJE
 # Changes the numbers of one matrix on their way into a network.
 $(BUILD)/test_abc: LDLIBS += -Wl,--wrap=weight_settle
 # They count what is allocated.
-$(BUILD)/test_bytes $(BUILD)/test_bytes_left: LDLIBS += $(addprefix -Wl$(COMMA)--wrap=,malloc calloc realloc aligned_alloc fmemopen free)
+$(BUILD)/test_bytes $(BUILD)/test_bytes_left: LDLIBS += $(addprefix -Wl$(COMMA)--wrap=,malloc calloc realloc fmemopen free)
 # Breaks down in the middle of a data file.
 $(BUILD)/test_data_file: LDLIBS += -Wl,--wrap=H5Dread
 
@@ -43,7 +43,7 @@ $(BUILD)/emulated_%: $(PLAIN)/tests/test_%.o | $(BUILD)/libsupport.so $(BUILD)/e
 	$(LINK) -Wl,-rpath,'$$ORIGIN/emulated' $(LOADED) -lcmocka
 
 # Programs with the emulated CUDA of which the n-th allocation, write, launch ... fails.
-FAULTY := malloc calloc realloc aligned_alloc strdup open_memstream write fwrite fclose fsync rename link unlink \
+FAULTY := malloc calloc realloc strdup open_memstream write fwrite fclose fsync rename link unlink \
           LAPACKE_dgelsd LAPACKE_dsyev LAPACKE_dgesvd LAPACKE_dgesdd LAPACKE_dgeqrf LAPACKE_dorgqr H5Lexists H5Gcreate2 H5Gopen2 H5Acreate2 H5Awrite \
           H5Screate_simple H5Screate H5Pset_obj_track_times H5Pset_chunk H5Pset_deflate H5Dcreate2 \
           H5Dopen2 H5Dwrite H5Fcreate H5Fflush H5Fget_file_image H5DSset_scale H5DSattach_scale

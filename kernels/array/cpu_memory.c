@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define ROOM 8
+#define LINE 64 /* bytes */
 
 /* Numbers that an operation of this thread found no memory for, until sync() tells. */
 static _Thread_local size_t not_allocated;
@@ -28,10 +29,30 @@ int cpu_memory_open(double *bytes, struct err *err) {
     return CODE_OK;
 }
 
+/* Memory at a multiple of LINE bytes, in a block that has the address of its beginning in front.
+ * aligned_alloc would cut such a block from a larger one and give the rest back, so that the next
+ * array of this size did not fit where this one was, unless the memory beside it is free. */
+static void *take(size_t bytes) {
+    char *block = malloc(bytes + LINE);
+    if (!block)
+        return NULL;
+    char *memory = block + LINE - (uintptr_t)block % LINE;
+    memcpy(memory - sizeof block, &block, sizeof block);
+    return memory;
+}
+
+static void give_back(void *memory) {
+    char *block;
+    if (!memory)
+        return;
+    memcpy(&block, (char *)memory - sizeof block, sizeof block);
+    free(block);
+}
+
 int cpu_memory_alloc(struct array *array, int capacity, struct err *err) {
     size_t bytes = array_bytes(array, capacity);
     array->capacity = capacity;
-    array->memory = aligned_alloc(64, bytes);
+    array->memory = take(bytes);
     if (!array->memory)
         return err_set(err, CODE_SYSTEM, "out of memory: %d rows over %zu sites (%.3g GB)",
                        capacity, array->sites, 1e-9 * (double)bytes);
@@ -61,13 +82,13 @@ int cpu_memory_resize(struct array *array, int capacity, struct err *err) {
     for (int block = 0; block < cpu_blocks(array) && bytes; block++)
         memcpy((char *)larger.memory + cpu_offset(to, 0, block) * number,
                (char *)array->memory + cpu_offset(from, 0, block) * number, bytes);
-    free(array->memory);
+    give_back(array->memory);
     *array = larger;
     return CODE_OK;
 }
 
 void cpu_memory_release(struct array *array) {
-    free(array->memory);
+    give_back(array->memory);
     array->memory = NULL;
 }
 

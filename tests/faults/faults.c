@@ -92,7 +92,6 @@ int emulated_nan(void) {
 WRAP(void *, malloc, (size_t size), (size), "alloc", ENOMEM, NULL)
 WRAP(void *, calloc, (size_t count, size_t size), (count, size), "alloc", ENOMEM, NULL)
 WRAP(void *, realloc, (void *old, size_t size), (old, size), "alloc", ENOMEM, NULL)
-WRAP(void *, aligned_alloc, (size_t page, size_t size), (page, size), "alloc", ENOMEM, NULL)
 WRAP(char *, strdup, (const char *text), (text), "alloc", ENOMEM, NULL)
 
 /* A stream into memory, or a file that is written, which loses what it has not handed on yet. */

@@ -68,18 +68,10 @@ static inline void *count(void *block) {
     return block;
 }
 
-#define WRAP(name, formal, actual)                                                                 \
-    void *__real_##name formal;                                                                    \
-    void *__wrap_##name formal;                                                                    \
-    void *__wrap_##name formal {                                                                   \
-        return fails() ? NULL : count(__real_##name actual);                                       \
-    }
-WRAP(malloc, (size_t size), (size))
-WRAP(calloc, (size_t n, size_t size), (n, size))
-void *__real_aligned_alloc(size_t page, size_t size);
-void *__wrap_aligned_alloc(size_t page, size_t size);
-void *__wrap_aligned_alloc(size_t page, size_t size) {
-    void *block = fails() ? NULL : __real_aligned_alloc(page, size);
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size) {
+    void *block = fails() ? NULL : __real_malloc(size);
     int k = reserved_at(NULL);
     if (size < RESERVED || !block)
         return count(block);
@@ -87,6 +79,11 @@ void *__wrap_aligned_alloc(size_t page, size_t size) {
     reserved[k].at = block;
     reserved[k].size = size;
     return block;
+}
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size) {
+    return fails() ? NULL : count(__real_calloc(n, size));
 }
 void __real_free(void *block);
 void __wrap_free(void *block);
