@@ -38,15 +38,20 @@ def test_the_jackknife_of_a_mean_is_the_mean_and_its_error(run):
 
 
 def test_errors_contain_the_tolerance_of_a_limit():
-    checked = dmft.solve(f"{ROOT}/data/dense.ini", progress=False, **{
-        "training.steps": 4, "solver.sites": 64, "solver.replicates": 3, "reference.widths": "",
-        "solver.check_tolerance": "yes", "solver.tolerance": 0.1, "output.runs": "yes"}).limit
+    ini = f"{ROOT}/data/dense.ini"
+    keys = {"training.steps": 4, "solver.sites": 64, "solver.replicates": 3, "reference.widths": "",
+            "solver.check_tolerance": "yes", "solver.tolerance": 0.1, "output.runs": "yes"}
+    checked = dmft.solve(ini, progress=False, **keys).limit
     for name in ("loss", "Phi3_diag"):
         _, error = dmft.jackknife(lambda means, name=name: means[name], checked)
         np.testing.assert_allclose(error, checked[name + "_se"], rtol=1e-6)
         alone = dmft.difference(checked, checked, name)[1]  # runs less themselves: nothing is left
         np.testing.assert_allclose(alone, 2 ** 0.5 * abs(checked[name + "_tolerance"]), rtol=1e-6,
                                    atol=1e-14)
+    rates = dmft.sweep(ini, progress=False, **keys, **{"sweep.training.eta0": [0.25, 0.5]})
+    of_sweep = rates.series("loss").sel({"training.eta0": 0.5, "N": np.inf})
+    _, error = dmft.jackknife(lambda means: means["loss"], of_sweep)
+    np.testing.assert_allclose(error, checked["loss_se"], rtol=1e-6)
     assert (abs(checked["Phi3_diag_tolerance"]) > 0.01 * checked["Phi3_diag_se"]).any()
 
 
@@ -95,6 +100,16 @@ def test_what_no_run_has_at_the_end_tells_nothing_of_the_end():
     assert dmft.difference(both, both, "x")[0].shape == (3,)
     with pytest.raises(dmft.InputError, match="and here 0 did"):
         dmft.jackknife(lambda means: means["x"], both.isel(run=[3, 3]))
+
+
+def test_a_run_without_some_numbers_has_ended():
+    """As a replicate with fewer spikes than others, or a network whose loss has no curvature."""
+    group = runs([1, 1], [2, 2], [3, 3])
+    group["spikes_runs"] = ("run", "t", "singular"), [[[2, np.nan], [3, 2]], [[2, 2], [3, np.nan]],
+                                                      [[np.nan] * 2, [np.nan] * 2]]
+    value, error = dmft.jackknife(lambda means: means["x"], group)
+    np.testing.assert_allclose([value[1], error[1]], [2, 1 / 3 ** 0.5], rtol=1e-12)
+    assert float(dmft.difference(group, group, "spikes")[0].isnull().sum()) == 4
 
 
 def test_runs_are_paired_by_their_number():

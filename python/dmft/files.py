@@ -296,8 +296,8 @@ class Result(Mapping):
         return optimum_of(self, along, objective)
 
     def series(self, name: str) -> xarray.Dataset:
-        """A series NAME of all runs of a sweep, with NAME_se and whatever else belongs to it
-        (NAME_runs, NAME_pseudo), over the swept keys, N and its own axes; NaN where there is none.
+        """A series NAME of all runs of a sweep over the swept keys, N and its own axes, NaN where
+        there is none, and with it NAME_se, NAME_runs, NAME_pseudo and NAME_tolerance, if any.
         Sizes, costs (`active_parameters`, ...) and `valid_until` of networks are coordinates.
 
         >>> sweep.series("Phi3_diag")["Phi3_diag"].sel(N=np.inf)                # doctest: +SKIP

@@ -125,8 +125,8 @@ def series_of(run: Result, name: str) -> xarray.Dataset:
         with h5py.File(path, "r") as file:
             group = _group(file)
             until[index] = group.attrs.get("valid_until", np.inf)
-            wanted = [one for one in (name, name + "_se", name + "_runs", name + "_pseudo")
-                      if one in group]
+            wanted = [one for one in (name, name + "_se", name + "_runs", name + "_pseudo",
+                                       name + "_tolerance") if one in group]
             if name in wanted:
                 parts[index] = read_series(path, group, wanted).load()
     if not parts:
