@@ -151,6 +151,25 @@ def coordinate_checks(second, third):
     return legend(figure, axes[0, 0], BARS), seen
 
 
+def coordinate_wide(run):
+    """MSSP of Regime III alone, each term at t = 2 and at the last step."""
+    figure, axes = grid(2, 2, 2.1, sharex=True, sharey=True)
+    seen, terms = [], AGGREGATED | BACK
+    for ax, (point, part) in zip(axes.flat, run.points.items()):
+        _, optimizer, _, rho = point
+        title = ("gradient descent", "Adam")[optimizer == "adam"] + ", top-K" * (rho < 1)
+        found = ladder(ax, {"MSSP": part}, terms)["MSSP"]
+        ax.set(title=title, ylim=(-1, 1))
+        for words, some in (("the sum over experts", AGGREGATED), ("its gradient", BACK)):
+            known = [pair for term in some if term in found for pair in found[term]]
+            seen.append((all_of(seen_at(pair, near(0, EXPONENT), len(known)) for pair in known),
+                         f"{title}, parts of {words}: exponents at t = {EARLY} and at the last "
+                         f"step: {told(found, some)}"))
+    for ax in axes[:, 0]:
+        ax.set_ylabel(r"$d\,\log\mathrm{rms}\,/\,d\,\log N$", fontsize=8)
+    return legend(figure, axes[0, 0], BARS), seen
+
+
 def multipliers(run, units):
     figure, axes = grid(2, 3, 2.2, width_ratios=[1, 1, 1.1])
     key = run.sweep["loss"].dims[0]

@@ -48,13 +48,18 @@ def jiang_transfer(rates, init, decay):
         curve(axes[2], omega, decay.sweep.sel(N=n), k, f"$N = {n:.0f}$")
     runs = [[of_runs(runs_of(decay, {"training.weight_decay": w, "N": n}), n) for n in N]
             for w in omega]
-    good = [judge(row - first, above(np.log(0.9))) for row, first in zip(runs[1], runs[0])] + \
-        [judge(row - first, above(0)) for row, first in zip(runs[-1], runs[0])]
-    seen.append((all_of(good), """weight decay: """ + ", ".join(
-        f"{w:g}: {' '.join(f'{x:.2g}' for x in row)}" for w, row in zip(
-            omega, decay.sweep["objective"].values)) + f""" ({sweeps.compared(decay.sweep)[1]}, N =
-        {", ".join(f"{n:g}" for n in N)}); the loss with {omega[1]:g} over that with
-        {omega[0]:g} {", ".join(factor(a - b) for a, b in zip(runs[1], runs[0]))}"""))
+    place = int(np.argmin(decay.sweep["objective"].sel(N=N[-1]).values))
+    gains = [one - first for one, first in zip(runs[place], runs[0])]
+    seen.append((all_of(judge(gain, above(np.log(0.9)), len(N)) for gain in gains),
+                 f"""weight decay is of little use: the loss with {omega[place]:g}, which is best at
+                 N = {N[-1]:g}, over that with {omega[0]:g} is {", ".join(map(factor, gains))} at
+                 N = {", ".join(f"{n:g}" for n in N)}"""))
+    seen.append((all_of(judge(row - first, above(0), len(N))
+                        for row, first in zip(runs[-1], runs[0])),
+                 """much of it harms: """ + ", ".join(
+                     f"{w:g}: {' '.join(f'{x:.2g}' for x in row)}" for w, row in zip(
+                         omega, decay.sweep["objective"].values))
+                 + f" ({sweeps.compared(decay.sweep)[1]}, N = {', '.join(f'{n:g}' for n in N)})"))
     for ax, words in zip(axes, (r"learning rate $\eta_0$", "factor of initial scales",
                                 r"weight decay $\omega$")):
         ax.set(yscale="log", xlabel=words, xscale="log", title=words.split("$")[0].strip())

@@ -37,6 +37,10 @@ def name_of(run):
             + RUNS[keys.get("seed", "1")])
 
 
+def without_run(name):
+    return name.removesuffix(RUNS["2"]).removesuffix(RUNS["3"])
+
+
 def told(samples):
     """(middle, low, high) of samples of a logarithm."""
     return tuple(f"{value:.4g}" for value in np.exp([np.median(samples), *interval(samples)]))
@@ -104,27 +108,39 @@ def lowest_rate(name, side, part):
 
 
 def draw(rows, path):
-    """Two rows of panels for each regime, muP and MSSP, and in them a column for each sweep."""
+    """Two rows of panels for each regime, muP and MSSP, with columns for the sweeps: the first run
+    of each, and beside it the last, which has more networks."""
     import matplotlib.pyplot as plt
     sides = list(dict.fromkeys(row[1] for row in rows))
     regimes = {}
     for row in rows:
-        regimes.setdefault(row[0].split(",")[0], {})[row[0]] = None
-    columns = max(map(len, regimes.values()))
-    figure = plt.figure(figsize=(2.7 * columns, 4.4 * len(regimes)), layout="constrained")
+        sweeps = regimes.setdefault(row[0].split(",")[0], {})
+        names = sweeps.setdefault(without_run(row[0]), {}).setdefault(row[1], [])
+        names += [row[0]] * (row[0] not in names)
+    tables = {regime: list(columns(sweeps)) for regime, sweeps in regimes.items()}
+    width = max(map(len, tables.values()))
+    figure = plt.figure(figsize=(2.7 * width, 4.4 * len(regimes)), layout="constrained")
     parts = figure.subfigures(len(regimes), squeeze=False)[:, 0]
-    for (regime, sweeps), part in zip(regimes.items(), parts):
-        axes = part.subplots(len(sides), columns, squeeze=False, sharey="col")
-        for name, column in zip(sweeps, axes.T):
+    for (regime, table), part in zip(tables.items(), parts):
+        axes = part.subplots(len(sides), width, squeeze=False, sharey="col")
+        for names, column in zip(table, axes.T):
             for side, ax in zip(sides, column):
-                panel(ax, name, side, [row for row in rows if row[:2] == (name, side)])
+                panel(ax, names.get(side), side, [row for row in rows
+                                                  if row[:2] == (names.get(side), side)])
             column[-1].set_xlabel(r"learning rate $\eta_0$")
-        for ax in axes[:, len(sweeps):].flat:
+        for ax in axes[:, len(table):].flat:
             ax.set_axis_off()
         for ax in axes[:, 0]:
             ax.set_ylabel("test loss after one pass")
         axes[0, 0].legend(fontsize=7, title=regime, title_fontsize=7)  # of all sweeps of a regime
     figure.savefig(path, dpi=100)
+
+
+def columns(sweeps):
+    """{parameterization: name of a run} of each column."""
+    for runs in sweeps.values():
+        first, last = ({side: names[k] for side, names in runs.items()} for k in (0, -1))
+        yield from [first, last] if first != last else [first]
 
 
 def panel(ax, name, side, rows):
