@@ -275,11 +275,33 @@ static void experts_in_front_of_their_router(void **state) {
     assert_true(fabs(f[0][0] - f[0][1]) > 1e-2);
 }
 
+/* Means over heads of logits and of weights, a sum and a multiple of each, are not found where they
+ * are no series. */
+static void means_that_nobody_reads(void **state) {
+    (void)state;
+    static const char *const of_inputs[] = {"output.inputs=all", "output.inputs=none"};
+    for (int none = 0; none < 2; none++) {
+        struct run run;
+        struct net net;
+        int idle = 0;
+        support_run(
+            &run, "data/transformer.ini",
+            (const char *const[]){"network.heads=2", "output.kernels=none", of_inputs[none], NULL});
+        support_net(&net, &run, 16, 0);
+        for (int i = 0; i < net.program->nodes; i++)
+            idle += net.program->node[i].plan.idle;
+        assert_int_equal(idle, none ? 4 : 0);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(experts_in_front_of_their_router),
                                        cmocka_unit_test(rows_that_are_zero_change_nothing),
                                        cmocka_unit_test(rows_that_are_some_of_all_teach),
                                        cmocka_unit_test(rows_go_to_their_places),
+                                       cmocka_unit_test(means_that_nobody_reads),
                                        cmocka_unit_test(networks_leave_out_experts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,8 @@ int program_forward(struct net *net, struct err *err) {
     poison(p, -1);
     for (int i = 0; i < p->nodes; i++) {
         TRY(program_poll(net, err));
-        TRY(node_forward(net, &p->node[i], err));
+        if (!p->node[i].plan.idle)
+            TRY(node_forward(net, &p->node[i], err));
         if (!p->node[i].on && p->experts)
             selected_refresh(net, i);
         measure(net, i, false);
@@ -108,6 +109,21 @@ static int check_reach(const struct net *net, const struct parameter *parameter,
     return CODE_OK;
 }
 
+/* Neither other operations, nor the backward pass, nor a series read idle numbers. */
+static void find_idle(struct net *net) {
+    struct program *p = net->program;
+    for (int i = 0; i < p->nodes; i++) {
+        struct node *v = &p->node[i];
+        const struct number_fn *fn = v->constant.numbers;
+        v->plan.idle = (v->op->bare || (fn && fn->bare)) && !v->plan.g_count && !v->plan.measured &&
+                       !node_shown(net, v->s);
+    }
+    for (int i = p->nodes - 1; i >= 0; i--)
+        for (int k = 0; k < 2 && !p->node[i].plan.idle; k++)
+            if (p->node[i].argument[k] >= 0)
+                p->node[p->node[i].argument[k]].plan.idle = false;
+}
+
 /* Rows of what is measured and of what parameters learn with. */
 static int connect(struct net *net, struct err *err) {
     struct program *p = net->program;
@@ -139,6 +155,7 @@ static int connect(struct net *net, struct err *err) {
                                          : v->g;
     }
     named_connect(net);
+    find_idle(net);
     if (p->gates >= 0)
         net->gates.rows = p->node[p->gates].value;
     if (p->gates >= 0 && p->logits >= 0 && net->setup.measure.router)

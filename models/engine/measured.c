@@ -97,6 +97,13 @@ void program_show_gradient(struct program *p, struct value s, const char *dims, 
     show(p, s, true, (struct numbers){"", dims, about, equation, NULL, 0, {0}, false}, name);
 }
 
+bool node_shown(const struct net *net, const double *values) {
+    for (int k = 0; k < net->numbers.count && !net->setup.measure.no_inputs; k++)
+        if (net->numbers.item[k].values == values)
+            return true;
+    return false;
+}
+
 /* The `width` numbers of element `index`, of a series that is there, or is added. */
 static double *element(struct program *p, struct numbers numbers, int width, int index,
                        const char *name) {

@@ -88,6 +88,7 @@ struct operation {
     bool starts_backward; /* a term of the loss: its parts are due though nothing reads it */
     bool grouped_factor;  /* the first argument may live on the groups of the second */
     bool mean_of_copies;  /* of what all experts share */
+    bool bare;            /* forward leaves nothing but the value of the node */
     bool over_pairs;      /* sums over sites, or tokens, for each pair of tokens */
 };
 extern const struct operation operation_read_in, operation_map, operation_fn, operation_add,
@@ -156,6 +157,7 @@ struct node_plan {
     bool across_inputs;        /* and on a mean over inputs, which are not those of a prediction */
     bool measured, measured_g; /* its rows, its cotangent are read once all is done */
     bool kept_g;               /* its cotangent is read then, with as many rows as it has */
+    bool idle;                 /* numbers that nobody reads: they are not found */
     bool adds;                 /* a matrix: adds to the cotangent of its argument by itself */
     int g_count;               /* rows of the cotangent, P per or 1; numbers: 1; 0: none */
     int g_differ;              /* of these, as many as differ by more than a factor: all, or 1 */
@@ -285,6 +287,8 @@ int plan_part_rows(const struct program *p, const struct node *v, int k);
 /* What the settings ask for by name: before storage is planned, and when rows are there. */
 int named_select(struct program *p, struct err *err);
 void named_connect(struct net *net);
+/* Whether these numbers of a node are a series of the run. */
+bool node_shown(const struct net *net, const double *values);
 /* What routers and experts write stays, if the settings ask for it (routed.c). */
 int routed_select(struct program *p, struct err *err);
 /* NULL, or an earlier limit map that reads the same rows as this one, so that it meets the same

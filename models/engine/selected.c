@@ -39,15 +39,6 @@ static struct selection both(struct selection a, struct selection b) {
     return a.numbers == NOBODY || same(a, b) ? b : every();
 }
 
-/* Whether the cotangents of numbers are a series of the run. */
-static bool shows_cotangent(const struct net *net, int numbers) {
-    const double *gs = net->program->node[numbers].gs;
-    for (int k = 0; k < net->numbers.count && !net->setup.measure.no_inputs; k++)
-        if (net->numbers.item[k].values == gs)
-            return true;
-    return false;
-}
-
 /* Whether it scales each of its rows by a number that a rule of gates has made; `alone`: as far as
  * the program goes, whatever is a series. */
 static bool is_gate(const struct net *net, const struct node *v, bool alone) {
@@ -55,7 +46,7 @@ static bool is_gate(const struct net *net, const struct node *v, bool alone) {
         return false;
     const struct node *s = &net->program->node[v->argument[0]];
     return s->constant.numbers && s->constant.numbers->drops_zero && s->count == v->count &&
-           (alone || !shows_cotangent(net, v->argument[0]));
+           (alone || !node_shown(net, net->program->node[v->argument[0]].gs));
 }
 
 static struct selection of_gate(const struct node *v) {

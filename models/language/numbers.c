@@ -70,6 +70,7 @@ static const struct operation operation_sum = {.name = "add_numbers",
                                                .forward = sum_forward,
                                                .backward = sum_backward,
                                                .start = sum_start,
+                                               .bare = true,
                                                .storage.accumulates_itself = true,
                                                .across_inputs = true};
 static const struct operation operation_product = {.name = "multiply_numbers",
@@ -77,6 +78,7 @@ static const struct operation operation_product = {.name = "multiply_numbers",
                                                    .forward = product_forward,
                                                    .backward = product_backward,
                                                    .start = product_start,
+                                                   .bare = true,
                                                    .storage.accumulates_itself = true,
                                                    .across_inputs = true};
 
@@ -198,19 +200,23 @@ static json_t *column_constants(const void *context) {
 }
 
 #define EACH(name, constants, zero)                                                                \
-    { {name, constants}, .forward = each_forward, .backward = each_backward, .keeps_zero = zero }
+    {                                                                                              \
+        {name, constants}, .forward = each_forward, .backward = each_backward, .keeps_zero = zero, \
+                           .bare = true                                                            \
+    }
 static const struct number_fn rules[] = {
     [NUMBER_TIMES] = EACH("times", factor_constants, true),
     [NUMBER_TIMES_STOP] = {{"times", factor_constants},
                            .forward = each_forward,
-                           .keeps_zero = true},
+                           .keeps_zero = true,
+                           .bare = true},
     [NUMBER_PLUS] = EACH("plus", factor_constants, false),
     [NUMBER_OVER] = EACH("over", factor_constants, false),
     [NUMBER_POWER] = EACH("power", factor_constants, true),
     [NUMBER_EXP] = EACH("exp", NULL, false),
     [NUMBER_LOG] = EACH("log", NULL, false),
     [NUMBER_TANH] = EACH("tanh", NULL, true),
-    [NUMBER_STOP] = {{"same", NULL}, .forward = each_forward, .keeps_zero = true},
+    [NUMBER_STOP] = {{"same", NULL}, .forward = each_forward, .keeps_zero = true, .bare = true},
     [NUMBER_SUM] = {{"sum", NULL}, .forward = reduce, .backward = spread},
     [NUMBER_PICK] = {{"pick", column_constants},
                      .forward = reduce,

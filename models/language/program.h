@@ -177,6 +177,7 @@ struct number_fn {
     bool jumps;      /* masks: limits then need more rows (net_bytes) */
     bool keeps_zero; /* a number that is 0 stays 0 (counts.h) */
     bool drops_zero; /* backward does not read the cotangent of a number that is 0 (selected.c) */
+    bool bare;       /* forward leaves nothing but its numbers */
 };
 struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
                              struct value x, int K);
