@@ -252,6 +252,24 @@ static void test_keys(void **state) {
     }
 }
 
+/* Whatever is of single inputs, by itself. */
+static void test_what_is_of_inputs(void **state) {
+    (void)state;
+    static const char *const asked[] = {"output.kernels=diagonal", "output.tangent=sum",
+                                        "output.gradients=yes",    "output.sharpness=sum",
+                                        "output.experts=yes",      "output.kernels_of=h1",
+                                        "output.cross=Phi1_Phi2",  "output.spectra=Phi1"};
+    for (size_t k = 0; k < sizeof asked / sizeof *asked; k++) {
+        struct run run;
+        struct err why = {0};
+        const char *const key[] = {"output.inputs=none", "output.kernels=none", asked[k], NULL};
+        int code = configure(&run, key, &why);
+        if (code != CODE_INPUT || !strstr(why.text, "inputs=none: none goes with kernels = none"))
+            fail_msg("%s: code %d, %s", asked[k], code, why.text);
+        run_free(&run);
+    }
+}
+
 /* Networks and limits read a text: bits are the loss over ln 2, of a limit that of its mean output;
  * inputs = none changes no number and leaves out all that is of single inputs. */
 static void test_run(void **state) {
@@ -296,9 +314,13 @@ static void test_run(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_letters), cmocka_unit_test(test_alphabets),
-        cmocka_unit_test(test_windows), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_keys),    cmocka_unit_test(test_run),
+        cmocka_unit_test(test_letters),
+        cmocka_unit_test(test_alphabets),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_what_is_of_inputs),
+        cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_run),
     };
     return cmocka_run_group_tests_name("corpus", tests, open_folder, remove_folder);
 }

@@ -55,6 +55,19 @@ def test_places_that_are_chosen():
     assert run.reference[N].attrs["active_parameters"] == N * D + N * N / 3 + N
 
 
+@pytest.mark.parametrize("function, share", (("tanh", 1 / 4), ("sigmoid", 1)))
+def test_functions_of_zeros(function, share):
+    """A quarter of the units is selected: tanh is 0 at the others, and a sigmoid 1/2."""
+    N, D = 12, 4
+    net = dmft.Network()
+    p = net.population("p")
+    h = net.read_in(p, "W0")
+    net.read_out(net.map(getattr(net, function)(net.top(h, share=0.25) * h), p, "W1"), "w")
+    run = dmft.solve(QUIET, network=net, progress=False,
+                     **{"data.dimension": D, "reference.widths": N})
+    assert run.reference[N].attrs["active_parameters"] == N * D + N * N * share + N
+
+
 @pytest.mark.parametrize("power, share", ((1, 1 / 2), (2, 1 / 2), (0, 1)))
 def test_powers_of_gates(power, share):
     """Two of four experts are selected; the power 0 of their gates is 1 at all of them."""

@@ -401,11 +401,38 @@ static void networks_have_the_fields_of_the_limit(void **state) {
     run_free(&run);
 }
 
+/* The gradient of the loss for input mu is y_mu - f_mu times that of f, and so its kernel; G3
+ * serves all inputs. Three roundings. */
+static void kernels_of_the_loss(void **state) {
+    (void)state;
+    static const char *const names[][2] = {{"G1_equal", "G1_loss_equal"},
+                                           {"K_g_h3_equal", "K_g_h3_loss_equal"}},
+                             *const more[] = {"output.gradients=yes", "output.kernels=equal",
+                                              "output.kernels_of=g_h3", NULL};
+    for (int k = 0; k < 4; k++) {
+        struct run run;
+        struct record record;
+        assert_true(support_small(&run, support_model("regime2"), more));
+        support_ensemble(&run, k / 2 ? 16 : 0, &record);
+        size_t P = (size_t)run.data.P;
+        for (size_t i = 0; i < P * P; i++) {
+            double r = run.data.y[i / P] - support_value(&record, "f", 1, 5, i / P),
+                   s = run.data.y[i % P] - support_value(&record, "f", 1, 5, i % P),
+                   want = r * s * support_value(&record, names[k % 2][0], 1, 5, k % 2 ? 0 : i);
+            CHECK_ABS(support_value(&record, names[k % 2][1], 1, 5, i), want, 1e-15 * fabs(want),
+                      "%s, entry %zu", names[k % 2][1], i);
+        }
+        record_free(&record);
+        run_free(&run);
+    }
+}
+
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(moments_are_kernels),          cmocka_unit_test(quantiles_and_sites),
         cmocka_unit_test(linear_networks_are_gaussian), cmocka_unit_test(tangent_kernel_moves_f),
         cmocka_unit_test(spectra_and_equal_kernels),    cmocka_unit_test(bad_input),
+        cmocka_unit_test(kernels_of_the_loss),
     };
     const struct CMUnitTest longer[] = {
         cmocka_unit_test(networks_have_the_fields_of_the_limit),

@@ -52,6 +52,13 @@ static void write_tied_read_in(struct program *p) {
     program_read_in(p, on[BOTTOM], (struct weight){.name = "in", .tied = true});
 }
 
+static void write_sum_with_ones(struct program *p) {
+    populate(p);
+    struct value x = program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
+    program_read_out(p, program_add(p, x, program_ones(p, on[BOTTOM])),
+                     (struct weight){.name = "w"});
+}
+
 static void write_choice_of_none(struct program *p) {
     populate(p);
     struct value x = program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
@@ -112,6 +119,7 @@ static void wrong_programs_are_told(void **state) {
         {write_nothing, "reads nothing out"},
         {write_numbers_as_rows, "takes rows over a population"},
         {write_two_populations, "different populations, bottom and experts"},
+        {write_sum_with_ones, "a sum of rows of all inputs and of each"},
         {write_choice_of_none, "top_rows of -1 tokens"},
         {write_matrix_for_nothing, "does not depend on matrix lost"},
         {write_two_read_outs, "two read-outs"},

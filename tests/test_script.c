@@ -127,6 +127,7 @@ static void refusals(void **state) {
         {"string.rep('x', 1e9)", "t.lua:1: attempt to call a nil value (field 'rep')"},
         {"math.random()", "t.lua:1: attempt to call a nil value (field 'random')"},
         {"string.format('%p', 'x')", "only %d, %i"},
+        {"error(string.format('%03d of %s', 7, 'nine'))", "t.lua:1: 007 of nine"},
         {"error(tostring(read_in))", "t.lua:1: function"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {

@@ -44,6 +44,8 @@ static void options_have_an_effect(void **state) {
          "t.lua:3: noise takes at most 1 argument, noise(x), and has 2"},
         {HEAD "h = h * sigmoid(look(h, 2, 'Q'), 3, {top = 1})[1]\n" END,
          "t.lua:3: sigmoid of rows takes (x, k), of numbers (s, {beta=, top=})"},
+        {HEAD "sigmoid(look(h, 2, 'Q'), {beta = 1.005e6})\n" END,
+         "must be a number from -1e+06 to 1e+06, is 1.005e+06"},
         {HEAD "h = sigmoid(h, 3, {top = 1})\n" END, "t.lua:3: sigmoid of rows takes (x, k), of"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)

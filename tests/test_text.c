@@ -63,10 +63,29 @@ static void broken_characters(void **state) {
     }
 }
 
+/* A name is proposed that needs one change, but none that would be another word altogether. */
+static void near_names(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {{"b", "k", ""},
+                                           {"bs", "b", "did you mean \"b\"?"},
+                                           {"rats", "rate", "did you mean \"rate\"?"},
+                                           {"rats", "cats", "did you mean \"cats\"?"},
+                                           {"rats", "cat", ""}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char note[TEXT_NOTE] = "";
+        struct text_nearest nearest = {.given = cases[k][0]};
+        text_nearest_try(&nearest, (struct text_word){cases[k][1], strlen(cases[k][1])});
+        text_nearest_tell(&nearest, note);
+        if (*cases[k][2] ? !strstr(note, cases[k][2]) : *note)
+            fail_msg("%s of %s: %s", cases[k][1], cases[k][0], note);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_character),
         cmocka_unit_test(broken_characters),
+        cmocka_unit_test(near_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
