@@ -114,7 +114,7 @@ def test_intervals():
 
 
 def test_equal_times_of_a_full_kernel(files):
-    data = dmft.load(files["full"])["limit"]
+    data = command.load(files["full"])["limit"]
     mean, _ = select.quantity(data, "Phi3")
     K = data["Phi3"].values
     assert mean.dims == ("t",)
@@ -124,7 +124,7 @@ def test_equal_times_of_a_full_kernel(files):
 
 
 def test_equal_rows_of_tokens(files):
-    data = dmft.load(files["heads"])["limit"]
+    data = command.load(files["heads"])["limit"]
     K = data["Ch_0"].values
     want = [np.trace(K[t, :, t]) / K.shape[1] for t in range(3)]
     assert data["Ch_0"].dims == ("t", "row", "s", "column") and K.shape[1] == 12
@@ -145,7 +145,7 @@ def test_axes_that_no_picture_knows():
 
 
 def test_one_run_has_no_band(files):
-    mean, half = select.quantity(dmft.load(files["single"])["limit"], "loss")
+    mean, half = select.quantity(command.load(files["single"])["limit"], "loss")
     assert np.isfinite(mean).all() and np.isnan(half).all()
 
 
@@ -198,7 +198,7 @@ def test_interval_of_the_difference(ax):
 
 
 def test_heat_maps(files, ax):
-    run = dmft.load(files["full"])
+    run = command.load(files["full"])
     K, y = run["limit"]["Phi3"].values, run["data"]["y"].values
     assert list(y) == [1, -1, 1, -1]
     image = axes.input_heat(ax, run, "Phi3", 5).get_array()
@@ -217,7 +217,7 @@ def shown(figure):
 @pytest.mark.filterwarnings("error")
 def test_attention_maps(files, tmp_path):
     """A row for each head; beside them the one head of the limit."""
-    run = dmft.load(files["heads"])
+    run = command.load(files["heads"])
     figure = maps.figure_attention(run, types.SimpleNamespace(times=None))
     images, limits = shown(figure)
     sides = {r"$N \to \infty$": run["limit"], "$N = 32$": run["reference/N0032"]}
@@ -237,7 +237,7 @@ def test_attention_maps(files, tmp_path):
 
 @pytest.mark.filterwarnings("error")
 def test_tangent_maps(files, tmp_path, capsys):
-    run = dmft.load(files["full"])
+    run = command.load(files["full"])
     images, limits = shown(maps.figure_tangent(run, types.SimpleNamespace(times=[0, 5])))
     order = [0, 2, 1, 3]  # of y = 1 -1 1 -1
     both = [run[name]["tangent"].values for name in ("limit", "reference/N0032")]
@@ -247,7 +247,7 @@ def test_tangent_maps(files, tmp_path, capsys):
     most = max(np.abs(K[[0, 5]]).max() for K in both)
     assert min(K[[0, 5]].min() for K in both) < 0 and limits == {(-most, most)}
     assert pictures(files["full"], tmp_path, "--what", "tangent") == (0, [""])
-    run = dmft.load(files["heads"])  # heads are one in the limit, and the sum of their parts
+    run = command.load(files["heads"])  # heads are one in the limit, and the sum of their parts
     net, name = run["reference/N0032"], "tangent_W_O_0"
     assert name in run["limit"] and name not in net
     both = (net[name + "_0"] + net[name + "_1"])[2]
@@ -285,7 +285,7 @@ def test_all_pictures(files, tmp_path, capsys):
     for name, drawn in want.items():
         folder = tmp_path / name
         folder.mkdir()
-        known = list(select.kernels_of(dmft.load(files[name])))
+        known = list(select.kernels_of(command.load(files[name])))
         some = {known[0], known[-1], "G3" if name == "full" else known[0]}  # few are fast to draw
         assert pictures(files[name], folder, "--kernels", *some) == (0, drawn), name
     for name in ("few", "blocks", "topk", "heads"):
@@ -301,7 +301,7 @@ def test_all_pictures(files, tmp_path, capsys):
 def test_sides(files, tmp_path, capsys):
     """What dmft-compare writes: every picture of each parameterization, loss and kernels of all on
     one axis, the coordinate check; and the lines of that are the exponents of the file."""
-    run = dmft.load(files["sides"])
+    run = command.load(files["sides"])
     every = {f"{side}_{what}" for side in ("mssp", "mup") for what in figures.FIGURES}
     assert {"_".join(filter(None, picture[:2])) for picture in command.of_one(run)} == \
         every | {*together.FIGURES, "coordinate"}
@@ -330,7 +330,7 @@ def test_several_files_on_one_axis(files, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(STYLE, "figure.constrained_layout.use", True)
     assert command.main([files["full"], files["single"], "--what", "loss"]) == 0
     assert os.listdir(tmp_path) == ["full_single.png"]
-    sides = list(dmft.load(files["sides"]).sides.values())
+    sides = list(command.load(files["sides"]).sides.values())
     ax = together.figure_loss(sides, None).axes[0]
     solid = [line for line in ax.lines if len(line.get_ydata()) and line.get_linestyle() == "-"]
     assert len(solid) == 2
@@ -353,7 +353,7 @@ def test_sweeps(files, tmp_path, monkeypatch, capsys):
     folder = files["rates"].removesuffix(".h5") + ".d"
     assert command.main([files["rates"]]) == 0 and command.main([folder, "-o", "d.png"]) == 0
     assert sorted(os.listdir(tmp_path)) == ["d_sweep.png", "rates_sweep.png"]
-    run = dmft.load(files["rates"])
+    run = command.load(files["rates"])
     drawn = sweeps.figure(run).axes
     assert [ax.get_title() for ax in drawn[:2]] == ["\u03bcP", "MSSP"]
     assert [container.get_label() for container in drawn[0].containers] == [

@@ -35,7 +35,7 @@ def ax():
 
 
 def test_routers(files):
-    found = {name: specialisation.blocks(dmft.load(path)) for name, path in files.items()}
+    found = {name: specialisation.blocks(command.load(path)) for name, path in files.items()}
     assert found == {"regime2": [""], "regime1": [""], "stack": ["_0", "_1"],
                      "transformer": ["_0"]}
 
@@ -43,18 +43,18 @@ def test_routers(files):
 def test_matrices(files):
     """Each belongs to one router, and none is left out."""
     for name, path in files.items():
-        run = dmft.load(path)
+        run = command.load(path)
         for what in ("gradient", "change"):
             stored = [key.removeprefix(f"expert_{what}_") for key in run.limit
                       if key.startswith(f"expert_{what}_") and not key.endswith(("_se", "_runs"))]
             of = [specialisation.matrices(run, what, block) for block in specialisation.blocks(run)]
             assert sorted(sum(of, [])) == sorted(stored) and stored
-    assert specialisation.matrices(dmft.load(files["stack"]), "change", "_1") == [
+    assert specialisation.matrices(command.load(files["stack"]), "change", "_1") == [
         "Q_1", "W_in_1", "W_out_1"]
 
 
 def test_curves(files, ax):
-    run = dmft.load(files["stack"])
+    run = command.load(files["stack"])
     dmft.plot.information(ax, run, "_1")
     limit = ax.lines[-1]
     assert np.array_equal(limit.get_ydata(), run.limit["expert_information_1"])
@@ -64,7 +64,7 @@ def test_curves(files, ax):
 
 
 def test_overlap(files, ax):
-    run = dmft.load(files["regime2"])
+    run = command.load(files["regime2"])
     image = dmft.plot.overlap(ax, run, 2, of="coselection")
     assert np.array_equal(image.get_array(), run.limit["expert_coselection"][2])
     assert np.allclose(np.diagonal(image.get_array()), 1) and image.get_clim() == (0, 1)
@@ -72,13 +72,13 @@ def test_overlap(files, ax):
 
 def test_norms(files, ax):
     """Of many experts the median of each matrix, of a few a line for each expert."""
-    run = dmft.load(files["regime2"])
+    run = command.load(files["regime2"])
     dmft.plot.norms(ax, run)
     median = run.limit["expert_gradient_Q"].sel(probability=0.5)
     assert np.array_equal(ax.lines[0].get_ydata(), median)
     assert len(ax.lines) == 3 * 2 + 2  # matrices of the limit and networks, and the legend's
     ax.clear()
-    run = dmft.load(files["regime1"])
+    run = command.load(files["regime1"])
     dmft.plot.norms(ax, run, "change")
     experts = run.limit["expert_change_W2"].sizes["expert"]
     assert len(ax.lines) == 2 * 2 * experts + 2
