@@ -15,8 +15,8 @@ import dmft
 FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
                       "studies", "findings")
 DRAWN = {"data.inputs": 4, "data.dimension": 4, "data.test_inputs": 4, "reference.seeds": 2,
-         "solver.sites": 64, "solver.replicates": 2}
-EXPERTS = {**DRAWN, "solver.expert_sites": 64}
+         "solver.sites": 32, "solver.replicates": 2}
+EXPERTS = {**DRAWN, "solver.expert_sites": 16}
 # Settings on top of each ini, and lines of [sweep] in the place of its own.
 SMALL = {
     "balance_gradients": ({**EXPERTS, "reference.widths": [16]}, {}),
