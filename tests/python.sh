@@ -7,10 +7,12 @@ NEED='h5py, ipykernel, matplotlib, nbclient, numpy, pytest, xarray'
 DMFT_HOME=$(cd "${DMFT_HOME:-.}" && pwd)
 MPLBACKEND=Agg OPENBLAS_NUM_THREADS=1 GOMP_SPINCOUNT=10000 # else programs start twice: tests/run.sh
 export NEED DMFT_HOME MPLBACKEND OPENBLAS_NUM_THREADS GOMP_SPINCOUNT
-if ! said=$(python/with -c '' 2>&1); then
-    echo "[  SKIPPED ] python: $said"
+if ! PYTHON=$(python/with -c 'import sys; print(sys.executable)'); then
+    echo "[  SKIPPED ] python: no Python with $NEED here"
     exit 0
 fi
+NEED=sys # the rest is there, which takes a second to find out
+export PYTHON
 [ -e "${1%%::*}" ] && exec python/with -m pytest -q -p no:cacheprovider "$@"
 first=$(mktemp)
 trap 'rm -f "$first"' EXIT

@@ -29,13 +29,17 @@ one() { # PROGRAM: its lines, and its counts for all()
     cat "$log.lines" # all at once, beside those of other programs
 }
 
+# What tests leave is in $RUN, which goes at the end; that of a call that was killed goes at the next.
 all() {
-    RUN=$(mktemp -d)
+    last=${BUILD:-build}/tests_folder
+    [ -f "$last" ] && rm -rf "$(cat "$last")"
+    RUN=$(mktemp -d) && echo "$RUN" >"$last"
+    TMPDIR=$RUN
     trap 'rm -rf "$RUN"' EXIT
     trap 'exit 130' INT TERM
     OMP_NUM_THREADS=1 MALLOC_TOP_PAD_=67108864 MALLOC_TRIM_THRESHOLD_=1073741824
     MALLOC_MMAP_THRESHOLD_=33554432 GOMP_SPINCOUNT=10000 OPENBLAS_NUM_THREADS=1
-    export RUN OMP_NUM_THREADS MALLOC_TOP_PAD_ MALLOC_TRIM_THRESHOLD_ MALLOC_MMAP_THRESHOLD_
+    export RUN TMPDIR OMP_NUM_THREADS MALLOC_TOP_PAD_ MALLOC_TRIM_THRESHOLD_ MALLOC_MMAP_THRESHOLD_
     export GOMP_SPINCOUNT OPENBLAS_NUM_THREADS
     for program in "$@"; do
         printf '%s\0' "$program"

@@ -5,6 +5,7 @@
 #define _XOPEN_SOURCE 700
 #include "tests/support/support.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,13 +157,13 @@ static void learns(const struct record *record, const char *what) {
         fail_msg("%s: f goes from %g to %g", what, first, last);
 }
 
-static char folder[] = "/tmp/test_models_XXXXXX"; /* of states */
+static char *folder; /* of states */
 
 static bool all; /* argument `long` */
 
 /* The first times of the first run on the backend that poisons, kept; the others from there. */
 static void go_on(const struct model *model, int way, int N, const struct record *whole) {
-    char what[128], first[32], command[64];
+    char what[128], first[32], command[PATH_MAX];
     int cut = 1 + (way + (N > 0)) % 5;
     snprintf(first, sizeof first, "training.steps=%d", cut);
     snprintf(what, sizeof what, "%s, %s, N = %d, from step %d on", model->name,
@@ -223,7 +224,8 @@ static bool compare(const struct model *model, int way, int N, bool cut, int hal
 
 static void bits(void **state) {
     (void)state;
-    assert_non_null(mkdtemp(folder));
+    folder = support_folder("test_models");
+    assert_non_null(folder);
     const struct model *model;
     for (int i = 0; (model = nth(i)); i++)
         for (int way = 0; way < count_ways(); way++)
@@ -236,6 +238,7 @@ static void bits(void **state) {
                         compare(model, way, 16, cut, (i + way) / 2 + 1);
             }
     assert_int_equal(rmdir(folder), 0);
+    free(folder);
 }
 
 /* A key that the chosen mixture, experts or gate would not use is refused; with experts = 0, which

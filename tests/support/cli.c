@@ -1,6 +1,7 @@
 /* Running the program as a user does. */
 #define _GNU_SOURCE
 #include "tests/support/cli.h"
+#include "tests/support/support.h"
 
 #include <fcntl.h>
 #include <ftw.h>
@@ -24,7 +25,7 @@ const char cli_small[] =
     "[solver]\nsites = 64\nexpert_sites = 64\nreplicates = 2\nthreads = 1\n";
 
 static char program[PATH_MAX];
-static char folder[] = "/tmp/test_cli_XXXXXX";
+static char *folder;
 
 /* --- the folder ------------------------------------------------------------------------------ */
 
@@ -37,7 +38,8 @@ int cli_open(void **state) {
         return -1;
     }
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-    if (!mkdtemp(folder) || chdir(folder))
+    folder = support_folder("test_cli");
+    if (!folder || chdir(folder))
         return -1;
     cli_print("small.ini", cli_small);
     return 0;
@@ -67,7 +69,9 @@ static int remove_one(const char *path, const struct stat *status, int type, str
 
 int cli_close(void **state) {
     (void)state;
-    return chdir("/") || nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    int failed = chdir("/") || nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    free(folder);
+    return failed;
 }
 
 void cli_write(const char *name, const void *bytes, size_t size) {

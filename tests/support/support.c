@@ -23,6 +23,19 @@ void support_check(const char *file, int line, double got, double want, double t
              line, text, got, want, got - want, fabs(got - want) / tolerance);
 }
 
+char *support_folder(const char *name) {
+    const char *parent = getenv("TMPDIR");
+    size_t size = (parent ? strlen(parent) : 0) + strlen(name) + sizeof "/tmp//_XXXXXX";
+    char *path = malloc(size);
+    if (!path)
+        return NULL;
+    snprintf(path, size, "%s/%s_XXXXXX", parent && *parent ? parent : "/tmp", name);
+    if (mkdtemp(path))
+        return path;
+    free(path);
+    return NULL;
+}
+
 void support_run(struct run *run, const char *file, const char *const *overrides) {
     int count = 0;
     char *override[64];
