@@ -52,7 +52,8 @@ static const struct {
 } cases[] = {
     {"dmft-solve",
      QUIET,
-     {"one.ini", "--output.kernels=full", "--output.spectra=Phi1", "--data.test_inputs=2"},
+     {"one.ini", "--output.kernels=full", "--output.spectra=Phi1", "--data.test_inputs=2",
+      "--rates.W1=0.5"},
      {500, 200, 40, 9, 0, 0, 9}},
     {"dmft-solve",
      QUIET,

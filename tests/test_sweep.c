@@ -246,7 +246,7 @@ static void test_units_are_what_was_written(void **state) {
     free(first);
 }
 
-/* A folder is one sweep's at a time. */
+/* A folder is one sweep's at a time, and none's where that cannot be told. */
 static void test_a_folder_is_locked(void **state) {
     (void)state;
     struct cli_result result;
@@ -258,6 +258,10 @@ static void test_a_folder_is_locked(void **state) {
     cli_run(&result, ARGS("-o", "out.h5", "sweep.ini"));
     assert_true(cli_ended(&result, 2, ARGS("another dmft-sweep is at work in out.d")));
     close(lock);
+    cli_free(&result);
+    assert_int_equal(remove("out.d/lock") || mkdir("out.d/lock", 0777), 0);
+    cli_run(&result, ARGS("-o", "out.h5", "sweep.ini"));
+    assert_true(cli_ended(&result, 1, ARGS("cannot open out.d/lock: ")));
     cli_free(&result);
 }
 
