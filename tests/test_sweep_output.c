@@ -206,6 +206,27 @@ static void test_points_of_several_networks(void **state) {
     H5Fclose(alone);
 }
 
+/* Units may name what only other units of their point have: under Adam networks alone have singular
+ * values, and heads have rows of their own. A name that none has is refused. */
+static void test_names_are_those_of_a_point(void **state) {
+    (void)state;
+    static const char heads[] =
+        "[network]\nmodel = transformer\ndepth = 1\nheads = 2\n[data]\nsource = markov\n"
+        "vocabulary = 2\ntokens = 2\ninputs = 2\n[training]\nsteps = 2\noptimizer = adam\n"
+        "loss = cross_entropy\n[solver]\nsites = 32\nreplicates = 1\n[reference]\nwidths = 8\n"
+        "seeds = 1\n[sweep]\ntraining.eta0 = 0.1 0.2\n";
+    struct cli_result result;
+    cli_print("sweep.ini", heads);
+    cli_run(&result, ARGS("--quiet", "--jobs", "1", "-o", "heads.h5", "sweep.ini",
+                          "--output.singular=W_V", "--output.fields=W_Q_0_1"));
+    if (result.code)
+        fail_msg("%s", result.err);
+    cli_free(&result);
+    cli_run(&result, ARGS("--quiet", "-o", "more.h5", "sweep.ini", "--output.fields=W_Q_0_2"));
+    assert_true(cli_ended(&result, 2, ARGS("no rows are called W_Q_0_2")));
+    cli_free(&result);
+}
+
 /* The optimum of a sweep is that of all of its runs. */
 static void test_a_missing_run_is_told(void **state) {
     (void)state;
@@ -290,6 +311,7 @@ int main(void) {
         TEST(test_sweeps_whose_runs_stay_are_replaced),
         TEST(test_smallest_loss),
         TEST(test_points_of_several_networks),
+        TEST(test_names_are_those_of_a_point),
         TEST(test_a_missing_run_is_told),
         TEST(test_losses_are_those_of_a_complete_file),
         TEST(test_a_sum_is_of_the_whole_name),

@@ -35,6 +35,7 @@ int exchange_params(struct params *params, const struct param_section *sections,
     dist_broadcast(text, size, 0);
     if (dist_rank())
         DO(read_text(params, sections, count, text, size, config, err));
+    dist_broadcast(&config->others, sizeof config->others, 0);
 done:
     free(text);
     return code;

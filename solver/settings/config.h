@@ -80,6 +80,12 @@ struct data_shape {
     bool per_token;
 };
 
+/* Of a unit of a sweep: what other units of its point have, whose names it may use. */
+struct config_others {
+    int width; /* 0: it has widths of its own, or the sweep has none */
+    bool limit;
+};
+
 struct config {
     struct network network;
     struct data_settings data;
@@ -89,6 +95,7 @@ struct config {
     struct output_settings output;
     struct factor_list rates, init, eps; /* of matrices, by name */
     struct data_shape shape;
+    struct config_others others;
     bool only_told;       /* a description: that the limit does not exist is no error */
     int half;             /* of the sites of the limit: 1, 2; 0: all */
     struct backend split; /* with a name: of a limit whose sites are split over ranks */

@@ -86,6 +86,9 @@ int sweep_unit_read(const struct sweep *sweep, int unit, struct run *run, struct
     char widths[48];
     int N = sweep_width(sweep, unit % sweep->columns);
     snprintf(widths, sizeof widths, N ? "--reference.widths=%d" : "--reference.widths=", N);
+    run->config.others =
+        (struct config_others){.width = !N && sweep->widths.count ? sweep->widths.value[0] : 0,
+                               .limit = N && sweep->limit};
     return sweep_read_point(sweep, unit / sweep->columns,
                             (const char *const[]){widths, N ? "--solver.replicates=0" : NULL, NULL},
                             run, err);
