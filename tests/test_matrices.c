@@ -16,7 +16,7 @@
 static void test_refusals(void **state) {
     (void)state;
     static const struct {
-        const char *network, *arg[3], *part[4];
+        const char *network, *arg[4], *part[4];
     } table[] = {
         {"regime1",
          {"--rates.W4=2"},
@@ -94,6 +94,14 @@ static void test_refusals(void **state) {
         {"transformer",
          {"--network.parameterization=sp"},
          {"--network.parameterization=sp: attention is in muP: mup or mssp, which"}},
+        {"transformer",
+         {"--network.heads=2", "--reference.widths=8", "--rates.W_Q_0_1=2"},
+         {"--rates.W_Q_0_1=2: matrix W_Q_0_1 is one of several of networks that the limit has as "
+          "one: name W_Q_0, or train networks alone, [solver] replicates = 0"}},
+        {"transformer",
+         {"--network.heads=2", "--reference.widths=8", "--training.optimizer=muon",
+          "--training.rest=W_K_0 W_Q_0_1"},
+         {"--training.rest=W_K_0 W_Q_0_1: matrix W_Q_0_1 is one of several of networks"}},
         {"regime1",
          {"--eps.Q=2"},
          {"--eps.Q=2: eps is Adam's and Lion's: take the line out or choose [training] optimizer = "
@@ -133,7 +141,7 @@ static void test_refusals(void **state) {
         struct cli_result result;
         snprintf(model, sizeof model, "--network.model=%s", table[k].network);
         cli_run(&result, ARGS("-o", "out.h5", "case.ini", model, table[k].arg[0], table[k].arg[1],
-                              table[k].arg[2]));
+                              table[k].arg[2], table[k].arg[3]));
         if (!cli_ended(&result, 2, table[k].part))
             fail_msg("case %zu", k);
         cli_free(&result);

@@ -208,7 +208,55 @@ static int check_muon(const struct params *params, const struct net *net, struct
     return CODE_OK;
 }
 
+static const struct matrix *addressed(const struct net *net, const char *name) {
+    for (int i = 0; i < net->matrices.count; i++)
+        if (program_addresses(name, net->matrices.item[i].name))
+            return &net->matrices.item[i];
+    return NULL;
+}
+
+/* Where networks have several matrices the limit may have one, as of heads, which are all alike in
+ * it: the name of one of them would reach networks alone. */
+static int check_single(const struct params *params, const char *section, const char *key,
+                        const char *name, const struct net *const nets[2], struct err *err) {
+    const struct net *limit = nets[0];
+    const struct matrix *one = addressed(nets[1], name);
+    for (int i = 0; one && !addressed(limit, name) && i < limit->matrices.count; i++)
+        if (program_addresses(limit->matrices.item[i].name, one->name))
+            return params_error(params, section, key, err,
+                                "matrix %s is one of several of networks that the limit has as "
+                                "one: name %s, or train networks alone, [solver] replicates = 0",
+                                one->name, limit->matrices.item[i].name);
+    return CODE_OK;
+}
+
+/* Lines, and what Muon leaves to rest_optimizer, of networks beside a limit. */
+static int check_singles(const struct config *config, const struct params *params,
+                         const struct net *net, struct err *err) {
+    const struct factor_list *const lists[LISTS] = {&config->init, &config->rates, &config->eps};
+    const char *rest = net->setup.training.rest;
+    struct text_word word;
+    struct net limit;
+    int code;
+    DO(declare(&limit, config, 0, NULL, err));
+    const struct net *const nets[] = {&limit, net};
+    for (int k = 0; k < LISTS; k++)
+        for (int i = 0; i < lists[k]->count; i++) {
+            const char *name = lists[k]->factor[i].name;
+            DO(check_single(params, sections_of[k], name, name, nets, err));
+        }
+    while (config->training.optimizer->matrices && rest && text_next_word(&rest, " ", &word)) {
+        char name[NET_NAME];
+        snprintf(name, sizeof name, "%.*s", (int)word.length, word.text);
+        DO(check_single(params, "training", "rest", name, nets, err));
+    }
+done:
+    net_free(&limit);
+    return code;
+}
+
 int matrices_check(const struct config *config, const struct params *params, struct err *err) {
+    bool limit = (config->solver.replicates || config->others.limit) && !config->only_told;
     if (config->solver.replicates && !config->only_told)
         TRY(check_limit(config, params, err));
     bool muon = config->training.optimizer->matrices;
@@ -220,6 +268,8 @@ int matrices_check(const struct config *config, const struct params *params, str
         code = check_muon(params, &net, err);
     if (!code)
         code = check_names(config, params, &net, err);
+    if (!code && limit && some_width(config))
+        code = check_singles(config, params, &net, err);
     if (!code && net.place.has_step_rule && config->training.integrator->flow)
         code = params_error(params, "training", "integrator", err,
                             "the program has selection biases, which move once a step of gradient "
