@@ -18,7 +18,7 @@ $(TEST_OBJECTS) $(BUSY:%=$(PLAIN)/tests/test_%.o): CFLAGS += -O1
 endif
 
 $(BUILD)/test_objects: FORCE
-	$(call STAMP,$(TEST_OBJECTS))
+	$(call STAMP,libsupport.so: $(TEST_OBJECTS))
 
 # Tests load the program and what they share as libraries: what changes there is linked once, not 130
 # times. The libraries that the program itself needs are not searched again for each test.
@@ -27,7 +27,7 @@ $(BUILD)/libprogram.so: $(OBJECTS) $(BUILD)/objects
 	$(LINK) -shared -Wl,-Bsymbolic,-soname,$(@F)
 $(BUILD)/libsupport.so: $(TEST_OBJECTS) $(BUILD)/test_objects
 	$(LINK) -lcmocka -shared -Wl,-Bsymbolic,-soname,$(@F)
-$(BUILD)/test_%: $(PLAIN)/tests/test_%.o | $(BUILD)/libsupport.so $(BUILD)/libprogram.so
+$(BUILD)/test_%: $(PLAIN)/tests/test_%.o $(BUILD)/test_objects | $(BUILD)/libsupport.so $(BUILD)/libprogram.so
 	$(LINK) $(LOADED) -lcmocka
 
 # Those that replace calls which the program makes have it inside.
@@ -44,7 +44,7 @@ $(BUILD)/test_data_file: LDLIBS += -Wl,--wrap=H5Dread
 
 $(BUILD)/emulated/libprogram.so: $(EMULATED_OBJECTS) $(BUILD)/objects
 	$(LINK) -lstdc++ -shared -Wl,-Bsymbolic,-soname,$(@F)
-$(BUILD)/emulated_%: $(PLAIN)/tests/test_%.o | $(BUILD)/libsupport.so $(BUILD)/emulated/libprogram.so
+$(BUILD)/emulated_%: $(PLAIN)/tests/test_%.o $(BUILD)/test_objects | $(BUILD)/libsupport.so $(BUILD)/emulated/libprogram.so
 	$(LINK) -Wl,-rpath,'$$ORIGIN/emulated' $(LOADED) -lcmocka
 
 # Programs with the emulated CUDA of which the n-th allocation, write, launch ... fails.
