@@ -260,10 +260,10 @@ static void test_what_is_of_inputs(void **state) {
                                         "output.experts=yes",      "output.kernels_of=h1",
                                         "output.cross=Phi1_Phi2",  "output.spectra=Phi1"};
     for (size_t k = 0; k < sizeof asked / sizeof *asked; k++) {
-        struct run run;
+        struct run run = {0};
         struct err why = {0};
-        const char *const key[] = {"output.inputs=none", "output.kernels=none", asked[k], NULL};
-        int code = configure(&run, key, &why);
+        char *key[] = {"output.inputs=none", "output.kernels=none", (char *)(uintptr_t)asked[k]};
+        int code = run_configure(&run, "data/dense.ini", 3, key, &why);
         if (code != CODE_INPUT || !strstr(why.text, "inputs=none: none goes with kernels = none"))
             fail_msg("%s: code %d, %s", asked[k], code, why.text);
         run_free(&run);

@@ -117,7 +117,6 @@ static void test_through_the_host(void **state) {
     shared = *whole;
     shared.split = true;
     backend = &shared;
-    test_combine(state);
     test_times(state);
     backend = whole;
 }
