@@ -215,9 +215,11 @@ static void check_diagonals(const struct record *record) {
     int found = 0;
     for (int s = 0; s < record->count; s++) {
         const struct series *diagonal = &record->series[s], *equal;
-        char name[SERIES_NAME];
-        char *end = strstr(strcpy(name, diagonal->name), "_diag");
-        if (!end || !(equal = record_find(record, strcpy(end, "_equal") - (end - name))))
+        const char *end = strstr(diagonal->name, "_diag");
+        char name[SERIES_NAME + 1] = "";
+        if (end)
+            snprintf(name, sizeof name, "%.*s_equal", (int)(end - diagonal->name), diagonal->name);
+        if (!end || !(equal = record_find(record, name)))
             continue;
         size_t rows = diagonal->size / diagonal->shape[0];
         assert_int_equal(equal->size, diagonal->size * rows);
