@@ -45,10 +45,11 @@ static double rank_of_tokens(const struct net *net, const struct population *pop
                       of_token * net->setup.data.inputs * net->setup.data.n, evaluations);
 }
 
-/* Of what a matrix reads: rows that do not follow from what learns are the same at all times. */
+/* Of what a matrix reads: rows that do not follow from what learns are the same at all times,
+ * unless there is noise, which jumps. */
 static double rank_forward(const struct net *net, const struct map *map, double of_token,
                            double evaluations) {
-    bool moves = false;
+    bool moves = has_kinks(net->program);
     for (int i = 0; i < net->program->nodes; i++) {
         const struct node *v = &net->program->node[i];
         moves = moves || (v->matrix.map == map && net->program->node[v->argument[0]].plan.moves);
