@@ -161,6 +161,8 @@ def test_keys_that_vary_together():
     loss = run.sweep["loss"]
     assert loss.dims == ("training.eta0", axis, "N")
     assert list(run.points) == [(1, 1, 0.5), (1, 0.5, 0.25), (2, 1, 0.5), (2, 0.5, 0.25)]
+    with pytest.raises(dmft.InputError, match=f"^{re.escape(run.path)}: has no optimum"):
+        run.find_optimum()
     assert list(loss["network.kappa"].values) == [0.5, 0.25]
     assert list(loss[axis].values) == ["1 0.5", "0.5 0.25"]
     for (eta0, gamma0, kappa), point in run.points.items():

@@ -362,7 +362,10 @@ def optimum_of(run: Result, along: str | None, objective: str | None):
     choice = {"--along": along, "--objective": objective}
     words = [word for pair in choice.items() if pair[1] is not None for word in pair]
     program.call("dmft-sweep", ["--quiet", "--optimum", run.path, *words, "-o", out], False)
-    return load(out, folder).optimum.load()
+    try:
+        return load(out, folder).optimum.load()
+    except InputError as error:  # names the sweep, and not the file that is made for a moment
+        raise InputError(str(error).replace(out, run.path)) from None
 
 
 def resume(run, *, progress: bool = True, **more) -> Result:
