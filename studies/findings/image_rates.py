@@ -3,8 +3,9 @@
     python/with studies/findings/image_rates.py SWEEP.h5 [OUT.csv [OUT.png [SWEEP.h5 ...]]]
     python/with studies/findings/image_rates.py --picture image_rates.csv OUT.png
 
-Reads sweeps of image_rates.ini and image_rates_regime3.ini over parameterizations and rates, says
-what is seen of each, and writes the numbers behind it; or makes the picture of these.
+Reads sweeps of image_rates.ini, image_rates_regime2.ini and image_rates_regime3.ini, or of
+sp_rates.ini, over parameterizations and rates, says what is seen of each, and writes the numbers
+behind it; or makes the picture of these.
 """
 import os
 import re
@@ -24,7 +25,7 @@ SIDE, RATE, FACTOR = "network.parameterization", "training.eta0", 1.5
 MODELS = {"regime1": "Regime I", "regime2": "Regime II", "regime3": "Regime III"}
 RUNS = {"1": "", "2": ", again", "3": ", third run"}
 OPTIMIZERS = {"gd": "gradient descent", "adam": "Adam"}
-TICKS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5)
+TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 HEAD = ("sweep", "parameterization", "N", "of", "value", "low", "high")
 
 
@@ -119,7 +120,8 @@ def draw(rows, path):
         names += [row[0]] * (row[0] not in names)
     tables = {regime: list(columns(sweeps)) for regime, sweeps in regimes.items()}
     width = max(map(len, tables.values()))
-    figure = plt.figure(figsize=(2.7 * width, 4.4 * len(regimes)), layout="constrained")
+    figure = plt.figure(figsize=(2.7 * width, 2.2 * len(sides) * len(regimes)),
+                        layout="constrained")
     parts = figure.subfigures(len(regimes), squeeze=False)[:, 0]
     for (regime, table), part in zip(tables.items(), parts):
         axes = part.subplots(len(sides), width, squeeze=False, sharey="col")
@@ -139,8 +141,10 @@ def draw(rows, path):
 def columns(sweeps):
     """{parameterization: name of a run} of each column."""
     for runs in sweeps.values():
-        first, last = ({side: names[k] for side, names in runs.items()} for k in (0, -1))
-        yield from [first, last] if first != last else [first]
+        yield {side: names[0] for side, names in runs.items()}
+        last = {side: names[-1] for side, names in runs.items() if len(names) > 1}
+        if last:
+            yield last
 
 
 def panel(ax, name, side, rows):
