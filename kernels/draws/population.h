@@ -78,16 +78,19 @@ struct population {
 
 int population_init(struct population *population,
                     struct err *err); /* all fields but span and probes are set */
+/* An array over its sites, without rows or memory: what its rows would take is known. */
+static inline struct array population_array(const struct population *population) {
+    return (struct array){population->backend, .sites = population->sites,
+                          .group = population->group};
+}
 /* Of `rows` rows over its sites, on this rank. */
 static inline double population_bytes(const struct population *population, int rows) {
-    struct array array = {population->backend, .sites = population->sites,
-                          .group = population->group};
+    struct array array = population_array(population);
     return (double)array_bytes(&array, rows);
 }
 /* The same of rows that have come one after the other (array_grown_bytes). */
 static inline double population_grown_bytes(const struct population *population, double rows) {
-    struct array array = {population->backend, .sites = population->sites,
-                          .group = population->group};
+    struct array array = population_array(population);
     return array_grown_bytes(&array, rows);
 }
 void population_free(struct population *population); /* idempotent */

@@ -409,8 +409,8 @@ static int limit_initial(const struct map *map, int use, bool forward, struct ro
     return CODE_OK;
 }
 
-/* q, e and Z, p, what they add to the spans, and room for growth; q and Z if nothing is drawn. */
-/* Each row of q has one of Z on the other side, and each of p one of e. */
+/* Of q, p, Z and e with their room to grow, and of what is learned backward. Each row of q, which
+ * may be that of a leader, has one of Z on the other side, and each of p one of e. */
 static double limit_bytes(const struct map *map, const struct map_costs *costs) {
     const struct population *s = map->declared.source, *t = map->declared.target;
     double own = costs->follows ? 0 : costs->q,

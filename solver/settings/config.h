@@ -101,6 +101,11 @@ struct config {
     struct backend split; /* with a name: of a limit whose sites are split over ranks */
 };
 
+/* Whether this run, or another of its point in a sweep, is of a limit. */
+static inline bool config_has_limit(const struct config *config) {
+    return config->solver.replicates || config->others.limit;
+}
+
 /* The sections in the order of the file; *count of them. The caller frees the array. */
 int config_sections(struct param_section **sections, size_t *count, struct err *err);
 /* The data set, with test inputs: drawn, or read (a path in the ini is relative to the ini's

@@ -256,7 +256,7 @@ done:
 }
 
 int matrices_check(const struct config *config, const struct params *params, struct err *err) {
-    bool limit = (config->solver.replicates || config->others.limit) && !config->only_told;
+    bool limit = config_has_limit(config) && !config->only_told;
     if (config->solver.replicates && !config->only_told)
         TRY(check_limit(config, params, err));
     bool muon = config->training.optimizer->matrices;

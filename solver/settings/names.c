@@ -114,9 +114,8 @@ static int width_of(const struct config *config) {
 /* Of the limit, if there is one, and of networks. */
 static int collect(struct known *known, const struct config *config, struct err *err) {
     int N = width_of(config);
-    bool limit = config->solver.replicates || config->others.limit;
     *known = (struct known){0};
-    if ((limit && !config->only_told) || !N)
+    if ((config_has_limit(config) && !config->only_told) || !N)
         TRY(add_rows(known, config, 0, err));
     if (N)
         TRY(add_rows(known, config, N, err));

@@ -26,10 +26,11 @@
 void support_check(const char *file, int line, double got, double want, double tolerance,
                    const char *what, ...) __attribute__((format(printf, 6, 7)));
 
-/* A configured run (no output file): the ini and a NULL-terminated list of "section.key=value". */
 /* Makes a folder under $TMPDIR (default /tmp) whose name begins so, and returns its path, which the
  * caller frees; NULL where that fails. tests/run.sh removes what tests leave there. */
 char *support_folder(const char *name);
+
+/* A configured run (no output file): the ini and a NULL-terminated list of "section.key=value". */
 void support_run(struct run *run, const char *file, const char *const *overrides);
 /* The same of an ini given as its text (as by printf). */
 void support_run_text(struct run *run, const char *const *overrides, const char *format, ...)
