@@ -19,7 +19,9 @@
  *     GE, GZ: products of what of E_b lies outside of q, and of what of Z_a lies outside of p
  *
  * For w above sqrt(fg fr) the negative eigenvalues of this matrix become fewer as w rises, one at
- * each root: so roots are counted, and none is missed. */
+ * each root: so roots are counted, and none is missed. The matrix has the round-off of averages, so
+ * that the square of a spike has that of the largest square: a spike of 1e-6 times the largest one
+ * is known to about 1e-4 of itself. */
 #ifndef KERNELS_SPIKES_H
 #define KERNELS_SPIKES_H
 
