@@ -128,7 +128,7 @@ static void test_values_are_checked_by_their_rows(void **state) {
 static void test_bad_sections_are_refused(void **state) {
     (void)state;
     static const struct {
-        const char *sweep, *arg[2], *part[3];
+        const char *sweep, *arg[3], *part[3];
     } table[] = {
         {"", {0}, {"case.ini: [sweep] has no keys", "dmft-solve"}},
         {"training.eta0\n", {0}, {"case.ini:18: [sweep] \"training.eta0\" has no \"=\""}},
@@ -162,6 +162,9 @@ static void test_bad_sections_are_refused(void **state) {
         {"training.eta0 = 1 2\n",
          {"--training.eta0=3"},
          {"--training.eta0=3: [sweep] varies this key"}},
+        {"rates.W_Q_0_1 = 1 2\n",
+         {"--network.model=transformer", "--network.heads=2", "--network.kappa=1"},
+         {"case.ini:18: [sweep] rates.W_Q_0_1=1: ", "networks that the limit has as one"}},
         {"training.eta0 = 1 2\n",
          {"--reference.widths=", "--solver.replicates=0"},
          {"there must be [reference] widths"}},
@@ -179,7 +182,8 @@ static void test_bad_sections_are_refused(void **state) {
     for (size_t i = 0; i < COUNT(table); i++) {
         struct cli_result result;
         sweep_ini(table[i].sweep);
-        cli_run(&result, ARGS("-o", "out.h5", "case.ini", table[i].arg[0], table[i].arg[1]));
+        const char *const *arg = table[i].arg;
+        cli_run(&result, ARGS("-o", "out.h5", "case.ini", arg[0], arg[1], arg[2]));
         const char *part[] = {table[i].part[0], table[i].part[1], NULL};
         if (!cli_ended(&result, 2, part) || cli_exists("out.h5") || cli_exists("out.d"))
             fail_msg("case %zu: %s", i, table[i].sweep);

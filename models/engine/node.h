@@ -81,6 +81,8 @@ struct operation {
     bool learns;          /* it has parameters, so what follows from it moves */
     bool linear;          /* in the rows that it takes, so that moments of its own are exact */
     bool by_row;          /* a row of the value is made of that row of the arguments alone */
+    bool scales_rows;     /* its rows are those of its second argument, each times a number of the
+                             first */
     bool adds_at;         /* its second argument may be some rows alone (node_expert.added) */
     bool across_inputs;   /* takes what is one for all inputs */
     bool constant;        /* its rows never change and lie outside of the plan */

@@ -61,7 +61,7 @@ int plan_part_rows(const struct program *p, const struct node *v, int k) {
 static int rows_that_differ(const struct program *p, const struct node *v, int k) {
     struct node alone = *v;
     alone.plan.g_count = v->plan.g_differ;
-    return v->op == &operation_scale ? v->plan.g_differ : plan_part_rows(p, &alone, k);
+    return v->op->scales_rows ? v->plan.g_differ : plan_part_rows(p, &alone, k);
 }
 
 /* Which cotangents there are, with how many rows, and who is first to add to them. */

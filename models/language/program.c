@@ -34,7 +34,7 @@ void program_fail(struct program *p, const char *format, ...) {
 
 void program_count_inputs_once(struct program *p, const char *what) {
     if (p->net->setup.data.weight)
-        program_fail(p, "%s counts every input once, but [data] weight gives them weights", what);
+        program_fail(p, "%s counts each input once: take it or [data] weight out", what);
 }
 
 /* Remembers the code of a call that has written p->err itself. */

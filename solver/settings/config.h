@@ -105,6 +105,11 @@ struct config {
 static inline bool config_has_limit(const struct config *config) {
     return config->solver.replicates || config->others.limit;
 }
+/* A width of this run, or of the others of its point in a sweep; 0: there is none. */
+static inline int config_some_width(const struct config *config) {
+    const struct int_list *widths = &config->reference.widths;
+    return widths->count ? widths->value[0] : config->others.width;
+}
 
 /* The sections in the order of the file; *count of them. The caller frees the array. */
 int config_sections(struct param_section **sections, size_t *count, struct err *err);

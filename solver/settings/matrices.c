@@ -22,12 +22,6 @@ static int declare(struct net *net, const struct config *config, int N,
     return net_init(net, &setup, err);
 }
 
-/* A width that this configuration has, 0 being the limit. */
-static int some_width(const struct config *config) {
-    const struct int_list *widths = &config->reference.widths;
-    return widths->count ? widths->value[0] : 0;
-}
-
 /* Of all matrices; then common names. */
 static int collect(struct names *names, const struct net *net, struct err *err) {
     for (int i = 0; i < net->matrices.count; i++)
@@ -263,12 +257,12 @@ int matrices_check(const struct config *config, const struct params *params, str
     if (!params->frees && !config->network.script.text[0] && !muon)
         return CODE_OK;
     struct net net;
-    int code = declare(&net, config, some_width(config), NULL, err);
+    int code = declare(&net, config, config_some_width(config), NULL, err);
     if (!code && muon)
         code = check_muon(params, &net, err);
     if (!code)
         code = check_names(config, params, &net, err);
-    if (!code && limit && some_width(config))
+    if (!code && limit && config_some_width(config))
         code = check_singles(config, params, &net, err);
     if (!code && net.place.has_step_rule && config->training.integrator->flow)
         code = params_error(params, "training", "integrator", err,
@@ -303,7 +297,7 @@ static int print_names(const struct config *config, FILE *out, struct err *err) 
     struct names names = {0};
     struct net net;
     int code;
-    DO(declare(&net, config, some_width(config), NULL, err));
+    DO(declare(&net, config, config_some_width(config), NULL, err));
     DO(collect(&names, &net, err));
     DO(names_print("Matrices, for sections [init], [rates] and [eps]:", &names, net.matrices.count,
                    out, err));

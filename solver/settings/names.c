@@ -105,15 +105,9 @@ done:
     return code;
 }
 
-/* A width of this run, or of the others of its point in a sweep; 0: there is none. */
-static int width_of(const struct config *config) {
-    const struct int_list *widths = &config->reference.widths;
-    return widths->count ? widths->value[0] : config->others.width;
-}
-
 /* Of the limit, if there is one, and of networks. */
 static int collect(struct known *known, const struct config *config, struct err *err) {
-    int N = width_of(config);
+    int N = config_some_width(config);
     *known = (struct known){0};
     if ((config_has_limit(config) && !config->only_told) || !N)
         TRY(add_rows(known, config, 0, err));
@@ -192,7 +186,7 @@ static int check_singular(const struct config *config, const struct params *para
         return params_error(
             params, "output", "singular", err,
             "method = fixed_point draws fields and has no matrices: method = march");
-    if (known->by_entry[0] && !width_of(config))
+    if (known->by_entry[0] && !config_some_width(config))
         return params_error(params, "output", "singular", err,
                             "the limit has no singular values of %s, whose entries the optimizer "
                             "moves one by one, so that what it learns is of no finite rank: give "
