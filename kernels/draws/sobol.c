@@ -44,22 +44,33 @@ static void shuffled(const struct sobol *sobol, struct rng_stream stream, int ke
     }
 }
 
+/* The places of the points, which come in random order. */
+static int place_points(struct sobol *sobol, struct rng_stream stream, struct err *err) {
+    uint32_t *order;
+    TRY(base_alloc(&order, sobol->points, sizeof *order, err));
+    shuffled(sobol, stream, KEY_ORDER, sobol->points, sobol->points, order);
+    for (size_t i = 0; i < sobol->points; i++)
+        sobol->place[order[i]] = (uint32_t)i;
+    free(order);
+    return CODE_OK;
+}
+
 int sobol_init(struct sobol *sobol, struct rng_stream stream, uint32_t set, size_t points,
                struct err *err) {
     *sobol = (struct sobol){.points = points, .set = set};
     while (1ull << sobol->bits < points)
         sobol->bits++;
-    TRY(base_alloc(&sobol->order, points, sizeof *sobol->order, err));
+    TRY(base_alloc(&sobol->place, points, sizeof *sobol->place, err));
     TRY(base_alloc(&sobol->direction, (size_t)(SOBOL_DIMENSIONS * (sobol->bits + 1)),
                    sizeof *sobol->direction, err));
-    shuffled(sobol, stream, KEY_ORDER, points, points, sobol->order);
+    TRY(place_points(sobol, stream, err));
     shuffled(sobol, stream, KEY_ROW, BLOCK, SOBOL_DIMENSIONS, sobol->row);
     directions(sobol);
     return CODE_OK;
 }
 
 void sobol_free(struct sobol *sobol) {
-    free(sobol->order);
+    free(sobol->place);
     free(sobol->direction);
     *sobol = (struct sobol){0};
 }
@@ -87,11 +98,11 @@ void sobol_normals(const struct sobol *sobol, struct rng_stream stream, uint32_t
     const uint32_t *v = sobol->direction + (size_t)sobol->row[d] * (size_t)sobol->bits;
     uint32_t key[4];
     bits_of(sobol, stream, d, KEY_SCRAMBLE, key);
-    for (size_t i = 0; i < sobol->points; i++) {
-        uint32_t number = sobol->order[i], x = 0;
-        number ^= number >> 1;
-        for (int c = 0; number >> c; c++)
-            x ^= number >> c & 1 ? v[c] : 0;
-        out[i * stride] = gsl_cdf_ugaussian_Pinv((scrambled(x, key[0]) + 0.5) * 0x1p-32);
+    uint32_t x = 0; /* the sum of the rows of digits for the bits of n ^ n/2 */
+    for (size_t n = 0; n < sobol->points; n++) {
+        if (n)
+            x ^= v[__builtin_ctzll(n)];
+        out[sobol->place[n] * stride] =
+            gsl_cdf_ugaussian_Pinv((scrambled(x, key[0]) + 0.5) * 0x1p-32);
     }
 }
