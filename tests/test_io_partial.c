@@ -1,7 +1,9 @@
 /* The partial file of a run: who writes it, and what is left of it where a run ends or is cut. */
 #define _POSIX_C_SOURCE 200809L
 #include "tests/support/files.h"
+#include "solver/files/partial.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <hdf5.h>
 #include <limits.h>
@@ -61,6 +63,33 @@ static void test_interrupted(void **state) {
     H5Fclose(file);
 }
 
+/* Processes that are killed while they write leave new files behind, up to nine at once. */
+static void test_what_the_killed_left_is_removed(void **state) {
+    enum { LEFT = 9 };
+    char path[PATH_MAX], name[PATH_MAX], left[LEFT][PATH_MAX];
+    struct io io;
+    struct err err;
+    for (int k = 0; k < LEFT; k++) {
+        snprintf(name, sizeof name, k ? "out.h5.partial.new.%d" : "out.h5.partial.new", k + 1);
+        assert_int_equal(close(open(in_folder(left[k], state, name), O_WRONLY | O_CREAT, 0666)), 0);
+    }
+    assert_ok(io_create(&io, in_folder(path, state, "out.h5"), false, &err), &err);
+    assert_ok(io_flush(&io, &err), &err);
+    for (int k = 0; k < LEFT; k++)
+        if (exists(left[k]))
+            fail_msg("%s is still there", left[k]);
+    io_close(&io);
+}
+
+/* What failed before, and is no affair of the folder, is not taken for a failure of it. */
+static void test_an_old_failure_is_none_of_the_folder(void **state) {
+    char path[PATH_MAX];
+    struct err err;
+    in_folder(path, state, "out.h5");
+    errno = EIO;
+    assert_ok(partial_sync(path, &err), &err);
+}
+
 static void test_bad_names(void **state) {
     static const struct {
         const char *name, *part;
@@ -88,6 +117,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         IN_FOLDER(test_partials),
         IN_FOLDER(test_interrupted),
+        IN_FOLDER(test_what_the_killed_left_is_removed),
+        IN_FOLDER(test_an_old_failure_is_none_of_the_folder),
         IN_FOLDER(test_bad_names),
     };
     return cmocka_run_group_tests_name("io_partial", tests, quiet, close_library);

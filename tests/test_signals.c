@@ -10,9 +10,12 @@
 #include "tests/support/cli.h"
 #include "tests/support/support.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { INPUTS = 6, LENGTH = 8, LETTERS = 5 };
 
@@ -204,12 +207,38 @@ static void entropy_of_a_chain(void **state) {
     cli_free(&result);
 }
 
+/* While it waits for a question the program has nothing to save: a signal ends it at once. */
+static void answers_about_programs(void **state) {
+    (void)state;
+    static const int deadly[] = {SIGINT, SIGTERM};
+    for (size_t k = 0; k < COUNT(deadly); k++) {
+        int channel[2], kept = dup(STDIN_FILENO);
+        struct cli_result result;
+        struct stat answer = {0};
+        assert_int_equal(pipe(channel), 0);
+        assert_true(kept >= 0 && dup2(channel[0], STDIN_FILENO) >= 0);
+        assert_int_equal(fcntl(channel[1], F_SETFD, FD_CLOEXEC), 0);
+        pid_t pid = cli_start(ARGS("--programs"), 0);
+        assert_true(dup2(kept, STDIN_FILENO) >= 0 && !close(kept) && !close(channel[0]));
+        assert_int_equal(write(channel[1], "1\n", 2), 2);
+        while (stat("stdout.txt", &answer) || !answer.st_size)
+            cli_pause(2e-3);
+        kill(pid, deadly[k]);
+        close(channel[1]);
+        cli_wait(pid, &result);
+        assert_int_equal(result.code, -deadly[k]);
+        assert_non_null(strstr(result.out, "no JSON list of words"));
+        cli_free(&result);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_numbers),    cmocka_unit_test(sequences),
         cmocka_unit_test(rows_of_a_chain),    cmocka_unit_test(directions_and_pairs),
         cmocka_unit_test(inputs_of_a_result), cmocka_unit_test(memory_and_networks),
         cmocka_unit_test(singular_values),    TEST(entropy_of_a_chain),
+        TEST(answers_about_programs),
     };
     return cmocka_run_group_tests_name("signals", tests, cli_open, cli_close);
 }

@@ -9,6 +9,7 @@
 #include "tests/support/cli.h"
 #include "tests/support/support.h"
 
+#include <glob.h>
 #include <hdf5_hl.h>
 #include <math.h>
 #include <stdio.h>
@@ -242,6 +243,23 @@ static void test_a_missing_run_is_told(void **state) {
     cli_free(&result);
 }
 
+/* Nor is a run whose file lacks its loss taken for one that has failed. */
+static void test_a_missing_loss_is_told(void **state) {
+    (void)state;
+    struct cli_result result;
+    glob_t runs;
+    write_ini("0.1 0.3");
+    accept("--force");
+    assert_int_equal(glob("out.d/*.h5", 0, NULL, &runs), 0);
+    hid_t file = H5Fopen(runs.gl_pathv[0], H5F_ACC_RDWR, H5P_DEFAULT);
+    assert_true(file >= 0 && H5Ldelete(file, "limit/loss", H5P_DEFAULT) >= 0);
+    H5Fclose(file);
+    globfree(&runs);
+    cli_run(&result, ARGS("--optimum", "out.h5"));
+    assert_true(cli_ended(&result, 1, ARGS("is not a complete file with limit/loss")));
+    cli_free(&result);
+}
+
 static void test_losses_are_those_of_a_complete_file(void **state) {
     (void)state;
     const hsize_t shape[] = {1, 2};
@@ -313,6 +331,7 @@ int main(void) {
         TEST(test_points_of_several_networks),
         TEST(test_names_are_those_of_a_point),
         TEST(test_a_missing_run_is_told),
+        TEST(test_a_missing_loss_is_told),
         TEST(test_losses_are_those_of_a_complete_file),
         TEST(test_a_sum_is_of_the_whole_name),
         TEST(test_a_star_is_more_than_half),
