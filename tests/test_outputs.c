@@ -12,6 +12,54 @@
 static const struct sequences inputs = {4, 1, 3, false, 0, NULL, false};
 static const char *const losses[] = {"loss = mse", "loss = cross_entropy"};
 
+/* Row mu of the targets of all tokens, [n C]. */
+static void targets_of_input(const struct data *data, int mu, double *row) {
+    size_t C = (size_t)data->C, n = (size_t)data->n;
+    for (size_t i = 0; i < n * C; i++) {
+        size_t place = (size_t)mu * n + i / C;
+        row[i] = data->numbered ? data->y[place] == (double)(i % C) : data->y[place * C + i % C];
+    }
+}
+
+/* The alignment of the tangent kernel with targets of tokens, one-hot rows of a file and classes,
+ * is sum K (Y Y^T) / (|K| |Y Y^T|), a row of Y having all tokens of an input. Round-off of some
+ * dozen terms. */
+static void targets_of_tokens_are_aligned(void **state) {
+    (void)state;
+    const struct sequences sequences = {.P = 4, .n = 3, .C = 2, .per_token = true};
+    static const char *const spectra[] = {"output.tangent=sum", "output.spectra=tangent", NULL};
+    for (int kind = 0; kind < 2; kind++) {
+        struct run run;
+        struct record record;
+        if (kind)
+            assert_true(support_small(&run, support_model("transformer"), spectra));
+        else
+            sequences_run(&run, &sequences, "model = regime2\nkappa = 0.5\nexpert_width = 2",
+                          "loss = cross_entropy\nsteps = 3\n[reference]\nwidths = 16\n[output]\n"
+                          "tangent = sum\nspectra = tangent");
+        assert_int_equal(run.data.numbered, kind);
+        assert_true(run.data.n > 1);
+        ASK(run_ensemble(&run, 16, 1, &record, err));
+        int P = run.data.P, columns = run.data.n * run.data.C;
+        double Y[P][columns], both = 0, norm[2] = {0}, sum = 0;
+        for (int mu = 0; mu < P; mu++)
+            targets_of_input(&run.data, mu, Y[mu]);
+        for (int k = 0; k < P * P; k++) {
+            double K = support_value(&record, "tangent", 0, 2, (size_t)k), g = 0;
+            for (int c = 0; c < columns; c++)
+                g += Y[k / P][c] * Y[k % P][c];
+            both += K * g, norm[0] += K * K, norm[1] += g * g;
+        }
+        CHECK_ABS(support_value(&record, "tangent_alignment", 0, 2, 0),
+                  both / sqrt(norm[0] * norm[1]), 1e-13, "alignment, kind %d", kind);
+        for (int k = 0; k < P; k++)
+            sum += support_value(&record, "tangent_share", 0, 2, (size_t)k);
+        CHECK_ABS(sum, 1, 1e-13, "shares, kind %d", kind);
+        record_free(&record);
+        run_free(&run);
+    }
+}
+
 static int settings_of(const struct couple_oracle *kind) {
     int count = 0;
     while (kind->settings[count])
@@ -287,9 +335,9 @@ static void gradients_leave_no_trace(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(terms_that_are_measured_twice), cmocka_unit_test(kernels_of_outputs),
-        cmocka_unit_test(oracle_by_differences),         cmocka_unit_test(gradient_by_differences),
-        cmocka_unit_test(dense_equals_oracle),           cmocka_unit_test(gradients_leave_no_trace),
-        cmocka_unit_test(loss_of_the_mean_outputs),
+        cmocka_unit_test(targets_of_tokens_are_aligned), cmocka_unit_test(oracle_by_differences),
+        cmocka_unit_test(gradient_by_differences),       cmocka_unit_test(dense_equals_oracle),
+        cmocka_unit_test(gradients_leave_no_trace),      cmocka_unit_test(loss_of_the_mean_outputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -127,12 +127,18 @@ static void kernel_of(const struct measuring *m, const struct chosen *chosen, do
         K[k] *= chosen->kernel->scale;
 }
 
-/* Row i of the targets of this evaluation; space [columns] is for it. */
-static const double *target(const struct net *net, const struct chosen *chosen, const double *y,
-                            int i, double *space) {
-    int each = chosen->rows / net->setup.data.P;
-    int row = net->batch.index[i / each] * each + i % each;
-    return net_targets(&net->setup.data, y, (size_t)row, space);
+/* Row i of the targets of this evaluation, into y_i [columns]: those of a token, or of all tokens
+ * of an input. */
+static void target(const struct net *net, const struct chosen *chosen, const double *y, int i,
+                   double *y_i) {
+    int each = chosen->rows / net->setup.data.P, C = net->setup.data.C,
+        places = chosen->columns / C;
+    size_t row = (size_t)(net->batch.index[i / each] * each + i % each);
+    double space[C];
+    for (int k = 0; k < places; k++)
+        memcpy(y_i + k * C,
+               net_targets(&net->setup.data, y, row * (size_t)places + (size_t)k, space),
+               sizeof space);
 }
 
 static double product(const double *a, const double *b, int count) {
@@ -145,15 +151,16 @@ static double product(const double *a, const double *b, int count) {
 static double align(const struct net *net, const struct chosen *chosen, const double *K,
                     const double *y) {
     double both = 0, kernel = 0, targets = 0, a[chosen->columns], b[chosen->columns];
-    for (int i = 0; i < chosen->rows; i++)
+    for (int i = 0; i < chosen->rows; i++) {
+        target(net, chosen, y, i, a);
         for (int j = 0; j < chosen->rows; j++) {
-            double k = K[i * chosen->rows + j],
-                   g = product(target(net, chosen, y, i, a), target(net, chosen, y, j, b),
-                               chosen->columns);
+            target(net, chosen, y, j, b);
+            double k = K[i * chosen->rows + j], g = product(a, b, chosen->columns);
             both += k * g;
             kernel += k * k;
             targets += g * g;
         }
+    }
     return both / sqrt(kernel * targets);
 }
 
@@ -161,13 +168,15 @@ static double align(const struct net *net, const struct chosen *chosen, const do
 static void share(const struct net *net, const struct chosen *chosen, const double *V,
                   const double *y, double *out) {
     int R = chosen->rows;
-    double total = 0, space[chosen->columns];
+    double total = 0, y_i[chosen->columns];
     memset(out, 0, (size_t)R * sizeof *out);
     for (int c = 0; c < chosen->columns; c++)
         for (int k = 0; k < R; k++) {
             double along = 0;
-            for (int i = 0; i < R; i++)
-                along += V[i * R + R - 1 - k] * target(net, chosen, y, i, space)[c];
+            for (int i = 0; i < R; i++) {
+                target(net, chosen, y, i, y_i);
+                along += V[i * R + R - 1 - k] * y_i[c];
+            }
             out[k] += along * along;
             total += along * along;
         }
