@@ -3,9 +3,9 @@
     python/with studies/findings/image_rates.py SWEEP.h5 [OUT.csv [OUT.png [SWEEP.h5 ...]]]
     python/with studies/findings/image_rates.py --picture image_rates.csv OUT.png
 
-Reads sweeps of image_rates.ini, image_rates_regime2.ini and image_rates_regime3.ini, or of
-sp_rates.ini, over parameterizations and rates, says what is seen of each, and writes the numbers
-behind it; or makes the picture of these.
+Reads sweeps over parameterizations and rates: of image_rates.ini, image_rates_regime2.ini and
+image_rates_regime3.ini, of sp_rates.ini, or of text_rates.ini and text_rates_regime3.ini. Says
+what is seen of each, and writes the numbers behind it; or makes the picture of these.
 """
 import os
 import re
@@ -24,15 +24,17 @@ from verdict import (WORDS, below, interval, judge, of_interval, of_optimum,  # 
 SIDE, RATE, FACTOR = "network.parameterization", "training.eta0", 1.5
 MODELS = {"regime1": "Regime I", "regime2": "Regime II", "regime3": "Regime III"}
 RUNS = {"1": "", "2": ", again", "3": ", third run"}
-OPTIMIZERS = {"gd": "gradient descent", "adam": "Adam"}
-TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
+OPTIMIZERS = {"gd": "gradient descent", "adam": "Adam", "adamw": "AdamW"}
+TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 HEAD = ("sweep", "parameterization", "N", "of", "value", "low", "high")
 
 
 def name_of(run):
     """As "Regime I, Adam"; "again" and "third run" with other networks, of other seeds."""
     keys = dict(re.findall(r"(?m)^(\w+) = (.*)$", run.parameters["ini"]))
-    return (f"{MODELS[keys['model']]}, {OPTIMIZERS[keys.get('optimizer', 'gd')]}"
+    text = keys["model"] == "transformer"
+    return ("Transformer, " * text + MODELS[keys["many_experts" if text else "model"]]
+            + f", {OPTIMIZERS[keys.get('optimizer', 'gd')]}"
             + (", top-K" if float(keys.get("rho", 1)) < 1 else "")
             + (", dense" if keys.get("experts") == "1" else "")
             + RUNS[keys.get("seed", "1")])

@@ -4,7 +4,8 @@
     python/with studies/findings/images.py --tables STEM [OUT.png]     from the tables that it wrote
 
 Says what is seen, and draws it. The tables are STEM_rates.csv, the test losses at the end and the
-times at which losses have halved, network by network; STEM_losses.csv, losses over time at RATE;
+times at which losses have halved, network by network; STEM_losses.csv, losses over time at the
+middle rate of the grid, which tuning found at the smallest width, in muP and in MSSP;
 and STEM_optima.csv, samples of the logarithms of the best rates and of the losses there.
 """
 import os
@@ -20,7 +21,6 @@ from verdict import (WORDS, above, below, drift, interval, judge, of_optimum,  #
 
 RATE, FACTOR, HALVED = "training.eta0", 1.5, 1.25
 SIDES = {"mup": "muP", "mssp": "MSSP"}
-AT = 0.5  # the rate eta0 that tuning found at the smallest width, for both
 WINDOW = 10  # steps, over which losses of batches are averaged
 KEPT = 2  # every other sample of an optimum
 TIMES = np.unique(np.geomspace(WINDOW, 1000, 40).astype(int))
@@ -39,10 +39,17 @@ def half_times(losses):
     return np.where(low.any(1), low.argmax(1) + WINDOW - 1, np.nan)
 
 
+def middle(rates) -> float:
+    """Of a grid of rates, each as often as there are runs."""
+    grid = sorted({float(rate) for rate in rates})
+    return grid[len(grid) // 2]
+
+
 def tables_of(path):
     """Rows of STEM_rates.csv, STEM_losses.csv and STEM_optima.csv."""
     run = dmft.load(path)
     rates, losses, optima = [], [], []
+    at = middle(run.sweep[RATE].values)
     files = os.path.splitext(path)[0] + ".d"
     for name in sorted(set(run.sweep["file"].values)):
         unit = dmft.load(os.path.join(files, name))
@@ -52,7 +59,7 @@ def tables_of(path):
             test = data["test_loss_runs"].values[:, -1]
             rates += [(side, f"{N:g}", f"{rate:.4g}", k, f"{test[k]:.5g}", f"{half:g}")
                       for k, half in enumerate(half_times(runs))]
-            if abs(rate / AT - 1) < 1e-3:
+            if abs(rate / at - 1) < 1e-3:
                 means = averaged(runs).mean(0)
                 losses += [(side, f"{N:g}", t, f"{means[t - WINDOW + 1]:.4g}") for t in TIMES
                            if t < runs.shape[1]]
@@ -85,10 +92,10 @@ def best_of(optima, side, name):
 
 
 def halves_of(rates, side):
-    """(widths, half times [width][network]) at the rate AT."""
-    found = {}
+    """(widths, half times [width][network]) at the middle rate."""
+    found, at = {}, middle(row[2] for row in rates)
     for row in rates:
-        if row[0] == side and abs(float(row[2]) / AT - 1) < 1e-3:
+        if row[0] == side and float(row[2]) == at:
             found.setdefault(float(row[1]), []).append(float(row[5]))
     return np.array(list(found)), list(found.values())
 
@@ -146,22 +153,25 @@ def seen(rates, optima):
         claim, words = ((above(0), "later") if side == "mup" else
                         (within_factor(HALVED), f"at one time, within a factor of {HALVED}"))
         yield (judge(moved, claim),
-               f"{name}, eta0 = {AT}: wider networks have halved their loss {words}: after "
+               f"{name}, eta0 = {middle(row[2] for row in rates):.3g}: wider networks have halved "
+               f"their loss {words}: after "
                f"{', '.join(f'{np.mean(one):.3g}' for one in halves)} steps at N = "
                f"{', '.join(f'{n:g}' for n in N)}; along a line in ln N times {told(moved)}")
 
 
-def draw_losses(ax, losses, side):
+def draw_losses(ax, losses, side, at):
     for k, N in enumerate(dict.fromkeys(row[1] for row in losses)):
         t, loss = np.array([row[2:] for row in losses if row[:2] == (side, N)], float).T
         ax.plot(t, loss, color=f"C{k}", lw=1.2, label=f"$N = {N}$")
     ax.set(xscale="log", yscale="log", xlabel="step $t$",
-           title=rf"{SIDES[side].replace('mu', chr(956))}, $\eta_0 = {AT}$")
+           title=rf"{SIDES[side].replace('mu', chr(956))}, $\eta_0 = {at:.3g}$")
 
 
 def draw_rates(ax, rates, optima, side):
     """Means with their 95 % intervals, and below them the best rates with theirs."""
     widths, at = best_of(optima, side, "at")
+    floor = min(np.mean(runs) for one in SIDES for N in widths
+                for runs in grid_of(rates, one, N).values())
     for k, N in enumerate(widths):
         grid = grid_of(rates, side, N)
         logs = [of_runs(runs, N) for runs in grid.values()]
@@ -171,10 +181,10 @@ def draw_rates(ax, rates, optima, side):
                     color=f"C{k}", lw=1.2, marker="osD^"[k], ms=3.5, capsize=2)
         if np.isfinite(interval(at[k])).all():
             low, high = np.exp(interval(at[k]))
-            middle = np.exp(np.median(at[k]))
-            ax.errorbar([middle], [0.352 - 0.004 * k], xerr=[[middle - low], [high - middle]],
+            best = np.exp(np.median(at[k]))
+            ax.errorbar([best], [floor - 0.01 * (k + 1)], xerr=[[best - low], [high - best]],
                         color=f"C{k}", marker="osD^"[k], ms=3.5, capsize=2)
-    ax.set(xscale="log", xlabel=r"learning rate $\eta_0$", ylim=(0.335, 0.52),
+    ax.set(xscale="log", xlabel=r"learning rate $\eta_0$", ylim=(floor - 0.06, floor + 0.16),
            title=SIDES[side].replace("mu", chr(956)))
     ticks = sorted({float(row[2]) for row in rates})[::2]
     ax.set_xticks(ticks, [f"{tick:.2g}" for tick in ticks], minor=False)
@@ -186,7 +196,7 @@ def draw(rates, losses, optima, path):
     import matplotlib.pyplot as plt
     figure, axes = plt.subplots(1, 4, figsize=(12, 3.2), layout="constrained")
     for ax, side in zip(axes[:2], SIDES):
-        draw_losses(ax, losses, side)
+        draw_losses(ax, losses, side, middle(row[2] for row in rates))
     for ax, side in zip(axes[2:], SIDES):
         draw_rates(ax, rates, optima, side)
     axes[0].set_ylabel("loss of new images, mean of 10 steps")
