@@ -3,6 +3,7 @@
 #define _DEFAULT_SOURCE /* mincore */
 #include "integrators/fixed_point.h"
 #include "kernels/maps/map_limit.h"
+#include "models/engine/apart.h"
 #include "solver/measure/gradients.h"
 #include "tests/support/counted.h"
 
@@ -224,6 +225,34 @@ static void bases(void **state) {
     }
 }
 
+/* Beside the entries of two matrices of a network Muon keeps as many, and while it moves one of
+ * them four times as many as that has. */
+static void muon_needs_room(void **state) {
+    (void)state;
+    enum { N = 512, ENTRIES = N * N * sizeof(double), TILES = 1 << 21 };
+    const char *const all[] = {"network.depth=3", "training.optimizer=muon", "solver.threads=1",
+                               "data.inputs=4",   "reference.widths=512",    NULL};
+    struct run run;
+    struct net net;
+    double announced;
+    support_run(&run, "data/dense.ini", all);
+    struct net_setup setup = run_setup(&run, N, 0);
+    const struct training *training = &run.config.training;
+    ASK(net_bytes(&setup, 1, 0, &announced, err));
+    CHECK_ABS(announced / ENTRIES, 8, 0.4, "matrices");
+    long before = watch();
+    ASK(net_init(&net, &setup, err));
+    support_evaluate(&net, &run);
+    ASK(integrator_of(training)->advance(&net, training, run.data.y, err));
+    look();
+    double used = (double)(atomic_load(&peak) - before);
+    if (used > announced + TILES || announced > 1.05 * used)
+        fail_msg("%g bytes announced, %g used", announced, used);
+    net_free(&net);
+    none_since(before, "muon");
+    run_free(&run);
+}
+
 /* What a net puts aside while gradients are found apart, in rows. */
 static double put_aside(const struct net *net) {
     double bytes = 0;
@@ -265,6 +294,34 @@ static void tangents(void **state) {
     }
 }
 
+/* The rows of three gradients of a network that are kept, and what is put aside. */
+static void gradients_apart(void **state) {
+    (void)state;
+    enum { KEPT = 3, N = 256 };
+    static const struct term loss = {.kind = TERM_LOSS};
+    struct run run;
+    struct net net;
+    struct apart apart;
+    double aside = 0;
+    support_run(
+        &run, "data/dense.ini",
+        (const char *const[]){"data.inputs=64", "solver.threads=1", "reference.widths=256", NULL});
+    support_net(&net, &run, N, 0);
+    support_evaluate(&net, &run);
+    for (int i = 0; i < net.arrays.count; i++)
+        aside += (double)array_bytes(net.arrays.item[i], net.arrays.item[i]->rows);
+    long before = watch();
+    ASK(apart_begin(&apart, &net, KEPT, err));
+    for (int k = 0; k < KEPT; k++)
+        ASK(apart_pass(&apart, &loss, k, err));
+    look();
+    check_share("gradients apart", N, aside + apart_bytes(&net, KEPT), before, 0.95, 1.05);
+    apart_end(&apart);
+    none_since(before, "gradients apart");
+    net_free(&net);
+    run_free(&run);
+}
+
 /* Arrays that come and go take the places of those before them, though something small stays behind
  * each of them, as from replicate to replicate: the heap grows by less than one of them. */
 static void arrays_fit_where_arrays_were(void **state) {
@@ -295,10 +352,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arrays_fit_where_arrays_were),
         cmocka_unit_test(tangents),
+        cmocka_unit_test(gradients_apart),
         cmocka_unit_test(estimates),
         cmocka_unit_test(fixed_points),
         cmocka_unit_test(thin_matrices),
         cmocka_unit_test(bases),
+        cmocka_unit_test(muon_needs_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,6 +36,7 @@ static void masks_need_memory(void **state) {
         HEAD "h = h * mean(s)\nh = h * softmax(q, {top = 1})[1]\n" END,
         HEAD "h = h * mean(s)\nh = h * sigmoid(q, {top = 2})[1]\n" END,
         HEAD "h = h * mean(s)\nh = h * sum(top(q, 2) * q)\n" END,
+        HEAD "h = h * (average(s, top(s, 1)) * e.sites)\nh = h * sum(q)\n" END,
     };
     static const char *const smooth[] = {
         HEAD "h = h * mean(s)\nh = h * sigmoid(q)[1]\n" END,
@@ -66,6 +67,21 @@ static void pairs_need_memory(void **state) {
            pairs = bytes_of(HEADS("map(tanh(l), heads, 'M')", "q"), overrides) - none;
     if (!(tokens > 0 && pairs > 4 * tokens))
         fail_msg("%g of tokens, %g of pairs", tokens, pairs);
+}
+
+/* A matrix that reads a row of each input, pooled from eight tokens, meets an eighth as many: no
+ * more is asked for, since it is announced as one of tokens. */
+static void pooled_rows_need_memory(void **state) {
+    (void)state;
+#define POOLED(y, x)                                                                               \
+    "key('depth')\nlocal a = population('a', {sites = 16384})\nlocal h = read_in(a, 'W1')\n"       \
+    "local y = " y "\nlocal x = pool(h)\nread_out(" x ", 'w')\n"
+    static const char *const overrides[] = {"data.inputs=2", "data.tokens=8", NULL};
+    double none = bytes_of(POOLED("h", "x"), overrides),
+           tokens = bytes_of(POOLED("map(tanh(h), a, 'M')", "x + pool(y)"), overrides) - none,
+           pooled = bytes_of(POOLED("h", "x + map(tanh(x), a, 'M')"), overrides) - none;
+    if (!(tokens > 0 && pooled > tokens / 8))
+        fail_msg("%g of tokens, %g pooled", tokens, pooled);
 }
 
 /* A matrix of a network that starts at zero is kept as what it has learnt until that has as many
@@ -155,6 +171,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks_need_memory),
         cmocka_unit_test(pairs_need_memory),
+        cmocka_unit_test(pooled_rows_need_memory),
         cmocka_unit_test(what_is_learnt_becomes_a_matrix),
         cmocka_unit_test(replays_take_what_is_announced),
         cmocka_unit_test(large_logits),

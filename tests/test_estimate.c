@@ -95,6 +95,20 @@ static void bases_that_need_all_sites_have_them(void **state) {
     cli_free(&result);
 }
 
+/* 1024 sites are few enough that half of them are tried, and then all. */
+static void few_sites_are_tried_twice(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_print("large.ini", ini);
+    assert_int_equal(setenv("TMPDIR", ".", 1), 0);
+    cli_run(&result, ARGS("--estimate", "large.ini", "--solver.sites=1024", "--solver.threads=1",
+                          "--reference.widths="));
+    if (result.code)
+        fail_msg("%s", result.err);
+    assert_true(number_of(result.out, "limit, 8 replicates of 1024 sites", " s of CPU") > 0);
+    cli_free(&result);
+}
+
 static void estimates_are_refused(void **state) {
     (void)state;
     cli_print("large.ini", ini);
@@ -128,6 +142,7 @@ static void a_signal_ends_the_trial_too(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(an_estimate_is_close_and_leaves_nothing), TEST(bases_that_need_all_sites_have_them),
-        TEST(a_signal_ends_the_trial_too), TEST(estimates_are_refused)};
+        TEST(few_sites_are_tried_twice), TEST(a_signal_ends_the_trial_too),
+        TEST(estimates_are_refused)};
     return cmocka_run_group_tests(tests, cli_open, cli_close);
 }

@@ -204,18 +204,34 @@ static double span_bytes(const struct net *net, const struct population *populat
                                   fmin(rows, POPULATION_ROOM * (double)population->sites));
 }
 
-/* Twice the largest of what an optimizer of matrices moves, while it does: a map, or several that
- * are one matrix. */
+/* Rows of a matrix that an optimizer of matrices moves at once: those of target sites, or of
+ * directions of a limit, or of one expert. */
+static double moved_rows(const struct net *net, const struct parameter *p, double evaluations) {
+    const struct map_declaration *map = &p->map->declared;
+    const struct population *on = map_learns_backward(map) ? map->source : map->target;
+    int own = map_each(map, true) + map_each(map, false); /* one of them is 0 */
+    double rows = net->setup.N ? (double)map->target->sites
+                               : rank_of_tokens(net, on, rows_of_token(net, p->map), evaluations);
+    return own ? fmin(rows, own) : rows;
+}
+
+/* While an optimizer of matrices moves a map, or several that are one matrix, this takes twice what
+ * it remembers of them, and two matrices [rows][rows]: the largest of all. */
 static double scratch_bytes(const struct net *net, double evaluations) {
     double most = 0;
     for (int i = 0; i < net->parameters.count; i++) {
         const struct parameter *p = &net->parameters.item[i];
         const struct optimizer *optimizer = net_optimizer(&net->setup, p->map ? p->name : NULL);
-        double all = 0;
-        for (int k = i; k < net->parameters.count && optimizer && optimizer->matrices; k++)
-            if (net_moved_together(p, &net->parameters.item[k]))
-                all += 2 * moment_bytes(net, &net->parameters.item[k], evaluations);
-        most = fmax(most, all);
+        double all = 0, rows = 0;
+        for (int k = i; k < net->parameters.count && optimizer && optimizer->matrices; k++) {
+            const struct parameter *other = &net->parameters.item[k];
+            if (!net_moved_together(p, other))
+                continue;
+            all += 2 * moment_bytes(net, other, evaluations);
+            if (k == i || net_stacked(net, p, other) == (net->setup.N > 0))
+                rows += moved_rows(net, other, evaluations);
+        }
+        most = fmax(most, all + 2 * sizeof(double) * rows * rows);
     }
     return most;
 }
