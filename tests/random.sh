@@ -1,7 +1,8 @@
 #!/bin/sh
 # Random networks: tests/random.sh networks ... beside PyTorch (tests/random/networks.py),
-# tests/random.sh limits ... the limit beside networks (tests/random/limits.py), with one thread, or
-# tests/random.sh pieces ... cut and gone on with beside whole runs (tests/random/pieces.py).
+# tests/random.sh limits ... the limit beside networks (tests/random/limits.py), with one thread,
+# tests/random.sh pieces ... cut and gone on with beside whole runs (tests/random/pieces.py), or
+# tests/random.sh predictions ... at inputs that come later (tests/random/predictions.py).
 cd "$(dirname "$0")/.." || exit 1
 what=$1
 shift

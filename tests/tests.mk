@@ -139,11 +139,13 @@ torch-test: all torch-packages
 torch-faults: all torch-packages
 	PYTHON=$(PYTHON) $(PYTHON) tests/torch_faults.py $(FAULTS)
 
-# Random networks: 500 beside PyTorch, the first of them SEED, 100 cut and gone on with, and the limits
-# of 30 that tests/random/limits.tsv does not have yet; with TIME as many as so many seconds let, of each.
+# Random networks: 500 beside PyTorch, the first of them SEED, 100 cut and gone on with, predictions of
+# 100, and the limits of 30 that tests/random/limits.tsv does not have yet; with TIME as many as so many
+# seconds let, of each.
 check-random: all torch-packages
 	@PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/random.sh networks $(if $(RANDOM_TIME),--count 1000000 --time $(RANDOM_TIME)) --seed $(RANDOM_SEED)
 	@PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/random.sh pieces $(if $(RANDOM_TIME),--count 1000000 --time $(RANDOM_TIME)) --seed $(RANDOM_SEED)
+	@PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/random.sh predictions $(if $(RANDOM_TIME),--count 1000000 --time $(RANDOM_TIME)) --seed $(RANDOM_SEED)
 	@PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/random.sh limits $(if $(RANDOM_TIME),--count 1000000 --time $(RANDOM_TIME)) --seed $(RANDOM_SEED)
 RANDOM_TIME = $(if $(filter command% environment%,$(origin TIME)),$(TIME))
 RANDOM_SEED = $(if $(filter command% environment%,$(origin SEED)),$(SEED),1)

@@ -131,7 +131,7 @@ class Tally:
     def tell(self, program: programs.Program, what: str) -> None:
         """A fault: printed, and kept."""
         self.bad += 1
-        print(f"seed {program.seed}: {what}\n{program.lua}{program.ini(f'{program.seed}.lua')}"
+        print(f"seed {program.seed}: {what}\n{program.lua}{program.ini(str(program.seed))}"
               f"kept as {program.write(self.keep)}", flush=True)
 
     def look_at(self, seed: int, folder: str) -> None:

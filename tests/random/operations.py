@@ -114,7 +114,7 @@ class Operations(Values):
     def vector(self) -> Value:
         """A trained vector added to rows: a matrix that reads ones."""
         x = self.rows()
-        one = self.add(f"exp({x}, 0)", x.on, x.per, [x], bounded=True, positive=True)
+        one = self.add(f"exp({x}, 0)", x.on, x.per, [x], bounded=True, positive=True, same=True)
         y = self.map(one, x.on)
         return self.add(f"{x} + {y}", x.on, x.per, [x, y], size=x.size + y.size,
                         vanishes=x.vanishes)
@@ -211,7 +211,7 @@ class Operations(Values):
             start = f"normals({s.K})" if self.chance(0.3) else draw()
         W, scale, _ = self.matrix("bias")
         return self.add(f"bias({s}, {start}, {W})", None, s.per, [s], K=s.K, size=s.size + scale,
-                        vanishes=s.vanishes, weighted=True)
+                        vanishes=s.vanishes, weighted=True, same=False)
 
     def mean_of_sites(self) -> Value:
         x = self.tame(self.rows())
@@ -364,11 +364,13 @@ class Operations(Values):
         x = self.tame(self.rows("token"))
         self.words.add("constant")
         c = f"constant({x.on}, function(u, s) return math.cos({self.any(1, 3)} * s * u) end)"
-        return self.add(f"{c} * {x}", x.on, "token", [x], size=x.size, vanishes=x.vanishes)
+        return self.add(f"{c} * {x}", x.on, "token", [x], size=x.size, vanishes=x.vanishes,
+                        same=False)
 
     def choice_of_rows(self) -> Value:
         """Rows of the tokens that are chosen at each site, and of the first that are above 0."""
-        x, word = self.rows("token"), self.any("top_rows", "first_rows")
+        x = self.pick(lambda v: v.on and v.per == "token" and (self.limit or not v.same))
+        word = self.any("top_rows", "first_rows")
         self.words.add(word)
         mask = self.add(f"{word}({x}, {self.any(1, 2)})", x.on, "token", [x], [], moves=False,
                         bounded=True)
@@ -378,8 +380,8 @@ class Operations(Values):
 
     def choice_of_numbers(self) -> Value:
         """Numbers of the tokens that are chosen, of each number by itself."""
-        s, word = self.pick(lambda v: not v.on and v.per == "token"), self.any("top_rows",
-                                                                              "first_rows")
+        s = self.pick(lambda v: not v.on and v.per == "token" and (self.limit or not v.same))
+        word = self.any("top_rows", "first_rows")
         if s is None or self.limit:     # fluctuations might choose
             return self.choice_of_rows()
         self.words.add(f"{word} of numbers")

@@ -42,6 +42,7 @@ class NotRun(Exception):
 
 class Piece:
     """A program, and the keys of its whole run."""
+    more = MORE
 
     def __init__(self, seed: int, folder: str):
         self.seed, self.folder, self.random = seed, folder, random.Random(seed)
@@ -64,8 +65,8 @@ class Piece:
                           **{**self.keys, **keys})
 
     def more_keys(self) -> None:
-        """Two of MORE, if the network takes them."""
-        for keys in self.random.sample(MORE, 2):
+        """Two of those that are more, if the network takes them."""
+        for keys in self.random.sample(self.more, 2):
             try:
                 dmft.describe(self.ini, **{**self.keys, **keys})
             except dmft.InputError:
@@ -106,14 +107,14 @@ def different(one: str, other: str) -> str | None:
     return None
 
 
-def main() -> int:
-    """0: all agree."""
-    said = options.parser_of(__doc__, 100, keep=True).parse_args()
+def look_at(doc: str, kind: type[Piece], agree: str, differ: str) -> int:
+    """0: all programs of a command agree; agree and differ: what is said of how many do or not."""
+    said = options.parser_of(doc, 100, keep=True).parse_args()
     warnings.simplefilter("ignore")
     bad, same, failed, end = 0, 0, 0, time.monotonic() + said.time
     for seed in options.until(end, range(said.seed, said.seed + said.count)):
         with tempfile.TemporaryDirectory() as folder:
-            piece = Piece(seed, folder)
+            piece = kind(seed, folder)
             try:
                 found = piece.difference()
             except NotRun as error:
@@ -129,10 +130,9 @@ def main() -> int:
                 print(f"seed {seed}: {found}\nkept as {kept}", flush=True)
             else:
                 same += 1
-    print(f"{same} random programs in pieces have the bits of whole runs, {bad} have not; "
-          f"{failed} were not run")
+    print(f"{same} random programs {agree}, {bad} {differ}; {failed} were not run")
     return 1 if bad else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(look_at(__doc__, Piece, "in pieces have the bits of whole runs", "have not"))

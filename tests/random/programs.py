@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import random
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from operations import Operations  # noqa: E402
 from values import GROUPS, POPULATIONS, Value  # noqa: E402
+from weighted import DataFile, Draw, takes_weights  # noqa: E402
 
 
 @dataclasses.dataclass
@@ -27,21 +29,26 @@ class Program:
     keys: dict[str, dict[str, object]]
     width: int
     words: set[str]
+    file: DataFile | None = None
 
-    def ini(self, script: str) -> str:
-        """The text of the ini, of a script of this name."""
-        keys = {**self.keys, "network": {"program": script, **self.keys["network"]}}
+    def ini(self, stem: str) -> str:
+        """The text of the ini, of a script and, where it is of a file, of data of this name."""
+        keys = {**self.keys, "network": {"program": stem + ".lua", **self.keys["network"]}}
+        if self.file:
+            keys["data"] = {**self.keys["data"], "file": stem + self.file.ending}
         return f"# Random network {self.seed}.\n" + "".join(
             f"\n[{section}]\n" + "".join(f"{key} = {value}\n" for key, value in lines.items())
             for section, lines in keys.items() if lines)
 
     def write(self, folder: str) -> str:
-        """The path of its ini, SEED.ini, beside SEED.lua."""
+        """The path of its ini, SEED.ini, beside SEED.lua and its data."""
         os.makedirs(folder, exist_ok=True)
         stem = os.path.join(folder, str(self.seed))
-        for ending, text in ((".lua", self.lua), (".ini", self.ini(f"{self.seed}.lua"))):
+        for ending, text in ((".lua", self.lua), (".ini", self.ini(str(self.seed)))):
             with open(stem + ending, "w", encoding="utf-8") as file:
                 file.write(text)
+        if self.file:
+            self.file.write(stem)
         return stem + ".ini"
 
 
@@ -234,15 +241,35 @@ class Writer(Operations):
                        self.words)
 
 
-def draw(seed: int, limit: bool = False) -> Program:
-    """The program of a seed.
+def with_weights(program: Program, vocabulary: int) -> None:
+    """Gives most programs that take weights of inputs such inputs, of a file."""
+    keys = program.keys
+    if not takes_weights(program.lua) or random.Random(f"weighted {program.seed}").random() > 0.7:
+        return
+    outputs = keys["network"].get("outputs", vocabulary or 1)
+    program.file = Draw(program.seed, keys["data"], keys["training"]["loss"], outputs,
+                        vocabulary).made(keys["data"])
+    program.keys = keys | {"data": program.file.keys,
+                           "network": keys["network"] | {"outputs": outputs}}
+    program.words.add("weights of inputs")
+
+
+def draw(seed: int, limit: bool = False, weights: bool = True, tests: int | None = None) -> Program:
+    """The program of a seed; weights: inputs may have some, and all else is the same; tests: so
+    many test inputs in the place of those drawn.
 
     >>> draw(1).lua == draw(1).lua
     True
     """
-    return Writer(seed, limit).compose()
+    writer = Writer(seed, limit)
+    program = writer.compose()
+    if tests is not None:
+        program.keys["data"]["test_inputs"] = tests
+    if weights:
+        with_weights(program, writer.vocabulary)
+    return program
 
 
 if __name__ == "__main__":
     made = draw(int(sys.argv[1]), "limit" in sys.argv[2:])
-    print(made.lua + made.ini(f"{made.seed}.lua"), end="")
+    print(made.lua + made.ini(str(made.seed)), end="")

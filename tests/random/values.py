@@ -17,8 +17,9 @@ GROUPS = {"units": "experts", "queries": "heads", "pairs": "experts"}
 @dataclasses.dataclass(eq=False)
 class Value:
     """A value of the script. per: input, token, pair (of tokens) or all. vanishes: it may be 0, or
-    is in the limit. weighted: made by a matrix. weights: those of attention. passes: arguments that
-    get a cotangent of it."""
+    is in the limit. weighted: made by a matrix. weights: those of attention. same: at all tokens,
+    so that round-off alone could choose among them. passes: arguments that get a cotangent of it.
+    """
     at: int
     text: str
     on: str | None
@@ -31,6 +32,7 @@ class Value:
     moves: bool = True
     weighted: bool = False
     weights: bool = False
+    same: bool = False
     reads: list["Value"] = dataclasses.field(default_factory=list)
     passes: list["Value"] = dataclasses.field(default_factory=list)
 
@@ -67,6 +69,7 @@ class Values(Settings):
         reads = list(reads)
         passes = reads if passes is None else list(passes)
         moves = more.pop("moves", any(v.moves for v in passes) or more.get("weighted", False))
+        more.setdefault("same", bool(reads) and all(v.same for v in reads))
         v = Value(len(self.values) + 1, text, on, per, reads=reads, passes=passes, moves=moves,
                   **more)
         self.values.append(v)

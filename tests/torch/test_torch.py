@@ -228,18 +228,21 @@ def test_names_that_modules_have():
 
 
 def test_gradients_of_what_nothing_learns_below():
-    """A read-in that is fixed has a cotangent all the same."""
+    """What is read in, or looked at from a mask, by matrices that are fixed has a cotangent all the
+    same."""
     net = dmft.Network()
     a = net.population("a")
     h = net.read_in(a, "W1", rate=0)
     x = net.tanh(h)
+    s = net.look(net.top(h, 5), 2, name="Q", rate=0)
     net.gradient(h, "G")
     net.gradient(x, "Gx")
-    net.read_out(net.map(x, a, "W2", s_f=-1.2), "w")
+    net.show_gradient(s, "gs", axis="i")
+    net.read_out(net.map(s[0] * x, a, "W2", s_f=-1.2), "w")
     for optimizer in OPTIMIZERS:
         found = dmft.torch.verify("\n", 12, network=net, **{"training.optimizer": optimizer})
         assert found.largest < ROUND_OFF, found
-        assert {"G", "Gx"} <= set(found.differences)
+        assert {"G", "Gx", "gs"} <= set(found.differences)
 
 
 def test_every_word_is_reached():

@@ -38,7 +38,11 @@ class Evaluation:
         self.values: list[torch.Tensor] = []
         for operation in program.operations:
             arguments = [self.values[k] for k in operation.arguments]
-            self.values.append(OPERATIONS[operation.operation](self, operation, *arguments))
+            value = OPERATIONS[operation.operation](self, operation, *arguments)
+            if torch.is_grad_enabled() and not value.requires_grad:
+                # nothing below learns, and its cotangent may still be measured
+                value = value.detach().requires_grad_()
+            self.values.append(value)
 
     @property
     def output(self) -> torch.Tensor:
@@ -58,9 +62,7 @@ class Evaluation:
 
 @OPERATIONS
 def read_in(run, v):
-    """Its cotangent may be measured where nothing below learns."""
-    h = run.A @ run.weights[v.matrix].T
-    return h if h.requires_grad or not torch.is_grad_enabled() else h.requires_grad_()
+    return run.A @ run.weights[v.matrix].T
 
 
 @OPERATIONS("map", "look", "read_out")
