@@ -114,6 +114,22 @@ static void large_outputs_are_finite(void **state) {
     }
 }
 
+/* The loss of what is no number is none, and what does not know it would read as 0. */
+static void no_number_has_no_loss(void **state) {
+    (void)state;
+    for (size_t k = 0; loss_list[k]; k++) {
+        const struct loss *loss = loss_row(k);
+        int C = outputs_of(loss);
+        for (int c = 0; c < C; c++) {
+            double f[MOST] = {0}, y[MOST], Delta[MOST];
+            draw_targets(loss, 1, C, y);
+            f[c] = NAN;
+            if (!isnan(loss->value(C, f, y, Delta)))
+                fail_msg("%s: f_%d is NaN, and the loss is not", loss->choice.name, c);
+        }
+    }
+}
+
 /* The gradient of a network trained by it, against differences (support_gradient). */
 static void networks_follow_their_gradient(void **state) {
     (void)state;
@@ -146,6 +162,7 @@ int main(void) {
         cmocka_unit_test(deltas_are_derivatives),
         cmocka_unit_test(curvatures_are_derivatives),
         cmocka_unit_test(large_outputs_are_finite),
+        cmocka_unit_test(no_number_has_no_loss),
         cmocka_unit_test(networks_follow_their_gradient),
         cmocka_unit_test(rows_are_complete),
     };

@@ -83,9 +83,10 @@ const struct loss loss_logistic = {
 /* At y f = 1, where there is no derivative, the gradient is that of the flat side. */
 static double hinge(int C, const double *f, const double *y, double *Delta) {
     double margin = *y * *f;
+    bool right = margin >= 1; /* fmax(0, 1 - margin) would be 0 of NaN */
     (void)C;
-    *Delta = margin < 1 ? *y : 0;
-    return fmax(0, 1 - margin);
+    *Delta = right ? 0 : *y;
+    return right ? 0 : 1 - margin;
 }
 
 static void hinge_curvature(int C, const double *f, const double *y, double *H) {
