@@ -67,6 +67,28 @@ static int settings_of(const struct couple_oracle *kind) {
     return count;
 }
 
+/* The gradient of one input is that of all, however many tokens and outputs it has: there is no
+ * noise. Round-off of some dozen terms. */
+static void one_input_has_no_noise(void **state) {
+    (void)state;
+    for (int P = 1; P <= 4; P += 3) {
+        const struct sequences sequences = {.P = P, .n = 3, .C = 2, .per_token = true};
+        struct run run;
+        struct record record;
+        sequences_run(&run, &sequences, "model = regime2\nkappa = 0.5\nexpert_width = 2",
+                      "loss = cross_entropy\nsteps = 2\n[reference]\nwidths = 16\n[output]\n"
+                      "sharpness = sum");
+        ASK(run_ensemble(&run, 16, 1, &record, err));
+        double square = support_value(&record, "gradient_square", 0, 1, 0),
+               noise = support_value(&record, "gradient_noise", 0, 1, 0);
+        assert_true(square > 0 && (P == 1 || noise > 1e-3 * square));
+        if (P == 1)
+            CHECK_ABS(noise / square, 0, 1e-14, "noise of one input");
+        record_free(&record);
+        run_free(&run);
+    }
+}
+
 static void gradient_by_differences(void **state) {
     (void)state;
     for (const struct couple_oracle *const *kind = couple_list; *kind; kind++)
@@ -338,6 +360,7 @@ int main(void) {
         cmocka_unit_test(targets_of_tokens_are_aligned), cmocka_unit_test(oracle_by_differences),
         cmocka_unit_test(gradient_by_differences),       cmocka_unit_test(dense_equals_oracle),
         cmocka_unit_test(gradients_leave_no_trace),      cmocka_unit_test(loss_of_the_mean_outputs),
+        cmocka_unit_test(one_input_has_no_noise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
