@@ -187,6 +187,29 @@ static void test_quantities_of_one_side_are_in_the_table(void **state) {
     cli_free(&result);
 }
 
+/* Cosines between the penalties of two blocks have long names, which differ at their ends. */
+static void test_long_names_are_kept(void **state) {
+    (void)state;
+    struct cli_result result;
+    size_t count;
+    cli_print("case.ini", "[network]\nmodel = stack\ndepth = 2\nrho = 0.5\ngate = softmax\n"
+                          "balance_loss = 0.01\n[training]\nsteps = 2\n[solver]\nreplicates = 0\n"
+                          "[reference]\nwidths = 8 16\nseeds = 2\n[data]\ninputs = 2\n"
+                          "dimension = 3\n[output]\ngradients = yes\ntangent = blocks\n");
+    cli_run(&result, ARGS("-o", "out.h5", "--force", "case.ini"));
+    assert_int_equal(result.code, 0);
+    cli_free(&result);
+    hid_t file = cli_file("out.h5");
+    for (int k = 0; k < 2; k++) {
+        char path[128];
+        snprintf(path, sizeof path, "mssp/compare/cosine_balance_loss_0_balance_loss_1_Q_%d_inf_se",
+                 k);
+        free(cli_values(file, path, &count));
+        assert_int_equal(count, 2);
+    }
+    H5Fclose(file);
+}
+
 /* The characters of the line of a table that begins with this time. */
 static size_t width_of_row(const char *table, const char *time) {
     const char *row = strstr(table, time);
@@ -294,6 +317,7 @@ int main(void) {
         cmocka_unit_test_setup(test_refusals, clean),
         cmocka_unit_test_setup(test_check_of_networks_of_different_matrices, clean),
         cmocka_unit_test_setup(test_quantities_of_one_side_are_in_the_table, clean),
+        cmocka_unit_test_setup(test_long_names_are_kept, clean),
         cmocka_unit_test_setup(test_no_z_of_round_off, clean),
         cmocka_unit_test_setup(test_networks_that_diverge, clean),
         cmocka_unit_test_setup(test_edge_of_stability, clean),

@@ -179,7 +179,7 @@ static void test_too_large(void **state) {
 }
 
 static void check_group(hid_t file, const struct record *record, const char *group) {
-    char name[64];
+    char name[128];
     for (int a = 0; a < record->count; a++) {
         const struct series *series = &record->series[a];
         double *want = calloc(2 * series->size, sizeof *want), *se = want + series->size;

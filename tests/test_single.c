@@ -248,7 +248,7 @@ static void parts_of_signals(void **state) {
         for (int k = 0; k < record[0].count; k++) {
             static const char *const ends[] = {"_init", "_prop", "_eff"};
             const struct series *part = &record[0].series[k], *whole, *other;
-            char name[64];
+            char name[SERIES_NAME];
             snprintf(name, sizeof name, "%s", part->name);
             for (int e = 0; e < 3; e++)
                 if (strstr(name, ends[e]))

@@ -119,7 +119,7 @@ int kernel_series_add(struct record *record, const struct net *net, const struct
                             .equation = kernel->equation,
                             .axes = axes};
     gradients_name(name, kernel->name, term, "");
-    snprintf(series.name, sizeof series.name, "%.40s%s", name, ending);
+    snprintf(series.name, sizeof series.name, "%.80s%s", name, ending);
     memcpy(series.shape, shape, (size_t)axes * sizeof *shape);
     TRY(own_about(&series, kernel->about, term, err));
     return places_add(record, net, series, err);

@@ -11,7 +11,8 @@
 #include "kernels/base/key.h"
 
 #define SERIES_AXES 31 /* an HDF5 array has one more, for runs */
-#define SERIES_NAME 48
+/* The longest are cosine_PENALTY_PENALTY_MATRIX_approach_se, of names below NET_NAME each. */
+#define SERIES_NAME 96
 
 /* The times along the first axis of a series: all of them, or a list of its record. */
 enum series_times { TIMES_ALL, TIMES_FIELDS, TIMES_WEIGHTS, TIMES_KINDS };

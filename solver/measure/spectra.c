@@ -109,7 +109,7 @@ static int add(struct record *record, const struct net *net, const struct chosen
                                 .equation = finding[k].equation,
                                 .axes = k == ALIGNMENT ? 1 : 2,
                                 .shape = {(size_t)record->T, (size_t)chosen->rows}};
-        snprintf(series.name, sizeof series.name, "%.36s_%s", chosen->name, finding[k].suffix);
+        snprintf(series.name, sizeof series.name, "%.80s_%s", chosen->name, finding[k].suffix);
         if (k == SPECTRUM || chosen->columns)
             TRY(places_add(record, net, series, err));
     }

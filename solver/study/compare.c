@@ -39,7 +39,7 @@ bool compare_is_term(const char *name) {
 static int add(struct record *record, const struct series *like, const char *suffix,
                const char *about, const char *equation, double **values, struct err *err) {
     struct series series = *like;
-    snprintf(series.name, sizeof series.name, "%.32s_%s", like->name, suffix);
+    snprintf(series.name, sizeof series.name, "%.80s_%s", like->name, suffix);
     series.about = about;
     series.equation = equation;
     series.own = NULL; /* the networks' */
