@@ -1,5 +1,6 @@
 /* dmft-sweep: sweeps that are cut and go on, runs that diverge, limits that rest. */
 #define _XOPEN_SOURCE 700
+#include "solver/files/result.h"
 #include "solver/study/optima.h"
 #include "tests/support/support.h"
 #include "tests/support/cli.h"
@@ -363,14 +364,31 @@ static void test_a_network_that_diverges_fails_its_point(void **state) {
     free(n);
 }
 
-/* muP with a zero read-out: the limit rests at every rate and has no optimum; MSSP has one. */
+/* How many notes of a file have this code. */
+static int count_notes(const char *path, const char *code) {
+    char **codes;
+    int count, found = 0;
+    struct err err;
+    assert_int_equal(result_texts(path, "notes/code", &codes, &count, &err), CODE_OK);
+    for (int k = 0; k < count; k++) {
+        found += !strcmp(codes[k], code);
+        free(codes[k]);
+    }
+    free(codes);
+    return found;
+}
+
+/* muP with a zero read-out: the limit rests at every rate and has no optimum; MSSP has one. The
+ * loss of the limit moves all the same, since targets of one batch are larger than of another. */
 static void test_a_limit_that_rests_has_no_optimum(void **state) {
     (void)state;
     size_t count;
-    write_ini("sweep.ini", "network.parameterization = mup mssp\ntraining.eta0 = 0.2 0.4 0.8\n");
+    write_ini("sweep.ini", "network.parameterization = mup mssp\ntraining.eta0 = 0.2 0.4 0.8\n"
+                           "data.source, training.batch = multi_index 2\n");
     char *table = sweep_into("out", "--network.read_out=zero");
     assert_non_null(strstr(table, "(it rests)"));
     assert_non_null(strstr(table, "note: a limit rests where"));
+    assert_int_equal(count_notes("out.h5", "rests"), 1);
     hid_t file = cli_file("out.h5");
     double *rests = cli_values(file, "sweep/rests", &count);
     double *edge = cli_values(file, "optimum/reason", &count);

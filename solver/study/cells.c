@@ -1,6 +1,7 @@
 /* What the units of a sweep have come to (cells.h). */
 #define _POSIX_C_SOURCE 200809L
 #include "solver/study/cells.h"
+#include "solver/files/result_marks.h"
 #include "solver/run/ensemble.h"
 #include "solver/measure/stats.h"
 
@@ -175,6 +176,9 @@ static int read_cell(struct cells *cells, int unit, struct cell *cell, struct er
         goto done;
     cell->least = INFINITY;
     look_back(cell, &loss, ended);
+    double rests = N ? (double)NAN : result_number(path, group, "rests");
+    if (!isnan(rests)) /* its loss alone does not tell: with batches that of other inputs follows */
+        cell->still = rests > 0;
     DO(read_numbers(cells, cell, path, group, ended, loss.T, err));
 done:
     result_runs_free(&loss);

@@ -18,7 +18,7 @@ struct cell {
     int ended, failed; /* runs that reached the last time; that ended in a numerical failure */
     struct measured loss, test_loss, objective;
     double least; /* smallest mean loss of all times, of the runs that ended */
-    bool still;   /* the loss of every run is at all times what it was at first */
+    bool still;   /* a limit that rests; networks whose loss is at all times what it was at first */
 };
 
 /* All units of a sweep, in its order. */

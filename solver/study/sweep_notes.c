@@ -18,6 +18,7 @@ struct gathered {
 struct gathering {
     int count;
     struct gathered *list;
+    bool rests; /* some limit rests beside networks that train: the sweep has a note for them all */
 };
 
 /* Counts a unit for the note of a code; the first one gives it text and kind. */
@@ -53,7 +54,9 @@ static int gather_file(struct gathering *all, const char *path, int unit, struct
         code = result_texts(path, set[c], &column[c], &count[c], err);
     bool whole = count[0] == count[1] && count[1] == count[2];
     for (int k = 0; whole && k < count[0] && code == CODE_OK; k++)
-        code = gather(all, unit, column[0][k], column[2][k], !strcmp(column[1][k], "warning"), err);
+        if (!all->rests || strcmp(column[0][k], "rests") != 0)
+            code = gather(all, unit, column[0][k], column[2][k], !strcmp(column[1][k], "warning"),
+                          err);
     for (int c = 0; c < COLUMNS; c++) {
         for (int k = 0; k < count[c]; k++)
             free(column[c][k]);
@@ -97,12 +100,7 @@ static int add(struct notes *notes, const struct sweep *sweep, const struct gath
     return CODE_OK;
 }
 
-static int add_rests(struct notes *notes, const struct cells *cells, struct err *err) {
-    bool some = false;
-    for (int u = 0; u < cells->sweep->count; u++)
-        some = some || cells_rest(cells, u);
-    if (!some)
-        return CODE_OK;
+static int add_rests(struct notes *notes, struct err *err) {
     struct note *note = notes_add(notes, "rests", "sweep", -1, false, err);
     if (!note)
         return err->code;
@@ -117,10 +115,13 @@ int sweep_notes_add(struct notes *notes, const struct cells *cells, struct err *
     struct gathering all = {0};
     int code = CODE_OK;
     for (int u = 0; u < cells->sweep->count; u++)
+        all.rests = all.rests || cells_rest(cells, u);
+    for (int u = 0; u < cells->sweep->count; u++)
         DO(gather_unit(&all, cells, u, err));
     for (int k = 0; k < all.count; k++)
         DO(add(notes, cells->sweep, &all.list[k], err));
-    DO(add_rests(notes, cells, err));
+    if (all.rests)
+        DO(add_rests(notes, err));
 done:
     free(all.list);
     return code;
