@@ -3,7 +3,10 @@ table for each picture; its data are those of studies/NAME.ini, by dmft-sweep; t
 one of the modules beside this draws them and says what is seen.
 
     gallery.py NAME ...        make study NAME=...: NAME.h5, NAME.d and NAME.png in this folder
-    gallery.py --all           make gallery: data in build/gallery, pictures and docs/gallery.md
+    gallery.py --all           make gallery: data in build/gallery, pictures and docs/gallery.md,
+                               and studies/kept, what these are drawn from (kept.py)
+    gallery.py --kept NAME ... make pictures: pictures of docs/gallery, from studies/kept; without
+                               names all that are there
 
 What was done is not done again, since dmft-sweep keeps the units of a sweep. DMFT_HOME says where
 dmft-sweep is (default: the checkout).
@@ -34,6 +37,7 @@ import dmft  # noqa: E402
 import checks  # noqa: E402
 import condensing  # noqa: E402
 import dynamics  # noqa: E402
+import kept  # noqa: E402
 import language  # noqa: E402
 import mixtures  # noqa: E402
 import routers  # noqa: E402
@@ -66,6 +70,8 @@ the reverse, and E through what both have learned. b is the gradient of the hidd
 expert; its first index says whether it passes through the initial W_3 (0) or through what W_3 has
 learned (d), its second the same of the read-out
 ([output.md](output.md#coordinate-check)).""".replace("\n", " ")
+KEPT = os.path.join(HERE, "kept")
+PICTURES = os.path.join(ROOT, "docs", "gallery")
 LARGEST = 120_000  # bytes of a picture
 VERDICTS = {True: "shown", None: "cannot tell", False: "not shown"}
 
@@ -113,6 +119,26 @@ def draw(name: str, entry: dict, folder: str, out: str, dpi: int = 150):
             for good, sentence in seen], [line for lines in table for line in lines]
 
 
+def kept_of(name: str) -> str:
+    return os.path.join(KEPT, name + ".tar.xz")
+
+
+def draw_and_keep(name: str, entry: dict, folder: str, out: str):
+    with kept.Reading() as reading:
+        drawn = draw(name, entry, folder, out)
+    kept.keep(reading, folder, kept_of(name))
+    return drawn
+
+
+def draw_kept(name: str, entry: dict, out: str):
+    with kept.kept(kept_of(name)) as folder:
+        return draw(name, entry, folder, out)
+
+
+def tell(out: str, seen) -> None:
+    print(out, *(f"\n  {VERDICTS[good]}: {sentence}" for good, sentence in seen))
+
+
 def verdict(seen) -> str:
     """shown, where everything is; otherwise how many sentences are what."""
     counts = Counter(good for good, _ in seen)
@@ -139,7 +165,8 @@ def page(entries, seen, tables, costs) -> str:
     lines = ["# Figures of the papers, on a small machine", "", PAPERS, "",
              f"`make gallery` makes all of it, {total:.0f} core-minutes of runs, shared over the "
              "cores, and two of drawing; it goes on where it was stopped. `make study "
-             "NAME=...` makes one. Networks are small and the data are toys: a claim is about how "
+             "NAME=...` makes one, and `make pictures` draws in seconds what studies/kept has the "
+             "numbers of. Networks are small and the data are toys: a claim is about how "
              "something depends on the width, the depth or a rate, and this dependence is what is "
              "measured.",
              "", VERDICT_RULE, "", READING,
@@ -158,12 +185,18 @@ def main(arguments=None) -> None:
     parser = argparse.ArgumentParser(prog="gallery.py", description="Pictures of studies/.")
     parser.add_argument("name", nargs="*")
     parser.add_argument("--all", action="store_true", help="every picture, and docs/gallery.md")
+    parser.add_argument("--kept", action="store_true", help="pictures from studies/kept, no runs")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes at a time")
     options = parser.parse_args(arguments)
     entries = table()
     unknown = [name for name in options.name if name not in entries]
-    if unknown or not (options.name or options.all):
+    if unknown or not (options.name or options.all or options.kept):
         raise SystemExit(f"gallery.py: no study {' '.join(unknown)}; there are {' '.join(entries)}")
+    if options.kept:
+        for name in options.name or [name for name in entries if os.path.exists(kept_of(name))]:
+            out = os.path.join(PICTURES, name + ".png")
+            tell(out, draw_kept(name, entries[name], out)[0])
+        return
     folder = os.path.join(ROOT, "build", "gallery") if options.all else "."
     os.makedirs(folder, exist_ok=True)
     known = os.path.join(folder, "costs.json")
@@ -185,11 +218,12 @@ def main(arguments=None) -> None:
     if options.all:
         with open(known, "w", encoding="utf-8") as file:
             json.dump(costs, file, indent=1)
-    seen, tables, pictures = {}, {}, os.path.join(ROOT, "docs", "gallery") if options.all else "."
+    seen, tables = {}, {}
     for name in names:
-        out = os.path.join(pictures, name + ".png")
-        seen[name], tables[name] = draw(name, entries[name], folder, out)
-        print(out, *(f"\n  {VERDICTS[good]}: {sentence}" for good, sentence in seen[name]))
+        out = os.path.join(PICTURES if options.all else ".", name + ".png")
+        drawn = (draw_and_keep if options.all else draw)(name, entries[name], folder, out)
+        seen[name], tables[name] = drawn
+        tell(out, seen[name])
     if options.all and not options.name:
         with open(os.path.join(ROOT, "docs", "gallery.md"), "w", encoding="utf-8") as file:
             file.write(page(entries, seen, tables, costs))

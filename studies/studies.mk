@@ -4,8 +4,12 @@
 study: dmft-sweep $(if $(filter reading,$(NAME)),text)
 	PYTHON=$(PYTHON) python/with studies/gallery.py $(NAME)
 
-# All of them: data in build/gallery, pictures in docs/gallery, docs/gallery.md.
+# All of them: data in build/gallery, pictures in docs/gallery, docs/gallery.md; and studies/kept, from
+# which make pictures draws them again in seconds, or NAME=... alone.
 gallery: dmft-sweep text
 	PYTHON=$(PYTHON) python/with studies/gallery.py --all
 
-.PHONY: study gallery
+pictures:
+	PYTHON=$(PYTHON) python/with studies/gallery.py --kept $(NAME)
+
+.PHONY: study gallery pictures

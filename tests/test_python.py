@@ -105,6 +105,7 @@ def test_large_arrays_are_read_from_the_file_that_was_loaded(tmp_path, monkeypat
     again = dmft.load(os.path.relpath(out))
     monkeypatch.chdir("/")
     np.testing.assert_array_equal(again.limit["f"], first.limit["f"])
+    assert dmft.load(out).limit["f"].isel(t=[], mu=[0]).values.shape[:2] == (0, 1)
     late = dmft.load(out)
     dmft.solve(DENSE, output=out, force=True, progress=False, **SMALL)
     with pytest.raises(dmft.InputError, match="has been replaced"):

@@ -24,6 +24,7 @@ SITES = {"solver.sites": 64, "solver.expert_sites": 64}
 TABLE = gallery.table()
 STUDIES = list(dict.fromkeys(study for entry in TABLE.values() for study in entry["data"]))
 SHORT = ("fig1_regime2", "simp", "jiang_balance", "lazy_rich")
+KEPT = ("jiang_balance", "lazy_rich")  # of networks alone, and with a limit
 WHOLE = ("cures_regime2", "jiang_collapse")  # read off at widths of their own
 
 
@@ -59,16 +60,36 @@ def data(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", TABLE if os.environ.get("LONG") else SHORT)
-def test_every_study_gives_a_picture(data, name):
+def test_every_study_gives_a_picture(data, name, monkeypatch):
     for study in TABLE[name]["data"]:
         if not (data / f"{study}.h5").exists():
             dmft.sweep(small(study, data), output=str(data / f"{study}.h5"), progress=False)
     out = data / f"{name}.png"
-    seen, _ = gallery.draw(name, TABLE[name], str(data), str(out), dpi=40)
+    if name in KEPT:
+        monkeypatch.setattr(gallery, "KEPT", str(data))
+        seen, _ = gallery.draw_and_keep(name, TABLE[name], str(data), str(out))
+        again = data / f"{name}_again.png"
+        assert gallery.draw_kept(name, TABLE[name], str(again))[0] == seen
+        assert again.read_bytes() == out.read_bytes()
+        whole = sum(path.stat().st_size for study in TABLE[name]["data"]
+                    for path in (data / f"{study}.d").glob("*.h5"))
+        assert os.path.getsize(gallery.kept_of(name)) < whole / 8
+    else:
+        seen, _ = gallery.draw(name, TABLE[name], str(data), str(out), dpi=40)
     assert out.read_bytes().startswith(b"\x89PNG")
     assert seen and all(sentence for _, sentence in seen)
     if name == "fig1_regime2":
         runs_belong_to_their_points(dmft.load(data / "fig1_regime2.h5"))
+
+
+@pytest.mark.parametrize("name", [name for name in TABLE if os.path.exists(gallery.kept_of(name))
+                                  and (os.environ.get("LONG") or name in KEPT)])
+def test_the_page_says_what_was_kept(name, tmp_path):
+    seen, rows = gallery.draw_kept(name, TABLE[name], str(tmp_path / "picture.png"))
+    with open(os.path.join(ROOT, "docs", "gallery.md"), encoding="utf-8") as file:
+        page = file.read()
+    for line in gallery.section(name, TABLE[name], seen, rows, 0):
+        assert "core-minutes" in line or line in page
 
 
 def runs_belong_to_their_points(run):

@@ -8,38 +8,13 @@ from dataclasses import dataclass
 import h5py
 import numpy as np
 import xarray
-from xarray.backends import BackendArray
 from xarray.core import indexing
 
 from dmft.errors import InputError
+from dmft.on_disk import OnDisk, seen
 
 SMALL = 1 << 20  # arrays of more values are read when they are used
 HIDDEN = ("CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST")  # of HDF5's dimension scales
-
-
-def _seen(path: str) -> tuple[int, int]:
-    """What tells a file from another one in its place."""
-    status = os.stat(path)
-    return status.st_ino, status.st_mtime_ns
-
-
-class _OnDisk(BackendArray):
-    """A dataset that is read when it is used; the file is open only then, and must be what it was.
-    `owner` is kept alive: of a file in a temporary folder, that folder."""
-
-    def __init__(self, path: str, name: str, shape, dtype, owner):
-        self.path, self.name, self.owner = os.path.abspath(path), name, owner
-        self.shape, self.dtype, self.seen = shape, dtype, _seen(path)
-
-    def __getitem__(self, key):
-        return indexing.explicit_indexing_adapter(key, self.shape, indexing.IndexingSupport.BASIC,
-                                                  self._read)
-
-    def _read(self, key):
-        if _seen(self.path) != self.seen:
-            raise InputError(f"{self.path}: has been replaced since it was loaded; load it again")
-        with h5py.File(self.path, "r") as file:
-            return file[self.name][key]
 
 
 def _attributes(item) -> dict:
@@ -59,7 +34,7 @@ def _variable(path: str, item: h5py.Dataset, owner) -> xarray.Variable:
     elif item.size <= SMALL:
         values = item[...]
     else:
-        array = _OnDisk(path, item.name, item.shape, item.dtype, owner)
+        array = OnDisk(path, item.name, item.shape, item.dtype, owner)
         values = indexing.MemoryCachedArray(indexing.LazilyIndexedArray(array))
     return xarray.Variable(dims, values, attributes)
 
@@ -372,9 +347,9 @@ class Result(Mapping):
 
     def _unit(self, path: str) -> "Result":
         """A file of the folder, read once as long as no other one takes its place."""
-        seen = _seen(path)
-        if self._units.get(path, (None,))[0] != seen:
-            self._units[path] = seen, load(path, self._owner)
+        now = seen(path)
+        if self._units.get(path, (None,))[0] != now:
+            self._units[path] = now, load(path, self._owner)
         return self._units[path][1]
 
     @property
