@@ -56,6 +56,14 @@ def test_numbers_of_a_page_are_those_of_the_files(files):
     assert several["axes"][0][0] == "file" and len(several["points"]) == 2
 
 
+def test_values_whose_runs_failed_are_named():
+    """They have no curves, and no notes of their own."""
+    found = page.content([dmft.sweep(KEYS | {"solver.replicates": 0, "training.steps": 9, "sweep": {
+        "training.eta0": ["0.1", "1e5"]}}, progress=False)])
+    assert found["points"]["100000"] == {} and set(found["points"]["0.1"]) == {"8", "16"}
+    assert found["notes"] == [f"100000 N = {N}: every run failed" for N in (8, 16)]
+
+
 def test_words_of_a_file_end_no_script(files, tmp_path, monkeypatch):
     """An ini and a name of a file may have what HTML and the page's own places are written with."""
     offline = types.ModuleType("plotly.offline")

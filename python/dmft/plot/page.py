@@ -77,6 +77,20 @@ def _about(runs) -> dict[str, str]:
             for name, series in data.items()}
 
 
+def _failures(result, runs) -> list[str]:
+    """Of a sweep, what has no curves, as all of its runs failed."""
+    if "sweep" not in result:
+        return []
+    failed, said = result["sweep"]["failed"], []
+    for (values, _), index in zip(runs, np.ndindex(failed.shape[:-1])):
+        for N, count, ended in zip(failed["N"].values, failed.values[index],
+                                   result["sweep"]["n"].values[index]):
+            if count > 0 and not ended > 0:
+                where = f"N = {N:.0f}" if np.isfinite(N) else "limit"
+                said.append(" ".join([*values, where]) + ": every run failed")
+    return said
+
+
 def _files(results) -> list[str]:
     """What each file is called: its name, or its path where two have the same name."""
     paths = [os.path.normpath(result.path) for result in results]
@@ -103,6 +117,7 @@ def content(results) -> dict:
         settings += [[file, str(said.parameters.get("ini", ""))]] if said else []
         for values, run in runs:
             notes += [" ".join([*values, str(note)]) for note in run.notes]
+        notes += _failures(result, runs)
     data = {"axes": [[name, list(dict.fromkeys(values[a] for values, _ in points))]
                      for a, name in enumerate(names)],
             "points": {"|".join(values): _curves(run) for values, run in points},
