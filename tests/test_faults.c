@@ -291,6 +291,56 @@ static void printing_fails(void **state) {
     assert_int_equal(bad, 0);
 }
 
+/* The result of one step with its states, as it was before each run that goes on with it. */
+static void put_back(void) {
+    assert_int_equal(system("rm -rf out.* && cp -r kept/. ."), 0);
+}
+
+/* A run that goes on from its states does so, or says that it does not, whatever of them cannot be
+ * held; the result of before is then still there. */
+static void going_on_fails(void **state) {
+    (void)state;
+    static const char *const on[] = {"--quiet", "--continue", "out.h5", "--training.steps=2", NULL};
+    struct cli_result result;
+    char fault[64];
+    int bad = 0;
+    setenv("DMFT_FAULT_COUNT", "count", 1);
+    setenv("DMFT_FAULT", "place 0", 1);
+    cli_print("one.ini", single);
+    cli_program("dmft-solve");
+    cli_run(&result, ARGS("--quiet", "-o", "out.h5", "one.ini", "--training.steps=1",
+                          "--output.kernels=full", "--output.checkpoint=99",
+                          "--solver.replicates=1", "--reference.widths=4", "--reference.seeds=1",
+                          "--reference.coordinate_check=yes"));
+    assert_int_equal(result.code, 0);
+    cli_free(&result);
+    assert_int_equal(system("rm -rf kept && mkdir kept && cp -r out.* kept"), 0);
+    cli_run(&result, on);
+    assert_int_equal(result.code, 0);
+    cli_free(&result);
+    char *text = cli_read("count", NULL);
+    long calls = atol(text), number = most && most < calls ? most : calls;
+    free(text);
+    assert_int_equal(system("mv out.h5 whole.h5"), 0);
+    for (long k = 0; k < number; k++) {
+        put_back();
+        snprintf(fault, sizeof fault, "place %ld",
+                 number < 2 ? 1 : 1 + k * (calls - 1) / (number - 1));
+        setenv("DMFT_FAULT", fault, 1);
+        cli_run(&result, on);
+        if (result.code ? !cli_ended(&result, 1, ARGS(NULL)) || cli_complete("out.h5") != 1
+                        : !cli_exists("out.h5")) {
+            print_error("--continue, %s: exit code %d: %s\n", fault, result.code, result.err);
+            bad++;
+        }
+        if (!result.code)
+            cli_same_files("whole.h5", "out.h5", fault, 4);
+        cli_free(&result);
+    }
+    print_message("--continue: %ld of %ld places\n", number, calls);
+    assert_int_equal(bad, 0);
+}
+
 /* The emulated device has 2^32 bytes. */
 static void memory_of_the_device_is_told(void **state) {
     (void)state;
@@ -314,7 +364,7 @@ static int open_all(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {TEST(memory_of_the_device_is_told), TEST(printing_fails),
-                                       TEST(one_call_fails)};
+                                       TEST(going_on_fails), TEST(one_call_fails)};
     places = argc > 1 && !strcmp(argv[1], "places");
     if (argc > 1)
         most = strcmp(argv[1], "long") ? atol(argv[1]) : 0; /* 0 of places, too */

@@ -133,14 +133,19 @@ static bool same_value(const char *a, const char *b) {
     return !strcmp(a, b) || (*a && *b && !*end_a && !*end_b && x == y);
 }
 
-/* The value in lines of text, to be freed; NULL: none. */
-static char *value_in(const char *text, const char *section, const char *key) {
-    char *copy = strdup(text), *rest = copy, *s, *k, *value, *found = NULL;
-    while (copy && !found && next_line(&rest, &s, &k, &value))
+/* *found: the value in lines of text, to be freed; NULL: none. */
+static int value_in(const char *text, const char *section, const char *key, char **found,
+                    struct err *err) {
+    char *copy, *s, *k, *value;
+    int code = CODE_OK;
+    *found = NULL;
+    TRY(base_copy(&copy, text, err));
+    char *rest = copy;
+    while (!code && !*found && next_line(&rest, &s, &k, &value))
         if (!strcmp(s, section) && !strcmp(k, key))
-            found = strdup(value);
+            code = base_copy(found, value, err);
     free(copy);
-    return found;
+    return code;
 }
 
 /* The first key of `ini` that is not the same in `other`; was: which of them is of the state. */
@@ -151,9 +156,10 @@ static int compare(const struct run *run, const char *path, const char *ini, con
     TRY(base_copy(&copy, ini, err));
     char *rest = copy;
     while (!code && next_line(&rest, &section, &key, &value)) {
-        char *found = value_in(other, section, key);
+        char *found;
+        code = value_in(other, section, key, &found, err);
         const char *kept = was ? value : found;
-        if (!found || !same_value(value, found))
+        if (!code && (!found || !same_value(value, found)))
             code = params_error(&run->params, section, key, err,
                                 "the state %s was made %s %s%s%s and cannot go on with anything "
                                 "else",
