@@ -78,7 +78,9 @@ def run(tree, test, arguments, cpu, wall):
 
 
 def make(tree, *targets):
-    return subprocess.run(['make', '-s', '-j1', 'WARN=', *targets], cwd=tree,
+    # Arguments that are no numbers of their types do not compile, as without a fault.
+    strict = 'WARN=-Werror=int-conversion -Werror=incompatible-pointer-types'
+    return subprocess.run(['make', '-s', '-j1', strict, *targets], cwd=tree,
                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode
 
 

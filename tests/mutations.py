@@ -29,6 +29,17 @@ def closing(code, at):
     return at
 
 
+def arguments(code, at):
+    """Where each argument of the call begins and ends whose parenthesis is at this place."""
+    end, depth, cuts = closing(code, at), 0, [at]
+    for place in range(at + 1, end):
+        depth += (code[place] in '([{') - (code[place] in ')]}')
+        if code[place] == ',' and depth == 0:
+            cuts.append(place)
+    cuts.append(end)
+    return [(first + 1, behind) for first, behind in zip(cuts, cuts[1:])]
+
+
 def faults(text):
     """Of a source: (operator, first, behind, what stands there instead)."""
     code = blanked(text)
@@ -41,6 +52,20 @@ def faults(text):
         yield 'one', m.start(1), m.end(1), str(int(m.group(1), base) + 1)
     for m in re.finditer(r'(?<![\w.])(\d+\.\d*|\.\d+|\d+(?:\.\d*)?e-?\d+)(?![\w.])', code):
         yield 'constant', m.start(1), m.end(1), '(%s * 1.01)' % m.group(1)
+    for m in re.finditer(r' (&&|\|\|) ', code):
+        yield 'logic', m.start(1), m.end(1), '||' if m.group(1) == '&&' else '&&'
+    for m in re.finditer(r' ([*/]) ', code):
+        yield 'product', m.start(1), m.end(1), '/' if m.group(1) == '*' else '*'
+    for m in re.finditer(r'(?<=[( ])!(?=[\w(*])', code):
+        yield 'not', m.start(), m.end(), ''
+    for m in re.finditer(r'(?<!\bfor)(?<!\bif)(?<!\bwhile)(?<=\w)\(', code):
+        if code[code.rfind('\n', 0, m.start()) + 1] != ' ':
+            continue  # a function is defined here, not called
+        parts = arguments(code, m.start())
+        for (first, middle), (_, behind) in zip(parts, parts[1:]):
+            one, other = text[first:middle], text[middle + 1:behind]
+            if one.strip() != other.strip():
+                yield 'swap', first, behind, f'{other.strip()}, {one.strip()}'
     for m in re.finditer(r'\b(TRY|DO)\(', code):
         end = closing(code, m.end() - 1)
         yield 'check', m.start(), end + 1, '(void)(' + text[m.end():end] + ')'

@@ -68,6 +68,9 @@ def test_points_without_an_error_are_left_out():
     data["y"][0, 0] = np.nan
     fit = dmft.extrapolate(data, "y", "x")
     assert int(fit["freedom"]) == 2 and abs(float(fit["y_inf"]) - 3) < 4 * float(fit["y_inf_se"])
+    data["y"][0, 0], data["y_se"][0, 0] = 5, 0  # as of a linear network
+    for power, freedom in ((1.0, 2), (None, 1)):
+        assert int(dmft.extrapolate(data, "y", "x", power)["freedom"]) == freedom
     data["y_se"][0, :4] = np.nan
     for fit, what, power in ((dmft.extrapolate, "y_inf", [1]), (dmft.extrapolate, "y_inf", [None]),
                              (dmft.exponent, "exponent", [])):
@@ -100,6 +103,8 @@ def test_curves_collapse_with_their_scaling_alone():
                           {"x": X[:3], "t": t})
     good = dmft.collapse(data, "y", "x", "t", power_over=-1)
     assert 0.6 < good < 1.5 and dmft.collapse(data, "y", "x", "t") > 10
+    falls = data.isel(t=slice(None, None, -1))
+    assert dmft.collapse(falls, "y", "x", "t", power_over=-1) == pytest.approx(good, rel=1e-12)
 
 
 @pytest.mark.parametrize("call, sentence", (
@@ -108,6 +113,7 @@ def test_curves_collapse_with_their_scaling_alone():
     (lambda data: dmft.extrapolate(data.isel(x=[0]), "y", "x"), "different values of x: 1, and"),
     (lambda data: dmft.richardson(data.assign_coords(x=[1, 2, 4, 8, 8]), "y", "x"), "the same x"),
     (lambda data: dmft.extrapolate(data.assign_coords(x=X - 1), "y", "x"), "need values above 0"),
+    (lambda data: dmft.richardson(data.assign_coords(x=X - 4), "y", "x"), "need values above 0"),
     (lambda data: dmft.extrapolate(data.assign_coords(x=list("abcde")), "y", "x"), "x has words"),
     (lambda data: dmft.collapse(data.expand_dims(k=2), "y", "x", "sample"), "choose one of")))
 def test_what_has_no_answer_is_a_sentence(call, sentence):
@@ -157,10 +163,17 @@ def test_pictures_have_the_points_and_the_fit():
     assert abs(bar[1, 1] - bar[0, 1] - 2 * 12.7062 * 0.05) < 1e-4  # two runs
     assert at_zero[0].get_ydata()[0] == float(found["y_inf"])
     assert limit[0].get_xdata()[0] == 0 and limit[0].get_ydata()[0] == y[0]
-    line = next(line for line in ax.lines if len(line.get_xdata()) == 2
-                and line.get_linestyle() == "-")
-    np.testing.assert_allclose(np.interp(1 / 8, *line.get_data()),
-                               found["y_inf"] + found["at_largest"])
+
+    def check_line(ax, found):
+        line = next(line for line in ax.lines if len(line.get_xdata()) == 2
+                    and line.get_linestyle() == "-")
+        np.testing.assert_allclose(np.interp(1 / 8, *line.get_data()),
+                                   found["y_inf"] + found["at_largest"])
+
+    check_line(ax, found)
+    data["y"][-1] = np.nan  # of the largest x, at which the fit still says what it is
+    figure, ax = plt.subplots()
+    check_line(ax, plot.extrapolation(ax, data, "y", "x"))
     figure, ax = plt.subplots()
     law = xarray.Dataset({"y": ("x", 3 * X ** -1.5), "y_se": ("x", 0.01 * X ** -1.5)}, {"x": X})
     law["y_se"][-1] = 1  # which says nothing
@@ -174,6 +187,9 @@ def test_pictures_have_the_points_and_the_fit():
     axis = ax.figure.axes[-1].yaxis
     assert any(label.get_text().startswith("1.0") for label in axis.get_ticklabels())
     assert not any(label.get_text() for label in axis.get_ticklabels(minor=True))
+    with pytest.raises(plot.Missing, match="above two of its errors"), \
+            pytest.warns(dmft.NoteWarning):
+        plot.power_law(ax, law.assign(y=0 * law["y"]), "y", "x")
     with pytest.raises(dmft.InputError, match="y has other axes, k: choose a point of each"):
         plot.extrapolation(ax, law.expand_dims(k=2), "y", "x")
     plt.close("all")

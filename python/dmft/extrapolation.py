@@ -209,7 +209,7 @@ def extrapolate(data: xarray.Dataset, name: str, along: str, power: float | None
         names = ("power", "power_se", name + "_inf", name + "_inf_se", "at_largest",
                  "at_largest_se", "chi2")
         found = {key: table[..., k] for k, key in enumerate(names)}
-        found["freedom"] = np.isfinite(values * errors).sum(-1) - 3
+        found["freedom"] = (np.isfinite(values) & np.isfinite(errors) & (errors > 0)).sum(-1) - 3
     _warn(f"the fit of {name} by a + b x^-{'p' if power is None else f'{power:g}'}, x = {along},",
           reasons, part, name)
     dims = part[name].dims[:-1]
@@ -229,6 +229,8 @@ def richardson(data: xarray.Dataset, name: str, along: str, power: float = 1.0):
     [3.0, 0.0]
     """
     part, x, values, errors = _points(data, name, along, 3)
+    if x[-3] <= 0:
+        raise InputError(f"{along} = {x[-3]:g}: powers need values above 0")
     if len(set(x[-3:])) < 3:
         raise InputError(f"several points have the same {along}: Richardson's formula takes one "
                          "for each; choose some of them with sel")
@@ -314,5 +316,7 @@ def collapse(data: xarray.Dataset, name: str, along: str, over: str, power: floa
     values = part[name].transpose(along, over).values
     errors = part[name + "_se"].transpose(along, over).values
     places = np.asarray(part[over].values, dtype=float)
+    rising = np.argsort(places)  # keys of a sweep may fall
     scale = x[:, None] ** power
-    return _quality(places[None] * x[:, None] ** power_over, values * scale, errors * scale)
+    return _quality(places[rising] * x[:, None] ** power_over, (values * scale)[:, rising],
+                    (errors * scale)[:, rising])
