@@ -89,6 +89,57 @@ static void one_input_has_no_noise(void **state) {
     }
 }
 
+/* The noise of the gradient and its square, at each of 40 times of a network that stands still. */
+enum { STANDS = 40 };
+static void noise_of_batches(int batch, double noise[STANDS], double square[STANDS]) {
+    const struct sequences sequences = {.P = 4, .n = 3, .C = 2, .per_token = true};
+    struct run run;
+    struct record record;
+    char training[160];
+    snprintf(training, sizeof training,
+             "loss = cross_entropy\nsteps = %d\neta0 = 1e-30\nbatch = %d\n%s[reference]\n"
+             "widths = 16\n[output]\nsharpness = sum",
+             STANDS, batch, batch ? "order = shuffled\n" : "");
+    sequences_run(&run, &sequences, "model = regime2\nkappa = 0.5\nexpert_width = 2", training);
+    ASK(run_ensemble(&run, 16, 1, &record, err));
+    for (int t = 0; t < STANDS; t++) {
+        noise[t] = support_value(&record, "gradient_noise", 0, t, 0);
+        square[t] = support_value(&record, "gradient_square", 0, t, 0);
+    }
+    record_free(&record);
+    run_free(&run);
+}
+
+/* Over all batches of 2 of 4 inputs the estimates are on average those of all inputs; a batch of 4
+ * has the numbers of all, and one of a single input tells nothing. Round-off. */
+static void noise_of_batches_is_that_of_all(void **state) {
+    (void)state;
+    double noise[STANDS], square[STANDS], all, whole, sum[2] = {0};
+    int pairs = 0;
+    noise_of_batches(0, noise, square);
+    all = noise[0];
+    whole = square[0];
+    noise_of_batches(4, noise, square);
+    CHECK_ABS(noise[0], all, 1e-12 * all, "noise of a batch of all inputs");
+    CHECK_ABS(square[0], whole, 1e-12 * whole, "square of a batch of all inputs");
+    noise_of_batches(1, noise, square);
+    assert_true(isnan(noise[0]) && isnan(square[0]));
+    noise_of_batches(2, noise, square);
+    for (int t = 0; t < STANDS; t++) {
+        int before = 0;
+        while (before < t && fabs(noise[before] - noise[t]) > 1e-9 * all)
+            before++;
+        if (before < t)
+            continue;
+        sum[0] += noise[t] / 6;
+        sum[1] += square[t] / 6;
+        pairs++;
+    }
+    assert_int_equal(pairs, 6);
+    CHECK_ABS(sum[0], all, 1e-12 * all, "mean noise of the pairs");
+    CHECK_ABS(sum[1], whole, 1e-12 * whole, "mean square of the pairs");
+}
+
 static void gradient_by_differences(void **state) {
     (void)state;
     for (const struct couple_oracle *const *kind = couple_list; *kind; kind++)
@@ -356,11 +407,16 @@ static void gradients_leave_no_trace(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(terms_that_are_measured_twice), cmocka_unit_test(kernels_of_outputs),
-        cmocka_unit_test(targets_of_tokens_are_aligned), cmocka_unit_test(oracle_by_differences),
-        cmocka_unit_test(gradient_by_differences),       cmocka_unit_test(dense_equals_oracle),
-        cmocka_unit_test(gradients_leave_no_trace),      cmocka_unit_test(loss_of_the_mean_outputs),
+        cmocka_unit_test(terms_that_are_measured_twice),
+        cmocka_unit_test(kernels_of_outputs),
+        cmocka_unit_test(targets_of_tokens_are_aligned),
+        cmocka_unit_test(oracle_by_differences),
+        cmocka_unit_test(gradient_by_differences),
+        cmocka_unit_test(dense_equals_oracle),
+        cmocka_unit_test(gradients_leave_no_trace),
+        cmocka_unit_test(loss_of_the_mean_outputs),
         cmocka_unit_test(one_input_has_no_noise),
+        cmocka_unit_test(noise_of_batches_is_that_of_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

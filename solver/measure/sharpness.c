@@ -165,16 +165,19 @@ static void squares(const struct net *net, const double *Delta, const double *K,
     }
 }
 
-/* K: of all parameters. Of a batch its inputs are a sample of those there are, so that the square
- * of its mean is too large by the noise of it; else they are all there are. */
+/* K: of all parameters. A batch is a sample, without replacement, of all inputs: the noise among
+ * its P inputs is on average (P - 1)/P all/(all - 1) times that of all, and the square of its mean
+ * too large by noise (all - P)/((all - 1) P). One input tells neither: NaN. */
 static void find_noise(struct sharpness *s, const struct config *config, const struct net *net,
                        const double *Delta, const double *root, const double *K, double *u) {
     double whole, single, curved = 0;
     int n = net->batch.output_rows * net->setup.data.C, P = net->setup.data.P;
+    double all = net->setup.data.inputs;
     squares(net, Delta, K, u, &whole, &single);
-    bool sample = config->training.batches.size && P > 1;
-    s->noise = (single - whole) * (sample ? P / (P - 1.0) : 1);
-    s->square = sample ? whole - s->noise / P : whole;
+    bool sample = config->training.batches.size && P < all;
+    s->noise = sample ? P > 1 ? (single - whole) * P / (P - 1) * (all - 1) / all : (double)NAN
+                      : single - whole;
+    s->square = sample ? whole - s->noise * (all - P) / ((all - 1) * P) : whole;
     s->scale = s->square > 0 ? s->noise / s->square : NAN;
     apply_root(net, root, 1, u);
     for (int a = 0; a < n; a++)
@@ -283,9 +286,9 @@ static const struct {
      "sharpness_adam/((2 - decay) (1 + beta1)/(1 - beta1)); decay: weight_decay times the "
      "schedule"},
     {"gradient_noise", "trace of the covariance of the gradient of the loss of one input",
-     "mean_mu |g_mu|^2 - |g|^2, of a batch times P/(P - 1)"},
+     "mean_mu |g_mu|^2 - |g|^2, of a batch times P/(P - 1) (n - 1)/n, n all inputs"},
     {"gradient_square", "square of the gradient of the loss of all inputs",
-     "|g|^2, of a batch less gradient_noise/P"},
+     "|g|^2, of a batch less gradient_noise/P (n - P)/(n - 1)"},
     {"noise_scale", "batch at which noise and gradient are equal",
      "gradient_noise/gradient_square"},
     {"rate_greedy", "rate of gradient descent at which one step lowers the loss most",

@@ -11,9 +11,9 @@
  *     descent). Above 1 steps along the steepest direction grow.
  * gradient_noise, gradient_square: the trace of the covariance of the gradient of one input's loss
  *     and |g|^2 of their mean, both over the inputs that batches are drawn from: of a batch they
- * are unbiased estimates. noise_scale: their ratio, without batches: the batch in which noise and
- * gradient are equal. rate_greedy: |g|^2/(g . H g), the rate at which one step lowers the loss
- * most. */
+ * are unbiased estimates, NaN of one input. noise_scale: their ratio, without batches: the batch in
+ * which noise and gradient are equal. rate_greedy: |g|^2/(g . H g), the rate at which one step
+ * lowers the loss most. */
 #ifndef SOLVER_SHARPNESS_H
 #define SOLVER_SHARPNESS_H
 

@@ -135,10 +135,12 @@ SHARP = [
 
 class Sharpness:
     """What [output] sharpness has, at each step of dmft.torch.training.train, from Jacobians and
-    Hessians of single inputs; all eigenvalues of K H, which is not symmetric."""
+    Hessians of single inputs; all eigenvalues of K H, which is not symmetric. all_inputs: how many
+    there are, of which a batch is a sample without replacement."""
 
-    def __init__(self, net):
+    def __init__(self, net, all_inputs):
         self.net, self.rows, self.said = net, [], net.training_settings
+        self.all_inputs = all_inputs
         self.by_entry = self.said["optimizer"].startswith("adam")
         self.weights = {group["name"]: (group["params"][0], group["lr"])
                         for group in net.parameter_groups("gd", eta0=1)}
@@ -194,10 +196,11 @@ class Sharpness:
         each = np.repeat(np.eye(inputs), len(Delta) // inputs, 1) * Delta  # of each input's loss
         gram = each @ K @ each.T
         whole, single = gram.sum() / inputs ** 2, np.trace(gram) / inputs
-        sample = bool(self.said["batch"])
-        noise = (single - whole) * (inputs / (inputs - 1) if sample else 1)
-        found["gradient_noise"] = noise
-        found["gradient_square"] = whole - noise / inputs if sample else whole
+        sample, n = bool(self.said["batch"]), self.all_inputs
+        spread = (single - whole) * inputs / (inputs - 1)  # of single gradients, about their mean
+        found["gradient_noise"] = noise = spread * (n - 1) / n if sample else single - whole
+        # a mean of so many out of n, without replacement, has this variance
+        found["gradient_square"] = whole - spread * (1 / inputs - 1 / n) if sample else whole
         if not sample:
             found["noise_scale"] = noise / whole
         u = K @ Delta / inputs
@@ -220,7 +223,7 @@ def test_sharpness_is_that_of_torch(ini, N, keys):
         "training.steps": 4, "reference.widths": N, "reference.seeds": 1, "solver.replicates": 0,
         "output.weights": "initial", "output.sharpness": "blocks"} | keys)
     net = dmft.torch.Network(run, N, weights=run)
-    measured = Sharpness(net)
+    measured = Sharpness(net, run.data["y"].shape[0])
     training.train(net, data_of(run), measure=measured)
     for name in measured.rows[0]:
         close(run.reference[N][name].values, np.array([row[name] for row in measured.rows]), name)
