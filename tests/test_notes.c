@@ -78,6 +78,22 @@ static void causes_of_failures(void **state) {
     }
 }
 
+/* Of replicates that fail at once, in threads of their own, each counts as failed, whichever was
+ * the first. */
+static void all_that_fail_have_failed(void **state) {
+    (void)state;
+    struct run run;
+    struct err err;
+    support_run_text(&run, NULL,
+                     "[network]\nmodel = dense\nactivation = relu\n[data]\ninputs = 64\n"
+                     "dimension = 40\n[training]\nsteps = 9\neta0 = 1e6\n"
+                     "[solver]\nsites = 512\nreplicates = 4\nthreads = 4\n");
+    assert_int_equal(run_march(&run, &err), CODE_NUMERICAL);
+    for (int r = 0; r < 4; r++)
+        assert_int_equal(run.results.limit.failed[r], run.results.limit.cause[r] != CAUSE_NONE);
+    run_free(&run);
+}
+
 /* SwiGLU experts that grow out of a saddle, of few sites: halves take off a standard error, and
  * more than a half is left (docs/testing_log.md). A dense network of the same sites is none the
  * worse, and without halves nothing is known. */
@@ -237,6 +253,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gates_that_condense),
         cmocka_unit_test(causes_of_failures),
+        cmocka_unit_test(all_that_fail_have_failed),
         cmocka_unit_test(biases_of_few_sites),
         cmocka_unit_test(gates_that_amplify),
         cmocka_unit_test(steps_that_are_too_coarse),

@@ -359,10 +359,12 @@ static void try_run(struct ensemble one, int *first, struct err *err) {
 #pragma omp critical(record)
     if (code == CODE_NUMERICAL && one.N) {
         count_as_failed(&one, &mine_err);
-    } else if (code && one.r < *first) {
+    } else if (code) {
         one.record->failed[one.r] = code == CODE_NUMERICAL;
-        *first = one.r;
-        *err = mine_err;
+        if (one.r < *first) {
+            *first = one.r;
+            *err = mine_err;
+        }
     }
 }
 
