@@ -106,6 +106,7 @@ static void test_order_of_points(void **state) {
         {"a.x = 0.5 | 1 N^0.5 | N\n", {"a.x=0.5", "a.x=1 N^0.5", "a.x=N"}},
         {"a.x = linspace(-1, 2, 4)\n", {"a.x=-1", "a.x=0", "a.x=1", "a.x=2"}},
         {"a.x = logspace(0.5, 8, 3)\n", {"a.x=0.5", "a.x=2", "a.x=8"}},
+        {"a.x = logspace(49, 1000001, 3)\n", {"a.x=49", "a.x=7000", "a.x=1000001"}},
         {"a.x = one linspace.csv\n", {"a.x=one", "a.x=linspace.csv"}},
         {"a.x = N^-0.5 N^0.5 2N\n", {"a.x=N^-0.5", "a.x=N^0.5", "a.x=2N"}},
         {"a.x = 1, 2 3\n", {"a.x=1,", "a.x=2", "a.x=3"}},

@@ -89,8 +89,9 @@ static int add_space(struct grid *grid, struct grid_axis *axis, const char *valu
     int n = (int)count;
     for (int i = 0; i < n; i++) {
         double share = (double)i / (n - 1);
-        double value =
-            logarithmic ? first * pow(last / first, share) : first + (last - first) * share;
+        double value = i == n - 1    ? last /* to the last digit */
+                       : logarithmic ? first * pow(last / first, share)
+                                     : first + (last - first) * share;
         write_number(text, value);
         TRY(add_point(grid, axis, err));
         TRY(set_value(grid, axis, 0, text, err));
