@@ -308,6 +308,19 @@ static void test_notes_are_lines(void **state) {
     H5Fclose(file);
 }
 
+/* Six steps of two of four inputs are three epochs. */
+static void test_epochs_are_told(void **state) {
+    (void)state;
+    struct cli_result result;
+    cli_print("case.ini", "[network]\nmodel = dense\n[data]\ninputs = 4\ndimension = 4\n"
+                          "[training]\nsteps = 6\nbatch = 2\n[solver]\nsites = 64\n"
+                          "replicates = 2\n");
+    cli_run(&result, ARGS("--force", "-o", "out.h5", "case.ini"));
+    assert_int_equal(result.code, 0);
+    assert_non_null(strstr(result.err, "batches: 2 of 4 inputs a step, 3 epochs\n"));
+    cli_free(&result);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_layout),
@@ -317,6 +330,7 @@ int main(void) {
         TEST(test_series_of_blocks_and_tokens),
         TEST(test_laws_beside_weights),
         TEST(test_notes_are_lines),
+        TEST(test_epochs_are_told),
     };
     return cmocka_run_group_tests_name("cli_files", tests, cli_open, cli_close);
 }

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Derived gradients by finite differences: sums and products of numbers, gates, stops. */
 static void gradients(void **state) {
@@ -184,6 +185,28 @@ static void recorded(void **state) {
         record_free(&record[k]);
     run_free(&run);
     run_free(&again);
+}
+
+/* What a script says of a term of its loss stands with the series. */
+static void terms_say_what_they_are(void **state) {
+    (void)state;
+    static const char *const change[] = {"solver.sites=64", "training.steps=2", NULL};
+    struct run run;
+    struct record record;
+    struct err why;
+    assert_int_equal(support_script(&run,
+                                    "key('depth')\n" HEAD
+                                    "penalty(average(h, h), 'size', {about = 'spread of h', "
+                                    "equation = '<h h>'})\n" END,
+                                    change, &why),
+                     CODE_OK);
+    ASK(run_ensemble(&run, 0, 1, &record, err));
+    const struct series *size = record_find(&record, "size");
+    assert_non_null(size);
+    assert_non_null(strstr(size->about, "spread of h"));
+    assert_non_null(strstr(size->equation, "<h h>"));
+    record_free(&record);
+    run_free(&run);
 }
 
 /* Attention at every head of four units: derivatives by finite differences. */
@@ -405,6 +428,7 @@ int main(void) {
         cmocka_unit_test(gradients),
         cmocka_unit_test(refusals),
         cmocka_unit_test(recorded),
+        cmocka_unit_test(terms_say_what_they_are),
         cmocka_unit_test(attention_by_head),
         cmocka_unit_test(balanced_draws),
         cmocka_unit_test(selection_of_inputs),
