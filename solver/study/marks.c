@@ -97,9 +97,11 @@ static int read_networks(const struct sweep *sweep, int unit, struct record *rec
     f.shape[1] = (size_t)entries;
     DO(record_init(record, runs, T, err));
     DO(record_add(record, f, err));
-    memcpy(record->series[0].values, values, sizeof(double) * (size_t)(runs * T * entries));
+    size_t row = (size_t)entries, each = (size_t)T * row; /* of a time, of a run */
+    memcpy(record->series[0].values, values, sizeof(double) * (size_t)runs * each);
     for (int r = 0; r < runs; r++)
-        while (record->steps[r] < T && !isnan(values[(r * T + record->steps[r]) * entries]))
+        while (record->steps[r] < T &&
+               !isnan(values[(size_t)r * each + (size_t)record->steps[r] * row]))
             record->steps[r]++;
 done:
     free(values);
