@@ -64,6 +64,13 @@ def test_values_whose_runs_failed_are_named():
     assert found["notes"] == [f"100000 N = {N}: every run failed" for N in (8, 16)]
 
 
+def test_values_that_differ_late_are_two():
+    """Seeds of many digits."""
+    found = page.content([dmft.sweep(KEYS | {"solver.replicates": 0, "training.steps": 2, "sweep": {
+        "data.seed": [20261125, 20261126]}}, progress=False)])
+    assert list(found["points"]) == found["axes"][0][1] == ["20261125", "20261126"]
+
+
 def test_words_of_a_file_end_no_script(files, tmp_path, monkeypatch):
     """An ini and a name of a file may have what HTML and the page's own places are written with."""
     offline = types.ModuleType("plotly.offline")

@@ -17,7 +17,7 @@ import re
 
 import numpy as np
 
-from dmft.plot.select import networks, quantity
+from dmft.plot.select import networks, number, quantity
 from dmft.plot.style import Missing
 
 MOST = 4_000_000  # numbers in a page: some 40 MB of text
@@ -40,7 +40,7 @@ def _by_axis(names: list[str], point: tuple) -> tuple[str, ...]:
 
 
 def _word(value) -> str:
-    return f"{value:.6g}" if isinstance(value, (float, np.floating)) else str(value)
+    return number(value) if isinstance(value, (float, np.floating)) else str(value)
 
 
 def _numbers(array) -> list:

@@ -57,6 +57,16 @@ def networks(run) -> list[xarray.Dataset]:
                   key=lambda data: data.attrs["N"])
 
 
+def number(value: float) -> str:
+    """Six digits, or as many as tell it from its neighbours, as a seed has.
+
+    >>> number(0.1), number(1e5), number(20261125.0)
+    ('0.1', '100000', '20261125')
+    """
+    return next(word for digits in (6, 15, 17) if float(word := f"{value:.{digits}g}") == value
+                or digits == 17)
+
+
 def label(data) -> str:
     """N = 64, or N -> infinity."""
     return f"$N = {data.attrs['N']:.0f}$" if "N" in data.attrs else r"$N \to \infty$"

@@ -12,7 +12,7 @@ from dmft.errors import InputError
 from dmft.files import Result, load
 from dmft.folder import COUNTS
 from dmft.plot.layout import legend
-from dmft.plot.select import MOST, shades, student
+from dmft.plot.select import MOST, number, shades, student
 from dmft.plot.style import BARS, COLOURS, NAMES, Missing, NotThere
 
 MARKERS = "osD^vP*X"
@@ -70,7 +70,7 @@ def words_of(cell: dict, varying=None) -> str:
         if varying is None or axis in varying:
             short = ", ".join(key.split(".", 1)[-1] for key in axis.split(","))
             words.append(NAMES.get(value, value) if axis == "network.parameterization" else
-                         f"{short} = {value:g}" if isinstance(value, (int, float)) else
+                         f"{short} = {number(value)}" if isinstance(value, (int, float)) else
                          f"{short} = {value}")
     return ", ".join(words)
 
