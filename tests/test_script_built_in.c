@@ -1,6 +1,6 @@
 /* Networks written in Lua that are built in too: the same bits, and where words differ, the same
  * numbers. */
-#include "tests/support/support.h"
+#include "tests/support/script.h"
 
 #include <math.h>
 #include <string.h>
@@ -184,10 +184,36 @@ static void balanced(void **state) {
         }
 }
 
+/* A product of rows of experts and of their units is the same in either order. */
+static void products_of_experts_and_units(void **state) {
+    (void)state;
+#define PRODUCT(p)                                                                                 \
+    "key('depth')\nlocal a = population('a')\nlocal h = read_in(a, 'W1')\n"                        \
+    "local e = population('e')\nlocal u = population('u', {of = e, group = 2})\n"                  \
+    "local g, v = map(h, e, 'R'), tanh(map(h, u, 'V'))\nread_out(map(" p ", a, 'U'), 'w')\n"
+    static const char *const text[] = {PRODUCT("v * g"), PRODUCT("g * v")},
+                             *const change[] = {"data.inputs=2", "reference.widths=16",
+                                                "training.steps=3", NULL};
+    double loss[2], se;
+    for (int k = 0; k < 2; k++) {
+        struct run run;
+        struct record record;
+        struct err why;
+        if (support_script(&run, text[k], change, &why))
+            fail_msg("%s", why.text);
+        ASK(run_ensemble(&run, 16, 1, &record, err));
+        support_entry(&record, "loss", 2, &loss[k], &se);
+        record_free(&record);
+        run_free(&run);
+    }
+    assert_true(loss[0] > 0 && loss[0] == loss[1]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(built_in),
         cmocka_unit_test(balanced),
+        cmocka_unit_test(products_of_experts_and_units),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
