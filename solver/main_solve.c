@@ -255,7 +255,7 @@ static int predict(struct run *run, struct options *options, struct err *err) {
     char *ini = NULL, *writer = NULL;
     int code;
     if (dist_ranks() > 1)
-        return err_set(err, CODE_INPUT, "--predict is of one process");
+        return err_set(err, CODE_INPUT, "--predict is of one process: start it without mpirun");
     run->states.resume = true;
     DO(result_program(result, &writer, err));
     if (strcmp(writer, "dmft-solve"))
