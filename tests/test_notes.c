@@ -78,6 +78,22 @@ static void causes_of_failures(void **state) {
     }
 }
 
+/* One replicate that fails before the next begins has no sampling error that is known, which is not
+ * that it has none. */
+static void one_replicate_has_no_error(void **state) {
+    (void)state;
+    struct run run;
+    struct err err;
+    support_run_text(&run, NULL,
+                     "[network]\nmodel = dense\nactivation = relu\n[training]\nsteps = 9\n"
+                     "eta0 = 100\n[solver]\nsites = 256\nreplicates = 2\nthreads = 1\n");
+    assert_int_equal(run_march(&run, &err), CODE_NUMERICAL);
+    assert_true(run.results.limit.failed[0] && run.results.limit.steps[0] > 1);
+    assert_int_equal(run.results.limit.steps[1], 0);
+    assert_null(find(&run, "no_sampling_error"));
+    run_free(&run);
+}
+
 /* Of replicates that fail at once, in threads of their own, each counts as failed, whichever was
  * the first. */
 static void all_that_fail_have_failed(void **state) {
@@ -253,6 +269,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gates_that_condense),
         cmocka_unit_test(causes_of_failures),
+        cmocka_unit_test(one_replicate_has_no_error),
         cmocka_unit_test(all_that_fail_have_failed),
         cmocka_unit_test(biases_of_few_sites),
         cmocka_unit_test(gates_that_amplify),

@@ -181,8 +181,13 @@ static int find_noiseless(struct run *run, struct err *err) {
     if (record->runs < 2 || run->config.solver.method != METHOD_MARCH || record->finer || !f)
         return CODE_OK;
     TRY(record_average(record, "f", &mean, &se, err));
-    double size = largest(mean, f->size);
-    bool noiseless = size > 0 && largest(se, f->size) <= 1e-8 * size;
+    double size = 0, error = 0;
+    for (size_t k = 0; k < f->size; k++)
+        if (isfinite(se[k])) { /* of two replicates or more */
+            size = fmax(size, fabs(mean[k]));
+            error = fmax(error, se[k]);
+        }
+    bool noiseless = size > 0 && error <= 1e-8 * size;
     free(mean);
     if (noiseless)
         ADD("no_sampling_error", "limit", -1, true,
