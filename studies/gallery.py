@@ -73,6 +73,7 @@ learned (d), its second the same of the read-out
 KEPT = os.path.join(HERE, "kept")
 PICTURES = os.path.join(ROOT, "docs", "gallery")
 LARGEST = 120_000  # bytes of a picture
+LARGEST_KEPT = 400_000  # of what studies/kept has of a picture
 VERDICTS = {True: "shown", None: "cannot tell", False: "not shown"}
 
 
@@ -127,6 +128,10 @@ def draw_and_keep(name: str, entry: dict, folder: str, out: str):
     with kept.Reading() as reading:
         drawn = draw(name, entry, folder, out)
     kept.keep(reading, folder, kept_of(name))
+    size = os.path.getsize(kept_of(name))
+    if size > LARGEST_KEPT:
+        os.remove(kept_of(name))
+        print(f"{name}: its numbers take {size} bytes and are not kept")
     return drawn
 
 
