@@ -8,7 +8,7 @@ from dmft.errors import InputError
 from dmft.extrapolation import exponent as exponent_of
 from dmft.extrapolation import extrapolate, series_of, with_axis
 from dmft.judgement import HALF
-from dmft.plot.select import student
+from dmft.plot.select import Missing, student
 from dmft.plot.sweeps import scale
 
 
@@ -61,7 +61,7 @@ def extrapolation(ax, data, name: str, along: str, power: float | None = 1.0, co
     at = np.where(np.isfinite(x), np.abs(x), np.inf) ** -p
     finite = np.isfinite(x)
     a, error = float(found[name + "_inf"]), float(found[name + "_inf_se"])
-    largest = np.max(x[finite & np.isfinite(mean)])
+    largest = np.max(x[finite])  # that of at_largest, whether or not it has a value
     line = np.array([0, at[finite].max()])
     ax.errorbar(at[finite], mean[finite], half[finite], color=color, marker="o", ls="", capsize=2)
     ax.plot(line, a + float(found["at_largest"]) * line * largest ** p, color=color, lw=1.2)
@@ -86,6 +86,8 @@ def power_law(ax, data, name: str, along: str, color="C0"):
     found = exponent_of(data, name, along)
     x, mean, half, se = _points(data, name, along)
     good = np.isfinite(x) & (np.abs(mean) > 2 * se)
+    if not good.any():
+        raise Missing(f"no value of {name} is above two of its errors")
     slope, error = float(found["exponent"]), float(found["exponent_se"])
     weight = (mean[good] / se[good]) ** 2 if np.all(se[good] > 0) else np.ones(good.sum())
     centre = np.average(np.log(np.abs(mean[good])) - slope * np.log(x[good]), weights=weight)
