@@ -16,7 +16,7 @@
 
 /* One replicate: a signal between two of them would find no step whose state can be kept. */
 static const char ini[] =
-    "[network]\nmodel = dense\n[training]\nsteps = 200\n[solver]\nsites = 1024\n"
+    "[network]\nmodel = dense\n[training]\nsteps = 800\n[solver]\nsites = 1024\n"
     "replicates = 1\nthreads = 1\n[reference]\nwidths = 16\nseeds = 2\n";
 
 static int clean(void **state) {
