@@ -202,19 +202,19 @@ static void handles(void **state) {
     print_message("a run: %ld allocations\n", failed);
     assert_true(failed > 100);
     /* A run leaves nothing. Of texts that the C library allocates and our objects free it alone
-     * knows the size. The first runs fill what is kept for all, and on a busy machine a later one
-     * can do something for the first time; what every run would leave is seen by every run. */
-    size_t before_run = 0, same = 0;
-    for (int k = 0; k < 10; k++) {
+     * knows the size. The first runs fill what is kept for all, and of a run some hundred bytes
+     * can wait for the next one but one: what every run leaves raises the least of five runs. */
+    size_t least[2] = {SIZE_MAX, SIZE_MAX};
+    for (int k = 0; k < 12; k++) {
         d = dmft_new();
         assert_int_equal(dmft_text(d, small), 0);
         assert_int_equal(dmft_run(d, NULL, 0), 0);
         dmft_free(d);
-        size_t in_use = mallinfo2().uordblks;
-        same += in_use == before_run;
-        before_run = in_use;
+        size_t in_use = mallinfo2().uordblks, *half = &least[k >= 7];
+        if (k >= 2 && in_use < *half)
+            *half = in_use;
     }
-    assert_true(same >= 5);
+    assert_true(least[1] <= least[0]);
 }
 
 /* Operations on arrays that are shared out to ranks, of which there is one here: the same numbers,
