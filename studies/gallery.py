@@ -136,7 +136,7 @@ def draw_and_keep(name: str, entry: dict, folder: str, out: str):
 
 
 def draw_kept(name: str, entry: dict, out: str):
-    with kept.kept(kept_of(name)) as folder:
+    with kept.unpacked(kept_of(name)) as folder:
         return draw(name, entry, folder, out)
 
 
@@ -198,7 +198,11 @@ def main(arguments=None) -> None:
     if unknown or not (options.name or options.all or options.kept):
         raise SystemExit(f"gallery.py: no study {' '.join(unknown)}; there are {' '.join(entries)}")
     if options.kept:
-        for name in options.name or [name for name in entries if os.path.exists(kept_of(name))]:
+        there = [name for name in entries if os.path.exists(kept_of(name))]
+        for name in options.name or there:
+            if name not in there:
+                raise SystemExit(f"gallery.py: no numbers of {name} are kept; there are those of "
+                                 f"{' '.join(there)}; make study NAME={name} runs it")
             out = os.path.join(PICTURES, name + ".png")
             tell(out, draw_kept(name, entries[name], out)[0])
         return

@@ -5,7 +5,7 @@ NAME.d, with the numbers alone that its drawing reads.
     with Reading() as reading:
         ...                                 # draw, from files of a folder
     keep(reading, folder, path)
-    with kept(path) as folder:
+    with unpacked(path) as folder:
         ...                                 # draw it again
 """
 from __future__ import annotations
@@ -95,7 +95,7 @@ def keep(reading: Reading, folder: str, path: str) -> None:
 
 
 @contextlib.contextmanager
-def kept(path: str) -> Iterator[str]:
+def unpacked(path: str) -> Iterator[str]:
     """A folder with the files of an archive, until the end of the block."""
     with tempfile.TemporaryDirectory() as folder, tarfile.open(path) as archive:
         archive.extractall(folder)

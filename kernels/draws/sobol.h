@@ -32,7 +32,7 @@ struct sobol {
     size_t points;
     uint32_t set;                   /* 0 or 1: its number */
     int bits;                       /* of their numbers */
-    uint32_t *place;                /* [points] */
+    uint32_t *place;                /* [points]: where the point of each number stands */
     uint32_t row[SOBOL_DIMENSIONS]; /* of the table, of each coordinate */
     uint32_t *direction;            /* [SOBOL_DIMENSIONS][bits] */
 };

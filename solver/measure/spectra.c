@@ -127,18 +127,19 @@ static void kernel_of(const struct measuring *m, const struct chosen *chosen, do
         K[k] *= chosen->kernel->scale;
 }
 
-/* Row i of the targets of this evaluation, into y_i [columns]: those of a token, or of all tokens
+/* The targets of this evaluation, Y [rows][columns]: of each row those of a token, or of all tokens
  * of an input. */
-static void target(const struct net *net, const struct chosen *chosen, const double *y, int i,
-                   double *y_i) {
+static void find_targets(const struct net *net, const struct chosen *chosen, const double *y,
+                         double *Y) {
     int each = chosen->rows / net->setup.data.P, C = net->setup.data.C,
         places = chosen->columns / C;
-    size_t row = (size_t)(net->batch.index[i / each] * each + i % each);
     double space[C];
-    for (int k = 0; k < places; k++)
-        memcpy(y_i + k * C,
-               net_targets(&net->setup.data, y, row * (size_t)places + (size_t)k, space),
-               sizeof space);
+    for (int i = 0; i < chosen->rows; i++) {
+        size_t row = (size_t)(net->batch.index[i / each] * each + i % each);
+        for (int k = 0; k < places; k++, Y += C)
+            memcpy(Y, net_targets(&net->setup.data, y, row * (size_t)places + (size_t)k, space),
+                   sizeof space);
+    }
 }
 
 static double product(const double *a, const double *b, int count) {
@@ -148,35 +149,30 @@ static double product(const double *a, const double *b, int count) {
     return sum;
 }
 
-static double align(const struct net *net, const struct chosen *chosen, const double *K,
-                    const double *y) {
-    double both = 0, kernel = 0, targets = 0, a[chosen->columns], b[chosen->columns];
-    for (int i = 0; i < chosen->rows; i++) {
-        target(net, chosen, y, i, a);
-        for (int j = 0; j < chosen->rows; j++) {
-            target(net, chosen, y, j, b);
-            double k = K[i * chosen->rows + j], g = product(a, b, chosen->columns);
+static double align(const struct chosen *chosen, const double *K, const double *Y) {
+    int R = chosen->rows, columns = chosen->columns;
+    double both = 0, kernel = 0, targets = 0;
+    for (int i = 0; i < R; i++)
+        for (int j = 0; j < R; j++) {
+            double k = K[i * R + j], g = product(Y + (size_t)i * (size_t)columns,
+                                                 Y + (size_t)j * (size_t)columns, columns);
             both += k * g;
             kernel += k * k;
             targets += g * g;
         }
-    }
     return both / sqrt(kernel * targets);
 }
 
 /* V [R][R]: eigenvectors in columns, ascending; shares descending. */
-static void share(const struct net *net, const struct chosen *chosen, const double *V,
-                  const double *y, double *out) {
+static void share(const struct chosen *chosen, const double *V, const double *Y, double *out) {
     int R = chosen->rows;
-    double total = 0, y_i[chosen->columns];
+    double total = 0;
     memset(out, 0, (size_t)R * sizeof *out);
     for (int c = 0; c < chosen->columns; c++)
         for (int k = 0; k < R; k++) {
             double along = 0;
-            for (int i = 0; i < R; i++) {
-                target(net, chosen, y, i, y_i);
-                along += V[i * R + R - 1 - k] * y_i[c];
-            }
+            for (int i = 0; i < R; i++)
+                along += V[i * R + R - 1 - k] * Y[(size_t)i * (size_t)chosen->columns + (size_t)c];
             out[k] += along * along;
             total += along * along;
         }
@@ -206,19 +202,23 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
     const char *words = m->config->output.spectra;
     struct chosen chosen;
     bool more = true;
-    double *K;
+    double *K = NULL, *Y = NULL;
     int code;
     for (int word = 0; word <= item; word++)
         TRY(next_chosen(&words, m->net, &chosen, &more, err));
     DO(base_alloc(&K, (size_t)chosen.rows * (size_t)chosen.rows, sizeof *K, err));
+    DO(base_alloc(&Y, (size_t)chosen.rows * (size_t)chosen.columns, sizeof *Y, err));
     kernel_of(m, &chosen, K);
+    if (chosen.columns)
+        find_targets(m->net, &chosen, m->y, Y);
     if (out[ALIGNMENT])
-        *out[ALIGNMENT] = align(m->net, &chosen, K, m->y);
+        *out[ALIGNMENT] = align(&chosen, K, Y);
     DO(solve(K, chosen.rows, chosen.name, out[SPECTRUM], err));
     if (out[SHARE])
-        share(m->net, &chosen, K, m->y, out[SHARE]);
+        share(&chosen, K, Y, out[SHARE]);
 done:
     free(K);
+    free(Y);
     return code;
 }
 

@@ -25,7 +25,6 @@ SIDE, RATE, FACTOR = "network.parameterization", "training.eta0", 1.5
 MODELS = {"regime1": "Regime I", "regime2": "Regime II", "regime3": "Regime III"}
 RUNS = {"1": "", "2": ", again", "3": ", third run"}
 OPTIMIZERS = {"gd": "gradient descent", "adam": "Adam", "adamw": "AdamW"}
-BY_POWERS = re.compile(r"(?m)^w = \S*N$")  # a rate: how a transformer in SP is written
 TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 HEAD = ("sweep", "parameterization", "N", "of", "value", "low", "high")
 
@@ -34,8 +33,7 @@ def name_of(run):
     """As "Regime I, Adam"; "again" and "third run" with other networks, of other seeds."""
     keys = dict(re.findall(r"(?m)^(\w+) = (.*)$", run.parameters["ini"]))
     text = keys["model"] == "transformer"
-    regime = keys.get("many_experts", "regime1") if text else keys["model"]
-    return ("Transformer, " * text + MODELS[regime]
+    return ("Transformer, " * text + MODELS[keys["many_experts" if text else "model"]]
             + f", {OPTIMIZERS[keys.get('optimizer', 'gd')]}"
             + (", top-K" if float(keys.get("rho", 1)) < 1 else "")
             + (", dense" if keys.get("experts") == "1" else "")
@@ -59,9 +57,8 @@ def rows_of(run):
     """Test losses at every rate, the optimum of every width, and how the last width's is to the
     first's; and how this is in MSSP to how it is in muP."""
     name, gains = name_of(run), {}
-    for given in run.sweep[SIDE].values:
-        part, best = (one.sel({SIDE: given}).squeeze() for one in (run.sweep, run.optimum))
-        side = "sp" if BY_POWERS.search(run.parameters["ini"]) else str(given)
+    for side in run.sweep[SIDE].values:
+        part, best = (one.sel({SIDE: side}).squeeze() for one in (run.sweep, run.optimum))
         rate, loss = of_optimum(best), of_optimum(best, "objective")
         for k, N in enumerate(best["N"].values):
             one = part.sel(N=N)

@@ -35,3 +35,19 @@ void support_refuse_script(const char *text, const char *const *overrides, const
     if (code != CODE_INPUT || !strstr(err.text, sentence))
         fail_msg("%s\n gives %d: %s\n not: %s", text, code, err.text, sentence);
 }
+
+void support_scripts_agree(const char *const text[2], const char *const *overrides) {
+    double loss[2], se;
+    for (int k = 0; k < 2; k++) {
+        struct run run;
+        struct record record;
+        struct err why;
+        if (support_script(&run, text[k], overrides, &why))
+            fail_msg("%s", why.text);
+        ASK(run_ensemble(&run, 16, 1, &record, err));
+        support_entry(&record, "loss", 2, &loss[k], &se);
+        record_free(&record);
+        run_free(&run);
+    }
+    assert_true(loss[0] > 0 && loss[0] == loss[1]);
+}

@@ -11,5 +11,8 @@ int support_script(struct run *run, const char *text, const char *const *overrid
                    struct err *err);
 /* Fails the test unless such a run is refused with this sentence, or a part of it. */
 void support_refuse_script(const char *text, const char *const *overrides, const char *sentence);
+/* Fails the test unless one network of N = 16 has the same loss after two steps, bit by bit, in
+ * both texts. */
+void support_scripts_agree(const char *const text[2], const char *const *overrides);
 
 #endif
