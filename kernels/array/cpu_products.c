@@ -321,19 +321,18 @@ static void gather(struct coefficients C, int first, int rows, int terms, real *
         }
 }
 
-/* A square of TURNED rows and sites at a time: what it reads and writes are whole lines. */
+/* A square of TURNED rows and sites at a time: what it reads and writes are whole lines. Rows that
+ * are read lie far apart, perhaps in one place of the cache, and are read one after the other. */
 static void gather_turned(struct coefficients C, int first, int rows, int terms, real *out) {
     bool one = C.rows.count == 1;
     for (int k = 0, run = TURNED; k < rows; k += run, run = TURNED) {
         run = rows - k < run ? rows - k : run;
         const real *from = site_at(C.rows, 0, C.first + first + k, &run);
         size_t step = one ? 0 : array_width(C.rows.array);
-        for (int l = 0; l < terms; l += TURNED)
-            for (int i = 0; i < run; i++) {
-                real *to = out + (size_t)(k + i) * (size_t)terms;
-                for (int j = l; j < l + TURNED && j < terms; j++)
-                    to[j] = (real)(C.scale * C.c[j] * (double)from[(size_t)j * step + (size_t)i]);
-            }
+        for (int j = 0; j < terms; j++)
+            for (int i = 0; i < run; i++)
+                out[(size_t)(k + i) * (size_t)terms + (size_t)j] =
+                    (real)(C.scale * C.c[j] * (double)from[(size_t)j * step + (size_t)i]);
     }
 }
 

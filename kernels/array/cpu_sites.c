@@ -23,37 +23,60 @@ void cpu_sites_pointwise(enum fn fn, const double *scale, const double *shift, s
                              slope.array ? cpu_at(slope, k, block) : NULL));
 }
 
+/* y = a b of `group` sites, of which b has one number. */
+static void multiply_group(const real *a, real b, int group, real *y) {
+#pragma omp simd
+    for (int j = 0; j < group; j++)
+        y[j] = a[j] * b;
+}
+
 static void multiply(struct rows a, struct rows b, struct rows y, int k, int block) {
-    int group = y.array->group, step_a = a.array->group, step_b = b.array->group;
+    int group = y.array->group;
+    bool whole_a = a.array->group == group, whole_b = b.array->group == group;
     const real *pa = cpu_at(a, a.count == 1 ? 0 : k, block);
     const real *pb = cpu_at(b, b.count == 1 ? 0 : k, block);
     real *py = cpu_at(y, k, block);
     int groups = cpu_used(y.array, block) / group;
-    if (step_a == group && step_b == group) {
+    if (whole_a && whole_b) {
 #pragma omp simd
         for (int i = 0; i < groups * group; i++)
             py[i] = pa[i] * pb[i];
         return;
     }
-    for (int i = 0; i < groups; i++)
-        for (int j = 0; j < group; j++)
-            py[i * group + j] =
-                pa[step_a == group ? i * group + j : i] * pb[step_b == group ? i * group + j : i];
+    for (int i = 0; i < groups; i++, py += group)
+        if (whole_a)
+            multiply_group(pa + i * group, pb[i], group, py);
+        else if (whole_b)
+            multiply_group(pb + i * group, pa[i], group, py);
+        else
+            for (int j = 0; j < group; j++)
+                py[j] = pa[i] * pb[i];
 }
 
 void cpu_sites_multiply(struct rows a, struct rows b, struct rows y) {
     CPU_EACH(cpu_cells(y), k, y.count, block, 0, cpu_blocks(y.array), multiply(a, b, y, k, block));
 }
 
+/* Sums that are made side by side: one after the other each would wait for its last addition. */
+#define SUMS 4
+
 static void sum_groups(struct rows x, struct rows y, int k, int block) {
-    int group = x.array->group / y.array->group;
+    int group = x.array->group / y.array->group, used = cpu_used(y.array, block);
     const real *in = cpu_at(x, k, block);
     real *out = cpu_at(y, k, block);
-    for (int i = 0, used = cpu_used(y.array, block); i < used; i++) {
-        double sum = 0;
-        for (int j = 0; j < group; j++)
-            sum += (double)in[i * group + j];
-        out[i] = (real)sum;
+    for (int i = 0; i < used; i += SUMS, in += SUMS * group) {
+        double sums[SUMS] = {0};
+        int count = used - i < SUMS ? used - i : SUMS;
+        if (count == SUMS)
+            for (int j = 0; j < group; j++)
+                for (int l = 0; l < SUMS; l++)
+                    sums[l] += (double)in[l * group + j];
+        else
+            for (int l = 0; l < count; l++)
+                for (int j = 0; j < group; j++)
+                    sums[l] += (double)in[l * group + j];
+        for (int l = 0; l < count; l++)
+            out[i + l] = (real)sums[l];
     }
 }
 
