@@ -73,7 +73,7 @@ learned (d), its second the same of the read-out
 KEPT = os.path.join(HERE, "kept")
 PICTURES = os.path.join(ROOT, "docs", "gallery")
 LARGEST = 120_000  # bytes of a picture
-LARGEST_KEPT = 400_000  # of what studies/kept has of a picture
+LARGEST_KEPT = 1_000_000  # of what studies/kept has of a picture
 VERDICTS = {True: "shown", None: "cannot tell", False: "not shown"}
 
 

@@ -19,17 +19,19 @@ import tempfile
 from collections.abc import Iterator
 
 import h5py
+import numpy as np
 
 from dmft import files
 
 
 class Reading(contextlib.AbstractContextManager):
-    """Within it files are loaded without their arrays, and each array that is read is noted.
-    there, read: {path of a file: names of its datasets, of those that somebody has read}."""
+    """Within it files are loaded without their arrays, and what is read of each is noted.
+    there, read: {path of a file: names of its datasets, {name: the parts that somebody has
+    read}}."""
 
     def __enter__(self) -> Reading:
         self.there: dict[str, set[str]] = {}
-        self.read: dict[str, set[str]] = {}
+        self.read: dict[str, dict[str, list[tuple]]] = {}
         reading, disk = self, files.OnDisk
 
         class Noted(disk):
@@ -38,7 +40,7 @@ class Reading(contextlib.AbstractContextManager):
                 reading.there.setdefault(self.path, set()).add(name)
 
             def _read(self, key):
-                reading.read.setdefault(self.path, set()).add(self.name)
+                reading.read.setdefault(self.path, {}).setdefault(self.name, []).append(key)
                 return super()._read(key)
 
         self._before = files.SMALL, disk
@@ -58,29 +60,38 @@ def _attributes(source, to, path: str) -> None:
             to.attrs[key] = value
 
 
-def _copy(source: h5py.Group, to: h5py.Group, left: set[str], path: str) -> None:
-    """Datasets that are left out keep their names and shapes, which drawings ask for, and are NaN.
-    The description of the network goes, and links between datasets and their axes."""
+def _copy(source: h5py.Group, to: h5py.Group, read: dict[str, list[tuple]],
+          path: str) -> None:
+    """What is left out of a dataset keeps its place, since drawings ask for names and shapes, and
+    is NaN. read: {name: the parts to copy}; what has no entry is copied whole. The description of
+    the network goes, and links between datasets and their axes."""
     _attributes(source, to, path)
     for key, item in source.items():
         if isinstance(item, h5py.Group):
-            _copy(item, to.create_group(key), left, path)
+            _copy(item, to.create_group(key), read, path)
             continue
         if item.name == "/description":
             continue
-        if item.name in left:
-            empty = {"fillvalue": float("nan")} if item.dtype.kind == "f" else {}
-            made = to.create_dataset(key, item.shape, item.dtype, chunks=True, **empty)
-        else:
+        real = item.dtype.kind == "f"
+        parts = read.get(item.name)
+        if parts is None or parts and not real:
             made = to.create_dataset(key, data=item[...], dtype=item.dtype)
+        elif parts:
+            data = np.full(item.shape, np.nan, item.dtype)
+            for part in parts:
+                data[part] = item[part]
+            made = to.create_dataset(key, data=data)
+        else:
+            empty = {"fillvalue": float("nan")} if real else {}
+            made = to.create_dataset(key, item.shape, item.dtype, chunks=True, **empty)
         _attributes(item, made, path)
 
 
-def _small(name: str, left: set[str]) -> bytes:
+def _small(name: str, read: dict[str, list[tuple]]) -> bytes:
     memory = io.BytesIO()
     with h5py.File(name, "r") as source, h5py.File(memory, "w", libver="latest") as small:
         path = re.search(r"(?m)^file = (.+)$", source["parameters"].attrs["ini"])
-        _copy(source, small, left, path[1] if path else "")
+        _copy(source, small, read, path[1] if path else "")
     return memory.getvalue()
 
 
@@ -89,7 +100,8 @@ def keep(reading: Reading, folder: str, path: str) -> None:
     with tarfile.open(path, "w:xz", preset=9) as archive:
         for name, there in sorted(reading.there.items()):
             member = tarfile.TarInfo(os.path.relpath(name, os.path.abspath(folder)))
-            data = _small(name, there - reading.read.get(name, set()))
+            read = reading.read.get(name, {})
+            data = _small(name, {one: read.get(one, []) for one in there})
             member.size = len(data)
             archive.addfile(member, io.BytesIO(data))
 
