@@ -158,11 +158,11 @@ static void a_batch_of_all_inputs_is_full_batch(void **state) {
 }
 
 /* Every network, its spare rows and its selection biases; two-time kernels and responses; batches;
- * more directions than the training inputs have; looks in several parts, the last one not full. */
+ * which tokens inputs have, that biases of kinds of tokens and gradients of the start ask for; more directions than the training inputs have; looks in several parts, the last one not full. */
 static void test_inputs_leave_no_trace(void **state) {
     (void)state;
     static const struct {
-        const char *file, *overrides[4];
+        const char *file, *overrides[6];
     } cases[] = {
         {"data/dense.ini", {"output.kernels=full"}},
         {"data/dense.ini", {"training.batch=3", "reference.draws=balanced"}},
@@ -174,6 +174,9 @@ static void test_inputs_leave_no_trace(void **state) {
         {"data/regime3.ini", {"training.batch=2"}},
         {"data/regime3_mup.ini", {"output.kernels=full"}},
         {"data/residual.ini", {"network.rho=0.5", "network.eta_bias=0.3", "training.batch=2"}},
+        {"data/transformer.ini",
+         {"data.test_inputs=0", "network.bias_per=token", "network.biases=", "output.experts=yes",
+          "output.gradients=yes"}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *overrides[MOST] = {"data.inputs=4"};

@@ -18,6 +18,10 @@ int aside_put(struct aside *aside, const struct net *net, struct err *err) {
     }
     TRY(base_alloc(&aside->index, (size_t)net->setup.data.P, sizeof(int), err));
     memcpy(aside->index, net->batch.index, (size_t)net->setup.data.P * sizeof(int));
+    if (!net->batch.token)
+        return CODE_OK;
+    TRY(base_alloc(&aside->token, (size_t)net->batch.rows, sizeof(int), err));
+    memcpy(aside->token, net->batch.token, (size_t)net->batch.rows * sizeof(int));
     return CODE_OK;
 }
 
@@ -28,6 +32,8 @@ void aside_take_back(const struct aside *aside, struct net *net) {
         memcpy(net->vectors.item[i].values, aside->vector[i],
                (size_t)net->vectors.item[i].length * sizeof(double));
     memcpy(net->batch.index, aside->index, (size_t)net->setup.data.P * sizeof(int));
+    if (aside->token)
+        memcpy(net->batch.token, aside->token, (size_t)net->batch.rows * sizeof(int));
     selected_refresh(net, -1);
 }
 
@@ -39,6 +45,7 @@ void aside_free(struct aside *aside, const struct net *net) {
     free(aside->array);
     free(aside->vector);
     free(aside->index);
+    free(aside->token);
     free(aside->population);
     free(aside->map);
     *aside = (struct aside){0};
