@@ -158,7 +158,8 @@ static void a_batch_of_all_inputs_is_full_batch(void **state) {
 }
 
 /* Every network, its spare rows and its selection biases; two-time kernels and responses; batches;
- * which tokens inputs have, that biases of kinds of tokens and gradients of the start ask for; more directions than the training inputs have; looks in several parts, the last one not full. */
+ * what biases of kinds of tokens and gradients at the start ask of tokens; more directions than the
+ * training inputs have; looks in several parts, the last one not full. */
 static void test_inputs_leave_no_trace(void **state) {
     (void)state;
     static const struct {
