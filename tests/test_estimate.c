@@ -32,6 +32,15 @@ static double number_of(const char *text, const char *row, const char *unit) {
     return atof(end);
 }
 
+/* The error of the loss comes from eight runs with an eighth of the sites, from four with a half of
+ * few sites, or from two with all; of a variance of n runs it is known to 1/sqrt(2 (n - 1)). */
+static void known_from(const char *text, int runs) {
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "known to %.0f %%)\n", 100 / sqrt(2 * (runs - 1)));
+    if (!strstr(text, wanted))
+        fail_msg("no %s in\n%s", wanted, text);
+}
+
 /* Over the loss, root mean squares over time, as the file has them. */
 static double error_of_run(void) {
     double loss[12], error[12], up = 0, down = 0;
@@ -77,6 +86,7 @@ static void an_estimate_is_close_and_leaves_nothing(void **state) {
     if (times < 1 / sqrt(15) || times > sqrt(15))
         fail_msg("error of the loss is %g times that of the run", times);
     assert_true(number_of(result.out, "0.01 %   sites =", "replicates") >= 4096);
+    known_from(result.out, 8);
     cli_free(&result);
     assert_int_equal(system("ls -d dmft_estimate* 2>/dev/null"), 512);
 }
@@ -92,6 +102,7 @@ static void bases_that_need_all_sites_have_them(void **state) {
     if (result.code)
         fail_msg("%s", result.err);
     assert_true(number_of(result.out, "limit, 8 replicates of 600 sites", " s of CPU") > 0);
+    known_from(result.out, 2);
     cli_free(&result);
 }
 
@@ -106,6 +117,7 @@ static void few_sites_are_tried_twice(void **state) {
     if (result.code)
         fail_msg("%s", result.err);
     assert_true(number_of(result.out, "limit, 8 replicates of 1024 sites", " s of CPU") > 0);
+    known_from(result.out, 4);
     cli_free(&result);
 }
 

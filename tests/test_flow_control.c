@@ -107,7 +107,8 @@ static void a_step_that_vanishes_is_an_error(void **state) {
     run_free(&run);
     /* An error far beyond what is allowed: from 0.1/eta0 on each step is a fifth of the one before,
      * down to 0.1/5^12 = 4.1e-10, unless the round-off of the last ones, of which the error is made
-     * then, happens to be zero. The first one below the least is told. */
+     * then, happens to be zero, and the next one is four times larger. The first one below the
+     * least is told, with two digits. */
     static const char *const strict[] = {"training.integrator=bs32", "training.eta0=1",
                                          "solver.replicates=0", "reference.widths=16", NULL};
     start(&net, &run, "data/dense.ini", strict, 16);
@@ -118,6 +119,10 @@ static void a_step_that_vanishes_is_an_error(void **state) {
     double step = fell ? strtod(fell + 8, NULL) : 0,
            least = FLOW_LEAST * run.config.training.flow.dt;
     assert_true(step < least && step > 0.19 * least);
+    double off = INFINITY;
+    for (int larger = 0; larger < 3; larger++)
+        off = fmin(off, fabs(step / (0.1 * pow(4, larger) * pow(5, -12 - larger)) - 1));
+    CHECK_ABS(off, 0, 0.02, "a step of %g", step);
     net_free(&net);
     run_free(&run);
 }

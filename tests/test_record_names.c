@@ -2,8 +2,10 @@
  * what a series is does not follow from how it is called. */
 #include "tests/support/support.h"
 #include "solver/measure/observe.h"
+#include "solver/run/iteration.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Declares the record of a network of width 16 that shows the mean of h under this name. */
@@ -170,11 +172,37 @@ static void kinds_of_series(void **state) {
     }
 }
 
+/* Every kernel of a fixed point has a name of its own, which the file has beside its changes. */
+static void kernels_of_a_fixed_point(void **state) {
+    (void)state;
+    static const char *const files[] = {"data/dense.ini", "data/regime2.ini"};
+    static const char *const keys[] = {"solver.method=fixed_point", "reference.widths=", NULL};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct run run;
+        struct record record = {0};
+        char **label = NULL;
+        support_run(&run, files[i], keys);
+        struct net_setup setup = run_setup(&run, 0, 0);
+        ASK(iteration_declare(&record, &run.config, &setup, 1, &label, err));
+        const struct series *change = record_find(&record, "change");
+        assert_true(change->shape[1] > 3);
+        for (size_t k = 0; k < change->shape[1]; k++) {
+            assert_true(label[k] && *label[k]);
+            for (size_t l = 0; l < k; l++)
+                assert_string_not_equal(label[k], label[l]);
+        }
+        free(label);
+        record_free(&record);
+        run_free(&run);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_of_results),
         cmocka_unit_test(as_many_as_a_file_takes),
         cmocka_unit_test(kinds_of_series),
+        cmocka_unit_test(kernels_of_a_fixed_point),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
