@@ -194,6 +194,20 @@ static void test_overrides(void **state) {
     cli_clean(NULL);
 }
 
+/* A file whose name has an equals sign is a file, and an override where there is none of that name.
+ */
+static void test_file_or_override(void **state) {
+    (void)state;
+    struct cli_result result;
+    assert_int_equal(rename("small.ini", "data.inputs=3.ini"), 0);
+    cli_run(&result, ARGS("--program", "data.inputs=3.ini"));
+    if (result.code)
+        fail_msg("%s", result.err);
+    cli_free(&result);
+    assert_int_equal(rename("data.inputs=3.ini", "small.ini"), 0);
+    cli_refused(2, ARGS("--program", "small.ini", "data.inputs=3.ini"), ARGS("3.ini"));
+}
+
 /* A path in the ini counts from the ini's folder, on the command line from here. */
 static void test_data_paths(void **state) {
     (void)state;
@@ -223,10 +237,15 @@ static void test_data_paths(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(test_help),       TEST(test_full_disk),
-        TEST(test_memory),     TEST(test_memory_of_results),
-        TEST(test_defaults),   TEST(test_overrides),
-        TEST(test_data_paths), TEST(test_second_start),
+        TEST(test_help),
+        TEST(test_full_disk),
+        TEST(test_memory),
+        TEST(test_memory_of_results),
+        TEST(test_defaults),
+        TEST(test_overrides),
+        TEST(test_data_paths),
+        TEST(test_second_start),
+        TEST(test_file_or_override),
     };
     return cmocka_run_group_tests_name("cli", tests, cli_open, cli_close);
 }

@@ -1,6 +1,7 @@
 /* What is said of a program before it runs: memory that grows with masks and with rows of pairs of
  * tokens, wherever a script has them. And logits of any size, which are no reason to end. */
 #include "tests/support/script.h"
+#include "integrators/fixed_point.h"
 #include "models/engine/replay.h"
 
 #include <math.h>
@@ -136,6 +137,26 @@ static void what_is_learnt_becomes_a_matrix(void **state) {
     assert_true(bytes[4] == bytes[5]);
 }
 
+/* A fixed point keeps its kernels twice; where its sweeps are mixed thrice more, and twice for each
+ * sweep that is remembered. */
+static void mixing_needs_copies_of_kernels(void **state) {
+    (void)state;
+    static const char *const overrides[] = {"solver.method=fixed_point", NULL};
+    struct run run;
+    double bytes[3];
+    support_run(&run, "data/dense.ini", overrides);
+    struct net_setup setup = run_setup(&run, 0, 0);
+    for (int depth = 0; depth < 3; depth++) {
+        run.config.solver.fixed_point.anderson = depth;
+        ASK(fixed_point_bytes(&setup, &run.config.training, &run.config.solver.fixed_point, 0,
+                              &bytes[depth], err));
+    }
+    run_free(&run);
+    double two = bytes[2] - bytes[1];
+    assert_true(two > 0);
+    CHECK_ABS((bytes[1] - bytes[0]) / two, 2.5, 1e-6, "what the first one adds");
+}
+
 /* beta = 1000 makes logits of thousands, whose exponentials overflow: many heads, a z-loss of many
  * experts with sigmoid and with softmax gates, and a negative beta, whose largest exponent is that
  * of the least logit. */
@@ -207,6 +228,7 @@ int main(void) {
         cmocka_unit_test(responses_of_a_matrix_that_is_used_often),
         cmocka_unit_test(what_is_learnt_becomes_a_matrix),
         cmocka_unit_test(replays_take_what_is_announced),
+        cmocka_unit_test(mixing_needs_copies_of_kernels),
         cmocka_unit_test(large_logits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
