@@ -28,6 +28,9 @@ static const char units[] =
     "[network]\nmodel = residual\n[data]\ninputs = 2\ndimension = 3\n[training]\nsteps = 2\n"
     "[solver]\nsites = 16\nunit_sites = 8\nreplicates = 2\nthreads = 1\nmethod = fixed_point\n"
     "anderson = 2\n";
+static const char apart[] =
+    "[network]\nmodel = regime3\n[data]\ninputs = 2\ndimension = 3\n[training]\nsteps = 2\n"
+    "[solver]\nsites = 8\nexpert_sites = 8\nunit_sites = 8\nreplicates = 2\nthreads = 1\n";
 /* What the others leave out: images, units, all outputs, a third of the tolerance, and halves. */
 static const char images[] =
     "[network]\nmodel = regime3\n[data]\nsource = fashion\nfolder = .\nclasses = 3 7\nside = 7\n"
@@ -268,12 +271,15 @@ static void one_call_fails(void **state) {
 /* What is printed without a run: all of it, or a sentence. */
 static void printing_fails(void **state) {
     (void)state;
-    static const char *const printed[][2] = {
-        {"--help", "regime2"}, {"--help", "transformer"}, {"--program", "one.ini"}, {"--defaults"}};
+    static const char *const printed[][2] = {{"--help", "regime2"},
+                                             {"--help", "transformer"},
+                                             {"--program", "seven.ini"},
+                                             {"--defaults"}};
     char fault[64];
     int bad = 0;
     setenv("DMFT_FAULT_COUNT", "count", 1);
     cli_print("one.ini", single);
+    cli_print("seven.ini", "include = one.ini\n");
     cli_program("dmft-solve");
     for (size_t c = 0; c < COUNT(printed); c++) {
         struct cli_result whole, result;
@@ -309,23 +315,20 @@ static void put_back(void) {
     assert_int_equal(system("rm -rf out.* && cp -r kept/. ."), 0);
 }
 
-/* A run that goes on from its states does so, or says that it does not, whatever of them cannot be
- * held; the result of before is then still there. */
-static void going_on_fails(void **state) {
-    (void)state;
+/* Of an ini, with one more argument or NULL: places that are bad. */
+static int going_on(const char *ini, const char *more) {
     static const char *const on[] = {"--quiet", "--continue", "out.h5", "--training.steps=2", NULL};
     struct cli_result result;
     char fault[64];
     int bad = 0;
-    setenv("DMFT_FAULT_COUNT", "count", 1);
     setenv("DMFT_FAULT", "place 0", 1);
-    cli_print("one.ini", single);
-    cli_program("dmft-solve");
-    cli_run(&result, ARGS("--quiet", "-o", "out.h5", "one.ini", "--training.steps=1",
-                          "--output.kernels=full", "--output.checkpoint=99",
-                          "--solver.replicates=1", "--reference.widths=4", "--reference.seeds=1",
-                          "--reference.coordinate_check=yes"));
-    assert_int_equal(result.code, 0);
+    assert_int_equal(system("rm -rf out.* whole.h5"), 0);
+    cli_run(&result,
+            ARGS("--quiet", "-o", "out.h5", ini, "--training.steps=1", "--output.kernels=full",
+                 "--output.checkpoint=99", "--solver.replicates=1", "--reference.widths=4",
+                 "--reference.seeds=1", more));
+    if (result.code)
+        fail_msg("%s", result.err);
     cli_free(&result);
     assert_int_equal(system("rm -rf kept && mkdir kept && cp -r out.* kept"), 0);
     cli_run(&result, on);
@@ -343,14 +346,29 @@ static void going_on_fails(void **state) {
         cli_run(&result, on);
         if (result.code ? !cli_ended(&result, 1, ARGS(NULL)) || cli_complete("out.h5") != 1
                         : !cli_exists("out.h5")) {
-            print_error("--continue, %s: exit code %d: %s\n", fault, result.code, result.err);
+            print_error("--continue, %s, %s: exit code %d: %s\n", ini, fault, result.code,
+                        result.err);
             bad++;
         }
         if (!result.code)
             cli_same_files("whole.h5", "out.h5", fault, 4);
         cli_free(&result);
     }
-    print_message("--continue: %ld of %ld places\n", number, calls);
+    print_message("--continue, %s: %ld of %ld places\n", ini, number, calls);
+    return bad;
+}
+
+/* A run that goes on from its states does so, or says that it does not, whatever of them cannot be
+ * held; the result of before is then still there. Experts share the matrices that they learn, or
+ * each learns its own. */
+static void going_on_fails(void **state) {
+    (void)state;
+    setenv("DMFT_FAULT_COUNT", "count", 1);
+    cli_print("one.ini", single);
+    cli_print("six.ini", apart);
+    cli_program("dmft-solve");
+    int bad = going_on("one.ini", "--reference.coordinate_check=yes");
+    bad += going_on("six.ini", NULL);
     assert_int_equal(bad, 0);
 }
 

@@ -6,6 +6,7 @@
 #include "tests/support/support.h"
 #include "tests/oracles/oracle_papers.h"
 #include "models/engine/node.h"
+#include "models/networks/settings.h"
 
 #include <float.h>
 #include <math.h>
@@ -227,7 +228,23 @@ static void presets_are_those_of_the_papers(void **state) {
             }
 }
 
+/* Numbers of experts and units that follow from a product, with its round-off: nine digits. */
+static void whole_numbers(void **state) {
+    (void)state;
+    static const struct {
+        double count;
+        bool whole;
+    } cases[] = {{1, true},           {1 - 5e-10, true},    {1 - 2e-9, false},  {1 + 2e-9, false},
+                 {0, false},          {-1, false},          {0.5, false},       {2.5, false},
+                 {1000 + 5e-7, true}, {1000 + 2e-6, false}, {1e6 - 5e-4, true}, {1e6 - 2e-3, false},
+                 {1e9 - 1, true},     {1e9, false},         {NAN, false},       {INFINITY, false}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        if (network_whole(cases[k].count) != cases[k].whole)
+            fail_msg("%.12g", cases[k].count);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(presets_are_those_of_the_papers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(presets_are_those_of_the_papers),
+                                       cmocka_unit_test(whole_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
