@@ -3,6 +3,7 @@
 #include "tests/support/support.h"
 
 #include "models/engine/node.h"
+#include "solver/measure/fields.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -86,6 +87,45 @@ static void masks(void **state) {
     }
 }
 
+/* Loads are means over the tokens that some expert has taken, in networks and in limits. */
+static void loads_of_tokens_that_are_dropped(void **state) {
+    (void)state;
+    const char *more[] = {"data.tokens=12",      "solver.sites=128",  "solver.expert_sites=64",
+                          "program.capacity=1",  "output.router=yes", "training.steps=1",
+                          "solver.replicates=1", "solver.halves=no",  NULL};
+    for (int N = 0; N <= 16; N += 16) {
+        struct run run;
+        struct net net;
+        struct record record;
+        support_run(&run, "examples/expert_choice.ini", more);
+        support_net(&net, &run, N, 0);
+        support_evaluate(&net, &run);
+        ASK(run_ensemble(&run, N, 1, &record, err));
+        size_t M = net.gates.rows.array->sites;
+        int rows = net.gates.rows.count, dropped = 0;
+        double *phi = support_get(net.gates.rows), load[M], want[FIELDS_PROBABILITIES];
+        memset(load, 0, sizeof load);
+        for (int r = 0; r < rows; r++) {
+            double sum = 0;
+            for (size_t i = 0; i < M; i++)
+                sum += phi[(size_t)r * M + i];
+            dropped += sum == 0;
+            for (size_t i = 0; i < M && sum > 0; i++)
+                load[i] += phi[(size_t)r * M + i] / sum * (double)M;
+        }
+        assert_in_range(dropped, 1, rows - 1);
+        for (size_t i = 0; i < M; i++)
+            load[i] /= rows - dropped;
+        fields_quantiles(load, M, want);
+        for (size_t k = 0; k < FIELDS_PROBABILITIES; k++)
+            CHECK_ABS(support_value(&record, "gate_load", 0, 0, k), want[k], 1e-13, "N = %d", N);
+        free(phi);
+        record_free(&record);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
 /* A logit that is no number is chosen, wherever it stands, so that a run that diverges ends. */
 static void what_is_no_number(void **state) {
     (void)state;
@@ -163,7 +203,9 @@ static void refusals(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(masks), cmocka_unit_test(what_is_no_number),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(masks),
+                                       cmocka_unit_test(loads_of_tokens_that_are_dropped),
+                                       cmocka_unit_test(what_is_no_number),
                                        cmocka_unit_test(random_limits), cmocka_unit_test(refusals)};
     return cmocka_run_group_tests_name("choice", tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static const struct {
     {"gate_threshold", "threshold of the logits", "tau: the K-th largest psi"},
     {"gate_log_sum", "logarithm of the sum of a softmax", "ln <m exp(beta psi)>"},
     {"gate_load", "quantiles over experts of their loads, 1 where all are alike",
-     "mean over inputs of m/<m>, or phi/<phi>"},
+     "mean over inputs of m/<m>, or phi/<phi>; not over those whose gates are all 0"},
 };
 
 static bool selects(const struct net *net) {
@@ -54,18 +54,23 @@ static double log_sum(const double *x, const double *phi, size_t sites,
     return rule->beta * largest + log(sum / (double)sites);
 }
 
-/* Adds m/share, or phi/<phi>. */
-static void add_load(const double *phi, size_t sites, const struct net *net, double *load) {
+/* Adds m/share, or phi/<phi>; false where all gates are 0, of an input that has no expert. */
+static bool add_load(const double *phi, size_t sites, const struct net *net, double *load) {
     double mean = 0;
-    for (size_t i = 0; i < sites; i++)
+    bool any = false;
+    for (size_t i = 0; i < sites; i++) {
         mean += phi[i] / (double)sites;
-    for (size_t i = 0; i < sites; i++)
+        any = any || phi[i] != 0;
+    }
+    for (size_t i = 0; i < sites && any; i++)
         load[i] += selects(net) ? (phi[i] > 0) / net->gates.rule.share : phi[i] / mean;
+    return any;
 }
 
 static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
     const struct net *net = m->net;
     double *psi;
+    int counted = 0;
     (void)item;
     const struct backend *backend = net->setup.backend;
     size_t sites = net->gates.rows.array->sites;
@@ -79,10 +84,10 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
             out[THRESHOLD][row] = threshold_of(psi, sites, net->gates.rule.share, sorted);
         if (out[SUM])
             out[SUM][row] = log_sum(psi, phi, sites, &net->gates.rule);
-        add_load(phi, sites, net, load);
+        counted += add_load(phi, sites, net, load);
     }
     for (size_t i = 0; i < sites; i++)
-        load[i] /= net->gates.rows.count;
+        load[i] /= counted;
     fields_quantiles(load, sites, out[LOAD]);
     free(psi);
     return CODE_OK;
