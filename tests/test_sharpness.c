@@ -1,11 +1,13 @@
 /* The sharpness in units of Adam's step beside that in units of gradient descent: where eps is
  * large that step is a gradient over eps, and both are the same but for a constant of each matrix.
- */
+ * And of many outputs, on a small stack. */
+#define _XOPEN_SOURCE 700
 #include "tests/support/support.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { STEPS = 3 };
 
@@ -57,7 +59,35 @@ static void a_large_eps_makes_adam_plain(void **state) {
         }
 }
 
+/* The curvature of a loss of C outputs has C^2 entries, 720 kB here, of a stack of 512 kB. The
+ * stack of a process has 8 MB as a rule, which 1024 outputs would fill. */
+static void many_outputs_do_not_fill_the_stack(void **state) {
+    (void)state;
+    static const char *const set[] = {"data.inputs=1",
+                                      "network.outputs=300",
+                                      "training.loss=cross_entropy",
+                                      "training.steps=1",
+                                      "output.sharpness=sum",
+                                      "output.kernels=none",
+                                      "solver.threads=1",
+                                      NULL};
+    struct rlimit whole, little;
+    struct run run;
+    struct record record;
+    support_run(&run, "data/dense.ini", set);
+    assert_int_equal(getrlimit(RLIMIT_STACK, &whole), 0);
+    little = whole;
+    little.rlim_cur = 1 << 19;
+    assert_int_equal(setrlimit(RLIMIT_STACK, &little), 0);
+    ASK(run_ensemble(&run, 4, 1, &record, err));
+    assert_int_equal(setrlimit(RLIMIT_STACK, &whole), 0);
+    assert_true(support_value(&record, "sharpness", 0, 0, 0) > 0);
+    record_free(&record);
+    run_free(&run);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_large_eps_makes_adam_plain)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_large_eps_makes_adam_plain),
+                                       cmocka_unit_test(many_outputs_do_not_fill_the_stack)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,10 +34,10 @@ void sharpness_free(struct sharpness *s) {
 
 /* --- the curvature of the loss --------------------------------------------------------------- */
 
-/* The symmetric root of H [C][C], in place. */
-static int take_root(double *H, int C, struct err *err) {
-    double V[C * C], values[C];
-    memcpy(V, H, sizeof V);
+/* The symmetric root of H [C][C], in place; V [C + 1][C] is scratch. */
+static int take_root(double *H, int C, double *V, struct err *err) {
+    double *values = V + C * C;
+    memcpy(V, H, (size_t)(C * C) * sizeof *V);
     if (LAPACKE_dsyev(LAPACK_ROW_MAJOR, 'V', 'U', C, V, C, values))
         return err_set(err, CODE_NUMERICAL, "the curvature of the loss is not finite");
     for (int c = 0; c < C; c++)
@@ -53,7 +53,9 @@ static int take_root(double *H, int C, struct err *err) {
 static int find_roots(const struct config *config, const struct net *net, const double *y,
                       double *root, struct err *err) {
     int C = net->setup.data.C, each = net->batch.output_rows / net->setup.data.P;
-    double space[C];
+    double space[C], *V;
+    int code = CODE_OK;
+    TRY(base_alloc(&V, (size_t)(C + 1) * (size_t)C, sizeof *V, err));
     for (int i = 0; i < net->batch.output_rows; i++) {
         size_t input = (size_t)net->batch.index[i / each],
                asked = input * (size_t)each + (size_t)(i % each);
@@ -62,9 +64,11 @@ static int find_roots(const struct config *config, const struct net *net, const 
                                          net_targets(&net->setup.data, y, asked, space), H);
         for (int k = 0; k < C * C; k++)
             H[k] *= net_weight(&net->setup.data, input) / each;
-        TRY(take_root(H, C, err));
+        DO(take_root(H, C, V, err));
     }
-    return CODE_OK;
+done:
+    free(V);
+    return code;
 }
 
 /* x [rows of f][C], n columns: root x, in place. */
@@ -365,14 +369,14 @@ static int declare(struct record *record, const struct config *config, const str
     return CODE_OK;
 }
 
-/* Two matrices of all outputs, LAPACK's copy of one, a block of inputs, and what a product takes.
- */
+/* Two matrices of all outputs, LAPACK's copy of one, the roots of the curvature and scratch of one,
+ * a block of inputs, and what a product takes. */
 static double scratch(const struct config *config, const struct net *net) {
     double n = net->batch.output_rows * net->setup.data.C, R = net_most_rows(net),
-           P = net->setup.data.P;
+           P = net->setup.data.P, C = net->setup.data.C;
     if (!config->output.sharpness)
         return 0;
-    return (3 * n * n + 2 * R * R + P * P) * sizeof(double) +
+    return (3 * n * n + n * C + 2 * C * C + 2 * R * R + P * P) * sizeof(double) +
            (net->output.loss_in_cotangent ? apart_bytes(net, net_outputs(net) + 1) : 0);
 }
 
