@@ -28,9 +28,10 @@ static const char units[] =
     "[network]\nmodel = residual\n[data]\ninputs = 2\ndimension = 3\n[training]\nsteps = 2\n"
     "[solver]\nsites = 16\nunit_sites = 8\nreplicates = 2\nthreads = 1\nmethod = fixed_point\n"
     "anderson = 2\n";
-static const char apart[] =
+static const char apart[] = /* Muon turns the matrix out of each expert by itself */
     "[network]\nmodel = regime3\n[data]\ninputs = 2\ndimension = 3\n[training]\nsteps = 2\n"
-    "[solver]\nsites = 8\nexpert_sites = 8\nunit_sites = 8\nreplicates = 2\nthreads = 1\n";
+    "optimizer = muon\neta0 = 0.05\n[solver]\nsites = 8\nexpert_sites = 8\nunit_sites = 8\n"
+    "replicates = 2\nthreads = 1\n";
 /* What the others leave out: images, units, all outputs, a third of the tolerance, and halves. */
 static const char images[] =
     "[network]\nmodel = regime3\n[data]\nsource = fashion\nfolder = .\nclasses = 3 7\nside = 7\n"

@@ -2,6 +2,7 @@
 #include "models/engine/describe.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* One more element of a list; NULL, and the list is gone, where there is no memory for it. */
@@ -20,6 +21,12 @@ static json_t *with_more(json_t *object, json_t *more) {
         return object;
     json_decref(object);
     return NULL;
+}
+
+/* An object with this word, where there is one: json_pack would leave it out without memory, too.
+ */
+static json_t *with_word(json_t *object, const char *key, const char *word) {
+    return word ? with_more(object, json_pack("{s:s}", key, word)) : object;
 }
 
 json_t *describe_list(const double *values, size_t count) {
@@ -123,11 +130,11 @@ static json_t *describe_node(const struct net *net, int i) {
     const struct node *v = &net->program->node[i];
     json_t *state =
         v->constant.context ? json_pack("{s:i}", "state", state_of(net, v)) : json_object();
-    json_t *out =
-        json_pack("{s:s, s:o, s:o, s:s, s:i, s:b, s:s*, s:s*, s:s*}", "operation", v->op->name,
-                  "arguments", describe_arguments(v), "population", number_of(net, v->on), "row",
-                  row_of(net, v), "numbers", v->on ? 0 : v->K, "moves", v->plan.moves, "name",
-                  v->label, "tex", v->tex, "matrix", v->matrix.weight.name);
+    json_t *out = json_pack("{s:s, s:o, s:o, s:s, s:i, s:b}", "operation", v->op->name, "arguments",
+                            describe_arguments(v), "population", number_of(net, v->on), "row",
+                            row_of(net, v), "numbers", v->on ? 0 : v->K, "moves", v->plan.moves);
+    out = with_word(with_word(out, "name", v->label), "tex", v->tex);
+    out = with_word(out, "matrix", v->matrix.weight.name);
     if (!strcmp(row_of(net, v), "place"))
         out = with_more(out, json_pack("{s:i}", "places", v->per));
     return with_more(with_more(out, v->op->describe ? v->op->describe(v) : json_object()), state);
@@ -181,4 +188,19 @@ int describe_net(const struct net *net, json_t **out, struct err *err) {
         list(net, net->kernels.count, describe_kernel, NULL), "results",
         list(net, net->numbers.count, describe_result, NULL), "read_out", p->read_out);
     return *out ? CODE_OK : err_set(err, CODE_SYSTEM, "out of memory: the description");
+}
+
+/* Into memory of the right size: json_dumps, where it cannot make its own larger, leaves out names
+ * and says nothing. */
+int describe_text(const json_t *whole, const char *what, char **text, struct err *err) {
+    const size_t flags = JSON_COMPACT | JSON_REAL_PRECISION(17);
+    size_t size = whole ? json_dumpb(whole, NULL, 0, flags) : 0;
+    *text = NULL;
+    if (size)
+        TRY(base_alloc(text, size + 1, 1, err));
+    if (size && json_dumpb(whole, *text, size, flags) == size)
+        return CODE_OK;
+    free(*text);
+    *text = NULL;
+    return err_set(err, CODE_SYSTEM, "out of memory: %s", what);
 }

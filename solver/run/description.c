@@ -153,9 +153,7 @@ int description_text(const struct run *run, char **text, struct err *err) {
     *text = NULL;
     DO(add_limit(run, whole, err));
     DO(add_networks(run, whole, err));
-    *text = json_dumps(whole, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    if (!*text)
-        code = err_set(err, CODE_SYSTEM, "out of memory: the description of the network");
+    DO(describe_text(whole, "the description of the network", text, err));
 done:
     json_decref(whole);
     return code;

@@ -1,7 +1,7 @@
 /* A sweep as data: what its ini says without [sweep], and the axes of its grid. */
 #include "solver/study/sweep.h"
+#include "models/engine/describe.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 
 static bool add_values(json_t *values, const struct grid_axis *axis) {
@@ -30,9 +30,9 @@ static int write_points(const struct grid *grid, const char *ini, char **text, s
     for (int a = 0; a < grid->axes; a++)
         whole &= add_axis(axes, &grid->axis[a]);
     all = json_pack("{s:s, s:o}", "ini", ini, "axes", axes);
-    *text = whole && all ? json_dumps(all, JSON_COMPACT) : NULL;
+    int code = describe_text(whole ? all : NULL, "the points of a sweep", text, err);
     json_decref(all);
-    return *text ? CODE_OK : err_set(err, CODE_SYSTEM, "out of memory: the points of a sweep");
+    return code;
 }
 
 int sweep_points(struct sweep *sweep, const char *file, int overrides, char *const *override,

@@ -1,0 +1,70 @@
+/* What networks and sweeps are, as text, where memory is short: some allocations of the JSON
+ * library fail in turn, and all of the last ones, which write the text. */
+#include "solver/run/description.h"
+#include "solver/study/sweep.h"
+#include "tests/support/support.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+static long calls, fails; /* the one that fails; 0: none */
+
+static void *allocate(size_t size) {
+    return ++calls == fails ? NULL : malloc(size);
+}
+
+/* Of a run, or of a sweep without one. */
+static int text_of(const struct run *run, const char *file, char **text, struct err *err) {
+    struct sweep sweep = {0};
+    calls = 0;
+    if (run)
+        return description_text(run, text, err);
+    int code = sweep_points(&sweep, file, 0, NULL, text, err);
+    sweep_free(&sweep);
+    return code;
+}
+
+/* Fails unless it ends in a sentence, or did not need what failed and is the same text. */
+static void without(const struct run *run, const char *file, long n, const char *whole) {
+    struct err err = {0};
+    char *text = NULL;
+    fails = n;
+    int code = text_of(run, file, &text, &err);
+    fails = 0;
+    if (code ? code != CODE_SYSTEM || text || !strstr(err.text, "out of memory: ")
+             : !text || strcmp(text, whole) != 0)
+        fail_msg("%s, allocation %ld: code %d, %s", file, n, code, code ? err.text : text);
+    free(text);
+}
+
+static void check(const struct run *run, const char *file) {
+    enum { SOME = 60, LAST = 40 };
+    char *whole = NULL;
+    ASK(text_of(run, file, &whole, err));
+    long all = calls;
+    assert_true(all > LAST);
+    for (long n = 1; n <= all; n += n < all - LAST && all > SOME ? all / SOME : 1)
+        without(run, file, n, whole);
+    free(whole);
+}
+
+static void memory_is_short(void **state) {
+    (void)state;
+    static const char *const files[] = {"data/dense.ini", "data/regime2.ini",
+                                        "data/transformer.ini"};
+    json_set_alloc_funcs(allocate, free);
+    for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
+        struct run run;
+        support_run(&run, files[k], (const char *const[]){NULL});
+        check(&run, files[k]);
+        run_free(&run);
+    }
+    check(NULL, "studies/adam_eps.ini");
+    json_set_alloc_funcs(malloc, free);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(memory_is_short)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
