@@ -11,7 +11,7 @@ from dmft.plot.layout import legend
 from dmft.plot.select import slope
 from dmft.plot.style import BANDS, BARS, COLOURS
 from scaling import rates_seen, scaled
-from verdict import (EXPONENT, above, below, judge, near, of_interval, of_optimum, of_runs,
+from verdict import (EXPONENT, above, below, judge, near, of_interval, of_optimum,
                      opposite, within_factor)
 
 
@@ -105,64 +105,6 @@ def router_bias(run):
     cells = sweeps.cells(run["sweep"], "training.eta0")
     titles = ["without a bias", "with a schedule of biases"]
     return rates(run, cells, titles), rates_seen(run, cells, titles, [("stays", "any")] * 2)
-
-
-def of_router(data) -> dict:
-    """{name: [run, t]}: entropy of the gates over ln M, norm of the loss's gradient of Q, and its
-    tangent kernel, each the mean over inputs."""
-    square = data["tangent_loss_Q_runs"].values.mean((2, 3))
-    return {"entropy": data["router_entropy_runs"].values.mean(2),
-            "gradient": np.sqrt(np.maximum(square, 0)),
-            "kernel": np.diagonal(data["tangent_Q_runs"].values, axis1=2, axis2=3).mean(2)}
-
-
-FREEZING = {"entropy": r"entropy over $\ln M$", "gradient": "gradient of $Q$",
-            "kernel": "tangent kernel of $Q$"}
-
-
-def freezing(run):
-    """Entropy of gates and gradients of the router over steps, at several widths."""
-    figure, axes = grid(3, 3, 1.8, sharex=True, sharey="row")
-    titles, seen = ["SP, one rate", "SP, rate as $N^{1/2}$", "\u03bcP"], []
-    runs = run.points
-    sides = list(dict.fromkeys(point[:-1] for point in runs))
-    for (*side, rho), part in runs.items():
-        column, label = sides.index(tuple(side)), "soft" if rho == 1 else "top-2"
-        means, logs = {}, {}
-        for k, (n, data) in enumerate(part.reference.items()):
-            rows = of_router(data)
-            means[n] = {name: row.mean(0) for name, row in rows.items()}
-            logs[n] = {name: of_runs(row[:, [1, -1]], n) for name, row in rows.items()}
-            for ax, mean in zip(axes[:, column], means[n].values()):
-                ax.plot(range(1, len(mean)), mean[1:], color=COLOURS[k], lw=1.2,
-                        ls="-" if rho == 1 else "--", label=f"$N = {n:g}$, {label}")
-        N = list(means)
-        words = f"{titles[column]}, {label}".replace("$N^{1/2}$", "N^1/2")
-
-        def told_of(name):
-            return ", ".join(f"{means[n][name][-1]:.3g}" for n in N)
-
-        moved = logs[N[-1]]["entropy"][:, 1] - logs[N[0]]["entropy"][:, 1]
-        claim = below(np.log(0.75)) if side[0] == "sp" else above(np.log(0.75))
-        seen.append((judge(moved, claim), f"""{words}: the entropy of the gates over ln M ends at
-            {told_of("entropy")} for N = {", ".join(f"{n:g}" for n in N)} ({factor(moved)})"""))
-        if side[0] == "sp":
-            later = {name: one[:, 1] - one[:, 0] for name, one in logs[N[-1]].items()}
-            seen.append((judge(later["kernel"], below(np.log(0.5))), f"""{words}: the router is
-                frozen after the first step, N = {N[-1]:g}: from the first step to the last its
-                tangent kernel changes {factor(later["kernel"])}, its gradient of the loss
-                {factor(later["gradient"])}; this gradient ends at {told_of("gradient")}"""))
-    for ax, title in zip(axes[0], titles):
-        ax.set(title=title, ylim=(0, 1.02))
-    for row, words in zip(axes, FREEZING.values()):
-        row[0].set_ylabel(words)
-    for ax in axes[1:].flat:
-        ax.set_yscale("log")
-    for ax in axes[2]:
-        ax.set_xlabel("step $t$")
-    runs = {int(data.attrs["runs"]) for part in run.points.values()
-            for data in part.reference.values()}
-    return legend(figure, axes[0, 0], f"means of {', '.join(map(str, runs))} runs"), seen
 
 
 def simp(mixture, dense):

@@ -50,6 +50,15 @@ SMALL = {
                      "mse", "training.batch": 2, "training.steps": 3, "reference.seeds": 2,
                      "reference.widths": [16, 32], "output.test_every": 2},
                     {"training.eta0": "0.2 0.4 0.8"}),
+    "shapes": ({"data.inputs": 8, "data.dimension": 4, "data.test_inputs": 4, "training.steps": 12,
+                "training.batch": 2, "training.warmup": 2, "reference.seeds": 2,
+                "output.test_every": 5},
+               {"network.depth, network.experts, network.alpha": "4 8 0.125 | 8 8 0.125",
+                "training.eta0": "0.1 0.2 0.4"}),
+    "freezing": ({"data.inputs": 8, "data.classes": [], "data.source": "multi_index",
+                       "data.dimension": 4, "training.loss": "mse", "training.batch": 2,
+                       "training.steps": 4, "reference.seeds": 2, "reference.widths": [16, 32]},
+                      {}),
 }
 
 
@@ -174,9 +183,9 @@ def inis(swept):
 
 
 @pytest.mark.parametrize("name", ("balance_gradients", "balance_rates", "depth_rates",
-                                  "image_rates", "lazy_rich_experts", "lazy_rich_gates",
-                                  "lazy_rich_softmax", "sharpness_rates", "sparse_experts",
-                                  "sparse_rates", "transformer_limit"))
+                                  "freezing", "image_rates", "lazy_rich_experts", "lazy_rich_gates",
+                                  "lazy_rich_softmax", "shapes", "sharpness_rates",
+                                  "sparse_experts", "sparse_rates", "transformer_limit"))
 def test_pictures_are_made_of_the_tables(name, tmp_path, monkeypatch):
     path = str(tmp_path / "out.png")
     monkeypatch.setattr(sys, "argv", [name, "--picture", os.path.join(FOLDER, name + ".csv"), path])
