@@ -147,8 +147,8 @@ def curves(found):
 
 
 def draw(rows, path):
-    """Losses against the rate and against the initial scale, and over steps, divided by those of the
-    base."""
+    """Losses against the rate, against the initial scale, and, over those of the base, over
+    steps."""
     import matplotlib.pyplot as plt
     from dmft.plot.layout import legend
     from dmft.plot.sweeps import scale
