@@ -1,11 +1,13 @@
-/* Lets one call of a program fail: linked by --wrap (tests/tests.mk) around every allocation, write
- * and numerical routine that our own objects call, and asked by the emulation of CUDA at every
- * launch, and at every copy to the host (nan: this one and all later ones are of NaN). The
- * environment says which: DMFT_FAULT = "alloc 7", the seventh of each process; "place 7", the
- * seventh allocation that a chain of calls comes to for the first time; "hdf5 7" likewise a call of
- * HDF5 that writes; "alloc 0" fails none; "alloc 7 own": not in children. At the end, in all cases,
- * DMFT_FAULT_COUNT (a file) gets the number of calls. */
+/* Lets one call of a program fail: linked by --wrap (tests/tests.mk) around every allocation, every
+ * growth of a list, write and numerical routine that our own objects call, and asked by the
+ * emulation of CUDA at every launch, and at every copy to the host (nan: this one and all later
+ * ones are of NaN). The environment says which: DMFT_FAULT = "alloc 7", the seventh of each
+ * process; "place 7", the seventh allocation that a chain of calls comes to for the first time;
+ * "hdf5 7" likewise a call of HDF5 that writes; "alloc 0" fails none; "alloc 7 own": not in
+ * children. At the end, in all cases, DMFT_FAULT_COUNT (a file) gets the number of calls. */
 #define _GNU_SOURCE
+#include "kernels/base/base.h"
+
 #include <errno.h>
 #include <execinfo.h>
 #include <hdf5.h>
@@ -93,6 +95,15 @@ WRAP(void *, malloc, (size_t size), (size), "alloc", ENOMEM, NULL)
 WRAP(void *, calloc, (size_t count, size_t size), (count, size), "alloc", ENOMEM, NULL)
 WRAP(void *, realloc, (void *old, size_t size), (old, size), "alloc", ENOMEM, NULL)
 WRAP(char *, strdup, (const char *text), (text), "alloc", ENOMEM, NULL)
+
+/* One more element of a list, whose memory grows where it doubles alone. */
+static void *no_element(struct err *err) {
+    err_set(err, CODE_SYSTEM, "out of memory: a list");
+    return NULL;
+}
+
+WRAP(void *, base_grow, (void *list, int *count, size_t size, struct err *err),
+     (list, count, size, err), "alloc", ENOMEM, no_element(err))
 
 /* A stream into memory, or a file that is written, which loses what it has not handed on yet. */
 static struct {
