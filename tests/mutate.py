@@ -4,7 +4,7 @@
 Each mutant is the program with one small fault in kernels, models, integrators or solver. In a copy
 of the tree its file is compiled and the program linked as a shared library, which the test programs
 load; those run until one fails, in an order of what is likely to kill it and quick (a dropped check
-of an error also test_faults at every place). Results are appended to
+of an error also test_faults at every place within the dropped call). Results are appended to
 build/mutants/results.jsonl: a second call goes on where the first was stopped. A mutant whose
 object code is that of the original is left out, and so is one that does not compile. Those whose
 number begins a line of a table in docs/testing_log.md are equivalent, for the reason given
@@ -156,12 +156,20 @@ def in_order(times, kills, name, operator, near):
     return sorted(reached, key=worth)
 
 
+def counted(instead):
+    """A dropped check of a call that says where it is: tests/faults lets fail what is within."""
+    return ('do { extern int mutant_inside; mutant_inside++; ' + instead +
+            '; mutant_inside--; } while (0)')
+
+
 def judge(tree, mutant, text, times, kills, most, near):
     name, operator, first, behind, instead = mutant
+    inside = operator == 'check' and instead.startswith('(void)(')
     path, built = tree / name, tree / BUILD / (name[:-2] + '.o')
     original = code_of(tree, name)
     kept = [shutil.copy2(p, f'{p}.kept') for p in (path, built)]
-    path.write_text(text[:first] + instead + text[behind:])
+    path.write_text(text[:first] + (counted(instead) if inside else instead) + text[behind:] +
+                    ('int mutant_inside;\n' if inside else ''))
     try:
         if make(tree, f'{BUILD}/{name[:-2]}.o'):
             return 'invalid', None
@@ -169,12 +177,13 @@ def judge(tree, mutant, text, times, kills, most, near):
             return 'same code', None
         if make(tree, *PROGRAMS):
             return 'invalid', None
-        runs = [(t, []) for t in in_order(times, kills, name, operator, near)]
+        runs = [(t, []) for t in in_order(times, kills, name, operator, near)
+                if t != 'faults' or not inside]
         if operator == 'check' and 'faults' in times:  # behind the quick ones
-            runs.insert(len(runs) // 2, ('faults', ['places']))
+            runs.insert(len(runs) // 2, ('faults', ['inside' if inside else 'places']))
         all_run = True
         for test, arguments in runs:
-            if times[test] * (1 + 9 * len(arguments)) > most:
+            if times[test] * (1 + (1 if inside else 9) * len(arguments)) > most:
                 all_run = False
                 continue
             if test in WHOLE and make(tree, program_of(test)):

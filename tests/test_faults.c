@@ -2,7 +2,7 @@
  * limits, networks, fixed points, sweeps and comparisons. It ends with one sentence and the code of
  * that failure, or passes it over and does all it should; what it leaves is whole. A few n in make
  * test, every n with the argument long (half an hour); places: one allocation, and one call of
- * HDF5, of every place, and thirty of what writes (minutes). */
+ * HDF5, of every place, and thirty of what writes (minutes); inside: places of a mutant. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "tests/support/cli.h"
@@ -15,6 +15,7 @@
 
 static long most = 2; /* calls that fail in turn, of each kind and program; 0: every one */
 static bool places;   /* of kinds that count places alone */
+static bool inside;   /* a call that a mutant does not check, where there may be none */
 
 static const char single[] =
     "[network]\nmodel = regime1\nexperts = 2\nq0 = 1\n[data]\ninputs = 2\ndimension = 3\n"
@@ -207,7 +208,7 @@ static int check_kind(size_t c, int kind) {
     long calls = atol(text), few = places && kind == WRITE ? 30 : most,
          number = few && few < calls ? few : calls;
     free(text);
-    if (calls < cases[c].least[kind])
+    if (calls < cases[c].least[kind] && !inside)
         fail_msg("case %zu: only %ld calls of %s", c, calls, name);
     for (long k = 0; k < number; k++) { /* spread over all, both ends among them */
         long n = number < 2 ? 1 : 1 + k * (calls - 1) / (number - 1);
@@ -290,7 +291,7 @@ static void printing_fails(void **state) {
         char *text = cli_read("count", NULL);
         long calls = atol(text), number = most && most < calls ? most : calls;
         free(text);
-        assert_true(calls > 0 && *whole.out);
+        assert_true((inside || calls > 0) && *whole.out);
         for (long k = 0; k < number; k++) {
             snprintf(fault, sizeof fault, "place %ld",
                      number < 2 ? 1 : 1 + k * (calls - 1) / (number - 1));
@@ -397,7 +398,8 @@ static int open_all(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {TEST(memory_of_the_device_is_told), TEST(printing_fails),
                                        TEST(going_on_fails), TEST(one_call_fails)};
-    places = argc > 1 && !strcmp(argv[1], "places");
+    inside = argc > 1 && !strcmp(argv[1], "inside");
+    places = inside || (argc > 1 && !strcmp(argv[1], "places"));
     if (argc > 1)
         most = strcmp(argv[1], "long") ? atol(argv[1]) : 0; /* 0 of places, too */
     return cmocka_run_group_tests(tests, open_all, cli_close);
