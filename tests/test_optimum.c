@@ -254,6 +254,27 @@ static void test_samples(void **state) {
 }
 
 /* Errors without runs (any series), and beside runs (that of the tolerance), widen the interval. */
+/* Another machine adds in another order: a sample is where it was, also before a cliff, up to which
+ * an optimum may lie. */
+static void test_round_off_moves_no_sample(void **state) {
+    (void)state;
+    gsl_rng *rng = gsl_rng_alloc(gsl_rng_mt19937);
+    struct made made = MADE(edge, -1.2, 0.3, 0.02, 0.5, 9, 8, false);
+    make(&made, rng);
+    assert_int_equal(find(&made, OPTIMUM_MEANS), OPTIMUM_KNOWN);
+    struct optimum before = found;
+    for (int i = 0; i < made.count; i++) {
+        for (int r = 0; r < made.runs; r++)
+            made.run[i][r] *= 1 + (i % 3 - 1) * 1e-13;
+        set_point(&made, i, made.run[i]);
+    }
+    assert_int_equal(find(&made, OPTIMUM_MEANS), OPTIMUM_KNOWN);
+    for (int b = 0; b < OPTIMUM_SAMPLES; b++)
+        if (isfinite(before.sample[b]))
+            assert_true(fabs(found.sample[b] - before.sample[b]) < 1e-9);
+    gsl_rng_free(rng);
+}
+
 static void test_errors_beside_runs(void **state) {
     (void)state;
     gsl_rng *rng = gsl_rng_alloc(gsl_rng_taus2);
@@ -400,6 +421,7 @@ int main(void) {
         cmocka_unit_test(test_reasons),
         cmocka_unit_test(test_estimates_around_zero_do_not_decide),
         cmocka_unit_test(test_samples),
+        cmocka_unit_test(test_round_off_moves_no_sample),
         cmocka_unit_test(test_errors_beside_runs),
         cmocka_unit_test(test_equal_errors_are_not_drawn),
         cmocka_unit_test(test_medians_ignore_one_run),

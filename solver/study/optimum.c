@@ -41,7 +41,7 @@ struct curve {
     enum optimum_kind kind;
     const struct optimum_point *point[SPLINE_MOST];
     int count, runs, best; /* best: the place of the smallest estimate among them */
-    uint32_t N, own;       /* the width; a number of these estimates alone */
+    uint32_t N, own;       /* the width; number_of() these estimates */
     double x[SPLINE_MOST], y[SPLINE_MOST];
     double mean[SPLINE_MOST];     /* of the runs, where there are any */
     double scale[SPLINE_MOST];    /* dy over d(estimate) */
@@ -85,6 +85,17 @@ static bool is_undercut(int count, const struct optimum_point *point, int best) 
     return lower;
 }
 
+/* A number that other estimates do not have, and that round-off does not change: with the bits of
+ * estimates, which are other ones on another machine, all samples were other ones there. */
+static uint32_t number_of(const struct curve *curve) {
+    uint64_t hash = BASE_HASH;
+    for (int k = 0; k < curve->count; k++) {
+        int64_t y = (int64_t)rint(curve->y[k] * 1e6);
+        hash = base_hash(hash, &y, sizeof y);
+    }
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
 /* The points around the best one, up to the first on either side that cannot be used. */
 static void take_usable(struct curve *curve, int count, const struct optimum_point *point,
                         int best) {
@@ -106,8 +117,7 @@ static void take_usable(struct curve *curve, int count, const struct optimum_poi
         curve->mean[k] =
             point[i].run ? gsl_stats_mean(point[i].run, 1, (size_t)point[i].runs) : NAN;
     }
-    uint64_t hash = base_hash(BASE_HASH, curve->y, (size_t)curve->count * sizeof *curve->y);
-    curve->own = (uint32_t)(hash ^ hash >> 32);
+    curve->own = number_of(curve);
 }
 
 /* ---- errors ---- */
