@@ -105,6 +105,8 @@ static void refusals(void **state) {
         {HEAD "h = map(h, a, {name='W2', a0 = math.sqrt(N)})\n" END, "grows as N^0.5"},
         {HEAD "for k = 1, 30000 do h = tanh(h) end\n" END,
          "a network has more than 20000 operations"},
+        {HEAD "for k = 1, 19998 do h = tanh(h) end\nlocal s = mean(h)\npenalty(s, 'p')\n" END,
+         "t.lua:5: a network has more than 20000 operations"}, /* the very call */
         {HEAD "for k = 1, 20000 do look(h, 4096, 'Q' .. k) end\n" END,
          "a network has more than 134 million numbers of its inputs"},
         {"while true do end", "t.lua:1: a network takes more than 3 million instructions"},
