@@ -2,6 +2,7 @@
  * only called where a part of a cotangent is due. */
 #include "models/language/operation.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,12 +70,15 @@ static void map_forward_node(struct net *net, struct node *v) {
                                       &net->program->err));
 }
 
-/* A matrix that adds by itself needs its part only where the coordinate check reads it (plan.c). */
+/* A matrix that adds by itself needs its part only where the coordinate check reads it (plan.c),
+ * which replays with W(0), perhaps of a kind that does not add by itself. */
 static void map_backward_node(struct net *net, struct node *v) {
     const struct part *part = &v->plan.part[0];
     struct rows whole = argument(net, v, 0)->g;
     struct err *err = &net->program->err;
-    bool adds = v->plan.adds && !part->first, alone = !part->rows.array;
+    bool alone = !part->rows.array,
+         adds = v->plan.adds && !part->first && v->matrix.map->kind->add_backward;
+    assert(!alone || adds == (v->plan.adds && !part->first));
     v->matrix.map->use = v->matrix.use;
     if (!adds || !alone)
         remember_failure(net, map_backward(v->matrix.map, v->g, alone ? whole : part->rows, err));
