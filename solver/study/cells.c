@@ -220,7 +220,6 @@ static int choose(struct cells *cells, const char *objective, struct err *err) {
     bool tests;
     if (!objective)
         objective = sweep->grid.objective;
-    cells->chosen = !objective;
     if (objective)
         return objective_read(&cells->objective, objective, err);
     TRY(all_have_tests(sweep, &tests, err));

@@ -25,7 +25,6 @@ struct cell {
 struct cells {
     const struct sweep *sweep;
     struct objective objective;
-    bool chosen;    /* nobody named the objective */
     int window;     /* of smooth_loss, times; the largest of all units */
     bool has_tests; /* some unit has a test loss */
     struct cell *cell;
