@@ -33,6 +33,12 @@ static const char apart[] = /* Muon turns the matrix out of each expert by itsel
     "[network]\nmodel = regime3\n[data]\ninputs = 2\ndimension = 3\n[training]\nsteps = 2\n"
     "optimizer = muon\neta0 = 0.05\n[solver]\nsites = 8\nexpert_sites = 8\nunit_sites = 8\n"
     "replicates = 2\nthreads = 1\n";
+static const char often[] = /* a matrix is used three times */
+    "[network]\nmodel = program\nprogram_text = local a = population('a'); local h = read_in(a, "
+    "'W1')"
+    "; local function W(x) return map(tanh(x), a, {name = 'W2', tied = true}) end; read_out(W(h) + "
+    "W(W(h)), 'w')\n[data]\ninputs = 2\ndimension = 3\n[training]\nsteps = 2\n[solver]\nsites = 8\n"
+    "replicates = 2\nthreads = 1\n";
 /* What the others leave out: images, units, all outputs, a third of the tolerance, and halves. */
 static const char images[] =
     "[network]\nmodel = regime3\n[data]\nsource = fashion\nfolder = .\nclasses = 3 7\nside = 7\n"
@@ -362,15 +368,17 @@ static int going_on(const char *ini, const char *more) {
 
 /* A run that goes on from its states does so, or says that it does not, whatever of them cannot be
  * held; the result of before is then still there. Experts share the matrices that they learn, or
- * each learns its own. */
+ * each learns its own; or a matrix is used often. */
 static void going_on_fails(void **state) {
     (void)state;
     setenv("DMFT_FAULT_COUNT", "count", 1);
     cli_print("one.ini", single);
     cli_print("six.ini", apart);
+    cli_print("eight.ini", often);
     cli_program("dmft-solve");
     int bad = going_on("one.ini", "--reference.coordinate_check=yes");
     bad += going_on("six.ini", NULL);
+    bad += going_on("eight.ini", NULL);
     assert_int_equal(bad, 0);
 }
 
