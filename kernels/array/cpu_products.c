@@ -321,9 +321,9 @@ static void gather(struct coefficients C, int first, int rows, int terms, real *
         }
 }
 
-/* TURNED sites of all rows at a time. Rows lie far apart, perhaps in one place of the cache: each is
- * read once, and what is written fills TURNED lines side by side. A square that is turned in a buffer
- * of its own is slower (regime1 at N = 512 by 5 per cent). */
+/* TURNED sites of all rows at a time. Rows lie far apart, perhaps in one place of the cache: each
+ * is read once, and what is written fills TURNED lines side by side. A square that is turned in a
+ * buffer of its own is slower (regime1 at N = 512 by 5 per cent). */
 static void gather_turned(struct coefficients C, int first, int rows, int terms, real *out) {
     bool one = C.rows.count == 1;
     for (int k = 0, run = TURNED; k < rows; k += run, run = TURNED) {
