@@ -1,7 +1,40 @@
-"""What the scripts of studies/findings share: the small tables behind a finding, and the picture of
-a transformer's losses over its rates."""
+"""What the scripts of studies/findings share: units of a sweep, numbers with their intervals, the
+small tables behind a finding, and the picture of a transformer's losses over its rates."""
 import csv
+import os
 import sys
+
+import numpy as np
+
+import dmft
+from verdict import interval
+
+
+def units_of(run):
+    """The results of all units of a sweep, without those of which networks failed, which are
+    named."""
+    for path in sorted(set(run.units().values.ravel())):
+        if path.endswith(".partial"):
+            print(f"{os.path.basename(path)}: networks failed, and are left out")
+        else:
+            yield dmft.load(path)
+
+
+def numbers(samples) -> tuple[str, str, str]:
+    """(middle, low, high) of samples of a logarithm, for a table."""
+    return tuple(f"{value:.4g}" for value in np.exp([np.median(samples), *interval(samples)]))
+
+
+def sentence(one) -> str:
+    """1.394 [1.271, 1.583], of such numbers."""
+    return "not known" if one[0] == "nan" else f"{one[0]} [{one[1]}, {one[2]}]"
+
+
+def told(samples) -> str:
+    """1.39 [1.27, 1.58], of samples of a logarithm."""
+    low, high = np.exp(interval(samples))
+    known = 0 < low <= high < np.inf
+    return f"{np.exp(np.median(samples)):.3g} [{low:.3g}, {high:.3g}]" if known else "not known"
 
 
 def write_table(path, head, rows):

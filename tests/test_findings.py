@@ -56,9 +56,8 @@ SMALL = {
                {"network.depth, network.experts, network.alpha": "4 8 0.125 | 8 8 0.125",
                 "training.eta0": "0.1 0.2 0.4"}),
     "freezing": ({"data.inputs": 8, "data.classes": [], "data.source": "multi_index",
-                       "data.dimension": 4, "training.loss": "mse", "training.batch": 2,
-                       "training.steps": 4, "reference.seeds": 2, "reference.widths": [16, 32]},
-                      {}),
+                  "data.dimension": 4, "training.loss": "mse", "training.batch": 2,
+                  "training.steps": 4, "reference.seeds": 2, "reference.widths": [16, 32]}, {}),
 }
 
 

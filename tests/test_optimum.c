@@ -253,7 +253,6 @@ static void test_samples(void **state) {
     gsl_rng_free(rng);
 }
 
-/* Errors without runs (any series), and beside runs (that of the tolerance), widen the interval. */
 /* Another machine adds in another order: a sample is where it was, also before a cliff, up to which
  * an optimum may lie. */
 static void test_round_off_moves_no_sample(void **state) {
@@ -275,6 +274,7 @@ static void test_round_off_moves_no_sample(void **state) {
     gsl_rng_free(rng);
 }
 
+/* Errors without runs (any series), and beside runs (that of the tolerance), widen the interval. */
 static void test_errors_beside_runs(void **state) {
     (void)state;
     gsl_rng *rng = gsl_rng_alloc(gsl_rng_taus2);

@@ -115,6 +115,8 @@ def test_table_and_studies():
         assert ini.has_section("sweep"), study
     for name, entry in TABLE.items():
         assert set(entry) <= {"data", "title", "figures", "claim", "note"}, name
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+        assert f"has {len(TABLE)} such pictures" in file.read()
 
 
 def test_page():

@@ -85,8 +85,8 @@ static bool is_undercut(int count, const struct optimum_point *point, int best) 
     return lower;
 }
 
-/* A number that other estimates do not have, and that round-off does not change: with the bits of
- * estimates, which are other ones on another machine, all samples were other ones there. */
+/* A number that other estimates do not have. Round-off, which differs between machines, does not
+ * change it: samples are then the same on all of them. */
 static uint32_t number_of(const struct curve *curve) {
     uint64_t hash = BASE_HASH;
     for (int k = 0; k < curve->count; k++) {

@@ -16,8 +16,9 @@
  * of the key a sample goes as far from the spline as the process does. Where the objective rises on
  * one side as no curve continued from the other side would (divergence), the optimum may lie
  * anywhere up to that rise, and samples do. All random numbers are functions of a seed, the width,
- * the number of the sample and of the run: calls agree bit by bit, and sample b of two columns of
- * the same width has the same runs, so that ratios of samples are paired. */
+ * the number of the sample and of the run, and, for errors that the runs do not show and up to a
+ * rise, of the estimates to six digits: calls agree bit by bit, and sample b of two columns of the
+ * same width has the same runs, so that ratios of samples are paired. */
 #ifndef SOLVER_OPTIMUM_H
 #define SOLVER_OPTIMUM_H
 

@@ -14,8 +14,8 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
-from tables import command, keep  # noqa: E402
-from verdict import WORDS, above, below, interval, judge, of_runs  # noqa: E402
+from tables import command, keep, told, units_of  # noqa: E402
+from verdict import WORDS, above, below, judge, of_runs  # noqa: E402
 
 HEAD = ("gate", "parameterization", "rate", "routing", "N", "series", "step",
         "values of each network")
@@ -38,13 +38,7 @@ def of_router(data) -> dict:
 
 def rows_of(path):
     """The rows of the table of one sweep, of points and widths where no network failed."""
-    run = dmft.load(path)
-    for name in sorted(set(run.sweep["file"].values.ravel()) - {""}):
-        name = os.path.join(os.path.splitext(path)[0] + ".d", name)
-        if not os.path.exists(name):
-            print(f"{os.path.basename(name)}: networks failed, and are left out")
-            continue
-        unit = dmft.load(name)
+    for unit in units_of(dmft.load(path)):
         keys = unit.parameters
         rate = "N^1/2" if "N^0.5" in str(keys["rates.Q"]) else "one"
         routing = "soft" if keys["network.rho"] == 1 else "top-2"
@@ -65,12 +59,6 @@ def points(rows):
     return {key: {series: dict(sorted(widths.items())) for series, widths in one.items()}
             for key, one in sorted(found.items(), key=lambda item: (
                 item[0][0] != "softmax", list(SIDES).index(item[0][1:3]), item[0][3]))}
-
-
-def told(samples) -> str:
-    low, high = np.exp(interval(samples))
-    return f"{np.exp(np.median(samples)):.3g} [{low:.3g}, {high:.3g}]" if high < np.inf \
-        else "not known"
 
 
 def ends(widths):
@@ -110,12 +98,16 @@ def seen(found):
                 f"the narrowest {told(moved)}")
 
 
+def say(found):
+    for good, sentence in seen(found):
+        print(f"{WORDS[good]}: {sentence}")
+
+
 def draw(rows, path):
     """A row of panels for each series and gate, a column for each parameterization and rate."""
     import matplotlib.pyplot as plt
     found = points(rows)
-    for good, sentence in seen(found):
-        print(f"{WORDS[good]}: {sentence}")
+    say(found)
     gates = sorted({key[0] for key in found}, reverse=True)
     figure, axes = plt.subplots(len(SERIES) * len(gates), len(SIDES), squeeze=False, sharex=True,
                                 figsize=(8.4, 1.6 * len(SERIES) * len(gates)),
@@ -153,8 +145,7 @@ def main(path, out=None, picture=None, *more):
     rows = [row for sweep in (path, *more) for row in rows_of(sweep)]
     keep(rows, HEAD, draw, out, picture)
     if not picture:
-        for good, sentence in seen(points(rows)):
-            print(f"{WORDS[good]}: {sentence}")
+        say(points(rows))
 
 
 if __name__ == "__main__":

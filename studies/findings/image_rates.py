@@ -17,8 +17,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.style import NAMES  # noqa: E402
 from dmft.statistics import student  # noqa: E402
-from tables import command, keep  # noqa: E402
-from verdict import (WORDS, below, interval, judge, of_interval, of_optimum,  # noqa: E402
+from tables import command, keep, numbers, sentence  # noqa: E402
+from verdict import (WORDS, below, judge, of_interval, of_optimum,  # noqa: E402
                      within_factor)
 
 SIDE, RATE, FACTOR = "network.parameterization", "training.eta0", 1.5
@@ -44,15 +44,6 @@ def without_run(name):
     return name.removesuffix(RUNS["2"]).removesuffix(RUNS["3"])
 
 
-def told(samples):
-    """(middle, low, high) of samples of a logarithm."""
-    return tuple(f"{value:.4g}" for value in np.exp([np.median(samples), *interval(samples)]))
-
-
-def sentence(one):
-    return "not known" if one[0] == "nan" else f"{one[0]} [{one[1]}, {one[2]}]"
-
-
 def rows_of(run):
     """Test losses at every rate, the optimum of every width, and how the last width's is to the
     first's; and how this is in MSSP to how it is in muP."""
@@ -66,8 +57,8 @@ def rows_of(run):
             for eta0, mean, error in zip(one[RATE].values, one["test_loss"].values, half):
                 yield (name, side, f"{N:g}", f"{eta0:.4g}", f"{mean:.4g}", f"{mean - error:.4g}",
                        f"{mean + error:.4g}")
-            yield name, side, f"{N:g}", "best rate", *told(rate[k])
-            yield name, side, f"{N:g}", "test loss there", *told(loss[k])
+            yield name, side, f"{N:g}", "best rate", *numbers(rate[k])
+            yield name, side, f"{N:g}", "test loss there", *numbers(loss[k])
         yield from changes(name, side, rate, loss)
         yield name, side, "all", *lowest_rate(name, side, part)
         gains[side] = loss[-1] - loss[0], loss[-1]
@@ -83,9 +74,10 @@ def changes(name, side, rate, loss):
             ("rate", rate, f"the best rate {meant}", claim),
             ("loss", loss, "the test loss at the best rate falls with the width", below(0))):
         change, verdict = samples[-1] - samples[0], WORDS[judge(samples[-1] - samples[0], asked)]
-        print(f"{name}, {side}: {words}: {verdict}: {', '.join(sentence(told(x)) for x in samples)}"
-              f"; the last over the first {sentence(told(change))}")
-        yield name, side, "all", f"{what}, last over first: {verdict}", *told(change)
+        all_widths = ", ".join(sentence(numbers(one)) for one in samples)
+        print(f"{name}, {side}: {words}: {verdict}: {all_widths}"
+              f"; the last over the first {sentence(numbers(change))}")
+        yield name, side, "all", f"{what}, last over first: {verdict}", *numbers(change)
 
 
 def beside_mup(name, gains):
@@ -93,8 +85,8 @@ def beside_mup(name, gains):
     for k, what in enumerate(("gain of the loss", "loss of the last width")):
         samples = gains["mssp"][k] - gains["mup"][k]
         words = WORDS[judge(samples, below(0))]
-        print(f"{name}: {what}, MSSP over muP, below one: {words}: {sentence(told(samples))}")
-        yield name, "mssp", "all", f"{what}, over that of muP: {words}", *told(samples)
+        print(f"{name}: {what}, MSSP over muP, below one: {words}: {sentence(numbers(samples))}")
+        yield name, "mssp", "all", f"{what}, over that of muP: {words}", *numbers(samples)
 
 
 def lowest_rate(name, side, part):
@@ -103,7 +95,7 @@ def lowest_rate(name, side, part):
     mean = ends["test_loss"].values
     half = student(ends["n"].values - 1) * ends["test_loss_se"].values / mean
     samples = of_interval(np.log(mean[1] / mean[0]), np.hypot(*half))
-    eta0, change = float(ends[RATE]), told(samples)
+    eta0, change = float(ends[RATE]), numbers(samples)
     words = WORDS[judge(samples, below(0))]
     print(f"{name}, {side}, eta0 = {eta0:.4g}: the test loss falls with the width: {words}; the "
           f"last over the first {sentence(change)}")

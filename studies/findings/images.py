@@ -15,7 +15,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
-from tables import read_table, write_table  # noqa: E402
+from tables import read_table, told, units_of, write_table  # noqa: E402
 from verdict import (WORDS, above, below, drift, interval, judge, of_optimum,  # noqa: E402
                      of_runs, within_factor)
 
@@ -50,9 +50,7 @@ def tables_of(path):
     run = dmft.load(path)
     rates, losses, optima = [], [], []
     at = middle(run.sweep[RATE].values)
-    files = os.path.splitext(path)[0] + ".d"
-    for name in sorted(set(run.sweep["file"].values)):
-        unit = dmft.load(os.path.join(files, name))
+    for unit in units_of(run):
         side, rate = (unit.parameters[key] for key in ("network.parameterization", RATE))
         for N, data in unit.reference.items():
             runs = data["loss_runs"].values
@@ -76,13 +74,6 @@ def tables_of(path):
 HEADS = {"rates": ("parameterization", "N", "eta0", "network", "test loss", "half time"),
          "losses": ("parameterization", "N", "step", "mean loss of the 10 steps to it"),
          "optima": ("parameterization", "N", "of", "samples of its logarithm")}
-
-
-def told(samples) -> str:
-    """1.39 [1.27, 1.58], of samples of the logarithm."""
-    low, high = np.exp(interval(samples))
-    known = 0 < low <= high < np.inf
-    return f"{np.exp(np.median(samples)):.3g} [{low:.3g}, {high:.3g}]" if known else "not known"
 
 
 def best_of(optima, side, name):

@@ -14,9 +14,8 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.statistics import student  # noqa: E402
-from tables import command, keep  # noqa: E402
-from verdict import (WORDS, below, interval, judge, of_optimum, of_runs,  # noqa: E402
-                     within_factor)
+from tables import command, keep, numbers, sentence, units_of  # noqa: E402
+from verdict import WORDS, below, judge, of_optimum, of_runs, within_factor  # noqa: E402
 
 RATE, INIT = "training.eta0", "init.W0"  # of the initial scales, the first
 FACTOR = 1.5  # within which a best rate transfers
@@ -49,8 +48,7 @@ def losses_of(paths):
     for path in paths:
         run = dmft.load(path)
         over = INIT if any(INIT in name for name in run.sweep.dims) else RATE
-        for name in sorted(set(run.sweep["file"].values.ravel()) - {""}):
-            unit = dmft.load(os.path.join(os.path.splitext(path)[0] + ".d", name))
+        for unit in units_of(run):
             for N, data in unit.reference.items():
                 point = found.setdefault((over, shape_of(unit.parameters, N)), {})
                 point[float(unit.parameters[over])] = (
@@ -68,15 +66,6 @@ def optima_of(run):
         keys = dict(zip(("network.depth", "network.experts", "network.alpha"), text.split()))
         for N, samples in zip(np.atleast_1d(one["N"].values), np.atleast_2d(of_optimum(one))):
             yield shape_of(keys, N), samples
-
-
-def told(samples) -> tuple[str, str, str]:
-    """(middle, low, high) of samples of a logarithm."""
-    return tuple(f"{value:.4g}" for value in np.exp([np.median(samples), *interval(samples)]))
-
-
-def sentence(one) -> str:
-    return "not known" if "nan" in one else f"{one[0]} [{one[1]}, {one[2]}]"
 
 
 def averaged(losses, t):
@@ -98,12 +87,12 @@ def rows_of(found, best):
             yield from beside_base(words, shape, found[over, shape], least)
     for shape in in_order(best):
         ratio = best[shape] - best["base"]
-        yield "best rate", shape, "", *told(best[shape])
+        yield "best rate", shape, "", *numbers(best[shape])
         if shape != "base":
             verdict = WORDS[judge(ratio, within_factor(FACTOR))]
             print(f"{shape}: the best rate is within a factor of {FACTOR} of that of the base: "
-                  f"{verdict}: {sentence(told(best[shape]))}, times {sentence(told(ratio))}")
-            yield f"best rate, over that of the base: {verdict}", shape, "", *told(ratio)
+                  f"{verdict}: {sentence(numbers(best[shape]))}, times {sentence(numbers(ratio))}")
+            yield f"best rate, over that of the base: {verdict}", shape, "", *numbers(ratio)
     yield from curves(found)
 
 
@@ -117,9 +106,10 @@ def beside_base(words, shape, points, least):
     cost = of_runs(here, N) - of_runs(own, N)
     verdict = WORDS[judge(cost, below(np.log(COST)))]
     print(f"{shape}: the best {words} of the base, {at:.3g}, costs less than {COST - 1:.0%} of the "
-          f"loss: {verdict}: times {sentence(told(cost))} of that at its own, {least[shape]:.3g}")
+          f"loss: {verdict}: times {sentence(numbers(cost))} of that at its own, "
+          f"{least[shape]:.3g}")
     yield (f"loss at the base's best {words}, over that at its own: {verdict}", shape,
-           f"{least[shape]:.4g}", *told(cost))
+           f"{least[shape]:.4g}", *numbers(cost))
 
 
 def curves(found):
@@ -138,12 +128,12 @@ def curves(found):
         apart, end = (one - other for one, other in zip(logs[shape], logs["base"]))
         verdict = WORDS[judge(apart, within_factor(COST))]
         print(f"{shape}: the loss at step {early} is that of the base within {COST - 1:.0%}: "
-              f"{verdict}: times {sentence(told(apart))}")
-        yield f"loss, over that of the base: {verdict}", shape, str(early), *told(apart)
+              f"{verdict}: times {sentence(numbers(apart))}")
+        yield f"loss, over that of the base: {verdict}", shape, str(early), *numbers(apart)
         verdict = WORDS[judge(end, below(0))]
         print(f"{shape}: at the base's best rate, {rate:.3g}, the test loss at the end is below "
-              f"that of the base: {verdict}: times {sentence(told(end))}")
-        yield f"test loss, over that of the base: {verdict}", shape, "", *told(end)
+              f"that of the base: {verdict}: times {sentence(numbers(end))}")
+        yield f"test loss, over that of the base: {verdict}", shape, "", *numbers(end)
 
 
 def draw(rows, path):
