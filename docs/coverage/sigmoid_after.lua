@@ -1,0 +1,11 @@
+-- A block of many experts on a stream in muP (Regime II), and a sigmoid of what the experts add up to.
+local kappa, N_e = key("kappa", 0.5), key("expert_width", 2)
+local stream = population("stream")
+local experts = population("experts", {size = kappa, sites = "expert_sites", page = kappa})
+local units = population("units", {of = experts, group = N_e, page = kappa * N_e})
+local x = sigma(read_in(stream, "W1"))
+local phi = sigmoid(map(x, experts, "Q"))
+gates(phi)
+local h = map(x, units, {name = "W_in", rate = 1 / (kappa * N_e), adam_eps = N_e})
+local sum = map(phi * sigma_of_experts(h), stream, "W_out")
+read_out(x + sigmoid(sum), "w")
