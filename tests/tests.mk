@@ -192,7 +192,7 @@ JOBS := 2
 mutants:
 	$(PYTHON) tests/mutate.py --count $(COUNT) --seed $(SEED) --jobs $(JOBS)
 
-# Every command of docs/coverage.md, and what the page says that it shows: four and a half core-minutes.
+# Every command of docs/coverage.md, and what the page says that it shows: five core-minutes.
 coverage-check: all
 	NEED='h5py, numpy' PYTHON=$(PYTHON) python/with tests/coverage_table.py
 
