@@ -149,6 +149,43 @@ static void test_scale_of_inputs(void **state) {
     cli_free(&result);
 }
 
+/* Weights that lose 0.1 in each step are those of the last ten: said from 100 updates on, and for
+ * the default, 0.01, from 1000 on. Gradient descent has none. */
+static void test_decay(void **state) {
+    (void)state;
+    static const struct {
+        const char *optimizer, *decay;
+        int steps;
+        const char *note;
+    } cases[] = {
+        {"adamw", "0.1", 101,
+         "note: each step takes 0.1 of all weights (weight_decay), so that of "
+         "100 steps about the last 10 are remembered"},
+        {"adamw", "0.1", 100, NULL},
+        {"adamw", "-1", 1001, "takes 0.01 of all weights (weight_decay), so that of 1000 steps"},
+        {"adamw", "0.0001", 1001, NULL},
+        {"adamw", "1", 11, "about the last 1 are remembered"},
+        {"gd", "0.1", 101, "about the last 10 are remembered"},
+        {"gd", "-1", 1001, NULL},
+    };
+    cli_print("decay.ini", "[network]\nmodel = dense\n[data]\ninputs = 2\n[solver]\nreplicates = "
+                           "0\n[reference]\nwidths = 2\nseeds = 1\n");
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char steps[32], optimizer[32], decay[48];
+        snprintf(steps, sizeof steps, "--training.steps=%d", cases[k].steps);
+        snprintf(optimizer, sizeof optimizer, "--training.optimizer=%s", cases[k].optimizer);
+        snprintf(decay, sizeof decay, "--training.weight_decay=%s", cases[k].decay);
+        struct cli_result result = run(
+            "dmft-solve", ARGS("--force", "-o", "out.h5", "decay.ini", steps, optimizer, decay));
+        assert_int_equal(result.code, 0);
+        if (cases[k].note)
+            assert_non_null(strstr(result.err, cases[k].note));
+        else
+            assert_null(strstr(result.err, "weight_decay"));
+        cli_free(&result);
+    }
+}
+
 /* Of targets of a file: those that are probably meant otherwise. */
 static void test_odd_targets(void **state) {
     (void)state;
@@ -254,8 +291,9 @@ static void test_sweep(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_quiet),        TEST(test_one_partial_file), TEST(test_refusals),
-        TEST(test_defaults_run), TEST(test_scale_of_inputs),  TEST(test_odd_targets),
-        TEST(test_compare),      TEST(test_test_loss),        TEST(test_sweep),
+        TEST(test_defaults_run), TEST(test_scale_of_inputs),  TEST(test_decay),
+        TEST(test_odd_targets),  TEST(test_compare),          TEST(test_test_loss),
+        TEST(test_sweep),
     };
     return cmocka_run_group_tests_name("screen", tests, cli_open, cli_close);
 }

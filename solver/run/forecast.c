@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { SITES_PER_REPLICATE = 64 }; /* docs/method.md, section 3 */
+enum { LIVES = 10 }; /* a run that has as many times 1/omega steps keeps a tenth of them at most */
 
 /* Adds a note and says it at once. */
 static int tell(struct run *run, const char *code, const char *group, bool warning, struct err *err,
@@ -107,6 +108,21 @@ static int note_targets(struct run *run, struct err *err) {
     return CODE_OK;
 }
 
+/* Of the weights, which decay by the same share in each step: AdamW of other programs asks for a
+ * coefficient that it multiplies by the learning rate, and 0.1 of theirs is far less than ours. */
+static int note_decay(struct run *run, struct err *err) {
+    const struct training *training = &run->config.training;
+    double omega = training->weight_decay;
+    int updates = training->steps - 1;
+    if (omega * updates < LIVES)
+        return CODE_OK;
+    return tell(run, "weights_decay_fast", "", false, err,
+                "each step takes %g of all weights (weight_decay), so that of %d steps about the "
+                "last %.0f are remembered; AdamW of other programs takes its learning rate times "
+                "its coefficient, 0.0001 for 0.001 and 0.1",
+                omega, updates, fmax(1, 1 / omega));
+}
+
 /* Biases fall as 1/sites and errors as 1/sqrt(sites replicates): all kinds of sites that are too
  * few for the replicates, of a run without halves, which would measure it (correction.h). */
 static int warn_sites(struct run *run, struct err *err) {
@@ -144,5 +160,6 @@ int forecast_notes(struct run *run, struct err *err) {
     TRY(note_scale(run, err));
     if (run->config.data.source == SOURCE_FILE)
         TRY(note_targets(run, err));
+    TRY(note_decay(run, err));
     return forecast_limit(run, err);
 }
