@@ -212,11 +212,12 @@ static void shares_are_those_of_the_gates(void **state) {
 static void information_by_hand(void **state) {
     (void)state;
     static const double q[] = {1, 0, 1, 0, .5, .5, 0, 1};
-    static const int same[] = {0, 0, 0, 0}, two[] = {0, 0, -1, 1};
+    static const int same[] = {0, 0, 0, 0}, two[] = {0, 0, -1, 1}, none[] = {-1, -1, -1, -1};
     double scratch[8];
     CHECK_ABS(specialisation_information(q, 4, 2, same, 1, scratch), 0, 1e-15, "one label");
     CHECK_ABS(specialisation_information(q, 4, 2, two, 2, scratch),
               -(2 * log(2. / 3) + log(1. / 3)) / 3, 1e-15, "two labels, two experts");
+    CHECK_ABS(specialisation_information(q, 4, 2, none, 2, scratch), 0, 1e-15, "no row is left");
 }
 
 int main(int argc, char **argv) {

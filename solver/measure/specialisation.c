@@ -100,7 +100,7 @@ double specialisation_information(const double *q, int rows, size_t M, const int
             count += label[r] == l;
         for (size_t i = 0; i < M; i++)
             sum += mean[i] > 0 ? mean[i] * log(mean[i] * total / all[i]) : 0;
-        value += count * sum / total;
+        value += total ? count * sum / total : 0;
     }
     return value;
 }
