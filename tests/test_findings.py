@@ -50,6 +50,11 @@ SMALL = {
                      "mse", "training.batch": 2, "training.steps": 3, "reference.seeds": 2,
                      "reference.widths": [16, 32], "output.test_every": 2},
                     {"training.eta0": "0.2 0.4 0.8"}),
+    "text_rates": ({"data.file": os.path.join(FOLDER, "..", "..", "README.md"), "data.inputs": 6,
+                    "data.test_inputs": 4, "data.tokens": 4, "training.batch": 2,
+                    "training.steps": 3, "training.warmup": 1, "reference.seeds": 2,
+                    "reference.widths": [16, 32], "output.test_every": 2},
+                   {"training.eta0": "0.2 0.4 0.8"}),
     "shapes": ({"data.inputs": 8, "data.dimension": 4, "data.test_inputs": 4, "training.steps": 12,
                 "training.batch": 2, "training.warmup": 2, "reference.seeds": 2,
                 "output.test_every": 5},
@@ -184,7 +189,8 @@ def inis(swept):
 @pytest.mark.parametrize("name", ("balance_gradients", "balance_rates", "depth_rates",
                                   "freezing", "image_rates", "lazy_rich_experts", "lazy_rich_gates",
                                   "lazy_rich_softmax", "shapes", "sharpness_rates",
-                                  "sparse_experts", "sparse_rates", "transformer_limit"))
+                                  "sparse_experts", "sparse_rates", "text_rates",
+                                  "transformer_limit"))
 def test_pictures_are_made_of_the_tables(name, tmp_path, monkeypatch):
     path = str(tmp_path / "out.png")
     monkeypatch.setattr(sys, "argv", [name, "--picture", os.path.join(FOLDER, name + ".csv"), path])

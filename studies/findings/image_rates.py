@@ -4,8 +4,8 @@
     python/with studies/findings/image_rates.py --picture image_rates.csv OUT.png
 
 Reads sweeps over parameterizations and rates: of image_rates.ini, image_rates_regime2.ini and
-image_rates_regime3.ini, of sp_rates.ini, or of text_rates.ini. Says what is seen of each, and
-writes the numbers behind it; or makes the picture of these.
+image_rates_regime3.ini, or of sp_rates.ini. Says what is seen of each, and writes the numbers
+behind it; or makes the picture of these. text_rates.py says the same of a text.
 """
 import os
 import re
@@ -16,25 +16,19 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.style import NAMES  # noqa: E402
-from dmft.statistics import student  # noqa: E402
-from tables import command, keep, numbers, sentence  # noqa: E402
-from verdict import (WORDS, below, judge, of_interval, of_optimum,  # noqa: E402
-                     within_factor)
+from tables import command, keep  # noqa: E402
+from transfer import HEAD, SIDE, rows_of  # noqa: E402
 
-SIDE, RATE, FACTOR = "network.parameterization", "training.eta0", 1.5
 MODELS = {"regime1": "Regime I", "regime2": "Regime II", "regime3": "Regime III"}
 RUNS = {"1": "", "2": ", again", "3": ", third run"}
-OPTIMIZERS = {"gd": "gradient descent", "adam": "Adam", "adamw": "AdamW"}
+OPTIMIZERS = {"gd": "gradient descent", "adam": "Adam"}
 TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
-HEAD = ("sweep", "parameterization", "N", "of", "value", "low", "high")
 
 
 def name_of(run):
     """As "Regime I, Adam"; "again" and "third run" with other networks, of other seeds."""
     keys = dict(re.findall(r"(?m)^(\w+) = (.*)$", run.parameters["ini"]))
-    text = keys["model"] == "transformer"
-    return ("Transformer, " * text + MODELS[keys["many_experts" if text else "model"]]
-            + f", {OPTIMIZERS[keys.get('optimizer', 'gd')]}"
+    return (f"{MODELS[keys['model']]}, {OPTIMIZERS[keys.get('optimizer', 'gd')]}"
             + (", top-K" if float(keys.get("rho", 1)) < 1 else "")
             + (", dense" if keys.get("experts") == "1" else "")
             + RUNS[keys.get("seed", "1")])
@@ -42,64 +36,6 @@ def name_of(run):
 
 def without_run(name):
     return name.removesuffix(RUNS["2"]).removesuffix(RUNS["3"])
-
-
-def rows_of(run):
-    """Test losses at every rate, the optimum of every width, and how the last width's is to the
-    first's; and how this is in MSSP to how it is in muP."""
-    name, gains = name_of(run), {}
-    for side in run.sweep[SIDE].values:
-        part, best = (one.sel({SIDE: side}).squeeze() for one in (run.sweep, run.optimum))
-        rate, loss = of_optimum(best), of_optimum(best, "objective")
-        for k, N in enumerate(best["N"].values):
-            one = part.sel(N=N)
-            half = student(one["n"].values - 1) * one["test_loss_se"].values
-            for eta0, mean, error in zip(one[RATE].values, one["test_loss"].values, half):
-                yield (name, side, f"{N:g}", f"{eta0:.4g}", f"{mean:.4g}", f"{mean - error:.4g}",
-                       f"{mean + error:.4g}")
-            yield name, side, f"{N:g}", "best rate", *numbers(rate[k])
-            yield name, side, f"{N:g}", "test loss there", *numbers(loss[k])
-        yield from changes(name, side, rate, loss)
-        yield name, side, "all", *lowest_rate(name, side, part)
-        gains[side] = loss[-1] - loss[0], loss[-1]
-    if {"mup", "mssp"} <= set(gains):
-        yield from beside_mup(name, gains)
-
-
-def changes(name, side, rate, loss):
-    """How the best rate of the last width, and the loss there, are to those of the first."""
-    meant, claim = ("falls by more than a tenth", below(-np.log(1.1))) if side == "sp" else \
-        (f"transfers within a factor of {FACTOR}", within_factor(FACTOR))
-    for what, samples, words, asked in (
-            ("rate", rate, f"the best rate {meant}", claim),
-            ("loss", loss, "the test loss at the best rate falls with the width", below(0))):
-        change, verdict = samples[-1] - samples[0], WORDS[judge(samples[-1] - samples[0], asked)]
-        all_widths = ", ".join(sentence(numbers(one)) for one in samples)
-        print(f"{name}, {side}: {words}: {verdict}: {all_widths}"
-              f"; the last over the first {sentence(numbers(change))}")
-        yield name, side, "all", f"{what}, last over first: {verdict}", *numbers(change)
-
-
-def beside_mup(name, gains):
-    """How much the loss gains by the width, and what it is at the last, in MSSP over muP."""
-    for k, what in enumerate(("gain of the loss", "loss of the last width")):
-        samples = gains["mssp"][k] - gains["mup"][k]
-        words = WORDS[judge(samples, below(0))]
-        print(f"{name}: {what}, MSSP over muP, below one: {words}: {sentence(numbers(samples))}")
-        yield name, "mssp", "all", f"{what}, over that of muP: {words}", *numbers(samples)
-
-
-def lowest_rate(name, side, part):
-    """How the test loss of the last width is to that of the first at the lowest rate."""
-    ends = part.isel({"N": [0, -1], RATE: 0})
-    mean = ends["test_loss"].values
-    half = student(ends["n"].values - 1) * ends["test_loss_se"].values / mean
-    samples = of_interval(np.log(mean[1] / mean[0]), np.hypot(*half))
-    eta0, change = float(ends[RATE]), numbers(samples)
-    words = WORDS[judge(samples, below(0))]
-    print(f"{name}, {side}, eta0 = {eta0:.4g}: the test loss falls with the width: {words}; the "
-          f"last over the first {sentence(change)}")
-    return f"loss at eta0 = {eta0:.4g}, last over first: {words}", *change
 
 
 def draw(rows, path):
@@ -167,7 +103,9 @@ def panel(ax, name, side, rows):
 
 
 def main(path, out=None, picture=None, *more):
-    rows = [row for sweep in (path, *more) for row in rows_of(dmft.load(sweep))]
+    rows = []
+    for run in map(dmft.load, (path, *more)):
+        rows += rows_of(run, name_of(run), {side: {SIDE: side} for side in run.sweep[SIDE].values})
     keep(rows, HEAD, draw, out, picture)
 
 

@@ -1,22 +1,97 @@
-"""What losses text_rates.ini can have: those of counts of letters, pairs and threes of letters.
+"""Do the best rates of a transformer that reads a text transfer, and do wider ones read better?
 
-    python/with studies/findings/text_rates.py [data/kjv.txt]
+    python/with studies/findings/text_rates.py SWEEP.h5 [OUT.csv [OUT.png [SWEEP.h5 ...]]]
+    python/with studies/findings/text_rates.py --picture text_rates.csv OUT.png
+    python/with studies/findings/text_rates.py --counts [data/kjv.txt]
 
-Counts are of the first nine tenths of a text (by default that which `make text` writes), and losses
-are natural logarithms for a letter of the last tenth. What was not seen counts as PSEUDO times.
-image_rates.py reads the sweep.
+Reads sweeps of text_rates_few.ini and text_rates_sp.ini (four experts: muP, simP and SP), of
+text_rates.ini and text_rates_regime3.ini (many: muP and MSSP). Says what is seen of each, and
+writes the numbers behind it; or makes the picture of these; or says what losses counts of letters,
+pairs and threes of letters have.
 """
 import os
+import re
 import sys
 
 import numpy as np
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import dmft  # noqa: E402
+from dmft.plot.style import NAMES  # noqa: E402
+from tables import command, keep, numbers, sentence  # noqa: E402
+from transfer import HEAD, RATE, SIDE, rows_of  # noqa: E402
+from verdict import WORDS, below, judge, of_runs  # noqa: E402
+
+FEW = {"1": "mup", "0.125N^0.5": "simp"}  # init.R of text_rates_few.ini
+MANY = {"regime2": "Regime II", "regime3": "Regime III"}
+COST = 1.01  # times the loss, at most, by the best rate of narrow networks
 PSEUDO = 0.01
 TEXT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "data", "kjv.txt")
 
 
+def sides_of(run):
+    """What a sweep is called, and where each parameterization stands in it."""
+    if "init.R" in run.sweep.dims:
+        return "Four experts", {FEW[text]: {"init.R": text} for text in run.sweep["init.R"].values}
+    if SIDE not in run.sweep.coords:
+        return "Four experts", {"sp": {}}
+    axis = run.sweep[SIDE].dims[0]
+    regime = re.search(r"(?m)^many_experts = (.*)$", run.parameters["ini"])[1]
+    return MANY[regime], {text.split()[0]: {axis: text} for text in run.sweep[axis].values}
+
+
+def costs(run, name, sides):
+    """What the rate that is best for the narrowest networks costs the widest ones, beside the best
+    of the grid, which in each sample is its own."""
+    losses = run.series("test_loss")["test_loss_runs"].isel(t=-1)
+    for side, where in sides.items():
+        one = losses.sel(where).transpose("N", "run", RATE)
+        narrow, wide = one.values[[0, -1]]
+        best = np.nanargmin(narrow.mean(0))
+        samples = of_runs(wide, float(one["N"][-1]))
+        cost = samples[:, best] - np.fmin.reduce(samples, axis=1)
+        verdict = WORDS[judge(cost, below(np.log(COST)))]
+        print(f"{name}, {side}: the best rate of the narrowest, {one[RATE].values[best]:.3g}, "
+              f"costs the widest less than {COST - 1:.0%} of the loss: {verdict}: "
+              f"{sentence(numbers(cost))}")
+        yield (name, side, "all", "loss at the first's best rate, over that at its own: " + verdict,
+               *numbers(cost))
+
+
+def draw(rows, path):
+    """A panel for each kind of network, a color for each parameterization; narrow networks are
+    broken lines, wide ones whole lines. Losses have a scale of their own in each panel."""
+    import matplotlib.pyplot as plt
+    kinds = list(dict.fromkeys(row[0] for row in rows))
+    sides = list(dict.fromkeys(row[1] for row in rows))
+    figure, axes = plt.subplots(1, len(kinds), squeeze=False, layout="constrained",
+                                figsize=(3.4 * len(kinds), 3.4))
+    for kind, ax in zip(kinds, axes[0]):
+        widths = list(dict.fromkeys(row[2] for row in rows if row[0] == kind and row[2] != "all"))
+        for side in sides:
+            for N in widths:
+                grid = np.array([row[3:] for row in rows if row[:3] == (kind, side, N)
+                                 and row[3][0].isdigit()], float).reshape(-1, 4)
+                eta0, mean, low, high = grid[np.isfinite(grid).all(1)].T
+                wide = N == widths[-1]
+                ax.errorbar(eta0, mean, [mean - low, high - mean], color=f"C{sides.index(side)}",
+                            lw=1.2, ls="-" if wide else ":", capsize=2, ms=3.5,
+                            marker="o" if wide else "s", mfc=None if wide else "w",
+                            label=f"{NAMES[side]}, $N = {N}$" if len(eta0) else None)
+        ax.set(xscale="log", title=kind, xlabel=r"learning rate $\eta_0$")
+        ticks = [x for x in (0.1, 0.2, 0.5, 1) if ax.get_xlim()[0] < x < ax.get_xlim()[1]]
+        ax.set_xticks(ticks, [f"{x:g}" for x in ticks])
+        ax.minorticks_off()
+    named = dict(pair[::-1] for ax in axes[0] for pair in zip(*ax.get_legend_handles_labels()))
+    axes[0, -1].legend(named.values(), named.keys(), fontsize=8, loc="upper left",
+                       bbox_to_anchor=(1.02, 1), borderaxespad=0)
+    axes[0, 0].set_ylabel("loss of a letter that was not read")
+    figure.savefig(path, dpi=100)
+
+
 def loss_of_counts(text: bytes, order: int) -> float:
-    """Of the law of a letter given the order - 1 letters before it."""
+    """Of the law of a letter given the order - 1 letters before it, for a letter of the last tenth
+    of a text by counts of the rest. What was not seen counts as PSEUDO times."""
     kinds, letters = np.unique(np.frombuffer(text, np.uint8), return_inverse=True)
     first = 9 * len(letters) // 10
     words = sum(letters[k:len(letters) - order + 1 + k] * len(kinds) ** (order - 1 - k)
@@ -28,12 +103,23 @@ def loss_of_counts(text: bytes, order: int) -> float:
     return float(-np.log(law.ravel()[words[first:]]).mean())
 
 
-def main(path=TEXT):
+def count(path=TEXT):
     with open(path, "rb") as file:
         text = file.read()
     for order, name in ((1, "letters"), (2, "pairs"), (3, "threes")):
         print(f"{name}: {loss_of_counts(text, order):.3f}")
 
 
+def main(path, out=None, picture=None, *more):
+    rows = []
+    for run in map(dmft.load, (path, *more)):
+        for part in (rows_of, costs):
+            rows += part(run, *sides_of(run))
+    keep(rows, HEAD, draw, out, picture)
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1:2] == ["--counts"]:
+        count(*sys.argv[2:])
+    else:
+        command(main, draw)
