@@ -17,6 +17,10 @@ FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))
 DRAWN = {"data.inputs": 4, "data.dimension": 4, "data.test_inputs": 4, "reference.seeds": 2,
          "solver.sites": 32, "solver.replicates": 2}
 EXPERTS = {**DRAWN, "solver.expert_sites": 16}
+LETTERS = {"data.file": os.path.join(FOLDER, "..", "..", "README.md"), "data.inputs": 6,
+           "data.test_inputs": 4, "data.tokens": 4, "training.batch": 2, "training.steps": 3,
+           "training.warmup": 1, "reference.seeds": 2, "reference.widths": [16, 32],
+           "output.test_every": 2}
 # Settings on top of each ini, and lines of [sweep] in the place of its own.
 SMALL = {
     "balance_gradients": ({**EXPERTS, "reference.widths": [16]}, {}),
@@ -50,11 +54,8 @@ SMALL = {
                      "mse", "training.batch": 2, "training.steps": 3, "reference.seeds": 2,
                      "reference.widths": [16, 32], "output.test_every": 2},
                     {"training.eta0": "0.2 0.4 0.8"}),
-    "text_rates": ({"data.file": os.path.join(FOLDER, "..", "..", "README.md"), "data.inputs": 6,
-                    "data.test_inputs": 4, "data.tokens": 4, "training.batch": 2,
-                    "training.steps": 3, "training.warmup": 1, "reference.seeds": 2,
-                    "reference.widths": [16, 32], "output.test_every": 2},
-                   {"training.eta0": "0.2 0.4 0.8"}),
+    **{name: (LETTERS, {"training.eta0": "0.2 0.4 0.8"})
+       for name in ("text_rates", "text_rates_few", "text_rates_sp")},
     "shapes": ({"data.inputs": 8, "data.dimension": 4, "data.test_inputs": 4, "training.steps": 12,
                 "training.batch": 2, "training.warmup": 2, "reference.seeds": 2,
                 "output.test_every": 5},
@@ -67,6 +68,8 @@ SMALL = {
 
 
 def script(name):
+    if name.startswith("text_rates"):  # reads all four inis
+        name = "text_rates"
     spec = importlib.util.spec_from_file_location(name, os.path.join(FOLDER, name + ".py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -108,7 +111,8 @@ def test_a_script_reads_its_sweep(name, tmp_path, capsys):
     assert any(word in said for word in ("shown", "cannot tell")) or name == "lazy_rich_gates"
     with open(tmp_path / "small.csv", encoding="utf-8") as file:
         rows = list(csv.reader(file))
-    assert rows[0] == stored_header(name) and len(rows) > 8
+    stored = name.removesuffix("_few").removesuffix("_sp")
+    assert rows[0] == stored_header(stored) and len(rows) > 8
     assert all(len(row) == len(rows[0]) for row in rows)
 
 
@@ -164,6 +168,30 @@ def test_a_script_reads_its_comparisons(name, tmp_path, capsys):
         rows = list(csv.reader(file))
     assert rows[0] == stored_header(name) and len(rows) > 100
     assert all(len(row) == len(rows[0]) for row in rows)
+
+
+class Losses:
+    """Stands for a sweep over three rates with two widths of twenty networks."""
+
+    def __init__(self, narrow, wide):
+        noise = np.random.default_rng(1).normal(size=(3, 2, 20, 1))
+        means = np.array([narrow, wide]).T[:, :, None, None]
+        self.losses = xarray.DataArray(
+            means + 0.002 * noise, dims=("training.eta0", "N", "run", "t"),
+            coords={"training.eta0": [0.1, 0.2, 0.4], "N": [64, 256]})
+
+    def series(self, name):
+        return {name + "_runs": self.losses}
+
+
+@pytest.mark.parametrize("narrow, wide, verdict", (
+    ([1.9, 1.8, 1.9], [1.8, 1.7, 1.8], "shown"),           # one rate is best for both
+    ([1.9, 1.8, 1.9], [1.6, 1.7, 1.8], "not shown"),       # another is, by a sixteenth
+    ([1.9, 1.8, 1.8001], [1.8, 1.7, 1.75], "cannot tell")  # narrow ones do not tell two apart
+))
+def test_what_a_rate_of_narrow_networks_costs(narrow, wide, verdict, capsys):
+    row, = script("text_rates").costs(Losses(narrow, wide), "made up", {"mup": {}})
+    assert row[3].endswith(": " + verdict) and f": {verdict}:" in capsys.readouterr().out
 
 
 def test_every_script_has_its_ini_and_its_table():

@@ -150,33 +150,38 @@ static void test_scale_of_inputs(void **state) {
 }
 
 /* Weights that lose 0.1 in each step are those of the last ten: said from 100 updates on, and for
- * the default, 0.01, from 1000 on. Gradient descent has none. */
+ * the default, 0.01, from 1000 on. Gradient descent has none, and a schedule takes part. */
 static void test_decay(void **state) {
     (void)state;
     static const struct {
-        const char *optimizer, *decay;
+        const char *optimizer, *decay, *schedule;
         int steps;
         const char *note;
     } cases[] = {
-        {"adamw", "0.1", 101,
-         "note: each step takes 0.1 of all weights (weight_decay), so that of "
+        {"adamw", "0.1", "constant", 101,
+         "note: each step takes 0.1 of all weights (weight_decay, times the schedule), so that of "
          "100 steps about the last 10 are remembered"},
-        {"adamw", "0.1", 100, NULL},
-        {"adamw", "-1", 1001, "takes 0.01 of all weights (weight_decay), so that of 1000 steps"},
-        {"adamw", "0.0001", 1001, NULL},
-        {"adamw", "1", 11, "about the last 1 are remembered"},
-        {"gd", "0.1", 101, "about the last 10 are remembered"},
-        {"gd", "-1", 1001, NULL},
+        {"adamw", "0.1", "constant", 100, NULL},
+        {"adamw", "-1", "constant", 1001,
+         "so that of 1000 steps about the last 100 are remembered"},
+        {"adamw", "0.0001", "constant", 1001, NULL},
+        {"adamw", "1", "constant", 11, "about the last 1 are remembered"},
+        {"gd", "0.1", "constant", 101, "about the last 10 are remembered"},
+        {"gd", "-1", "constant", 1001, NULL},
+        /* the last n of 200 steps take 0.1 n (n + 1)/400, which is above 1 from n = 63 on */
+        {"adamw", "0.1", "linear", 201, "so that of 200 steps about the last 63 are remembered"},
+        {"adamw", "0.1", "linear", 199, NULL},
     };
     cli_print("decay.ini", "[network]\nmodel = dense\n[data]\ninputs = 2\n[solver]\nreplicates = "
                            "0\n[reference]\nwidths = 2\nseeds = 1\n");
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        char steps[32], optimizer[32], decay[48];
+        char steps[32], optimizer[32], decay[48], schedule[48];
         snprintf(steps, sizeof steps, "--training.steps=%d", cases[k].steps);
         snprintf(optimizer, sizeof optimizer, "--training.optimizer=%s", cases[k].optimizer);
         snprintf(decay, sizeof decay, "--training.weight_decay=%s", cases[k].decay);
-        struct cli_result result = run(
-            "dmft-solve", ARGS("--force", "-o", "out.h5", "decay.ini", steps, optimizer, decay));
+        snprintf(schedule, sizeof schedule, "--training.schedule=%s", cases[k].schedule);
+        struct cli_result result = run("dmft-solve", ARGS("--force", "-o", "out.h5", "decay.ini",
+                                                          steps, optimizer, decay, schedule));
         assert_int_equal(result.code, 0);
         if (cases[k].note)
             assert_non_null(strstr(result.err, cases[k].note));

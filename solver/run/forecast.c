@@ -1,6 +1,7 @@
 /* Notes of a run that has not begun. */
 #include "solver/run/forecast.h"
 #include "integrators/batch.h"
+#include "integrators/schedule.h"
 #include "kernels/base/text.h"
 #include "solver/run/ensemble.h"
 
@@ -10,7 +11,8 @@
 #include <string.h>
 
 enum { SITES_PER_REPLICATE = 64 }; /* docs/method.md, section 3 */
-enum { LIVES = 10 }; /* a run that has as many times 1/omega steps keeps a tenth of them at most */
+enum { LIVES = 10 }; /* times that weights fall to 1/e in a run which forgets most of itself */
+#define ROUNDED 1e-9 /* of a sum of equal shares */
 
 /* Adds a note and says it at once. */
 static int tell(struct run *run, const char *code, const char *group, bool warning, struct err *err,
@@ -108,19 +110,24 @@ static int note_targets(struct run *run, struct err *err) {
     return CODE_OK;
 }
 
-/* Of the weights, which decay by the same share in each step: AdamW of other programs asks for a
- * coefficient that it multiplies by the learning rate, and 0.1 of theirs is far less than ours. */
+/* Weights decay by weight_decay times the factor of the schedule. AdamW of other programs asks for
+ * a coefficient that it multiplies by the learning rate, and 0.1 of theirs is far less than ours.
+ */
 static int note_decay(struct run *run, struct err *err) {
     const struct training *training = &run->config.training;
-    double omega = training->weight_decay;
-    int updates = training->steps - 1;
-    if (omega * updates < LIVES)
+    double lives = 0;
+    int updates = training->steps - 1, last = 0;
+    for (int t = updates - 1; t >= 0 && training->weight_decay > 0; t--) {
+        last += lives < 1 - ROUNDED;
+        lives += training->weight_decay * schedule_factor(training, t);
+    }
+    if (lives < LIVES - ROUNDED)
         return CODE_OK;
     return tell(run, "weights_decay_fast", "", false, err,
-                "each step takes %g of all weights (weight_decay), so that of %d steps about the "
-                "last %.0f are remembered; AdamW of other programs takes its learning rate times "
-                "its coefficient, 0.0001 for 0.001 and 0.1",
-                omega, updates, fmax(1, 1 / omega));
+                "each step takes %g of all weights (weight_decay, times the schedule), so that of "
+                "%d steps about the last %d are remembered; AdamW of other programs takes its "
+                "learning rate times its coefficient, 0.0001 for 0.001 and 0.1",
+                training->weight_decay, updates, last);
 }
 
 /* Biases fall as 1/sites and errors as 1/sqrt(sites replicates): all kinds of sites that are too

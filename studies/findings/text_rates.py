@@ -20,7 +20,7 @@ import dmft  # noqa: E402
 from dmft.plot.style import NAMES  # noqa: E402
 from tables import command, keep, numbers, sentence  # noqa: E402
 from transfer import HEAD, RATE, SIDE, rows_of  # noqa: E402
-from verdict import WORDS, below, judge, of_runs  # noqa: E402
+from verdict import WORDS, below, judge, of_optimum, of_runs, within_factor  # noqa: E402
 
 FEW = {"1": "mup", "0.125N^0.5": "simp"}  # init.R of text_rates_few.ini
 MANY = {"regime2": "Regime II", "regime3": "Regime III"}
@@ -42,20 +42,34 @@ def sides_of(run):
 
 def costs(run, name, sides):
     """What the rate that is best for the narrowest networks costs the widest ones, beside the best
-    of the grid, which in each sample is its own."""
+    of the grid. Which they are, is drawn anew in each sample."""
     losses = run.series("test_loss")["test_loss_runs"].isel(t=-1)
     for side, where in sides.items():
         one = losses.sel(where).transpose("N", "run", RATE)
-        narrow, wide = one.values[[0, -1]]
-        best = np.nanargmin(narrow.mean(0))
-        samples = of_runs(wide, float(one["N"][-1]))
-        cost = samples[:, best] - np.fmin.reduce(samples, axis=1)
+        narrow, wide = (of_runs(one.values[k], float(one["N"][k])) for k in (0, -1))
+        best = np.where(np.isfinite(narrow), narrow, np.inf).argmin(1)
+        cost = wide[np.arange(len(wide)), best] - np.fmin.reduce(wide, axis=1)
         verdict = WORDS[judge(cost, below(np.log(COST)))]
-        print(f"{name}, {side}: the best rate of the narrowest, {one[RATE].values[best]:.3g}, "
-              f"costs the widest less than {COST - 1:.0%} of the loss: {verdict}: "
-              f"{sentence(numbers(cost))}")
+        print(f"{name}, {side}: the best rate of the narrowest costs the widest less than "
+              f"{COST - 1:.0%} of the loss: {verdict}: {sentence(numbers(cost))}")
         yield (name, side, "all", "loss at the first's best rate, over that at its own: " + verdict,
                *numbers(cost))
+
+
+def widest(run, sides):
+    """{parameterization: samples of the logarithm of the loss of the widest at their best rate}."""
+    return {side: of_optimum(run.optimum.sel(where).squeeze(), "objective")[-1]
+            for side, where in sides.items()}
+
+
+def beside_mup(name, least):
+    """How the loss of the widest networks is to that in muP, of what is not MSSP."""
+    for side in sorted(set(least) - {"mup", "mssp"}) if "mup" in least else ():
+        ratio = least[side] - least["mup"]
+        verdict = WORDS[judge(ratio, within_factor(COST))]
+        print(f"{name}, {side}: the loss of the widest is that in muP within {COST - 1:.0%}: "
+              f"{verdict}: {sentence(numbers(ratio))}")
+        yield name, side, "all", f"loss of the widest, over that in muP: {verdict}", *numbers(ratio)
 
 
 def draw(rows, path):
@@ -111,10 +125,14 @@ def count(path=TEXT):
 
 
 def main(path, out=None, picture=None, *more):
-    rows = []
+    rows, least = [], {}
     for run in map(dmft.load, (path, *more)):
-        for part in (rows_of, costs):
-            rows += part(run, *sides_of(run))
+        name, sides = sides_of(run)
+        rows += rows_of(run, name, sides)
+        rows += costs(run, name, sides)
+        least.setdefault(name, {}).update(widest(run, sides))
+    for name, sides in least.items():
+        rows += beside_mup(name, sides)
     keep(rows, HEAD, draw, out, picture)
 
 
