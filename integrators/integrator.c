@@ -92,11 +92,9 @@ const struct param_row training_rows[] = {
     {"weight_decay", PARAM_REAL, OFFSET(weight_decay), "-1", -1, 1, NULL, "optimizer",
      "Coefficient omega of decoupled weight decay, the same at any width: each step begins "
      "with W *= 1 - omega (omega times the factor of the schedule), biases excepted, so that at a "
-     "constant "
-     "rate about 1/omega steps are remembered. In the usual call of AdamW omega is the learning "
-     "rate times weight_decay, 0.0001 for 0.001 and 0.1. The default -1 takes 0.01 with AdamW, "
-     "Lion "
-     "and Muon, and 0 with gradient descent and momentum."},
+     "constant rate about 1/omega steps are remembered. In the usual call of AdamW omega is the "
+     "learning rate times weight_decay, 0.0001 for 0.001 and 0.1. The default -1 takes 0.01 with "
+     "AdamW, Lion and Muon, and 0 with gradient descent and momentum."},
     {"schedule", PARAM_ROW, OFFSET(schedule.kind), "constant", 0, 0, schedule_list, NULL,
      "Schedule of the learning rate after the warmup, as a factor of eta0 at the time t since "
      "then."},

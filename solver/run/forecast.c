@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { SITES_PER_REPLICATE = 64 }; /* docs/method.md, section 3 */
-enum { LIVES = 10 }; /* times that weights fall to 1/e in a run which forgets most of itself */
+enum { LIVES = 10 }; /* weights of the start that fall to e^-LIVES are forgotten early in a run */
 #define ROUNDED 1e-9 /* of a sum of equal shares */
 
 /* Adds a note and says it at once. */
@@ -111,8 +111,7 @@ static int note_targets(struct run *run, struct err *err) {
 }
 
 /* Weights decay by weight_decay times the factor of the schedule. AdamW of other programs asks for
- * a coefficient that it multiplies by the learning rate, and 0.1 of theirs is far less than ours.
- */
+ * a coefficient, which it multiplies by the learning rate: 0.1 is far less there than here. */
 static int note_decay(struct run *run, struct err *err) {
     const struct training *training = &run->config.training;
     double lives = 0;

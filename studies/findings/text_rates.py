@@ -62,7 +62,7 @@ def widest(run, sides):
             for side, where in sides.items()}
 
 
-def beside_mup(name, least):
+def loss_beside_mup(name, least):
     """How the loss of the widest networks is to that in muP, of what is not MSSP."""
     for side in sorted(set(least) - {"mup", "mssp"}) if "mup" in least else ():
         ratio = least[side] - least["mup"]
@@ -132,7 +132,7 @@ def main(path, out=None, picture=None, *more):
         rows += costs(run, name, sides)
         least.setdefault(name, {}).update(widest(run, sides))
     for name, sides in least.items():
-        rows += beside_mup(name, sides)
+        rows += loss_beside_mup(name, sides)
     keep(rows, HEAD, draw, out, picture)
 
 
