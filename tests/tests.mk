@@ -5,7 +5,8 @@ TESTS := architecture $(filter-out mpi,$(patsubst tests/test_%.c,%,$(filter test
 TEST_OBJECTS := $(patsubst %.c,$(PLAIN)/%.o,$(filter tests/support/% tests/oracles/%,$(TEST_SOURCES)))
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/%,$(filter tests/bench/%,$(TEST_SOURCES)))
 # Tests of the backend cuda, run through tests/cuda_host: on the host, as an emulation.
-EMULATED := backend rows functions basis population thin change polar tile device
+EMULATED := backend rows functions basis population thin change polar tile device single
+EMULATED_SINGLE := backend rows functions
 
 # Ranges have one name in cmocka 1, and others in cmocka 2, which warns of it.
 $(PLAIN)/tests/%.o: CFLAGS += -DCMOCKA_DISABLE_DEPRECATION_WARNINGS
@@ -81,7 +82,7 @@ INSTALL_TEST = $(if $(CUDA)$(MPI)$(SAN)$(DEBUG),,tests/install.sh)
 test: all $(if $(INSTALL_TEST),$(LIBRARY) $(COMPLETION)) $(if $(PYTHON_TEST),python-packages) $(TESTS:%=$(BUILD)/test_%) $(EMULATED:%=$(BUILD)/emulated_%)
 	$(if $(MPI_TEST),@$(MAKE) --no-print-directory MPI=1 test-mpi)
 	@BUILD=$(BUILD) DMFT_SOLVE=$(BUILD)/dmft-solve DMFT_HOME=$(BUILD) PYTHON=$(PYTHON) tests/run.sh $(MPI_TEST) $(PYTHON_TEST) $(INSTALL_TEST) \
-	    $(TESTS:%=$(BUILD)/test_%) $(EMULATED:%='$(BUILD)/emulated_% cuda')
+	    $(TESTS:%=$(BUILD)/test_%) $(EMULATED:%='$(BUILD)/emulated_% cuda') $(EMULATED_SINGLE:%='$(BUILD)/emulated_% cuda_single')
 
 # make test-NAME runs tests/test_NAME.c alone, with K=PART only those of its functions whose name has
 # this part; make test-changed those that the files reach that differ from main (tests/reach.py).
@@ -163,6 +164,10 @@ bench-against: all
 bench-precision: all
 	$(PYTHON) tests/bench/precision.py ./dmft-solve
 
+# A device beside the processor of the same machine, whole runs: make CUDA=1 bench-device.
+bench-device: all
+	$(PYTHON) tests/bench/device.py ./dmft-solve
+
 # What runs say of their memory beside what they take: make bench-memory, or with INIS='data/dense.ini ...'.
 bench-memory: all
 	$(PYTHON) tests/bench/memory.py ./dmft-solve $(INIS)
@@ -207,5 +212,5 @@ draws: $(BUILD)/draws
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test torch-test torch-faults check-random bench bench-against bench-precision bench-memory bench-peers bench-figures coverage coverage-of coverage-check draws bias \
+.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test torch-test torch-faults check-random bench bench-against bench-precision bench-device bench-memory bench-peers bench-figures coverage coverage-of coverage-check draws bias \
         validation mutants

@@ -25,8 +25,16 @@ static int missing_alloc(struct array *array, int capacity, struct err *err) {
     return missing(err);
 }
 
-const struct backend backend_cuda = {
-    .name = "cuda", .bytes = 8, .open = missing_open, .alloc = missing_alloc};
+const struct backend backend_cuda = {.name = "cuda",
+                                     .bytes = 8,
+                                     .other = &backend_cuda_single,
+                                     .open = missing_open,
+                                     .alloc = missing_alloc};
+const struct backend backend_cuda_single = {.name = "cuda_single",
+                                            .bytes = 4,
+                                            .other = &backend_cuda,
+                                            .open = missing_open,
+                                            .alloc = missing_alloc};
 #endif
 
 const struct backend *const backend_list[] = {&backend_cpu, &backend_shadow, &backend_cuda, NULL};
@@ -168,14 +176,28 @@ void rows_poison(struct rows x) {
     rows_scale(NAN, x);
 }
 
-void rows_scale(double factor, struct rows x) {
-    enum { MOST = 64 };
-    double factors[MOST];
+/* Rows that get one factor at a time. */
+enum { MOST = 64 };
+
+static int fill(double factor, int rows, double factors[MOST]) {
     for (int k = 0; k < MOST; k++)
         factors[k] = factor;
+    return rows < MOST ? rows : MOST;
+}
+
+void rows_scale(double factor, struct rows x) {
+    double factors[MOST];
     for (int k = 0; k < x.count && factor != 1; k += MOST) {
-        struct rows some = rows_part(x, k, x.count - k < MOST ? x.count - k : MOST);
+        struct rows some = rows_part(x, k, fill(factor, x.count - k, factors));
         some.array->backend->pointwise(FN_LINEAR, factors, NULL, some, some, (struct rows){0});
+    }
+}
+
+void rows_add_scaled(double factor, struct rows x, struct rows y) {
+    double factors[MOST];
+    for (int k = 0; k < y.count; k += MOST) {
+        int rows = fill(factor, y.count - k, factors);
+        rows_add(factors, rows_part(x, k, rows), rows_part(y, k, rows));
     }
 }
 
@@ -225,7 +247,7 @@ int rows_combine(struct rows y, double beta, struct coefficients C, struct rows 
                  struct err *err) {
     const struct backend *backend = y.array->backend;
     double *host;
-    if (backend->combine_rows && here(y, C.rows)) {
+    if (here(y, C.rows)) {
         backend->combine_rows(y, beta, C, a);
         return CODE_OK;
     }
@@ -239,7 +261,7 @@ int rows_times(double scale, struct rows W, struct rows x, struct rows y, struct
     const struct backend *backend = x.array->backend;
     size_t size = (size_t)x.count * (size_t)W.count;
     double *host;
-    if (backend->times && here(x, y)) {
+    if (here(x, y)) {
         backend->times(scale, W, x, y);
         return CODE_OK;
     }

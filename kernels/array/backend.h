@@ -128,9 +128,9 @@ struct backend {
     /* y_k = beta y_k + sum_l C[k][l] a_l,  C host [y.count][a.count]; y and a do not overlap.
      * beta = 0: y is not read. */
     void (*combine)(struct rows y, double beta, const double *C, struct rows a);
-    /* The same with coefficients that are rows: rows_combine. NULL: through the host. */
+    /* The same with coefficients that are rows: rows_combine. */
     void (*combine_rows)(struct rows y, double beta, struct coefficients C, struct rows a);
-    /* y_k,i = scale <W_i x_k>: rows_times. NULL: through the host. */
+    /* y_k,i = scale <W_i x_k>: rows_times. */
     void (*times)(double scale, struct rows W, struct rows x, struct rows y);
     /* y_k += c[k] x_k,  c host (NULL: 1); y and x have as many rows and do not overlap. */
     void (*add)(const double *c, struct rows x, struct rows y);
@@ -161,13 +161,16 @@ struct backend {
     bool can_split; /* whether a copy of the table may be ... */
     bool split;     /* ... split: arrays keep the blocks of this rank alone */
     bool poisons;   /* whether rows that are of no more use are to become NaN (rows_poison) */
+    bool distant;   /* whether the host waits long for each number: a few large operations are
+                       faster than many small ones */
 };
 
 extern const struct backend backend_cpu;        /* OpenBLAS and OpenMP */
 extern const struct backend backend_cpu_single; /* the same in single precision */
 extern const struct backend backend_shadow;     /* the same on separate, poisoned memory */
 extern const struct backend backend_shadow_single;
-extern const struct backend backend_cuda;          /* cuBLAS and own kernels; make CUDA=1 */
+extern const struct backend backend_cuda; /* cuBLAS and own kernels; make CUDA=1 */
+extern const struct backend backend_cuda_single;
 extern const struct backend *const backend_list[]; /* ends with NULL */
 #define BACKEND_NAMES "cpu shadow cuda"
 
@@ -220,8 +223,9 @@ int rows_coefficients(struct coefficients C, int rows, int terms, double **out, 
 void rows_take(struct rows x, const int *which, struct rows out);
 void rows_spread(struct rows x, const int *which, int count);
 void rows_add_at(struct rows x, const int *which, struct rows y);
-void rows_scale(double factor, struct rows x); /* x *= factor */
-void rows_poison(struct rows x);               /* x = NaN */
+void rows_scale(double factor, struct rows x);                     /* x *= factor */
+void rows_add_scaled(double factor, struct rows x, struct rows y); /* y += factor x */
+void rows_poison(struct rows x);                                   /* x = NaN */
 static inline void rows_zero(struct rows y) {
     struct rows none = {NULL, 0, 0};
     y.array->backend->combine(y, 0, NULL, none);

@@ -142,6 +142,22 @@ bool device_fetch(struct slot slot, size_t count, const char *where) {
            device_wait(where);
 }
 
+bool device_send(struct slot slot, size_t count, const char *where) {
+    return device_good(cudaMemcpyAsync(slot.device, slot.host, count * sizeof(double),
+                                       cudaMemcpyHostToDevice, self.stream),
+                       where);
+}
+
+bool device_borrow(size_t bytes, void **memory, const char *where) {
+    *memory = NULL;
+    return device_good(cudaMallocAsync(memory, bytes ? bytes : 1, self.stream), where);
+}
+
+void device_give_back(void *memory, const char *where) {
+    if (memory)
+        device_good(cudaFreeAsync(memory, self.stream), where);
+}
+
 cudaStream_t device_stream(void) {
     return self.stream;
 }

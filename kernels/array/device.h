@@ -8,6 +8,9 @@
  *     if (device_ready() && device_take(count, &slot, "dots") && ... queue what fills the slot ...
  *         && device_fetch(slot, count, "dots"))
  *         ... slot.host holds the numbers ...
+ *
+ * What an operation needs on the device alone it borrows and gives back: the memory is that of the
+ * stream, so nothing is waited for.
  */
 #ifndef KERNELS_DEVICE_H
 #define KERNELS_DEVICE_H
@@ -47,11 +50,16 @@ bool device_wait(const char *where);
 bool device_take(size_t count, struct slot *slot, const char *where);
 /* Brings the first `count` numbers of a slot, which the queue is about to write, to slot.host. */
 bool device_fetch(struct slot slot, size_t count, const char *where);
+/* Copies the first `count` numbers of slot.host to the device. */
+bool device_send(struct slot slot, size_t count, const char *where);
+/* Memory of the device for `bytes` bytes, in *memory, until it is given back (NULL: nothing is). */
+bool device_borrow(size_t bytes, void **memory, const char *where);
+void device_give_back(void *memory, const char *where);
 }
 
 /* Rows on the device: site i of row k is at[k * stride + i]; stride 0: one row for all. */
-struct view {
-    double *at;
+template <class real> struct view {
+    real *at;
     size_t stride;
 };
 
@@ -59,25 +67,25 @@ static inline size_t row_stride(const struct array *array) {
     return (array->sites + 7) / 8 * 8;
 }
 
-static inline double *row_at(struct rows rows) {
-    return (double *)rows.array->memory + (size_t)rows.first * row_stride(rows.array);
+template <class real> static inline real *row_at(struct rows rows) {
+    return (real *)rows.array->memory + (size_t)rows.first * row_stride(rows.array);
 }
 
-static inline struct view view_of(struct rows rows) {
-    struct view view = {NULL, 0};
+template <class real> static inline view<real> view_of(struct rows rows) {
+    view<real> all = {NULL, 0};
     if (rows.array) {
-        view.at = row_at(rows);
-        view.stride = row_stride(rows.array);
+        all.at = row_at<real>(rows);
+        all.stride = row_stride(rows.array);
     }
-    return view;
+    return all;
 }
 
 /* A factor of one row serves all. */
-static inline struct view factor_of(struct rows rows) {
-    struct view view = view_of(rows);
+template <class real> static inline view<real> factor_of(struct rows rows) {
+    view<real> all = view_of<real>(rows);
     if (rows.count == 1)
-        view.stride = 0;
-    return view;
+        all.stride = 0;
+    return all;
 }
 
 #define EACH(k, rows, i, sites)                                                                    \

@@ -4,6 +4,8 @@
 #ifndef KERNELS_TOP_H
 #define KERNELS_TOP_H
 
+#include "kernels/base/base.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,7 +19,7 @@ struct top_search {
 };
 
 /* In the order of the values, without a difference between 0 and -0. */
-static inline uint64_t top_key(double value) {
+ON_DEVICE static inline uint64_t top_key(double value) {
     uint64_t bits;
     value += 0.0;
     memcpy(&bits, &value, sizeof bits);

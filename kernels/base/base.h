@@ -11,6 +11,12 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#ifdef __CUDACC__ /* what kernels call is compiled for the device, too */
+#define ON_DEVICE __host__ __device__
+#else
+#define ON_DEVICE
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif

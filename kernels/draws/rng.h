@@ -9,15 +9,11 @@
 
 #define R123_USE_SSE 0 /* nothing that only one kind of machine has, or includes by the way */
 #define R123_USE_IA32INTRIN_H 0
+#include "kernels/base/base.h"
+
 #include <Random123/philox.h>
 #include <math.h>
 #include <stdint.h>
-
-#ifdef __CUDACC__ /* what kernels call is compiled for the device */
-#define ON_DEVICE __device__
-#else
-#define ON_DEVICE
-#endif
 
 /* Never renumbered: stored results depend on the values. */
 enum purpose {

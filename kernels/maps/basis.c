@@ -7,7 +7,12 @@
  * blocks, where the loss asks for it. That leaves eps again, and disturbs what the rows of a block
  * have among themselves by squares of eps loss, which LIMIT keeps below the round-off: a row beyond
  * it goes through everything at once and alone. Without that, the fourth row of a chain, each
- * within 1e-4 of the last, would be nine tenths base. */
+ * within 1e-4 of the last, would be nine tenths base.
+ *
+ * On a device each number that comes to the host is waited for, so a block of rows is made
+ * orthonormal by its products among each other (gram_block), which takes one wait or two instead
+ * of four a row. Products know what is left of a row to eps times the rows that it is combined of;
+ * where that is not enough, rows go one by one there, too. */
 #include "kernels/maps/basis.h"
 #include "kernels/array/profile.h"
 
@@ -18,6 +23,8 @@
 #define AGAIN 1.4
 #define LIMIT 1e7
 #define UNSURE 1e-12
+#define SLIGHT 4.0
+#define SURE 1e-8 /* what products know well, of the squares that it is the difference of */
 
 struct growth {
     struct rows base, out; /* the first `kept` rows of out are kept, later ones wait */
@@ -27,6 +34,7 @@ struct growth {
     double *loss;     /* [out.count] of rows kept */
     int *which;       /* [out.count] rows of x, of rows that wait and then of rows kept; or NULL */
     double *C;        /* scratch: products of all rows with the base, or of a block with all rows */
+    struct array block; /* room for the rows of a block, on a device */
 };
 
 static struct rows kept_rows(const struct growth *growth, int from) {
@@ -104,11 +112,116 @@ static struct rows lossy_rows(const struct growth *growth, int from) {
     return rows_part(growth->out, from, end - from);
 }
 
+/* Rows of a block, as combinations of its rows as they were: T x, of which `count` are kept, and
+ * which[k] is the row that number k is of. */
+struct combined {
+    double T[BLOCK][BLOCK], loss[BLOCK];
+    double worst; /* the largest share of squares that cancelled: round-off over eps */
+    int which[BLOCK], count;
+};
+
+/* t^T G s */
+static double product(const double *G, int rows, const double *t, const double *s) {
+    double sum = 0;
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < rows; j++)
+            sum += t[i] * G[i * rows + j] * s[j];
+    return sum;
+}
+
+/* Row i enters as in enter(), its products with all rows being those of G. False: they do not know
+ * enough of what is left of it. */
+static bool enter_combined(const struct growth *growth, const double *G, int rows, int mu, int i,
+                           struct combined *combined) {
+    double t[BLOCK] = {0}, least2 = growth->threshold * growth->threshold, size2 = 0;
+    double overlap2 = growth->overlap2[mu + i], left2 = G[i * rows + i];
+    t[i] = 1;
+    if (!(left2 > least2))
+        return true;
+    for (int again = 0; again < 2 && combined->count; again++)
+        for (int k = 0; k < combined->count; k++) {
+            double c = product(G, rows, t, combined->T[k]);
+            for (int j = 0; j < rows; j++)
+                t[j] -= c * combined->T[k][j];
+            overlap2 += c * c * combined->loss[k] * combined->loss[k];
+        }
+    if (combined->count)
+        left2 = product(G, rows, t, t);
+    for (int j = 0; j < rows; j++)
+        size2 += t[j] * t[j] * G[j * rows + j];
+    if (!(fmax(left2, least2) > SURE * size2))
+        return false;
+    if (!(left2 > least2))
+        return true;
+    double loss = sqrt(overlap2 / left2);
+    if (!(loss <= LIMIT))
+        return false;
+    for (int j = 0; j < rows; j++)
+        combined->T[combined->count][j] = t[j] / sqrt(left2);
+    combined->worst = fmax(combined->worst, size2 / left2);
+    combined->loss[combined->count] = loss;
+    combined->which[combined->count++] = i;
+    return true;
+}
+
+/* T [count][count] = L^-1, of G = L L^T. */
+static void invert_cholesky(const double *G, int count, double *T) {
+    double L[BLOCK][BLOCK] = {0};
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j <= i; j++) {
+            double sum = G[i * count + j];
+            for (int k = 0; k < j; k++)
+                sum -= L[i][k] * L[j][k];
+            L[i][j] = i == j ? sqrt(sum) : sum / L[j][j];
+        }
+    for (int j = 0; j < count; j++)
+        for (int i = 0; i < count; i++) {
+            double sum = i == j;
+            for (int k = j; k < i; k++)
+                sum -= L[i][k] * T[k * count + j];
+            T[i * count + j] = i < j ? 0 : sum / L[i][i];
+        }
+}
+
+/* Rows mu .. mu + rows - 1, free of all rows kept before, enter together. False: nothing is done.
+ */
+static bool gram_block(struct growth *growth, int mu, int rows) {
+    struct rows waiting = rows_part(growth->out, mu, rows);
+    const struct backend *backend = waiting.array->backend;
+    double G[BLOCK * BLOCK], T[BLOCK * BLOCK];
+    struct combined combined = {.count = 0};
+    backend->dots(waiting, waiting, G);
+    for (int i = 0; i < rows; i++)
+        if (!enter_combined(growth, G, rows, mu, i, &combined))
+            return false;
+    if (!combined.count)
+        return true;
+    for (int k = 0; k < combined.count; k++)
+        for (int j = 0; j < rows; j++)
+            T[k * rows + j] = combined.T[k][j];
+    struct rows block = array_rows(&growth->block, 0, combined.count);
+    struct rows kept = rows_part(growth->out, growth->kept, combined.count);
+    backend->combine(block, 0, T, waiting);
+    if (combined.worst > SLIGHT) {
+        backend->dots(block, block, G);
+        invert_cholesky(G, combined.count, T);
+        backend->combine(kept, 0, T, block);
+    } else
+        rows_copy(block, kept);
+    for (int k = 0; k < combined.count; k++) {
+        if (growth->which)
+            growth->which[growth->kept] = growth->which[mu + combined.which[k]];
+        growth->loss[growth->kept++] = combined.loss[k];
+    }
+    return true;
+}
+
 static void gram_schmidt(struct growth *growth, int count) {
     for (int mu = 0; mu < count; mu += BLOCK) {
         int first = growth->kept, rows = count - mu < BLOCK ? count - mu : BLOCK;
         take_out(growth, 0, first, mu, rows);
-        for (int i = 0; i < rows; i++)
+        bool together = growth->block.rows && gram_block(growth, mu, rows);
+        for (int i = 0; i < rows && !together; i++)
             enter(growth, first, mu + i);
         project(rows_part(growth->out, 0, first), lossy_rows(growth, first), growth->C);
     }
@@ -148,21 +261,25 @@ static int rests(struct growth *growth, struct rows x, const double *known) {
 static int residual(struct rows base, struct rows x, const double *known, double threshold,
                     struct array *out, int *which, int *kept, struct err *err) {
     size_t n = (size_t)x.count, widest = (size_t)(base.count > BLOCK ? base.count : BLOCK);
-    double *memory;
+    double *memory = NULL;
+    struct growth growth = {.base = base, .threshold = threshold, .which = which};
+    int code = CODE_OK;
     *kept = 0;
-    TRY(array_reserve(out, x.count, err));
-    TRY(base_alloc(&memory, n * (widest + 2), sizeof *memory, err));
-    struct growth growth = {.base = base,
-                            .out = array_rows(out, 0, x.count),
-                            .threshold = threshold,
-                            .overlap2 = memory,
-                            .loss = memory + n,
-                            .which = which,
-                            .C = memory + 2 * n};
-    gram_schmidt(&growth, rests(&growth, x, known));
+    DO(array_reserve(out, x.count, err));
+    DO(base_alloc(&memory, n * (widest + 2), sizeof *memory, err));
+    growth.out = array_rows(out, 0, x.count);
+    growth.overlap2 = memory;
+    growth.loss = memory + n;
+    growth.C = memory + 2 * n;
+    int count = rests(&growth, x, known);
+    if (out->backend->distant && count > 1)
+        DO(array_init(&growth.block, out->backend, out->sites, out->group, BLOCK, err));
+    gram_schmidt(&growth, count);
     *kept = growth.kept;
+done:
+    array_free(&growth.block);
     free(memory);
-    return CODE_OK;
+    return code;
 }
 
 int basis_residual(struct rows base, struct rows x, const double *known, double threshold,

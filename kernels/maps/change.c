@@ -6,9 +6,10 @@
 
 /* Rows of the gradient that are there at once; and in single precision, where BLAS multiplies and
  * copies the rows of `a` once for each such product, so many numbers of it, which the second cache
- * holds. */
+ * holds; and on a device, which has enough to do with so many. */
 #define CHUNK 64
 #define CHUNK_NUMBERS 65536
+#define CHUNK_DISTANT (1 << 23)
 
 int change_add(const struct change *change, int first, double beta, struct rows rows,
                struct err *err) {
@@ -60,15 +61,16 @@ int change_momentum(struct change *change, double mu, double rate, struct array 
     int code = CODE_OK;
     DO(change_remember(velocity, change->entries, &v, err));
     DO(change_add(change, 0, mu, v, err));
-    for (int k = 0; k < v.count; k++)
-        rows_add(&rate, rows_part(v, k, 1), rows_part(change->entries, k, 1));
+    rows_add_scaled(rate, v, change->entries);
 done:
     change_free(change);
     return code;
 }
 
 static int chunk_of(struct rows entries) {
-    size_t fit = entries.array->backend->bytes == 4 ? CHUNK_NUMBERS / entries.array->sites : 0;
+    const struct backend *backend = entries.array->backend;
+    size_t numbers = backend->distant ? CHUNK_DISTANT : backend->bytes == 4 ? CHUNK_NUMBERS : 0;
+    size_t fit = numbers / entries.array->sites;
     int rows = fit > CHUNK ? (int)fit : CHUNK;
     return entries.count < rows ? entries.count : rows;
 }

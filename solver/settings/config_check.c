@@ -70,7 +70,7 @@ static int check_coordinate(const struct config *config, const struct params *pa
     return CODE_OK;
 }
 
-/* Single precision is the processor's. Muon's exact step raises all singular values to one, down to
+/* Muon's exact step raises all singular values to one, down to
  * those of round-off. */
 static int check_precision(const struct config *config, const struct params *params,
                            struct err *err) {
@@ -80,11 +80,6 @@ static int check_precision(const struct config *config, const struct params *par
         return params_error(params, "reference", "precision", err,
                             "with [training] muon = exact the step depends on singular values that "
                             "single precision does not know: double, or muon = newton_schulz");
-    if (config->reference.precision == PRECISION_SINGLE &&
-        !backend_list[config->solver.backend]->other)
-        return params_error(params, "reference", "precision", err,
-                            "it needs [solver] backend = cpu, not %s: double",
-                            backend_list[config->solver.backend]->name);
     return CODE_OK;
 }
 

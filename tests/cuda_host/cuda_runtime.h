@@ -50,7 +50,7 @@ struct cudaLaunchConfig_t {
     cudaStream_t stream;
 };
 
-static thread_local dim3 gridDim, blockDim, blockIdx, threadIdx;
+inline thread_local dim3 gridDim, blockDim, blockIdx, threadIdx;
 
 [[noreturn]] inline void emulated_fail(const char *what) {
     fprintf(stderr, "emulated device: %s\n", what);
@@ -232,6 +232,19 @@ inline cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from
                 memcpy((char *)to + k * to_pitch, (const char *)from + k * from_pitch, bytes);
     });
     return cudaSuccess;
+}
+
+inline cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
+    to = emulated_real(to, 0);
+    stream->queue.push_back([=] { memset(to, value, bytes); });
+    return cudaSuccess;
+}
+
+/* The threads run one after the other. */
+inline unsigned atomicAdd(unsigned *to, unsigned more) {
+    unsigned old = *to;
+    *to = old + more;
+    return old;
 }
 
 inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,

@@ -1,0 +1,207 @@
+/* Products of cuda: cuBLAS. Row-major C = A B is column-major C^T = B^T A^T, as cuBLAS has it. */
+#include "kernels/array/cuda.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define WIDENED ((size_t)1 << 24) /* numbers of single precision that are widened at a time */
+
+/* y [rows][columns] = alpha A B + beta y, all row-major on the device: A [rows][terms], or with
+ * a_turned [terms][rows]; B [terms][columns], or with b_turned [columns][terms]. */
+template <class real> struct product {
+    const real *A, *B;
+    size_t a_stride, b_stride;
+    bool a_turned, b_turned;
+    real alpha, beta;
+    real *y;
+    size_t y_stride;
+};
+
+template <class real>
+static bool multiply(const product<real> &p, size_t rows, size_t columns, size_t terms,
+                     const char *where) {
+    cublasOperation_t op_a = p.a_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t op_b = p.b_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
+    int m = (int)columns, n = (int)rows, k = (int)terms, lda = (int)p.a_stride,
+        ldb = (int)p.b_stride, ldy = (int)p.y_stride;
+    cublasStatus_t status;
+    if constexpr (sizeof(real) == sizeof(double))
+        status = cublasDgemm(device_blas(), op_b, op_a, m, n, k, &p.alpha, p.B, ldb, p.A, lda,
+                             &p.beta, p.y, ldy);
+    else
+        status = cublasSgemm(device_blas(), op_b, op_a, m, n, k, &p.alpha, p.B, ldb, p.A, lda,
+                             &p.beta, p.y, ldy);
+    return device_good_blas(status, where);
+}
+
+/* out [rows][columns] = scale sum_i a_ki b_li + beta out */
+static bool sums_of(view<double> a, view<double> b, size_t rows, size_t columns, size_t sites,
+                    double scale, double beta, double *out) {
+    product<double> p = {a.at, b.at, a.stride, b.stride, false, true, scale, beta, out, columns};
+    return multiply(p, rows, columns, sites, "dots");
+}
+
+/* The same without an old out, in double precision, of some sites after the other. */
+static bool widened_sums(view<float> a, view<float> b, size_t rows, size_t columns, size_t sites,
+                         double scale, double *out) {
+    size_t some = 1 + WIDENED / (rows + columns);
+    some = some < sites ? some : sites;
+    void *memory;
+    bool good = device_borrow((rows + columns) * some * sizeof(double), &memory, "dots");
+    view<double> x = {(double *)memory, some}, y = {(double *)memory + rows * some, some};
+    for (size_t first = 0; first < sites && good; first += some) {
+        size_t count = sites - first < some ? sites - first : some;
+        view<float> a_part = {a.at + first, a.stride}, b_part = {b.at + first, b.stride};
+        launch("dots", rows, count, cuda_convert<float, double>, a_part, x, rows, count);
+        launch("dots", columns, count, cuda_convert<float, double>, b_part, y, columns, count);
+        good = sums_of(x, y, rows, columns, count, scale, first > 0, out);
+    }
+    device_give_back(memory, "dots");
+    return good;
+}
+
+template <class real>
+static bool site_sums(struct rows a, struct rows b, size_t sites, double scale, double *out) {
+    view<real> x = view_of<real>(a), y = view_of<real>(b);
+    size_t rows = (size_t)a.count, columns = (size_t)b.count;
+    if constexpr (sizeof(real) == sizeof(double))
+        return sums_of(x, y, rows, columns, sites, scale, 0, out);
+    else
+        return widened_sums(x, y, rows, columns, sites, scale, out);
+}
+
+template <class real> void cuda_products<real>::dots(struct rows a, struct rows b, double *C) {
+    size_t count = (size_t)a.count * (size_t)b.count, sites = count ? a.array->sites : 0;
+    struct slot out;
+    if (!count)
+        return;
+    assert(a.array->sites == b.array->sites && a.array->group == b.array->group);
+    if (device_ready() && device_take(count, &out, "dots") &&
+        site_sums<real>(a, b, sites, 1.0 / (double)sites, out.device) &&
+        device_fetch(out, count, "dots"))
+        memcpy(C, out.host, count * sizeof *C);
+    else
+        cuda_fill_nan(C, count);
+}
+
+/* y = beta y + c a; without a: y = beta y */
+template <class real>
+static __global__ void k_combine(view<real> y, double beta, double c, view<real> a, size_t rows,
+                                 size_t sites) {
+    EACH(k, rows, i, sites) {
+        real *out = y.at + k * y.stride + i;
+        double old = beta == 0 ? 0 : beta * (double)*out;
+        *out = (real)(a.at ? old + c * (double)a.at[k * a.stride + i] : old);
+    }
+}
+
+/* y = beta y + C a, C [y.count][a.count] on the device, or turned. */
+template <class real>
+static void combine_matrix(struct rows y, double beta, double scale, view<real> C, bool turned,
+                           struct rows a) {
+    product<real> p = {
+        C.at,  row_at<real>(a), C.stride,   row_stride(a.array), turned,
+        false, (real)scale,     (real)beta, row_at<real>(y),     row_stride(y.array)};
+    multiply(p, (size_t)y.count, y.array->sites, (size_t)a.count, "combine");
+}
+
+/* Coefficients, as the host has put them, as numbers of the sites; *memory is to be given back. */
+template <class real>
+static const real *coefficients_of(struct slot in, size_t count, void **memory) {
+    if constexpr (sizeof(real) == sizeof(double)) {
+        (void)count, (void)memory;
+        return in.device;
+    } else {
+        if (!device_borrow(count * sizeof(real), memory, "combine"))
+            return NULL;
+        view<double> wide = {in.device, count};
+        view<real> rounded = {(real *)*memory, count};
+        launch("combine", 1, count, cuda_convert<double, real>, wide, rounded, (size_t)1, count);
+        return rounded.at;
+    }
+}
+
+template <class real>
+void cuda_products<real>::combine(struct rows y, double beta, const double *C, struct rows a) {
+    size_t count = (size_t)y.count * (size_t)a.count, sites = y.array->sites;
+    struct rows none = {NULL, 0, 0};
+    struct slot in;
+    void *memory = NULL;
+    if (!y.count || !device_ready())
+        return;
+    if (count <= 1) {
+        launch("combine", (size_t)y.count, sites, k_combine<real>, view_of<real>(y), beta,
+               count ? *C : 0.0, view_of<real>(count ? a : none), (size_t)y.count, sites);
+        return;
+    }
+    if (!device_take(count, &in, "combine"))
+        return;
+    memcpy(in.host, C, count * sizeof *C);
+    if (!device_send(in, count, "combine"))
+        return;
+    const real *matrix = coefficients_of<real>(in, count, &memory);
+    view<real> all = {(real *)(uintptr_t)matrix, (size_t)a.count};
+    if (matrix)
+        combine_matrix(y, beta, 1, all, false, a);
+    device_give_back(memory, "combine");
+}
+
+/* out [terms][rows] = scale c_l R_l,(first + k), number k of row l. */
+template <class real>
+static __global__ void k_gather(view<real> R, const double *c, double scale, size_t first,
+                                real *out, size_t terms, size_t rows) {
+    EACH(l, terms, k, rows) {
+        out[l * rows + k] = (real)(scale * c[l] * (double)R.at[l * R.stride + first + k]);
+    }
+}
+
+template <class real>
+void cuda_products<real>::combine_rows(struct rows y, double beta, struct coefficients C,
+                                       struct rows a) {
+    size_t rows = (size_t)y.count, terms = (size_t)a.count;
+    struct slot factors;
+    void *memory = NULL;
+    if (!y.count || !device_ready())
+        return;
+    if (!terms) {
+        combine(y, beta, NULL, a);
+        return;
+    }
+    if (!C.turned) {
+        combine_matrix(y, beta, C.scale, view_of<real>(C.rows), false, a);
+        return;
+    }
+    if (!device_take(terms, &factors, "combine"))
+        return;
+    memcpy(factors.host, C.c, terms * sizeof(double));
+    if (!device_send(factors, terms, "combine") ||
+        !device_borrow(rows * terms * sizeof(real), &memory, "combine"))
+        return;
+    view<real> all = {(real *)memory, rows};
+    launch("combine", terms, rows, k_gather<real>, factor_of<real>(C.rows),
+           (const double *)factors.device, C.scale, (size_t)C.first, all.at, terms, rows);
+    combine_matrix(y, beta, 1, all, true, a);
+    device_give_back(memory, "combine");
+}
+
+template <class real>
+void cuda_products<real>::times(double scale, struct rows W, struct rows x, struct rows y) {
+    size_t sites = x.array->sites;
+    assert((size_t)W.count == y.array->sites && W.array->sites == sites);
+    if (!x.count || !device_ready())
+        return;
+    product<real> p = {row_at<real>(x),
+                       row_at<real>(W),
+                       row_stride(x.array),
+                       row_stride(W.array),
+                       false,
+                       true,
+                       (real)(scale / (double)sites),
+                       0,
+                       row_at<real>(y),
+                       row_stride(y.array)};
+    multiply(p, (size_t)x.count, (size_t)W.count, sites, "times");
+}
+
+template struct cuda_products<double>;
+template struct cuda_products<float>;

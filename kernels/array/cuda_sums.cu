@@ -1,0 +1,150 @@
+/* Sums of cuda over sites and over the units of a group. Where a thread would have too much to add,
+ * many threads add parts of it, and others the parts: no thread waits for another one. */
+#include "kernels/array/cuda.h"
+
+#include <assert.h>
+
+#define MANY ((size_t)1 << 15) /* threads of an average, at most */
+#define ENOUGH ((size_t)1024)  /* at least, of so many sites */
+#define EACH_ADDS 16           /* sites of a thread where there are more */
+#define CROSS ((size_t)4096)   /* numbers that the host adds up, at most */
+#define LEFT ((size_t)64)      /* of a row, where there would be more */
+#define GROUP 64               /* units that one thread adds up */
+#define GROUP_PARTS 32         /* threads of a larger group */
+
+/* out[k][part] = sum over i = part, part + parts, ... of a_ki b_ki */
+template <class real>
+static __global__ void k_averages(view<real> a, view<real> b, size_t rows, size_t sites,
+                                  size_t parts, double *out) {
+    EACH(k, rows, part, parts) {
+        double sum = 0;
+        for (size_t i = part; i < sites; i += parts) {
+            double term = (double)a.at[k * a.stride + i];
+            sum += b.at ? term * (double)b.at[k * b.stride + i] : term;
+        }
+        out[k * parts + part] = sum;
+    }
+}
+
+/* out[k][part] = sum over i = part, part + parts, ... of in[k][i] */
+static __global__ void k_parts(const double *in, size_t rows, size_t count, size_t parts,
+                               double *out) {
+    EACH(k, rows, part, parts) {
+        double sum = 0;
+        for (size_t i = part; i < count; i += parts)
+            sum += in[k * count + i];
+        out[k * parts + part] = sum;
+    }
+}
+
+/* Equal terms added one by one are all rounded the same way: a norm was wrong by 25 eps. */
+static double sum_by_halves(const double *x, size_t n) {
+    return n < 2 ? (n ? *x : 0) : sum_by_halves(x, n / 2) + sum_by_halves(x + n / 2, n - n / 2);
+}
+
+/* Threads of a row. */
+static size_t parts_of(size_t sites) {
+    size_t parts = sites / EACH_ADDS;
+    parts = parts > ENOUGH ? parts : ENOUGH;
+    parts = parts < MANY ? parts : MANY;
+    return parts < sites ? parts : sites;
+}
+
+/* sums.device [rows][left] = the sums, in `left` parts, of what is there in `parts` parts. */
+template <class real>
+static bool sum(struct rows a, struct rows b, size_t parts, size_t left, struct slot sums) {
+    size_t rows = (size_t)a.count, sites = a.array->sites;
+    void *memory = NULL;
+    if (left < parts && !device_borrow(rows * parts * sizeof(double), &memory, "averages"))
+        return false;
+    double *out = left < parts ? (double *)memory : sums.device;
+    launch("averages", rows, parts, k_averages<real>, view_of<real>(a), factor_of<real>(b), rows,
+           sites, parts, out);
+    if (left < parts)
+        launch("averages", rows, left, k_parts, (const double *)out, rows, parts, left,
+               sums.device);
+    device_give_back(memory, "averages");
+    return true;
+}
+
+/* The last sums are those of the host, where the result is wanted anyway. */
+template <class real> void cuda_sums<real>::averages(struct rows a, struct rows b, double *out) {
+    size_t rows = (size_t)a.count, sites = a.array->sites, parts = parts_of(sites);
+    size_t left = rows * parts > CROSS && parts > LEFT ? LEFT : parts;
+    struct slot sums;
+    if (!rows)
+        return;
+    if (!device_ready() || !device_take(rows * left, &sums, "averages") ||
+        !sum<real>(a, b, parts, left, sums) || !device_fetch(sums, rows * left, "averages")) {
+        cuda_fill_nan(out, rows);
+        return;
+    }
+    for (size_t k = 0; k < rows; k++)
+        out[k] = sum_by_halves(sums.host + k * left, left) / (double)sites;
+}
+
+/* Part p of site i: the sum of x_ij over j = p, p + parts, ... */
+template <class real>
+static __global__ void k_group_parts(view<real> x, unsigned group, unsigned parts, double *out,
+                                     size_t rows, size_t count) {
+    EACH(k, rows, n, count) {
+        unsigned i = (unsigned)n / parts, part = (unsigned)n - i * parts;
+        const real *in = x.at + k * x.stride + (size_t)i * group;
+        double sum = 0;
+        for (unsigned j = part; j < group; j += parts)
+            sum += (double)in[j];
+        out[k * count + n] = sum;
+    }
+}
+
+template <class from, class real>
+static __global__ void k_group_sum(view<from> x, size_t group, view<real> y, size_t rows,
+                                   size_t sites) {
+    EACH(k, rows, i, sites) {
+        const from *in = x.at + k * x.stride + i * group;
+        double sum = 0;
+        for (size_t j = 0; j < group; j++)
+            sum += (double)in[j];
+        y.at[k * y.stride + i] = (real)sum;
+    }
+}
+
+template <class real> void cuda_sums<real>::group_sum(struct rows x, struct rows y) {
+    unsigned group = (unsigned)(x.array->group / y.array->group), parts = GROUP_PARTS;
+    size_t rows = (size_t)y.count, sites = y.array->sites, count = sites * parts;
+    void *memory = NULL;
+    if (group <= GROUP) {
+        launch("group_sum", rows, sites, k_group_sum<real, real>, view_of<real>(x), (size_t)group,
+               view_of<real>(y), rows, sites);
+        return;
+    }
+    if (!device_ready() || !device_borrow(rows * count * sizeof(double), &memory, "group_sum"))
+        return;
+    view<double> sums = {(double *)memory, count};
+    launch("group_sum", rows, count, k_group_parts<real>, view_of<real>(x), group, parts, sums.at,
+           rows, count);
+    launch("group_sum", rows, sites, k_group_sum<double, real>, sums, (size_t)parts,
+           view_of<real>(y), rows, sites);
+    device_give_back(memory, "group_sum");
+}
+
+template <class real>
+static __global__ void k_tile_mean(view<real> x, size_t groups, view<real> y, size_t rows,
+                                   size_t units) {
+    EACH(k, rows, j, units) {
+        double sum = 0;
+        for (size_t i = 0; i < groups; i++)
+            sum += (double)x.at[k * x.stride + i * units + j];
+        y.at[k * y.stride + j] = (real)(sum / (double)groups);
+    }
+}
+
+template <class real> void cuda_sums<real>::tile_mean(struct rows x, struct rows y) {
+    size_t units = y.array->sites, groups = x.array->sites / units, rows = (size_t)y.count;
+    assert((size_t)x.array->group == units && y.array->group == 1 && x.count == y.count);
+    launch("tile_mean", rows, units, k_tile_mean<real>, view_of<real>(x), groups, view_of<real>(y),
+           rows, units);
+}
+
+template struct cuda_sums<double>;
+template struct cuda_sums<float>;
