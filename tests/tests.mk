@@ -82,7 +82,7 @@ INSTALL_TEST = $(if $(CUDA)$(MPI)$(SAN)$(DEBUG),,tests/install.sh)
 test: all $(if $(INSTALL_TEST),$(LIBRARY) $(COMPLETION)) $(if $(PYTHON_TEST),python-packages) $(TESTS:%=$(BUILD)/test_%) $(EMULATED:%=$(BUILD)/emulated_%)
 	$(if $(MPI_TEST),@$(MAKE) --no-print-directory MPI=1 test-mpi)
 	@BUILD=$(BUILD) DMFT_SOLVE=$(BUILD)/dmft-solve DMFT_HOME=$(BUILD) PYTHON=$(PYTHON) tests/run.sh $(MPI_TEST) $(PYTHON_TEST) $(INSTALL_TEST) \
-	    $(TESTS:%=$(BUILD)/test_%) $(EMULATED:%='$(BUILD)/emulated_% cuda') $(EMULATED_SINGLE:%='$(BUILD)/emulated_% cuda_single')
+	    $(TESTS:%=$(BUILD)/test_%) $(EMULATED:%='$(BUILD)/emulated_% cuda') $(EMULATED_SINGLE:%='$(BUILD)/emulated_% cuda_single') $(if $(CUDA),'$(BUILD)/test_single cuda')
 
 # make test-NAME runs tests/test_NAME.c alone, with K=PART only those of its functions whose name has
 # this part; make test-changed those that the files reach that differ from main (tests/reach.py).

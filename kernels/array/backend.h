@@ -149,7 +149,7 @@ struct backend {
     /* y_j = mean over the groups i of x_ij; shapes as in tile. */
     void (*tile_mean)(struct rows x, struct rows y);
     /* mask = 1 on the K largest sites of each row of x, else 0; 0 <= K <= sites; ties go to the
-     * lower site. */
+     * lower site. Where NaN comes, is the backend's own affair. */
     int (*top)(struct rows x, size_t K, struct rows mask, struct err *err);
     /* y += entry_step(g, m, v), entry by entry; the rows are of one shape. v may have no array
      * where the form does not touch it. */
@@ -212,8 +212,9 @@ static inline void rows_add(const double *c, struct rows x, struct rows y) {
  *     y_k,i = scale <W_i x_k>                 rows_times
  *     x_k,j = scale sum_i y_k,i W_i,j         rows_combine, whose coefficients are the rows y
  *
- * In double precision the sums are those of dots and combine, bit by bit; in single precision those
- * of many rows are numbers of the sites, too. y and a of rows_combine do not overlap. */
+ * On the processor, in double precision, the sums are those of dots and combine, bit by bit; in
+ * single precision those of many rows are numbers of the sites, too. y and a of rows_combine do not
+ * overlap. */
 int rows_times(double scale, struct rows W, struct rows x, struct rows y, struct err *err);
 int rows_combine(struct rows y, double beta, struct coefficients C, struct rows a, struct err *err);
 /* C [rows][terms] on the host. */

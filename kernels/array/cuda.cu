@@ -21,7 +21,7 @@
 #include <limits.h>
 #include <string.h>
 
-#define CROSSING ((size_t)1 << 24) /* numbers of single precision that cross at a time */
+#define CROSSING ((size_t)1 << 22) /* numbers of single precision that cross at a time */
 
 static int cuda_open(double *bytes, struct err *err) {
     size_t available, total;

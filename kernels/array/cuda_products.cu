@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#define WIDENED ((size_t)1 << 24) /* numbers of single precision that are widened at a time */
+#define WIDENED ((size_t)1 << 22) /* numbers of single precision that are widened at a time */
 
 /* y [rows][columns] = alpha A B + beta y, all row-major on the device: A [rows][terms], or with
  * a_turned [terms][rows]; B [terms][columns], or with b_turned [columns][terms]. */

@@ -7,10 +7,11 @@
 #define MANY ((size_t)1 << 15) /* threads of an average, at most */
 #define ENOUGH ((size_t)1024)  /* at least, of so many sites */
 #define EACH_ADDS 16           /* sites of a thread where there are more */
-#define CROSS ((size_t)4096)   /* numbers that the host adds up, at most */
-#define LEFT ((size_t)64)      /* of a row, where there would be more */
-#define GROUP 64               /* units that one thread adds up */
-#define GROUP_PARTS 32         /* threads of a larger group */
+#define CROSS ((size_t)4096)   /* numbers that the host adds up, where there are not many rows */
+#define LEFT ((size_t)8)       /* of a row, at least */
+#define GROUP 64u       /* units or groups that one thread adds up, where there are threads */
+#define GROUP_PARTS 32u /* threads of a larger group, at most */
+#define TILE_PARTS ((size_t)256)
 
 /* out[k][part] = sum over i = part, part + parts, ... of a_ki b_ki */
 template <class real>
@@ -26,18 +27,26 @@ static __global__ void k_averages(view<real> a, view<real> b, size_t rows, size_
     }
 }
 
-/* out[k][part] = sum over i = part, part + parts, ... of in[k][i] */
+/* out[k][part] = sum over i = part, part + parts, ... of in[k][i]
+ *
+ * Equal terms added one by one are all rounded the same way: a norm was wrong by 25 eps. So here
+ * sums are of EACH_ADDS terms and then of such sums, and on the host of two halves. */
 static __global__ void k_parts(const double *in, size_t rows, size_t count, size_t parts,
                                double *out) {
     EACH(k, rows, part, parts) {
-        double sum = 0;
-        for (size_t i = part; i < count; i += parts)
-            sum += in[k * count + i];
-        out[k * parts + part] = sum;
+        double sum = 0, some = 0;
+        int added = 0;
+        for (size_t i = part; i < count; i += parts) {
+            some += in[k * count + i];
+            if (++added == EACH_ADDS) {
+                sum += some;
+                some = added = 0;
+            }
+        }
+        out[k * parts + part] = sum + some;
     }
 }
 
-/* Equal terms added one by one are all rounded the same way: a norm was wrong by 25 eps. */
 static double sum_by_halves(const double *x, size_t n) {
     return n < 2 ? (n ? *x : 0) : sum_by_halves(x, n / 2) + sum_by_halves(x + n / 2, n - n / 2);
 }
@@ -70,10 +79,11 @@ static bool sum(struct rows a, struct rows b, size_t parts, size_t left, struct 
 /* The last sums are those of the host, where the result is wanted anyway. */
 template <class real> void cuda_sums<real>::averages(struct rows a, struct rows b, double *out) {
     size_t rows = (size_t)a.count, sites = a.array->sites, parts = parts_of(sites);
-    size_t left = rows * parts > CROSS && parts > LEFT ? LEFT : parts;
     struct slot sums;
     if (!rows)
         return;
+    size_t left = CROSS / rows > LEFT ? CROSS / rows : LEFT;
+    left = left < parts ? left : parts;
     if (!device_ready() || !device_take(rows * left, &sums, "averages") ||
         !sum<real>(a, b, parts, left, sums) || !device_fetch(sums, rows * left, "averages")) {
         cuda_fill_nan(out, rows);
@@ -110,7 +120,8 @@ static __global__ void k_group_sum(view<from> x, size_t group, view<real> y, siz
 }
 
 template <class real> void cuda_sums<real>::group_sum(struct rows x, struct rows y) {
-    unsigned group = (unsigned)(x.array->group / y.array->group), parts = GROUP_PARTS;
+    unsigned group = (unsigned)(x.array->group / y.array->group);
+    unsigned parts = group / EACH_ADDS < GROUP_PARTS ? group / EACH_ADDS : GROUP_PARTS;
     size_t rows = (size_t)y.count, sites = y.array->sites, count = sites * parts;
     void *memory = NULL;
     if (group <= GROUP) {
@@ -128,22 +139,49 @@ template <class real> void cuda_sums<real>::group_sum(struct rows x, struct rows
     device_give_back(memory, "group_sum");
 }
 
+/* out[k][part units + j] = sum over groups i = part, part + parts, ... of x_ij */
 template <class real>
-static __global__ void k_tile_mean(view<real> x, size_t groups, view<real> y, size_t rows,
-                                   size_t units) {
+static __global__ void k_tile_parts(view<real> x, size_t groups, size_t parts, unsigned units,
+                                    double *out, size_t rows) {
+    EACH(k, rows, n, parts * units) {
+        unsigned part = (unsigned)n / units, j = (unsigned)n - part * units;
+        double sum = 0;
+        for (size_t i = part; i < groups; i += parts)
+            sum += (double)x.at[k * x.stride + i * units + j];
+        out[k * parts * units + n] = sum;
+    }
+}
+
+template <class from, class real>
+static __global__ void k_tile_mean(view<from> x, size_t parts, double groups, view<real> y,
+                                   size_t rows, size_t units) {
     EACH(k, rows, j, units) {
         double sum = 0;
-        for (size_t i = 0; i < groups; i++)
+        for (size_t i = 0; i < parts; i++)
             sum += (double)x.at[k * x.stride + i * units + j];
-        y.at[k * y.stride + j] = (real)(sum / (double)groups);
+        y.at[k * y.stride + j] = (real)(sum / groups);
     }
 }
 
 template <class real> void cuda_sums<real>::tile_mean(struct rows x, struct rows y) {
     size_t units = y.array->sites, groups = x.array->sites / units, rows = (size_t)y.count;
+    size_t parts = groups / EACH_ADDS < TILE_PARTS ? groups / EACH_ADDS : TILE_PARTS;
+    void *memory = NULL;
     assert((size_t)x.array->group == units && y.array->group == 1 && x.count == y.count);
-    launch("tile_mean", rows, units, k_tile_mean<real>, view_of<real>(x), groups, view_of<real>(y),
-           rows, units);
+    if (groups <= GROUP || rows * units >= MANY) {
+        launch("tile_mean", rows, units, k_tile_mean<real, real>, view_of<real>(x), groups,
+               (double)groups, view_of<real>(y), rows, units);
+        return;
+    }
+    if (!device_ready() ||
+        !device_borrow(rows * parts * units * sizeof(double), &memory, "tile_mean"))
+        return;
+    view<double> sums = {(double *)memory, parts * units};
+    launch("tile_mean", rows, parts * units, k_tile_parts<real>, view_of<real>(x), groups, parts,
+           (unsigned)units, sums.at, rows);
+    launch("tile_mean", rows, units, k_tile_mean<double, real>, sums, parts, (double)groups,
+           view_of<real>(y), rows, units);
+    device_give_back(memory, "tile_mean");
 }
 
 template struct cuda_sums<double>;

@@ -8,7 +8,6 @@
 
 #define BITS 4u /* of a digit */
 #define DIGITS (1u << BITS)
-#define VALUE_ROUNDS (64 / BITS)
 #define THREAD_SITES 32 /* at least, where there are as many */
 
 /* What is known of the K-th largest pair before a round, and how many of the K largest are among
@@ -19,8 +18,13 @@ struct known {
 };
 
 struct search {
-    unsigned rounds, site_bits, K;
+    unsigned rounds, value_bits, site_bits, K;
 };
+
+/* Of a number of 32 bits the last 28 bits of the key are all those of its sign. */
+template <class real> static __device__ uint64_t key_of(real value) {
+    return top_key((double)value) >> (sizeof(real) == sizeof(float) ? 28 : 0);
+}
 
 /* What is known before a round, out of what was known before the last one, states [rounds][rows],
  * and what that has counted, counts [rounds][rows][DIGITS]. */
@@ -35,7 +39,7 @@ static __device__ struct known known_before(struct search search, const struct k
     unsigned digit = DIGITS - 1;
     for (; digit > 0 && counts[digit] < found.left; digit--)
         found.left -= counts[digit];
-    if (round <= VALUE_ROUNDS)
+    if (round <= search.value_bits / BITS)
         found.value = found.value << BITS | digit;
     else
         found.site = found.site << BITS | digit;
@@ -45,15 +49,16 @@ static __device__ struct known known_before(struct search search, const struct k
 /* The digit of a site in this round, or DIGITS where it does not agree with what is known. */
 static __device__ unsigned digit_of(struct search search, unsigned round, struct known known,
                                     uint64_t value, unsigned behind) {
-    if (round < VALUE_ROUNDS) {
-        unsigned shift = 64 - BITS * (round + 1);
+    unsigned value_rounds = search.value_bits / BITS;
+    if (round < value_rounds) {
+        unsigned shift = search.value_bits - BITS * (round + 1);
         if (round && value >> (shift + BITS) != known.value)
             return DIGITS;
         return (unsigned)(value >> shift) % DIGITS;
     }
-    unsigned shift = search.site_bits - BITS * (round - VALUE_ROUNDS + 1);
+    unsigned shift = search.site_bits - BITS * (round - value_rounds + 1);
     bool agrees =
-        value == known.value && (round == VALUE_ROUNDS || behind >> (shift + BITS) == known.site);
+        value == known.value && (round == value_rounds || behind >> (shift + BITS) == known.site);
     return agrees ? behind >> shift & (DIGITS - 1) : DIGITS;
 }
 
@@ -78,7 +83,7 @@ static __global__ void k_count(struct search search, struct known *states, unsig
         if (!first)
             states[round * rows + k] = known;
         for (size_t i = first; i < sites; i += threads) {
-            uint64_t value = top_key((double)x.at[k * x.stride + i]);
+            uint64_t value = key_of(x.at[k * x.stride + i]);
             unsigned digit = digit_of(search, round, known, value, (unsigned)(sites - 1 - i));
             low += digit < 8 ? (uint64_t)1 << (8 * digit) : 0;
             high += digit >= 8 && digit < DIGITS ? (uint64_t)1 << (8 * (digit - 8)) : 0;
@@ -99,7 +104,7 @@ static __global__ void k_mark(struct search search, const struct known *states,
         struct known last = known_before(search, states, counts, search.rounds, rows, k);
         for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < sites;
              i += (size_t)gridDim.x * blockDim.x) {
-            uint64_t value = top_key((double)x.at[k * x.stride + i]);
+            uint64_t value = key_of(x.at[k * x.stride + i]);
             bool among = value > last.value ||
                          (value == last.value && (unsigned)(sites - 1 - i) >= last.site);
             mask.at[k * mask.stride + i] = among && search.K > 0;
@@ -114,7 +119,8 @@ int cuda_top<real>::top(struct rows x, size_t K, struct rows mask, struct err *)
     void *memory;
     while ((sites - 1) >> site_bits)
         site_bits += BITS;
-    struct search search = {VALUE_ROUNDS + site_bits / BITS, site_bits, (unsigned)K};
+    unsigned value_bits = sizeof(real) == sizeof(float) ? 36 : 64;
+    struct search search = {(value_bits + site_bits) / BITS, value_bits, site_bits, (unsigned)K};
     size_t of_states = search.rounds * rows * sizeof(struct known),
            of_counts = search.rounds * rows * DIGITS * sizeof(unsigned);
     if (!rows || !device_ready() || !device_borrow(of_states + of_counts, &memory, "top"))

@@ -231,8 +231,8 @@ const struct backend *profile_backend(const struct backend *backend) {
         table->dots = profile_dots;
         table->averages = profile_averages;
         table->combine = profile_combine;
-        table->combine_rows = backend->combine_rows ? profile_combine_rows : NULL;
-        table->times = backend->times ? profile_times : NULL;
+        table->combine_rows = profile_combine_rows;
+        table->times = profile_times;
         table->add = profile_add;
         table->pointwise = profile_pointwise;
         table->multiply = profile_multiply;

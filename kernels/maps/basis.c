@@ -23,7 +23,7 @@
 #define AGAIN 1.4
 #define LIMIT 1e7
 #define UNSURE 1e-12
-#define SLIGHT 4.0
+#define SLIGHT 2.0
 #define SURE 1e-8 /* what products know well, of the squares that it is the difference of */
 
 struct growth {
@@ -115,38 +115,42 @@ static struct rows lossy_rows(const struct growth *growth, int from) {
 /* Rows of a block, as combinations of its rows as they were: T x, of which `count` are kept, and
  * which[k] is the row that number k is of. */
 struct combined {
-    double T[BLOCK][BLOCK], loss[BLOCK];
+    double T[BLOCK][BLOCK], TG[BLOCK][BLOCK], loss[BLOCK]; /* TG: T times the products of x */
     double worst; /* the largest share of squares that cancelled: round-off over eps */
     int which[BLOCK], count;
 };
 
-/* t^T G s */
-static double product(const double *G, int rows, const double *t, const double *s) {
+static double product(const double *a, const double *b, int count) {
     double sum = 0;
-    for (int i = 0; i < rows; i++)
-        for (int j = 0; j < rows; j++)
-            sum += t[i] * G[i * rows + j] * s[j];
+    for (int i = 0; i < count; i++)
+        sum += a[i] * b[i];
     return sum;
+}
+
+/* out = G t, and t^T G t; G is symmetric. */
+static double apply(const double *G, int rows, const double *t, double *out) {
+    for (int i = 0; i < rows; i++)
+        out[i] = product(G + i * rows, t, rows);
+    return product(t, out, rows);
 }
 
 /* Row i enters as in enter(), its products with all rows being those of G. False: they do not know
  * enough of what is left of it. */
 static bool enter_combined(const struct growth *growth, const double *G, int rows, int mu, int i,
                            struct combined *combined) {
-    double t[BLOCK] = {0}, least2 = growth->threshold * growth->threshold, size2 = 0;
+    double t[BLOCK] = {0}, Gt[BLOCK], least2 = growth->threshold * growth->threshold, size2 = 0;
     double overlap2 = growth->overlap2[mu + i], left2 = G[i * rows + i];
     t[i] = 1;
     if (!(left2 > least2))
         return true;
     for (int again = 0; again < 2 && combined->count; again++)
         for (int k = 0; k < combined->count; k++) {
-            double c = product(G, rows, t, combined->T[k]);
+            double c = product(t, combined->TG[k], rows);
             for (int j = 0; j < rows; j++)
                 t[j] -= c * combined->T[k][j];
             overlap2 += c * c * combined->loss[k] * combined->loss[k];
         }
-    if (combined->count)
-        left2 = product(G, rows, t, t);
+    left2 = apply(G, rows, t, Gt);
     for (int j = 0; j < rows; j++)
         size2 += t[j] * t[j] * G[j * rows + j];
     if (!(fmax(left2, least2) > SURE * size2))
@@ -156,8 +160,10 @@ static bool enter_combined(const struct growth *growth, const double *G, int row
     double loss = sqrt(overlap2 / left2);
     if (!(loss <= LIMIT))
         return false;
-    for (int j = 0; j < rows; j++)
+    for (int j = 0; j < rows; j++) {
         combined->T[combined->count][j] = t[j] / sqrt(left2);
+        combined->TG[combined->count][j] = Gt[j] / sqrt(left2);
+    }
     combined->worst = fmax(combined->worst, size2 / left2);
     combined->loss[combined->count] = loss;
     combined->which[combined->count++] = i;
@@ -273,7 +279,8 @@ static int residual(struct rows base, struct rows x, const double *known, double
     growth.C = memory + 2 * n;
     int count = rests(&growth, x, known);
     if (out->backend->distant && count > 1)
-        DO(array_init(&growth.block, out->backend, out->sites, out->group, BLOCK, err));
+        DO(array_init(&growth.block, out->backend, out->sites, out->group,
+                      count < BLOCK ? count : BLOCK, err));
     gram_schmidt(&growth, count);
     *kept = growth.kept;
 done:

@@ -9,7 +9,7 @@
  * holds; and on a device, which has enough to do with so many. */
 #define CHUNK 64
 #define CHUNK_NUMBERS 65536
-#define CHUNK_DISTANT (1 << 23)
+#define CHUNK_DISTANT (1 << 22)
 
 int change_add(const struct change *change, int first, double beta, struct rows rows,
                struct err *err) {
