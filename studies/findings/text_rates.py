@@ -73,8 +73,9 @@ def loss_beside_mup(name, least):
 
 
 def draw(rows, path):
-    """A panel for each kind of network, a color for each parameterization; narrow networks are
-    broken lines, wide ones whole lines. Losses have a scale of their own in each panel."""
+    """A panel for each kind of network, a color for each parameterization; the narrowest networks
+    are dots and squares, the widest whole lines and disks, those between dashes and triangles.
+    Losses have a scale of their own in each panel."""
     import matplotlib.pyplot as plt
     kinds = list(dict.fromkeys(row[0] for row in rows))
     sides = list(dict.fromkeys(row[1] for row in rows))
@@ -87,10 +88,11 @@ def draw(rows, path):
                 grid = np.array([row[3:] for row in rows if row[:3] == (kind, side, N)
                                  and row[3][0].isdigit()], float).reshape(-1, 4)
                 eta0, mean, low, high = grid[np.isfinite(grid).all(1)].T
-                wide = N == widths[-1]
+                line, marker = ("-", "o") if N == widths[-1] else \
+                    (":", "s") if N == widths[0] else ("--", "^")
                 ax.errorbar(eta0, mean, [mean - low, high - mean], color=f"C{sides.index(side)}",
-                            lw=1.2, ls="-" if wide else ":", capsize=2, ms=3.5,
-                            marker="o" if wide else "s", mfc=None if wide else "w",
+                            lw=1.2, ls=line, capsize=2, ms=3.5,
+                            marker=marker, mfc=None if marker == "o" else "w",
                             label=f"{NAMES[side]}, $N = {N}$" if len(eta0) else None)
         ax.set(xscale="log", title=kind, xlabel=r"learning rate $\eta_0$")
         ticks = [x for x in (0.1, 0.2, 0.5, 1) if ax.get_xlim()[0] < x < ax.get_xlim()[1]]
