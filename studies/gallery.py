@@ -160,8 +160,8 @@ def section(name: str, entry: dict, seen, rows, cost: float) -> list[str]:
              f"{cost / 60:.1f} core-minutes):", ""]
     lines += [f"- {VERDICTS[good] if good else f'**{VERDICTS[good]}**'}: "
               + sentence.replace("*", r"\*") for good, sentence in seen]  # two stars slant a text
-    lines += ["", entry["note"]] if "note" in entry else []
-    return lines + (["", *rows] if rows else []) + [""]
+    lines += ["", entry["note"].strip()] if "note" in entry else []
+    return lines + (["", *rows] if rows else [])
 
 
 def page(entries, seen, tables, costs) -> str:

@@ -135,7 +135,7 @@ def test_page():
     assert not re.search(r"[\d ]\*[,; :]", page), "two stars without a backslash slant a text"
     name = next(iter(TABLE))
     assert r"best 0.3\*, 0.2\*; \*: none is known" in gallery.section(
-        name, TABLE[name], [(True, "best 0.3*, 0.2*; *: none is known")], [], 60)[-2]
+        name, TABLE[name], [(True, "best 0.3*, 0.2*; *: none is known")], [], 60)[-1]
     pictures = os.path.join(ROOT, "docs", "gallery")
     assert sorted(os.listdir(pictures)) == sorted(f"{name}.png" for name in TABLE)
     assert all(os.path.getsize(os.path.join(pictures, name)) < gallery.LARGEST
