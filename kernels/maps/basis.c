@@ -23,8 +23,12 @@
 #define AGAIN 1.4
 #define LIMIT 1e7
 #define UNSURE 1e-12
+/* Of a row that enters by products, what is left of the squares that it is a difference of. Above
+ * SURE round-off leaves overlaps of eps/SURE at most, and a second look at them its square, which
+ * is below eps. Above 1/SLIGHT no second look is needed: of 30000 random sets none was then off by
+ * more than 2.1e-15, and with 4 for 2 some were by 5.2e-15. */
 #define SLIGHT 2.0
-#define SURE 1e-8 /* what products know well, of the squares that it is the difference of */
+#define SURE 1e-8
 
 struct growth {
     struct rows base, out; /* the first `kept` rows of out are kept, later ones wait */

@@ -204,11 +204,10 @@ static int measure_response(struct field *field, int i, int t, int end, struct r
     struct twotime *R = &field->measured.R[i];
     int count = side->count, known = end * R->Q;
     struct rows difference = array_rows(&side->window, t * count, count); /* x - x' */
-    double *C, minus = -1, factor = -side->response / field->settings.epsilon;
+    double *C, factor = -side->response / field->settings.epsilon;
     if (!known)
         return CODE_OK;
-    for (int mu = 0; mu < count; mu++)
-        rows_add(&minus, rows_part(shifted, mu, 1), rows_part(difference, mu, 1));
+    rows_add_scaled(-1, shifted, difference);
     if (side->shared) {
         ops->tile_mean(difference, array_rows(&side->work, 0, count));
         difference = array_rows(&side->work, 0, count);
@@ -240,10 +239,8 @@ static int add_field(const struct field *field, int i, int t, struct rows out, s
         for (int a = 0; a < known; a++)
             C[mu * known + a] = side->amplitude * L[(size_t)(t * count + mu) * n + (size_t)a];
     ops->combine(u, 0, C, array_rows(&side->normals, 0, known));
-    if ((int)field->pass == i)
-        for (int mu = 0; mu < count && side->probes.rows; mu++)
-            rows_add(&field->settings.epsilon, array_rows(&side->probes, t * count + mu, 1),
-                     rows_part(u, mu, 1));
+    if ((int)field->pass == i && side->probes.rows)
+        rows_add_scaled(field->settings.epsilon, array_rows(&side->probes, t * count, count), u);
     if (side->shared)
         ops->tile(u, out);
     free(C);

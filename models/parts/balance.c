@@ -75,7 +75,7 @@ void balance_biases(const struct net_setup *setup, int l, int E, double *values)
 static int measure(struct balance *s, const struct net *net, struct rows m, struct rows scratch,
                    struct err *err) {
     const struct backend *backend = net->setup.backend;
-    double shift = -s->rho, minus = -1, largest, *changed, sum = 0;
+    double shift = -s->rho, largest, *changed, sum = 0;
     backend->combine(s->load, 0, s->mean, m);
     TRY(backend->top(s->load, 1, s->largest, err));
     backend->averages(s->load, s->largest, &largest);
@@ -83,8 +83,7 @@ static int measure(struct balance *s, const struct net *net, struct rows m, stru
     backend->pointwise(FN_LINEAR, NULL, &shift, s->load, s->load, (struct rows){0});
     backend->averages(s->load, s->load, s->load2);
     rows_copy(m, scratch);
-    for (int mu = 0; mu < m.count; mu++)
-        rows_add(&minus, rows_part(s->last, mu, 1), rows_part(scratch, mu, 1));
+    rows_add_scaled(-1, s->last, scratch);
     TRY(base_alloc(&changed, (size_t)m.count, sizeof *changed, err));
     backend->averages(scratch, scratch, changed);
     for (int mu = 0; mu < m.count; mu++)

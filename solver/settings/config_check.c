@@ -70,8 +70,7 @@ static int check_coordinate(const struct config *config, const struct params *pa
     return CODE_OK;
 }
 
-/* Muon's exact step raises all singular values to one, down to
- * those of round-off. */
+/* Muon's exact step raises all singular values to one, down to those of round-off. */
 static int check_precision(const struct config *config, const struct params *params,
                            struct err *err) {
     const struct training *training = &config->training;
