@@ -46,7 +46,8 @@ def routers_freeze(run):
             good = good if rho == 1 else opposite(good)
         seen.append((good, f"""{label}: the entropy of the gates over ln M is
             {", ".join(f"{one:.3f}" for one in mean)} at N = {", ".join(f"{n:g}" for n in N)}; its
-            distance from 1, which equal gates have, goes as N^{pm(power, error)}"""))
+            distance from {np.log(rho * M) / np.log(M):g}, which equal gates have, goes as
+            N^{pm(power, error)}"""))
     guide = 0.4 * (1 - at_widths(runs["mup", 1.0], "router_entropy")[1][0]) * N[0] / N
     axes[2].plot(N, guide, color="grey", ls=":", lw=1.2)
     axes[2].annotate("$1/N$", (N[len(N) // 2], guide[len(N) // 2]), (-4, -4), color="grey",

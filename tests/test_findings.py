@@ -21,6 +21,7 @@ LETTERS = {"data.file": os.path.join(FOLDER, "..", "..", "README.md"), "data.inp
            "data.test_inputs": 4, "data.tokens": 4, "training.batch": 2, "training.steps": 3,
            "training.warmup": 1, "reference.seeds": 2, "reference.widths": [16, 32],
            "output.test_every": 2}
+TEXT_BASE = os.path.join(FOLDER, "text_base.ini")
 # Settings on top of each ini, and lines of [sweep] in the place of its own.
 SMALL = {
     "balance_gradients": ({**EXPERTS, "reference.widths": [16]}, {}),
@@ -55,7 +56,11 @@ SMALL = {
                      "reference.widths": [16, 32], "output.test_every": 2},
                     {"training.eta0": "0.2 0.4 0.8"}),
     **{name: (LETTERS, {"training.eta0": "0.2 0.4 0.8"})
-       for name in ("text_rates", "text_rates_few", "text_rates_sp")},
+       for name in ("text_rates", "text_rates_few", "text_rates_mup", "text_rates_sp")},
+    **{name: ({**LETTERS, "reference.widths": [64]}, {"training.eta0": "0.2 0.4 0.8"})
+       for name in ("text_heads", "text_experts")},
+    "text_decay": ({**LETTERS, "reference.widths": [64]}, {}),
+    "text_shapes": (LETTERS, {}),
     "shapes": ({"data.inputs": 8, "data.dimension": 4, "data.test_inputs": 4, "training.steps": 12,
                 "training.batch": 2, "training.warmup": 2, "reference.seeds": 2,
                 "output.test_every": 5},
@@ -67,26 +72,41 @@ SMALL = {
 }
 
 
+def reader(name):
+    """The name of the script, and of the table, of an ini."""
+    if name.startswith("text_rates"):
+        return "text_rates"
+    return "text_shapes" if name in ("text_heads", "text_experts", "text_decay") else name
+
+
 def script(name):
-    if name.startswith("text_rates"):  # reads all four inis
-        name = "text_rates"
+    name = reader(name)
     spec = importlib.util.spec_from_file_location(name, os.path.join(FOLDER, name + ".py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def sections_of(name, more, swept):
-    """The ini as {section: {key: value}}, made small."""
+def written(name):
+    """{section: {key: value}} of an ini and of what it includes."""
     sections, section = {}, None
-    with open(os.path.join(FOLDER, name + ".ini"), encoding="utf-8") as file:
+    with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
         for line in file:
             text = line.strip()
             if text.startswith("["):
                 section = sections.setdefault(text.strip("[]"), {})
             elif text and not text.startswith("#"):
-                key, value = text.split("=", 1)
-                section[key.strip()] = value.strip()
+                key, value = (part.strip() for part in text.split("=", 1))
+                if section is None:
+                    sections = written(value)
+                else:
+                    section[key] = value
+    return sections
+
+
+def sections_of(name, more, swept):
+    """The ini as {section: {key: value}}, made small."""
+    sections = written(name + ".ini")
     for key, value in more.items():
         part, short = key.split(".")
         if value == []:  # not of this data
@@ -111,8 +131,7 @@ def test_a_script_reads_its_sweep(name, tmp_path, capsys):
     assert any(word in said for word in ("shown", "cannot tell")) or name == "lazy_rich_gates"
     with open(tmp_path / "small.csv", encoding="utf-8") as file:
         rows = list(csv.reader(file))
-    stored = name.removesuffix("_few").removesuffix("_sp")
-    assert rows[0] == stored_header(stored) and len(rows) > 8
+    assert rows[0] == stored_header(reader(name)) and len(rows) > 8
     assert all(len(row) == len(rows[0]) for row in rows)
 
 
@@ -207,8 +226,8 @@ def test_every_script_has_its_ini_and_its_table():
 
 
 def inis(swept):
-    """Inis of sweeps, or those of comparisons, which have no [sweep]."""
-    for path in sorted(glob.glob(os.path.join(FOLDER, "*.ini"))):
+    """Inis of sweeps, or those of comparisons, which have no [sweep]; not what others include."""
+    for path in sorted(set(glob.glob(os.path.join(FOLDER, "*.ini"))) - {TEXT_BASE}):
         with open(path, encoding="utf-8") as file:
             if ("[sweep]" in file.read().split()) == swept:
                 yield path
@@ -217,7 +236,7 @@ def inis(swept):
 @pytest.mark.parametrize("name", ("balance_gradients", "balance_rates", "depth_rates",
                                   "freezing", "image_rates", "lazy_rich_experts", "lazy_rich_gates",
                                   "lazy_rich_softmax", "shapes", "sharpness_rates",
-                                  "sparse_experts", "sparse_rates", "text_rates",
+                                  "sparse_experts", "sparse_rates", "text_rates", "text_shapes",
                                   "transformer_limit"))
 def test_pictures_are_made_of_the_tables(name, tmp_path, monkeypatch):
     path = str(tmp_path / "out.png")

@@ -4,10 +4,10 @@
     python/with studies/findings/text_rates.py --picture text_rates.csv OUT.png
     python/with studies/findings/text_rates.py --counts [data/kjv.txt]
 
-Reads sweeps of text_rates_few.ini and text_rates_sp.ini (four experts: muP, simP and SP), of
-text_rates.ini and text_rates_regime3.ini (many: muP and MSSP). Says what is seen of each, and
-writes the numbers behind it; or makes the picture of these; or says what losses counts of letters,
-pairs and threes of letters have.
+Reads sweeps of text_rates_few.ini, text_rates_sp.ini and text_rates_mup.ini (four experts: muP,
+simP and SP, and muP with more networks), of text_rates.ini and text_rates_regime3.ini (many: muP
+and MSSP). Says what is seen of each, and writes the numbers behind it; or makes the picture of
+these; or says what losses counts of letters, pairs and threes of letters have.
 """
 import os
 import re
@@ -24,6 +24,7 @@ from verdict import WORDS, below, judge, of_optimum, of_runs, within_factor  # n
 
 FEW = {"1": "mup", "0.125N^0.5": "simp"}  # init.R of text_rates_few.ini
 MANY = {"regime2": "Regime II", "regime3": "Regime III"}
+MORE = "Four experts, more networks"  # which has no panel of its own
 COST = 1.01  # times the loss, at most, by the best rate of narrow networks
 PSEUDO = 0.01
 TEXT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "data", "kjv.txt")
@@ -34,7 +35,8 @@ def sides_of(run):
     if "init.R" in run.sweep.dims:
         return "Four experts", {FEW[text]: {"init.R": text} for text in run.sweep["init.R"].values}
     if SIDE not in run.sweep.coords:
-        return "Four experts", {"sp": {}}
+        sp = re.search(r"(?m)^W_Q = .*N$", run.parameters["ini"])
+        return ("Four experts", {"sp": {}}) if sp else (MORE, {"mup": {}})
     axis = run.sweep[SIDE].dims[0]
     regime = re.search(r"(?m)^many_experts = (.*)$", run.parameters["ini"])[1]
     return MANY[regime], {text.split()[0]: {axis: text} for text in run.sweep[axis].values}
@@ -77,7 +79,7 @@ def draw(rows, path):
     are dots and squares, the widest whole lines and disks, those between dashes and triangles.
     Losses have a scale of their own in each panel."""
     import matplotlib.pyplot as plt
-    kinds = list(dict.fromkeys(row[0] for row in rows))
+    kinds = [kind for kind in dict.fromkeys(row[0] for row in rows) if kind != MORE]
     sides = list(dict.fromkeys(row[1] for row in rows))
     figure, axes = plt.subplots(1, len(kinds), squeeze=False, layout="constrained",
                                 figsize=(3.4 * len(kinds), 3.4))
