@@ -11,6 +11,7 @@ import pytest
 import xarray
 
 import dmft
+from dmft.judgement import COUNT
 
 FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
                       "studies", "findings")
@@ -211,6 +212,67 @@ class Losses:
 def test_what_a_rate_of_narrow_networks_costs(narrow, wide, verdict, capsys):
     row, = script("text_rates").costs(Losses(narrow, wide), "made up", {"mup": {}})
     assert row[3].endswith(": " + verdict) and f": {verdict}:" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_weights_are_counted_as_networks_have_them(tmp_path):
+    """All that a network of the study writes of its matrices."""
+    sections = sections_of("text_shapes", {**LETTERS, "reference.widths": [16], "network.depth": 3,
+                                           "network.iota": 0.25, "output.weights": "final"}, {})
+    del sections["sweep"]
+    run = dmft.solve(sections, output=str(tmp_path / "small.h5"), progress=False)
+    data = run.reference[16]
+    there = sum(data[name][0, 0].size for name in data
+                if name.startswith("weights_") and not name.endswith("_rest"))
+    shapes = script("text_shapes")
+    letters, tokens = run.data.sizes["letter"], run.data.sizes["token"]
+    counts = shapes.weights_in(3, 4, 0.25, 0.25, 16, letters, tokens)
+    assert counts[0] == there
+    assert counts[0] - counts[1] == counts[2] - counts[3] == (2 * letters + tokens) * 16
+    assert counts[1] - counts[3] == 3 * 3 * 2 * 4 * 16
+
+
+def test_what_a_line_explains():
+    """All of a line, and nothing of what is even about the middle."""
+    size = np.exp([0.0, 1.0, 2.0])
+    line, even = np.array([[3.0, 2.0, 1.0]]), np.array([[1.0, 2.0, 1.0]])
+    shapes = script("text_shapes")
+    np.testing.assert_allclose(shapes.explained(size, line), 1, rtol=1e-12)
+    np.testing.assert_allclose(shapes.explained(size, even), 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss, verdict", ((1.999, "shown"), (1.9, "not shown"),
+                                           (1.98, "cannot tell")))
+def test_what_a_decay_gains(loss, verdict, capsys):
+    """Of twenty networks each, more than a hundredth of the loss or not."""
+    noise = np.random.default_rng(2).normal(size=(2, 20))
+    noise -= noise.mean(1, keepdims=True)
+
+    class Decays:
+        @staticmethod
+        def series(name):
+            losses = np.array([[2.0], [loss]]) + 0.005 * noise
+            return {name + "_runs": xarray.DataArray(
+                losses[:, None, :, None], dims=("training.weight_decay", "N", "run", "t"),
+                coords={"training.weight_decay": [0.0, 0.001], "N": [64]})}
+
+    rows = list(script("text_shapes").of_decay(Decays()))
+    assert rows[-1][0].endswith(": " + verdict)
+    assert capsys.readouterr().out.splitlines()[-1].endswith(": " + verdict)
+
+
+@pytest.mark.parametrize("words, rates, verdict", (
+    ("more experts", [0.4, 0.4, 0.4], "shown"), ("more experts", [0.4, 0.4, 0.8], "not shown"),
+    ("more experts", [0.4, 0.8, 0.4], "not shown"), ("finer experts", [0.4, 0.4, 0.8], "shown"),
+    ("finer experts", [0.8, 0.4, 0.4], "shown"), ("finer experts", [0.4, 0.4, 0.4], "not shown"),
+    ("finer experts", [0.4, 0.4, 0.44], "cannot tell")))
+def test_whether_best_rates_stay_or_move(words, rates, verdict):
+    noise = 0.01 * np.random.default_rng(3).normal(size=(3, COUNT))
+    best = {text: {"objective": 1 + one, "at": np.log(rate) + one}
+            for text, rate, one in zip("abc", rates, noise)}
+    rows = list(script("text_shapes").of_chain(words, list("abc"), best))
+    assert all(row[0].endswith(": " + verdict) for row in rows if "best rate of" in row[0])
+    assert sum("best rate of" in row[0] for row in rows) == 2
 
 
 def test_every_script_has_its_ini_and_its_table():
