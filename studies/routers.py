@@ -35,7 +35,8 @@ def routers_freeze(run):
         label = f"{name(side)}, {routing}"
         N, mean, half = at_widths(part, "router_entropy")
         axes[1].errorbar(N, mean, half, label=label, **style)
-        gap = np.log(rho * M) / np.log(M) - mean
+        equal = np.log(rho * M) / np.log(M)  # the entropy of equal gates
+        gap = equal - mean
         axes[2].errorbar(N, gap, np.minimum(half, 0.9 * gap), label=label, **style)
         power, error = scaled(slope(N, gap, half))
         if side == "sp":  # the entropy at the largest width over that at the smallest
@@ -46,7 +47,7 @@ def routers_freeze(run):
             good = good if rho == 1 else opposite(good)
         seen.append((good, f"""{label}: the entropy of the gates over ln M is
             {", ".join(f"{one:.3f}" for one in mean)} at N = {", ".join(f"{n:g}" for n in N)}; its
-            distance from {np.log(rho * M) / np.log(M):g}, which equal gates have, goes as
+            distance from {equal:g}, which equal gates have, goes as
             N^{pm(power, error)}"""))
     guide = 0.4 * (1 - at_widths(runs["mup", 1.0], "router_entropy")[1][0]) * N[0] / N
     axes[2].plot(N, guide, color="grey", ls=":", lw=1.2)

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 
 import dmft
+from dmft.statistics import student
 from verdict import interval
 
 
@@ -18,6 +19,12 @@ def units_of(run):
             print(f"{os.path.basename(path)}: networks failed, and are left out")
         else:
             yield dmft.load(path)
+
+
+def mean_and_half(values):
+    """Mean over the runs of [run, ...], and half of its 95 % interval."""
+    n = len(values)
+    return values.mean(0), student(n - 1) * values.std(0, ddof=1) / n**0.5
 
 
 def numbers(samples) -> tuple[str, str, str]:

@@ -14,18 +14,11 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
-from dmft.plot.select import student  # noqa: E402
-from tables import command, keep  # noqa: E402
+from tables import command, keep, mean_and_half  # noqa: E402
 from verdict import WORDS, above, below, judge, near, of_interval  # noqa: E402
 
 CASES = {"none": (0, 0), "bias .02": (0.02, 0), "bias .1": (0.1, 0), "aux .1": (0, 0.1),
          "aux 1": (0, 1)}
-
-
-def mean(values):
-    """Mean over runs, and half of its 95 % interval."""
-    n = len(values)
-    return values.mean(0), student(n - 1) * values.std(0, ddof=1) / np.sqrt(n)
 
 
 def series(group, name):
@@ -92,22 +85,23 @@ def main(path, out=None, picture=None):
         for name in ("aux .1", "aux 1"):
             group = groups[name][side]
             say(f"{name}: its gradient opposes the task, share of the descent < 0",
-                mean(taken(group)), below(0))
-            say(f"{name}: it turns the gradient, cosine < .95", mean(turned(group)), below(0.95))
+                mean_and_half(taken(group)), below(0))
+            say(f"{name}: it turns the gradient, cosine < .95", mean_and_half(turned(group)),
+                below(0.95))
         for name in list(CASES)[1:]:
             group = groups[name][side]
             for t in (8, 16):
                 say(f"{name}: ln of the loss over that without, t = {t}, within .05",
-                    mean(log_ratio(group, none, "loss", t)), near(0, 0.05))
+                    mean_and_half(log_ratio(group, none, "loss", t)), near(0, 0.05))
             for kernel, claim, words in (("Gb_diag", below(0), "< 0"), ("G1_diag", below(0), "< 0"),
                                          ("Gphi_diag", above(0), "> 0")):
                 say(f"{name}: ln of {kernel} over that without, t = 24, {words}",
-                    mean(log_ratio(group, none, kernel, 24)), claim)
+                    mean_and_half(log_ratio(group, none, kernel, 24)), claim)
         for name, group in ((name, groups[name][side]) for name in CASES):
             for what in ("loss", "load2", "G1_diag", "Gb_diag", "Gphi_diag", "gradient_norm_loss",
                          "gradient_norm_balance_loss", "cosine_loss_balance_loss"):
                 if what in group:
-                    value, half = mean(series(group, what))
+                    value, half = mean_and_half(series(group, what))
                     rows += [(name, side, what, t, f"{value[t]:.6g}", f"{half[t]:.3g}")
                              for t in (0, 1, 4, 8, 16, 24)]
     keep(rows, ("balancing", "N", "series", "t", "mean", "half of the 95 % interval"),

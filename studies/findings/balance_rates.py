@@ -13,8 +13,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
-from dmft.statistics import student  # noqa: E402
-from tables import command, keep  # noqa: E402
+from tables import command, keep, mean_and_half  # noqa: E402
 from verdict import WORDS, all_of, judge, near, of_interval  # noqa: E402
 
 AXIS, RATE, SHARE = "network.eta_bias,network.balance_loss", "training.eta0", 0.05
@@ -27,7 +26,7 @@ def mean_of(runs):
     runs = runs[np.isfinite(runs)]
     if len(runs) < 2:
         return np.nan, np.nan, len(runs)
-    return runs.mean(), student(len(runs) - 1) * runs.std(ddof=1) / len(runs) ** 0.5, len(runs)
+    return *mean_and_half(runs), len(runs)
 
 
 def rows_of(run):

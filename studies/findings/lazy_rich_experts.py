@@ -14,7 +14,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.statistics import student  # noqa: E402
-from tables import command, keep  # noqa: E402
+from tables import command, keep, mean_and_half  # noqa: E402
 from verdict import WORDS, above, judge, near, of_interval  # noqa: E402
 
 KEY, RHO = "training.gamma0", "network.rho"
@@ -41,8 +41,7 @@ def slopes(runs):
     values = runs.transpose(KEY, "run").values
     values = values[:, np.isfinite(values).all(0)]
     each = np.diff(np.log(values), axis=0) / np.diff(np.log(runs[KEY].values))[:, None]
-    n = each.shape[1]
-    return each.mean(1), student(n - 1) * each.std(1, ddof=1) / n ** 0.5
+    return mean_and_half(each.T)
 
 
 def tell_powers(run):

@@ -13,8 +13,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
-from dmft.statistics import student  # noqa: E402
-from tables import command, keep  # noqa: E402
+from tables import command, keep, mean_and_half  # noqa: E402
 from verdict import WORDS, below, interval, judge, near, of_runs  # noqa: E402
 
 KEY, KAPPA, WIDEST = "training.gamma0", 0.5, 512.0
@@ -35,8 +34,9 @@ def last(run, name):
 def mean_of(runs):
     """Mean of the runs that there are, half of its 95 % interval, and their number."""
     runs = runs.values[np.isfinite(runs.values)]
-    half = student(len(runs) - 1) * runs.std(ddof=1) / len(runs) ** 0.5 if len(runs) > 1 else np.nan
-    return (runs.mean() if len(runs) else np.nan), half, len(runs)
+    if len(runs) > 1:
+        return *mean_and_half(runs), len(runs)
+    return (runs.mean() if len(runs) else np.nan), np.nan, len(runs)
 
 
 def power_in_experts(data, gamma0):

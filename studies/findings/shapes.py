@@ -13,8 +13,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
-from dmft.statistics import student  # noqa: E402
-from tables import command, keep, numbers, sentence, units_of  # noqa: E402
+from tables import command, keep, mean_and_half, numbers, sentence, units_of  # noqa: E402
 from verdict import WORDS, below, judge, of_optimum, of_runs, within_factor  # noqa: E402
 
 RATE, INIT = "training.eta0", "init.W0"  # of the initial scales, the first
@@ -81,9 +80,9 @@ def rows_of(found, best):
                  for shape in shapes}
         for shape in shapes:
             for at, (N, test, _) in sorted(found[over, shape].items()):
-                half = student(len(test) - 1) * test.std(ddof=1) / len(test) ** 0.5
+                mean, half = mean_and_half(test)
                 yield words, shape, f"{at:.4g}", *(
-                    f"{test.mean() + sign * half:.4g}" for sign in (0, -1, 1))
+                    f"{mean + sign * half:.4g}" for sign in (0, -1, 1))
             yield from beside_base(words, shape, found[over, shape], least)
     for shape in in_order(best):
         ratio = best[shape] - best["base"]

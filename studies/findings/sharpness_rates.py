@@ -15,8 +15,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.errors import DmftError  # noqa: E402
-from dmft.plot.select import student  # noqa: E402
-from tables import command, keep  # noqa: E402
+from tables import command, keep, mean_and_half  # noqa: E402
 from verdict import HALF, WORDS, judge, of_interval, of_optimum, within_factor  # noqa: E402
 
 STEP = 2 ** 0.5  # of the grid
@@ -59,11 +58,6 @@ def beyond(groups, rate):
     return np.mean(edges, 0) if edges else np.full(2, np.nan)
 
 
-def interval(values):
-    n = len(values)
-    return values.mean(), student(n - 1) * values.std(ddof=1) / np.sqrt(n)
-
-
 def draw(rows, path):
     """Loss and distance to the edge at the end against the rate: the widest networks and, thin,
     the limit, of every gamma0."""
@@ -96,10 +90,10 @@ def main(path, out=None, picture=None):
     for gamma0 in sorted({gamma0 for gamma0, _ in run.points}):
         for side, groups in sides(run, gamma0).items():
             first = groups[min(groups)]
-            start, start_half = interval(np.log(2 / first["sharpness_runs"].values[:, 0]))
-            end, end_half = interval(crossing(groups))
+            start, start_half = mean_and_half(np.log(2 / first["sharpness_runs"].values[:, 0]))
+            end, end_half = mean_and_half(crossing(groups))
             N = np.inf if side == "limit" else side
-            held = interval(beyond(groups, np.exp(end)))
+            held = mean_and_half(beyond(groups, np.exp(end)))
             best = run.optimum.sel({"training.gamma0": gamma0, "N": N})
             samples = of_optimum(best)
             at = np.exp(np.median(samples))

@@ -13,14 +13,14 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
-from dmft.statistics import student  # noqa: E402
-from tables import command, keep, numbers, sentence, units_of  # noqa: E402
+from tables import command, keep, mean_and_half, numbers, sentence, units_of  # noqa: E402
+from transfer import FACTOR, RATE  # noqa: E402
 from verdict import (WORDS, above, all_of, below, interval, judge, of_optimum,  # noqa: E402
                      of_runs, opposite, within_factor)
 
 HEADS, EXPERTS, DECAY, SIZES = "heads", "experts", "decay", "sizes"
 FINER = "finer experts"
-RATE, FACTOR, COST, MOVED = "training.eta0", 1.5, 1.01, np.log(1.1)
+COST, MOVED = 1.01, np.log(1.1)
 HEAD = ("of", "value", "at", "number", "low", "high")
 # The values of a sweep, as pictures name them; and which of them are compared, from the first on.
 LABELS = {HEADS: {"1 0.125": "1 head of 8 units", "2 0.25": "2 heads", "4 0.5": "4 heads",
@@ -43,8 +43,8 @@ def kind_of(run):
 
 def bars(runs):
     """Mean and 95 % interval of the losses of networks, as text."""
-    half = student(len(runs) - 1) * runs.std(ddof=1) / len(runs) ** 0.5
-    return tuple(f"{runs.mean() + sign * half:.5g}" for sign in (0, -1, 1))
+    mean, half = mean_and_half(runs)
+    return tuple(f"{mean + sign * half:.5g}" for sign in (0, -1, 1))
 
 
 def of_rates(run, kind):
@@ -80,8 +80,8 @@ def of_chain(words, chain, best):
         yield f"{words}: loss, over that before; all fall: {verdict}", text, "", *numbers(step)
     for first in range(len(chain) - 2):
         change = losses[-1] - losses[first]
-        yield from one_claim(f"{words}: the loss falls from {chain[first]} to the last",
-                             WORDS[judge(change, below(0))], change)
+        yield one_claim(f"{words}: the loss falls from {chain[first]} to the last",
+                        WORDS[judge(change, below(0))], change)
     changes = rates[1:] - rates[0]
     if words == FINER:
         neither = all_of(opposite(judge(changes[-1], claim, 2))
@@ -91,13 +91,14 @@ def of_chain(words, chain, best):
         claim = f"stays within a factor of {FACTOR}"
         verdict = all_of(judge(one, within_factor(FACTOR), len(changes)) for one in changes)
     for text, change in zip(chain[1:], changes):
-        yield from one_claim(f"{words}: the best rate of {text} over the first; it {claim}",
-                             WORDS[verdict], change)
+        yield one_claim(f"{words}: the best rate of {text} over the first; it {claim}",
+                        WORDS[verdict], change)
 
 
 def one_claim(claim, verdict, change):
+    """The row of a claim, which is printed."""
     print(f"{claim}: {verdict}: times {sentence(numbers(change))}")
-    yield f"{claim}: {verdict}", "", "", *numbers(change)
+    return f"{claim}: {verdict}", "", "", *numbers(change)
 
 
 def of_decay(run):
@@ -157,17 +158,17 @@ def of_sizes(run):
         print(f"a line over the logarithm of the number of {words} explains "
               f"{sentence(share_of(share))} of the variance of the loss")
         yield "explained by a line", words, "", *share_of(share)
-        yield from gain(words, share, "the width alone", width)
+        yield gain(words, share, "the width alone", width)
     for k in (1, 3):
-        yield from gain(COUNTS[k], shares[k], COUNTS[k - 1], shares[k - 1])
+        yield gain(COUNTS[k], shares[k], COUNTS[k - 1], shares[k - 1])
 
 
 def gain(words, share, others, less):
-    """Whether a line over one size explains more than one over another."""
+    """The row that says whether a line over one size explains more than one over another."""
     verdict = WORDS[judge(share - less, above(0))]
     print(f"{words}: it explains more than {others}: {verdict}: by "
           f"{sentence(share_of(share - less))}")
-    yield f"explained more than by {others}: {verdict}", words, "", *share_of(share - less)
+    return f"explained more than by {others}: {verdict}", words, "", *share_of(share - less)
 
 
 def share_of(samples):
@@ -193,16 +194,17 @@ def draw(rows, path):
     figure, axes = plt.subplots(2, 2, figsize=(8.5, 6.4), layout="constrained")
     for ax, (kind, labels) in zip(axes[0], LABELS.items()):
         for k, (text, label) in enumerate(labels.items()):
-            draw_bars(ax, [row for row in rows if row[:2] == (kind, text)], label, color=f"C{k}")
+            draw_bars(ax, [row[2:] for row in rows if row[:2] == (kind, text)], label,
+                      color=f"C{k}")
         ax.set(xscale="log", xlabel=r"learning rate $\eta_0$",
                ylabel="loss of a letter that was not read")
         ax.legend(fontsize=7)
         scale(ax.xaxis, [value for line in ax.lines for value in line.get_xdata()])
-    draw_bars(axes[1, 0], [("", "", row[1], *row[3:]) for row in rows if BESIDE_NONE in row[0]], "")
+    draw_bars(axes[1, 0], [(row[1], *row[3:]) for row in rows if BESIDE_NONE in row[0]], "")
     axes[1, 0].axhline(1, color="black", lw=0.6, ls=":")
     axes[1, 0].set(xscale="log", xlabel="decay of a step", ylabel="loss, over that without decay")
     for k, words in enumerate(COUNTS[:2]):
-        sizes = [("", "", row[2].split()[k], *row[3:]) for row in rows if row[0] == SIZES]
+        sizes = [(row[2].split()[k], *row[3:]) for row in rows if row[0] == SIZES]
         draw_bars(axes[1, 1], sizes, words, color=f"C{k}", ls="none", mfc="w" if k else None)
     axes[1, 1].set(xscale="log", xlabel="number of weights",
                    ylabel="loss of a letter that was not read")
@@ -211,9 +213,9 @@ def draw(rows, path):
 
 
 def draw_bars(ax, rows, label, **style):
-    """Losses with their intervals over the third column, where it is a number."""
-    rows = [row[2:] for row in rows if row[2][:1].isdigit()]
-    at, mean, low, high = np.array(rows, float).reshape(-1, 4).T
+    """Losses with their intervals, (at, mean, low, high), where `at` is a number."""
+    numbers_alone = [row for row in rows if row[0][:1].isdigit()]
+    at, mean, low, high = np.array(numbers_alone, float).reshape(-1, 4).T
     ax.errorbar(at, mean, [mean - low, high - mean], label=label, marker="o", ms=3.5, capsize=2,
                 **{"lw": 1.1, **style})
 
