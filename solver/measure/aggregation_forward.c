@@ -53,11 +53,21 @@ static bool leaves(const struct program *p, const struct node *v, int s2, bool *
     return a == s2 || (p->node[a].op->grouped_factor && p->node[a].argument[1] == s2);
 }
 
+/* to[i][e][j] += factor W, for i < N and e < experts: W[i][e][j], or W[i][j] where all have one. */
+static void add(double *to, double factor, const double *W, bool shared, size_t N, size_t experts,
+                size_t N_e) {
+    for (size_t row = 0; row < N * experts; row++) {
+        const double *from = &W[(shared ? row / experts : row) * N_e];
+        for (size_t j = 0; j < N_e; j++)
+            to[row * N_e + j] += factor * from[j];
+    }
+}
+
 /* W3_0 and dW3 of rows k: [N][experts][N_e], N_e = units/experts. Both zero at first. */
 static int matrices(const struct net *net, int k, size_t units, double *initial, double *change,
                     struct err *err) {
     const struct mixture *a = aggregation_mixture(net);
-    size_t N = (size_t)net->setup.N, N_e = units / a->experts;
+    size_t N = (size_t)net->setup.N, experts = a->experts, N_e = units / experts;
     double *W;
     bool shared;
     TRY(base_alloc(&W, units * N, sizeof *W, err));
@@ -66,17 +76,12 @@ static int matrices(const struct net *net, int k, size_t units, double *initial,
         const struct map *map = net->program->node[i].matrix.map;
         if (!leaves(net->program, &net->program->node[i], a->s2[k], &shared))
             continue;
-        size_t row = shared ? N_e : units;
-        double factor = shared ? 1 : (double)a->experts;
+        double factor = shared ? 1 : (double)experts;
         DO(map->start->kind->matrix(map->start, W, err));
-        for (size_t j = 0; j < units * N; j++) {
-            double entry = factor * W[j / units * row + j % units % row];
-            initial[j] += entry;
-            change[j] -= entry;
-        }
+        add(initial, factor, W, shared, N, experts, N_e);
+        add(change, -factor, W, shared, N, experts, N_e);
         DO(map->kind->matrix(map, W, err));
-        for (size_t j = 0; j < units * N; j++)
-            change[j] += factor * W[j / units * row + j % units % row];
+        add(change, factor, W, shared, N, experts, N_e);
     }
 done:
     free(W);
