@@ -119,6 +119,7 @@ static void test_fits_of_a_known_law(void **state) {
         fill(record, "near", 2 + 3. / N[i], 1e-9);
         fill(record, "alone", 2 + 3. / N[i], 0.001);
         fill(record, "rms_A1", 0.1 / sqrt(N[i]), 0);
+        fill(record, "gradient_norm_loss_Q", 2 + 3. / N[i], 0);
     }
     ASK(compare_fit(&run, &fits, err));
     CHECK_ABS(entry(&fits, "far_inf"), 2, 1e-12, "extrapolated");
@@ -134,6 +135,11 @@ static void test_fits_of_a_known_law(void **state) {
     CHECK_ABS(entry(&fits, "rms_A1_exponent"), -0.5, 1e-12, "exponent of a term");
     assert_true(entry(&fits, "rms_A1_exponent_se") < 1e-12); /* all networks of a width agree */
     assert_null(record_find(&fits.record, "rms_A1_inf"));
+    CHECK_ABS(entry(&fits, "gradient_norm_loss_Q_exponent"),
+              log((2 + 3. / N[2]) / (2 + 3. / N[0])) / log(N[2] / N[0]), 1e-12,
+              "exponent of a norm, by its two ends");
+    CHECK_ABS(entry(&fits, "gradient_norm_loss_Q_inf"), 2, 1e-12, "a norm has a limit as well");
+    assert_null(record_find(&fits.record, "far_exponent"));
     struct comparison single = {0}; /* one network of each of two widths: no error is known */
     run.config.reference.widths.count = 2;
     for (int i = 0; i < 2; i++)

@@ -35,6 +35,12 @@ bool compare_is_term(const char *name) {
     return !strncmp(name, "rms_", 4);
 }
 
+/* Whether it may go as a power of N although it is no part of a signal: the norm of a gradient,
+ * which where it is right is of order one at every width. */
+static bool is_norm(const char *name) {
+    return !strncmp(name, "gradient_norm_", strlen("gradient_norm_"));
+}
+
 /* A series like another one, with values of one run. */
 static int add(struct record *record, const struct series *like, const char *suffix,
                const char *about, const char *equation, double **values, struct err *err) {
@@ -129,14 +135,16 @@ static void log_average(const struct record *record, const char *name, int t, do
     *se = runs > 1 ? sqrt(squares / (runs * (runs - 1))) : NAN;
 }
 
-static int fit_term(const struct run *run, const struct series *series, struct record *record,
-                    struct err *err) {
+/* Parts of signals and norms of gradients may go as any power of N. */
+static int fit_power(const struct run *run, const struct series *series, struct record *record,
+                     struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     double value[INT_LIST_MAX], error[INT_LIST_MAX], *exponent, *se;
     if (widths->count < 2)
         return CODE_OK;
-    TRY(add(record, series, "exponent", "width exponent of this part; NaN where it is exactly zero",
-            "slope of <ln rms> over networks in ln N, all widths of one weight", &exponent, err));
+    TRY(add(record, series, "exponent", "width exponent; NaN where it is exactly zero",
+            "slope of the mean over networks of its logarithm in ln N, all widths of one weight",
+            &exponent, err));
     TRY(add(record, series, "exponent_se",
             "standard error of the exponent: of the residuals or of the networks, the larger", "",
             &se, err));
@@ -178,8 +186,11 @@ int compare_fit(const struct run *run, struct comparison *comparison, struct err
         const struct series *series = &networks->series[k];
         if (!record_averages(series))
             continue;
-        /* the part of a signal goes as any power of N */
-        TRY((compare_is_term(series->name) ? fit_term : fit_series)(run, series, record, err));
+        bool term = compare_is_term(series->name);
+        if (!term)
+            TRY(fit_series(run, series, record, err));
+        if (term || is_norm(series->name))
+            TRY(fit_power(run, series, record, err));
     }
     return fit_variance(run, record, err);
 }
