@@ -1,10 +1,11 @@
 /* What a state keeps of the coordinate check is read back, and refused where an array that the
- * check counts on has another number of rows, although the sum of the file is right. And its
- * replays of matrices that start at zero. */
+ * check counts on has another number of rows, although the sum of the file is right. Its replays of
+ * matrices that start at zero, and its parts where nothing of single inputs is written. */
 #include "kernels/archive.h"
 #include "solver/measure/observe.h"
 #include "tests/support/support.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -166,8 +167,37 @@ static void of_matrices_that_start_at_zero(void **state) {
     record_free(&record[1]);
 }
 
+/* A file without anything of single inputs has the same parts at all times: what they need of
+ * t = 0 is kept there, too. */
+static void without_inputs(void **state) {
+    (void)state;
+    struct record record[2];
+    for (int none = 0; none < 2; none++) {
+        const char *const set[] = {"reference.coordinate_check=yes", "output.kernels=none",
+                                   none ? "output.inputs=none" : "output.inputs=all",
+                                   "training.steps=3", NULL};
+        struct run run;
+        support_run(&run, "data/regime2.ini", set);
+        ASK(run_ensemble(&run, 8, 1, &record[none], err));
+        run_free(&run);
+    }
+    int found = 0;
+    for (int i = 0; i < record[0].count; i++) {
+        const char *series = record[0].series[i].name;
+        for (int t = 0; t < 3 && !strncmp(series, "rms_", 4); t++) {
+            double want = support_value(&record[0], series, 0, t, 0);
+            assert_true(support_value(&record[1], series, 0, t, 0) == want || isnan(want));
+            found += want > 0;
+        }
+    }
+    assert_in_range(found, 60, 300);
+    record_free(&record[0]);
+    record_free(&record[1]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_kept_is_read_back),
+                                       cmocka_unit_test(without_inputs),
                                        cmocka_unit_test(of_matrices_that_start_at_zero)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -229,18 +229,15 @@ static int begin(struct coordinate *check, int nodes, struct err *err) {
     return CODE_OK;
 }
 
-/* At the first time, what is kept of it has to be there before the families are split. */
-static int fill_start(const struct measuring *m, int item, double *const *out, struct err *err) {
-    (void)item, (void)out;
-    return m->t == 0 ? begin(&m->observer->coordinate, m->net->program->nodes, err) : CODE_OK;
-}
-
-/* item: the node of the first matrix of a family. */
+/* item: the node of the first matrix of a family. The first of them makes room, at the first time,
+ * for what is kept of it. */
 static int fill_family(const struct measuring *m, int item, double *const *out, struct err *err) {
     const struct program *p = m->net->program;
     struct coordinate *check = &m->observer->coordinate;
     double square[SLOTS] = {0};
     int members = 0, back = count_back(p, item);
+    if (m->t == 0 && item == next_family(p, 0))
+        TRY(begin(check, p->nodes, err));
     for (int j = item; j < p->nodes; j = next_of(p, item, j + 1), members++)
         TRY(split(&check->matrix[j], m->net, &p->node[j], m->t, square, err));
     for (int k = 0; k < SLOTS; k++)
@@ -260,7 +257,6 @@ static int declare(struct record *record, const struct config *config, const str
     (void)y;
     if (!config->reference.coordinate_check)
         return CODE_OK;
-    TRY(record_fill_by(record, fill_start, 0, 0, err));
     const struct program *p = net->program;
     for (int i = next_family(p, 0); i < p->nodes; i = next_family(p, i + 1)) {
         TRY(record_fill_by(record, fill_family, i, SLOTS, err));
