@@ -6,7 +6,8 @@ one of the modules beside this draws them and says what is seen.
     gallery.py --all           make gallery: data in build/gallery, pictures and docs/gallery.md,
                                and studies/kept, what these are drawn from (kept.py)
     gallery.py --kept NAME ... make pictures: pictures of docs/gallery, from studies/kept; without
-                               names all that are there
+                               names all that are there and, where all are, docs/gallery.md with
+                               the core-minutes that it says
 
 What was done is not done again, since dmft-sweep keeps the units of a sweep. DMFT_HOME says where
 dmft-sweep is (default: the checkout).
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -44,6 +46,7 @@ import routers  # noqa: E402
 import scales  # noqa: E402
 import scaling  # noqa: E402
 import spikes  # noqa: E402
+import verdict  # noqa: E402
 from dmft.plot.style import STYLE  # noqa: E402
 
 MODULES = scaling, checks, scales, routers, mixtures, dynamics, language, condensing, spikes
@@ -54,13 +57,17 @@ VERDICT_RULE = """**Verdicts.** The plotting code computes every sentence below,
 from the data, by one rule (studies/verdict.py). A sentence is *shown* where the whole 95 %
 interval of what it claims lies inside of the claim, and *not shown* where it lies outside: the
 claim was not reproduced here. Otherwise the numbers *cannot tell*, as also where an optimum is
-not known or a run failed. An exponent agrees with a claimed one within 1/4. A best rate transfers
-if it changes by less than 25 per cent from the smallest width to the largest, and rises or falls
-if it changes by more than 10, by a line through all widths.""".replace("\n", " ")
+not known or a run failed. Of several quantities in a sentence all must lie inside for it to be
+shown; one that lies outside, by an interval the wider the more there are, makes it not shown. An
+exponent agrees with a claimed one within 1/4. A best rate transfers if it changes by less than 25
+per cent from the smallest width to the largest, and rises or falls if it changes by more than 10,
+by a line through all widths. *Seen* are numbers of which nothing is claimed.""".replace("\n", " ")
 READING = """**How to read the sentences.** Numbers in round brackets are standard errors in the
-last digit; square brackets, bands and bars are 95 % intervals. A picture draws at most three of
-the widths; means of runs that diverged may leave its frame. *Exponents* are slopes of the
-logarithm of a root mean square against ln N. A matrix W makes three parts of a signal. The
+last digit; square brackets, bands and bars are 95 % intervals. A star marks the best value of the
+grid where no optimum is known: it lies at the end of the grid or beside runs that failed, or noise
+decides it. In panels of best rates its point is hollow. A picture draws at most three of the
+widths; means of runs that diverged may leave its frame. *Exponents* are slopes of the logarithm of
+a root mean square against ln N. A matrix W makes three parts of a signal. The
 *initial* part is W(0) applied to its input at the start; the *propagating* part is W(0) applied
 to how this input has changed; the *effective* part is what W has learned, applied to its input.
 Of what the experts add up to, A1 is the initial part; A21 and A22 pass through the initial W_3
@@ -73,8 +80,10 @@ learned (d), its second the same of the read-out
 KEPT = os.path.join(HERE, "kept")
 PICTURES = os.path.join(ROOT, "docs", "gallery")
 LARGEST = 120_000  # bytes of a picture
+PAGE = os.path.join(ROOT, "docs", "gallery.md")
 LARGEST_KEPT = 1_000_000  # of what studies/kept has of a picture
 VERDICTS = {True: "shown", None: "cannot tell", False: "not shown"}
+WORDS = VERDICTS | {verdict.SEEN: "seen"}
 
 
 def table() -> dict[str, dict]:
@@ -106,17 +115,20 @@ def run(study: str, folder: str, more=(), jobs: int = 1) -> float:
 
 def draw(name: str, entry: dict, folder: str, out: str, dpi: int = 150):
     """The picture of a study. Gives what is seen: (whether it is what the paper says, True, False
-    or None as by verdict.judge; a sentence); and the lines of a table, of a study that has one."""
+    or None as by verdict.judge, or verdict.SEEN; a sentence); and the lines of a table, of a study
+    that has one."""
     function = next(getattr(module, name) for module in MODULES if hasattr(module, name))
     runs = [dmft.load(os.path.join(folder, study + ".h5")) for study in entry["data"]]
     with plt.rc_context(STYLE | {"savefig.dpi": dpi}):
         figure, seen, *table = function(*runs)
         figure.savefig(out)
     plt.close("all")
-    Image.open(out).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(out, optimize=True)
+    few = Image.open(out).convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=1,
+                                                  dither=Image.Dither.NONE)
+    few.save(out, optimize=True)
     if os.path.getsize(out) > LARGEST:
         raise SystemExit(f"gallery.py: {out} has {os.path.getsize(out)} bytes, more than {LARGEST}")
-    return [(good if good is None else bool(good), " ".join(sentence.split()))
+    return [(good if good in (None, verdict.SEEN) else bool(good), " ".join(sentence.split()))
             for good, sentence in seen], [line for lines in table for line in lines]
 
 
@@ -141,32 +153,44 @@ def draw_kept(name: str, entry: dict, out: str):
 
 
 def tell(out: str, seen) -> None:
-    print(out, *(f"\n  {VERDICTS[good]}: {sentence}" for good, sentence in seen))
+    print(out, *(f"\n  {WORDS[good]}: {sentence}" for good, sentence in seen))
 
 
-def verdict(seen) -> str:
-    """shown, where everything is; otherwise how many sentences are what."""
-    counts = Counter(good for good, _ in seen)
+def together(seen) -> str:
+    """shown, where every claim is; otherwise how many claims are what."""
+    counts = Counter(good for good, _ in seen if good in VERDICTS)
     if len(counts) == 1:
-        return VERDICTS[seen[0][0]]
+        return VERDICTS[next(iter(counts))]
     return ", ".join(f"{counts[good]} {word}" for good, word in VERDICTS.items() if counts[good])
 
 
-def section(name: str, entry: dict, seen, rows, cost: float) -> list[str]:
+def section(name: str, entry: dict, seen, rows, minutes: float) -> list[str]:
     """Of docs/gallery.md."""
     lines = [f"## {name}", "", f"**{entry['title']}** ({entry['figures']})", "",
              f"![{entry['title']}](gallery/{name}.png)", "", f"The claim: {entry['claim']}", "",
              f"Seen here ({', '.join(f'`studies/{study}.ini`' for study in entry['data'])}, "
-             f"{cost / 60:.1f} core-minutes):", ""]
-    lines += [f"- {VERDICTS[good] if good else f'**{VERDICTS[good]}**'}: "
+             f"{minutes:.1f} core-minutes):", ""]
+    lines += [f"- {WORDS[good] if good else f'**{WORDS[good]}**'}: "
               + sentence.replace("*", r"\*") for good, sentence in seen]  # two stars slant a text
     lines += ["", entry["note"].strip()] if "note" in entry else []
     return lines + (["", *rows] if rows else [])
 
 
-def page(entries, seen, tables, costs) -> str:
+def minutes_of(entries, costs) -> tuple[dict[str, float], float]:
+    """Core-minutes of each picture, and of all of them."""
+    return {name: sum(costs.get(study, 0) for study in entry["data"]) / 60
+            for name, entry in entries.items()}, sum(costs.values()) / 60
+
+
+def minutes_said(text: str) -> tuple[dict[str, float], float]:
+    """The same, as docs/gallery.md says it."""
+    return {name: float(one) for name, one in re.findall(
+        r"(?ms)^## (\w+)\n.*?([\d.]+) core-minutes\):$", text)}, \
+        float(re.search(r"([\d.]+) core-minutes of runs", text)[1])
+
+
+def page(entries, seen, tables, minutes, total) -> str:
     """docs/gallery.md."""
-    total = sum(costs.values()) / 60
     lines = ["# Figures of the papers, on a small machine", "", PAPERS, "",
              f"`make gallery` makes all of it, {total:.0f} core-minutes of runs, shared over the "
              "cores, and two of drawing; it goes on where it was stopped. `make study "
@@ -178,12 +202,28 @@ def page(entries, seen, tables, costs) -> str:
              "",
              "| study | figures | what it shows | verdict |", "| --- | --- | --- | --- |"]
     lines += [f"| [`{name}`](#{name}) | {entry['figures']} | {entry['title']} | "
-              f"{verdict(seen[name])} |" for name, entry in entries.items()]
-    own = {name: sum(costs.get(study, 0) for study in entry["data"])
-           for name, entry in entries.items()}
+              f"{together(seen[name])} |" for name, entry in entries.items()]
     for name, entry in entries.items():
-        lines += ["", *section(name, entry, seen[name], tables[name], own[name])]
+        lines += ["", *section(name, entry, seen[name], tables[name], minutes[name])]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def from_kept(entries, names) -> None:
+    """Pictures from studies/kept; of all of them, the page, too."""
+    there = [name for name in entries if os.path.exists(kept_of(name))]
+    seen, tables = {}, {}
+    for name in names or there:
+        if name not in there:
+            raise SystemExit(f"gallery.py: no numbers of {name} are kept; there are those of "
+                             f"{' '.join(there)}; make study NAME={name} runs it")
+        out = os.path.join(PICTURES, name + ".png")
+        seen[name], tables[name] = draw_kept(name, entries[name], out)
+        tell(out, seen[name])
+    if not names and there == list(entries):
+        with open(PAGE, encoding="utf-8") as file:
+            said = minutes_said(file.read())
+        with open(PAGE, "w", encoding="utf-8") as file:
+            file.write(page(entries, seen, tables, *said))
 
 
 def main(arguments=None) -> None:
@@ -198,13 +238,7 @@ def main(arguments=None) -> None:
     if unknown or not (options.name or options.all or options.kept):
         raise SystemExit(f"gallery.py: no study {' '.join(unknown)}; there are {' '.join(entries)}")
     if options.kept:
-        there = [name for name in entries if os.path.exists(kept_of(name))]
-        for name in options.name or there:
-            if name not in there:
-                raise SystemExit(f"gallery.py: no numbers of {name} are kept; there are those of "
-                                 f"{' '.join(there)}; make study NAME={name} runs it")
-            out = os.path.join(PICTURES, name + ".png")
-            tell(out, draw_kept(name, entries[name], out)[0])
+        from_kept(entries, options.name)
         return
     folder = os.path.join(ROOT, "build", "gallery") if options.all else "."
     os.makedirs(folder, exist_ok=True)
@@ -234,8 +268,8 @@ def main(arguments=None) -> None:
         seen[name], tables[name] = drawn
         tell(out, seen[name])
     if options.all and not options.name:
-        with open(os.path.join(ROOT, "docs", "gallery.md"), "w", encoding="utf-8") as file:
-            file.write(page(entries, seen, tables, costs))
+        with open(PAGE, "w", encoding="utf-8") as file:
+            file.write(page(entries, seen, tables, *minutes_of(entries, costs)))
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from dmft.judgement import (COUNT, HALF, WORDS, Claim, above, below, beyond_chan
 from dmft.statistics import student
 
 NORMAL = np.array([NormalDist().inv_cdf((k + 0.5) / COUNT) for k in range(COUNT)])  # its samples
+SEEN = "seen"  # in place of a verdict, of numbers of which nothing is claimed
 EXPONENT = 0.25  # an exponent is one within this, unless a claim is narrower
 
 
