@@ -15,7 +15,7 @@ from dmft.plot.layout import legend
 from dmft.plot.select import MOST, number, shades, student
 from dmft.plot.style import BARS, COLOURS, NAMES, Missing, NotThere
 
-MARKERS = "osD^vP*X"
+MARKERS = "osD^v<>p"  # hollow ones can be told from filled ones
 SYMBOLS = {"training.eta0": r"learning rate $\eta_0$", "training.gamma0": r"$\gamma_0$",
            "network.kappa": r"$\kappa$", "network.parameterization": "parameterization"}
 
@@ -178,8 +178,8 @@ def floor(ax, sweep) -> None:
 def losses(ax, sweep, key: str | None = None) -> None:
     """The objective of a sweep, its Result or a part of its Dataset, against a key (by default that
     of the optimum) at every width (at most three of them, and the limit), of one combination of the
-    other keys: means with bars, medians dashed and hollow. A limit that rests is left out; hollow
-    points of a limit are marked as not self-averaging or at the edge of stability.
+    other keys: means with bars, medians as dashed lines with small crosses. A limit that rests is
+    left out; hollow points of a limit are marked as not self-averaging or at the edge of stability.
 
     >>> losses(plt.gca(), dmft.load("rates.h5"))                                # doctest: +SKIP
     >>> losses(plt.gca(), rates.sweep.sel({"network.depth": 2}), "training.eta0")
@@ -215,8 +215,8 @@ def losses(ax, sweep, key: str | None = None) -> None:
         ax.plot(one[key].values[bad], one[name].values[bad], "o", color="black", mfc="white",
                 ms=5, zorder=2.5)
         if name + "_median" in one and np.isfinite(one["N"]):
-            ax.plot(one[key].values, one[name + "_median"].values, marker="o", mfc="white",
-                    **style | {"ls": "--", "lw": 0.9, "label": None, "zorder": 4})
+            ax.plot(one[key].values, one[name + "_median"].values, marker="x", **style | {
+                "ls": "--", "lw": 0.9, "ms": 3.5, "mew": 0.8, "label": None, "zorder": 4})
     floor(ax, part)
     ax.set(xlabel=name_of_axis(key))
     key_axis(ax.xaxis, part[key].values)
@@ -360,7 +360,7 @@ def figure(run, options=None):
         picture.suptitle("(incomplete)", fontsize=9, x=0.01, ha="left", color="0.35")
     # an axis with all ensembles: of the limits some may rest
     full = max(grid.flat[:len(points)], key=lambda ax: len(ax.get_legend_handles_labels()[0]))
-    return legend(picture, full, "dashed: medians\n" + BARS)
+    return legend(picture, full, "crosses: medians\n" + BARS)
 
 
 def figure_together(runs, _=None):
