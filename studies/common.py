@@ -74,23 +74,14 @@ def told(best, name: str = "at", kind: str = "") -> str:
                      for reason, *entry, least in rows)
 
 
-STAR = "; *: no optimum is known (the end of the grid, a run that failed, or noise), and this is " \
-    "the best value of the grid"
-
-
-def star(*texts: str) -> str:
-    """What a star means, where there is one."""
-    return STAR if any("*" in text for text in texts) else ""
-
-
 def rates(run, cells, titles, columns: int = 3):
     """A panel of the objective against the rate for each combination of other keys, and one of the
     optima."""
     sweep, key = run["sweep"], run["optimum"].attrs["key"]
     rows = -(-(len(cells) + 1) // columns)
     figure, axes = grid(rows, columns, 2.2)
-    known = np.isfinite(sweep["N"]) | (sweep["objective"] > 2 * sweep["objective_se"])
-    sweep = sweep.assign(objective=sweep["objective"].where(known))
+    drawn = np.isfinite(sweep["N"]) | settled(sweep)
+    sweep = sweep.assign(objective=sweep["objective"].where(drawn))
     finite = sweep.isel(N=np.flatnonzero(np.isfinite(sweep["N"].values)))
     objective, down = finite["objective"].values, sweeps.half_bars(finite)[0]
     ends = np.where(down < 0.89 * objective, objective - down, objective)  # others reach zero
@@ -102,28 +93,51 @@ def rates(run, cells, titles, columns: int = 3):
         if ax.get_subplotspec().is_first_col():
             ax.set_ylabel(sweeps.compared(sweep)[1])
     ax = axes.flat[len(cells)]
-    widths = run["optimum"]["N"].values
-    widths = dict(zip(widths, widths_axis(ax, widths)))
-    shown = []
-    for k, (cell, title) in enumerate(zip(cells, titles)):
-        best = optimum(run, cell)
-        at, bars, inside = places(best)
-        style = {"color": COLOURS[k % 7], "marker": sweeps.MARKERS[k], "ms": 4}
-        x = np.array([widths[one] for one in best["N"].values]) * 1.03 ** (k - len(cells) / 2)
-        ax.errorbar(x, at, bars, lw=1.1, capsize=2, label=textwrap.fill(title, 14), **style)
-        ax.plot(x[~inside], at[~inside], ls="", zorder=4, mfc="white", **style)
-        shown += [*(at - bars[0]), *(at + bars[1])]
-    sweeps.scale(ax.yaxis, sweep[key].values)
-    ax.set(title="best rate (hollow: not known)", ylabel=r"best $\eta_0$",
-           ylim=(0.8 * np.nanmin(shown), 1.25 * np.nanmax(shown)))
-    ax.title.set_fontsize(8)
+    best_rates(ax, [optimum(run, cell) for cell in cells], titles, run["optimum"]["N"].values)
     for other in list(axes.flat)[len(cells) + 1:]:
         other.set_visible(False)
     single = rows == 1  # below the legend of the whole figure, in its column
     ax.legend(fontsize=6.5, handlelength=1.2, loc="lower left" if single else "upper left",
               bbox_to_anchor=(1.02, 0 if single else 1)).set_in_layout(False)
     full = max(axes.flat[:len(cells)], key=lambda ax: len(ax.get_legend_handles_labels()[0]))
-    return legend(figure, full, "means;\ndashed: medians\n" + BARS)
+    return legend(figure, full, "dots: means\ncrosses: medians\n" + BARS)
+
+
+def settled(sweep):
+    """Where the objective of a limit means something: not at the edge of stability, where each
+    replicate oscillates in its own way, and not where it, a jackknife estimate, is not known to be
+    above zero."""
+    known = sweep["objective"] > sweeps.half_bars(sweep)[1]
+    return known & ~sweeps.doubtful(sweep)
+
+
+def best_rates(ax, optima, titles, N) -> None:
+    """Best rates against the width, beside each other, with intervals of 95 %; hollow, and without
+    an interval, the best of the grid where none is known."""
+    axis = widths_axis(ax, N)
+    widths = dict(zip(N, axis))
+    apart = min(np.diff(np.log(axis)), default=1) * min(0.12, 0.6 / len(optima))
+    rim = np.exp(apart * (len(optima) + 1) / 2)
+    shown = []
+    for k, (best, title) in enumerate(zip(optima, titles)):
+        at, bars, known = places(best)
+        style = {"color": COLOURS[k % 7], "marker": sweeps.MARKERS[k], "ms": 4, "ls": ""}
+        x = np.array([widths[one] for one in best["N"].values]) * \
+            np.exp(apart * (k - (len(optima) - 1) / 2))
+        ax.errorbar(x, at, bars, lw=1.1, capsize=2, label=textwrap.fill(title, 14), **style)
+        ax.plot(x[~known], at[~known], zorder=4, mfc="white", **style)
+        shown += [*(at - bars[0]), *(at + bars[1])]
+    ax.set(title="best rate (hollow: not known)", ylabel=r"best $\eta_0$", yscale="log",
+           xlim=(axis[0] / rim, axis[-1] * rim),
+           ylim=(0.8 * np.nanmin(shown), 1.25 * np.nanmax(shown)))
+    sweeps.scale(ax.yaxis, ax.get_ylim())
+    ax.title.set_fontsize(8)
+
+
+def fit_y(ax) -> None:
+    """A logarithmic y axis with ticks that suit what is drawn on it."""
+    ax.set_yscale("log")
+    sweeps.scale(ax.yaxis, np.concatenate([line.get_ydata() for line in ax.lines]))
 
 
 def best_below(ax, optima, limits) -> None:

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from common import grid, span
+from common import fit_y, grid, span, widths_axis
 from dmft.plot.layout import legend
-from dmft.plot.style import BARS, COLOURS
+from dmft.plot.style import BANDS, BARS, COLOURS
 from verdict import (EXPONENT, all_of, below, drift, interval, judge, near, of_runs,
                      within_factor)
 
@@ -83,11 +83,13 @@ def condensation(networks, sites):
 def draw(axes, points, found, of_sites, dt):
     most = [key for key in found if key[0] == "softmax"][-1]
     for k, (N, data) in enumerate(points[most].reference.items()):
-        mean = data["expert_share_of_input"].mean("mu").values
-        axes[0].plot(dt * np.arange(len(mean)), mean, color=COLOURS[k], label=f"$M = {N:g}$")
-    axes[0].set(yscale="log", xlabel=r"time $\tau = \eta_0 t$",
+        at, low, high = np.array([middle(one) for one in shares(data, N).T]).T
+        tau = dt * np.arange(len(at))
+        axes[0].plot(tau, at, color=COLOURS[k], label=f"$M = {N:g}$")
+        axes[0].fill_between(tau, low, high, color=COLOURS[k], alpha=0.18, lw=0)
+    axes[0].set(xlabel=r"time $\tau = \eta_0 t$",
                 ylabel="share of the largest expert", title=rf"softmax, $\gamma_0 = {most[1]:g}$")
-    axes[0].legend(fontsize=7)
+    axes[0].legend(fontsize=7, title=BANDS, title_fontsize=7)
     for k, ((gate, gamma0), part) in enumerate(found.items()):
         for ax, what in zip(axes[1:], ("times", "ends")):
             bars(ax, part["M"], part[what], k, label=rf"{gamma0:g}, {gate}")
@@ -95,11 +97,16 @@ def draw(axes, points, found, of_sites, dt):
             if S:
                 limit = [of_sites[gamma0, one] for one in S]
                 some = [doubled(one, dt) if what == "times" else one[:, -1] for one in limit]
-                bars(ax, S, np.array(some), k, mfc="white", ls="none")
+                bars(ax, 1.12 * np.array(S), np.array(some), k, mfc="white", ls="none")
     axes[1].set(title="when it has doubled", ylabel=r"time $\tau$")
     axes[2].set(title="at the end", ylabel="share of the largest expert")
+    M = sorted({one for part in found.values() for one in part["M"]} | {S for _, S in of_sites})
+    for ax in axes:
+        fit_y(ax)
     for ax in axes[1:]:
-        ax.set(xscale="log", yscale="log", xlabel="number of experts $M$")
+        widths_axis(ax, M, "number of experts $M$")
+        ax.tick_params(axis="x", labelrotation=90)
+    axes[1].set_xlim(axes[2].get_xlim())
 
 
 def known(part) -> np.ndarray:

@@ -5,12 +5,11 @@ import numpy as np
 import xarray
 
 import dmft
-from common import at_widths, grid, name, pm, widths_axis
+from common import at_widths, fit_y, grid, name, pm, widths_axis
 from dmft.plot import axes as draw
 from dmft.plot.layout import legend
 from dmft.plot.select import quantity, shades, slope, student
 from dmft.plot.style import BANDS, BARS, COLOURS
-from dmft.plot.sweeps import scale
 from scaling import scaled
 from verdict import EXPONENT, above, all_of, below, judge, near, of_interval, of_scatter, opposite
 
@@ -69,8 +68,8 @@ def lazy_rich(run):
             {tail(part.limit, "h3"):.2f} times its 75 per cent quantile, that of g3
             {tail(part.limit, "g_h3"):.2f} times (2.44 for a Gaussian)"""))
     least = min(quantity(part.limit, "loss")[0].values.min() for part in run.points.values())
-    axes[0, 0].set(ylabel="loss", yscale="log", ylim=(0.8 * least, None))
-    scale(axes[0, 0].yaxis, [y for line in axes[0, 0].lines for y in line.get_ydata()])
+    fit_y(axes[0, 0])
+    axes[0, 0].set(ylabel="loss", ylim=(0.8 * least, None))
     axes[0, 1].set(ylabel=r"$\Phi_3$, mean over inputs", title="last feature kernel")
     axes[1, 0].set(xlabel="$h_3$ of the first input, last step", ylabel="density")
     axes[1, 1].set(xlabel="$g_3$ of the first input, last step", ylabel="density")
@@ -101,7 +100,8 @@ def widths(run, rich):
             moves by {", ".join(f"{100 * one:.2g}" for one in moved)} per cent at N =
             {", ".join(f"{n:g}" for n in N)} (as N^{pm(power, half / student(len(N) - 2))}); loss at
             the last step {", ".join(f"{one:.3g}" for one in loss)}"""))
-    axes[1, 0].set(yscale="log", ylabel=r"relative change of $\Phi_L$")
+    axes[1, 0].set(yscale="log", ylabel=r"relative change of $\Phi_L$",
+                   title="start to end, without errors")
     widths_axis(axes[1, 0], N)
     axes[1, 0].legend(fontsize=8)
     part = rich.points[max(rich.points)]
@@ -159,8 +159,8 @@ def ode_sde(blocks, limits):
         losses = [float(mean.values[-1]) for mean, _ in ends]
         axes[1, 0].errorbar(depths, losses, [float(half.values[-1]) for _, half in ends],
                             color=COLOURS[k], marker="os"[k], ms=4, capsize=2, label=words)
-    axes[0, 0].set(yscale="log", ylabel="rms of what they add", title="initial weights, all blocks")
-    axes[0, 1].set(yscale="log", ylabel=r"rms of $\Delta W_{in}\, x$, middle block",
+    axes[0, 0].set(ylabel="rms of what they add", title="initial weights, all blocks")
+    axes[0, 1].set(ylabel=r"rms of $\Delta W_{in}\, x$, middle block",
                    title="learned inside of a block")
     axes[1, 0].set(ylabel="loss at the last step", title="networks")
     by, deepest = {}, {}
@@ -195,6 +195,6 @@ def ode_sde(blocks, limits):
         widths_axis(ax, depths if ax is not axes[1, 1] else [*L, np.inf], "depth $L$")
         ax.legend(fontsize=7)
     for ax in axes[0]:
-        scale(ax.yaxis, [value for line in ax.lines for value in line.get_ydata()])
+        fit_y(ax)
     axes[0, 0].get_legend().set(title="branches times\n" + BARS)
     return figure, seen

@@ -3,14 +3,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from common import best_below, factor, grid, pm, runs_of, star, told, widths_axis
+from common import best_below, factor, fit_y, grid, pm, runs_of, told, widths_axis
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
 from dmft.plot.select import quantity, student
 from dmft.plot.style import BANDS, BARS, COLOURS
-from verdict import (EXPONENT, above, all_of, below, judge, near, of_interval, of_optimum, of_runs,
-                     of_scatter, opposite, within_factor)
+from verdict import (EXPONENT, SEEN, above, all_of, below, judge, near, of_interval, of_optimum,
+                     of_runs, of_scatter, opposite, within_factor)
 
 SHAPE = "network.depth,network.experts,network.alpha"
 SHAPES = ["base", "depth x 4", "experts x 4", "$N_e$ x 4"]
@@ -40,7 +40,7 @@ def jiang_transfer(rates, init, decay):
     words = ", ".join(f"{label.replace('$', '')}: {told(one)} ({factor(samples - at[0])})"
                       for (label, _), one, samples in zip(shapes, best, at))
     seen.append((all_of(judge(one - at[0], within_factor(1.25), len(at) - 1) for one in at[1:]),
-                 f"best rate, and its ratio to that of the base: {words}{star(words)}"))
+                 f"best rate, and its ratio to that of the base: {words}"))
     seen.append(initial_scales(init, shapes, scales, factors))
     omega = decay.sweep["training.weight_decay"].values
     N = decay.sweep["N"].values
@@ -67,10 +67,10 @@ def jiang_transfer(rates, init, decay):
     sweeps.scale(axes[0].xaxis, rates.sweep["training.eta0"].values)
     for ax, one in zip(axes, (rates, init, decay)):
         sweeps.scale(ax.yaxis, one.sweep["objective"].values)
+        ax.set_ylabel(sweeps.compared(one.sweep)[1])
     best_below(axes[0], best, axes[0].get_ylim())
-    axes[0].set_ylabel(sweeps.compared(rates.sweep)[1])
-    axes[2].legend(fontsize=7)
-    return legend(figure, axes[0], f"$N = {small:.0f}$\n" + BARS), seen
+    axes[2].legend(fontsize=7, title="base with", title_fontsize=7)
+    return legend(figure, axes[0], f"base: $N = {small:.0f}$\n" + BARS), seen
 
 
 def initial_scales(init, shapes, key, factors):
@@ -80,8 +80,7 @@ def initial_scales(init, shapes, key, factors):
     for (label, where), place in zip(shapes, best):
         own, base = (of_runs(runs_of(init, where | {key: init.sweep[key].values[one]}), where["N"])
                      for one in (place, best[0]))
-        verdicts.append(judge(base - own, below(np.log(1.25)), len(shapes) - 1)
-                        if place != best[0] else True)
+        verdicts.append(judge(base - own, below(np.log(1.25)), len(shapes) - 1))
         words.append(f"{label.replace('$', '')}: {factors[place]:g}"
                      + f" (that of the base: {factor(base - own)})" * (place != best[0]))
     return all_of(verdicts), f"""best multiplier of the initial scales, of
@@ -161,7 +160,7 @@ def jiang_experts(run, top):
         seen.append((judge(gain, below(0)), f"""experts of one size in all: test loss at the best
             rate {told(one, "objective")} with {", ".join(f"{n:g}" for n in E)} experts
             ({factor(gain)}), {", ".join(f"{n:.0f}" for n in sizes[k])} parameters with the rows of
-            the router; best \u03b7\u2080 {told(one)}""" + star(told(one))))
+            the router; best \u03b7\u2080 {told(one)}"""))
     gain = losses[0][-1] - losses[1][0]
     seen.append((judge(gain, below(0)), f"""{E[-1]:g} experts with {sizes[0][-1]:.0f} parameters are
         better than {E[0]:g} with {sizes[1][0]:.0f}: the router's rows are not the reason
@@ -177,13 +176,14 @@ def jiang_experts(run, top):
     at, there = (", ".join(told(one, name) for one in best) for name in ("at", "objective"))
     seen.append((opposite(same), f"""top-1: best \u03b7\u2080 {at} with {", ".join(labels)}
         experts of N_e = N = 32 units, loss there {there}; the last over the first
-        {factor(moved[-1])}{star(at, there)}"""))
+        {factor(moved[-1])}"""))
     axes[0].set(title="a quarter of the experts selected", ylabel="test loss at the best rate",
                 ymargin=0.25)
     widths_axis(axes[0], [4, 8, 16, 32], "number of experts $E$")
     axes[0].legend(title="parameters\n" + BARS, fontsize=7, title_fontsize=7)
     axes[1].set(title="one expert selected", ylabel=sweeps.compared(top.sweep)[1],
-                xlabel=r"learning rate $\eta_0$", yscale="log")
+                xlabel=r"learning rate $\eta_0$")
+    fit_y(axes[1])
     sweeps.scale(axes[1].xaxis, top.sweep["training.eta0"].values)
     axes[1].legend(title="experts\n" + BARS, fontsize=7, title_fontsize=7)
     return figure, seen
@@ -194,11 +194,15 @@ def over_blocks(data, name: str):
     return [part.values.reshape(len(part), -1).mean(1) for part in quantity(data, name)]
 
 
+def widest(part):
+    return part.reference[max(part.reference)]
+
+
 def jiang_balance(run):
     figure, axes = grid(1, 3, 2.6)
     axes, seen = axes[0], []
     for k, (point, part) in enumerate(run.points.items()):
-        N, rows, bars = list(part.reference), [], []
+        E, rows, bars = [N // 4 for N in part.reference], [], []
         for data in part.reference.values():
             (flips, half), (load2, wide) = (over_blocks(data, name) for name in ("flips", "load2"))
             late, spread = len(flips) // 2, load2[-1] ** 0.5
@@ -207,26 +211,27 @@ def jiang_balance(run):
         rows, bars = np.array(rows), np.array(bars)
         label, style = rf"$\eta_b = {point[0]:g}$", {"marker": "osD^v"[k], "ms": 4, "capsize": 2}
         for ax, value, half in zip(axes[::2], rows.T, bars.T):
-            ax.errorbar(N, value, half, color=COLOURS[k], label=label, **style)
-        draw.band(axes[1], *over_blocks(part.reference[N[-1]], "load_largest"), COLOURS[k])
-        power, half = of_scatter(np.log(N), np.log(rows[:, 0]))
-        good = judge(of_interval(power, half), near(0, EXPONENT)) if point[0] > 0 else True
+            ax.errorbar(E, value, half, color=COLOURS[k], label=label, **style)
+        draw.band(axes[1], *over_blocks(widest(part), "load_largest"), COLOURS[k])
+        power, half = of_scatter(np.log(E), np.log(rows[:, 0]))
+        good = judge(of_interval(power, half), near(0, EXPONENT)) if point[0] > 0 else SEEN
         seen.append((good, f"""\u03b7_b = {point[0]:g}: share of the selected
             experts that change in a step {", ".join(f"{one:.3f}" for one in rows[:, 0])} at E =
-            {", ".join(f"{n // 4}" for n in N)} (as E^{pm(power, half / student(len(N) - 2))});
+            {", ".join(map(str, E))} (as E^{pm(power, half / student(len(E) - 2))});
             loads depart from \u03c1 by {", ".join(
             f"{one:.3f}" for one in rows[:, 1])} at the end (rms)"""))
-    ends, errors = np.array([[float(part.reference[N[-1]][one].values[-1].mean())
+    ends, errors = np.array([[float(widest(part)[one].values[-1].mean())
                               for one in ("load2", "load2_se")] for part in run.points.values()]).T
     least = 1 + int(np.argmin(ends[1:]))
     apart = ends[least] - 0.5 * ends[0], 2 * np.hypot(errors[least], 0.5 * errors[0])
-    seen.append((judge(of_interval(*apart), below(0)), f"""spread of the loads at N = {N[-1]}:
+    seen.append((judge(of_interval(*apart), below(0)), f"""biases at the best of their rates
+        make the spread of the loads less than half of what it is without, at E = {E[-1]}:
         {", ".join(pm(*pair) for pair in zip(ends, errors))} for \u03b7_b =
         {", ".join(f"{point[0]:g}" for point in run.points)}"""))
     axes[0].set(ylabel="share of selected experts that flip", title="second half of the run")
-    axes[1].set(xlabel="step $t$", ylabel=r"largest load $/\,\rho$", title=f"$N = {N[-1]}$")
+    axes[1].set(xlabel="step $t$", ylabel=r"largest load $/\,\rho$", title=f"$E = {E[-1]}$")
     axes[2].set(ylabel=r"$\langle (m_k - \rho)^2 \rangle^{1/2}$", title="at the end")
     for ax in (axes[0], axes[2]):
-        widths_axis(ax, N)
+        widths_axis(ax, E, "number of experts $E$")
         ax.set_ylim(0)
     return legend(figure, axes[0], "rate of biases\nbands, bars: 95 %"), seen

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from common import (at_widths, best_below, exponent, factor, grid, name, of_exponent, pm, rates,
-                    star, told, widths_axis)
+                    told, widths_axis)
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
@@ -154,7 +154,7 @@ def granularity(run):
             words = told(part, "at", kind), told(part, "objective", kind)
             seen.append((good, f"""{title}, {"medians" if kind else "means"}: best \u03b7\u2080
                 {words[0]} (change from the first to the last: {factor(moved)}), loss at this rate
-                {words[1]}{star(*words)}"""))
+                {words[1]}"""))
     axes[0].set_ylabel(sweeps.compared(sweep)[1])
     limits = axes[0].get_ylim()
     for ax, (_, places) in zip(axes, groups):

@@ -1,14 +1,12 @@
 """The picture and the table of the scales of How to Scale Mixture-of-Experts; see scaling.py."""
 from __future__ import annotations
 
-from collections import Counter
-
 from common import at_widths, grid, name, pm
 from dmft.plot.layout import legend
 from dmft.plot.select import slope
 from dmft.plot.style import BARS, COLOURS
 from scaling import scaled
-from verdict import EXPONENT, judge, near, of_interval
+from verdict import EXPONENT, all_of, judge, near, of_interval
 
 # Exponents in N that appendices J.3.2, J.3.4, J.4.3 and J.4.5 print of the columns t = 1 and t = 2,
 # None where a piece is exactly zero. Derivatives of f are here multiplied by the power of N (and M)
@@ -80,13 +78,13 @@ def told(title, cells, k: int, which: int) -> tuple[bool | None, str]:
     rows = {term: (times[k][0], *times[k][1 + which]) for term, times in cells.items() if times[k]}
     verdicts = {term: judge(of_interval(value, 2 * error), near(said, EXPONENT), len(rows))
                 for term, (said, value, error) in rows.items()}
-    count = Counter(verdicts.values())
+    agree = sum(good is True for good in verdicts.values())
     other = "; ".join(f"{term} {'disagrees' if verdicts[term] is False else 'is not decided'}: "
                       f"{pm(value, error)}, printed {said:g}"
                       for term, (said, value, error) in rows.items() if not verdicts[term])
-    good = False if count[False] else True if count[True] >= 0.9 * len(rows) else None
-    return good, (f"{title}, {OPTIMIZERS[which]}, {TIMES[k][1]}: {count[True]} of {len(rows)} "
-                  "exponents agree with those printed within 1/4" + (other and "; " + other))
+    return all_of(verdicts.values()), (
+        f"{title}, {OPTIMIZERS[which]}, {TIMES[k][1]}: {agree} of {len(rows)} exponents agree with "
+        "those printed within 1/4" + (other and "; " + other))
 
 
 def scales(*runs):

@@ -7,13 +7,13 @@ import numpy as np
 
 import dmft
 from common import (at_widths, exponent, factor, grid, name, of_exponent, of_limit, optimum, pm,
-                    rates, runs_of, span, star, told, widths_axis)
+                    rates, runs_of, span, told, widths_axis)
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
 from dmft.plot.select import quantity
 from dmft.plot.style import BANDS, BARS, COLOURS
-from verdict import (EXPONENT, above, all_of, below, drift, interval, judge, near, of_optimum,
+from verdict import (EXPONENT, SEEN, above, all_of, below, drift, interval, judge, near, of_optimum,
                      of_runs, within_factor)
 
 # Of the coordinate check (docs/output.md).
@@ -67,9 +67,12 @@ def delays(run):
 
 
 def trusted(part):
-    """A run whose limit ends where its loss, a jackknife estimate, is not known to be above 0."""
-    mean, half = quantity(part.limit, "loss")
-    doubtful = mean.values < half.values
+    """A run whose limit ends where its loss, a jackknife estimate, is not known to be above 0, or
+    is known to rise: at the edge of stability each replicate oscillates in its own time, and their
+    mean is no curve any more."""
+    mean, half = (one.values for one in quantity(part.limit, "loss"))
+    rises = mean[1:] - half[1:] > mean[:-1] + half[:-1]
+    doubtful = (mean < half) | np.append(False, rises)
     first = int(doubtful.argmax()) if doubtful.any() else len(doubtful)
     loss = part.limit["loss"].where(np.arange(len(doubtful)) < first)
     return dmft.Result(part.path, {**part, "limit": part.limit.assign(loss=loss)})
@@ -130,38 +133,41 @@ def scaled(pair):
 
 
 # What is said of the best rate, and of the loss there, from the smallest width to the largest:
-# claims on the logarithms of their ratios; for rates by a line through all widths, for losses,
-# which level off, by the two ends.
-RATE = {"stays": within_factor(1.25), "rises": above(np.log(1.1)), "falls": below(-np.log(1.1))}
-LOSS = {"better": below(0), "worse": above(0), "no better": above(np.log(0.9)), "any": None}
+# words, and claims on the logarithms of their ratios; for rates by a line through all widths, for
+# losses, which level off, by the two ends.
+RATE = {"stays": (" transfers", within_factor(1.25)), "rises": (" rises", above(np.log(1.1))),
+        "falls": (" falls", below(-np.log(1.1)))}
+LOSS = {"better": (" gets better", below(0)), "worse": (" gets worse", above(0)),
+        "no better": (" does not get better", above(np.log(0.9))), "any": ("", None)}
 
 
 def transfers(best, rate: str, loss: str):
-    """Verdict on what is said of the best rate and of the objective there; samples of the
-    logarithms of the factors by which they change."""
+    """(verdict, samples of the logarithm of the factor of change) of what is said of the best rate,
+    and of what is said of the objective there."""
     losses = of_optimum(best, "objective")
     moved, gained = drift(best["N"].values, of_optimum(best)), losses[-1] - losses[0]
-    verdicts = [judge(moved, RATE[rate])]
-    if LOSS[loss]:
-        verdicts.append(judge(gained, LOSS[loss]))
-    return all_of(verdicts), moved, gained
+    claim = LOSS[loss][1]
+    return (judge(moved, RATE[rate][1]), moved), \
+        (judge(gained, claim) if claim else SEEN, gained)
 
 
 def rates_seen(run, cells, titles, said):
-    """A sentence for each panel. said[k]: what is said of the best rate and the loss there."""
-    seen = []
-    for cell, title, claim in zip(cells, titles, said):
+    """Two sentences for each panel, on the best rate and on the loss there. said[k]: what is said
+    of them."""
+    seen, objective = [], sweeps.compared(run.sweep)[1]
+    for cell, title, (rate, loss) in zip(cells, titles, said):
         every = optimum(run, cell)
         finite = np.isfinite(every["N"].values)
         best, limit = every.isel(N=finite), every.isel(N=~finite)
-        good, moved, gained = transfers(best, *claim)
-        at, losses = told(best), told(best, "objective")
-        tail = f"; in the limit {told(limit)} and {told(limit, 'objective')}" * \
-            bool(limit.sizes["N"])
-        seen.append((good, f"""{title}: best \u03b7\u2080 {at} at
-            N = {", ".join(f"{n:g}" for n in best["N"].values)} (change along a line through them:
-            {factor(moved)}); {sweeps.compared(run.sweep)[1]} at this rate {losses} (change from the
-            first to the last: {factor(gained)}){tail}{star(at, losses, tail)}"""))
+        (moves, moved), (gains, gained) = transfers(best, rate, loss)
+        widths = ", ".join(f"{n:g}" for n in best["N"].values)
+        ends = [f"; in the limit {told(limit, key)}" * bool(limit.sizes["N"])
+                for key in ("at", "objective")]
+        seen += [(moves, f"""{title}: the best \u03b7\u2080{RATE[rate][0]}: {told(best)} at
+                  N = {widths} (change along a line through them: {factor(moved)}){ends[0]}"""),
+                 (gains, f"""{title}: the {objective} at the best \u03b7\u2080{LOSS[loss][0]}:
+                  {told(best, "objective")} (change from the first to the last:
+                  {factor(gained)}){ends[1]}""")]
     return seen
 
 

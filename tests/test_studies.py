@@ -134,8 +134,10 @@ def test_page():
         assert re.search(r"(?m)^- (shown|\*\*not shown\*\*|\*\*cannot tell\*\*): ", parts[name])
     assert not re.search(r"[\d ]\*[,; :]", page), "two stars without a backslash slant a text"
     name = next(iter(TABLE))
-    assert r"best 0.3\*, 0.2\*; \*: none is known" in gallery.section(
-        name, TABLE[name], [(True, "best 0.3*, 0.2*; *: none is known")], [], 60)[-1]
+    assert gallery.section(name, TABLE[name], [("seen", "best 0.3*, 0.2*")], [], 1)[-1] == \
+        r"- seen: best 0.3\*, 0.2\*"
+    assert gallery.together([("seen", ""), (True, ""), ("seen", "")]) == "shown"
+    assert gallery.together([("seen", ""), (True, ""), (None, "")]) == "1 shown, 1 cannot tell"
     pictures = os.path.join(ROOT, "docs", "gallery")
     assert sorted(os.listdir(pictures)) == sorted(f"{name}.png" for name in TABLE)
     assert all(os.path.getsize(os.path.join(pictures, name)) < gallery.LARGEST
@@ -218,13 +220,18 @@ def test_what_is_said_of_rates():
 
     same, grows, falls = [1.0, 1.0, 1.0], [1.0, 1.3, 1.69], [1.0, 0.7, 0.49]
     for at, loss, claim, truth in (
-            (same, falls, ("stays", "better"), True), (same, grows, ("stays", "better"), False),
-            (grows, falls, ("stays", "better"), False), (grows, grows, ("rises", "worse"), True),
-            (same, grows, ("rises", "worse"), False), (falls, same, ("falls", "any"), True),
-            (same, same, ("stays", "better"), None), (same, same, ("rises", "no better"), False)):
-        assert transfers(best(at, loss), *claim)[0] is truth, claim
-        assert transfers(best(at, loss, reason=4), *claim)[0] is None, "not known"
+            (same, falls, ("stays", "better"), (True, True)),
+            (same, grows, ("stays", "better"), (True, False)),
+            (grows, falls, ("stays", "better"), (False, True)),
+            (grows, grows, ("rises", "worse"), (True, True)),
+            (same, grows, ("rises", "worse"), (False, True)),
+            (falls, same, ("falls", "any"), (True, verdict.SEEN)),
+            (same, same, ("stays", "better"), (True, None)),
+            (same, same, ("rises", "no better"), (False, True))):
+        def said(reason=0):
+            return tuple(good for good, _ in transfers(best(at, loss, reason), *claim))
+        assert said() == truth, claim
+        assert said(reason=4) == (None, truth[1] if claim[1] == "any" else None), "not known"
     assert common.told(xarray.Dataset({
         "reason": ("N", [0.0, 4.0]), "at": ("N", [1.394, np.nan]), "low": ("N", [1.271, 0.1]),
         "high": ("N", [1.583, 9]), "least_at": ("N", [1.4, 2.0])})) == "1.39 [1.27, 1.58], 2*"
-    assert common.star("1 2*") and not common.star("1 2")
