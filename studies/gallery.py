@@ -57,11 +57,11 @@ VERDICT_RULE = """**Verdicts.** The plotting code computes every sentence below,
 from the data, by one rule (studies/verdict.py). A sentence is *shown* where the whole 95 %
 interval of what it claims lies inside of the claim, and *not shown* where it lies outside: the
 claim was not reproduced here. Otherwise the numbers *cannot tell*, as also where an optimum is
-not known or a run failed. Of several quantities in a sentence all must lie inside for it to be
-shown; one that lies outside, by an interval the wider the more there are, makes it not shown. An
-exponent agrees with a claimed one within 1/4. A best rate transfers if it changes by less than 25
-per cent from the smallest width to the largest, and rises or falls if it changes by more than 10,
-by a line through all widths. *Seen* are numbers of which nothing is claimed.""".replace("\n", " ")
+not known or a run failed. A sentence on several quantities is shown where all of them lie inside,
+and not shown where one lies outside; among many, it must do so by a wider interval. An exponent
+agrees with a claimed one within 1/4. A best rate transfers if it changes by less than 25 per cent
+from the smallest width to the largest, and rises or falls if it changes by more than 10, by a line
+through all widths. *Seen* are numbers of which nothing is claimed.""".replace("\n", " ")
 READING = """**How to read the sentences.** Numbers in round brackets are standard errors in the
 last digit; square brackets, bands and bars are 95 % intervals. A star marks the best value of the
 grid where no optimum is known: it lies at the end of the grid or beside runs that failed, or noise

@@ -234,12 +234,13 @@ def fig2(*runs):
         words = sweeps.compared(run["sweep"])[1]
         ax.set(title=title, yscale="log", ylabel=words)
         (mup, mup_se, a, wide), (mssp, mssp_se, b, own) = ends["mup"], ends["mssp"]
-        good = all_of(judge(other - own[-1], above(0)) for other in (wide[-1], own[0]))
-        seen.append((good, f"""{title}: {words} at N = {N[-1]:g}: \u03bcP
-            {pm(mup[-1], mup_se[-1])} (\u03b7\u2080 = {a:.3g}), MSSP
-            {pm(mssp[-1], mssp_se[-1])} (\u03b7\u2080 = {b:.3g}), MSSP over \u03bcP
-            {factor(own[-1] - wide[-1])}; at N = {N[0]:g}: {pm(mup[0], mup_se[0])} and
-            {pm(mssp[0], mssp_se[0])}"""))
+        seen += [(judge(own[-1] - wide[-1], below(0)), f"""{title}: MSSP is better than \u03bcP at
+                  N = {N[-1]:g}: {words} {pm(mssp[-1], mssp_se[-1])} (\u03b7\u2080 = {b:.3g}) and
+                  {pm(mup[-1], mup_se[-1])} (\u03b7\u2080 = {a:.3g}), MSSP over \u03bcP
+                  {factor(own[-1] - wide[-1])}"""),
+                 (judge(own[-1] - own[0], below(0)), f"""{title}: MSSP gets better from N =
+                  {N[0]:g}, where it has {pm(mssp[0], mssp_se[0])} (\u03bcP
+                  {pm(mup[0], mup_se[0])}), to N = {N[-1]:g}: {factor(own[-1] - own[0])}""")]
     for ax in axes.flat:
         ax.set_ylim(0.6 * low, 1.6 * high)
     return legend(figure, axes[0, 0], BARS), seen
