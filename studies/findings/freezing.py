@@ -15,7 +15,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from tables import command, keep, told, units_of  # noqa: E402
-from verdict import WORDS, above, below, judge, of_runs  # noqa: E402
+from verdict import WORDS, above, below, interval, judge, of_runs  # noqa: E402
 
 HEAD = ("gate", "parameterization", "rate", "routing", "N", "series", "step",
         "values of each network")
@@ -103,9 +103,23 @@ def say(found):
         print(f"{WORDS[good]}: {sentence}")
 
 
+def with_bars(ax, times, N, apart, **style):
+    """Means of networks over steps, with the intervals of their logarithms where these are known
+    and do not span more than a factor of a hundred. apart: by which steps are multiplied, so that
+    bars of different lines stand side by side."""
+    t = np.array(sorted(times))
+    mean = np.array([times[one].mean() for one in t])
+    low, high = np.transpose([interval(of_runs(times[one], N)) for one in t])
+    known = high - low < np.log(100)
+    bars = np.where(known, [mean - np.exp(np.where(known, low, 0)),
+                            np.exp(np.where(known, high, 0)) - mean], 0)
+    ax.errorbar(t * apart, mean, bars, lw=1, elinewidth=0.8, **style)
+
+
 def draw(rows, path):
     """A row of panels for each series and gate, a column for each parameterization and rate."""
     import matplotlib.pyplot as plt
+    from dmft.plot.sweeps import scale
     found = points(rows)
     say(found)
     gates = sorted({key[0] for key in found}, reverse=True)
@@ -117,9 +131,9 @@ def draw(rows, path):
         for k, (name, label) in enumerate(SERIES.items()):
             ax = axes[gates.index(gate) * len(SERIES) + k, column]
             for c, (N, times) in enumerate(series[name].items()):
-                t = sorted(times)
-                ax.plot(t, [times[one].mean() for one in t], color=f"C{c}", lw=1.1,
-                        ls="-" if routing == "soft" else "--", label=f"$N = {N:g}$, {routing}")
+                line, apart = ("-", 0.96) if routing == "soft" else ("--", 1.04)
+                with_bars(ax, times, N, apart * 1.02 ** (c - 1.5), color=f"C{c}", ls=line,
+                          label=f"$N = {N:g}$, {routing}")
             if name == "entropy":
                 ax.set(ylim=(0, 1.03), title=f"{SIDES[side, rate]}, {gate}")
                 ax.title.set_fontsize(9)
@@ -128,16 +142,20 @@ def draw(rows, path):
             if column == 0:
                 ax.set_ylabel(label)
     for ax in axes[-1]:
+        scale(ax.xaxis, TIMES)
         ax.set_xlabel("step $t$")
     for row in axes:
-        low = min(ax.get_ylim()[0] for ax in row)
-        high = max(ax.get_ylim()[1] for ax in row)
+        means = np.concatenate([line.get_ydata() for ax in row for line in ax.lines])
         for ax in row:
-            ax.set_ylim(low, high)
+            if ax.get_yscale() == "log":
+                ax.set_ylim(np.nanmin(means) / 2, 2 * np.nanmax(means))
             ax.tick_params(labelleft=ax is row[0])
     networks = sorted({str(len(row[7].split())) for row in rows})
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="upper center", ncol=4, fontsize=8,
-                  bbox_to_anchor=(0.5, 0), title=f"means of {', '.join(networks)} networks")
+                  bbox_to_anchor=(0.5, 0),
+                  title=f"means of {', '.join(networks)} networks, bars: 95 % (none where they "
+                        "span more than a factor\nof a hundred, or where one network makes more "
+                        "than half of the mean)")
     figure.savefig(path, dpi=100, bbox_inches="tight")
 
 
