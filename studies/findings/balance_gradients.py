@@ -54,6 +54,7 @@ def say(words, samples, claim):
 def draw(rows, path):
     """The widest networks: loss, spread of the loads, and kernels of gradients over time."""
     import matplotlib.pyplot as plt
+    from dmft.plot.sweeps import scale
     widest = max((row[1] for row in rows if row[1] != "limit"), key=int)
     names = {"loss": "loss", "load2": r"mean square of load$\,-\,\rho$",
              "Gb_diag": r"gradient kernel of experts, $G^b$",
@@ -69,6 +70,7 @@ def draw(rows, path):
             ax.errorbar(t + 0.12 * (k - 2), value, half, marker=".", capsize=2, lw=1,
                         label=words[case])
         ax.set(yscale="log", xlabel="step $t$", title=title)
+        scale(ax.yaxis, [float(row[4]) for row in rows if row[1:3] == (widest, name)])
         ax.title.set_size(9)
     axes[0].legend(fontsize=6.5, title=f"$N = {widest}$, bars: 95 %", title_fontsize=6.5,
                    loc="lower left")

@@ -39,49 +39,42 @@ def without_run(name):
 
 
 def draw(rows, path):
-    """Two rows of panels for each regime, muP and MSSP, with columns for the sweeps: the first run
-    of each, and beside it the last, which has more networks."""
+    """A row of panels for each sweep: all parameterizations, of the first run, and beside it of the
+    last, which has more networks."""
     import matplotlib.pyplot as plt
-    sides = list(dict.fromkeys(row[1] for row in rows))
-    regimes = {}
-    for row in rows:
-        sweeps = regimes.setdefault(row[0].split(",")[0], {})
-        names = sweeps.setdefault(without_run(row[0]), {}).setdefault(row[1], [])
-        names += [row[0]] * (row[0] not in names)
-    tables = {regime: list(columns(sweeps)) for regime, sweeps in regimes.items()}
-    width = max(map(len, tables.values()))
-    figure = plt.figure(figsize=(2.7 * width, 2.2 * len(sides) * len(regimes)),
-                        layout="constrained")
-    parts = figure.subfigures(len(regimes), squeeze=False)[:, 0]
-    for (regime, table), part in zip(tables.items(), parts):
-        axes = part.subplots(len(sides), width, squeeze=False, sharey="col")
-        for names, column in zip(table, axes.T):
-            for side, ax in zip(sides, column):
-                panel(ax, names.get(side), side, [row for row in rows
-                                                  if row[:2] == (names.get(side), side)])
-            column[-1].set_xlabel(r"learning rate $\eta_0$")
-        for ax in axes[:, len(table):].flat:
+    table = panels(rows)
+    width = max(map(len, table))
+    figure, axes = plt.subplots(len(table), width, squeeze=False, layout="constrained",
+                                figsize=(2.1 * width, 1.75 * len(table)))
+    regimes = set()
+    for names, line in zip(table, axes):
+        for (name, side), ax in zip(names, line):
+            panel(ax, name, side, [row for row in rows if row[:2] == (name, side)])
+        regime = names[0][0].split(",")[0]
+        if regime not in regimes:  # the widths of all its sweeps
+            line[0].legend(fontsize=6)
+            regimes.add(regime)
+        line[0].set_ylabel("test loss", fontsize=8)
+        for ax in line[len(names):]:
             ax.set_axis_off()
-        for ax in axes[:, 0]:
-            ax.set_ylabel("test loss after one pass")
-        axes[0, 0].legend(fontsize=7, title=regime, title_fontsize=7)  # of all sweeps of a regime
+    for column in axes.T:
+        last = [ax for ax in column if ax.axison][-1]
+        last.set_xlabel(r"learning rate $\eta_0$", fontsize=8)
     figure.savefig(path, dpi=100)
 
 
-def columns(sweeps):
-    """{parameterization: name of a run} of each column."""
-    for runs in sweeps.values():
-        yield {side: names[0] for side, names in runs.items()}
-        last = {side: names[-1] for side, names in runs.items() if len(names) > 1}
-        if last:
-            yield last
+def panels(rows):
+    """[(name of a run, parameterization)] of each sweep: of first runs, then of last ones."""
+    sweeps = {}
+    for name, side in dict.fromkeys(row[:2] for row in rows):
+        sweeps.setdefault(without_run(name), {}).setdefault(side, []).append(name)
+    return [[(names[0], side) for side, names in runs.items()]
+            + [(names[-1], side) for side, names in runs.items() if len(names) > 1]
+            for runs in sweeps.values()]
 
 
 def panel(ax, name, side, rows):
     """Test losses of one sweep and one parameterization, and the best rates that are known."""
-    if not rows:
-        ax.set_axis_off()
-        return
     for k, N in enumerate(dict.fromkeys(row[2] for row in rows if row[2] != "all")):
         of = {row[3]: np.array(row[4:], float) for row in rows if row[2] == N}
         grid = np.array([(float(eta0), *value) for eta0, value in of.items()
@@ -94,8 +87,10 @@ def panel(ax, name, side, rows):
         if np.isfinite(rate).all():
             ax.errorbar(rate[:1], loss[:1], xerr=[rate[:1] - rate[1:2], rate[2:] - rate[:1]],
                         color=f"C{k}", lw=2.2, marker="*", ms=9, mec="k", mew=0.5, zorder=4)
-    ax.set(xscale="log", title=f"{name},\n{NAMES.get(side, side)}")
-    ax.title.set_fontsize(9)
+    first, *more = name.split(", ")
+    ax.set(xscale="log", title=f"{first}, {NAMES.get(side, side)},\n{', '.join(more)}")
+    ax.title.set_fontsize(7.5)
+    ax.tick_params(labelsize=7)
     low, high = ax.get_xlim()
     ticks = [tick for tick in TICKS if low < tick < high]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])

@@ -15,6 +15,8 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
+from dmft.plot.style import NAMES  # noqa: E402
+from dmft.plot.sweeps import scale  # noqa: E402
 from tables import read_table, told, units_of, write_table  # noqa: E402
 from verdict import (WORDS, above, below, drift, interval, judge, of_optimum,  # noqa: E402
                      of_runs, within_factor)
@@ -150,12 +152,21 @@ def seen(rates, optima):
                f"{', '.join(f'{n:g}' for n in N)}; along a line in ln N times {told(moved)}")
 
 
-def draw_losses(ax, losses, side, at):
-    for k, N in enumerate(dict.fromkeys(row[1] for row in losses)):
-        t, loss = np.array([row[2:] for row in losses if row[:2] == (side, N)], float).T
-        ax.plot(t, loss, color=f"C{k}", lw=1.2, label=f"$N = {N}$")
-    ax.set(xscale="log", yscale="log", xlabel="step $t$",
-           title=rf"{SIDES[side].replace('mu', chr(956))}, $\eta_0 = {at:.3g}$")
+def draw_losses(ax, rates, losses, side):
+    """Means, and when the losses of networks have halved, on average, with the 95 % interval."""
+    widths, halves = halves_of(rates, side)
+    for k, (N, half) in enumerate(zip(widths, halves)):
+        t, loss = np.array([row[2:] for row in losses if row[:2] == (side, f"{N:g}")], float).T
+        ax.plot(t, loss, color=f"C{k}", lw=1.2, label=f"$N = {N:g}$")
+        low, high = np.exp(interval(of_runs(half, N)))
+        at = np.mean(half)
+        if np.isfinite([low, high]).all():
+            ax.errorbar([at], [np.interp(np.log(at), np.log(t), loss)], xerr=[[at - low], [high - at]], color=f"C{k}",
+                        marker="osD^"[k], ms=4, capsize=2, zorder=3)
+    at = middle(row[2] for row in rates)
+    ax.set(xlabel="step $t$", title=rf"{NAMES[side]}, $\eta_0 = {at:.3g}$")
+    scale(ax.xaxis, [float(row[2]) for row in losses])
+    scale(ax.yaxis, [float(row[3]) for row in losses])
 
 
 def draw_rates(ax, rates, optima, side):
@@ -176,25 +187,22 @@ def draw_rates(ax, rates, optima, side):
             ax.errorbar([best], [floor - 0.01 * (k + 1)], xerr=[[best - low], [high - best]],
                         color=f"C{k}", marker="osD^"[k], ms=3.5, capsize=2)
     ax.set(xscale="log", xlabel=r"learning rate $\eta_0$", ylim=(floor - 0.06, floor + 0.16),
-           title=SIDES[side].replace("mu", chr(956)))
+           title=f"{NAMES[side]}, best rates below")
     ticks = sorted({float(row[2]) for row in rates})[::2]
     ax.set_xticks(ticks, [f"{tick:.2g}" for tick in ticks], minor=False)
     ax.minorticks_off()
-    ax.text(0.02, 0.06, "best", color="0.4", fontsize=8, transform=ax.transAxes)
 
 
 def draw(rates, losses, optima, path):
     import matplotlib.pyplot as plt
-    figure, axes = plt.subplots(1, 4, figsize=(12, 3.2), layout="constrained")
-    for ax, side in zip(axes[:2], SIDES):
-        draw_losses(ax, losses, side, middle(row[2] for row in rates))
-    for ax, side in zip(axes[2:], SIDES):
-        draw_rates(ax, rates, optima, side)
-    axes[0].set_ylabel("loss of new images, mean of 10 steps")
-    axes[2].set_ylabel("test loss after 1000 steps")
-    axes[0].legend(fontsize=8)
-    axes[1].sharey(axes[0])
-    figure.savefig(path, dpi=100)
+    figure, axes = plt.subplots(2, 2, sharey="row", figsize=(7.4, 5.8), layout="constrained")
+    for (upper, lower), side in zip(axes.T, SIDES):
+        draw_losses(upper, rates, losses, side)
+        draw_rates(lower, rates, optima, side)
+    axes[0, 0].set_ylabel("loss of new images, mean of 10 steps")
+    axes[1, 0].set_ylabel("test loss after 1000 steps")
+    axes[0, 0].legend(fontsize=8, title="marks: halved\nbars: 95 %", title_fontsize=8)
+    figure.savefig(path, dpi=110)
 
 
 def main(path, stem, picture=None):

@@ -19,6 +19,7 @@ from verdict import WORDS, below, judge, of_optimum, of_runs, within_factor  # n
 RATE, INIT = "training.eta0", "init.W0"  # of the initial scales, the first
 FACTOR = 1.5  # within which a best rate transfers
 COST = 1.1  # times the loss, at most, by the best value of the base
+AFTER = 2500  # where a picture has the test losses at the end, right of the last step
 EARLY, WINDOW = 250, 10  # steps until which curves are one, and over which a loss is averaged
 HEAD = ("of", "shape", "at", "value", "low", "high")
 BASE = {"N": 64.0, "L": 4.0, "E": 8.0, "N_e": 64.0}
@@ -137,11 +138,12 @@ def curves(found):
 
 def draw(rows, path):
     """Losses against the rate, against the initial scale, and, over those of the base, over
-    steps."""
+    steps: means, and with intervals the two ratios that are judged, of the loss at an early step
+    and, right of the curves, of the test loss at the end."""
     import matplotlib.pyplot as plt
-    from dmft.plot.layout import legend
     from dmft.plot.sweeps import scale
-    figure, axes = plt.subplots(1, 3, figsize=(9.5, 3.6), layout="constrained")
+    figure, grid = plt.subplots(2, 2, figsize=(7.4, 6), layout="constrained")
+    axes, free = grid.flat[:3], grid.flat[3]
     shapes = list(dict.fromkeys(row[1] for row in rows))
     for k, shape in enumerate(shapes):
         what = shape.split(" ")[0]
@@ -150,10 +152,19 @@ def draw(rows, path):
         for ax, of in zip(axes, ("rate", "initial scale")):
             x, mean, low, high = table(rows, of, shape)
             if len(x):
-                ax.errorbar(x, mean, [mean - low, high - mean], marker=MARKS[what], ms=3.5,
+                apart = 1.01 ** (k - len(shapes) / 2)  # so that bars stand side by side
+                ax.errorbar(apart * x, mean, [mean - low, high - mean], marker=MARKS[what], ms=3.5,
                             capsize=2, label=shape.replace("N_e", "$N_e$"), **style)
         t, mean = table(rows, "curve", shape)[:2]
         axes[2].plot(t, mean / table(rows, "curve", "base")[1], **style)
+        for of, at, room in (("loss", EARLY, 1.03), ("test loss", AFTER, 1.1)):
+            row = next((row[3:] for row in rows if row[1] == shape
+                        and row[0].startswith(of + ", over that of the base")), None)
+            if row:
+                middle, low, high = map(float, row)
+                axes[2].errorbar([at * room ** (k - len(shapes) / 2)], [middle],
+                                 [[middle - low], [high - middle]], marker=MARKS[what], ms=3.5,
+                                 capsize=2, zorder=3, **style)
     for ax, words in zip(axes, (r"learning rate $\eta_0$", "factor of initial scales", "step")):
         ax.set(xscale="log", xlabel=words)
     for ax in axes[:2]:
@@ -161,8 +172,11 @@ def draw(rows, path):
         scale(ax.yaxis, [value for line in ax.lines for value in line.get_ydata()])
         scale(ax.xaxis, [value for line in ax.lines for value in line.get_xdata()])
     axes[2].set(ylabel="loss of ten steps, over that of the base")
-    legend(figure, axes[0], "bars: 95 %")
-    figure.savefig(path, dpi=110, bbox_inches="tight")
+    axes[2].set_xticks((10, 100, 1000, AFTER), ("10", "100", "1000", "test"))
+    axes[2].minorticks_off()
+    free.set_axis_off()
+    free.legend(*axes[0].get_legend_handles_labels(), loc="center", title="bars: 95 %", ncol=2)
+    figure.savefig(path, dpi=110)
 
 
 def table(rows, of, shape):

@@ -58,10 +58,21 @@ def beyond(groups, rate):
     return np.mean(edges, 0) if edges else np.full(2, np.nan)
 
 
+def with_bars(ax, rates, values, half, **style):
+    """A line on logarithmic axes; where a bar reaches zero, a hollow point without one."""
+    known = half < values
+    bars = ax.errorbar(rates, np.where(values > 0, values, np.nan), np.where(known, half, 0),
+                       **style)
+    ax.plot(rates[~known], np.where(values > 0, values, np.nan)[~known], ls="", marker="o", ms=4,
+            color=bars[0].get_color(), mfc="white", zorder=3)
+
+
 def draw(rows, path):
-    """Loss and distance to the edge at the end against the rate: the widest networks and, thin,
+    """Loss and distance to the edge at the end against the rate: the widest networks and, dotted,
     the limit, of every gamma0."""
     import matplotlib.pyplot as plt
+    from dmft.plot.layout import legend
+    from dmft.plot.sweeps import scale
     sides = sorted({row[1] for row in rows} - {"limit"}, key=int)[-1:] + ["limit"]
     figure, axes = plt.subplots(1, 2, figsize=(8, 3), layout="constrained")
     for k, gamma0 in enumerate(sorted({row[0] for row in rows}, key=float)):
@@ -71,17 +82,17 @@ def draw(rows, path):
                 continue
             limit = side == "limit"
             style = {"color": f"C{k}", "lw": 1, "capsize": 2, "ls": ":" if limit else "-",
-                     "marker": "" if limit else ".",
+                     "marker": "s" if limit else "o", "ms": 3,
                      "label": rf"$\gamma_0 = {float(gamma0):g}$, "
                               + (r"$N \to \infty$" if limit else f"$N = {side}$")}
             for ax, column in zip(axes, (1, 7)):
-                ax.errorbar(table[:, 0], np.where(table[:, column] > 0, table[:, column], np.nan),
-                            HALF * table[:, column + 1], **style)
+                with_bars(ax, table[:, 0], table[:, column], HALF * table[:, column + 1], **style)
     for ax, name in zip(axes, ("loss at the end", r"$\eta_0\times\,$sharpness$\,/\,2$ at the end")):
-        ax.set(xscale="log", yscale="log", xlabel=r"learning rate $\eta_0$", ylabel=name)
+        ax.set(yscale="log", xlabel=r"learning rate $\eta_0$", ylabel=name)
+        scale(ax.xaxis, [float(row[2]) for row in rows])
     axes[1].axhline(1, color="0.6", lw=0.8, zorder=0)
-    axes[1].legend(fontsize=6, title="bars: 95 %", title_fontsize=6)
-    figure.savefig(path, dpi=110)
+    legend(figure, axes[1], "bars: 95 %\nhollow: the bar,\nnot drawn,\nreaches zero")
+    figure.savefig(path, dpi=110, bbox_inches="tight")
 
 
 def main(path, out=None, picture=None):

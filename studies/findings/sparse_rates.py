@@ -18,6 +18,7 @@ from tables import command, keep  # noqa: E402
 from verdict import WORDS, below, interval, judge, of_optimum, within_factor  # noqa: E402
 
 EXPERTS, INIT, RATE, FACTOR = "network.kappa,network.rho", "init.W_out", "training.eta0", 1.5
+MOST = 0.05  # half of the longest bar that is drawn
 
 
 def tell(run):
@@ -55,24 +56,32 @@ def rows_of(sweep):
 
 
 def draw(rows, path):
-    """Hollow: some of the networks failed."""
+    """Hollow: some of the networks failed. Where half of a bar is above MOST, a cross without it,
+    beside the lines; a triangle at the upper end, if it lies above."""
     import matplotlib.pyplot as plt
+    from dmft.plot.sweeps import scale
     figure, axes = plt.subplots(1, 2, sharey=True, figsize=(9, 3.4), layout="constrained")
     widest = max((row[1] for row in rows), key=float)
+    ends = [float(row[4]) + float(row[5]) for row in rows
+            if row[1] == widest and float(row[5]) < MOST]
+    top = max(ends) + 0.05 * (max(ends) - min(ends))
     for ax, (init, power) in zip(axes, (("1", "1"), ("rho^0.5", r"\rho^{1/2}"))):
         for k, rho in enumerate(dict.fromkeys(row[2] for row in rows)):
             rate, loss, half, failed = np.array([row[3:] for row in rows if
                                                  row[:3] == (init, widest, rho)], float).T
-            known = np.isfinite(half) & (half < 0.1)
+            known = np.isfinite(half) & (half < MOST)
             for some, fill in ((known & (failed == 0), f"C{k}"), (known & (failed > 0), "white")):
                 ax.errorbar(rate[some], loss[some], half[some], fmt="o", ms=4, capsize=2,
                             color=f"C{k}", mfc=fill)
             ax.plot(rate[known], loss[known], color=f"C{k}", lw=1, label=rf"$\rho = {rho}$")
+            for some, mark in ((loss < top, "x"), (loss >= top, "^")):
+                some &= half >= MOST
+                ax.plot(rate[some], np.minimum(loss[some], top), mark, color=f"C{k}")
         ax.set(xscale="log", xlabel=r"learning rate $\eta_0$",
                title=f"$W_{{out}}$ times ${power}$, $N = {widest}$")
-        ax.set_xticks((0.05, 0.1, 0.2, 0.5, 1), ("0.05", "0.1", "0.2", "0.5", "1"))
-    axes[0].set_ylabel("test loss")
-    axes[0].legend(fontsize=7)
+        scale(ax.xaxis, rate)
+    axes[0].set(ylabel="test loss", ylim=(None, 1.01 * top))
+    axes[0].legend(fontsize=7, title="bars: 95 %", title_fontsize=7, loc="upper left")
     figure.savefig(path, dpi=110)
 
 

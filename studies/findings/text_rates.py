@@ -75,36 +75,44 @@ def loss_beside_mup(name, least):
 
 
 def draw(rows, path):
-    """A panel for each kind of network, a color for each parameterization; the narrowest networks
-    are dots and squares, the widest whole lines and disks, those between dashes and triangles.
-    Losses have a scale of their own in each panel."""
+    """A panel for each kind of network, of SP, whose losses are the largest, one of its own; a
+    color for each parameterization; the narrowest networks are dots and squares, the widest whole
+    lines and disks, those between dashes and triangles. Losses have a scale of their own in each
+    panel."""
     import matplotlib.pyplot as plt
-    kinds = [kind for kind in dict.fromkeys(row[0] for row in rows) if kind != MORE]
+    panels = {}
+    for kind, side in dict.fromkeys(row[:2] for row in rows if row[0] != MORE):
+        panels.setdefault(f"{kind}, SP" if side == "sp" else kind, []).append((kind, side))
     sides = list(dict.fromkeys(row[1] for row in rows))
-    figure, axes = plt.subplots(1, len(kinds), squeeze=False, layout="constrained",
-                                figsize=(3.4 * len(kinds), 3.4))
-    for kind, ax in zip(kinds, axes[0]):
-        widths = list(dict.fromkeys(row[2] for row in rows if row[0] == kind and row[2] != "all"))
-        for side in sides:
+    figure, axes = plt.subplots(-(-len(panels) // 2), 2, squeeze=False, layout="constrained",
+                                figsize=(8, 2.7 * -(-len(panels) // 2)))
+    for (title, parts), ax in zip(panels.items(), axes.flat):
+        ticks = set()
+        for apart, (kind, side) in zip((0.99, 1.01), parts):  # so that bars stand side by side
+            widths = list(dict.fromkeys(row[2] for row in rows
+                                        if row[:2] == (kind, side) and row[2] != "all"))
             for N in widths:
                 grid = np.array([row[3:] for row in rows if row[:3] == (kind, side, N)
                                  and row[3][0].isdigit()], float).reshape(-1, 4)
                 eta0, mean, low, high = grid[np.isfinite(grid).all(1)].T
                 line, marker = ("-", "o") if N == widths[-1] else \
                     (":", "s") if N == widths[0] else ("--", "^")
-                ax.errorbar(eta0, mean, [mean - low, high - mean], color=f"C{sides.index(side)}",
+                ticks |= set(eta0)
+                ax.errorbar(apart * eta0, mean, [mean - low, high - mean], color=f"C{sides.index(side)}",
                             lw=1.2, ls=line, capsize=2, ms=3.5,
                             marker=marker, mfc=None if marker == "o" else "w",
                             label=f"{NAMES[side]}, $N = {N}$" if len(eta0) else None)
-        ax.set(xscale="log", title=kind, xlabel=r"learning rate $\eta_0$")
-        ticks = [x for x in (0.1, 0.2, 0.5, 1) if ax.get_xlim()[0] < x < ax.get_xlim()[1]]
-        ax.set_xticks(ticks, [f"{x:g}" for x in ticks])
+        ax.set(xscale="log", title=title, xlabel=r"learning rate $\eta_0$")
+        ax.set_xticks(sorted(ticks), [f"{x:.2g}" for x in sorted(ticks)])
         ax.minorticks_off()
-    named = dict(pair[::-1] for ax in axes[0] for pair in zip(*ax.get_legend_handles_labels()))
+    named = dict(pair[::-1] for ax in axes.flat for pair in zip(*ax.get_legend_handles_labels()))
     axes[0, -1].legend(named.values(), named.keys(), fontsize=8, loc="upper left",
-                       bbox_to_anchor=(1.02, 1), borderaxespad=0)
-    axes[0, 0].set_ylabel("loss of a letter that was not read")
-    figure.savefig(path, dpi=100)
+                       title="bars: 95 %", bbox_to_anchor=(1.02, 1), borderaxespad=0)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("loss of a letter that was not read")
+    for ax in axes.flat[len(panels):]:
+        ax.set_axis_off()
+    figure.savefig(path, dpi=110)
 
 
 def loss_of_counts(text: bytes, order: int) -> float:
