@@ -161,7 +161,8 @@ def draw_losses(ax, rates, losses, side):
         low, high = np.exp(interval(of_runs(half, N)))
         at = np.mean(half)
         if np.isfinite([low, high]).all():
-            ax.errorbar([at], [np.interp(np.log(at), np.log(t), loss)], xerr=[[at - low], [high - at]], color=f"C{k}",
+            height = np.interp(np.log(at), np.log(t), loss)
+            ax.errorbar([at], [height], xerr=[[at - low], [high - at]], color=f"C{k}",
                         marker="osD^"[k], ms=4, capsize=2, zorder=3)
     at = middle(row[2] for row in rates)
     ax.set(xlabel="step $t$", title=rf"{NAMES[side]}, $\eta_0 = {at:.3g}$")

@@ -12,8 +12,9 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
-from dmft.plot.style import NAMES  # noqa: E402
-from dmft.plot.sweeps import losses  # noqa: E402
+from dmft.plot.layout import legend  # noqa: E402
+from dmft.plot.style import BARS, NAMES  # noqa: E402
+from dmft.plot.sweeps import losses, scale  # noqa: E402
 from tables import write_table  # noqa: E402
 from verdict import WORDS, drift, interval, judge, of_optimum, within_factor  # noqa: E402
 
@@ -31,9 +32,10 @@ def draw(run, path):
     from matplotlib.ticker import NullFormatter
     sweep = with_read_out(run.sweep)
     panels = [(out, side) for out in sweep[OUT].values for side in sweep[SIDE].values]
-    figure, axes = plt.subplots(1, len(panels), sharey=True, figsize=(2.5 * len(panels), 2.9),
+    rows = -(-len(panels) // 2)
+    figure, grid = plt.subplots(rows, 2, squeeze=False, sharey=True, figsize=(7, 2.7 * rows),
                                 layout="constrained")
-    for ax, (out, side) in zip(axes, panels):
+    for ax, (out, side) in zip(grid.flat, panels):
         losses(ax, sweep.sel({SIDE: side, OUT: out}), RATE)
         ax.set(xscale="log", yscale="log", xlabel=r"learning rate $\eta_0$ of Muon",
                title=f"{NAMES[side]}, read-out " +
@@ -41,9 +43,11 @@ def draw(run, path):
         rates = sweep[RATE].values[::2]
         ax.set_xticks(rates, [f"{rate:.2g}" for rate in rates])
         ax.xaxis.set_minor_formatter(NullFormatter())
-    axes[0].set_ylabel("test loss" if "test_loss" in sweep else "loss after the last step")
-    axes[-1].legend(fontsize=8, title="means; dashed:\nmedians; bars: 95 %", title_fontsize=7)
-    figure.savefig(path, dpi=110)
+    for ax in grid[:, 0]:
+        ax.set_ylabel("test loss" if "test_loss" in sweep else "loss after the last step")
+    scale(grid[0, 0].yaxis, sweep["objective"].values)
+    legend(figure, grid[0, 1], "means; crosses:\nmedians\n" + BARS)
+    figure.savefig(path, dpi=110, bbox_inches="tight")
 
 
 def told(samples):

@@ -15,6 +15,7 @@ import h5py
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from dmft.statistics import student  # noqa: E402
 from tables import write_table  # noqa: E402
 from verdict import WORDS, drift, judge, of_interval, within_factor  # noqa: E402
 
@@ -42,24 +43,30 @@ def numbers(data, matrix, t):
 
 def draw(files, path):
     import matplotlib.pyplot as plt
-    from matplotlib.ticker import NullFormatter
-    figure, axes = plt.subplots(1, 4, figsize=(10, 2.9), layout="constrained")
+    from dmft.plot.style import BARS
+    from dmft.plot.sweeps import scale
+    figure, grid = plt.subplots(2, 2, figsize=(7.4, 5.6), layout="constrained")
+    axes = grid.flat
     panels = (("Muon", "momentum of each expert's $W_{in}$", "W_in_momentum"),
               ("Muon", "momentum of the router $Q$", "Q_momentum"),
               ("Muon", "what $Q$ has learned with Muon", "Q_learned"),
               ("Adam", "what $Q$ has learned with Adam", "Q_learned"))
     for ax, (router, title, series) in zip(axes, panels):
         for k, (N, data) in enumerate(files[router]["mssp"]["reference"].items()):
-            s = data["singular_" + series][TIMES[-1]]
-            ax.plot(1 + np.arange(len(s)), s, ".-", color=f"C{k}", label=f"$N = {int(N[1:])}$")
-        ax.set(xscale="log", yscale="log", xlabel="number of the singular value")
-        ax.xaxis.set_minor_formatter(NullFormatter())
+            s, se = (data[f"singular_{series}{end}"][TIMES[-1]] for end in ("", "_se"))
+            half = student(data.attrs["runs"] - 1) * se
+            ax.errorbar(1 + np.arange(len(s)), s, np.where(half < s, half, 0), fmt=".-",
+                        color=f"C{k}", lw=1, capsize=2, label=f"$N = {int(N[1:])}$")
+        ax.set(xlabel="number of the singular value", yscale="log",
+               ylabel="singular value" + (", over the root\nof the sum of squares"
+                                          if series.endswith("momentum") else ""))
+        scale(ax.xaxis, [1, len(s)])
         ax.set_title(title, fontsize=9)
         if series.endswith("momentum"):
-            ax.axhline(1 / GAIN, color="0.5", ls=":")
+            ax.axhline(1 / GAIN, color="0.5", ls=":", label=f"1/{GAIN}, above which a\nstep "
+                       "makes it about one")
         ax.set_ylim(bottom=max(ax.get_ylim()[0], 1e-5))
-    axes[0].set_ylabel("singular value")
-    axes[0].legend(fontsize=8)
+    axes[0].legend(fontsize=7, title=f"{BARS}, where above 0", title_fontsize=7)
     figure.savefig(path, dpi=110)
 
 

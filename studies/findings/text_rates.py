@@ -98,8 +98,8 @@ def draw(rows, path):
                 line, marker = ("-", "o") if N == widths[-1] else \
                     (":", "s") if N == widths[0] else ("--", "^")
                 ticks |= set(eta0)
-                ax.errorbar(apart * eta0, mean, [mean - low, high - mean], color=f"C{sides.index(side)}",
-                            lw=1.2, ls=line, capsize=2, ms=3.5,
+                ax.errorbar(apart * eta0, mean, [mean - low, high - mean],
+                            color=f"C{sides.index(side)}", lw=1.2, ls=line, capsize=2, ms=3.5,
                             marker=marker, mfc=None if marker == "o" else "w",
                             label=f"{NAMES[side]}, $N = {N}$" if len(eta0) else None)
         ax.set(xscale="log", title=title, xlabel=r"learning rate $\eta_0$")
