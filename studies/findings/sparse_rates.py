@@ -81,7 +81,8 @@ def draw(rows, path):
                title=f"$W_{{out}}$ times ${power}$, $N = {widest}$")
         scale(ax.xaxis, rate)
     axes[0].set(ylabel="test loss", ylim=(None, 1.01 * top))
-    axes[0].legend(fontsize=7, title="bars: 95 %", title_fontsize=7, loc="upper left")
+    axes[0].legend(fontsize=7, title="bars: 95 %", title_fontsize=7, loc="upper left",
+                   ncol=2)
     figure.savefig(path, dpi=110)
 
 

@@ -88,7 +88,8 @@ def draw(rows, path):
                                 figsize=(8, 2.7 * -(-len(panels) // 2)))
     for (title, parts), ax in zip(panels.items(), axes.flat):
         ticks = set()
-        for apart, (kind, side) in zip((0.99, 1.01), parts):  # so that bars stand side by side
+        for k, (kind, side) in enumerate(parts):
+            apart = 1.02 ** (k - (len(parts) - 1) / 2)  # so that bars stand side by side
             widths = list(dict.fromkeys(row[2] for row in rows
                                         if row[:2] == (kind, side) and row[2] != "all"))
             for N in widths:
