@@ -303,9 +303,29 @@ static void a_longer_run_has_its_own_last_time(void **state) {
     }
 }
 
+/* What only the clock asks for leaves a tenth of the disk free, however many networks there are. */
+static void the_disk_is_not_filled(void **state) {
+    (void)state;
+    static const struct {
+        double bytes, available, size;
+        bool room;
+    } cases[] = {{4e8, 2e10, 1e11, true}, {4e8, 1.05e10, 1e11, true}, {4e8, 1.03e10, 1e11, false},
+                 {4e8, 5e9, 1e11, false}, {4e8, 1e8, 1e11, false},    {4e8, 1e8, 0, false},
+                 {0, 1e10, 1e11, true}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        assert_int_equal(states_leave_room(cases[k].bytes, cases[k].available, cases[k].size),
+                         cases[k].room);
+    char here[] = ".", nowhere[] = "no/such/folder";
+    struct run run = {.states.folder = here};
+    assert_true(!states_fit(&run, 1e30));
+    run.states.folder = nowhere; /* of which nothing is known */
+    assert_true(states_fit(&run, 1e30));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(states_are_due, clean),
+        cmocka_unit_test_setup(the_disk_is_not_filled, clean),
         cmocka_unit_test_setup(a_stopped_run_goes_on, clean),
         cmocka_unit_test_setup(a_killed_run_begins_anew, clean),
         cmocka_unit_test_setup(steps_are_those_of_the_run, clean),

@@ -152,11 +152,15 @@ static int publish(const struct ensemble *e, const struct net *net, int t, struc
     return CODE_OK;
 }
 
-/* A signal asks for a state that is kept quickly; so must be one that only the clock asks for. */
+/* A signal asks for a state that is kept quickly; so must be one that only the clock asks for, for
+ * which the disk needs room as well. */
 static bool is_due(const struct run *run, const struct state *state, double kept, bool last) {
     bool stop = run->stop && *run->stop && states_minutes(run) > 0;
     bool due = states_due(run, kept, last);
-    return (due && run->config.output.checkpoint > 0) || ((due || stop) && states_quick(state));
+    double bytes;
+    if (due && run->config.output.checkpoint > 0)
+        return true;
+    return (due || stop) && states_quick(state, &bytes) && (stop || states_fit(run, bytes));
 }
 
 /* Once all of one time is done: its state, where it is due, and the end if a signal asked for it.

@@ -48,7 +48,11 @@ double states_minutes(const struct run *run);
 /* Whether the clock asks for a state. kept: when the last one was kept, or the run began, in
  * seconds; last: no step is left. */
 bool states_due(const struct run *run, double kept, bool last);
-/* Whether to keep it takes seconds rather than minutes. */
-bool states_quick(const struct state *state);
+/* Whether to keep it takes seconds rather than minutes; *bytes: how many it takes. */
+bool states_quick(const struct state *state, double *bytes);
+/* Whether the disk has room for a state that only the clock asks for: runs of many large networks
+ * should not fill it, so that a tenth of it stays free. */
+bool states_fit(const struct run *run, double bytes);
+bool states_leave_room(double bytes, double available, double size); /* the rule */
 
 #endif
