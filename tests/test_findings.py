@@ -62,6 +62,8 @@ SMALL = {
        for name in ("text_heads", "text_experts")},
     "text_decay": ({**LETTERS, "reference.widths": [64]}, {}),
     "text_shapes": (LETTERS, {}),
+    "text_coordinates": ({**LETTERS, "data.test_inputs": 0, "training.batch": 0,
+                          "training.warmup": 0, "training.steps": 21, "output.test_every": 1}, {}),
     "shapes": ({"data.inputs": 8, "data.dimension": 4, "data.test_inputs": 4, "training.steps": 12,
                 "training.batch": 2, "training.warmup": 2, "reference.seeds": 2,
                 "output.test_every": 5},

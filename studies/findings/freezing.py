@@ -73,6 +73,13 @@ def known(N, samples):
     return N[good], samples[good]
 
 
+def log_of_step(rate, N):
+    """Logarithm of the norm of a step of Q over that of Q at the start and the norm of the gradient,
+    but for a constant. A step is eta0 sqrt(r) times the latter, which contains sqrt(r), for the rate
+    r of the weights: 1, 1/8 N^1/2 or, in muP, 1/N; Q has the norm sqrt(M) in SP, sqrt(M/N) in muP."""
+    return 0.25 * np.log(N) if rate == "N^1/2" else 0
+
+
 def seen(found):
     """(verdict, sentence). Widest and narrowest are compared: along ln N these ratios bend."""
     for (gate, side, rate, routing), series in found.items():
@@ -85,6 +92,11 @@ def seen(found):
             f"{words}: the entropy of the gates at the end "
             f"{'falls' if side == 'sp' else 'stays'}: {', '.join(map(told, last))} at N = "
             f"{', '.join(f'{n:g}' for n in wide)}, times {told(moved)}")
+        wide, last = known(N, ends(series["gradient"])[1])
+        moved = last[-1] - last[0] + log_of_step(rate, wide[-1]) - log_of_step(rate, wide[0])
+        yield judge(moved, below(0)), (
+            f"{words}: the router's last step over its norm at the start is smaller in wider "
+            f"networks: N = {wide[-1]:g} over N = {wide[0]:g} {told(moved)}")
         for name, what in FROZEN.items() if side == "sp" else ():
             first, last = ends(series[name])
             wide, later = known(N, last - first)
