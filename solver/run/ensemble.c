@@ -152,15 +152,29 @@ static int publish(const struct ensemble *e, const struct net *net, int t, struc
     return CODE_OK;
 }
 
+/* Whether the disk has room for a state that only the clock asks for; if not, it is asked again as
+ * late as if it had been kept. */
+static bool has_room(const struct ensemble *e, double bytes, double *kept) {
+    bool room = states_fit(e->run, bytes);
+    if (!room) {
+        *kept = base_seconds();
+#pragma omp critical(record)
+        log_line(&e->run->log,
+                 "warning: no state is kept, because less than a tenth of the disk is free");
+    }
+    return room;
+}
+
 /* A signal asks for a state that is kept quickly; so must be one that only the clock asks for, for
- * which the disk needs room as well. */
-static bool is_due(const struct run *run, const struct state *state, double kept, bool last) {
-    bool stop = run->stop && *run->stop && states_minutes(run) > 0;
-    bool due = states_due(run, kept, last);
+ * which the disk needs room as well. Of a state that ranks share the clock of rank 0 decides. */
+static bool is_due(const struct ensemble *e, const struct state *state, double *kept, bool last) {
+    const struct run *run = e->run;
     double bytes;
+    bool stop = run->stop && *run->stop && states_minutes(run) > 0;
+    bool due = states_due(run, *kept, last) && !(state->shared && dist_rank());
     if (due && run->config.output.checkpoint > 0)
         return true;
-    return (due || stop) && states_quick(state, &bytes) && (stop || states_fit(run, bytes));
+    return (due || stop) && states_quick(state, &bytes) && (stop || has_room(e, bytes, kept));
 }
 
 /* Once all of one time is done: its state, where it is due, and the end if a signal asked for it.
@@ -175,7 +189,7 @@ static int pause_at(const struct ensemble *e, struct net *net, struct observer *
                           .net = net,
                           .observer = observer};
     if (run->states.folder) {
-        bool due = is_due(run, &state, *kept, t + 1 == e->record->T);
+        bool due = is_due(e, &state, kept, t + 1 == e->record->T);
         if (state.shared)
             due = dist_any(due);
         int code = due ? states_keep(run, &state, err) : CODE_OK;

@@ -51,7 +51,7 @@ bool states_due(const struct run *run, double kept, bool last);
 /* Whether to keep it takes seconds rather than minutes; *bytes: how many it takes. */
 bool states_quick(const struct state *state, double *bytes);
 /* Whether the disk has room for a state that only the clock asks for: runs of many large networks
- * should not fill it, so that a tenth of it stays free. */
+ * should not fill it, so that a tenth of it has to be free then. */
 bool states_fit(const struct run *run, double bytes);
 bool states_leave_room(double bytes, double available, double size); /* the rule */
 

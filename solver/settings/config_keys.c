@@ -201,7 +201,7 @@ static const struct param_row output_rows[] = {
     {"checkpoint", PARAM_REAL, OFFSET(checkpoint), "-1", -1, 1e6, NULL, NULL,
      "Time in minutes after which the state of each replicate and seed is saved in "
      "OUT.h5.state, and again when it is done, for --continue. 0 saves none. The default -1 saves "
-     "every 10 minutes what takes less than 1 GB, while a tenth of the disk stays free, and "
+     "every 10 minutes what takes less than 1 GB, if a tenth of the disk is free, and "
      "removes all states when the run is done."},
 };
 #undef OFFSET
