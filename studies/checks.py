@@ -2,6 +2,7 @@
 depth; see scaling.py."""
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +16,7 @@ from dmft.plot.select import quantity, shades, slope
 from dmft.plot.style import BANDS, BARS, COLOURS
 from scaling import scaled
 from verdict import (EXPONENT, SEEN, above, all_of, below, judge, near, of_interval, of_runs,
-                     opposite)
+                     of_taking, opposite)
 
 EARLY = 2
 MUP = "\u03bcP"
@@ -84,9 +85,14 @@ def seen_at(pair, claim, among: int = 1):
     return judge(of_interval(pair[0], 2 * pair[1]), claim, among)
 
 
-def told(found: dict, terms) -> str:
-    """initial -0.50(1) and -0.50(2), ...: early and late."""
-    return ", ".join(f"{MEANING[term]} {pm(*found[term][0])} and {pm(*found[term][1])}"
+def without_math(label: str) -> str:
+    """W_in, eff.: of a label with mathematics."""
+    return re.sub(r"[${}]", "", label.replace(r"^\top", "^T"))
+
+
+def told(found: dict, terms, names=MEANING) -> str:
+    """initial -0.50(1) and -0.50(2), ...: early and late. A term without a name has its label."""
+    return ", ".join(f"{names.get(term) or without_math(terms[term])} {pm(*found[term][0])} and {pm(*found[term][1])}"
                      for term in terms if term in found)
 
 
@@ -152,23 +158,39 @@ def coordinate_checks(second, third):
     return legend(figure, axes[0, 0], BARS), seen
 
 
+LAYERS = {"rms_W1_eff": "$W_1$ eff.", "rms_Q_prop": "$Q$ prop.", "rms_Q_eff": "$Q$ eff.",
+          "rms_A_in_prop": "$W_{in}$ prop.", "rms_P_in_eff": "$W_{in}$ eff.",
+          "rms_A_out_prop": "$W_{out}$ prop.", "rms_P_out_eff": "$W_{out}$ eff.",
+          "rms_I6_prop": r"$W_{in}^\top$ prop.", "rms_I6_eff": r"$W_{in}^\top$ eff."}
+
+
 def coordinate_wide(run):
-    """MSSP of Regime III alone, each term at t = 2 and at the last step."""
-    figure, axes = grid(2, 2, 2.1, sharex=True, sharey=True)
-    seen, terms = [], AGGREGATED | BACK
+    """MSSP of Regime III alone, each term at t = 2 and at the last step. A_in and A_out are what all
+    experts begin with, which does not learn; P_in and P_out are what each has learned; I6 is the
+    sum over experts of what W_in hands back."""
+    figure, axes = grid(2, 2, 2.4, sharex=True, sharey=True)
+    seen, terms = [], LAYERS | AGGREGATED | BACK
     for ax, (point, part) in zip(axes.flat, run.points.items()):
         _, optimizer, _, rho = point
         title = ("gradient descent", "Adam")[optimizer == "adam"] + ", top-K" * (rho < 1)
         found = ladder(ax, {"MSSP": part}, terms)["MSSP"]
-        ax.set(title=title, ylim=(-1, 1))
-        for words, some in (("the sum over experts", AGGREGATED), ("its gradient", BACK)):
+        ax.set(title=title, ylim=(-0.6, 0.6))
+        ax.tick_params(axis="x", rotation=90, labelsize=7)
+        for words, some in (("parts of each layer", LAYERS),
+                            ("parts of the sum over experts", AGGREGATED),
+                            ("parts of its gradient", BACK)):
             known = [pair for term in some if term in found for pair in found[term]]
             seen.append((all_of(seen_at(pair, near(0, EXPONENT), len(known)) for pair in known),
-                         f"{title}, parts of {words}: exponents at t = {EARLY} and at the last "
-                         f"step: {told(found, some)}"))
+                         f"{title}, {words}: exponents at t = {EARLY} and at the last step: "
+                         f"{told(found, some, {} if some is LAYERS else MEANING)}"))
     for ax in axes[:, 0]:
         ax.set_ylabel(r"$d\,\log\mathrm{rms}\,/\,d\,\log N$", fontsize=8)
     return legend(figure, axes[0, 0], BARS), seen
+
+
+def fraction(value: float) -> str:
+    """1/4, 1, 4"""
+    return f"{value:g}" if value >= 1 else f"1/{1 / value:g}"
 
 
 def multipliers(run, units):
@@ -181,7 +203,7 @@ def multipliers(run, units):
                         (0, 1)), ("learning rates", r"rate of $W_{in}$", r"rate of $W_{out}$",
                                   (2, 3))]
     loss = np.log10(run.sweep["objective"].values)
-    limits, tuned = (np.nanmin(loss), min(np.nanmax(loss), 0)), {}
+    limits = np.nanmin(loss), min(np.nanmax(loss), 0)
     for row, n in zip(axes, (0, 1)):
         for ax, (title, beneath, beside, (a, b)) in zip(row, names):
             other = [c for c in range(4) if c not in (a, b)]
@@ -196,22 +218,25 @@ def multipliers(run, units):
             ax.plot(low_i, low_j, "o", ms=8, mfc="none", color="red")
             for j, i in zip(*np.nonzero(np.isnan(values))):
                 ax.plot(i, j, "x", ms=5, color="0.5")
-            ax.set_xticks(range(len(x)), [f"{one:g}" for one in x])
-            ax.set_yticks(range(len(y)), [f"{one:g}" for one in y])
+            ax.set_xticks(range(len(x)), [fraction(one) for one in x])
+            ax.set_yticks(range(len(y)), [fraction(one) for one in y])
             ax.set(title=f"{title}, $N = {N[n]:.0f}$", xlabel=beneath, ylabel=beside)
             best = np.nanargmin(np.where(here, loss[:, n], np.inf))
             ones = int(np.flatnonzero((points == 1).all(1))[0])
-            first = tuned.setdefault(title, best)
-            own, plain, taken = (of_runs(runs_of(run, {key: run.sweep[key].values[one], "N": N[n]}),
-                                         N[n]) for one in (best, ones, first))
+            losses = [np.transpose([of_runs(runs_of(run, {key: run.sweep[key].values[one],
+                                                          "N": width}), width)
+                                    for one in np.flatnonzero(here)]) for width in N[[0, n]]]
+            own, plain = (losses[1][:, list(np.flatnonzero(here)).index(one)]
+                          for one in (best, ones))
+            cost = of_taking(losses[1], losses[0])
             seen.append((judge(plain - own, above(np.log(3))), f"""{title}, N = {N[n]:g}: the best
                 multipliers of W_in and W_out are {x[low_i]:g} and {y[low_j]:g}, with loss
                 {10 ** values[low_j, low_i]:.2g}; with both 1 it is {10 ** loss[ones, n]:.2g}, more
                 than three times as large ({factor(plain - own)})"""))
             if n:
-                seen.append((judge(taken - own, below(np.log(2))), f"""{title}, N = {N[n]:g}: with
+                seen.append((judge(cost, below(np.log(2))), f"""{title}, N = {N[n]:g}: with
                     the multipliers that are best at N = {N[0]:g} the loss is less than twice that
-                    with the best ({factor(taken - own)})"""))
+                    with the best, both of each sample ({factor(cost)})"""))
     figure.colorbar(image, ax=axes[:, 1], shrink=0.6,
                     label="log$_{10}$ of the " + sweeps.compared(run.sweep)[1])
     plain = run.points[1.0, 1.0, 1.0, 1.0]
@@ -338,18 +363,20 @@ def cures(third, second, plain):
 
 def taken_over(run, N):
     """Whether the rate that is best at the smallest depth costs the largest less than a quarter of
-    its loss, and a sentence."""
+    its loss, and a sentence. Which rates are best, is drawn anew in each sample."""
     sweep = run.sweep.sel(N=N)
     loss, se = (sweep[one].transpose("network.depth", "training.eta0").values
                 for one in ("objective", "objective_se"))
     depths, eta0 = sweep["network.depth"].values, sweep["training.eta0"].values
     first, own = np.nanargmin(loss[0]), np.nanargmin(loss[-1])
-    there, best = (of_runs(runs_of(run, {"network.depth": depths[-1], "training.eta0": eta0[k],
-                                         "N": N}), N) for k in (first, own))
-    return judge(there - best, below(np.log(1.25))), f"""at depth {depths[-1]:g} the loss is
+    shallow, deep = (np.transpose([of_runs(runs_of(run, {
+        "network.depth": depths[k], "training.eta0": one, "N": N}), N) for one in eta0])
+        for k in (0, -1))
+    cost = of_taking(deep, shallow)
+    return judge(cost, below(np.log(1.25))), f"""at depth {depths[-1]:g} the loss is
         {pm(loss[-1, first], se[-1, first])} at the rate that is best at depth {depths[0]:g},
         {eta0[first]:.2f}, and {pm(loss[-1, own], se[-1, own])} at its own, {eta0[own]:.2f}
-        ({factor(there - best)})"""
+        ({factor(cost)}, with the best rates of each sample)"""
 
 
 def stack_depth(rates, blocks):

@@ -4,7 +4,8 @@ one of the modules beside this draws them and says what is seen.
 
     gallery.py NAME ...        make study NAME=...: NAME.h5, NAME.d and NAME.png in this folder
     gallery.py --all           make gallery: data in build/gallery, pictures and docs/gallery.md,
-                               and studies/kept, what these are drawn from (kept.py)
+                               and studies/kept, what these are drawn from (kept.py); with names
+                               the data of these alone
     gallery.py --kept NAME ... make pictures: pictures of docs/gallery, from studies/kept; without
                                names all that are there and, where all are, docs/gallery.md with
                                the core-minutes that it says
@@ -208,8 +209,9 @@ def page(entries, seen, tables, minutes, total) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def from_kept(entries, names) -> None:
-    """Pictures from studies/kept; of all of them, the page, too."""
+def from_kept(entries, names=(), spent=()) -> None:
+    """Pictures from studies/kept; of all of them, the page, too. spent: {picture: core-minutes} of
+    those whose sweeps were run again; of the others the page says them."""
     there = [name for name in entries if os.path.exists(kept_of(name))]
     seen, tables = {}, {}
     for name in names or there:
@@ -221,9 +223,11 @@ def from_kept(entries, names) -> None:
         tell(out, seen[name])
     if not names and there == list(entries):
         with open(PAGE, encoding="utf-8") as file:
-            said = minutes_said(file.read())
+            minutes, total = minutes_said(file.read())
+        spent = dict(spent)
+        total += sum(new - minutes.get(name, 0) for name, new in spent.items())
         with open(PAGE, "w", encoding="utf-8") as file:
-            file.write(page(entries, seen, tables, *said))
+            file.write(page(entries, seen, tables, minutes | spent, total))
 
 
 def main(arguments=None) -> None:
@@ -267,7 +271,10 @@ def main(arguments=None) -> None:
         drawn = (draw_and_keep if options.all else draw)(name, entries[name], folder, out)
         seen[name], tables[name] = drawn
         tell(out, seen[name])
-    if options.all and not options.name:
+    if options.all and options.name:
+        minutes, _ = minutes_of(entries, costs)
+        from_kept(entries, spent={name: minutes[name] for name in names})
+    elif options.all:
         with open(PAGE, "w", encoding="utf-8") as file:
             file.write(page(entries, seen, tables, *minutes_of(entries, costs)))
 

@@ -10,7 +10,7 @@ from dmft.plot.layout import legend
 from dmft.plot.select import quantity, student
 from dmft.plot.style import BANDS, BARS, COLOURS
 from verdict import (EXPONENT, SEEN, above, all_of, below, judge, near, of_interval, of_optimum,
-                     of_runs, of_scatter, opposite, within_factor)
+                     of_runs, of_scatter, of_taking, opposite, within_factor)
 
 SHAPE = "network.depth,network.experts,network.alpha"
 SHAPES = ["base", "depth x 4", "experts x 4", "$N_e$ x 4"]
@@ -74,15 +74,16 @@ def jiang_transfer(rates, init, decay):
 
 
 def initial_scales(init, shapes, key, factors):
-    """Whether the initial scales that are best for the base cost no shape a quarter of its loss."""
+    """Whether the initial scales that are best for the base cost no shape a quarter of its loss.
+    Which are best, is drawn anew in each sample."""
     best = [int(np.nanargmin(init.sweep["objective"].sel(where).values)) for _, where in shapes]
-    verdicts, words = [], []
-    for (label, where), place in zip(shapes, best):
-        own, base = (of_runs(runs_of(init, where | {key: init.sweep[key].values[one]}), where["N"])
-                     for one in (place, best[0]))
-        verdicts.append(judge(base - own, below(np.log(1.25)), len(shapes) - 1))
-        words.append(f"{label.replace('$', '')}: {factors[place]:g}"
-                     + f" (that of the base: {factor(base - own)})" * (place != best[0]))
+    losses = [np.transpose([of_runs(runs_of(init, where | {key: one}), where["N"])
+                            for one in init.sweep[key].values]) for _, where in shapes]
+    costs = [of_taking(own, losses[0]) for own in losses[1:]]
+    verdicts = [judge(one, below(np.log(1.25)), len(costs)) for one in costs]
+    words = [f"base: {factors[best[0]]:g}"]
+    words += [f"{label.replace('$', '')}: {factors[place]:g} (that of the base: {factor(cost)})"
+              for (label, _), place, cost in zip(shapes[1:], best[1:], costs)]
     return all_of(verdicts), f"""best multiplier of the initial scales, of
         {' '.join(f'{one:g}' for one in factors)}: {", ".join(words)}"""
 
@@ -225,7 +226,7 @@ def jiang_balance(run):
     least = 1 + int(np.argmin(ends[1:]))
     apart = ends[least] - 0.5 * ends[0], 2 * np.hypot(errors[least], 0.5 * errors[0])
     seen.append((judge(of_interval(*apart), below(0)), f"""biases at the best of their rates
-        make the spread of the loads less than half of what it is without, at E = {E[-1]}:
+        make the mean square of what loads depart from \u03c1 less than half, at E = {E[-1]}:
         {", ".join(pm(*pair) for pair in zip(ends, errors))} for \u03b7_b =
         {", ".join(f"{point[0]:g}" for point in run.points)}"""))
     axes[0].set(ylabel="share of selected experts that flip", title="second half of the run")

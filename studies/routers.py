@@ -144,7 +144,7 @@ def granularity(run):
                         capsize=2, label=words)
         ax.set(title=title, xlabel=r"learning rate $\eta_0$", yscale="log")
         sweeps.scale(ax.xaxis, sweep["training.eta0"].values)
-        ax.legend(fontsize=7, title=BARS, title_fontsize=7)
+        ax.legend(fontsize=7, title=BARS, title_fontsize=7, loc="upper center")
         for kind in ("", "median_"):
             part = best.isel({key: places, "N": 0})
             at = of_optimum(part, "at", kind)
@@ -156,7 +156,8 @@ def granularity(run):
                 {words[0]} (change from the first to the last: {factor(moved)}), loss at this rate
                 {words[1]}"""))
     axes[0].set_ylabel(sweeps.compared(sweep)[1])
-    limits = axes[0].get_ylim()
+    low, high = axes[0].get_ylim()
+    limits = low, 4 * high  # room for the legends
     for ax, (_, places) in zip(axes, groups):
         best_below(ax, [best.isel({key: place, "N": 0}) for place in places], limits)
     return figure, seen

@@ -85,6 +85,14 @@ def of_runs(runs, N: float):
     return np.where(known, np.log(safe) + moved, np.nan)
 
 
+def of_taking(own, other):
+    """Samples [sample] of the logarithm of what it costs to take from elsewhere the value of a key
+    that is best there: own, other [sample, value], of_runs() of all values here and there. Which
+    are best, is drawn anew in each sample; one whose runs failed is best nowhere."""
+    best = np.where(np.isfinite(other), other, np.inf).argmin(1)
+    return own[np.arange(len(own)), best] - np.fmin.reduce(own, axis=1)
+
+
 def of_optimum(best, name: str = "at", kind: str = ""):
     """Samples [width, sample] of the logarithm of the best value of the key, or of the objective
     there, of one combination of the other keys of /optimum; NaN where no optimum is known. kind:

@@ -4,6 +4,7 @@ commands show is checked by make coverage-check (tests/coverage_table.py)."""
 import re
 from collections import Counter
 
+import numpy as np
 import pytest
 
 import coverage_table as table
@@ -32,6 +33,38 @@ def test_counts_are_those_of_the_head(page):
     counted = Counter(row.verdict for row in table.rows(page))
     said = re.search(r"(\d+) shown, (\d+) cannot tell, (\d+) not shown", page)
     assert [counted[verdict] for verdict in table.VERDICTS] == [int(n) for n in said.groups()]
+
+
+NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
+INTERVAL = re.compile(rf"({NUMBER}) \[({NUMBER}), ({NUMBER})\]")
+
+
+def half_a_digit(number):
+    digits, _, power = number.partition("e")
+    return 0.5 * 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
+
+
+def of_studies():
+    """Values with their intervals that the pages of studies and the tables behind them have."""
+    docs = table.ROOT / "docs"
+    for page in (docs / "gallery.md", docs / "findings.md", *(docs / "theory").glob("*.md")):
+        yield from INTERVAL.findall(page.read_text().replace("\n", " "))
+    for path in (table.ROOT / "studies" / "findings").glob("*.csv"):
+        for line in path.read_text().splitlines():
+            cells = line.split(",")
+            for three in zip(cells, cells[1:], cells[2:]):
+                if all(re.fullmatch(NUMBER, cell) for cell in three):
+                    yield three
+
+
+def test_intervals_of_studies_are_those_of_their_pages(page):
+    """What a row says of a study, which no command of the page makes again, the study says."""
+    there = np.array([[float(one) for one in three] for three in of_studies()])
+    for row in table.rows(page):
+        for said in INTERVAL.findall(re.sub(table.SEEN, " ", row.seen)):
+            apart = np.abs(there - [float(one) for one in said])
+            near = (apart <= [half_a_digit(one) * (1 + 1e-9) for one in said]).all(1)
+            assert near.any(), f"row {row.number}: {said[0]} [{said[1]}, {said[2]}] is of no study"
 
 
 def test_commands_name_what_is_there(page):

@@ -5,7 +5,8 @@
 
 Reads sweeps of freezing.ini, and keeps of each network at a few times the entropy of its gates
 over ln M, the norm of the gradient of the loss by its router, and the router's tangent kernel. Says
-what is seen, and draws it; from the table as well.
+what is seen, and draws it; from the table as well. What a step of the router would be over its norm
+at the start, follows from the gradient.
 """
 import os
 import sys
@@ -77,7 +78,7 @@ def log_of_step(rate, N):
     """Logarithm of the norm of a step of Q over that of Q at the start and the norm of the gradient,
     but for a constant. A step is eta0 sqrt(r) times the latter, which contains sqrt(r), for the rate
     r of the weights: 1, 1/8 N^1/2 or, in muP, 1/N; Q has the norm sqrt(M) in SP, sqrt(M/N) in muP."""
-    return 0.25 * np.log(N) if rate == "N^1/2" else 0
+    return (0.25 if rate == "N^1/2" else 0) * np.log(N)
 
 
 def seen(found):
@@ -93,10 +94,13 @@ def seen(found):
             f"{'falls' if side == 'sp' else 'stays'}: {', '.join(map(told, last))} at N = "
             f"{', '.join(f'{n:g}' for n in wide)}, times {told(moved)}")
         wide, last = known(N, ends(series["gradient"])[1])
-        moved = last[-1] - last[0] + log_of_step(rate, wide[-1]) - log_of_step(rate, wide[0])
-        yield judge(moved, below(0)), (
-            f"{words}: the router's last step over its norm at the start is smaller in wider "
-            f"networks: N = {wide[-1]:g} over N = {wide[0]:g} {told(moved)}")
+        step = last + log_of_step(rate, wide)[:, None]
+        moved = step[1:] - step[:-1]
+        yield judge(moved[-1], below(0)), (
+            f"{words}: the router's next step, over its norm at the start, is smaller in the widest "
+            f"networks than in the next ones, N = {wide[-1]:g} and {wide[-2]:g}: from N to N "
+            f"times {', '.join(map(told, moved))} at N = {', '.join(f'{n:g}' for n in wide)}; the "
+            f"last over the first {told(step[-1] - step[0])}")
         for name, what in FROZEN.items() if side == "sp" else ():
             first, last = ends(series[name])
             wide, later = known(N, last - first)

@@ -20,7 +20,8 @@ import dmft  # noqa: E402
 from dmft.plot.style import NAMES  # noqa: E402
 from tables import command, keep, numbers, sentence  # noqa: E402
 from transfer import HEAD, RATE, SIDE, rows_of  # noqa: E402
-from verdict import WORDS, below, judge, of_optimum, of_runs, within_factor  # noqa: E402
+from verdict import (WORDS, below, judge, of_optimum, of_runs, of_taking,  # noqa: E402
+                     within_factor)
 
 FEW = {"1": "mup", "0.125N^0.5": "simp"}  # init.R of text_rates_few.ini
 MANY = {"regime2": "Regime II", "regime3": "Regime III"}
@@ -49,8 +50,7 @@ def costs(run, name, sides):
     for side, where in sides.items():
         one = losses.sel(where).transpose("N", "run", RATE)
         narrow, wide = (of_runs(one.values[k], float(one["N"][k])) for k in (0, -1))
-        best = np.where(np.isfinite(narrow), narrow, np.inf).argmin(1)
-        cost = wide[np.arange(len(wide)), best] - np.fmin.reduce(wide, axis=1)
+        cost = of_taking(wide, narrow)
         verdict = WORDS[judge(cost, below(np.log(COST)))]
         print(f"{name}, {side}: the best rate of the narrowest costs the widest less than "
               f"{COST - 1:.0%} of the loss: {verdict}: {sentence(numbers(cost))}")
