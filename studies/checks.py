@@ -92,7 +92,8 @@ def without_math(label: str) -> str:
 
 def told(found: dict, terms, names=MEANING) -> str:
     """initial -0.50(1) and -0.50(2), ...: early and late. A term without a name has its label."""
-    return ", ".join(f"{names.get(term) or without_math(terms[term])} {pm(*found[term][0])} and {pm(*found[term][1])}"
+    return ", ".join(f"{names.get(term) or without_math(terms[term])} "
+                     f"{pm(*found[term][0])} and {pm(*found[term][1])}"
                      for term in terms if term in found)
 
 
@@ -165,9 +166,9 @@ LAYERS = {"rms_W1_eff": "$W_1$ eff.", "rms_Q_prop": "$Q$ prop.", "rms_Q_eff": "$
 
 
 def coordinate_wide(run):
-    """MSSP of Regime III alone, each term at t = 2 and at the last step. A_in and A_out are what all
-    experts begin with, which does not learn; P_in and P_out are what each has learned; I6 is the
-    sum over experts of what W_in hands back."""
+    """MSSP of Regime III alone, each term at t = 2 and at the last step. A_in and A_out are what
+    all experts begin with, which does not learn; P_in and P_out are what each has learned; I6 is
+    the sum over experts of what W_in hands back."""
     figure, axes = grid(2, 2, 2.4, sharex=True, sharey=True)
     seen, terms = [], LAYERS | AGGREGATED | BACK
     for ax, (point, part) in zip(axes.flat, run.points.items()):

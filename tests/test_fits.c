@@ -119,7 +119,7 @@ static void test_fits_of_a_known_law(void **state) {
         fill(record, "near", 2 + 3. / N[i], 1e-9);
         fill(record, "alone", 2 + 3. / N[i], 0.001);
         fill(record, "rms_A1", 0.1 / sqrt(N[i]), 0);
-        fill(record, "gradient_norm_loss_Q", 2 + 3. / N[i], 0);
+        fill(record, "gradient_norm_loss_Q", 2 + 3. / N[i], 1e-9);
     }
     ASK(compare_fit(&run, &fits, err));
     CHECK_ABS(entry(&fits, "far_inf"), 2, 1e-12, "extrapolated");

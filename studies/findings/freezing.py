@@ -75,9 +75,10 @@ def known(N, samples):
 
 
 def log_of_step(rate, N):
-    """Logarithm of the norm of a step of Q over that of Q at the start and the norm of the gradient,
-    but for a constant. A step is eta0 sqrt(r) times the latter, which contains sqrt(r), for the rate
-    r of the weights: 1, 1/8 N^1/2 or, in muP, 1/N; Q has the norm sqrt(M) in SP, sqrt(M/N) in muP."""
+    """Logarithm of the norm of a step of Q over that of Q at the start and the norm of the
+    gradient, but for a constant. A step is eta0 sqrt(r) times the latter, which contains sqrt(r),
+    for the rate r of the weights: 1, 1/8 N^1/2 or, in muP, 1/N. Q has the norm sqrt(M) in SP and
+    sqrt(M/N) in muP."""
     return (0.25 if rate == "N^1/2" else 0) * np.log(N)
 
 
@@ -97,10 +98,11 @@ def seen(found):
         step = last + log_of_step(rate, wide)[:, None]
         moved = step[1:] - step[:-1]
         yield judge(moved[-1], below(0)), (
-            f"{words}: the router's next step, over its norm at the start, is smaller in the widest "
-            f"networks than in the next ones, N = {wide[-1]:g} and {wide[-2]:g}: from N to N "
-            f"times {', '.join(map(told, moved))} at N = {', '.join(f'{n:g}' for n in wide)}; the "
-            f"last over the first {told(step[-1] - step[0])}")
+            f"{words}: the router's next step, over its norm at the start, is smaller in the "
+            f"widest networks than in the next ones, N = {wide[-1]:g} and {wide[-2]:g}: at N = "
+            f"{', '.join(f'{n:g}' for n in wide)} from N to N times "
+            f"{', '.join(map(told, moved))}; the last over the first "
+            f"{told(step[-1] - step[0])}")
         for name, what in FROZEN.items() if side == "sp" else ():
             first, last = ends(series[name])
             wide, later = known(N, last - first)

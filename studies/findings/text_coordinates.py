@@ -2,10 +2,11 @@
 
     python/with studies/findings/text_coordinates.py SWEEP.h5 [TABLE.csv]
 
-Reads a sweep of text_coordinates.ini. It keeps the loss and, of every matrix of the blocks, the root
-mean square of what it has learned, (W - W(0)) x, at each width, and judges whether it grows from the narrowest
-networks to the widest by an exponent that is 0 within 1/4 (muP) or above 1/4 (SP), all claims of a
-side and a time together. In SP it is no power of the width, which is why both ends are compared.
+Reads a sweep of text_coordinates.ini. It keeps the loss and, of every matrix of the blocks, the
+root mean square of what it has learned, (W - W(0)) x, at each width, and judges whether it grows
+from the narrowest networks to the widest by an exponent that is 0 within 1/4 (muP) or above 1/4
+(SP), all claims of a side and a time together. In SP it is no power of the width, which is why both
+ends are compared.
 """
 import os
 import sys
