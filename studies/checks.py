@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from common import (at_widths, exponent, factor, fit_y, grid, name, places, pm, runs_of,
+from common import (at_widths, exponent, factor, fit_y, grid, name, places, pm, samples_over,
                     told as optima_told, widths_axis)
 from dmft.plot import sweeps
 from dmft.plot.axes import band
@@ -15,7 +15,7 @@ from dmft.plot.layout import legend
 from dmft.plot.select import quantity, shades, slope
 from dmft.plot.style import BANDS, BARS, COLOURS
 from scaling import scaled
-from verdict import (EXPONENT, SEEN, above, all_of, below, judge, near, of_interval, of_runs,
+from verdict import (EXPONENT, SEEN, above, all_of, below, judge, near, of_interval, of_ratio,
                      of_taking, opposite)
 
 EARLY = 2
@@ -224,12 +224,11 @@ def multipliers(run, units):
             ax.set(title=f"{title}, $N = {N[n]:.0f}$", xlabel=beneath, ylabel=beside)
             best = np.nanargmin(np.where(here, loss[:, n], np.inf))
             ones = int(np.flatnonzero((points == 1).all(1))[0])
-            losses = [np.transpose([of_runs(runs_of(run, {key: run.sweep[key].values[one],
-                                                          "N": width}), width)
-                                    for one in np.flatnonzero(here)]) for width in N[[0, n]]]
-            own, plain = (losses[1][:, list(np.flatnonzero(here)).index(one)]
-                          for one in (best, ones))
-            cost = of_taking(losses[1], losses[0])
+            drawn = np.flatnonzero(here)
+            narrow, wide = (samples_over(run, {"N": width}, key, run.sweep[key].values[drawn])
+                            for width in N[[0, n]])
+            own, plain = wide[:, drawn == best][:, 0], wide[:, drawn == ones][:, 0]
+            cost = of_taking(wide, narrow)
             seen.append((judge(plain - own, above(np.log(3))), f"""{title}, N = {N[n]:g}: the best
                 multipliers of W_in and W_out are {x[low_i]:g} and {y[low_j]:g}, with loss
                 {10 ** values[low_j, low_i]:.2g}; with both 1 it is {10 ** loss[ones, n]:.2g}, more
@@ -247,10 +246,8 @@ def multipliers(run, units):
             for term, style in ((top, "-"), (bottom, "--")):
                 mean, half = (one.values for one in quantity(data, term))
                 band(ax, mean, half, COLOURS[k], ls=style, label=f"$N = {n}$, {draw_name(term)}")
-        known = np.isfinite(half).any()  # kept numbers may lack the errors
         ax.set(yscale="log", xlabel="step $t$", ylabel="rms", title=f"multipliers 1, {words}")
-        ax.legend(fontsize=6.5, handlelength=1.6, title=BANDS if known else "without errors",
-                  title_fontsize=6.5)
+        ax.legend(fontsize=6.5, handlelength=1.6, title=BANDS, title_fontsize=6.5)
         early, late, other = ([ratio(data, top, bottom, t) for data in part.reference.values()]
                               for part, t in ((plain, EARLY), (plain, -1),
                                               (units.points[0.001, 12288.0], EARLY)))
@@ -265,11 +262,11 @@ def multipliers(run, units):
 
 
 def ratio(data, top: str, bottom: str, t: int):
-    """The ratio of two series at time t, and samples of its logarithm; their errors are added as if
-    they were independent."""
-    pairs = [[one.values[t] for one in quantity(data, term)] for term in (top, bottom)]
-    value = pairs[0][0] / pairs[1][0]
-    return value, of_interval(np.log(value), np.hypot(*(half / mean for mean, half in pairs)))
+    """The ratio of two series at time t, and samples of its logarithm, as if their errors were
+    independent."""
+    mean, half = np.transpose([[one.values[t] for one in quantity(data, term)]
+                               for term in (top, bottom)])
+    return mean[0] / mean[1], of_ratio(mean, half)
 
 
 def listed(ratios) -> str:
@@ -370,9 +367,8 @@ def taken_over(run, N):
                 for one in ("objective", "objective_se"))
     depths, eta0 = sweep["network.depth"].values, sweep["training.eta0"].values
     first, own = np.nanargmin(loss[0]), np.nanargmin(loss[-1])
-    shallow, deep = (np.transpose([of_runs(runs_of(run, {
-        "network.depth": depths[k], "training.eta0": one, "N": N}), N) for one in eta0])
-        for k in (0, -1))
+    shallow, deep = (samples_over(run, {"network.depth": depths[k], "N": N}, "training.eta0", eta0)
+                     for k in (0, -1))
     cost = of_taking(deep, shallow)
     return judge(cost, below(np.log(1.25))), f"""at depth {depths[-1]:g} the loss is
         {pm(loss[-1, first], se[-1, first])} at the rate that is best at depth {depths[0]:g},

@@ -52,6 +52,13 @@ def runs_of(run, where: dict):
     return data[str(run.sweep.attrs["objective"]) + "_runs"].isel(t=-1).values
 
 
+def samples_over(run, where: dict, key: str, values):
+    """Samples [sample, value] of the logarithm of the objective of one width, where["N"], at values
+    of a key (verdict.of_runs)."""
+    return np.transpose([verdict.of_runs(runs_of(run, where | {key: one}), where["N"])
+                         for one in values])
+
+
 def of_exponent(run, name: str, t: int):
     """Samples of the exponent of a series in N at time t."""
     return verdict.of_interval(*exponent(run, name, t))

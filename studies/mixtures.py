@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from common import best_below, factor, fit_y, grid, pm, runs_of, told, widths_axis
+from common import (best_below, factor, fit_y, grid, pm, runs_of, samples_over, told,
+                    widths_axis)
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
@@ -77,8 +78,7 @@ def initial_scales(init, shapes, key, factors):
     """Whether the initial scales that are best for the base cost no shape a quarter of its loss.
     Which are best, is drawn anew in each sample."""
     best = [int(np.nanargmin(init.sweep["objective"].sel(where).values)) for _, where in shapes]
-    losses = [np.transpose([of_runs(runs_of(init, where | {key: one}), where["N"])
-                            for one in init.sweep[key].values]) for _, where in shapes]
+    losses = [samples_over(init, where, key, init.sweep[key].values) for _, where in shapes]
     costs = [of_taking(own, losses[0]) for own in losses[1:]]
     verdicts = [judge(one, below(np.log(1.25)), len(costs)) for one in costs]
     words = [f"base: {factors[best[0]]:g}"]

@@ -4,7 +4,7 @@ import numpy as np
 
 from dmft.statistics import student
 from tables import numbers, sentence
-from verdict import WORDS, below, judge, of_interval, of_optimum, within_factor
+from verdict import WORDS, below, judge, of_optimum, of_ratio, within_factor
 
 SIDE, RATE, FACTOR = "network.parameterization", "training.eta0", 1.5
 HEAD = ("sweep", "parameterization", "N", "of", "value", "low", "high")
@@ -60,8 +60,8 @@ def lowest_rate(name, side, part):
     """How the test loss of the last width is to that of the first at the lowest rate."""
     ends = part.isel({"N": [0, -1], RATE: 0})
     mean = ends["test_loss"].values
-    half = student(ends["n"].values - 1) * ends["test_loss_se"].values / mean
-    samples = of_interval(np.log(mean[1] / mean[0]), np.hypot(*half))
+    half = student(ends["n"].values - 1) * ends["test_loss_se"].values
+    samples = of_ratio(mean[::-1], half[::-1])
     eta0, change = float(ends[RATE]), numbers(samples)
     words = WORDS[judge(samples, below(0))]
     print(f"{name}, {side}, eta0 = {eta0:.4g}: the test loss falls with the width: {words}; the "

@@ -47,6 +47,12 @@ def of_interval(value: float, half: float):
     return value + half / HALF * NORMAL
 
 
+def of_ratio(mean, half):
+    """Samples of the logarithm of the first of two means over the second, which are independent,
+    of which half of the 95 % intervals are known."""
+    return of_interval(np.log(mean[0] / mean[1]), np.hypot(*np.divide(half, mean)))
+
+
 def of_scatter(x, y) -> tuple[float, float]:
     """Slope of y over x and half of its 95 % interval by how much y lies beside the line, where
     errors of y are not known."""

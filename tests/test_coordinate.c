@@ -233,10 +233,7 @@ static void test_terms_of_constant_gates(void **state) {
     for (int k = 0; k < 2; k++) {
         const char *const overrides[] = {gate[k], "network.experts=1", "training.steps=4",
                                          "reference.widths=8", NULL};
-        struct run run;
-        support_run(&run, "data/ref/coordinate/regime1.ini", overrides);
-        ASK(run_ensemble(&run, 8, 1, &record[k], err));
-        run_free(&run);
+        support_one("data/ref/coordinate/regime1.ini", overrides, 8, &record[k]);
     }
     int compared = 0;
     for (int i = 0; i < record[0].count; i++) {

@@ -5,7 +5,6 @@
 #include "solver/measure/observe.h"
 #include "tests/support/support.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,10 +146,7 @@ static void of_matrices_that_start_at_zero(void **state) {
                                    optimizer[k],
                                    k ? "training.rest_optimizer=gd" : NULL,
                                    NULL};
-        struct run run;
-        support_run(&run, "data/regime3.ini", set);
-        ASK(run_ensemble(&run, 8, 1, &record[k], err));
-        run_free(&run);
+        support_one("data/regime3.ini", set, 8, &record[k]);
     }
     int found = 0;
     for (int i = 0; i < record[0].count; i++) {
@@ -167,30 +163,25 @@ static void of_matrices_that_start_at_zero(void **state) {
     record_free(&record[1]);
 }
 
-/* A file without anything of single inputs has the same parts at all times: what they need of
- * t = 0 is kept there, too. */
+/* A file without anything of single inputs has the same parts at all times, bit for bit: what they
+ * need of t = 0 is kept there, too. */
 static void without_inputs(void **state) {
     (void)state;
+    static const char *const inputs[] = {"output.inputs=all", "output.inputs=none"};
     struct record record[2];
-    for (int none = 0; none < 2; none++) {
-        const char *const set[] = {"reference.coordinate_check=yes", "output.kernels=none",
-                                   none ? "output.inputs=none" : "output.inputs=all",
-                                   "training.steps=3", NULL};
-        struct run run;
-        support_run(&run, "data/regime2.ini", set);
-        ASK(run_ensemble(&run, 8, 1, &record[none], err));
-        run_free(&run);
-    }
+    for (int k = 0; k < 2; k++)
+        support_one("data/regime2.ini",
+                    (const char *const[]){"reference.coordinate_check=yes", "output.kernels=none",
+                                          "training.steps=3", inputs[k], NULL},
+                    8, &record[k]);
+    support_same(&record[1], &record[0]);
     int found = 0;
-    for (int i = 0; i < record[0].count; i++) {
-        const char *series = record[0].series[i].name;
-        for (int t = 0; t < 3 && !strncmp(series, "rms_", 4); t++) {
-            double want = support_value(&record[0], series, 0, t, 0);
-            assert_true(support_value(&record[1], series, 0, t, 0) == want || isnan(want));
-            found += want > 0;
+    for (int i = 0; i < record[0].count; i++)
+        if (!strncmp(record[0].series[i].name, "rms_", 4)) {
+            assert_non_null(record_find(&record[1], record[0].series[i].name));
+            found++;
         }
-    }
-    assert_in_range(found, 60, 300);
+    assert_in_range(found, 20, 100);
     record_free(&record[0]);
     record_free(&record[1]);
 }

@@ -39,11 +39,6 @@ NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
 INTERVAL = re.compile(rf"({NUMBER}) \[({NUMBER}), ({NUMBER})\]")
 
 
-def half_a_digit(number):
-    digits, _, power = number.partition("e")
-    return 0.5 * 10.0 ** (int(power or 0) - len(digits.partition(".")[2]))
-
-
 def of_studies():
     """Values with their intervals that the pages of studies and the tables behind them have."""
     docs = table.ROOT / "docs"
@@ -63,7 +58,7 @@ def test_intervals_of_studies_are_those_of_their_pages(page):
     for row in table.rows(page):
         for said in INTERVAL.findall(re.sub(table.SEEN, " ", row.seen)):
             apart = np.abs(there - [float(one) for one in said])
-            near = (apart <= [half_a_digit(one) * (1 + 1e-9) for one in said]).all(1)
+            near = (apart <= [0.5 * table.unit(one) * (1 + 1e-9) for one in said]).all(1)
             assert near.any(), f"row {row.number}: {said[0]} [{said[1]}, {said[2]}] is of no study"
 
 

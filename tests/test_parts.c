@@ -326,7 +326,6 @@ static void test_nothing_else_changes(void **state) {
     for (size_t k = 0; k < sizeof networks / sizeof *networks; k++)
         for (int N = 0; N <= 8; N += 8) {
             const char *override[28] = {0};
-            struct run run;
             struct record record[2];
             int n = 0;
             while (networks[k].override[n]) {
@@ -335,9 +334,7 @@ static void test_nothing_else_changes(void **state) {
             }
             for (int check = 0; check < 2; check++) {
                 override[n] = check ? NULL : "reference.coordinate_check=no";
-                support_run(&run, networks[k].ini, override);
-                ASK(run_ensemble(&run, N, 1, &record[check], err));
-                run_free(&run);
+                support_one(networks[k].ini, override, N, &record[check]);
             }
             const struct series *f[] = {record_find(&record[0], "f"), record_find(&record[1], "f")};
             assert_memory_equal(f[0]->values, f[1]->values, f[0]->size * sizeof(double));

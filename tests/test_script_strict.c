@@ -183,10 +183,8 @@ static void loads_of_gates_without_logits(void **state) {
     static const char *const overrides[] = {"output.router=yes", "training.steps=2",
                                             "solver.sites=64",   "solver.expert_sites=32",
                                             "reference.widths=", NULL};
-    struct run run;
     struct record record;
-    support_run(&run, "examples/regime2.ini", overrides);
-    ASK(run_ensemble(&run, 0, 1, &record, err));
+    support_one("examples/regime2.ini", overrides, 0, &record);
     const struct series *load = record_find(&record, "gate_load");
     assert_non_null(load);
     assert_null(record_find(&record, "gate_threshold"));
@@ -194,7 +192,6 @@ static void loads_of_gates_without_logits(void **state) {
     size_t last = load->size / load->shape[0] - 1;
     assert_true(load->values[0] < 1 && load->values[last] > 1);
     record_free(&record);
-    run_free(&run);
 }
 
 /* Whether a few experts may carry the averages is asked of the gates, not of a key: exponentials of

@@ -336,6 +336,13 @@ void support_ensemble(struct run *run, int N, struct record *record) {
                      record, err));
 }
 
+void support_one(const char *file, const char *const *overrides, int N, struct record *record) {
+    struct run run;
+    support_run(&run, file, overrides);
+    ASK(run_ensemble(&run, N, 1, record, err));
+    run_free(&run);
+}
+
 double support_value(const struct record *record, const char *name, int r, int t, size_t k) {
     const struct series *series = record_find(record, name);
     if (!series)

@@ -68,6 +68,8 @@ void support_entry(const struct record *record, const char *name, size_t entry, 
                    double *se);
 /* All replicates or seeds of a run, width N (0: limit). */
 void support_ensemble(struct run *run, int N, struct record *record);
+/* One replicate or seed of an ini with overrides, as in support_run; to be freed. */
+void support_one(const char *file, const char *const *overrides, int N, struct record *record);
 /* Entry k of a series at time t of run r. */
 double support_value(const struct record *record, const char *name, int r, int t, size_t k);
 /* Fails unless all series of a record are in the other one, bit for bit. */
