@@ -337,6 +337,61 @@ static void long_programs_are_refused(void **state) {
     remove(name);
 }
 
+/* Instructions, texts, calls of functions of C, numbers: each is counted before it is there. */
+static void bounds(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {
+        {HEAD "for k = 1, 30000 do h = tanh(h) end\n" END,
+         "a network has more than 20000 operations"},
+        {HEAD "for k = 1, 19998 do h = tanh(h) end\nlocal s = mean(h)\npenalty(s, 'p')\n" END,
+         "t.lua:5: a network has more than 20000 operations"}, /* the very call */
+        {HEAD "for k = 1, 20000 do look(h, 4096, 'Q' .. k) end\n" END,
+         "a network has more than 134 million numbers of its inputs"},
+        {"while true do end", "t.lua:1: a network takes more than 3 million instructions"},
+        {HEAD "constant(population('b', {sites = 3000001}), math.abs)\n" END,
+         "t.lua:3: a network takes more than 3 million instructions"},
+        {HEAD
+         "for k = 1, 40 do constant(population('b' .. k, {sites = 75001}), math.abs) end\n" END,
+         "t.lua:3: a network takes more than 3 million instructions"},
+        {HEAD "bias(look(h, 4096, 'Q'), normals(4096), 'b')\nnormals(4097)\n"
+              "for k = 1, 9e5 do look(h, 4096, 'P' .. k) end\n" END,
+         "t.lua:5: a network has more than 134 million numbers of its inputs and constants"},
+        {"local s = 'x'\nwhile true do s = s .. s end", "more memory to write than"},
+        {"local s = 'x'\nfor k = 1, 17 do s = s .. s end", "8 MB, 64 kB for a text"},
+        {"local s = '1'\nfor k = 1, 15 do s = s .. s end\nfor k = 1, 8191 do tonumber(s) end\n"
+         "assert(tonumber(s) == 1 / 0)\nlocal t = s .. '1'\nerror(s + 0)",
+         "t.lua:6: a network reads more than 256 MB of texts to write"},
+        {"local function f() return f() + 1 end\nf()", "more memory to write than"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        support_refuse_script(cases[k][0], none, cases[k][1]);
+}
+
+/* A signal is heard at every word, on a thread that heeds the signal and on others. */
+static void signals_are_heard(void **state) {
+    (void)state;
+    volatile sig_atomic_t set = 1;
+    struct run run;
+    struct net net;
+    struct err told;
+    if (support_script(&run,
+                       "local a = population('a')\nconstant(a, math.abs)\n"
+                       "read_out(read_in(a, 'W1'), 'w')\nkey('depth')\n",
+                       (const char *const[]){NULL}, &told))
+        fail_msg("%s", told.text);
+    struct net_setup setup = run_setup(&run, 16, 0);
+    setup.declare_only = true;
+    for (int k = 0; k < 2; k++) {
+        base_heed(k ? NULL : &set);
+        setup.stop.flag = k ? &set : NULL;
+        assert_int_equal(net_init(&net, &setup, &told), CODE_INTERRUPTED);
+        assert_string_equal(told.text,
+                            k ? "interrupted" : "interrupted while network t.lua is written");
+        net_free(&net);
+    }
+    run_free(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_have_an_effect),
@@ -347,6 +402,8 @@ int main(void) {
         cmocka_unit_test(numbers_of_pairs_are_not_shown),
         cmocka_unit_test(loads_of_gates_without_logits),
         cmocka_unit_test(gates_that_condense),
+        cmocka_unit_test(bounds),
+        cmocka_unit_test(signals_are_heard),
         cmocka_unit_test(norm_of_zero),
         cmocka_unit_test(functions_of_the_same_rows),
         cmocka_unit_test(rows_of_one_name_are_refused),

@@ -180,7 +180,19 @@ int net_rows(struct net *net, const struct population *population, int count, st
     return CODE_OK;
 }
 
+int net_spend(struct program *p, size_t bytes, struct err *err) {
+    if (p->most_bytes && bytes > p->bytes_left)
+        return err_set(err, CODE_INPUT,
+                       "a network has more than %zu million numbers of its inputs and constants: "
+                       "take fewer inputs, or fewer numbers of each",
+                       p->most_bytes / sizeof(double) / 1000000);
+    p->bytes_left -= p->most_bytes ? bytes : 0;
+    return CODE_OK;
+}
+
 int net_vector(struct net *net, int count, double **vector, struct err *err) {
+    if (net->program)
+        TRY(net_spend(net->program, (size_t)count * sizeof **vector, err));
     struct vector *added = base_grow(&net->vectors.item, &net->vectors.count, sizeof *added, err);
     if (!added)
         return err->code;

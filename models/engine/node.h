@@ -224,7 +224,13 @@ struct program {
     double *c;              /* [R n] scratch */
     int code;
     struct err err; /* the first that went wrong */
+    /* While somebody else's program is written: bytes of the host that it may take in all, beside
+     * the rows of populations, and those that are left. 0: any number. */
+    size_t most_bytes, bytes_left;
 };
+/* Takes bytes of the host from these, before they are allocated. CODE_INPUT: so many are not left.
+ */
+int net_spend(struct program *p, size_t bytes, struct err *err);
 
 /* Delta of each row of the last evaluation [R C], or 1 where cotangents have it inside. */
 static inline const double *net_deltas(const struct net *net) {

@@ -55,10 +55,10 @@ void *program_grow(struct program *p, void *list, int *count, size_t size) {
 }
 
 void *program_memory(struct program *p, size_t size) {
-    void **added = program_grow(p, &p->memory, &p->memories, sizeof *p->memory);
-    if (!added || program_failed(p, base_alloc(added, 1, size, &p->err)))
-        return NULL;
-    return *added;
+    void **added = NULL;
+    if (!p->code && !program_failed(p, net_spend(p, size, &p->err)))
+        added = program_grow(p, &p->memory, &p->memories, sizeof *p->memory);
+    return added && !program_failed(p, base_alloc(added, 1, size, &p->err)) ? *added : NULL;
 }
 
 const char *program_name(struct program *p, const char *format, ...) {

@@ -3,12 +3,10 @@
  * It can compute and call the builder, nothing else: no files, no other code, no clock, no random
  * numbers but the run's own, no order of tables that differs between runs; and no more
  * instructions, memory and time than script.h says. Every net runs the script anew. */
-#define _POSIX_C_SOURCE 200809L
 #include "models/lua/script.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct script *script_of(lua_State *L) {
     struct script *script;
@@ -22,7 +20,8 @@ struct program *script_program(lua_State *L) {
 
 /* --- limits ---------------------------------------------------------------------------------- */
 
-/* LUA_USE_... : frees with size 0, else the block at its new size, or NULL. */
+/* Frees with size 0, else the block at its new size, or NULL. Where there is no block yet, `old`
+ * is the type of what it will be: a long text would let one instruction take milliseconds. */
 static void *allocate(void *context, void *block, size_t old, size_t size) {
     struct script *script = context;
     size_t before = block ? old : 0;
@@ -32,6 +31,8 @@ static void *allocate(void *context, void *block, size_t old, size_t size) {
         return NULL;
     }
     size_t grown = size > before ? size - before : 0;
+    if (!block && old == LUA_TSTRING && size > SCRIPT_LONGEST)
+        return NULL;
     if (script->bytes + grown > SCRIPT_BYTES || script->traffic + size > SCRIPT_TRAFFIC)
         return NULL;
     void *moved = realloc(block, size);
@@ -42,28 +43,40 @@ static void *allocate(void *context, void *block, size_t old, size_t size) {
     return moved;
 }
 
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static void tick(lua_State *L, lua_Debug *at) {
+static void look_up(lua_State *L, int level) {
     struct script *script = script_of(L);
-    bool late = seconds() - script->start > SCRIPT_SECONDS;
-    (void)at;
-    if (++script->ticks <= SCRIPT_TICKS && !late)
+    struct program *p = script->p;
+    if (program_failed(p, base_poll(&p->err, "network %s is written", script->name)) ||
+        program_failed(p, program_poll(p->net, &p->err)))
+        luaL_error(L, "interrupted");
+    bool late = base_cpu_seconds() - script->start > SCRIPT_SECONDS;
+    if (script->instructions <= SCRIPT_INSTRUCTIONS && !late)
         return;
-    luaL_where(L, 0);
+    luaL_where(L, level);
     if (late)
         lua_pushfstring(L, "a network takes more than %d seconds to write", SCRIPT_SECONDS);
     else
         lua_pushfstring(L,
                         "a network takes more than %d million instructions to write: is there a "
                         "loop that does not end?",
-                        SCRIPT_TICK * SCRIPT_TICKS / 1000000);
+                        SCRIPT_INSTRUCTIONS / 1000000);
     lua_concat(L, 2);
     lua_error(L);
+}
+
+static void tick(lua_State *L, lua_Debug *at) {
+    (void)at;
+    script_of(L)->instructions += SCRIPT_TICK;
+    look_up(L, 0);
+}
+
+void script_poll(lua_State *L) {
+    look_up(L, 1);
+}
+
+void script_count(lua_State *L, size_t instructions) {
+    script_of(L)->instructions += instructions;
+    look_up(L, 1);
 }
 
 /* --- errors ---------------------------------------------------------------------------------- */
@@ -77,27 +90,19 @@ static const char *complaint(const struct program *p) {
     return begins ? text + n + m + 2 : text;
 }
 
-/* What a call has made the builder allocate. */
-static void check_size(lua_State *L) {
-    struct script *script = script_of(L);
-    const struct net *net = program_net(script->p);
-    while (script->vectors < net->vectors.count)
-        script->numbers += (size_t)net->vectors.item[script->vectors++].length;
-    if (script->p->nodes > SCRIPT_NODES)
-        luaL_error(L, "a network has more than %d operations", SCRIPT_NODES);
-    if (script->numbers > SCRIPT_NUMBERS)
-        luaL_error(
-            L,
-            "a network has more than %d million numbers of its inputs: take fewer inputs, or fewer "
-            "numbers of each",
-            SCRIPT_NUMBERS / 1000000);
-}
-
 void script_check(lua_State *L) {
     const struct program *p = script_program(L);
     if (p->code)
         luaL_error(L, "%s", complaint(p));
-    check_size(L);
+    if (p->nodes > SCRIPT_NODES)
+        luaL_error(L, "a network has more than %d operations", SCRIPT_NODES);
+}
+
+double *script_memory(lua_State *L, size_t numbers) {
+    script_check(L);
+    double *memory = program_memory(script_program(L), numbers * sizeof *memory);
+    script_check(L);
+    return memory;
 }
 
 /* One line, without control characters. */
@@ -116,7 +121,8 @@ static void tell(struct script *script, int status) {
     if (p->code && p->code != CODE_INPUT)
         return;
     if (status == LUA_ERRMEM)
-        given = "a network takes more memory to write than a script may have";
+        given =
+            "a network takes more memory to write than a script may have: 8 MB, 64 kB for a text";
     snprintf(text, sizeof text, "%s", given ? given : "an error without a sentence");
     clean(text);
     bool placed = !strncmp(text, script->name, n) && text[n] == ':';
@@ -172,7 +178,8 @@ static const char *base_name(const char *path) {
 
 static void script_write(struct program *p) {
     const struct network *network = program_network(p);
-    struct script script = {.p = p, .name = base_name(network->script.file), .start = seconds()};
+    struct script script = {
+        .p = p, .name = base_name(network->script.file), .start = base_cpu_seconds()};
     char name[48], chunk[52];
     struct source source;
     snprintf(name, sizeof name, "%s", *script.name ? script.name : "program");
@@ -188,6 +195,7 @@ static void script_write(struct program *p) {
     struct script *self = &script;
     memcpy(lua_getextraspace(script.L), &self, sizeof self);
     lua_sethook(script.L, tick, LUA_MASKCOUNT, SCRIPT_TICK);
+    p->most_bytes = p->bytes_left = SCRIPT_NUMBERS * sizeof(double);
     source.text = text;
     source.chunk = chunk;
     lua_pushcfunction(script.L, run);
@@ -195,6 +203,7 @@ static void script_write(struct program *p) {
     int status = lua_pcall(script.L, 1, 0, 0);
     if (status)
         tell(&script, status);
+    p->most_bytes = 0;
     lua_close(script.L);
     free(text);
 }

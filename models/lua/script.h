@@ -18,20 +18,20 @@ struct script {
     const char *name;      /* of the file */
     const char *option;    /* asked for last: the argument at -1 */
     size_t bytes, traffic; /* in use; ever asked for */
-    int ticks;             /* of SCRIPT_TICK instructions */
+    size_t read;           /* bytes of texts, by functions of Lua's own */
+    size_t instructions;   /* of Lua, and calls by words */
     double start;          /* seconds of this thread */
-    int vectors;           /* of the net whose numbers are counted */
-    size_t numbers;        /* in them */
 };
 enum {
-    SCRIPT_TICK = 1000,
-    SCRIPT_TICKS = 3000,        /* 3 million instructions, */
-    SCRIPT_SECONDS = 5,         /* seconds, */
-    SCRIPT_BYTES = 8 << 20,     /* bytes at once */
-    SCRIPT_TRAFFIC = 256 << 20, /* and in all, that a script may use; */
-    SCRIPT_NODES = 20000,       /* operations of a network, each with its plan, */
-    SCRIPT_NUMBERS = 1 << 27,   /* and numbers of all inputs (1 GB), which the builder allocates */
-    SCRIPT_TEXT = 199           /* bytes of a text that results carry */
+    SCRIPT_TICK = 1000,            /* instructions between two looks at the clock */
+    SCRIPT_INSTRUCTIONS = 3000000, /* instructions, */
+    SCRIPT_SECONDS = 5,            /* seconds, */
+    SCRIPT_BYTES = 8 << 20,        /* bytes at once */
+    SCRIPT_TRAFFIC = 256 << 20,    /* and in all, */
+    SCRIPT_LONGEST = 64 << 10,     /* and of one text, that a script may use; */
+    SCRIPT_NODES = 20000,          /* operations of a network, each with its plan, */
+    SCRIPT_NUMBERS = 1 << 27,      /* and numbers (1 GB), which the builder allocates */
+    SCRIPT_TEXT = 199              /* bytes of a text that results carry */
 };
 
 /* Values and populations, as scripts hold them. column: of numbers; -1: all. */
@@ -49,6 +49,15 @@ struct script *script_of(lua_State *L);
 struct program *script_program(lua_State *L);
 /* An error at this line, if the builder has failed or the network has become too large. */
 void script_check(lua_State *L);
+/* An error, if a signal asks for the end or the time of a script is over. Every word is polled
+ * before it is called; one that may take milliseconds calls this itself. */
+void script_poll(lua_State *L);
+/* So many instructions more; for a word that calls functions, before it allocates: no hook counts
+ * calls of functions that are not written in Lua. */
+void script_count(lua_State *L, size_t instructions);
+/* Memory for so many numbers, as long as the net lives; an error at this line if that is beyond
+ * what a network may have. */
+double *script_memory(lua_State *L, size_t numbers);
 /* The result of a function that gives a value; script_check first. */
 int script_push(lua_State *L, struct value v);
 

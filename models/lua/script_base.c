@@ -204,6 +204,7 @@ static int call_word(lua_State *L) {
     if (given > most)
         return luaL_error(L, "%s takes at most %d argument%s, %s(%s), and has %d", word->name, most,
                           most == 1 ? "" : "s", word->name, word->arguments, given);
+    script_poll(L);
     return word->call(L);
 }
 
@@ -278,12 +279,31 @@ static int format(lua_State *L) {
     return 1;
 }
 
+/* Calls a function of Lua's own. No hook sees how long the texts are that it reads. */
+static int call_kept(lua_State *L) {
+    struct script *script = script_of(L);
+    lua_CFunction kept = lua_tocfunction(L, lua_upvalueindex(1));
+    for (int k = lua_gettop(L); k > 0; k--)
+        script->read += lua_type(L, k) == LUA_TSTRING ? lua_rawlen(L, k) : 0;
+    if (script->read > SCRIPT_TRAFFIC)
+        return luaL_error(L, "a network reads more than %d MB of texts to write",
+                          SCRIPT_TRAFFIC >> 20);
+    return kept(L);
+}
+
+/* The function at the top of the stack becomes one that is counted. */
+static void count_calls(lua_State *L) {
+    if (lua_iscfunction(L, -1))
+        lua_pushcclosure(L, call_kept, 1);
+}
+
 /* Keeps these of a library's functions, as a table at the top of the stack. */
 static void keep(lua_State *L, lua_CFunction open, const char *library, const char *const *names) {
     luaL_requiref(L, library, open, 0);
     lua_newtable(L);
     for (; *names; names++) {
         lua_getfield(L, -2, *names);
+        count_calls(L);
         lua_setfield(L, -2, *names);
     }
     lua_remove(L, -2);
@@ -295,8 +315,14 @@ static void open_strings(lua_State *L) {
     lua_getfield(L, -1, "format");
     lua_pushcclosure(L, format, 1);
     lua_setfield(L, -2, "format");
-    lua_pushliteral(L, ""); /* of s:format(...) */
+    lua_pushliteral(L, ""); /* of s:format(...), and of "2" + 1 */
     lua_getmetatable(L, -1);
+    for (lua_pushnil(L); lua_next(L, -2);) {
+        lua_pushvalue(L, -2);
+        lua_insert(L, -2);
+        count_calls(L);
+        lua_settable(L, -4);
+    }
     lua_pushvalue(L, -3);
     lua_setfield(L, -2, "__index");
     lua_pop(L, 2);

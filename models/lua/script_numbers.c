@@ -307,15 +307,14 @@ int script_bias(lua_State *L) {
     if (tokens && !V)
         return luaL_error(L, "a bias of each kind of token needs inputs that are tokens");
     check_length(L, 2, tokens ? V : K, tokens ? "lists, one for each kind of token" : "numbers");
-    double *start = program_memory(p, (size_t)(sets * K) * sizeof *start);
-    script_check(L);
+    double *start = script_memory(L, (size_t)sets * (size_t)K);
     for (int v = 0; v < sets; v++) {
         if (tokens && lua_rawgeti(L, 2, v + 1) != LUA_TTABLE)
             return luaL_error(L, "a bias of each kind of token needs %d lists of %d numbers", V, K);
         if (tokens)
             check_length(L, lua_gettop(L), K, "numbers for each kind of token");
         for (int k = 0; k < K; k++)
-            start[v * K + k] = entry(L, tokens ? lua_gettop(L) : 2, k + 1);
+            start[(size_t)v * (size_t)K + (size_t)k] = entry(L, tokens ? lua_gettop(L) : 2, k + 1);
         lua_settop(L, 3);
     }
     struct weight b = script_weight(L, 3, false);

@@ -236,18 +236,19 @@ static int sigma_of_experts(lua_State *L) {
 }
 
 /* The function is asked at the middle of each of as many equal parts of (0, 1) as there are sites,
- * or sites of a group. */
+ * or sites of a group. It may be one of C, which takes no instruction of Lua. */
 static int constant(lua_State *L) {
     struct program *p = script_program(L);
     struct population *on = script_population(L, 1)->on;
     luaL_checktype(L, 2, LUA_TFUNCTION);
     size_t each = on->group > 1 ? (size_t)on->group : on->sites;
     int n = program_setup(p)->data.n;
-    script_check(L);
-    double *values = program_memory(p, (size_t)n * each * sizeof *values);
-    script_check(L);
+    script_count(L, (size_t)n * each);
+    double *values = script_memory(L, (size_t)n * each);
     for (int s = 0; s < n; s++)
         for (size_t i = 0; i < each; i++) {
+            if (i % SCRIPT_TICK == 0)
+                script_poll(L);
             lua_pushvalue(L, 2);
             lua_pushnumber(L, ((double)i + 0.5) / (double)each);
             lua_pushinteger(L, s + 1);

@@ -14,14 +14,10 @@ struct script_places {
 enum { MOST_ENTRIES = 1 << 22, MOST_SIDE = 4096 };
 
 static struct script_places *push_places(lua_State *L, int rows, int columns) {
-    struct program *p = script_program(L);
     if ((double)rows * columns > MOST_ENTRIES)
         luaL_error(L, "a matrix between places would have %d x %d entries; it may have %d", rows,
                    columns, MOST_ENTRIES);
-    script_of(L)->numbers += (size_t)rows * (size_t)columns;
-    script_check(L);
-    double *values = program_memory(p, (size_t)rows * (size_t)columns * sizeof *values);
-    script_check(L);
+    double *values = script_memory(L, (size_t)rows * (size_t)columns);
     struct script_places *S = lua_newuserdatauv(L, sizeof *S, 0);
     *S = (struct script_places){rows, columns, values};
     luaL_setmetatable(L, SCRIPT_PLACES);
