@@ -3,6 +3,7 @@
 #include "tests/support/cli.h"
 #include "solver/measure/stats.h"
 
+#include <gsl/gsl_cdf.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -192,8 +193,8 @@ static void test_layout_of_batches(void **state) {
     cli_clean(NULL);
 }
 
-/* The table that is printed against the file: means, and t_2(.975) standard errors of three runs,
- * also of their extrapolation. */
+/* The table that is printed against the file: means, and t_2(.975) standard errors of three runs;
+ * of their extrapolation t of its own degrees of freedom. */
 static void test_table(void **state) {
     (void)state;
     static const char *const places[] = {"limit", "reference/N0008", "reference/N0016",
@@ -207,27 +208,30 @@ static void test_table(void **state) {
     assert_non_null(
         strstr(result.err, "3 replicates (bottom 64, experts 64, units 128): with 192 "));
     assert_null(strstr(result.out, "give three widths"));
-    const char *row = strstr(result.out, "     z\n");
+    assert_non_null(
+        strstr(result.out, "with 1 degree of freedom: it is above 3.8 for\none good fit"));
+    const char *row = strstr(result.out, "      z\n");
     hid_t file = cli_file("out.h5");
     for (int t = 0; t < 3; t++) {
         char want[256];
-        double value[4], error[4];
+        struct stats_mean of[4];
         int length = snprintf(want, sizeof want, "\n%4d", t);
         for (int k = 0; k < 4 + (t > 0); k++) {
             char name[64], cell[64];
             size_t count;
             if (k == 4) {
-                stats_extrapolate(widths, value + 1, error + 1, 3, &value[0], &error[0]);
-                snprintf(cell, sizeof cell, "%.5g +- %.1g", value[0], 4.302652729911275 * error[0]);
-                length += snprintf(want + length, sizeof want - (size_t)length, "  %18s", cell);
+                struct stats_fit line = stats_extrapolate(widths, of + 1, 3);
+                snprintf(cell, sizeof cell, "%.5g +- %.1g", line.a,
+                         line.se * gsl_cdf_tdist_Pinv(0.975, line.freedom));
+                snprintf(want + length, sizeof want - (size_t)length, "  %18s %6.1f %6.1f\n", cell,
+                         line.chi2, stats_z(line, of[0]));
                 break;
             }
             snprintf(name, sizeof name, "%s/loss", places[k]);
             double *mean = cli_values(file, name, &count);
             snprintf(name, sizeof name, "%s/loss_se", places[k]);
             double *se = cli_values(file, name, &count);
-            value[k] = mean[t];
-            error[k] = se[t];
+            of[k] = (struct stats_mean){mean[t], se[t], 3};
             snprintf(cell, sizeof cell, "%.5g +- %.1g", mean[t], 4.302652729911275 * se[t]);
             length += snprintf(want + length, sizeof want - (size_t)length, "  %18s", cell);
             free(mean);

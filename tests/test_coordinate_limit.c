@@ -30,26 +30,29 @@ static const int width[WIDTH] = {32, 64, 128};
 /* z of a term at t, networks against the limit; 0 where both are exactly zero, or round-off. */
 static double distance(const struct record *limit, const struct record *networks, const char *name,
                        int t) {
-    double value[WIDTH], error[WIDTH], a, a_se, exact, exact_se;
+    struct stats_mean mean[WIDTH];
+    double exact, exact_se;
     mean_square(limit, name, t, &exact, &exact_se);
-    for (int i = 0; i < WIDTH; i++)
-        mean_square(&networks[i], name, t, &value[i], &error[i]);
-    if (value[0] == 0) { /* a router that starts at zero; what has not moved yet */
+    for (int i = 0; i < WIDTH; i++) {
+        mean_square(&networks[i], name, t, &mean[i].value, &mean[i].se);
+        mean[i].runs = networks[i].runs;
+    }
+    if (mean[0].value == 0) { /* a router that starts at zero; what has not moved yet */
         assert_true(exact < 1e-30);
         return 0;
     }
     if (exact == 0) { /* vanishes as N^-1/2 or, early, as N^-1: then a + b/N leaves a < 0 */
-        double growth = width[2] * value[2] - width[0] * value[0];
-        double z = growth / hypot(width[2] * error[2], width[0] * error[0]);
+        double growth = width[2] * mean[2].value - width[0] * mean[0].value;
+        double z = growth / hypot(width[2] * mean[2].se, width[0] * mean[0].se);
         if (z > 4)
             fail_msg("%s at t = %d: N times its mean square grows, z = %.2f", name, t, z);
         return 0;
     }
-    stats_extrapolate(width, value, error, WIDTH, &a, &a_se);
-    double z = (a - exact) / hypot(a_se, exact_se);
+    struct stats_fit line = stats_extrapolate(width, mean, WIDTH);
+    double z = (line.a - exact) / hypot(line.se, exact_se);
     if (fabs(z) > 4)
-        fail_msg("%s at t = %d: z = %.2f, networks %g +- %g, limit %g +- %g", name, t, z, a, a_se,
-                 exact, exact_se);
+        fail_msg("%s at t = %d: z = %.2f, networks %g +- %g, limit %g +- %g", name, t, z, line.a,
+                 line.se, exact, exact_se);
     return z;
 }
 

@@ -30,17 +30,17 @@ static const struct {
 /* z of entry `entry` at time t; false: it is not there, or has no error. */
 static bool z_of(const struct int_list *widths, const struct record *networks,
                  const struct record *limit, int k, int t, double *z) {
-    double value[INT_LIST_MAX], error[INT_LIST_MAX], a, a_se, exact, exact_se;
+    struct stats_mean mean[INT_LIST_MAX];
+    double exact, exact_se;
     const struct series *series = record_find(limit, told[k].name);
     if (!series)
         return false;
     size_t row = series->size / series->shape[0], entry = told[k].entry < row ? told[k].entry : 0;
     entry += (size_t)t * row;
     support_entry(limit, series->name, entry, &exact, &exact_se);
-    for (int i = 0; i < widths->count; i++)
-        support_entry(&networks[i], series->name, entry, &value[i], &error[i]);
-    stats_extrapolate(widths->value, value, error, widths->count, &a, &a_se);
-    *z = (a - exact) / hypot(a_se, exact_se);
+    support_means(networks, widths->count, series->name, entry, mean);
+    struct stats_fit line = stats_extrapolate(widths->value, mean, widths->count);
+    *z = (line.a - exact) / hypot(line.se, exact_se);
     return isfinite(*z) && exact_se > 0;
 }
 

@@ -57,6 +57,28 @@ def test_points_of_two_curves_have_no_power():
         assert np.isnan(dmft.extrapolate(both, "y", "size", None)["power"])
 
 
+@pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
+def test_widths_weigh_as_in_a_comparison():
+    """The line of dmft-compare, also where networks of one width have failed; of errors that obey
+    the law of 1/N the line is that of all other axes."""
+    run = dmft.compare({"network": {"model": "regime2", "activation": "linear"},
+                        "data": {"inputs": 3, "dimension": 4},
+                        "training": {"steps": 12, "eta0": 1},
+                        "solver": {"replicates": 2, "sites": 64, "expert_sites": 64},
+                        "reference": {"widths": "2 8 16", "seeds": 3}}, progress=False)
+    fit, there = dmft.extrapolate(run, "loss", "N"), run.compare.isel(parameterization=0)
+    assert (run.reference[2]["n"] < 3).any()
+    for name in ("loss_inf", "loss_inf_se"):
+        known = np.isfinite(there[name])  # of widths without an error none is left out there
+        assert known.sum() > 3
+        np.testing.assert_allclose(fit[name].values[known], there[name].values[known], rtol=1e-9)
+    data = noisy(lambda x: 3 + 2 / x, 0.02, 1)
+    data["y_se"] = 0 * data["y_se"] + 0.02 * X ** -0.5
+    known, few = dmft.extrapolate(data, "y", "x"), dmft.extrapolate(data.rename(x="N"), "y", "N")
+    for name in known:
+        np.testing.assert_allclose(few[name], known[name], rtol=1e-10)
+
+
 def test_the_limit_on_the_axis_is_no_point():
     data = xarray.Dataset({"y": ("N", [5.0, 4.0, 0.0]), "y_se": ("N", [0.1, 0.1, 0.1])},
                           {"N": [1.0, 2.0, np.inf]})

@@ -3,8 +3,11 @@
 #include "tests/support/support.h"
 #include "tests/support/cli.h"
 #include "solver/study/compare.h"
-#include "solver/measure/stats.h"
+#include "solver/run/report.h"
+#include "kernels/draws/rng.h"
 
+#include <gsl/gsl_cdf.h>
+#include <gsl/gsl_fit.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,6 +64,176 @@ static void test_exponents_of_power_laws(void **state) {
     assert_true(isnan(exponent));
 }
 
+/* How a number depends on the mean of each width, by GSL's fit with weights N times runs: `at` of
+ * the lines through unit vectors. */
+static void levers(const struct stats_mean *mean, double at, double lever[WIDTHS]) {
+    double x[WIDTHS], w[WIDTHS], a, b, cov00, cov01, cov11, chi2;
+    for (int i = 0; i < WIDTHS; i++) {
+        x[i] = 1. / N[i];
+        w[i] = (double)N[i] * mean[i].runs;
+    }
+    for (int i = 0; i < WIDTHS; i++) {
+        double unit[WIDTHS] = {0};
+        unit[i] = 1;
+        gsl_fit_wlinear(x, 1, w, 1, unit, 1, WIDTHS, &a, &b, &cov00, &cov01, &cov11, &chi2);
+        lever[i] = a + b * at;
+    }
+}
+
+/* The degrees of freedom of a sum of lever_i mean_i, and its standard error. */
+static double welch(const struct stats_mean *mean, const double *lever, double *se) {
+    double square = 0, fourth = 0;
+    for (int i = 0; i < WIDTHS; i++) {
+        double part = pow(lever[i] * mean[i].se, 2);
+        square += part;
+        fourth += part * part / (mean[i].runs - 1);
+    }
+    *se = sqrt(square);
+    return square * square / fourth;
+}
+
+/* Three widths of different runs and errors: a, its error, its freedom and z from the definition.
+ * Of one degree of freedom chi^2 is as rare as the square of Student's t of what tells three points
+ * from a line, v mean with v at right angles to 1 and 1/N. Roundings, times the condition of the
+ * fit, which is below 100 here. */
+static void test_extrapolation(void **state) {
+    (void)state;
+    struct stats_mean of[WIDTHS] = {{2.05, 0.02, 3}, {2.01, 0.03, 5}, {2.03, 0.005, 4}},
+                      limit = {1.9, 0.01, 4};
+    double lever[WIDTHS],
+        a = 0, se, off = 0, off_se,
+        v[WIDTHS] = {1. / N[1] - 1. / N[2], 1. / N[2] - 1. / N[0], 1. / N[0] - 1. / N[1]};
+    levers(of, 0, lever);
+    struct stats_fit line = stats_extrapolate(N, of, WIDTHS);
+    for (int i = 0; i < WIDTHS; i++) {
+        a += lever[i] * of[i].value;
+        off += v[i] * of[i].value;
+    }
+    double freedom = welch(of, lever, &se), rest = welch(of, v, &off_se);
+    CHECK_ABS(line.a, a, 1e-13, "a");
+    CHECK_ABS(line.se, se, 1e-13, "its error");
+    CHECK_ABS(line.freedom, freedom, 1e-12 * freedom, "its degrees of freedom");
+    CHECK_ABS(gsl_cdf_chisq_Q(line.chi2, 1), 2 * gsl_cdf_tdist_Q(fabs(off / off_se), rest), 1e-12,
+              "how rare chi^2 is");
+    double square = se * se + limit.se * limit.se, t = (a - limit.value) / sqrt(square);
+    double joint = square * square / (pow(se, 4) / freedom + pow(limit.se, 4) / 3);
+    CHECK_ABS(stats_z(line, limit), gsl_cdf_ugaussian_Qinv(gsl_cdf_tdist_Q(t, joint)), 1e-10, "z");
+    assert_true(stats_z(line, limit) < 0.9 * t);
+
+    limit.runs = 100000000; /* many runs: no difference to errors that are known */
+    for (int i = 0; i < WIDTHS; i++)
+        of[i].runs = 100000000;
+    line = stats_extrapolate(N, of, WIDTHS);
+    CHECK_ABS(line.chi2, pow(off / off_se, 2), 1e-6, "chi^2 of many runs");
+    CHECK_ABS(stats_z(line, limit), (line.a - limit.value) / hypot(line.se, limit.se), 1e-5,
+              "z of many runs");
+    limit.value = line.a + 100 * hypot(line.se, limit.se);
+    CHECK_ABS(stats_z(line, limit), -100, 1e-8, "z of a probability below all numbers");
+    of[1].value = 4;
+    CHECK_ABS(stats_extrapolate(N, of, WIDTHS).chi2, pow((off + v[1] * (4 - 2.01)) / off_se, 2),
+              1e-8, "chi^2 of such a probability");
+    limit.se = NAN;
+    assert_true(isnan(stats_z(line, limit)));
+}
+
+/* Two widths: the line goes through both points, whose errors propagate, and there is no chi^2.
+ * Points on a line give it back. A point without an error, or with one that says nothing, gives no
+ * line. */
+static void test_lines_without_residuals(void **state) {
+    (void)state;
+    static const double no_error[] = {0, -0.1, INFINITY, NAN};
+    struct stats_mean of[WIDTHS];
+    for (int i = 0; i < WIDTHS; i++)
+        of[i] = (struct stats_mean){2 + 3. / N[i], 0.01 * (i + 1), 4};
+    struct stats_fit line = stats_extrapolate(N, of, WIDTHS);
+    CHECK_ABS(line.a, 2, 1e-14, "three points on a line");
+    CHECK_ABS(line.chi2, 0, 1e-20, "chi^2 of a line");
+    line = stats_extrapolate(N, of, 2);
+    CHECK_ABS(line.a, 2, 1e-14, "two points");
+    CHECK_ABS(line.se, hypot(of[0].se / N[1], of[1].se / N[0]) / (1. / N[0] - 1. / N[1]), 1e-14,
+              "error of two");
+    assert_true(isnan(line.chi2));
+    for (int i = 0; i < WIDTHS; i++)
+        for (size_t k = 0; k <= sizeof no_error / sizeof *no_error; k++) {
+            struct stats_mean kept = of[i];
+            if (k < sizeof no_error / sizeof *no_error)
+                of[i].se = no_error[k];
+            else
+                of[i].runs = 1;
+            line = stats_extrapolate(N, of, WIDTHS);
+            assert_true(isnan(line.a) && isnan(line.se) && isnan(line.chi2));
+            of[i] = kept;
+        }
+}
+
+/* Mean and standard error of n normal numbers of variance `variance`, from the place *at on. */
+static struct stats_mean draw(int n, double variance, uint32_t *at) {
+    const struct rng_stream stream = {.seed = 49, .purpose = PURPOSE_DATA};
+    double sum = 0, squares = 0, pair[2];
+    for (int r = 0; r < n; r++) {
+        rng_normal_pair(stream, 0, (*at)++, pair);
+        sum += sqrt(variance) * pair[0];
+        squares += variance * pair[0] * pair[0];
+    }
+    return (struct stats_mean){sum / n, sqrt((squares - sum * sum / n) / (n * (n - 1.))), n};
+}
+
+/* Networks whose variance falls as 1/N, and a limit of eight replicates, all with the same mean, as
+ * often as DRAWS: z is beyond 1.96 in .05 and beyond 3 in .0027 of them and has a mean square of 1,
+ * within four standard errors of such shares (of the mean square 4 (2/DRAWS)^1/2), however few
+ * networks there are: weights from the errors of the means have .026, .014 and .006 beyond 3 with
+ * 3, 4 and 8 networks. chi^2 is above its point of .05 no more often than that; the law of Brown
+ * and Forsythe is a little conservative with few networks. */
+static void test_how_often_z_is_large(void **state) {
+    (void)state;
+    enum { DRAWS = 20000 };
+    static const int networks[] = {3, 4, 8, 16}, width[] = {16, 32, 64, 128};
+    const double point = gsl_cdf_chisq_Qinv(0.05, 2), some = 4 * sqrt(0.05 * 0.95 / DRAWS);
+    uint32_t at = 0;
+    for (int k = 0; k < 4; k++) {
+        double squares = 0, beyond = 0, far = 0, bad = 0;
+        for (int d = 0; d < DRAWS; d++) {
+            struct stats_mean of[4], limit = draw(8, 1. / 256, &at);
+            for (int i = 0; i < 4; i++)
+                of[i] = draw(networks[k], 1. / width[i], &at);
+            struct stats_fit line = stats_extrapolate(width, of, 4);
+            double z = stats_z(line, limit);
+            squares += z * z / DRAWS;
+            beyond += (fabs(z) > 1.96) / (double)DRAWS;
+            far += (fabs(z) > 3) / (double)DRAWS;
+            bad += (line.chi2 > point) / (double)DRAWS;
+        }
+        print_message("%d networks: rms z %.3f, beyond 1.96 %.4f, beyond 3 %.4f; chi^2 %.4f\n",
+                      networks[k], sqrt(squares), beyond, far, bad);
+        CHECK_ABS(squares, 1, 4 * sqrt(2. / DRAWS), "mean of z^2, %d networks", networks[k]);
+        CHECK_ABS(beyond, 0.05, some, "|z| > 1.96, %d networks", networks[k]);
+        CHECK_ABS(far, 0.0027, 4 * sqrt(0.0027 / DRAWS), "|z| > 3, %d networks", networks[k]);
+        assert_true(bad > 0.025 && bad < 0.05 + some);
+    }
+}
+
+/* A mask that is 1 in all runs says nothing of its error, nor has it a z. Where runs differ the
+ * error is known, as is that of numbers that are 0 or 1 by chance beside others. */
+static void test_masks_that_agree_have_no_error(void **state) {
+    (void)state;
+    struct record record;
+    struct series series = {.name = "taken", .dims = "t", .axes = 1, .shape = {T}};
+    ASK(record_init(&record, RUNS, T, err));
+    ASK(record_add(&record, series, err));
+    double *value = record.series[0].values, mean[T], se[T];
+    memcpy(value, (const double[]){0, 1, 1, 1}, 4 * sizeof *value); /* run 0, run 1 */
+    record.steps[0] = record.steps[1] = T;
+    record_statistics(&record, &record.series[0], mean, se);
+    assert_true(mean[0] == 0.5 && se[0] == 0.5 && mean[1] == 1 && isnan(se[1]));
+    value[0] = 0.25;
+    record_statistics(&record, &record.series[0], mean, se);
+    assert_true(mean[1] == 1 && se[1] == 0);
+    memcpy(value, (const double[]){0, 0, 0, 0}, 4 * sizeof *value); /* exactly zero, no mask */
+    record_statistics(&record, &record.series[0], mean, se);
+    assert_true(se[0] == 0 && se[1] == 0);
+    record_free(&record);
+}
+
 /* A record of two runs with values centre +- spread: mean centre, standard error spread. */
 static void fill(struct record *record, const char *name, double centre, double spread) {
     struct series series = {.dims = "t", .about = "", .equation = "", .axes = 1, .shape = {T}};
@@ -78,26 +251,80 @@ static double entry(const struct comparison *fits, const char *name) {
     return *record_at(&fits->record, series, 0, 1);
 }
 
-/* The table has a row for each of the series, and none for what lies behind the last of them: of
- * the three in the record of the networks two are its own. */
-static void check_rows(const struct run *run, const struct comparison *fits) {
+/* What `print` says of these, to be freed. */
+static char *printed(int (*print)(const struct compare *, struct err *), const struct run *run,
+                     const struct comparison *fits) {
     static struct compare compare;
     compare.run[0] = *run;
     compare.side[0] = *fits;
     compare.count = 1;
-    compare.run[0].config.reference.widths.count = 1;
-    compare.run[0].results.limit = (struct record){0};
-    compare.run[0].results.reference[0].count = 2;
     fflush(stdout);
     int kept = dup(STDOUT_FILENO);
     assert_true(freopen("table", "w", stdout) != NULL);
-    int code = compare_table_print(&compare, &(struct err){0});
+    int code = print(&compare, &(struct err){0});
     fflush(stdout);
     assert_true(dup2(kept, STDOUT_FILENO) >= 0 && !close(kept));
     assert_int_equal(code, CODE_OK);
-    char *table = cli_read("table", NULL);
+    return cli_read("table", NULL);
+}
+
+static int print_report(const struct compare *compare, struct err *err) {
+    return report_print(&compare->run[0], err);
+}
+
+/* The table has a row for each of the series, and none for what lies behind the last of them: of
+ * the three in the record of the networks two are its own. */
+static void check_rows(const struct run *run, const struct comparison *fits) {
+    struct run some = *run;
+    some.config.reference.widths.count = 1;
+    some.results.limit = (struct record){0};
+    some.results.reference[0].count = 2;
+    char *table = printed(compare_table_print, &some, fits);
     assert_true(strstr(table, "\nfar ") && strstr(table, "\nnear ") && !strstr(table, "\nalone "));
     free(table);
+}
+
+/* The words of the line behind the one that begins so, or of that one itself. */
+static int words_of(const char *table, const char *begin) {
+    const char *line = strstr(table, begin);
+    assert_non_null(line);
+    int words = 0;
+    for (const char *at = line + 1; *at != '\n'; at++)
+        words += *at != ' ' && at[-1] == ' ';
+    return words + (line[1] != ' ');
+}
+
+/* Numbers that are wider than their columns leave a blank between them: a loss of the limit, two of
+ * networks and the extrapolated one, mean +- error each, chi^2, z and an exponent with its error;
+ * dmft-solve has a loss more and no exponent; a quantity has two z, a time, an exponent and how
+ * many there are. */
+static void test_columns_keep_apart(void **state) {
+    (void)state;
+    struct run run = {0};
+    struct comparison fits = {0};
+    run.config.reference.widths.count = WIDTHS;
+    run.config.training.steps = T;
+    run.config.solver.method = METHOD_FIXED_POINT; /* of which no tolerance is told */
+    for (int i = 0; i <= WIDTHS; i++) {
+        struct record *record = i < WIDTHS ? &run.results.reference[i] : &run.results.limit;
+        ASK(record_init(record, RUNS, T, err));
+        record->steps[0] = record->steps[1] = T;
+        fill(record, "loss", -123456.7 - (i < WIDTHS ? 1000. / N[i] : 0), 4e-5);
+        if (i < WIDTHS)
+            run.config.reference.widths.value[i] = 100000 * N[i];
+    }
+    ASK(compare_fit(&run, &fits, err));
+    char *table = printed(compare_table_print, &run, &fits);
+    print_message("%s", table);
+    assert_int_equal(words_of(table, "\n   1 "), 1 + 4 * 3 + 1 + 1 + 3);
+    assert_int_equal(words_of(table, "\nloss "), 1 + 2 + 1 + 1 + 1);
+    free(table);
+    table = printed(print_report, &run, &fits);
+    print_message("%s", table);
+    assert_int_equal(words_of(table, "\n   1 "), 1 + 5 * 3 + 1 + 1);
+    free(table);
+    record_free(&fits.record);
+    run_free(&run);
 }
 
 /* Networks at 2 + 3/N, their limit at 2 + 0.02, all with error 0.001 (at the approach 1e-9). */
@@ -195,6 +422,11 @@ static void test_error_of_a_median(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exponents_of_power_laws),
+        cmocka_unit_test(test_extrapolation),
+        cmocka_unit_test(test_lines_without_residuals),
+        cmocka_unit_test(test_how_often_z_is_large),
+        cmocka_unit_test(test_masks_that_agree_have_no_error),
+        cmocka_unit_test(test_columns_keep_apart),
         cmocka_unit_test(test_fits_of_a_known_law),
         cmocka_unit_test(test_runs_that_failed_are_not_counted),
         cmocka_unit_test(test_error_of_a_median),

@@ -25,24 +25,24 @@ struct score {
 
 static void judge(const struct int_list *widths, const struct record *networks,
                   const struct record *limit, const char *name, int t, struct score *score) {
-    double value[INT_LIST_MAX], error[INT_LIST_MAX], a, a_se, exact, exact_se;
+    struct stats_mean mean[INT_LIST_MAX];
+    double exact, exact_se;
     size_t entry = (size_t)t * (record_find(limit, name)->size / (size_t)limit->T);
     int n = widths->count;
     support_entry(limit, name, entry, &exact, &exact_se);
-    for (int i = 0; i < n; i++)
-        support_entry(&networks[i], name, entry, &value[i], &error[i]);
-    stats_extrapolate(widths->value, value, error, n, &a, &a_se);
-    double z = (a - exact) / hypot(a_se, exact_se);
+    support_means(networks, n, name, entry, mean);
+    struct stats_fit line = stats_extrapolate(widths->value, mean, n);
+    double z = (line.a - exact) / hypot(line.se, exact_se);
     if (fabs(z) > score->largest) {
         score->largest = fabs(z);
         snprintf(score->worst, sizeof score->worst, "%s at t = %d", name, t);
     }
     score->squares += z * z;
     score->count++;
-    if (fabs(value[0] - exact) < 4 * hypot(error[0], exact_se))
+    if (fabs(mean[0].value - exact) < 4 * hypot(mean[0].se, exact_se))
         return;
     score->far++;
-    score->shrinks += fabs(value[n - 1] - exact) < fabs(value[0] - exact);
+    score->shrinks += fabs(mean[n - 1].value - exact) < fabs(mean[0].value - exact);
 }
 
 /* Wherever the narrowest network is visibly off, at `far` of the 28 entries or more, the widest

@@ -353,11 +353,11 @@ static void top_k_without_bias_agrees_in_distribution(void **state) {
         record_statistics(&record[i], record_find(&record[i], "loss"), mean[i], se[i]);
     }
     for (int t = 2; t < T; t++) {
-        const double m[] = {mean[1][t], mean[2][t], mean[3][t]};
-        const double e[] = {se[1][t], se[2][t], se[3][t]};
-        double a, a_se;
-        stats_extrapolate(widths, m, e, 3, &a, &a_se);
-        CHECK_ABS(a, mean[0][t], 4 * hypot(a_se, se[0][t]), "mean loss at %d", t);
+        struct stats_mean of[3];
+        for (int i = 0; i < 3; i++)
+            of[i] = (struct stats_mean){mean[i + 1][t], se[i + 1][t], RUNS};
+        struct stats_fit line = stats_extrapolate(widths, of, 3);
+        CHECK_ABS(line.a, mean[0][t], 4 * hypot(line.se, se[0][t]), "mean loss at %d", t);
         CHECK_ABS(se[3][t], se[0][t], 4 * hypot(se[3][t], se[0][t]) / sqrt(2 * RUNS),
                   "standard deviation of the loss at %d", t);
     }

@@ -122,14 +122,14 @@ struct score {
 /* z of the extrapolation a + b/N. */
 static void judge(const struct run *run, const struct record *limit, const struct record *networks,
                   const char *name, int t, struct score *score) {
-    double value[INT_LIST_MAX], error[INT_LIST_MAX], a, a_se, exact, exact_se;
+    struct stats_mean mean[INT_LIST_MAX];
+    double exact, exact_se;
     const struct int_list *widths = &run->config.reference.widths;
     size_t entry = (size_t)t * (record_find(limit, name)->size / (size_t)limit->T);
     support_entry(limit, name, entry, &exact, &exact_se);
-    for (int i = 0; i < widths->count; i++)
-        support_entry(&networks[i], name, entry, &value[i], &error[i]);
-    stats_extrapolate(widths->value, value, error, widths->count, &a, &a_se);
-    double z = (a - exact) / hypot(a_se, exact_se);
+    support_means(networks, widths->count, name, entry, mean);
+    struct stats_fit line = stats_extrapolate(widths->value, mean, widths->count);
+    double z = (line.a - exact) / hypot(line.se, exact_se);
     score->squares += z * z;
     score->count++;
     if (fabs(z) > score->largest) {

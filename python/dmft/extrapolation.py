@@ -71,7 +71,8 @@ def with_axis(data: xarray.Dataset, name: str, along: str) -> xarray.Dataset:
 
 
 def _points(data: xarray.Dataset, name: str, along: str, least: int):
-    """(sizes x, values, errors), the axis last; x ascending, infinite sizes left out."""
+    """(the series and its errors, sizes x, values, errors, weights or None), the axis last; x
+    ascending, infinite sizes left out."""
     data = series_of(data, name)
     for wanted in (name, name + "_se"):
         if wanted not in data:
@@ -91,26 +92,46 @@ def _points(data: xarray.Dataset, name: str, along: str, least: int):
     if len(set(x)) < least:
         raise InputError(f"different values of {along}: {len(set(x))}, and this takes {least} or "
                          "more")
-    return part, x, part[name].values.astype(float), part[name + "_se"].values.astype(float)
+    rest = data.isel({along: order}) if along in data.dims else data
+    return (part, x, part[name].values.astype(float), part[name + "_se"].values.astype(float),
+            _weights(rest, name, along, part))
 
 
-def _linear(columns: np.ndarray, values: np.ndarray, errors: np.ndarray):
-    """Weighted least squares of values on columns [k][n], over the last axis: coefficients
-    [...][k], covariance [...][k][k], chi^2 and points used. Points without an error do not
-    count; NaN where the others are too few, or at one place."""
+def _weights(data: xarray.Dataset, name: str, along: str, part: xarray.Dataset):
+    """What points weigh, as in dmft-compare: a mean of n networks of width N weighs N n, as the
+    variance over networks falls as 1/N, and errors of few networks are too small by chance where
+    they are small. None along other axes, of which no such law is known."""
+    if along != "N" or "N" not in part.coords:
+        return None
+    runs = data["n"] if "n" in data and set(data["n"].dims) <= set(part[name].dims) else 1
+    weight = (part["N"] * runs).broadcast_like(part[name]).transpose(*part[name].dims)
+    return weight.values.astype(float)
+
+
+def _linear(columns: np.ndarray, values: np.ndarray, errors: np.ndarray, weight=None):
+    """Least squares of values on columns [k][n], over the last axis: coefficients [...][k],
+    covariance [...][k][k], chi^2 and points used. Points weigh 1/error^2, or as given; the
+    covariance is that of the errors, and chi^2 the sum of the weighted squares of the residuals
+    over what errors let expect, times the degrees of freedom. Points without an error do not count;
+    NaN where the others are too few, or at one place."""
     good = np.isfinite(values) & np.isfinite(errors) & (errors > 0)
-    weight = np.where(good, 1 / np.where(good, errors, 1) ** 2, 0)
+    square = np.where(good, errors, 1) ** 2
+    weight = np.where(good, 1 / square if weight is None else weight, 0)
     filled = np.where(good, values, 0)
     normal = np.einsum("in,...n,jn->...ij", columns, weight, columns)
-    right = np.einsum("in,...n->...i", columns, weight * filled)
     count = good.sum(-1)
     sizes = np.einsum("...ii->...i", normal).prod(-1)
     apart = np.linalg.det(normal) > 1e-14 * sizes  # by more than round-off
     enough = (count >= len(columns)) & apart
     normal = np.where(enough[..., None, None], normal, np.eye(len(columns)))
-    covariance = np.linalg.inv(normal)
-    solution = np.einsum("...ij,...j->...i", covariance, right)
+    share = np.einsum("...ij,jn,...n->...in", np.linalg.inv(normal), columns, weight)
+    solution = np.einsum("...in,...n->...i", share, filled)
+    covariance = np.einsum("...in,...n,...jn->...ij", share, square, share)
+    left = 1 - np.einsum("in,...in->...n", columns, share)  # of a value's own deviation
+    expected = (weight * square * left).sum(-1)
     chi2 = (weight * (filled - np.einsum("...i,in->...n", solution, columns)) ** 2).sum(-1)
+    freedom = count - len(columns)
+    chi2 = np.where(freedom > 0, chi2 * freedom / np.where(freedom > 0, expected, 1), 0)
     lost = np.where(enough, 0, np.nan)
     return (solution + lost[..., None], covariance + lost[..., None, None], chi2 + lost, count)
 
@@ -145,14 +166,14 @@ def _power_columns(x: np.ndarray, power: float) -> np.ndarray:
     return np.stack([np.ones_like(x), (x / x[-1]) ** -power])
 
 
-def _free_power(x: np.ndarray, values: np.ndarray, errors: np.ndarray):
+def _free_power(x: np.ndarray, values: np.ndarray, errors: np.ndarray, weight=None):
     """((p, its error, a, its error, b, its error, chi^2), why there are none or "") of one fit with
     an unknown power: the p of the least chi^2, and the covariance of all three there; NaN where
     chi^2 has no least value inside of POWERS."""
     nothing, count = (np.nan,) * 7, int((np.isfinite(values) & (errors > 0)).sum())
     if count < 4:
         return nothing, _few(count, 4)
-    chi2 = np.array([_linear(_power_columns(x, p), values, errors)[2] for p in POWERS])
+    chi2 = np.array([_linear(_power_columns(x, p), values, errors, weight)[2] for p in POWERS])
     if not np.isfinite(chi2).any():
         return nothing, SAME
     best = int(np.nanargmin(chi2))
@@ -162,26 +183,30 @@ def _free_power(x: np.ndarray, values: np.ndarray, errors: np.ndarray):
     low, high = POWERS[best - 1], POWERS[best + 1]
     for _ in range(60):  # golden section
         left, right = high - (high - low) / 1.618034, low + (high - low) / 1.618034
-        at = [_linear(_power_columns(x, p), values, errors)[2] for p in (left, right)]
+        at = [_linear(_power_columns(x, p), values, errors, weight)[2] for p in (left, right)]
         low, high = (low, right) if at[0] < at[1] else (left, high)
     p = (low + high) / 2
-    (a, b), _, least, _ = _linear(_power_columns(x, p), values, errors)
+    (a, b), _, least, _ = _linear(_power_columns(x, p), values, errors, weight)
     slope = -b * np.log(x / x[-1]) * (x / x[-1]) ** -p  # of the fit in p
     columns = np.vstack([_power_columns(x, p), slope])
-    error = np.sqrt(np.diag(_linear(columns, values, errors)[1]))
+    error = np.sqrt(np.diag(_linear(columns, values, errors, weight)[1]))
     if not np.isfinite(error).all():
         return nothing, SAME
     return (p, error[2], a, error[0], b, error[1], least), ""
 
 
 def extrapolate(data: xarray.Dataset, name: str, along: str, power: float | None = 1.0):
-    """A Dataset of the weighted fit a + b x^-power over an axis: NAME_inf (a, what the series
+    """A Dataset of the fit a + b x^-power over an axis: NAME_inf (a, what the series
     becomes as x goes to infinity) and NAME_inf_se; `at_largest` (b x^-power at the largest x, how
     far that is from it) and its error; chi2 and `freedom`, the points less the parameters: the form
     fits where chi2 is about freedom, give or take sqrt(2 freedom). power=None fits it, too, as
     `power` with `power_se`, from four points or more. A fit without a result is NaN, and a warning
     says why: points without errors, or a power that is not between .05 and 8.
 
+    Points weigh 1/NAME_se^2; along N a mean of n networks weighs N n, as in dmft-compare, because
+    errors of few networks are themselves not known well. Along other axes errors count as known,
+    which those of fewer than 16 runs are not: with 4 at 4 points 11 of 100 a are further off than
+    1.96 of their errors (docs/output.md, "Few networks"), and chi2 is too large as often.
     Infinite x, as the limit on the axis N, is left out: it is what a can be compared with.
 
     >>> x = np.array([1.0, 2, 4, 8])
@@ -192,18 +217,21 @@ def extrapolate(data: xarray.Dataset, name: str, along: str, power: float | None
     >>> round(float(fit["power"]), 5), int(fit["freedom"])
     (1.0, 1)
     """
-    part, x, values, errors = _points(data, name, along, 2 if power is not None else 4)
+    part, x, values, errors, weight = _points(data, name, along, 2 if power is not None else 4)
     if x[0] <= 0:
         raise InputError(f"{along} = {x[0]:g}: powers need values above 0")
     if power is not None:
-        solution, covariance, chi2, count = _linear(_power_columns(x, power), values, errors)
+        solution, covariance, chi2, count = _linear(_power_columns(x, power), values, errors,
+                                                    weight)
         found = {name + "_inf": solution[..., 0], name + "_inf_se": covariance[..., 0, 0] ** 0.5,
                  "at_largest": solution[..., 1], "at_largest_se": covariance[..., 1, 1] ** 0.5,
                  "chi2": chi2, "freedom": count - 2}
         reasons = _reasons(solution[..., 0], count, 2)
     else:
-        flat = [_free_power(x, v, e) for v, e in zip(values.reshape(-1, len(x)),
-                                                     errors.reshape(-1, len(x)))]
+        rows = [None if one is None else one.reshape(-1, len(x))
+                for one in (values, errors, weight)]
+        flat = [_free_power(x, rows[0][k], rows[1][k], None if weight is None else rows[2][k])
+                for k in range(len(rows[0]))]
         table = np.array([numbers for numbers, _ in flat]).reshape(*values.shape[:-1], 7)
         reasons = [reason for _, reason in flat]
         names = ("power", "power_se", name + "_inf", name + "_inf_se", "at_largest",
@@ -228,7 +256,7 @@ def richardson(data: xarray.Dataset, name: str, along: str, power: float = 1.0):
     >>> [float(part) for part in richardson(data, "y", "x")]
     [3.0, 0.0]
     """
-    part, x, values, errors = _points(data, name, along, 3)
+    part, x, values, errors, _ = _points(data, name, along, 3)
     if x[-3] <= 0:
         raise InputError(f"{along} = {x[-3]:g}: powers need values above 0")
     if len(set(x[-3:])) < 3:
@@ -249,22 +277,25 @@ def richardson(data: xarray.Dataset, name: str, along: str, power: float = 1.0):
 
 def exponent(data: xarray.Dataset, name: str, along: str):
     """A Dataset with `exponent` and `exponent_se` of the series as a power of x, the slope of ln
-    |NAME| in ln x weighted by the errors, and chi2 and freedom. Values below two of their errors
-    have no logarithm that one could use, and are left out; a warning says where too few are left.
+    |NAME| in ln x, weighted as by extrapolate, and chi2 and freedom. Values below two of their
+    errors have no logarithm that one could use, and are left out; a warning says where too few are
+    left.
 
     >>> x = np.array([1.0, 2, 4])
     >>> data = xarray.Dataset({"y": ("x", 3 * x ** -.5), "y_se": ("x", .01 * x)}, {"x": x})
     >>> round(float(exponent(data, "y", "x")["exponent"]), 9)
     -0.5
     """
-    part, x, values, errors = _points(data, name, along, 2)
+    part, x, values, errors, weight = _points(data, name, along, 2)
     if x[0] <= 0:
         raise InputError(f"{along} = {x[0]:g}: powers need values above 0")
     good = np.abs(values) > 2 * errors
     logs = np.where(good, np.log(np.abs(np.where(good, values, 1))), np.nan)
     relative = np.where(good, errors / np.abs(np.where(good, values, 1)), np.nan)
     columns = np.stack([np.ones_like(x), np.log(x / x[0])])
-    solution, covariance, chi2, count = _linear(columns, logs, relative)
+    if weight is not None:
+        weight = weight * values ** 2  # an error of the logarithm is relative
+    solution, covariance, chi2, count = _linear(columns, logs, relative, weight)
     _warn(f"the exponent of {name} in {along}", _reasons(solution[..., 1], count, 2), part, name)
     coords = {key: value for key, value in part.coords.items() if along not in value.dims}
     return xarray.Dataset({key: (part[name].dims[:-1], value) for key, value in (
@@ -309,7 +340,7 @@ def collapse(data: xarray.Dataset, name: str, along: str, over: str, power: floa
     >>> collapse(data, "y", "x", "t", power_over=-1) < .1 < 100 < collapse(data, "y", "x", "t")
     True
     """
-    part, x, _, _ = _points(data, name, along, 2)
+    part, x, *_ = _points(data, name, along, 2)
     if set(part[name].dims) != {along, over}:
         raise InputError(f"{name} has the axes {' '.join(map(str, part[name].dims))}; a collapse "
                          f"takes {along} and {over} alone: choose one of the others with sel")

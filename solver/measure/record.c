@@ -4,7 +4,8 @@
  *   mean = sum_r x_r / n,    se = sqrt(sum_r (x_r - mean)^2 / (n (n - 1))).
  * A run reached time t when steps[run] > t; an entry with two times (axes t and s) is reached with
  * the later of both. NaN among the values of a run that reached the entry is passed on. For a
- * function of a mean x_r are pseudo-values. */
+ * function of a mean x_r are pseudo-values. Of a mask, a series of numbers that are 0 or 1, runs
+ * that all agree do not tell how often others would not: se is then NaN. */
 #include "solver/measure/record.h"
 #include "kernels/base/text.h"
 
@@ -358,6 +359,19 @@ bool record_tolerance(const struct record *record, const struct series *series,
     return true;
 }
 
+/* Whether its numbers are 0 in some runs and entries and 1 in all others, as those of a mask. */
+static bool is_mask(const struct record *record, const struct series *series) {
+    bool seen[2] = {false, false};
+    for (size_t k = 0; k < (size_t)record->runs * series->size; k++) {
+        double value = series->values[k];
+        if (value != 0 && value != 1 && !isnan(value))
+            return false;
+        seen[0] = seen[0] || value == 0;
+        seen[1] = seen[1] || value == 1;
+    }
+    return seen[0] && seen[1];
+}
+
 void record_statistics(const struct record *record, const struct series *series, double *mean,
                        double *se) {
     const double *values = record_values(record, series);
@@ -370,12 +384,12 @@ void record_statistics(const struct record *record, const struct series *series,
     }
     if (series->first_run)
         return;
-    bool checked = record_tolerance(record, series, mean);
+    bool checked = record_tolerance(record, series, mean), mask = is_mask(record, series);
     for (size_t k = 0; k < series->size; k++) {
         double difference = checked && isfinite(mean[k]) ? mean[k] : 0;
         average(record, values + k, series->size, time_of(record, series, &layout, k), &mean[k],
                 &se[k]);
-        se[k] = hypot(se[k], difference);
+        se[k] = mask && se[k] == 0 ? NAN : hypot(se[k], difference);
     }
 }
 

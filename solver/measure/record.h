@@ -144,8 +144,9 @@ const double *record_values(const struct record *record, const struct series *se
  * been; false: none is known of this series. */
 bool record_tolerance(const struct record *record, const struct series *series, double *difference);
 /* mean[size], se[size], of a series that is not stored run by run alone; se is NaN where fewer than
- * two runs reached t, mean where none did; se
- * contains, in quadrature, record_tolerance. Sums in the order of runs. Entries with t in two axes
+ * two runs reached t, and where all agree on a number of a mask (0 or 1 in every run), mean where
+ * none reached it; se contains, in quadrature, record_tolerance. Sums in the order of runs. Entries
+ * with t in two axes
  * ("t ... s ...") count runs that reached the later of both times. */
 void record_statistics(const struct record *record, const struct series *series, double *mean,
                        double *se);

@@ -9,8 +9,8 @@
 #include <math.h>
 #include <stdbool.h>
 
-double stats_interval(double se, int n, double level) {
-    return n < 2 ? NAN : se * gsl_cdf_tdist_Pinv(0.5 + 0.5 * level, n - 1.0);
+double stats_interval(double se, double freedom, double level) {
+    return freedom >= 1 ? se * gsl_cdf_tdist_Pinv(0.5 + 0.5 * level, freedom) : NAN;
 }
 
 double stats_round_off(double *const *mean, int count, size_t size) {
@@ -21,30 +21,8 @@ double stats_round_off(double *const *mean, int count, size_t size) {
     return 64 * DBL_EPSILON * largest;
 }
 
-/* Returns the chi^2 of the fit. */
-static double fit_line(const int *N, const double *mean, const double *se, int count, double *a,
-                       double *a_se) {
-    double x[count], w[count], b, cov00, cov01, cov11, chi2;
-    assert(count >= 2);
-    for (int i = 0; i < count; i++) {
-        x[i] = 1.0 / N[i];
-        w[i] = 1 / (se[i] * se[i]);
-        *a = *a_se = NAN;
-        if (!(se[i] > 0) || !isfinite(se[i]))
-            return NAN;
-    }
-    gsl_fit_wlinear(x, 1, w, 1, mean, 1, (size_t)count, a, &b, &cov00, &cov01, &cov11, &chi2);
-    *a_se = sqrt(cov00);
-    return chi2;
-}
-
 double stats_shown(double mean, double error) {
     return error <= 1e-12 * fabs(mean) ? 0 : error;
-}
-
-void stats_extrapolate(const int *N, const double *mean, const double *se, int count, double *a,
-                       double *a_se) {
-    fit_line(N, mean, se, count, a, a_se);
 }
 
 /* The z that is exceeded as rarely as t of Student's law; beyond what numbers can say, t itself. */
@@ -53,40 +31,55 @@ static double normal_of(double t, double freedom) {
     return rare > 0 ? copysign(gsl_cdf_ugaussian_Qinv(rare), t) : t;
 }
 
-/* Whether this is the mean of numbers that are 0 or 1 in each run, as those of a mask are. */
-static bool is_share(struct stats_mean mean) {
-    double square = mean.value * (1 - mean.value);
-    return fabs(mean.se * mean.se * (mean.runs - 1) - square) <= 64 * DBL_EPSILON;
+/* The chi^2 of so many degrees that is exceeded as rarely as F is; beyond what numbers can say that
+ * of variances that are known. */
+static double chi2_of(double F, int degrees, double freedom) {
+    double rare = gsl_cdf_fdist_Q(F, degrees, freedom);
+    if (rare > 0.5)
+        return gsl_cdf_chisq_Pinv(gsl_cdf_fdist_P(F, degrees, freedom), degrees);
+    return rare > 0 ? gsl_cdf_chisq_Qinv(rare, degrees) : degrees * F;
 }
 
-double stats_z(const int *N, const struct stats_mean *mean, int count, struct stats_mean limit) {
-    double weight = 0, first = 0, second = 0, a = 0;
-    double square = limit.se * limit.se, fourth = square * square / (limit.runs - 1);
-    bool shares = is_share(limit);
+struct stats_fit stats_extrapolate(const int *N, const struct stats_mean *mean, int count) {
+    struct stats_fit fit = {0};
+    double w[count], weight = 0, first = 0, second = 0, slope = 0, fourth = 0;
+    double residuals = 0, expected = 0, spread = 0;
+    assert(count >= 2);
     for (int i = 0; i < count; i++) {
-        double w = 1 / (mean[i].se * mean[i].se);
-        shares = shares && is_share(mean[i]);
-        weight += w;
-        first += w / N[i];
-        second += w / N[i] / N[i];
+        w[i] = (double)N[i] * mean[i].runs;
+        if (!(mean[i].se > 0) || !isfinite(mean[i].se) || mean[i].runs < 2)
+            return (struct stats_fit){NAN, NAN, NAN, NAN};
+        weight += w[i];
+        first += w[i] / N[i];
+        second += w[i] / N[i] / N[i];
     }
-    if (shares && limit.se == 0)
-        return NAN;
+    double scale = weight * second - first * first;
     for (int i = 0; i < count; i++) { /* a is the sum of share_i mean_i */
-        double w = 1 / (mean[i].se * mean[i].se),
-               share = w * (second - first / N[i]) / (weight * second - first * first),
-               part = pow(share * mean[i].se, 2);
-        a += share * mean[i].value;
-        square += part;
+        double share = w[i] * (second - first / N[i]) / scale, part = pow(share * mean[i].se, 2);
+        fit.a += share * mean[i].value;
+        slope += w[i] * (weight / N[i] - first) / scale * mean[i].value;
+        fit.se += part;
         fourth += part * part / (mean[i].runs - 1);
     }
-    double t = (a - limit.value) / sqrt(square);
-    return isfinite(t) ? normal_of(t, square * square / fourth) : NAN;
+    for (int i = 0; i < count; i++) { /* the line takes up 1 - left of a mean's own deviation */
+        double left = 1 - w[i] * (second - 2 * first / N[i] + weight / N[i] / N[i]) / scale;
+        double part = left * w[i] * mean[i].se * mean[i].se;
+        residuals += w[i] * pow(mean[i].value - fit.a - slope / N[i], 2);
+        expected += part;
+        spread += part * part / (mean[i].runs - 1);
+    }
+    fit.freedom = fit.se * fit.se / fourth;
+    fit.se = sqrt(fit.se);
+    fit.chi2 =
+        count < 3 ? NAN : chi2_of(residuals / expected, count - 2, expected * expected / spread);
+    return fit;
 }
 
-double stats_chi2(const int *N, const double *mean, const double *se, int count) {
-    double a, a_se;
-    return count < 3 ? NAN : fit_line(N, mean, se, count, &a, &a_se);
+double stats_z(struct stats_fit fit, struct stats_mean limit) {
+    double square = fit.se * fit.se, other = limit.se * limit.se, sum = square + other;
+    double t = (fit.a - limit.value) / sqrt(sum);
+    double fourth = square * square / fit.freedom + other * other / (limit.runs - 1);
+    return isfinite(t) ? normal_of(t, sum * sum / fourth) : NAN;
 }
 
 double stats_vertex(const double x[3], const double y[3]) {

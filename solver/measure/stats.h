@@ -4,9 +4,9 @@
 
 #include <stddef.h>
 
-/* Half width of the two-sided interval of the given level for a mean with standard error se over n
- * runs (Student's t, n - 1 degrees); NaN for n < 2. */
-double stats_interval(double se, int n, double level);
+/* Half width of the two-sided interval of the given level for a mean with standard error se
+ * (Student's t of so many degrees of freedom, of a mean over n runs n - 1); NaN below one. */
+double stats_interval(double se, double freedom, double level);
 
 /* Errors of means below this are those of round-off, and ratios to them mean nothing; mean [count]
  * [size], NULL for those that are not there. */
@@ -14,24 +14,27 @@ double stats_round_off(double *const *mean, int count, size_t size);
 /* An error as tables print it: 0 where it is no more than the round-off of its mean. */
 double stats_shown(double mean, double error);
 
-/* Weighted least squares of mean_i = a + b/N_i: a and its standard error; NaN unless every se is
- * positive and finite. count >= 2. */
-void stats_extrapolate(const int *N, const double *mean, const double *se, int count, double *a,
-                       double *a_se);
 /* A mean of independent runs. */
 struct stats_mean {
     double value, se;
     int runs;
 };
-/* That fit against a limit: (a - limit) over both errors in quadrature is Student's t, by Welch's
- * degrees of freedom, since errors of few runs are not known well. Returns the z that a normal
- * number exceeds as rarely; NaN unless the se of the means are positive and finite, and where all
- * are of numbers that are 0 or 1 in each run and the limit's do not differ, which says nothing of
- * how they would. count >= 2. */
-double stats_z(const int *N, const struct stats_mean *mean, int count, struct stats_mean limit);
-/* The chi^2 of that fit, sum_i ((mean_i - a - b/N_i)/se_i)^2, which has count - 2 degrees of
- * freedom; NaN below three widths and where the fit is. */
-double stats_chi2(const int *N, const double *mean, const double *se, int count);
+/* mean_i = a + b/N_i by least squares. A mean over n networks of width N weighs N n, as the
+ * variance over networks falls as 1/N: weights from the errors of the means would be those of
+ * chance, where runs are few, and favour widths whose networks happen to lie together. The se of a
+ * is made of the errors of the means, whatever law these follow, and has Welch's degrees of
+ * freedom. chi2, of count - 2 degrees, is as rare as F, the sum of the weighted squares of the
+ * residuals over what the errors of the means let expect, with Welch's degrees of freedom below
+ * (Brown and Forsythe). */
+struct stats_fit {
+    double a, se, freedom, chi2;
+};
+/* All NaN unless each mean is of two runs or more and its se positive and finite; chi2 below three
+ * widths, too. count >= 2. */
+struct stats_fit stats_extrapolate(const int *N, const struct stats_mean *mean, int count);
+/* (a - limit) over both errors in quadrature is Student's t, by Welch's degrees of freedom. Returns
+ * the z that a normal number exceeds as rarely; NaN where an error is. */
+double stats_z(struct stats_fit fit, struct stats_mean limit);
 
 /* Weighted least squares of ln |gap_i| = c + exponent ln N_i, gap_i being a mean over networks with
  * standard error se_i less a limit with standard error limit_se. Widths count with |gap_i| > 2 e_i,

@@ -5,6 +5,7 @@
 #include "solver/run/at_rest.h"
 #include "solver/measure/stats.h"
 
+#include <gsl/gsl_cdf.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,21 @@ int report_times(int T, int time[REPORT_TIMES]) {
             time[count++] = t;
     }
     return count;
+}
+
+void report_number(int width, int digits, double x) {
+    if (isfinite(x))
+        printf(" %*.*f", width - 1, digits, x);
+    else
+        printf(" %*s", width - 1, "-");
+}
+
+void report_fit(int degrees) {
+    printf(
+        "chi^2 says how well a + b/N fits the widths, with %d degree%s of freedom: it is above "
+        "%.1f for\none good fit in twenty. The rows of a column share their networks, so that they "
+        "are no\nindependent tests.\n",
+        degrees, degrees > 1 ? "s" : "", gsl_cdf_chisq_Qinv(0.05, degrees));
 }
 
 static void print_cell(double mean, double half) {
@@ -35,30 +51,30 @@ static void print_cell(double mean, double half) {
 static void print_row(const struct run *run, int t, double *const *mean, double *const *se,
                       double round_off) {
     const struct int_list *widths = &run->config.reference.widths;
-    int n = widths->count, least = run->config.reference.seeds;
-    double values[INT_LIST_MAX], errors[INT_LIST_MAX], a, a_se;
+    int n = widths->count;
     struct stats_mean of[INT_LIST_MAX],
         limit = {mean[0] ? mean[0][t] : NAN, mean[0] ? se[0][t] : NAN, run->results.limit.runs};
     printf("%4d", t);
-    print_cell(limit.value, stats_interval(limit.se, limit.runs, 0.95));
+    print_cell(limit.value, stats_interval(limit.se, limit.runs - 1, 0.95));
     for (int i = 0; i < n; i++) {
-        values[i] = mean[i + 1][t];
-        errors[i] = se[i + 1][t];
         int reached = record_reached(&run->results.reference[i], t);
-        of[i] = (struct stats_mean){values[i], errors[i], reached};
-        least = reached < least ? reached : least;
-        print_cell(values[i], stats_interval(errors[i], reached, 0.95));
+        of[i] = (struct stats_mean){mean[i + 1][t], se[i + 1][t], reached};
+        print_cell(of[i].value, stats_interval(of[i].se, reached - 1, 0.95));
     }
     if (n >= 3 && t > 0) {
-        stats_extrapolate(widths->value, values, errors, n, &a, &a_se);
-        print_cell(a, stats_interval(a_se, least, 0.95));
-        if (hypot(a_se, limit.se) > round_off && !at_rest_of_limit(run))
-            printf("  %6.1f", stats_z(widths->value, of, n, limit));
+        struct stats_fit line = stats_extrapolate(widths->value, of, n);
+        print_cell(line.a, stats_interval(line.se, line.freedom, 0.95));
+        report_number(7, 1, line.se > round_off ? line.chi2 : NAN);
+        report_number(7, 1,
+                      hypot(line.se, limit.se) > round_off && !at_rest_of_limit(run)
+                          ? stats_z(line, limit)
+                          : NAN);
     }
     printf("\n");
 }
 
-/* Of a loss. Rows: times; columns: the limit, each width, the extrapolation in 1/N and its z. */
+/* Of a loss. Rows: times; columns: the limit, each width, the extrapolation in 1/N, its
+ * chi^2 and its z. */
 static int print_table(const struct run *run, const char *name, const char *title, int every,
                        struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
@@ -71,8 +87,8 @@ static int print_table(const struct run *run, const char *name, const char *titl
     double round_off = stats_round_off(mean, n + 1, (size_t)T);
     printf("%s, mean with 95 %% interval (Student's t)\n   t  %18s", title, "limit");
     for (int i = 0; i < n; i++)
-        printf("  %14s%4d", "N =", widths->value[i]);
-    printf(n >= 3 ? "  %18s  %6s\n" : "\n", "a + b/N, N -> inf", "z");
+        printf("  %13s %4d", "N =", widths->value[i]);
+    printf(n >= 3 ? "  %18s%7s%7s\n" : "\n", "a + b/N, N -> inf", "chi^2", "z");
     for (int k = 0, last = -1; k < count; k++) {
         int t = time[k] - time[k] % every;
         if (t > last)
@@ -126,8 +142,10 @@ int report_print(const struct run *run, struct err *err) {
     if (run->data.tests)
         TRY(print_table(run, "test_loss", "loss of the test inputs", run->config.output.test_every,
                         err));
-    if (n == 1 || n == 2)
-        printf("(give three widths or more for their extrapolation a + b/N, and its z)\n");
+    if (n >= 3)
+        report_fit(n - 2);
+    else if (n)
+        printf("(give three widths or more for their extrapolation a + b/N, its chi^2 and z)\n");
     TRY(report_tolerance(run, err));
     print_gates(run);
     notes_print(&run->notes);

@@ -15,12 +15,14 @@ enum { INF, INF_SE, CHI2, Z, APPROACH, APPROACH_SE, APPROACH_N, FITS };
 static const struct {
     const char *suffix, *about, *equation;
 } fit[FITS] = {
-    {"inf", "extrapolated to infinite width by weighted least squares", "a of a + b/N"},
+    {"inf", "extrapolated to infinite width by least squares, widths weighted by N",
+     "a of a + b/N"},
     {"inf_se", "standard error of the extrapolated value", ""},
     {"chi2",
      "how badly a + b/N fits: chi^2, with two degrees of freedom fewer than there are widths; NaN "
      "with fewer than 3 widths",
-     "sum over widths of ((network - a - b/N) / se)^2"},
+     "chi^2 as rare as F, the weighted sum of (network - a - b/N)^2 over what their errors let "
+     "expect"},
     {"z",
      "extrapolated networks against the limit; NaN with fewer than 3 widths or 2 replicates, and "
      "where the limit rests",
@@ -55,34 +57,24 @@ static int add(struct record *record, const struct series *like, const char *suf
     return CODE_OK;
 }
 
-/* Whether every one of n errors is above round-off. */
-static bool above_round_off(const double *error, int n, double least) {
-    for (int i = 0; i < n; i++)
-        if (!(error[i] > least))
-            return false;
-    return true;
-}
-
 /* Entry k of all fits; mean: of the networks of each width and, behind them, of the limit, NaN
  * where nothing is to be compared with it; least: of round-off. */
 static void fit_entry(const struct int_list *widths, const struct stats_mean *mean, size_t k,
                       double least, double *const out[FITS]) {
     int n = widths->count;
-    double value[INT_LIST_MAX], error[INT_LIST_MAX], gap[INT_LIST_MAX], known[INT_LIST_MAX];
+    double gap[INT_LIST_MAX], known[INT_LIST_MAX];
     double limit = mean[n].value, limit_se = mean[n].se;
     for (int i = 0; i < n; i++) {
-        value[i] = mean[i].value;
-        error[i] = mean[i].se;
-        gap[i] = value[i] - limit;
-        known[i] = hypot(error[i], limit_se) > least ? error[i] : NAN;
+        gap[i] = mean[i].value - limit;
+        known[i] = hypot(mean[i].se, limit_se) > least ? mean[i].se : NAN;
     }
-    out[INF][k] = out[INF_SE][k] = NAN;
+    struct stats_fit line = {NAN, NAN, NAN, NAN};
     if (n >= 2)
-        stats_extrapolate(widths->value, value, error, n, &out[INF][k], &out[INF_SE][k]);
-    out[CHI2][k] =
-        above_round_off(error, n, least) ? stats_chi2(widths->value, value, error, n) : NAN;
-    double z_se = hypot(out[INF_SE][k], limit_se);
-    out[Z][k] = n >= 3 && z_se > least ? stats_z(widths->value, mean, n, mean[n]) : NAN;
+        line = stats_extrapolate(widths->value, mean, n);
+    out[INF][k] = line.a;
+    out[INF_SE][k] = line.se;
+    out[CHI2][k] = line.se > least ? line.chi2 : NAN;
+    out[Z][k] = n >= 3 && hypot(line.se, limit_se) > least ? stats_z(line, mean[n]) : NAN;
     out[APPROACH_N][k] = stats_approach(widths->value, gap, known, limit_se, n, &out[APPROACH][k],
                                         &out[APPROACH_SE][k]);
 }

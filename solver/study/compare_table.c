@@ -3,21 +3,13 @@
 #include "solver/run/report.h"
 #include "solver/measure/stats.h"
 
-#include <gsl/gsl_cdf.h>
 #include <gsl/gsl_sort_double.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void print_number(int width, int digits, double x) {
-    if (isfinite(x))
-        printf("%*.*f", width, digits, x);
-    else
-        printf("%*s", width, "-");
-}
-
-/* "0.42338 +- 7e-05", 16 characters and rarely one or two more; digits down to the error's. */
+/* "0.42338 +- 7e-05", digits down to the error's; after a blank at least. */
 static void print_value(int width, double mean, double se) {
     se = stats_shown(mean, se);
     int digits = se > 0 ? (int)fmin(fmax(ceil(-log10(se)), 0), 6) : 4;
@@ -28,10 +20,10 @@ static void print_value(int width, double mean, double se) {
         snprintf(cell, sizeof cell, "%.5g", mean);
     else
         snprintf(cell, sizeof cell, "%.*f +- %.1g", digits, mean, se);
-    printf("%*s", width, cell);
+    printf(" %*s", width - 1, cell);
 }
 
-/* " -0.98 +- 0.03", 14 characters. */
+/* " -0.98 +- 0.03". */
 static void print_exponent(double exponent, double se) {
     char cell[64];
     if (isnan(exponent))
@@ -40,7 +32,7 @@ static void print_exponent(double exponent, double se) {
         snprintf(cell, sizeof cell, "%+.2f", exponent);
     else
         snprintf(cell, sizeof cell, "%+.2f +- %.2f", exponent, se);
-    printf("%14s", cell);
+    printf(" %13s", cell);
 }
 
 /* Of the first entry at t. */
@@ -49,15 +41,6 @@ static double value_of(const struct record *record, const char *name, const char
     snprintf(full, sizeof full, "%s_%s", name, suffix);
     const struct series *series = record_find(record, full);
     return series ? *record_at(record, series, 0, t) : NAN;
-}
-
-/* How the numbers of the table above are to be judged. */
-static void print_reading(int degrees) {
-    printf(
-        "chi^2 says how well a + b/N fits the widths, with %d degree%s of freedom: it is above "
-        "%.1f for\none good fit in twenty. The rows of a column share their networks, so that they "
-        "are no\nindependent tests.\n",
-        degrees, degrees > 1 ? "s" : "", gsl_cdf_chisq_Qinv(0.05, degrees));
 }
 
 /* A loss of the limit, the narrowest and the widest networks, and where they all tend; every: 0, or
@@ -77,7 +60,7 @@ static int print_loss(const struct run *run, const struct comparison *side, cons
     printf("\n%s: %s, mean +- standard error; exponent of |network - limit| in N\n   t%17s",
            side->name, every ? "loss of the test inputs" : "loss", "limit");
     for (int i = 1; i < columns; i++)
-        printf("%13s%5d", "N =", widths->value[i == 1 ? 0 : last]);
+        printf(" %12s %4d", "N =", widths->value[i == 1 ? 0 : last]);
     printf("%18s%6s%5s%14s\n", "a + b/N, N -> inf", "chi^2", "z", "exponent");
     for (int k = 0, before = -1; k < count; k++) {
         int t = every ? time[k] - time[k] % every : time[k];
@@ -88,8 +71,8 @@ static int print_loss(const struct run *run, const struct comparison *side, cons
         for (int i = 0; i < columns; i++)
             print_value(i ? 18 : 17, mean[i] ? mean[i][t] : NAN, mean[i] ? se[i][t] : NAN);
         print_value(18, value_of(fits, name, "inf", t), value_of(fits, name, "inf_se", t));
-        print_number(6, 1, value_of(fits, name, "chi2", t));
-        print_number(5, 1, value_of(fits, name, "z", t));
+        report_number(6, 1, value_of(fits, name, "chi2", t));
+        report_number(5, 1, value_of(fits, name, "z", t));
         print_exponent(value_of(fits, name, "approach", t), value_of(fits, name, "approach_se", t));
         printf("\n");
     }
@@ -105,7 +88,7 @@ static int print_side(const struct run *run, const struct comparison *side, stru
     if (run->data.tests)
         TRY(print_loss(run, side, "test_loss", run->config.output.test_every, err));
     if (widths >= 3)
-        print_reading(widths - 2);
+        report_fit(widths - 2);
     TRY(report_tolerance(run, err));
     notes_print(&run->notes);
     return CODE_OK;
@@ -152,11 +135,11 @@ static void print_summary(const struct summary *s) {
     if (isfinite(s->largest))
         snprintf(at, sizeof at, "(%d)", s->at);
     snprintf(of, sizeof of, "(%d/%d)", s->fitted, s->entries);
-    print_number(8, 1, s->rms);
-    print_number(7, 1, s->largest);
-    printf("%5s", at);
-    print_number(10, 2, s->exponent);
-    printf("%10s", of);
+    report_number(8, 1, s->rms);
+    report_number(7, 1, s->largest);
+    printf(" %4s", at);
+    report_number(10, 2, s->exponent);
+    printf(" %9s", of);
 }
 
 static bool has_fits(const struct comparison *side, const char *name) {
@@ -175,7 +158,7 @@ static bool fits_before(const struct compare *compare, int k, const char *name) 
 
 static int print_quantity(const struct compare *compare, const char *name, struct err *err) {
     struct summary summary;
-    printf("%-20s", name);
+    printf("%-19s ", name);
     for (int k = 0; k < compare->count; k++)
         if (has_fits(&compare->side[k], name)) {
             TRY(summarise(&compare->side[k].record, name, &summary, err));
@@ -218,7 +201,7 @@ static int early(const struct record *fits, const char *name) {
 }
 
 static int print_term(const struct compare *compare, const char *name, struct err *err) {
-    printf("%-14s", name + strlen("rms_"));
+    printf("%-13s ", name + strlen("rms_"));
     for (int k = 0; k < compare->count; k++) {
         const struct record *fits = &compare->side[k].record;
         int T = fits->T, t = early(fits, name);
@@ -227,7 +210,7 @@ static int print_term(const struct compare *compare, const char *name, struct er
             print_exponent(value_of(fits, name, "exponent", t),
                            value_of(fits, name, "exponent_se", t));
         TRY(record_average(&compare->run[k].results.limit, name, &limit, &se, err));
-        print_number(9, 4, limit ? limit[T - 1] : NAN);
+        report_number(9, 4, limit ? limit[T - 1] : NAN);
         free(limit);
     }
     printf("\n");

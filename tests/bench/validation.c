@@ -34,19 +34,21 @@ static void print_value(double mean, double se) {
 
 static int print_row(const struct run *run, const char *name, int t, double *worst, int *beyond,
                      struct err *err) {
-    double value[WIDTHS], error[WIDTHS], limit, limit_se, a, a_se;
+    struct stats_mean of[WIDTHS];
+    double limit, limit_se;
     TRY(entry_of(&run->results.limit, name, t, &limit, &limit_se, err));
     if (isnan(limit) || limit == 0)
         return CODE_OK;
     printf("| %s | %d |", name, t);
     print_value(limit, limit_se);
     for (int i = 0; i < WIDTHS; i++) {
-        TRY(entry_of(&run->results.reference[i], name, t, &value[i], &error[i], err));
-        print_value(value[i], error[i]);
+        TRY(entry_of(&run->results.reference[i], name, t, &of[i].value, &of[i].se, err));
+        of[i].runs = record_reached(&run->results.reference[i], t);
+        print_value(of[i].value, of[i].se);
     }
-    stats_extrapolate(run->config.reference.widths.value, value, error, WIDTHS, &a, &a_se);
-    double z = (a - limit) / hypot(a_se, limit_se);
-    print_value(a, a_se);
+    struct stats_fit line = stats_extrapolate(run->config.reference.widths.value, of, WIDTHS);
+    double z = (line.a - limit) / hypot(line.se, limit_se);
+    print_value(line.a, line.se);
     printf(" %.1f |\n", z);
     *worst = fmax(*worst, fabs(z));
     *beyond += fabs(z) > 3;

@@ -331,6 +331,14 @@ void support_entry(const struct record *record, const char *name, size_t entry, 
     free(all);
 }
 
+void support_means(const struct record *networks, int widths, const char *name, size_t entry,
+                   struct stats_mean *mean) {
+    for (int i = 0; i < widths; i++) {
+        support_entry(&networks[i], name, entry, &mean[i].value, &mean[i].se);
+        mean[i].runs = networks[i].runs;
+    }
+}
+
 void support_ensemble(struct run *run, int N, struct record *record) {
     ASK(run_ensemble(run, N, N ? run->config.reference.seeds : run->config.solver.replicates,
                      record, err));

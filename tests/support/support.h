@@ -2,6 +2,7 @@
 #ifndef TESTS_SUPPORT_H
 #define TESTS_SUPPORT_H
 
+#include "solver/measure/stats.h"
 #include "solver/run/run.h"
 
 /* cmocka wants these first. */
@@ -66,6 +67,9 @@ double *support_matrix(const struct map *map);
 /* Mean and standard error over the runs of a record of one entry of a series. */
 void support_entry(const struct record *record, const char *name, size_t entry, double *mean,
                    double *se);
+/* The same of the networks of so many widths. */
+void support_means(const struct record *networks, int widths, const char *name, size_t entry,
+                   struct stats_mean *mean);
 /* All replicates or seeds of a run, width N (0: limit). */
 void support_ensemble(struct run *run, int N, struct record *record);
 /* One replicate or seed of an ini with overrides, as in support_run; to be freed. */
