@@ -4,7 +4,10 @@
 # and what is indented more goes on with the line before.
 # usage: completion.sh SHELL PROGRAM
 set -eu
-help=$("$2" --help | awk '{
+. install/needs.sh
+needs 'install/completion.sh' 'awk, cat and sed of any Linux' awk cat sed
+help=$("$2" --help)
+help=$(echo "$help" | awk '{
     further = sub(/^   +/, " ")
     printf "%s%s", NR == 1 || further ? "" : "\n", $0
 } END { print "" }')
@@ -13,7 +16,10 @@ networks=$(echo "$help" | sed -n '/^Networks/,$p' | sed -nE '2,$s/^([a-z0-9]+) .
 # "key) list ;;" for each key with choices
 choices=$(echo "$help" |
     sed -nE 's/^  ([a-z]+\.[a-z0-9_]+) .*[[;] ?one (or several )?of ([^];]*)[];].*/\1) list="\3" ;;/p')
-[ -n "$keys" ] && [ -n "$networks" ] && [ -n "$choices" ]
+[ -n "$keys" ] && [ -n "$networks" ] && [ -n "$choices" ] || {
+    echo "install/completion.sh: $2 --help has no keys, networks or choices" >&2
+    exit 1
+}
 cat <<END
 $([ "$1" = zsh ] && echo '#compdef dmft-solve dmft-sweep dmft-compare' || echo '# bash completion of dmft-solve, dmft-sweep and dmft-compare')
 # Made by install/completion.sh from dmft-solve --help.

@@ -2,6 +2,8 @@
 # build/NAME_VERSION_ARCH.deb: what `make install PREFIX=/usr` installs, where Debian has it.
 # usage: deb.sh BUILD VERSION NAME, where NAME is dmft-solve or, of a build for MPI, dmft-solve-mpi
 set -eu
+. install/needs.sh
+needs 'make deb' 'apt-get install dpkg-dev' dpkg dpkg-deb dpkg-shlibdeps du gzip make sed strip
 arch=$(dpkg --print-architecture)
 work=$1/deb
 root=$work/root
@@ -23,7 +25,16 @@ gzip -9n "$root"/usr/share/man/man1/*.1 "$root/usr/share/doc/dmft-solve/CHANGELO
 
 # The libraries that the programs and libdmft are linked with.
 printf 'Source: dmft-solve\n\nPackage: %s\nArchitecture: any\n' "$3" >"$work/debian/control"
-depends=$(cd "$work" && dpkg-shlibdeps -O $linked | sed -n 's/^shlibs:Depends=//p')
+(cd "$work" && dpkg-shlibdeps -O $linked >substvars)
+depends=$(sed -n 's/^shlibs:Depends=//p' "$work/substvars")
+case $depends in
+*libc6*) ;;
+*)
+    echo "make deb: dpkg-shlibdeps says the programs depend on '$depends', without the C library; no package is made" >&2
+    exit 1
+    ;;
+esac
+size=$(du -ks "$root/usr")
 instead= more=
 if [ "$3" != dmft-solve ]; then
     more=', mpi-default-bin'
@@ -39,7 +50,7 @@ Architecture: $arch
 Section: science
 Priority: optional
 Maintainer: dmft-solve maintainers <dmft-solve@localhost>
-Installed-Size: $(du -ks "$root/usr" | cut -f1)
+Installed-Size: ${size%%[!0-9]*}
 Depends: $depends
 ${instead}Recommends: dataset-fashion-mnist$more
 Description: infinite-width limits of mixture-of-experts training

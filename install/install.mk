@@ -21,19 +21,19 @@ $(LIBRARY): $(OBJECTS) install/libdmft.map $(BUILD)/objects
 
 # From the list of keys in --help.
 COMPLETION := $(BUILD)/completion/dmft-solve $(BUILD)/completion/_dmft-solve
-$(BUILD)/completion/dmft-solve: install/completion.sh $(BUILD)/dmft-solve
+$(BUILD)/completion/dmft-solve: install/completion.sh install/needs.sh $(BUILD)/dmft-solve
 	@mkdir -p $(@D)
-	@sh install/completion.sh bash $(BUILD)/dmft-solve > $@
-$(BUILD)/completion/_dmft-solve: install/completion.sh $(BUILD)/dmft-solve
+	@sh install/completion.sh bash $(BUILD)/dmft-solve > $@.partial && mv $@.partial $@
+$(BUILD)/completion/_dmft-solve: install/completion.sh install/needs.sh $(BUILD)/dmft-solve
 	@mkdir -p $(@D)
-	@sh install/completion.sh zsh $(BUILD)/dmft-solve > $@
+	@sh install/completion.sh zsh $(BUILD)/dmft-solve > $@.partial && mv $@.partial $@
 
 # Runs of the library have no ranks.
 install: all $(COMPLETION) $(if $(MPI),,install-library)
 	install -D -t $(AT)/bin $(PROGRAMS)
 	install -D -m 644 -t $(AT)/share/man/man1 $(wildcard docs/man/*.1)
 	install -D -m 644 $(BUILD)/completion/dmft-solve $(AT)/share/bash-completion/completions/dmft-solve
-	for p in dmft-sweep dmft-compare; do ln -sf dmft-solve $(AT)/share/bash-completion/completions/$$p; done
+	for p in dmft-sweep dmft-compare; do ln -sf dmft-solve $(AT)/share/bash-completion/completions/$$p || exit 1; done
 	install -D -m 644 $(BUILD)/completion/_dmft-solve $(AT)/share/zsh/site-functions/_dmft-solve
 	install -D -m 644 -t $(AT)/share/doc/dmft-solve README.md CHANGELOG.md CITATION.cff
 	install -D -m 644 -t $(AT)/share/doc/dmft-solve/docs $(wildcard docs/*.md)
@@ -47,6 +47,7 @@ install-library: $(LIBRARY)
 	ln -sf $(notdir $(LIBRARY)) $(AT)/lib/$(SONAME)
 	ln -sf $(SONAME) $(AT)/lib/libdmft.so
 	install -D -m 644 include/dmft.h $(AT)/include/dmft.h
+	[ -n '$(firstword $(HEADERS))' ] # $(CC) lists them
 	for h in $(HEADERS); do install -D -m 644 $$h $(AT)/include/dmft/$$h || exit 1; done
 	mkdir -p $(AT)/lib/pkgconfig
 	sed "s|@PREFIX@|$(PC_PREFIX)|; s|@VERSION@|$(RELEASE)|" install/dmft.pc.in > $(AT)/lib/pkgconfig/dmft.pc
@@ -56,9 +57,10 @@ uninstall:
 	    $(addprefix share/bash-completion/completions/,$(PROGRAMS)) lib/libdmft.so* lib/pkgconfig/dmft.pc \
 	    include/dmft.h share/zsh/site-functions/_dmft-solve && rm -rf include/dmft share/doc/dmft-solve
 
-# build/dmft-solve_VERSION_ARCH.deb; wants dpkg-dev for the list of libraries it depends on.
+# build/dmft-solve_VERSION_ARCH.deb; dpkg-dev lists the libraries it depends on.
 # With MPI=1 it is dmft-solve-mpi, in the place of dmft-solve, without the library.
 deb: all $(if $(MPI),,$(LIBRARY)) $(COMPLETION)
+	@command -v dpkg-shlibdeps >/dev/null || { $(call INSTALL,dpkg-dev); }
 	@sh install/deb.sh $(BUILD) $(RELEASE) dmft-solve$(if $(MPI),-mpi)
 
 # build/wheel/dmft-*.whl: the Python package with the programs and their libraries inside.

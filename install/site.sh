@@ -11,6 +11,8 @@ if ! { command -v mkdocs && [ -d /usr/share/mkdocs/themes/material ] && [ -e "$k
     exit 1
 fi
 [ "${1:?}" != --needs ] || exit 0
+. install/needs.sh
+needs 'make site' 'coreutils and sed of any Linux' basename cp sed
 pages=$1/site-pages
 rm -rf "$pages"
 mkdir -p "$pages"
@@ -25,9 +27,15 @@ done
 rm -rf "$pages/man"
 for page in docs/man/*.1; do # as text, where man can be had
     name=$(basename "$page" .1)
+    if command -v man >/dev/null && command -v col >/dev/null; then
+        MANWIDTH=90 man -l "$page" >"$1/site-manual.man"
+        col -bx <"$1/site-manual.man" >"$1/site-manual"
+    else
+        cp "$page" "$1/site-manual"
+    fi
     {
         printf '# %s(1)\n\n```text\n' "$name"
-        if command -v man >/dev/null; then MANWIDTH=90 man -l "$page" | col -bx; else cat "$page"; fi
+        cat "$1/site-manual"
         printf '```\n'
     } >"$pages/$name.1.md"
 done
@@ -39,8 +47,7 @@ for page in docs/theory/*.md; do # every network has a page
     name=$(basename "$page" .md)
     [ "$name" = parameterizations ] || printf '      - %s: theory/%s.md\n' "$name" "$name"
 done >"$1/site-networks"
-sed "/^  - Networks:/r $1/site-networks" install/mkdocs.yml |
-    sed "s|@PAGES@|$PWD/$pages|" >"$1/mkdocs.yml"
+sed -e "/^  - Networks:/r $1/site-networks" -e "s|@PAGES@|$PWD/$pages|" install/mkdocs.yml >"$1/mkdocs.yml"
 mkdocs build --quiet --strict --clean -f "$1/mkdocs.yml" -d "$PWD/$1/site"
 rm -f "$1/site/404.html" # for a server, with links from its root
 "$python3" install/site_check.py "$1/site"

@@ -1,7 +1,9 @@
 #!/bin/sh
 # build/wheel/dmft-VERSION-*.whl: the Python package with the programs and the libraries that they
 # need inside, for machines without root and without compilers. wheel.sh BUILD, called by make wheel.
-set -e
+set -eu
+. install/needs.sh
+needs 'make wheel' 'binutils, libc-bin and grep of any Linux' env find grep install ldd mktemp sed strip uname
 build=$1
 tools=build/wheel/tools
 stage=build/wheel/stage
@@ -26,6 +28,8 @@ for name in dmft-solve dmft-compare dmft-sweep; do
 done
 sed -i '/^\[project.scripts\]/a dmft-solve = "dmft.program:solve"\ndmft-compare = "dmft.program:compare"\ndmft-sweep = "dmft.program:sweep"
     s/^dmft = \["operations.tsv"/&, "bin\/*", "share\/*\/*", "share\/docs\/theory\/*"/' "$stage/pyproject.toml"
+grep -q '"dmft.program:sweep"' "$stage/pyproject.toml"
+grep -q '"share/docs/theory/\*"' "$stage/pyproject.toml"
 $tools/bin/pip wheel -q --no-deps --no-build-isolation -w build/wheel/plain "$stage"
 # It is of one machine; auditwheel finds the oldest Linux that has its C library.
 PATH=$PWD/$tools/bin:$PATH
@@ -40,7 +44,8 @@ $tools/bin/python -m zipfile -e build/wheel/*.whl "$tried"
 for name in dmft-solve dmft-compare dmft-sweep; do
     chmod +x "$tried/dmft/bin/$name"
     env -i "$tried/dmft/bin/$name" --version >"$tried/said"
-    if env -i ldd "$tried/dmft/bin/$name" | grep -E '(hdf5|openblas|gsl|lua|zip|jansson|inih).*=> (/usr|/lib|not)'; then
+    env -i "$(command -v ldd)" "$tried/dmft/bin/$name" >"$tried/linked"
+    if grep -E '(hdf5|openblas|gsl|lua|zip|jansson|inih).*=> (/usr|/lib|not)' "$tried/linked"; then
         echo "$name: a library is not in the wheel" >&2
         exit 1
     fi

@@ -109,6 +109,48 @@ completion() {
     done
     ! command -v zsh >/dev/null || zsh -n opt/dmft/share/zsh/site-functions/_dmft-solve
 }
+refuses() { # TOOL COMMAND...: without the tool it ends at once, and names it
+    tool=$1
+    shift
+    mkdir -p "$root/path"
+    for folder in $(echo "$PATH" | tr : ' '); do
+        ln -sf "$folder"/* "$root/path/" 2>/dev/null || true # "*" of an empty folder
+    done
+    rm -f "$root/path/$tool"
+    if PATH="$root/path" "$@" >"$root/said" 2>&1; then
+        echo "$*: ends with 0 without $tool"
+        return 1
+    fi
+    grep -q "needs.* $tool[ ,]" "$root/said" || { cat "$root/said" && return 1; }
+}
+missing_tools() { # the left side of a pipe is none that `set -e` sees
+    shell=$(command -v sh)
+    for script in deb completion site wheel; do
+        tools=$(sed -n "s/^needs '[^']*' '[^']*' //p" install/$script.sh)
+        test -n "$tools"
+        for tool in $tools; do
+            case $script in
+            deb) refuses "$tool" "$shell" install/deb.sh "$BUILD" 0 dmft-test ;;
+            completion) refuses "$tool" "$shell" install/completion.sh bash "$BUILD/dmft-solve" ;;
+            wheel) refuses "$tool" "$shell" install/wheel.sh "$BUILD" ;;
+            site) ! "$shell" install/site.sh --needs 2>/dev/null || refuses "$tool" "$shell" install/site.sh "$BUILD" ;;
+            esac
+        done
+    done
+    ! sh install/completion.sh bash true >/dev/null
+}
+package_without_libraries() { # dpkg-shlibdeps finds none: no package is better than one that cannot start
+    mkdir "$root/stub"
+    printf '#!/bin/sh\n' >"$root/stub/dpkg-shlibdeps"
+    chmod +x "$root/stub/dpkg-shlibdeps"
+    if PATH="$root/stub:$PATH" sh install/deb.sh "$BUILD" 0 dmft-test >"$root/said" 2>&1; then
+        dpkg-deb -f build/dmft-test_0_*.deb
+        rm -f build/dmft-test_0_*.deb
+        return 1
+    fi
+    grep -q 'without the C library' "$root/said"
+    test -z "$(ls build/dmft-test_0_*.deb 2>/dev/null)"
+}
 test_of install into_root
 test_of installed_programs programs
 test_of library_and_example library
@@ -117,6 +159,8 @@ test_of odd_prefix odd_prefix
 test_of odd_prefix_of_a_library odd_prefix_of_a_library
 test_of library_exports exports
 test_of completion completion
+test_of missing_tools missing_tools
+! command -v dpkg-shlibdeps >/dev/null || test_of package_without_libraries package_without_libraries
 if sh install/site.sh --needs 2>/dev/null; then
     test_of site sh install/site.sh "$BUILD"
 else
