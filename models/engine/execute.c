@@ -98,7 +98,8 @@ void program_rules(struct net *net) {
 /* Every use of what learns has a cotangent. */
 static int check_reach(const struct net *net, const struct parameter *parameter, struct err *err) {
     const struct program *p = net->program;
-    for (int i = parameter->node; i < p->nodes; i++) {
+    bool again = parameter->map && parameter->map->declared.uses > 1;
+    for (int i = parameter->node; i < (again ? p->nodes : parameter->node + 1); i++) {
         const struct node *v = &p->node[i];
         bool mine = i == parameter->node || (v->matrix.map && v->matrix.map == parameter->map);
         if (mine && i != p->read_out && !v->plan.g_count)

@@ -21,7 +21,7 @@ void program_rows_tex(struct program *p, struct value x, const char *tex) {
 static const char *prefix_of(const struct program *p, int i) {
     const struct node *v = &p->node[i];
     bool first = v->constant.fn != FN_EXP, taken = false;
-    for (int j = 0; j < i; j++) {
+    for (int j = v->argument[0] + 1; j < i; j++) {
         const struct node *u = &p->node[j];
         if (!u->op->function || u->argument[0] != v->argument[0] || (u->label && u->on))
             continue;

@@ -41,13 +41,13 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
     int number = 0; /* among the maps that draw */
     if (v->matrix.use > 0)
         return CODE_OK;
-    for (int k = 0; net->maps.item[k] != v->matrix.map; k++)
-        number += net->maps.item[k]->declared.a0 != 0;
     declared.for_all_inputs = v->plan.g_count == 1 && declared.uses == 1;
     if (setup->declare_only) {
         map_declare(v->matrix.map, declared);
         return make_room_for_uses(net, v, err);
     }
+    for (int k = 0; net->maps.item[k] != v->matrix.map; k++)
+        number += net->maps.item[k]->declared.a0 != 0;
     bool start = setup->measure.check || program_lists(setup->measure.singular_of, declared.name);
     struct map_settings settings = {.stop = &setup->stop,
                                     .stream = net_stream(net, PURPOSE_MATRIX, number),

@@ -2,9 +2,39 @@
 matplotlib is missing."""
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
+import time
 
+from dmft import program
 from dmft.errors import InputError
+
+PATIENCE = 2.0  # seconds after which a command says what it is at
+
+
+@contextlib.contextmanager
+def patience(name: str):
+    """A command that describes networks says so where that takes long: in a terminal with their
+    number, elsewhere once."""
+    screen, done, begin = program.Screen(name), threading.Event(), time.monotonic()
+
+    def wait() -> None:
+        end = done.wait(PATIENCE)
+        if not end and not screen.changes:
+            screen.line(f"{name}: networks of several sizes are described, which takes the longer "
+                        "the more experts and blocks they have")
+        while not end:
+            end = done.wait(0.5)
+            screen.status("" if end else f"{name}: {program.described.count} networks described, "
+                          f"{time.monotonic() - begin:.0f} s")
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def keys_of(words: list[str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ another key, or of another format, is refused.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import re
 
@@ -118,8 +119,13 @@ CONSTANTS = ("function k top values column tokens causal rule c softmax beta ove
              "rho start entries").split()
 
 
+@functools.lru_cache(maxsize=None)
+def _fields(kind: type) -> frozenset[str]:
+    return frozenset(field.name for field in dataclasses.fields(kind))
+
+
 def _take(kind, given: dict, what: str):
-    known = {field.name for field in dataclasses.fields(kind)}
+    known = _fields(kind)
     rest = {key: value for key, value in given.items() if key not in known}
     constants = {key: rest.pop(key) for key in list(rest) if key in CONSTANTS} \
         if "constants" in known else {}
@@ -161,11 +167,14 @@ class Program:
 
     def matrix(self, name: str) -> Matrix:
         """The matrix of this name."""
-        for matrix in self.matrices:
-            if matrix.name == name:
-                return matrix
+        if name in self._named:
+            return self._named[name]
         raise InputError(f"this network has no matrix {name}; there are "
                          + " ".join(matrix.name for matrix in self.matrices))
+
+    @functools.cached_property
+    def _named(self) -> dict[str, Matrix]:
+        return {matrix.name: matrix for matrix in reversed(self.matrices)}
 
     def size(self, population: int) -> int:
         """Sites of a population of a network."""

@@ -40,8 +40,7 @@ SILENT = {"read_in", "map", "add", "times", "multiply", "ones", "scale", "shift"
 def size_text(program: Program, k: int) -> str:
     """The size of population k, of the limit in units of the width N.
 
-    >>> from dmft.command import keys_of
-from dmft.description import Population
+    >>> from dmft.description import Population
     >>> on = Population("x", 1, None, None, 1, factor=0.5, power=1)
     >>> size_text(type("P", (), {"populations": [on]}), 0)
     'N/2'
@@ -70,10 +69,19 @@ def group_text(program: Program, k: int) -> str:
 
 def box_name(program: Program, k: int) -> str:
     """What the box of population k is called: what is numbered shares one where all are alike."""
-    alike = stem(program.populations[k].name)
-    sizes = {(size_text(program, i), on.of is not None and group_text(program, i))
-             for i, on in enumerate(program.populations) if stem(on.name) == alike}
-    return alike if len(sizes) == 1 else program.populations[k].name
+    name = program.populations[k].name
+    return stem(name) if len(_sizes(program)[stem(name)]) == 1 else name
+
+
+def _sizes(program: Program) -> dict[str, set]:
+    """The sizes of populations that are called the same but for a number."""
+    found = program.__dict__.get("_drawn_sizes")
+    if found is None:
+        found = program.__dict__["_drawn_sizes"] = {}
+        for i, on in enumerate(program.populations):
+            found.setdefault(stem(on.name), set()).add(
+                (size_text(program, i), on.of is not None and group_text(program, i)))
+    return found
 
 
 def _sources(program: Program, at: int) -> list[int]:

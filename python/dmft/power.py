@@ -27,8 +27,11 @@ class Law:
     exact: bool = True
 
     def at(self, sizes) -> float:
-        """The number at these sizes."""
-        return self.coefficient * math.prod(sizes[name] ** float(power)
+        """The number at these sizes. A size "(M+1)" is M and one more."""
+        def value(name: str) -> float:
+            size, _, more = name.strip("()").partition("+")
+            return sizes[name] if name in sizes else sizes[size] + float(more)
+        return self.coefficient * math.prod(value(name) ** float(power)
                                             for name, power in self.powers.items())
 
     def __float__(self) -> float:

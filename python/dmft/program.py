@@ -230,6 +230,7 @@ class _Answers:
 
     def __init__(self):
         self.child, self.made_for, self.lock = None, None, threading.Lock()
+        self.count = 0                  # questions that were answered
         atexit.register(self.end)
 
     def __call__(self, words: list[str]) -> str:
@@ -250,6 +251,7 @@ class _Answers:
             except BaseException:  # Ctrl-C: nobody wants the answer that is under way
                 self.end()
                 raise
+        self.count += 1
         if not answer.endswith("\n"):
             raise SystemFailure("dmft-solve --programs ended without an answer")
         if answer.startswith('{"code":'):

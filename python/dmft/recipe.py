@@ -24,6 +24,7 @@ from dmft.scaling import scaling
 from dmft.sizes import Family, Place
 
 NUMBERS = ("std", "sgd", "adam", "eps", "decay", "muon")
+LAWS = ("count", "rows", "columns", *NUMBERS)
 MOST = 24  # points of a sweep that are set side by side, each of which takes a second
 
 
@@ -50,8 +51,7 @@ class Tensor:
     @property
     def exact(self) -> bool:
         """Whether each number is a product of powers."""
-        return all(law is None or law.exact for law in
-                   (self.count, self.rows, self.columns, *self.numbers().values()))
+        return all(law is None or law.exact for law in (getattr(self, name) for name in LAWS))
 
     def numbers(self) -> dict[str, Law | None]:
         """std, sgd, adam, eps, decay and muon by their names."""
@@ -60,16 +60,13 @@ class Tensor:
 
 def numbers_of(place: Place, name: str) -> dict[str, float | None] | None:
     """Shape and numbers of a tensor of a built network; None where it has none of the name."""
-    rates, W = ({matrix.name: matrix for matrix in one.matrices}.get(name)
-                for one in (place.descent, place.adam))
-    if W is None or rates is None:
+    if name not in place.named:
         return None
+    rates, W, by_muon = place.named[name]
     # Factors of [rates] are in `rate` of what gradient descent trains alone.
     own = scaling(place.adam, dataclasses.replace(W, rate=rates.rate))
     rows, columns = own.shape if len(own.shape) == 2 else (1, *own.shape)
-    by_muon = {matrix.name: matrix for matrix in place.muon.matrices
-               if matrix.optimizer == "muon"} if place.muon else {}
-    muon = scaling(place.muon, by_muon[name]).muon if name in by_muon else None
+    muon = scaling(place.muon, by_muon).muon if by_muon and by_muon.optimizer == "muon" else None
     learns = (own.sgd, own.adam, own.eps, 1 / own.adam if W.decays else None, muon) if W.learns \
         else (None,) * 5
     std = None if W.kind == "bias" else own.std
@@ -79,59 +76,74 @@ def numbers_of(place: Place, name: str) -> dict[str, float | None] | None:
 def _alike(places: list[Place]) -> dict[str, list[str]]:
     """{name: names} of the tensors of the first place, those of blocks and experts together where
     they agree in all places."""
-    first = places[0].adam.matrices
-    stems = {}
-    for W in first:
-        stems.setdefault(stem(W.name), []).append(W)
+    alike = {common: common not in places[0].named and all(
+        len({(one.kind, *numbers_of(place, one.name).values())
+             for one in place.by_stem.get(common, ())}) == 1 for place in places)
+        for common in places[0].by_stem}
     found = {}
-    for W in first:
-        common, members = stem(W.name), stems[stem(W.name)]
-        alike = common not in {one.name for one in first} and all(
-            len({(one.kind, *numbers_of(place, one.name).values())
-                 for one in place.adam.matrices if stem(one.name) == common}) == 1
-            for place in places)
-        found.setdefault(common if alike else W.name, [one.name for one in members] if alike
-                         else [W.name])
+    for W in places[0].adam.matrices:
+        common = stem(W.name)
+        if not alike[common]:
+            found[W.name] = [W.name]
+        elif common not in found:
+            found[common] = [one.name for one in places[0].by_stem[common]]
     return found
 
 
 def _there(place: Place, name: str) -> dict[str, float | None] | None:
     """Numbers of a tensor, or of one of its like: with one head W_Q_0 is what W_Q_0_0 is of two."""
     return numbers_of(place, name) or next(
-        (numbers_of(place, W.name) for W in place.adam.matrices if stem(W.name) == stem(name)),
-        None)
+        (numbers_of(place, W.name) for W in place.by_stem.get(stem(name), ())), None)
 
 
 def _laws(family: Family) -> list[Tensor]:
     """Each tensor of the network of the ini, with laws in its sizes."""
-    tensors, first = [], {W.name: W for W in family.places[0].adam.matrices}
-    for name, names in _alike(family.places).items():
-        at = [_there(place, names[0]) for place in family.places]
-        kind = first[names[0]].kind
-
-        def law(key: str) -> Law | None:
-            numbers = [one and one[key] for one in at]
-            if numbers[0] is None:
-                return None
-            if key == "columns" and kind == "read_in" and "D" in family.free:
-                return family.law(numbers)
-            return family.law(numbers, key not in ("rows", "columns"))
-        count = [float(sum(stem(W.name) == name for W in place.adam.matrices))
-                 for place in family.places]
-        tensors.append(Tensor(family.label, name, names, kind,
-                              family.law(count, False) if name != names[0] else Law(1.0),
-                              law("rows"), law("columns"), *map(law, NUMBERS),
-                              decays=first[names[0]].decays))
+    families = _alike(family.places)
+    if family.few and (any(place.by_stem.keys() != set(families) for place in family.places) or
+                       any(family.names(name) is None for name in families
+                           if name not in family.places[0].named)):
+        family.in_full()  # what would be left out is not alike
+        families = _alike(family.places)
+    tensors = [_law(family, name, names) for name, names in families.items()]
+    if family.few and not all(one.exact for one in tensors):
+        family.with_origin()  # numbers that are no laws are those of the ini
+        return _laws(family)
     return tensors
+
+
+def _law(family: Family, name: str, names: list[str]) -> Tensor:
+    """A tensor, or those of these names, with laws in the sizes."""
+    at = [_there(place, names[0]) for place in family.places]
+    _, first, _ = family.places[0].named[names[0]]
+
+    def law(key: str) -> Law | None:
+        numbers = [one and one[key] for one in at]
+        if numbers[0] is None:
+            return None
+        if key == "columns" and first.kind == "read_in" and "D" in family.free:
+            return family.law(numbers)
+        return family.law(numbers, key not in ("rows", "columns"))
+    if name == names[0]:
+        count = Law(1.0)
+    else:
+        count = family.count([float(len(place.by_stem.get(name, ()))) for place in family.places])
+        names = (family.few and family.names(name)) or names
+    return Tensor(family.label, name, names, first.kind, count, law("rows"), law("columns"),
+                  *map(law, NUMBERS), decays=first.decays)
 
 
 def _numbers(family: Family, place: Place) -> list[Tensor]:
     """Each tensor of one network, with its numbers."""
-    tensors, there = [], {W.name: W for W in place.adam.matrices}
+    if family.few:  # every number is a law
+        def at(law: Law | None) -> Law | None:
+            return law and Law(law.at(place.sizes))
+        return [dataclasses.replace(one, **{name: at(getattr(one, name)) for name in LAWS})
+                for one in _laws(family)]
+    tensors = []
     for name, names in _alike([place]).items():
         laws = {key: None if number is None else Law(number)
                 for key, number in numbers_of(place, names[0]).items()}
-        W = there[names[0]]
+        _, W, _ = place.named[names[0]]
         tensors.append(Tensor(family.label, name, names, W.kind,
                               Law(float(len(names))), **laws, decays=W.decays))
     return tensors
@@ -345,11 +357,11 @@ def recipe(config, *, parameterizations=None, at: Mapping | None = None,
     if swept:
         families = _told_apart(grid, families, varied, words is not None)
     found = Recipe(families, [one for family in families for one in _laws(family)], raw_inputs,
-                   [family.places[0] for family in families])
+                   [family.origin for family in families])
     if at is not None:
         return found.at(at)
     if base is not None:
         return found.multipliers(base, target)
     first = families[0]
-    D = Law(1.0, {"D": Fraction(1)}) if "D" in first.free else Law(first.places[0].sizes["D"])
+    D = Law(1.0, {"D": Fraction(1)}) if "D" in first.free else Law(first.origin.sizes["D"])
     return found._of_inputs(D) if raw_inputs else found

@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from dmft.command import keys_of
+from dmft.command import keys_of, patience
 from dmft.errors import DmftError, InputError
 from dmft.recipe import recipe
 
@@ -61,8 +61,9 @@ def main(arguments=None) -> int:
         keys = keys_of(rest)
         places = {name: sizes(getattr(options, name)) for name in ("at", "base", "target")
                   if getattr(options, name) is not None}
-        found = recipe(options.file, parameterizations=options.parameterizations,
-                       raw_inputs=options.raw_inputs, **places, **keys)
+        with patience("dmft-recipe"):
+            found = recipe(options.file, parameterizations=options.parameterizations,
+                           raw_inputs=options.raw_inputs, **places, **keys)
         print({"text": str, "markdown": lambda one: one.markdown(),
                "latex": lambda one: one.latex()}[options.format](found))
         sys.stdout.flush()

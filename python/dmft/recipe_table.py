@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import html as markup
 
+from dmft.description import stem
 from dmft.power import Law
 from dmft.sizes import MEANING
 
@@ -81,8 +82,6 @@ def _cells(recipe, one, style: Style) -> tuple[str, ...]:
         else:
             words.append("given" if name == "std" else "fixed" if fixed and name in ("sgd", "adam")
                          else "")
-    if any(str(other.count) != "1" for other in recipe.tensors):
-        words.insert(0, style.law(one.count))
     return tuple(words)
 
 
@@ -91,18 +90,24 @@ def rows(recipe, style: Style) -> list[list[str]]:
     several = len(recipe.families) > 1
     head = ["tensor", *[style.word(recipe.heading)] * several]
     long = "," in recipe.heading
-    if any(str(one.count) != "1" for one in recipe.tensors):
-        head.append("number")
-    found = [head + ["shape", *(TITLES[name] for name in columns(recipe))]]
-    for name in dict.fromkeys(one.name for one in recipe.tensors):
-        agree = {}
-        for one in recipe.tensors:
-            if one.name == name:
-                agree.setdefault(_cells(recipe, one, style), []).append(one.point or "")
-        for cells, words in agree.items():
+    agree: dict[str, dict] = {}
+    for one in recipe.tensors:
+        cells = _cells(recipe, one, style)
+        agree.setdefault(one.name, {}).setdefault(cells, []).append((one.point or "", one.count))
+    together: dict = {}  # rows of one name but for the numbers behind it
+    for name, mine in agree.items():
+        together.setdefault((stem(name), repr(mine)), []).append(name)
+    numbered = any(len(names) > 1 for names in together.values()) or \
+        any(str(one.count) != "1" for one in recipe.tensors)
+    found = [head + ["number"] * numbered + ["shape", *(TITLES[name] for name in columns(recipe))]]
+    for names in together.values():
+        for cells, those in agree[names[0]].items():
+            words = [point for point, _ in those]
             all_of_them = long and len(words) == len(recipe.families)
             which = "all" if all_of_them else ("; " if long else " ").join(words)
-            found.append([style.word(name), *[style.word(which)] * several, *cells])
+            number = style.law(those[0][1] * Law(float(len(names))))
+            found.append([style.word(" ".join(names)), *[style.word(which)] * several,
+                          *[number] * numbered, *cells])
     return found
 
 

@@ -58,7 +58,7 @@ class Scaling:
 def parts_of(network: Program, matrix: Matrix) -> list[Matrix]:
     """The maps that Muon moves as one matrix, this one among them."""
     whole = matrix.muon_whole
-    return [one for one in network.matrices if whole and one.muon_whole == whole] or [matrix]
+    return [one for one in network.matrices if one.muon_whole == whole] if whole else [matrix]
 
 
 def side_of(network: Program, parts: list[Matrix]) -> int:

@@ -6,13 +6,16 @@ another network.
 """
 from __future__ import annotations
 
+import functools
+import itertools
+import math
 import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from dmft import power, run
-from dmft.description import Description, Program
+from dmft.description import Description, Matrix, Program, stem
 from dmft.errors import InputError
 from dmft.points import of_network
 
@@ -54,6 +57,10 @@ WAYS = (
         lambda s: s["H"] * s["N_k"] / s["N"], "N_k"),
 )
 FACTORS = (2, 3, 0.5, 4)
+# Members of a family (experts, blocks) are alike, or the table says that they are not: of more than
+# the first number of them, one of the others is described, the smallest that the ini can have.
+FEW = {"M": (4, 8, 16, 32), "L": (2, 4)}
+SHARED = 8  # experts that stand beside those of the key
 # Where the program says this of a key, no other value of it is worth a try.
 IDLE = re.compile("no effect|does not use|never reads|is used only")
 # Where an ini of the limit alone says no width.
@@ -75,6 +82,22 @@ class Place:
     muon: Program | None = None
     sizes: dict[str, float] = field(default_factory=dict)
 
+    @functools.cached_property
+    def named(self) -> dict[str, tuple[Matrix, Matrix, Matrix | None]]:
+        """The matrices of one name, as gradient descent, Adam and Muon train them."""
+        descent, muon = ({W.name: W for W in one.matrices} if one else {}
+                         for one in (self.descent, self.muon))
+        return {W.name: (descent[W.name], W, muon.get(W.name))
+                for W in self.adam.matrices if W.name in descent}
+
+    @functools.cached_property
+    def by_stem(self) -> dict[str, list[Matrix]]:
+        """The matrices that are called the same but for numbers behind the name."""
+        found: dict[str, list[Matrix]] = {}
+        for W in self.adam.matrices:
+            found.setdefault(stem(W.name), []).append(W)
+        return found
+
     def same(self, other: Place) -> bool:
         """Whether all sizes and numbers are those of another network."""
         return (self.adam.populations, self.adam.matrices) == \
@@ -82,23 +105,25 @@ class Place:
 
 
 class Family:
-    """The networks of an ini in one parameterization, at several sizes. `places[0]` is that of the
-    ini and its first width; `free` are the sizes that the places tell apart. Where it stands beside
-    others `label` says which it is, of what the `heading` says; `idle` are keys of a sweep that
+    """The networks of an ini in one parameterization, at several sizes. `origin` has the sizes of
+    that of the ini and its first width, which is `places[0]` unless it has so many experts or
+    blocks that smaller ones are described in its place (`few`: the keys that make them smaller);
+    `free` are the sizes that the places tell apart. Where it stands beside others `label` says which it is, of what the `heading` says; `idle` are keys of a sweep that
     change nothing in it."""
 
     def __init__(self, config, said: Mapping[str, str], network, more: Mapping):
         """said: run.settings_of the ini, with one parameterization."""
-        self.parameterization, self.ways = said.get("network.parameterization"), {}
+        self.parameterization = said.get("network.parameterization")
         self.program = said["network.model"] == "program"
         self.label, self.heading, self.idle = self.parameterization, "parameterization", []
+        self.settings = {key: text for key, text in said.items() if of_network(key)} | PLAIN
         whole = self._describe(config, said, network, dict(more))
         self.optimizer = whole.settings["training"].get("optimizer", "gd")
         self.muon = {f"training.{key}": text for key, text in whole.settings["training"].items()
                      if key in ("optimizer", "muon_experts", "muon_heads", "rest")} \
             if self.optimizer == "muon" else {}
         self.width, self.outputs = whole.networks[0].width, whole.networks[0].outputs
-        self._settle(said, whole)
+        self._settle(whole)
         _, arrays = run.split(more)
         if arrays:  # what the description was made of is gone
             self.folder = run.Folder()
@@ -106,11 +131,18 @@ class Family:
                 os.path.join(self.folder.path, "data"), arrays)
         # Factors of [rates] are in `rate` of what gradient descent trains, and of that alone.
         self.rates = any(key.startswith("rates.") for key in self.settings)
+        self._explore()
+
+    def _explore(self) -> None:
+        """The network at several sizes; which of them the places tell apart."""
+        self.ways = {}
         self.places = self.build([self.width, 2 * self.width])
         self._plain_data()
-        self._explore()
+        self._vary()
         for place in self.places:
             place.sizes = self.sizes(place)
+        self.origin = Place({}, self.places[0].descent, self.places[0].adam)
+        self.origin.sizes = self.sizes(self.origin)
         self.free = [size for size, value in self.places[0].sizes.items()
                      if any(place.sizes[size] != value for place in self.places)]
 
@@ -122,17 +154,34 @@ class Family:
         if self.parameterization is not None:
             keys["network.parameterization"] = self.parameterization
         refused = None
-        for width in said.get("reference.widths", "").split()[:1] or WIDTHS:
-            try:
-                return run.describe(config, network=network, **keys | {"reference.widths": width})
-            except InputError as error:
-                refused = refused or error
+        widths = said.get("reference.widths", "").split()[:1] or WIDTHS
+        for self.few in self._fewer():
+            for width in widths[:1 if self.few else None]:
+                try:
+                    return run.describe(config, network=network, **keys | self._with_biases(
+                        self.few) | {"reference.widths": width})
+                except InputError as error:
+                    if not self.few:
+                        refused = refused or error
         raise refused
 
-    def _settle(self, said: Mapping, whole: Description) -> None:
+    def _fewer(self) -> list[dict[str, str]]:
+        """Keys that make families small; in the end none."""
+        small = [{}]
+        for size, numbers in FEW.items():
+            way = next(one for one in WAYS if one.size == size and one.write is None)
+            value = self._value(way.key, {})
+            fewer = [{self._key(way.key): str(number)} for number in numbers if 2 * number <= value]
+            small = [one | more for one in small for more in fewer or [{}]]
+        return [one for one in small if one] + [{}]
+
+    def _with_biases(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """The settings, with plain biases where the ini has one for each of another number."""
+        other = self._key("experts") in settings and self.settings.get("network.biases")
+        return dict(settings) | ({"network.biases": ""} if other else {})
+
+    def _settle(self, whole: Description) -> None:
         """The settings of the ini without those of optimizers, of which some exclude others."""
-        self.settings = {key: text for key, text in said.items()
-                         if of_network(key)} | PLAIN
         for section, key in PATHS:
             if whole.settings[section].get(key):
                 self.settings[f"{section}.{key}"] = whole.settings[section][key]
@@ -160,13 +209,24 @@ class Family:
 
     # --- networks ----------------------------------------------------------------------------
 
+    def in_full(self) -> None:
+        """The networks again, with all experts and blocks of the ini."""
+        self.few = {}
+        self._explore()
+
+    def with_origin(self) -> None:
+        """The network of the ini and its first width becomes the first place."""
+        self.few = {}
+        self.origin.__dict__.update(self.build([self.width], {})[0].__dict__,
+                                    sizes=self.origin.sizes)
+        self.places.insert(0, self.origin)
+
     def build(self, widths: list[int], settings: Mapping | None = None,
               outputs: bool = True) -> list[Place]:
         """The networks of these widths, with settings on top of the ini's."""
-        settings = dict(settings or {})
-        both = self.settings | settings | {"reference.widths": " ".join(map(str, widths))}
-        if self._key("experts") in settings and both.get("network.biases"):
-            both["network.biases"] = ""  # the ini has as many as experts
+        settings = dict(self.few if settings is None else settings)
+        both = self.settings | self._with_biases(settings)
+        both |= {"reference.widths": " ".join(map(str, widths))}
 
         adam = run.describe({**both, "training.optimizer": "adam"}).networks
         descent = adam
@@ -210,7 +270,7 @@ class Family:
                 continue
             text = str(round(value * factor)) if whole else repr(value * factor)
             try:
-                places = self.build([self.width], {key: text}, outputs)
+                places = self.build([self.width], self.few | {key: text}, outputs)
             except InputError as error:
                 if IDLE.search(error.sentence):
                     return None
@@ -221,7 +281,7 @@ class Family:
             return factor
         return None
 
-    def _explore(self) -> None:
+    def _vary(self) -> None:
         """Networks that differ in one key each, and those that differ in all at once, where a
         number that is no product of powers is found out."""
         together = {}
@@ -236,7 +296,7 @@ class Family:
         for way in WAYS:
             if way.size not in self.ways and self._key(way.key) not in together and \
                     way.needs in ("N", *self.ways) and \
-                    change(self._key(way.key), self._value(way.key, {}), way.write is None):
+                    change(self._key(way.key), self._value(way.key, self.few), way.write is None):
                 self.ways[way.size] = way
         change("training.gamma0", self.places[0].adam.gamma0, False)
         for key, outputs in (("data.dimension", True), ("data.vocabulary", False)):
@@ -246,19 +306,20 @@ class Family:
         for keys in (together, {key: text for key, text in together.items()
                                 if key.startswith("training.") or key == self._key("depth")}):
             try:
-                self.places += self.build([self.width, 2 * self.width], keys)
+                self.places += self.build([self.width, 2 * self.width], self.few | keys)
                 break
             except InputError:
                 continue
 
     def elsewhere(self, wanted: Mapping[str, float]) -> Place:
-        """The network of these sizes; other keys stay as the ini has them."""
+        """The network of these sizes; other keys stay as the ini has them. Of many experts or blocks
+        few are described, as of the ini: the laws then have their numbers."""
         words = ", ".join(f"{size} = {value:g}" for size, value in wanted.items())
-        fixed = [size for size in self.places[0].sizes if size in self.free]
+        fixed = [size for size in self.origin.sizes if size in self.free]
         for size, value in wanted.items():
             if size not in fixed:
-                what = f"is {self.places[0].sizes[size]:g} here and cannot be changed" \
-                    if size in self.places[0].sizes else "is no size of this network" \
+                what = f"is {self.origin.sizes[size]:g} here and cannot be changed" \
+                    if size in self.origin.sizes else "is no size of this network" \
                     if size in MEANING else "is not known"
                 raise InputError(f"{size} = {value}: {size} {what}; its sizes are "
                                  + ", ".join(f"{one} ({MEANING[one]})" for one in fixed))
@@ -282,10 +343,13 @@ class Family:
         for size, way in self.ways.items():
             if size in wanted:
                 settings[self._key(way.key)] = way.text(sizes)
+        small = {key: text for key, text in self.few.items()
+                 if float(text) < self._value(key.partition(".")[2], settings)}
         try:
-            place = self.build([width], settings)[0]
+            place = self.build([width], settings | small)[0]
         except InputError as error:
             raise InputError(f"at {words}: {error.sentence}") from None
+        place.settings = settings
         place.sizes = self.sizes(place)
         return place
 
@@ -300,3 +364,32 @@ class Family:
                 if outputs or len({place.sizes[size] for place, _ in there}) > 1]
         return power.fit([{size: place.sizes[size] for size in free} for place, _ in there],
                          [number for _, number in there])
+
+    def count(self, numbers: list[float | None]) -> power.Law:
+        """The law of how many there are: shared experts stand beside those of the key."""
+        there = [(place.sizes, number) for place, number in zip(self.places, numbers)
+                 if number is not None]
+        law, k = self.law(numbers, False), 1
+        while not law.exact and "M" in self.free and k <= SHARED:
+            law = power.fit([{f"(M+{k})" if size == "M" else size: sizes[size] + k * (size == "M")
+                              for size in self.free} for sizes, _ in there],
+                            [number for _, number in there])
+            k += 1
+        return law if law.exact else self.law(numbers, False)
+
+    def names(self, common: str) -> list[str] | None:
+        """The names of the members of a family in the network of the ini, "W1_0_0" and so on, where
+        those of all places are all that there can be."""
+        members = [[[int(k) for k in W.name[len(common) + 1:].split("_")]
+                    for W in place.by_stem.get(common, ()) if W.name != common]
+                   for place in self.places]
+        depth = len(members[0][0]) if members[0] else 0
+        ends = [[max(column) + 1 for column in zip(*one)] if one and len(one[0]) == depth else None
+                for one in members]
+        if not depth or any(end and len(one) != math.prod(end) for one, end in zip(members, ends)):
+            return None
+        laws = [self.count([end and float(end[k]) for end in ends]) for k in range(depth)]
+        if not all(law.exact for law in laws):
+            return None
+        return ["_".join([common, *map(str, one)]) for one in itertools.product(
+            *(range(round(law.at(self.origin.sizes))) for law in laws))]

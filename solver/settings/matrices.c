@@ -38,8 +38,9 @@ int matrices_list(const struct config *config, int N, char **list, struct err *e
     for (int i = 0; i < net.matrices.count; i++)
         size += strlen(net.matrices.item[i].name) + 1;
     DO(base_alloc(list, size, 1, err));
+    char *end = *list;
     for (int i = 0; i < net.matrices.count; i++)
-        strcat(strcat(*list, i ? " " : ""), net.matrices.item[i].name);
+        end += sprintf(end, "%s%s", i ? " " : "", net.matrices.item[i].name);
 done:
     net_free(&net);
     return code;

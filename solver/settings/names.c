@@ -3,19 +3,32 @@
 #include "kernels/base/text.h"
 
 #include <ctype.h>
+#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
+static int in_order(const void *a, const void *b) {
+    return strcmp(a, b);
+}
+
+/* Hundreds of experts in tens of blocks have ten thousands of names, which a tree holds. */
 static int add_part(struct names *names, const char *text, size_t length, struct err *err) {
-    for (int k = 0; k < names->count; k++)
-        if (text_is((struct text_word){text, length}, names->name[k]))
-            return CODE_OK;
-    char **added = base_grow(&names->name, &names->count, sizeof *added, err);
-    if (!added)
+    char *copy, **added;
+    TRY(base_alloc(&copy, length + 1, 1, err));
+    memcpy(copy, text, length);
+    if (tfind(copy, &names->tree, in_order)) {
+        free(copy);
+        return CODE_OK;
+    }
+    added = base_grow(&names->name, &names->count, sizeof *added, err);
+    if (!added) {
+        free(copy);
         return err->code;
-    TRY(base_alloc(added, length + 1, 1, err));
-    memcpy(*added, text, length);
-    return CODE_OK;
+    }
+    *added = copy; /* names_free frees it */
+    return tsearch(copy, &names->tree, in_order)
+               ? CODE_OK
+               : err_set(err, CODE_SYSTEM, "out of memory: %d names", names->count);
 }
 
 int names_add(struct names *names, const char *text, struct err *err) {
@@ -39,8 +52,10 @@ int names_add_stems(struct names *names, struct err *err) {
 }
 
 void names_free(struct names *names) {
-    for (int k = 0; k < names->count; k++)
+    for (int k = 0; k < names->count; k++) {
+        tdelete(names->name[k], &names->tree, in_order);
         free(names->name[k]);
+    }
     free(names->name);
     *names = (struct names){0};
 }

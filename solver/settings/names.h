@@ -7,6 +7,7 @@
 struct names {
     char **name;
     int count;
+    void *tree; /* of tsearch, of the same texts */
 };
 /* Unless it is among them. */
 int names_add(struct names *names, const char *text, struct err *err);

@@ -111,8 +111,8 @@ def equations(config, *, network=None, symbols: dict[str, str] | None = None, **
         """The description at another value of one key."""
         text = int(value) if float(value).is_integer() else value
         keys = {**more, key: text}
-        try:
-            return describe(config, network=network, **keys)
-        except InputError:              # networks may be too narrow for it; the limit stands alone
+        try:                            # networks may be too narrow for it, and are not read
             return describe(config, network=network, **keys | {"reference.widths": ""})
+        except InputError:              # the ini may need a width
+            return describe(config, network=network, **keys)
     return Equations(derive(described, again))

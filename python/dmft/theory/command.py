@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from dmft.command import keys_of
+from dmft.command import keys_of, patience
 from dmft.errors import DmftError
 from dmft.theory import equations
 
@@ -26,7 +26,9 @@ def main(arguments=None) -> int:
                         "default: LaTeX on the screen")
     options, rest = parser.parse_known_args(arguments)
     try:
-        made = equations(options.file, **keys_of(rest))
+        keys = keys_of(rest)
+        with patience("dmft-equations"):
+            made = equations(options.file, **keys)
         if options.o:
             made.write(options.o)
         else:

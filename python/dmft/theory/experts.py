@@ -1,6 +1,7 @@
 """Names whose last number is that of an expert or a head: W_in_0, W_in_1, ..."""
 from __future__ import annotations
 
+import collections
 import re
 
 from dmft.description import Program
@@ -14,6 +15,7 @@ class Experts:
 
     def __init__(self, limit: Program, nodes: dict[int, Node]):
         self.limit, self.nodes = limit, nodes
+        self.alike = collections.Counter(re.sub(r"\d+$", "", one.name) for one in limit.matrices)
         self.matrices, self.first = self._find()
 
     @staticmethod
@@ -68,8 +70,7 @@ class Experts:
                                            if other != tail)) for tail, here in met.items()}
 
     def _siblings(self, name: str) -> int:
-        stem = re.sub(r"\d+$", "", name)
-        return sum(re.sub(r"\d+$", "", matrix.name) == stem for matrix in self.limit.matrices)
+        return self.alike[re.sub(r"\d+$", "", name)]
 
     def has(self, at: int, name: str) -> bool:
         """Whether the last number of this name is that of an expert: h_1 behind the experts 0 and 1

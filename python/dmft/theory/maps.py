@@ -18,6 +18,10 @@ class Matrices:
     def __init__(self, derivation):
         self.d, self.limit, self.theory = derivation, derivation.limit, derivation.theory
         self.nodes, self.adjoint = derivation.nodes, derivation.adjoint
+        self.uses, self.made, self.of = {}, {}, {}  # by matrix; kernels by row; learners by matrix
+        for node in self.nodes.values():
+            if node.word == "map":
+                self.uses.setdefault(node.matrix, []).append(node)
         for node in self.nodes.values():
             if node.word == "read_in":
                 self._read_in(node)
@@ -29,9 +33,8 @@ class Matrices:
 
     def kernel(self, row: Expression, population: int, at: int, backward: bool) -> str:
         """The key of the kernel of a row; it is made at the first call."""
-        for one in self.theory.kernels.values():
-            if one.row == row and one.population == population:
-                return one.key
+        if (row, population) in self.made:
+            return self.made[row, population]
         measured = self._measured(row, at, backward)
         base = r"\Gamma" if backward else r"\Phi"
         if measured and measured.scale == 1:
@@ -47,7 +50,7 @@ class Matrices:
         else:
             inner = self.d.symbols.get(at, Symbol("x"))
             symbol = Symbol(base, (inner.base, *inner.words), inner.indices)
-        key = f"{'G' if backward else 'P'}{at}"
+        key = self.made[row, population] = f"{'G' if backward else 'P'}{at}"
         self.theory.kernels[key] = Kernel(
             key, self.d.unique(symbol, ("kernel", key)), population, row, self.d.of_input(row),
             measured.name if measured else None, measured.scale if measured else 1.0)
@@ -102,14 +105,13 @@ class Matrices:
     def learner(self, name: str, *gradient) -> None:
         """The entries of a matrix move, by the gradient of one use of it among others."""
         matrix = self.d.matrix(name)
-        for one in self.theory.learners:
-            if one.matrix == name:
-                one.gradient += (gradient,)
-                return
-            if one.parts and self.d.matrix(one.matrix).muon_whole == matrix.muon_whole:
-                one.gradient += (gradient,)
+        whole = matrix.muon_whole and ("whole", matrix.muon_whole)
+        if name in self.of or whole in self.of:
+            one = self.of.get(name) or self.of[whole]
+            one.gradient += (gradient,)
+            if one.matrix != name:
                 one.parts += ((name, self.d.of_matrix(name)),)
-                return
+            return
         out = matrix.kind == "read_out"
         eps = self.d.scale(lambda p: p.matrix(name).adam_eps)
         if not out:
@@ -119,9 +121,11 @@ class Matrices:
             out or not self.theory.weighted, self.decays(name),
             self.d.scale(lambda p: p.matrix(name).rate), matrix.optimizer, self.kinds(name),
             "rows" if matrix.muon_rows else "columns" if matrix.muon_columns else ""))
+        one = self.of[name] = self.theory.learners[-1]
         parts = parts_of(self.limit, matrix)
         if len(parts) > 1:
-            one, count = self.theory.learners[-1], len(parts)
+            count = len(parts)
+            self.of[whole] = one
             one.rate *= Scale(math.sqrt(count), 1.0, ((str(count), 0.5),))
             one.parts = ((name, one.symbol),)
             one.heads = ("rows", "columns")[side_of(self.limit, parts)]
@@ -145,10 +149,6 @@ class Matrices:
                 terms.append(Learned(self.rate(name), "inputs", g, not theory.weighted))
         theory.quantities[str(node.at)].value = Process(terms, decays=self.decays(name))
 
-    def _uses(self, node: Node) -> list[Node]:
-        return [one for one in self.nodes.values()
-                if one.word == "map" and one.matrix == node.matrix]
-
     def _symbol(self, node: Node) -> Symbol:
         """That of a matrix, with the number of this use where there are several."""
         symbol = self.d.of_matrix(node.matrix)
@@ -170,7 +170,7 @@ class Matrices:
         return self.kernel(g, node.population, node.at, True)
 
     def _map(self, node: Node) -> None:
-        uses = self._uses(node)
+        uses = self.uses[node.matrix]
         mine = uses.index(node) if self.d.matrix(node.matrix).uses > 1 else None
         back = self.theory.quantities.get(f"back{node.at}")
         self._fields(node, back)

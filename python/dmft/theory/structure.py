@@ -14,6 +14,7 @@ and backward. Nothing else is needed to march them (tests/test_theory_march.py d
 """
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 
 from dmft.theory.expression import Expression, Scale
@@ -172,10 +173,6 @@ class Learner:
     heads: str = ""                     # rows: each head has rows of its own (g), and all read the
                                         # same x; columns: each has its own x
 
-    def of(self, matrix: str) -> bool:
-        """Whether this is what moves a matrix."""
-        return matrix == self.matrix or matrix in dict(self.parts)
-
 
 @dataclass
 class Selection:
@@ -218,6 +215,12 @@ class Theory:
     random: bool = False
     first_column: int = 0
     input_weights: bool = False         # [data] weight: the loss counts each input w_mu times
+
+    @functools.cached_property
+    def learner(self) -> dict[str, Learner]:
+        """What moves a matrix, by its name."""
+        return {name: one for one in reversed(self.learners)
+                for name in [one.matrix, *dict(one.parts)]}
 
     @property
     def rest(self) -> tuple[str, float]:

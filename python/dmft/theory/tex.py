@@ -264,7 +264,7 @@ class Writer(Calls):
 
     def learner(self, term: Entries) -> Learner:
         """The matrix that a term is of."""
-        return next(one for one in self.theory.learners if one.of(term.matrix))
+        return self.theory.learner[term.matrix]
 
     def entries(self, term: Entries, now: Context) -> str:
         learner = self.learner(term)
