@@ -461,7 +461,8 @@ local top = population("top")
 local x = tanh(read_in(top, "W1"))
 for l = 0, L - 1 do
     for i = 0, M - 1 do
-        x = x + map(x, top, {name = "W_" .. l .. "_" .. i, rate = i == M - 1 and LAST or 1 + L * ODD})
+        x = x + map(x, top, {name = "W_" .. l .. "_" .. i,
+                           rate = i == M - 1 and LAST or 1 + L * ODD})
     end
 end
 read_out(x, "w")
