@@ -108,8 +108,9 @@ class Family:
     """The networks of an ini in one parameterization, at several sizes. `origin` has the sizes of
     that of the ini and its first width, which is `places[0]` unless it has so many experts or
     blocks that smaller ones are described in its place (`few`: the keys that make them smaller);
-    `free` are the sizes that the places tell apart. Where it stands beside others `label` says which it is, of what the `heading` says; `idle` are keys of a sweep that
-    change nothing in it."""
+    `free` are the sizes that the places tell apart. Where it stands beside others `label` says
+    which it is, of what the `heading` says; `idle` are keys of a sweep that change nothing in it.
+    """
 
     def __init__(self, config, said: Mapping[str, str], network, more: Mapping):
         """said: run.settings_of the ini, with one parameterization."""
@@ -312,8 +313,8 @@ class Family:
                 continue
 
     def elsewhere(self, wanted: Mapping[str, float]) -> Place:
-        """The network of these sizes; other keys stay as the ini has them. Of many experts or blocks
-        few are described, as of the ini: the laws then have their numbers."""
+        """The network of these sizes; other keys stay as the ini has them. Of many experts or
+        blocks few are described, as of the ini: the laws then have their numbers."""
         words = ", ".join(f"{size} = {value:g}" for size, value in wanted.items())
         fixed = [size for size in self.origin.sizes if size in self.free]
         for size, value in wanted.items():
