@@ -2,29 +2,38 @@
 their updates add, goes with the width."""
 from __future__ import annotations
 
-import copy
 import dataclasses
+import math
 
 import numpy as np
 import torch
 
 from dmft.errors import InputError
 from dmft.torch.inputs import Data
+from dmft.torch.several import several
+from dmft.torch.watching import (Watched, first_tensor, mean_square, outputs, run_model,
+                                 same_tokens)
 
 PARTS = ("init", "prop", "eff")
 
 
 @dataclasses.dataclass
 class Coordinates:
-    """rms [optimizer][module][part] is an array over widths, root mean squares over seeds too, of
+    """rms [optimizer][name][part] is an array over widths, root mean squares over seeds too, of
 
         init  M(0) x(0)            prop  M(0) x - M(0) x(0)            eff  M x - M(0) x
 
-    x what the module M took after the last step, M(0) as it was at the start. "output" is what the
-    whole gives: at the start (init) and its change (eff). Modules that are never called, such as
-    out_proj in PyTorch's MultiheadAttention, are not there."""
+    for each module M that has parameters of its own: x is what M took after the last step, x(0)
+    what it took of the same tokens at the start, M(0) is the module as it was at the start.
+    "output" is what the whole gives: at the start (init) and its change (eff); so are
+    "MODULE: logits" (what a softmax takes), "MODULE: softmax" and "MODULE: attention".
+
+    An expert that has other tokens at the end is compared on those that it has at both times.
+    left_out [optimizer] says which modules could not be compared at some width, and why: an expert
+    without tokens, or what is never called, such as out_proj in PyTorch's MultiheadAttention."""
     widths: list[int]
     rms: dict[str, dict[str, dict[str, np.ndarray]]]
+    left_out: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
 
     def exponent(self, optimizer: str, module: str, part: str) -> float | None:
         """Slope of ln rms in ln N; None where a part is zero or not finite, and of one width."""
@@ -50,120 +59,125 @@ class Coordinates:
         for optimizer, modules in self.rms.items():
             lines += [optimizer + ":", head,
                       *(self._row(optimizer, module, wide) for module in modules)]
+            lines += [f"  left out: {name}, {why}"
+                      for name, why in self.left_out.get(optimizer, {}).items()]
         return "\n".join(lines)
 
 
-class _Watched:
-    """The modules of a model that have parameters of their own, as they were at the start, and what
-    they take."""
-
-    def __init__(self, model: torch.nn.Module):
-        self.model = model
-        self.now = {name or "(itself)": module for name, module in model.named_modules()
-                    if any(True for _ in module.parameters(recurse=False))}
-        self.start = {name: copy.deepcopy(module) for name, module in self.now.items()}
-
-    def take(self, X) -> tuple[torch.Tensor, dict[str, list]]:
-        """The output, and what each module was called with, before it could change it: arguments
-        with and without names. (Hooks of older PyTorch do not see those with names.)"""
-        seen: dict[str, list] = {name: [] for name in self.now}
-
-        def watch(name, forward):
-            def called(*given, **named):
-                seen[name].append((_kept(given), _kept(named)))
-                return forward(*given, **named)
-            return called
-
-        own = {name: module.__dict__.get("forward") for name, module in self.now.items()}
-        for name, module in self.now.items():
-            module.forward = watch(name, module.forward)
-        try:
-            with torch.no_grad():
-                return self.model(X).clone(), seen
-        finally:
-            for name, module in self.now.items():
-                del module.forward
-                if own[name]:
-                    module.forward = own[name]
-
-    def parts(self, name: str, first: list, last: list) -> dict[str, float]:
-        """Mean squares of the parts."""
-        with torch.no_grad():
-            before, moved, now = ([_tensor(module(*_kept(given), **_kept(named)))
-                                   for given, named in calls] for module, calls in
-                                  ((self.start[name], first), (self.start[name], last),
-                                   (self.now[name], last)))
-        return {"init": _square(before), "eff": _square(a - b for a, b in zip(now, moved)),
-                "prop": _square(a - b for a, b in zip(moved, before) if a.shape == b.shape)}
+def _of_module(watched: Watched, name: str, first: list, last: list) -> dict[str, float | None]:
+    """Mean squares of the parts of a module; None is a part that cannot be told."""
+    before, moved, now = (outputs(module, calls) for module, calls in (
+        (watched.start[name], first), (watched.start[name], last), (watched.now[name], last)))
+    pairs = same_tokens(list(zip(before, (call.rows for call in first))),
+                        list(zip(moved, (call.rows for call in last))))
+    return {"init": mean_square(before),
+            "prop": None if pairs is None else mean_square(b - a for a, b in pairs),
+            "eff": mean_square(b - a for a, b in zip(moved, now))}
 
 
-def _kept(given):
-    """A copy of what a module takes, tensors within lists, tuples and dicts as well."""
-    if torch.is_tensor(given):
-        return given.detach().clone()
-    if isinstance(given, dict):
-        return {name: _kept(one) for name, one in given.items()}
-    return type(given)(map(_kept, given)) if type(given) in (list, tuple) else given
+def _of_operation(first: list, last: list) -> dict[str, float | None]:
+    """Of an operation at the start, and of its change."""
+    before, after = ([(call.given[0], call.rows) for call in calls] for calls in (first, last))
+    pairs = same_tokens(before, after)
+    return {"init": mean_square(x for x, _ in before),
+            "eff": None if pairs is None else mean_square(b - a for a, b in pairs)}
 
 
-def _tensor(given) -> torch.Tensor:
-    return given if torch.is_tensor(given) else given[0]
-
-
-def _square(tensors) -> float:
-    flat = [x.flatten() for x in tensors]
-    return torch.cat(flat).double().square().mean().item() if flat else 0.0
-
-
-def _measure(model, data: Data, optimizer, loss, steps: int) -> dict[str, dict[str, float]]:
+def _measure(model, data: Data, optimizer, loss, steps: int) -> dict[str, dict[str, float | None]]:
     """Mean squares of one model, trained."""
-    watched, made = _Watched(model), optimizer(model)
-    f0, first = watched.take(data.X)
+    watched, made = Watched(model), several(optimizer(model))
+    f0, first, given_first = watched.take(data.X)
     for _ in range(steps):
         made.zero_grad()
-        loss(model(data.X), data.y).backward()
+        loss(run_model(model, data.X), data.y).backward()
         made.step()
-    f, last = watched.take(data.X)
-    found = {name: watched.parts(name, first[name], last[name]) for name in watched.now
-             if first[name] and last[name]}
-    return found | {"output": {"init": _square([f0]), "eff": _square([f - f0])}}
+    f, last, given_last = watched.take(data.X)
+    found = {name: _of_module(watched, name, first[name], last[name]) for name in watched.now}
+    found |= {name: _of_operation(given_first[name], given_last[name])
+              for name in given_first if name in given_last}
+    return found | {"output": {"init": mean_square([f0]), "eff": mean_square([f - f0])}}
 
 
-def half_square(f: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """(f - y)^2/2, the mean over all entries."""
-    return 0.5 * (f.reshape(y.shape) - y).square().mean()
+class _Sums:
+    """Mean squares over seeds, at each width, of one optimizer."""
+
+    def __init__(self, widths):
+        self.widths = widths
+        self.squares: dict[str, dict[str, list[list]]] = {}
+
+    def add(self, k: int, found: dict) -> None:
+        for name, parts in found.items():
+            for part, square in parts.items():
+                at = self.squares.setdefault(name, {}).setdefault(
+                    part, [[] for _ in self.widths])
+                at[k].append(square)
+
+    def result(self) -> tuple[dict, dict]:
+        """(rms, left_out). A seed in which a part is not known, as that of an expert without
+        tokens, does not count; a module that no seed knows at some width is left out."""
+        rms: dict = {}
+        left: dict = {}
+        for name, parts in self.squares.items():
+            for part, at in parts.items():
+                known = [[square for square in squares if square is not None] for squares in at]
+                empty = " ".join(str(N) for N, squares in zip(self.widths, known) if not squares)
+                if empty and part != "prop":
+                    left[name] = f"{part}: it is called with no tokens at width {empty}"
+                elif empty:
+                    left.setdefault(name, "prop: the tokens that it has at the start and at the "
+                                    f"end are others, or cannot be told, at width {empty}")
+                else:
+                    rms.setdefault(name, {})[part] = np.sqrt(
+                        [math.fsum(squares) / len(squares) for squares in known])
+        return rms, left
+
+
+def half_square(f, y: torch.Tensor) -> torch.Tensor:
+    """(f - y)^2/2, the mean over all entries; f: what the module gives."""
+    return 0.5 * (first_tensor(f).reshape(y.shape) - y).square().mean()
+
+
+def _pair(data) -> Data:
+    if isinstance(data, Data):
+        if data.weight is not None:
+            raise InputError("coordinate_check counts every input once, and these have weights; "
+                             "give (X, y)")
+        return data
+    if not isinstance(data, (tuple, list)) or len(data) != 2:
+        raise InputError(f"data: must be a pair (X, y), is a {type(data).__name__}; of a loader "
+                         "give one batch, next(iter(loader))")
+    return Data(*data)
 
 
 def coordinate_check(build, widths, data, *, optimizers: dict | None = None, loss=half_square,
                      steps: int = 3, seeds: int = 2) -> Coordinates:
     """What the modules of your own network and their updates contribute, over widths.
 
-    build: a function of the width that makes it. data: (X, y) or dmft.torch.Data. optimizers:
-    {a name: a function of the module that gives its optimizer}; without, Adam at 1e-3 and SGD at
-    0.1, of all parameters. A part whose exponent is above zero explodes, one below zero vanishes;
-    `eff` that vanishes is a matrix that is frozen in the limit.
+    build: a function of the width that makes it. data: (X, y) or dmft.torch.Data, X being what the
+    module is called with: a tensor, a tuple of arguments, or a dict of those with names.
+    optimizers: {a name: a function of the module that gives its optimizer, or a list of several};
+    without, Adam at 1e-3 and SGD at 0.1, of all parameters. loss: a function of what the module
+    gives and of y. Dropout and jitter draw the same numbers at the start and at the end.
+
+    A part whose exponent is above zero explodes. `eff` and the output's change should have the
+    exponent 0; where `eff` falls the matrix is frozen in the limit. `init` of a read-out or a
+    router that starts with entries of 1/N falls as N^-1/2, which is right.
 
     >>> print(coordinate_check(build, [64, 256, 1024], (X, y)))             # doctest: +SKIP
     """
-    data = data if isinstance(data, Data) else Data(*data)
-    if data.weight is not None:
-        raise InputError("coordinate_check counts every input once, and these have weights; give "
-                         "(X, y)")
+    data = _pair(data)
     optimizers = optimizers or {"adam": lambda model: torch.optim.Adam(model.parameters(), 1e-3),
                                 "sgd": lambda model: torch.optim.SGD(model.parameters(), 0.1)}
-    rms: dict = {}
+    widths = list(widths)
+    rms, left_out = {}, {}
     for name, optimizer in optimizers.items():
+        sums = _Sums(widths)
         for k, N in enumerate(widths):
             for seed in range(seeds):
                 with torch.random.fork_rng(devices=[]):
                     torch.manual_seed(seed)
-                    found = _measure(build(N), data, optimizer, loss, steps)
-                for module, parts in found.items():
-                    for part, square in parts.items():
-                        at = rms.setdefault(name, {}).setdefault(module, {})
-                        at.setdefault(part, np.zeros(len(widths)))[k] += square / seeds
-    for modules in rms.values():
-        for parts in modules.values():
-            for part in parts:
-                parts[part] = np.sqrt(parts[part])
-    return Coordinates(list(widths), rms)
+                    sums.add(k, _measure(build(N), data, optimizer, loss, steps))
+        rms[name], left = sums.result()
+        if left:
+            left_out[name] = left
+    return Coordinates(widths, rms, left_out)
