@@ -180,7 +180,14 @@ static void thin_matrices(void **state) {
         long before = watch();
         ASK(net_init(&net, &setup, err));
         support_evaluate(&net, &run);
-        check_share(cases[i].file, cases[i].N, announced, before, 0.9, cases[i].most);
+        double least = 0.9;
+        if (cases[i].N) { /* with what a step keeps, and its products while it lasts */
+            ASK(integrator_of(&run.config.training)
+                    ->advance(&net, &run.config.training, run.data.y, err));
+            least = 2 / 3.0;
+        }
+        look();
+        check_share(cases[i].file, cases[i].N, announced, before, least, cases[i].most);
         net_free(&net);
         none_since(before, cases[i].file);
         run_free(&run);

@@ -44,11 +44,16 @@ bool base_stopped(const struct stop *stop) {
     return stop->flag && *stop->flag && base_seconds() >= stop->from;
 }
 
+size_t base_product(size_t a, size_t b) {
+    return b && a > SIZE_MAX / b ? SIZE_MAX : a * b;
+}
+
 /* Hands memory to *out, or says that there was none. */
 static int given(void *out, void *memory, size_t count, size_t size, struct err *err) {
     memcpy(out, &memory, sizeof memory);
     if (!memory)
-        return err_set(err, CODE_SYSTEM, "out of memory: %zu elements of %zu bytes", count, size);
+        return err_set(err, CODE_SYSTEM, "out of memory: %zu elements of %zu bytes (%.3g GB)",
+                       count, size, 1e-9 * (double)count * (double)size);
     return CODE_OK;
 }
 
@@ -57,8 +62,8 @@ int base_alloc(void *out, size_t count, size_t size, struct err *err) {
 }
 
 int base_alloc_unset(void *out, size_t count, size_t size, struct err *err) {
-    bool fits = !size || count <= SIZE_MAX / size;
-    return given(out, fits ? malloc(count && size ? count * size : 1) : NULL, count, size, err);
+    size_t bytes = base_product(count, size);
+    return given(out, bytes < SIZE_MAX ? malloc(bytes ? bytes : 1) : NULL, count, size, err);
 }
 
 /* Room is doubled where the count is a power of two. */

@@ -52,6 +52,8 @@ int err_set(struct err *err, int code, const char *format, ...)
             goto done;                                                                             \
     } while (0)
 
+/* a b, or SIZE_MAX where that is larger, which no memory has. */
+size_t base_product(size_t a, size_t b);
 /* Zeroed memory for count elements of the given size; the product is checked. *out = NULL on
  * failure. A count of 0 gives a valid pointer. */
 int base_alloc(void *out, size_t count, size_t size, struct err *err);

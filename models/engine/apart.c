@@ -86,7 +86,7 @@ int apart_pass(struct apart *apart, const struct term *term, int slot, struct er
     memset(net->output.Delta, 0, delta_count(net) * sizeof *net->output.Delta);
     if (!term || term->kind == TERM_LOSS)
         memcpy(net->output.Delta, apart->Delta, delta_count(net) * sizeof *net->output.Delta);
-    for (int mu = 0; mu < net->setup.data.P && term && term->kind == TERM_OUTPUT; mu++)
+    for (ptrdiff_t mu = 0; mu < net->setup.data.P && term && term->kind == TERM_OUTPUT; mu++)
         net->output.Delta[mu * outputs + term->output] = 1;
     net->output.term = term;
     apart->passes++;
@@ -125,7 +125,7 @@ void apart_end(struct apart *apart) {
 double apart_bytes(const struct net *net, int kept) {
     double rows = 0, bases = 0, numbers = 0;
     for (int i = 0; i < net->vectors.count; i++)
-        numbers += net->vectors.item[i].length * (double)sizeof(double);
+        numbers += (double)net->vectors.item[i].length * sizeof(double);
     for (int i = 0; i < net->parameters.count; i++)
         if (net->parameters.item[i].y.array)
             rows += (double)array_bytes(net->parameters.item[i].y.array,

@@ -25,8 +25,7 @@ static int of_inputs(struct net *net, const struct data_setup *of, struct archiv
         if (other && vector->values == net->batch.A_rest)
             TRY(pass_over(archive, (size_t)net->batch.rows * (size_t)of->test_directions, err));
         else
-            TRY(archive_bytes(archive, vector->values, (size_t)vector->length * sizeof(double),
-                              err));
+            TRY(archive_bytes(archive, vector->values, vector->length * sizeof(double), err));
     }
     for (int i = 0; i < net->origins.count; i++) {
         const struct origin *origin = &net->origins.item[i];

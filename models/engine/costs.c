@@ -244,6 +244,7 @@ static int all_bytes(const struct net *net, double evaluations, int T, double *b
     double total = 0;
     for (int i = 0; i < net->arrays.count; i++)
         total += rows_bytes(array_all(net->arrays.item[i]));
+    total += net->host_bytes;
     if (setup->data.inputs + setup->data.tests > setup->data.P ||
         (setup->measure.apart && net->output.loss_in_cotangent))
         total *= 2; /* put aside in a look, or while gradients are found apart */

@@ -74,8 +74,7 @@ int program_backward(struct net *net, struct err *err) {
     struct program *p = net->program;
     for (int i = 0; i < p->nodes; i++)
         if (p->node[i].gs)
-            memset(p->node[i].gs, 0,
-                   (size_t)(p->node[i].count * p->node[i].K) * sizeof *p->node[i].gs);
+            memset(p->node[i].gs, 0, node_numbers(&p->node[i]) * sizeof *p->node[i].gs);
     for (int i = p->nodes - 1; i >= 0; i--) {
         TRY(program_poll(net, err));
         measure(net, i, true);
@@ -184,7 +183,7 @@ int program_build(struct net *net, struct err *err) {
     TRY(base_alloc(&net->program, 1, sizeof *net->program, err));
     p = net->program;
     *p = (struct program){.net = net, .read_out = -1, .gates = -1};
-    TRY(net_vector(net, net->batch.rows * net->setup.data.n, &p->c, err));
+    TRY(net_vector(net, (size_t)net->batch.rows, (size_t)net->setup.data.n, &p->c, err));
     net->model->write(p);
     if (!p->code && p->read_out < 0)
         program_fail(p, "it reads nothing out");

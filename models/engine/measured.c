@@ -105,16 +105,16 @@ bool node_shown(const struct net *net, const double *values) {
 }
 
 /* The `width` numbers of element `index`, of a series that is there, or is added. */
-static double *element(struct program *p, struct numbers numbers, int width, int index,
+static double *element(struct program *p, struct numbers numbers, size_t width, int index,
                        const char *name) {
     for (int k = 0; k < p->net->numbers.count && !p->code; k++)
         if (!strcmp(p->net->numbers.item[k].name, name))
-            return p->net->numbers.item[k].values + index * width;
-    if (p->code ||
-        program_failed(p, net_vector(p->net, numbers.shape[0] * width, &numbers.values, &p->err)))
+            return p->net->numbers.item[k].values + (size_t)index * width;
+    if (p->code || program_failed(p, net_vector(p->net, (size_t)numbers.shape[0], width,
+                                                &numbers.values, &p->err)))
         return NULL;
     add_numbers(p, numbers, name);
-    return numbers.values + index * width;
+    return numbers.values + (size_t)index * width;
 }
 
 double *program_series(struct program *p, const char *dims, int count, int index, const char *name,
@@ -128,7 +128,7 @@ double *program_series_of(struct program *p, struct value x, int count, int inde
     int P = p->net->setup.data.P, per = p->code ? 1 : p->node[x.at].per;
     const char *dims = per > 1 ? "t l mu token" : "t l mu";
     return element(p, (struct numbers){"", dims, about, equation, NULL, 0, {count, P, per}, false},
-                   P * per, index, name);
+                   (size_t)P * (size_t)per, index, name);
 }
 
 void program_measure(struct program *p, struct value x, bool gradient, int power, double scale,

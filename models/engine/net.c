@@ -3,15 +3,30 @@
 #include "kernels/maps/polar.h"
 #include "models/engine/node.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* What is counted by int: rows of an evaluation, and its outputs. */
+static int check_counts(const struct data_setup *data, int n, int C, struct err *err) {
+    double rows = (double)data->P * n, outputs = (data->per_token ? rows : data->P) * C;
+    const char *less = n > 1 ? ", fewer tokens" : "";
+    if (fmax(rows, outputs) <= INT_MAX)
+        return CODE_OK;
+    return err_set(err, CODE_INPUT,
+                   "%d inputs of %d tokens with %d outputs make %.3g numbers in one evaluation "
+                   "(%.3g GB), and at most %d are possible: take fewer inputs%s, or minibatches "
+                   "([training] batch)",
+                   data->P, n, C, fmax(rows, outputs), 8e-9 * fmax(rows, outputs), INT_MAX, less);
+}
 
 /* random: whether its program is known to select by fluctuations. */
 static int make(struct net *net, const struct net_setup *setup, bool random, struct err *err) {
     *net = (struct net){.setup = *setup, .gates.random = random, .place.decay = 1};
     int P = setup->data.P, n = setup->data.n ? setup->data.n : 1,
         C = setup->data.C ? setup->data.C : 1;
+    TRY(check_counts(&setup->data, n, C, err));
     net->setup.data.n = n;
     net->setup.data.C = C;
     net->batch.rows = P * n;
@@ -23,17 +38,18 @@ static int make(struct net *net, const struct net_setup *setup, bool random, str
     TRY(base_alloc(&net->batch.index, (size_t)P, sizeof *net->batch.index, err));
     for (int mu = 0; mu < P; mu++)
         net->batch.index[mu] = mu;
-    TRY(net_vector(net, net->batch.rows * setup->data.K, &net->batch.A, err));
-    TRY(net_vector(net, net->batch.rows * setup->data.test_directions, &net->batch.A_rest, err));
+    size_t rows = (size_t)net->batch.rows, outputs = (size_t)(net->batch.output_rows * C);
+    TRY(net_vector(net, rows, (size_t)setup->data.K, &net->batch.A, err));
+    TRY(net_vector(net, rows, (size_t)setup->data.test_directions, &net->batch.A_rest, err));
     if (setup->data.token)
-        TRY(base_alloc(&net->batch.token, (size_t)net->batch.rows, sizeof *net->batch.token, err));
-    TRY(net_vector(net, net->batch.output_rows * C, &net->output.f, err));
+        TRY(net_reserve(net, &net->batch.token, rows, 1, sizeof *net->batch.token, err));
+    TRY(net_vector(net, outputs, 1, &net->output.f, err));
     TRY(net_origin(net, net_outputs(net), &net->output.f0, err));
-    TRY(net_vector(net, net->batch.output_rows * C, &net->output.Delta, err));
-    TRY(net_vector(net, net->batch.output_rows * C, &net->place.apart, err));
-    TRY(net_vector(net, net->batch.rows * n, &net->output.ones, err));
-    TRY(net_vector(net, MAP_STAGES * P, &net->place.stage_Delta, err));
-    for (int k = 0; k < net->batch.rows * n; k++)
+    TRY(net_vector(net, outputs, 1, &net->output.Delta, err));
+    TRY(net_vector(net, outputs, 1, &net->place.apart, err));
+    TRY(net_vector(net, rows, (size_t)n, &net->output.ones, err));
+    TRY(net_vector(net, (size_t)P, MAP_STAGES, &net->place.stage_Delta, err));
+    for (size_t k = 0; k < rows * (size_t)n && !setup->declare_only; k++)
         net->output.ones[k] = 1;
     return program_build(net, err);
 }
@@ -180,24 +196,33 @@ int net_rows(struct net *net, const struct population *population, int count, st
     return CODE_OK;
 }
 
-int net_spend(struct program *p, size_t bytes, struct err *err) {
-    if (p->most_bytes && bytes > p->bytes_left)
+int net_spend(struct net *net, size_t bytes, struct err *err) {
+    struct program *p = net->program;
+    net->host_bytes += (double)bytes;
+    if (!p || !p->most_bytes)
+        return CODE_OK;
+    if (bytes > p->bytes_left)
         return err_set(err, CODE_INPUT,
                        "a network has more than %zu million numbers of its inputs and constants: "
                        "take fewer inputs, or fewer numbers of each",
                        p->most_bytes / sizeof(double) / 1000000);
-    p->bytes_left -= p->most_bytes ? bytes : 0;
+    p->bytes_left -= bytes;
     return CODE_OK;
 }
 
-int net_vector(struct net *net, int count, double **vector, struct err *err) {
-    if (net->program)
-        TRY(net_spend(net->program, (size_t)count * sizeof **vector, err));
+int net_reserve(struct net *net, void *out, size_t count, size_t each, size_t size,
+                struct err *err) {
+    size_t all = base_product(count, each);
+    TRY(net_spend(net, base_product(all, size), err));
+    return base_alloc(out, net->setup.declare_only ? 0 : all, size, err);
+}
+
+int net_vector(struct net *net, size_t count, size_t each, double **vector, struct err *err) {
     struct vector *added = base_grow(&net->vectors.item, &net->vectors.count, sizeof *added, err);
     if (!added)
         return err->code;
-    TRY(base_alloc(&added->values, (size_t)count, sizeof **vector, err));
-    added->length = count;
+    TRY(net_reserve(net, &added->values, count, each, sizeof **vector, err));
+    added->length = base_product(count, each);
     *vector = added->values;
     return CODE_OK;
 }
@@ -213,7 +238,7 @@ static double mean_loss(const struct net *net, const struct loss *loss, const do
         each = output_rows / net->setup.data.P;
     double zero[C], space[C], ignored[C], sum = 0;
     memset(zero, 0, sizeof zero);
-    for (int i = 0; i < output_rows; i++) {
+    for (ptrdiff_t i = 0; i < output_rows; i++) {
         size_t input = (size_t)net->batch.index[i / each],
                asked = input * (size_t)each + (size_t)(i % each);
         const double *target = net_targets(&net->setup.data, y, asked, space);

@@ -177,13 +177,13 @@ struct parameter {
 struct kept_state {
     struct rows rows, rows_start;
     double *host, *host_start;
-    int K;
+    size_t K;
 };
 
 /* Host numbers that belong to an evaluation. */
 struct vector {
     double *values;
-    int length;
+    size_t length;
 };
 
 /* A matrix of the program, as settings may address it. */
@@ -192,8 +192,7 @@ struct matrix {
     bool fixed, zero; /* never learns; starts at 0 */
 };
 
-/* What is subtracted from an evaluation: the values of each input at W(0), [K] with all its rows.
- */
+/* What is subtracted from an evaluation: values of each input at W(0), [K] with all its rows. */
 struct origin {
     double *now, *all; /* [P][K], [inputs + tests][K] */
     int K;
@@ -276,6 +275,7 @@ struct net {
     NET_LIST(struct kept_state) kept;
     NET_LIST(struct origin) origins;
     NET_LIST(struct vector) vectors;
+    double host_bytes; /* of net_reserve and program_memory */
     struct net_batch batch;
     struct net_gates gates;
     struct net_output output;
@@ -285,19 +285,17 @@ struct net {
 /* net must not move afterwards; free it in any case. */
 int net_init(struct net *net, const struct net_setup *setup, struct err *err);
 void net_free(struct net *net); /* accepts a zeroed struct; idempotent */
-
 /* Remembers the state before the first evaluation; net_rewind returns to it, maps apart. */
 int net_remember(struct net *net, struct err *err);
 void net_rewind(struct net *net);
 
-/* Monte Carlo sites that averages over population k of a limit (declare_only will do) come from: of
- * the units of a group, where all groups share them; 0 where only linear functions live on it,
- * whose moments are exact, or its sites are not drawn. */
+/* Sites that averages over population k of a limit (declare_only will do) come from: of the units
+ * of a group, where all groups share them; 0 where only linear functions live, whose moments are
+ * exact, or sites are not drawn. */
 size_t net_sampled_sites(const struct net *net, int k);
-/* Bytes that a net of this setup will need, without building it. The ranks of limit maps are
- * bounded by one row per evaluation and input and by what smooth activations were seen to need, 20
- * log10(1/tolerance) for each input of the training set; ReLU and masks fill the former. T > 0 adds
- * the rows of T measured times that two-time kernels keep. */
+/* Bytes that a net of this setup will need. Ranks of limit maps are bounded by one row per
+ * evaluation and input, and by what smooth activations were seen to need, 20 log10(1/tolerance) for
+ * each training input; ReLU and masks fill the former. T > 0 adds rows of T times for kernels. */
 int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,
               struct err *err);
 /* What it is reckoned with of one map, by the same bounds. */
@@ -306,8 +304,7 @@ struct map_costs net_map_costs(const struct net *net, const struct map *map, dou
  * place. loss is the mean over these inputs (and their tokens). y [inputs][per_token ? n : 1][C]:
  * of the training set. */
 int net_evaluate(struct net *net, const struct loss *loss, const double *y, struct err *err);
-/* Whether the last evaluation shows that training diverges: loss > NET_RUNAWAY loss_scale. Places
- * between two measured times may pass beyond. */
+/* Whether training diverges: loss > NET_RUNAWAY loss_scale at a measured time. */
 #define NET_RUNAWAY 1e6
 bool net_runs_away(const struct net *net);
 /* What else to try when such a network diverges: "" or ", or ...". */
@@ -329,8 +326,8 @@ const double *net_targets(const struct data_setup *data, const double *y, size_t
                           double *space);
 /* How often an input counts in the loss, of all inputs; 1 without weights. */
 double net_weight(const struct data_setup *data, size_t input);
-/* For net_evaluate: takes A and origins of the inputs `index`; after the first evaluation, keeps
- * its origins and looks for those of all other inputs. */
+/* For net_evaluate: takes A and origins of the inputs `index`; and, after the first evaluation,
+ * keeps its origins and looks for those of others. */
 void net_load_batch(struct net *net);
 int net_start(struct net *net, struct err *err);
 
@@ -392,8 +389,8 @@ int net_change(const struct net *net, const struct parameter *p, int k, double r
 /* All weights *= factor, but biases and frozen matrices. */
 void net_decay(struct net *net, double factor);
 void net_next(struct net *net); /* the parameters have moved: the model's own rule, t + 1 */
-/* The state of an evaluated net between two steps of an integrator, which keeps its stages anew:
- * all that the next step and the next evaluation read. Not of field maps. */
+/* The state of an evaluated net between two steps: all that the next step and evaluation read, but
+ * for stages, which are kept anew. Not of field maps. */
 int net_archive(struct net *net, struct archive *archive, struct err *err);
 /* Reads the state of a net of the same training inputs that had other test inputs, `of`. What
  * belongs to this one's own, the origins that net_start finds, is left as it is. */
@@ -411,18 +408,21 @@ int net_thin(struct net *net, struct population *population, int K, double ampli
 struct node;
 int net_read_in(struct net *net, struct node *v, struct err *err);
 void net_read(const struct net *net, const struct node *v);
-/* Normals that a look may take of a population for each of its inputs: as many numbers of draws lie
- * between what two inputs begin with. */
+/* How many numbers of draws lie between what two inputs of a look begin with. */
 uint32_t net_predict_stride(const struct net *net, const struct population *population);
 /* Host numbers [P][K], K of all rows of an input, that are subtracted and belong to W(0). */
 int net_origin(struct net *net, int K, double **now, struct err *err);
 int net_rows(struct net *net, const struct population *population, int count, struct rows *rows,
              struct err *err);
-/* Host numbers of an evaluation. */
-int net_vector(struct net *net, int count, double **vector, struct err *err);
+/* Zeroed host memory [count][each], which the caller frees. A net that is only declared gets an
+ * address that nobody may read or write, and counts what it stands for. */
+int net_reserve(struct net *net, void *out, size_t count, size_t each, size_t size,
+                struct err *err);
+/* Host numbers [count][each] of an evaluation. */
+int net_vector(struct net *net, size_t count, size_t each, double **vector, struct err *err);
 /* Rows that a rule of the model changes from step to step (thin matrices are known). */
 int net_carry(struct net *net, struct rows rows, struct err *err);
-/* The input [0, P) of row i of a parameter; and the most rows that one has, at least net->rows. */
+/* The input [0, P) of row i of a parameter; and the most rows that one has, at least batch.rows. */
 int net_input(const struct net *net, const struct parameter *p, int i);
 int net_most_rows(const struct net *net);
 /* What moves a matrix between populations of this name, or (NULL) what has a finite side. */

@@ -228,9 +228,13 @@ struct program {
      * the rows of populations, and those that are left. 0: any number. */
     size_t most_bytes, bytes_left;
 };
-/* Takes bytes of the host from these, before they are allocated. CODE_INPUT: so many are not left.
- */
-int net_spend(struct program *p, size_t bytes, struct err *err);
+/* Counts bytes of the host before they are allocated. CODE_INPUT: so many are not left. */
+int net_spend(struct net *net, size_t bytes, struct err *err);
+
+/* How many numbers a node has in an evaluation: [count][K]. */
+static inline size_t node_numbers(const struct node *v) {
+    return (size_t)v->count * (size_t)v->K;
+}
 
 /* Delta of each row of the last evaluation [R C], or 1 where cotangents have it inside. */
 static inline const double *net_deltas(const struct net *net) {
@@ -246,7 +250,8 @@ struct node *node_append_rows(struct program *p, const struct operation *op, str
                               struct value *out);
 struct node *node_append_numbers(struct program *p, const struct operation *op, struct value a,
                                  struct value b, int K, struct value *out);
-void node_shape(const struct program *p, struct node *node, int per);
+/* Rows of an input; a failure where an evaluation would have more than can be counted. */
+void node_shape(struct program *p, struct node *node, ptrdiff_t per);
 struct node *node_of(const struct program *p, struct value x);
 /* Whether the arguments exist (b may be none) and are rows; is numbers; and there are as many for
  * each input, or one for all. */

@@ -12,14 +12,14 @@ static int rows_of(const struct parameter *p) {
     return p->map && p->map->some ? p->map->some->count : p->rows;
 }
 
-static int row_of(const struct parameter *p, int k) {
+static ptrdiff_t row_of(const struct parameter *p, ptrdiff_t k) {
     return p->map && p->map->some ? p->map->some->which[k] : k;
 }
 
 /* X [rows][rows] = A_mu . B_nu */
 static void products(const double *A, const double *B, int rows, int K, double *X) {
-    for (int mu = 0; mu < rows; mu++)
-        for (int nu = 0; nu < rows; nu++) {
+    for (ptrdiff_t mu = 0; mu < rows; mu++)
+        for (ptrdiff_t nu = 0; nu < rows; nu++) {
             double sum = 0;
             for (int k = 0; k < K; k++)
                 sum += A[mu * K + k] * B[nu * K + k];
@@ -34,7 +34,7 @@ static double contract(const struct net *net, const struct parameter *p, const d
     const double *Delta = net_deltas(net);
     int R = net->batch.rows, rows = rows_of(p);
     double sum = 0;
-    for (int mu = 0; mu < rows; mu++)
+    for (ptrdiff_t mu = 0; mu < rows; mu++)
         for (int nu = 0; nu < rows; nu++)
             sum += Delta[row_of(p, mu) % R] * Delta[row_of(p, nu) % R] * X[mu * rows + nu] *
                    Y[one ? 0 : mu * rows + nu];
@@ -89,7 +89,7 @@ static double square_of_host(const struct parameter *p, const double *c) {
     double square = 0;
     for (int k = 0; k < p->K; k++) {
         double sum = 0;
-        for (int mu = 0; mu < p->rows; mu++)
+        for (ptrdiff_t mu = 0; mu < p->rows; mu++)
             sum += c[mu] * p->A[mu * p->K + k];
         square += sum * sum;
     }
@@ -112,8 +112,8 @@ static int form(const struct parameter *p, double *c, int first, struct rows G, 
         return rows_combine(G, 0, C, p->map->x, err);
     double *part;
     TRY(base_alloc(&part, (size_t)G.count * (size_t)P, sizeof *part, err));
-    for (int k = 0; k < G.count; k++)
-        for (int mu = 0; mu < P; mu++)
+    for (ptrdiff_t k = 0; k < G.count; k++)
+        for (ptrdiff_t mu = 0; mu < P; mu++)
             part[k * P + mu] = c[mu] * p->A[mu * K + first + k];
     G.array->backend->combine(G, 0, part, p->y);
     free(part);
@@ -187,8 +187,8 @@ int net_products(const struct net *net, const struct parameter *p, const struct 
     memset(K, 0, P * P * sizeof *K);
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < rows; j++)
-            K[(size_t)net_input(net, p, row_of(p, (int)i)) * P +
-              (size_t)net_input(net, p, row_of(p, (int)j))] +=
+            K[(size_t)net_input(net, p, (int)row_of(p, (ptrdiff_t)i)) * P +
+              (size_t)net_input(net, p, (int)row_of(p, (ptrdiff_t)j))] +=
                 p->rate * X[i * rows + j] * Y[one(p) ? 0 : i * rows + j];
     free(X);
     return CODE_OK;
@@ -201,7 +201,7 @@ static void weigh(const struct net *net, const struct parameter *p, const double
     const double *Delta = net_deltas(net);
     int rows = p->rows, R = net->batch.rows;
     double scale = p->rate / ((double)net->setup.data.P * net->setup.data.P);
-    for (int mu = 0; mu < rows; mu++)
+    for (ptrdiff_t mu = 0; mu < rows; mu++)
         for (int nu = 0; nu < rows; nu++)
             C[mu * rows + nu] =
                 scale * Delta[mu % R] * Delta[nu % R] * V[one_number ? 0 : mu * rows + nu];
@@ -213,7 +213,7 @@ static int quadratic(double *C, int rows, struct rows u, double *out, struct err
     int n = u.count, code = CODE_OK;
     struct array array = {0};
     double *ones = NULL;
-    for (int k = 1; k < rows * rows && n == 1; k++)
+    for (ptrdiff_t k = 1; k < (ptrdiff_t)rows * rows && n == 1; k++)
         C[0] += C[k];
     DO(base_alloc(&ones, (size_t)n, sizeof *ones, err));
     for (int k = 0; k < n; k++)
@@ -249,18 +249,18 @@ int net_gradient_of_sites(const struct net *net, const struct parameter *p, bool
 int net_gradient_of_columns(const struct net *net, const struct parameter *p, double *out,
                             struct err *err) {
     size_t rows = (size_t)p->rows;
-    int K = p->thin->W.rows;
+    size_t K = (size_t)p->thin->W.rows;
     double *X;
     TRY(base_alloc(&X, 3 * rows * rows, sizeof *X, err));
     double *Y = X + rows * rows, *C = Y + rows * rows;
     const struct gradient own = {p->y, p->A};
     factors(p, &own, &own, X, Y);
     weigh(net, p, Y, one(p), C);
-    for (int k = 0; k < K; k++) {
+    for (size_t k = 0; k < K; k++) {
         out[k] = 0;
         for (size_t mu = 0; mu < rows; mu++)
             for (size_t nu = 0; nu < rows; nu++)
-                out[k] += C[mu * rows + nu] * p->A[(int)mu * K + k] * p->A[(int)nu * K + k];
+                out[k] += C[mu * rows + nu] * p->A[mu * K + k] * p->A[nu * K + k];
     }
     free(X);
     return CODE_OK;

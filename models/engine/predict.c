@@ -22,10 +22,11 @@ int net_origin(struct net *net, int K, double **now, struct err *err) {
     size_t all = (size_t)(net->setup.data.inputs + net->setup.data.tests);
     if (!origin)
         return err->code;
-    TRY(net_vector(net, net->setup.data.P * K, now, err));
+    TRY(net_vector(net, (size_t)net->setup.data.P, (size_t)K, now, err));
     *origin = (struct origin){.now = *now, .K = K};
-    return has_origins(net) ? base_alloc(&origin->all, all * (size_t)K, sizeof *origin->all, err)
-                            : CODE_OK;
+    return has_origins(net)
+               ? net_reserve(net, &origin->all, all, (size_t)K, sizeof *origin->all, err)
+               : CODE_OK;
 }
 
 /* out = a, or a + b. */
@@ -135,7 +136,7 @@ static int look(struct net *net, const struct aside *aside, int first, int count
                    (size_t)(net->batch.output_rows * net->setup.data.C) * sizeof *net->output.f);
         keep_origins(net);
     }
-    for (int k = 0; k < count * net_outputs(net) && f; k++)
+    for (ptrdiff_t k = 0; k < (ptrdiff_t)count * net_outputs(net) && f; k++)
         f[k] = net->output.f[k] - net->output.f0[k];
     return code;
 }

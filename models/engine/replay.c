@@ -65,7 +65,7 @@ int replay_init(struct replay *r, const struct net *net, int first, int last, st
     TRY(base_alloc(&r->start, nodes, sizeof *r->start, err));
     TRY(base_alloc(&r->given, nodes, sizeof *r->given, err));
     TRY(base_alloc(&r->active, nodes, sizeof *r->active, err));
-    TRY(base_alloc(&r->program.c, (size_t)(net->batch.rows * net->setup.data.n),
+    TRY(base_alloc(&r->program.c, (size_t)net->batch.rows * (size_t)net->setup.data.n,
                    sizeof *r->program.c, err));
     for (int i = first; i <= last; i++)
         TRY(copy_node(r, i, err));
@@ -121,7 +121,7 @@ void replay_begin(struct replay *r, const struct net *net) {
         if (v->g.array)
             rows_zero(v->g);
         if (v->gs)
-            memset(v->gs, 0, (size_t)(v->count * v->K) * sizeof *v->gs);
+            memset(v->gs, 0, node_numbers(v) * sizeof *v->gs);
     }
 }
 
@@ -131,7 +131,7 @@ void replay_give(struct replay *r, const struct net *net, int node) {
     if (from->on)
         rows_copy(from->value, to->value);
     else
-        memcpy(to->s, from->s, (size_t)(from->count * from->K) * sizeof *to->s);
+        memcpy(to->s, from->s, node_numbers(from) * sizeof *to->s);
     r->active[node] = false;
 }
 

@@ -1,5 +1,6 @@
-/* Back to the state before the first evaluation, for programs that run over a window many times. */
-#include "models/engine/net.h"
+/* What a program keeps from step to step, and back to it as it was before the first evaluation, for
+ * those that run over a window many times. */
+#include "models/engine/node.h"
 
 #include <string.h>
 
@@ -18,13 +19,13 @@ int net_remember(struct net *net, struct err *err) {
         if (net->parameters.item[i].host) {
             TRY(net_carry(net, (struct rows){0}, err));
             net->kept.item[net->kept.count - 1].host = net->parameters.item[i].host;
-            net->kept.item[net->kept.count - 1].K = net->parameters.item[i].K;
+            net->kept.item[net->kept.count - 1].K = (size_t)net->parameters.item[i].K;
         }
     for (int i = 0; i < net->kept.count; i++) {
         struct kept_state *kept = &net->kept.item[i];
         if (kept->host) {
-            TRY(net_vector(net, kept->K, &kept->host_start, err));
-            memcpy(kept->host_start, kept->host, (size_t)kept->K * sizeof(double));
+            TRY(net_vector(net, kept->K, 1, &kept->host_start, err));
+            memcpy(kept->host_start, kept->host, kept->K * sizeof(double));
             continue;
         }
         struct population like = {.backend = net->setup.backend,
@@ -40,7 +41,7 @@ void net_rewind(struct net *net) {
     for (int i = 0; i < net->kept.count; i++) {
         struct kept_state *kept = &net->kept.item[i];
         if (kept->host)
-            memcpy(kept->host, kept->host_start, (size_t)kept->K * sizeof(double));
+            memcpy(kept->host, kept->host_start, kept->K * sizeof(double));
         else
             rows_copy(kept->rows_start, kept->rows);
     }
@@ -49,4 +50,25 @@ void net_rewind(struct net *net) {
     net->place.t = 0;
     net->place.decay = 1;
     net->place.step_error = 0;
+}
+
+double *program_keep_numbers(struct program *p, int count, int each) {
+    double *numbers = NULL;
+    if (p->code ||
+        program_failed(p, net_vector(p->net, (size_t)count, (size_t)each, &numbers, &p->err)) ||
+        program_failed(p, net_carry(p->net, (struct rows){0}, &p->err)))
+        return NULL;
+    p->net->kept.item[p->net->kept.count - 1].host = numbers;
+    p->net->kept.item[p->net->kept.count - 1].K = base_product((size_t)count, (size_t)each);
+    return numbers;
+}
+
+struct rows program_keep(struct program *p, struct population *on, int count, const double *start) {
+    struct rows rows = {0};
+    if (program_failed(p, p->code ? p->code : net_rows(p->net, on, count, &rows, &p->err)) ||
+        p->net->setup.declare_only || !start)
+        return rows;
+    on->backend->put(rows_part(rows, 0, 1), start);
+    program_failed(p, net_carry(p->net, rows_part(rows, 0, 1), &p->err));
+    return rows;
 }

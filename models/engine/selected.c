@@ -216,9 +216,9 @@ bool selected_some(const struct node *v) {
 static void find_rows(const struct program *p, struct expert_rows *e) {
     const struct node *s = &p->node[e->numbers];
     int *which = (int *)e->some.which, found = 0;
-    for (int mu = 0; mu < e->all; mu++)
+    for (ptrdiff_t mu = 0; mu < e->all; mu++)
         if (s->s[mu * s->K + e->column] != 0)
-            which[found++] = mu;
+            which[found++] = (int)mu;
     if (!found)
         which[found++] = 0;
     e->some.count = 8 * found > 7 * e->all ? e->all : found;

@@ -55,7 +55,7 @@ static void coefficients(const struct net *net, const struct parameter *p, int k
 /* change [K] += sum_mu c_mu A_mu */
 static void add_host(const struct parameter *p, int k, const double *c, double *change) {
     for (int j = 0; j < p->K; j++)
-        for (int mu = 0; mu < p->rows; mu++)
+        for (ptrdiff_t mu = 0; mu < p->rows; mu++)
             change[j] += c[mu] * p->kept[k].A[mu * p->K + j];
 }
 

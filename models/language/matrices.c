@@ -140,7 +140,8 @@ static struct value add_bias(struct program *p, struct value s, int groups, cons
         return none;
     node->constant.groups = groups;
     node->A = node->gs;
-    if (groups > 1 && program_failed(p, net_vector(p->net, node->count * count, &node->A, &p->err)))
+    if (groups > 1 && program_failed(p, net_vector(p->net, (size_t)node->count, (size_t)count,
+                                                   &node->A, &p->err)))
         return none;
     node->matrix.start = program_memory(p, (size_t)count * sizeof *start);
     if (!node->matrix.start)

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-static int index_of(const struct node *s, int row, int k) {
+static ptrdiff_t index_of(const struct node *s, ptrdiff_t row, int k) {
     return row * s->K + (s->K == 1 ? 0 : k);
 }
 
@@ -21,7 +21,7 @@ static double times(double a, double b) {
 /* x [rows][K], of what the arguments of v have, a and b. */
 static void pair(pairing of, const struct program *p, const struct node *v, int rows,
                  const double *a, const double *b, double *x) {
-    for (int i = 0; i < rows; i++)
+    for (ptrdiff_t i = 0; i < rows; i++)
         for (int k = 0; k < v->K; k++)
             x[i * v->K + k] = of(a[index_of(&p->node[v->argument[0]], i, k)],
                                  b[index_of(&p->node[v->argument[1]], i, k)]);
@@ -40,7 +40,7 @@ static void sum_start(const struct program *p, const struct node *v, int kind, c
 static void sum_backward(struct net *net, struct node *v) {
     for (int n = 0; n < 2; n++) {
         const struct node *s = argument(net, v, n);
-        for (int i = 0; i < v->count && v->plan.part[n].due; i++)
+        for (ptrdiff_t i = 0; i < v->count && v->plan.part[n].due; i++)
             for (int k = 0; k < v->K; k++)
                 s->gs[index_of(s, i, k)] += v->gs[i * v->K + k];
     }
@@ -59,7 +59,7 @@ static void product_start(const struct program *p, const struct node *v, int kin
 static void product_backward(struct net *net, struct node *v) {
     for (int n = 0; n < 2; n++) {
         const struct node *s = argument(net, v, n), *other = argument(net, v, 1 - n);
-        for (int i = 0; i < v->count && v->plan.part[n].due; i++)
+        for (ptrdiff_t i = 0; i < v->count && v->plan.part[n].due; i++)
             for (int k = 0; k < v->K; k++)
                 s->gs[index_of(s, i, k)] += v->gs[i * v->K + k] * other->s[index_of(other, i, k)];
     }
@@ -157,7 +157,7 @@ static void each_forward(const void *context, const struct net *net, int rows, c
                          double *out) {
     const struct single *f = context;
     (void)net;
-    for (int k = 0; k < rows * f->K; k++)
+    for (ptrdiff_t k = 0; k < (ptrdiff_t)rows * f->K; k++)
         out[k] = value_of(f, x[k]);
 }
 
@@ -165,7 +165,7 @@ static void each_backward(const void *context, const struct net *net, int rows, 
                           const double *out, const double *g, double *gx) {
     const struct single *f = context;
     (void)net;
-    for (int k = 0; k < rows * f->K; k++)
+    for (ptrdiff_t k = 0; k < (ptrdiff_t)rows * f->K; k++)
         gx[k] += slope_of(f, x[k], out[k], g[k]);
 }
 
@@ -174,7 +174,7 @@ static void reduce(const void *context, const struct net *net, int rows, const d
                    double *out) {
     const struct single *f = context;
     (void)net;
-    for (int i = 0; i < rows; i++) {
+    for (ptrdiff_t i = 0; i < rows; i++) {
         out[i] = f->rule == NUMBER_PICK ? x[i * f->K + (int)f->c] : 0;
         for (int k = 0; k < f->K && f->rule == NUMBER_SUM; k++)
             out[i] += x[i * f->K + k];
@@ -185,7 +185,7 @@ static void spread(const void *context, const struct net *net, int rows, const d
                    const double *out, const double *g, double *gx) {
     const struct single *f = context;
     (void)net, (void)x, (void)out;
-    for (int i = 0; i < rows; i++)
+    for (ptrdiff_t i = 0; i < rows; i++)
         for (int k = 0; k < f->K; k++)
             gx[i * f->K + k] += f->rule == NUMBER_SUM || k == (int)f->c ? g[i] : 0;
 }

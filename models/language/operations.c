@@ -225,7 +225,7 @@ static void shift_backward(struct net *net, struct node *v) {
     double *c = net->program->c;
     if (v->plan.part[0].due) {
         ops(net)->averages(v->g, (struct rows){0}, c);
-        for (int mu = 0; mu < s->count; mu++)
+        for (ptrdiff_t mu = 0; mu < s->count; mu++)
             s->gs[mu * s->K] += c[v->g.count == 1 ? 0 : mu];
     }
     if (v->plan.part[1].due && x->plan.g_item != v->plan.g_item)

@@ -3,6 +3,7 @@
 #include "models/language/operation.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,6 +30,11 @@ static int make_room_for_uses(struct net *net, const struct node *v, struct err 
     struct rows x, y;
     if (map->uses == 1)
         return CODE_OK;
+    if (v->count > INT_MAX / map->uses)
+        return err_set(err, CODE_INPUT,
+                       "matrix %s with %d uses reads %.3g rows in one evaluation, and at most %d "
+                       "are possible: take fewer inputs or tokens, or minibatches",
+                       map->name, map->uses, (double)map->uses * v->count, INT_MAX);
     TRY(net_rows(net, map->source, map->uses * v->count, &x, err));
     TRY(net_rows(net, map->target, map->uses * v->count, &y, err));
     map_stack_uses(v->matrix.map, x, y);
@@ -105,11 +111,11 @@ static int thin_prepare(struct net *net, struct node *v, struct err *err) {
 }
 
 static void look_forward(struct net *net, struct node *v) {
-    int count = v->count * v->K;
+    size_t count = node_numbers(v);
     ops(net)->dots(argument(net, v, 0)->value, array_all(&v->matrix.thin->W), v->s);
     if (v->matrix.start && !net->batch.started)
-        memcpy(v->matrix.start, v->s, (size_t)count * sizeof *v->s);
-    for (int k = 0; k < count && v->matrix.start; k++)
+        memcpy(v->matrix.start, v->s, count * sizeof *v->s);
+    for (size_t k = 0; k < count && v->matrix.start; k++)
         v->s[k] -= v->matrix.start[k];
 }
 

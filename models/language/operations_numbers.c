@@ -78,7 +78,7 @@ const struct operation operation_scale = {.name = "scale",
                                           .part_rows = node_part_like_argument};
 
 /* The first of the biases of a row. */
-static int set_of(const struct net *net, const struct node *v, int row) {
+static int set_of(const struct net *net, const struct node *v, ptrdiff_t row) {
     return v->constant.groups > 1 ? net->batch.token[row] * v->K : 0;
 }
 
@@ -91,7 +91,7 @@ static void bias_start(const struct program *p, const struct node *v, int kind, 
 
 static void bias_forward(struct net *net, struct node *v) {
     const double *s = argument(net, v, 0)->s;
-    for (int mu = 0; mu < v->count; mu++)
+    for (ptrdiff_t mu = 0; mu < v->count; mu++)
         for (int k = 0; k < v->K; k++)
             v->s[mu * v->K + k] = s[mu * v->K + k] + v->matrix.start[set_of(net, v, mu) + k];
 }
@@ -99,12 +99,12 @@ static void bias_forward(struct net *net, struct node *v) {
 static void bias_backward(struct net *net, struct node *v) {
     const struct node *s = argument(net, v, 0);
     int K = v->K, all = v->constant.groups * K;
-    for (int k = 0; k < v->count * K && v->plan.part[0].due; k++)
+    for (size_t k = 0; k < node_numbers(v) && v->plan.part[0].due; k++)
         s->gs[k] += v->gs[k];
     if (v->constant.groups == 1)
         return;
-    memset(v->A, 0, (size_t)(v->count * all) * sizeof *v->A);
-    for (int mu = 0; mu < v->count; mu++)
+    memset(v->A, 0, (size_t)v->count * (size_t)all * sizeof *v->A);
+    for (ptrdiff_t mu = 0; mu < v->count; mu++)
         memcpy(v->A + mu * all + set_of(net, v, mu), v->gs + mu * K, (size_t)K * sizeof *v->A);
 }
 

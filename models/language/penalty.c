@@ -33,15 +33,16 @@ static void mean_numbers_forward(struct net *net, struct node *v) {
     const struct node *x = argument(net, v, 0);
     for (int k = 0; k < v->K; k++) {
         v->s[k] = 0;
-        for (int mu = 0; mu < x->count; mu++)
+        for (ptrdiff_t mu = 0; mu < x->count; mu++)
             v->s[k] += x->s[mu * v->K + k] / x->count;
     }
 }
 
 static void mean_numbers_backward(struct net *net, struct node *v) {
     const struct node *x = argument(net, v, 0);
-    for (int k = 0; k < x->count * v->K; k++)
-        x->gs[k] += v->gs[k % v->K] / x->count;
+    size_t K = (size_t)v->K;
+    for (size_t k = 0; k < node_numbers(x); k++)
+        x->gs[k] += v->gs[k % K] / x->count;
 }
 
 static const struct operation operation_mean_numbers = {.name = "mean_of_numbers",
@@ -61,8 +62,8 @@ struct value program_mean_of_rows(struct program *p, struct value x) {
     node->count = 1;
     node->plan.across_inputs = true;
     node->K = numbers ? node_of(p, x)->K : 0;
-    if (numbers && (program_failed(p, net_vector(p->net, node->K, &node->s, &p->err)) ||
-                    program_failed(p, net_vector(p->net, node->K, &node->gs, &p->err))))
+    if (numbers && (program_failed(p, net_vector(p->net, 1, (size_t)node->K, &node->s, &p->err)) ||
+                    program_failed(p, net_vector(p->net, 1, (size_t)node->K, &node->gs, &p->err))))
         return none;
     return out;
 }
@@ -80,7 +81,7 @@ static void penalty_backward(struct net *net, struct node *v) {
     double c = -net->setup.gamma0 * net->setup.data.P;
     if (net->output.term && net->output.term->penalty != v->s)
         return;
-    for (int k = 0; k < x->count * x->K; k++)
+    for (size_t k = 0; k < node_numbers(x); k++)
         x->gs[k] += c * v->A[k];
 }
 
@@ -106,8 +107,8 @@ void program_penalty(struct program *p, struct value s, const struct penalty_fn 
         return;
     p->net->output.loss_in_cotangent = true;
     struct node *node = node_append(p, &operation_penalty, s, none, &out);
-    if (!node || program_failed(p, net_vector(p->net, node_of(p, s)->count * node_of(p, s)->K,
-                                              &node->A, &p->err)))
+    if (!node ||
+        program_failed(p, net_vector(p->net, node_numbers(node_of(p, s)), 1, &node->A, &p->err)))
         return;
     node->constant.penalty = fn;
     node->constant.context = (void *)(uintptr_t)context;

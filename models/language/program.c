@@ -1,6 +1,7 @@
 /* Writing a program: every call appends a node, or remembers what went wrong. */
 #include "models/engine/node.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -56,7 +57,7 @@ void *program_grow(struct program *p, void *list, int *count, size_t size) {
 
 void *program_memory(struct program *p, size_t size) {
     void **added = NULL;
-    if (!p->code && !program_failed(p, net_spend(p, size, &p->err)))
+    if (!p->code && !program_failed(p, net_spend(p->net, size, &p->err)))
         added = program_grow(p, &p->memory, &p->memories, sizeof *p->memory);
     return added && !program_failed(p, base_alloc(added, 1, size, &p->err)) ? *added : NULL;
 }
@@ -117,9 +118,18 @@ struct node *node_of(const struct program *p, struct value x) {
     return &p->node[x.at];
 }
 
-void node_shape(const struct program *p, struct node *node, int per) {
-    node->per = per;
-    node->count = p->net->setup.data.P * per;
+void node_shape(struct program *p, struct node *node, ptrdiff_t per) {
+    const struct data_setup *data = &p->net->setup.data;
+    double rows = (double)data->P * (double)per;
+    bool fits = rows <= INT_MAX;
+    if (!fits)
+        program_fail(p,
+                     "%d inputs of %d tokens would have %.3g rows of pairs of tokens, of %.3g GB "
+                     "for each site, and at most %d are possible: take fewer tokens or inputs",
+                     data->P, data->n, rows, 1e-9 * rows * (double)p->net->setup.backend->bytes,
+                     INT_MAX);
+    node->per = fits ? (int)per : 1;
+    node->count = data->P * node->per;
 }
 
 struct node *node_append(struct program *p, const struct operation *op, struct value a,
@@ -226,8 +236,11 @@ struct node *node_append_numbers(struct program *p, const struct operation *op, 
     struct node *node = node_append(p, op, a, b, out);
     if (node && node->plan.across_inputs)
         node->count = node_of(p, a)->count;
-    if (!node || program_failed(p, net_vector(p->net, node->count * K, &node->s, &p->err)) ||
-        program_failed(p, net_vector(p->net, node->count * K, &node->gs, &p->err)))
+    if (!node)
+        return NULL;
+    size_t count = (size_t)node->count;
+    if (program_failed(p, net_vector(p->net, count, (size_t)K, &node->s, &p->err)) ||
+        program_failed(p, net_vector(p->net, count, (size_t)K, &node->gs, &p->err)))
         return NULL;
     node->K = K;
     return node;
@@ -426,24 +439,4 @@ struct value program_numbers(struct program *p, const struct number_fn *fn, cons
     node->constant.context = (void *)(uintptr_t)context;
     node->plan.moves &= fn->backward != NULL;
     return out;
-}
-
-double *program_keep_numbers(struct program *p, int count) {
-    double *numbers = NULL;
-    if (p->code || program_failed(p, net_vector(p->net, count, &numbers, &p->err)) ||
-        program_failed(p, net_carry(p->net, (struct rows){0}, &p->err)))
-        return NULL;
-    p->net->kept.item[p->net->kept.count - 1].host = numbers;
-    p->net->kept.item[p->net->kept.count - 1].K = count;
-    return numbers;
-}
-
-struct rows program_keep(struct program *p, struct population *on, int count, const double *start) {
-    struct rows rows = {0};
-    if (program_failed(p, p->code ? p->code : net_rows(p->net, on, count, &rows, &p->err)) ||
-        p->net->setup.declare_only || !start)
-        return rows;
-    on->backend->put(rows_part(rows, 0, 1), start);
-    program_failed(p, net_carry(p->net, rows_part(rows, 0, 1), &p->err));
-    return rows;
 }

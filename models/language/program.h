@@ -288,7 +288,7 @@ void program_penalty(struct program *p, struct value s, const struct penalty_fn 
  * into terms of the loss, and not into the output. */
 struct value program_mean_of_rows(struct program *p, struct value x);
 /* `count` numbers that stay from step to step and begin at 0. */
-double *program_keep_numbers(struct program *p, int count);
+double *program_keep_numbers(struct program *p, int count, int each);
 
 /* --- what is measured ------------------------------------------------------------------------ */
 

@@ -14,9 +14,9 @@ static const struct value none = {-1};
 static void attend_forward(struct net *net, struct node *v) {
     struct rows q = argument(net, v, 0)->value, k = argument(net, v, 1)->value;
     int n = net->setup.data.n;
-    for (int mu = 0; mu < net->setup.data.P; mu++)
+    for (ptrdiff_t mu = 0; mu < net->setup.data.P; mu++)
         ops(net)->dots(of_input(net, q, mu), of_input(net, k, mu), v->s + mu * n * n);
-    for (int i = 0; i < v->count * n; i++)
+    for (size_t i = 0; i < node_numbers(v); i++)
         v->s[i] *= v->constant.factor;
 }
 
@@ -25,15 +25,15 @@ static const double *transposed_times(const struct net *net, const double *matri
                                       double beta) {
     int n = net->setup.data.n;
     double *out = net->program->c;
-    for (int s = 0; s < n; s++)
-        for (int t = 0; t < n; t++)
+    for (ptrdiff_t s = 0; s < n; s++)
+        for (ptrdiff_t t = 0; t < n; t++)
             out[s * n + t] = beta * (transposed ? matrix[t * n + s] : matrix[s * n + t]);
     return out;
 }
 
 static void attend_backward(struct net *net, struct node *v) {
     int n = net->setup.data.n;
-    for (int mu = 0; mu < net->setup.data.P; mu++)
+    for (ptrdiff_t mu = 0; mu < net->setup.data.P; mu++)
         for (int k = 0; k < 2; k++) {
             if (!v->plan.part[k].due)
                 continue;
@@ -72,7 +72,7 @@ static void softmax_forward(const void *context, const struct net *net, int rows
                             double *out) {
     const bool *causal = context;
     int n = net->setup.data.n;
-    for (int i = 0; i < rows; i++) {
+    for (ptrdiff_t i = 0; i < rows; i++) {
         int count = seen(net, i, *causal);
         double largest = x[i * n], sum = 0;
         for (int t = 1; t < count; t++)
@@ -89,7 +89,7 @@ static void softmax_backward(const void *context, const struct net *net, int row
                              const double *out, const double *g, double *gx) {
     int n = net->setup.data.n;
     (void)context, (void)x;
-    for (int i = 0; i < rows; i++) {
+    for (ptrdiff_t i = 0; i < rows; i++) {
         double mean = 0;
         for (int t = 0; t < n; t++)
             mean += out[i * n + t] * g[i * n + t];
@@ -115,7 +115,7 @@ struct value program_softmax(struct program *p, struct value logits, bool causal
 
 static void mix_forward(struct net *net, struct node *v) {
     int n = net->setup.data.n;
-    for (int mu = 0; mu < net->setup.data.P; mu++)
+    for (ptrdiff_t mu = 0; mu < net->setup.data.P; mu++)
         ops(net)->combine(of_input(net, v->value, mu), 0, argument(net, v, 0)->s + mu * n * n,
                           of_input(net, argument(net, v, 1)->value, mu));
 }
@@ -124,11 +124,11 @@ static void mix_backward(struct net *net, struct node *v) {
     const struct node *A = argument(net, v, 0), *x = argument(net, v, 1);
     int n = net->setup.data.n;
     double *c = net->program->c;
-    for (int mu = 0; mu < net->setup.data.P; mu++) {
+    for (ptrdiff_t mu = 0; mu < net->setup.data.P; mu++) {
         struct rows g = of_input(net, v->g, mu);
         if (v->plan.part[0].due) {
             ops(net)->dots(g, of_input(net, x->value, mu), c);
-            for (int k = 0; k < n * n; k++)
+            for (ptrdiff_t k = 0; k < pairs_of_tokens(net->program); k++)
                 A->gs[mu * n * n + k] += c[k];
         }
         if (v->plan.part[1].due)

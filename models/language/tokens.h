@@ -5,9 +5,9 @@
 #include "models/language/operation.h"
 
 /* The rows of input mu, as many as it has; and those of token s of it, of pairs. */
-static inline struct rows of_input(const struct net *net, struct rows x, int mu) {
+static inline struct rows of_input(const struct net *net, struct rows x, ptrdiff_t mu) {
     int n = x.count / net->setup.data.P;
-    return rows_part(x, mu * n, n);
+    return rows_part(x, (int)mu * n, n);
 }
 
 static inline struct rows of_token(const struct net *net, struct rows x, int token) {
@@ -30,6 +30,11 @@ static inline bool of_places(struct program *p, const char *op, struct value x) 
     return !p->code;
 }
 
+/* Rows of an input that has one for each pair of its tokens. */
+static inline ptrdiff_t pairs_of_tokens(const struct program *p) {
+    return (ptrdiff_t)p->net->setup.data.n * p->net->setup.data.n;
+}
+
 static inline struct rows row(struct rows x, int k) {
     return rows_part(x, k, 1);
 }
@@ -40,9 +45,9 @@ static inline void sum_rows(const struct net *net, struct rows rows, struct rows
 }
 
 /* Tokens that token s of a row attends to: those before it and itself, or all. */
-static inline int seen(const struct net *net, int row, bool causal) {
+static inline int seen(const struct net *net, ptrdiff_t row, bool causal) {
     int n = net->setup.data.n;
-    return causal ? row % n + 1 : n;
+    return causal ? (int)(row % n) + 1 : n;
 }
 
 /* Of both kinds of attention: the factor of its logits. */

@@ -75,7 +75,7 @@ struct value program_attend_by_head(struct program *p, struct value q, struct va
         return none;
     node->on = heads;
     node->constant.factor = beta;
-    node_shape(p, node, p->net->setup.data.n * p->net->setup.data.n);
+    node_shape(p, node, pairs_of_tokens(p));
     return out;
 }
 
@@ -151,7 +151,7 @@ struct value program_softmax_by_head(struct program *p, struct value logits, boo
     struct node *node = node_append_rows(p, &operation_softmax_heads, logits, &out);
     if (node)
         node->constant.causal = causal;
-    if (node && node->per != p->net->setup.data.n * p->net->setup.data.n)
+    if (node && node->per != pairs_of_tokens(p))
         program_fail(p, "softmax over tokens takes a row for each pair of them");
     return out;
 }
@@ -192,7 +192,7 @@ struct value program_mix_by_head(struct program *p, struct value A, struct value
         return none;
     const struct node *from = node_of(p, A);
     struct population *units = node_of(p, v)->on;
-    if (from->per != p->net->setup.data.n * p->net->setup.data.n || !node_groups(from->on, units))
+    if (from->per != pairs_of_tokens(p) || !node_groups(from->on, units))
         program_fail(p, "a mixture of tokens needs a row for each pair of them, on the heads of %s",
                      units->name);
     struct node *node = node_append(p, &operation_mix_heads, A, v, &out);

@@ -16,8 +16,8 @@ static void mix_places_backward(struct net *net, struct node *v) {
     struct rows g = argument(net, v, 0)->g;
     int places = v->per, from = v->constant.by;
     double *transposed = net->program->c;
-    for (int s = 0; s < places; s++)
-        for (int t = 0; t < from; t++)
+    for (ptrdiff_t s = 0; s < places; s++)
+        for (ptrdiff_t t = 0; t < from; t++)
             transposed[t * places + s] = v->constant.given[s * from + t];
     for (int mu = 0; mu < net->setup.data.P; mu++)
         ops(net)->combine(of_input(net, g, mu), v->plan.part[0].first ? 0 : 1, transposed,
@@ -27,11 +27,11 @@ static void mix_places_backward(struct net *net, struct node *v) {
 /* The entries that are not 0, as [place, place that is read, number]. */
 static json_t *mix_places_describe(const struct node *v) {
     json_t *entries = json_array();
-    for (int s = 0; s < v->per; s++)
+    for (ptrdiff_t s = 0; s < v->per; s++)
         for (int t = 0; t < v->constant.by; t++) {
             double x = v->constant.given[s * v->constant.by + t];
             if (x != 0)
-                json_array_append_new(entries, json_pack("[i,i,f]", s, t, x));
+                json_array_append_new(entries, json_pack("[i,i,f]", (int)s, t, x));
         }
     return json_pack("{s:o}", "entries", entries);
 }
@@ -59,12 +59,12 @@ static bool fits(struct program *p, int places, int from, const double *S, int r
                      "a matrix between places has %d columns, where there are %d rows of each "
                      "input to be mixed",
                      from, rows);
-    for (int k = 0; k < places * from && !p->code; k++) {
+    for (ptrdiff_t k = 0; k < (ptrdiff_t)places * from && !p->code; k++) {
         if (!(fabs(S[k]) <= 1e6))
             program_fail(p,
                          "a matrix between places has an entry in row %d, column %d that is no "
                          "number from -1e6 to 1e6",
-                         k / from + 1, k % from + 1);
+                         (int)(k / from) + 1, (int)(k % from) + 1);
         zero = zero && S[k] == 0;
     }
     if (zero)

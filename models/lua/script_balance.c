@@ -20,7 +20,7 @@ static double mean_value(const void *context, const struct net *net, int rows, c
     const int *K = context;
     double sum = 0;
     (void)net;
-    for (int k = 0; k < rows * *K; k++) {
+    for (ptrdiff_t k = 0; k < (ptrdiff_t)rows * *K; k++) {
         sum += x[k] / rows;
         g[k] = 1.0 / rows;
     }

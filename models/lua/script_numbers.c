@@ -308,7 +308,7 @@ int script_bias(lua_State *L) {
         return luaL_error(L, "a bias of each kind of token needs inputs that are tokens");
     check_length(L, 2, tokens ? V : K, tokens ? "lists, one for each kind of token" : "numbers");
     double *start = script_memory(L, (size_t)sets * (size_t)K);
-    for (int v = 0; v < sets; v++) {
+    for (ptrdiff_t v = 0; v < sets; v++) {
         if (tokens && lua_rawgeti(L, 2, v + 1) != LUA_TTABLE)
             return luaL_error(L, "a bias of each kind of token needs %d lists of %d numbers", V, K);
         if (tokens)

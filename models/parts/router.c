@@ -93,16 +93,16 @@ static void add_noise(const void *context, const struct net *net, int rows, cons
                       double *out) {
     const struct router *router = context;
     int M = router->M;
-    for (int k = 0; k < rows * M; k++)
-        out[k] =
-            x[k] + router->network->routing.bias_noise * shared_normal(net, 1, net->place.t, k % M);
+    for (ptrdiff_t k = 0; k < (ptrdiff_t)rows * M; k++)
+        out[k] = x[k] + router->network->routing.bias_noise *
+                            shared_normal(net, 1, net->place.t, (int)(k % M));
 }
 
 static void pass_on(const void *context, const struct net *net, int rows, const double *x,
                     const double *out, const double *g, double *gx) {
     const struct router *router = context;
     (void)net, (void)x, (void)out;
-    for (int k = 0; k < rows * router->M; k++)
+    for (ptrdiff_t k = 0; k < (ptrdiff_t)rows * router->M; k++)
         gx[k] += g[k];
 }
 
@@ -118,7 +118,7 @@ static double balance_value(const void *context, const struct net *net, int rows
     double value = 0, c = network->routing.balance_loss * router->M / router->gate.K / rows;
     int M = router->M;
     (void)net;
-    for (int mu = 0; mu < rows; mu++) {
+    for (ptrdiff_t mu = 0; mu < rows; mu++) {
         double *q = router->shares, mean = 0, sum = router_shares(router, x + mu * M, q);
         for (int i = 0; i < M; i++)
             mean += load[i] * q[i];
@@ -136,7 +136,7 @@ static double z_value(const void *context, const struct net *net, int rows, cons
     double value = 0, c = router->network->routing.z_loss / rows, beta = router->gate.beta;
     int M = router->M;
     (void)net;
-    for (int mu = 0; mu < rows; mu++) {
+    for (ptrdiff_t mu = 0; mu < rows; mu++) {
         double *e = router->shares, sum = 0, largest = router_exponentials(router, x + mu * M, e);
         for (int i = 0; i < M; i++)
             sum += e[i];
@@ -153,7 +153,7 @@ static void entropy(const void *context, const struct net *net, int rows, const 
                     double *out) {
     int M = ((const struct router *)context)->M;
     (void)net;
-    for (int mu = 0; mu < rows; mu++) {
+    for (ptrdiff_t mu = 0; mu < rows; mu++) {
         const double *p = x + mu * M;
         double sum = 0, value = 0;
         for (int i = 0; i < M; i++)

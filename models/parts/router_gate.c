@@ -84,7 +84,7 @@ static void gates(const void *context, const struct net *net, int rows, const do
                   double *out) {
     const struct router *router = context;
     (void)net;
-    for (int mu = 0; mu < rows; mu++)
+    for (ptrdiff_t mu = 0; mu < rows; mu++)
         gate_of(router, x + mu * router->M, out + mu * router->M);
 }
 
@@ -96,7 +96,7 @@ static void gates_backward(const void *context, const struct net *net, int rows,
     double beta = router->gate.beta;
     int M = router->M;
     (void)net;
-    for (int mu = 0; mu < rows; mu++) {
+    for (ptrdiff_t mu = 0; mu < rows; mu++) {
         const double *p = out + mu * M, *gp = g + mu * M;
         double mean = 0, *q = router->shares;
         if (all)
@@ -117,17 +117,17 @@ static void watch(const void *context, const struct net *net, int rows, const do
     double flips = 0;
     *router->largest = 0;
     memset(router->load, 0, (size_t)M * sizeof *router->load);
-    for (int mu = 0; mu < rows; mu++) {
+    for (ptrdiff_t mu = 0; mu < rows; mu++) {
         select_largest(router, x + mu * M, out + mu * M);
         for (int i = 0; i < M; i++) {
             router->load[i] += out[mu * M + i] / rows;
             flips += fabs(out[mu * M + i] - router->last[mu * M + i]);
         }
     }
-    memcpy(router->last, out, (size_t)(rows * M) * sizeof *out);
+    memcpy(router->last, out, (size_t)rows * (size_t)M * sizeof *out);
     for (int i = 0; i < M; i++)
         *router->largest = fmax(*router->largest, router->load[i] * M / router->gate.K);
-    *router->flips = net->batch.started ? flips / (2 * rows * router->gate.K) : 0;
+    *router->flips = net->batch.started ? flips / (2.0 * rows * router->gate.K) : 0;
 }
 
 /* Loads settle at rho. */
@@ -153,10 +153,10 @@ struct value router_watch(struct program *p, struct router *router, struct value
                                           .jumps = true};
     int M = router->M;
     program_selects(p, psi, router->gate.K);
-    router->last = program_keep_numbers(p, program_count(p, psi) * M);
+    router->last = program_keep_numbers(p, program_count(p, psi), M);
     if (router->eta_bias != 0) {
         program_count_inputs_once(p, "eta_bias");
-        router->b = program_keep_numbers(p, M);
+        router->b = program_keep_numbers(p, M, 1);
     }
     router->load = program_series(p, "t i", M, 0, program_name(p, "load%s", suffix),
                                   "share of the inputs that an expert has", "mean_mu m_i");
@@ -172,7 +172,7 @@ static void masks(const void *context, const struct net *net, int rows, const do
                   double *out) {
     const struct router *router = context;
     (void)net;
-    for (int mu = 0; mu < rows; mu++)
+    for (ptrdiff_t mu = 0; mu < rows; mu++)
         select_largest(router, x + mu * router->M, out + mu * router->M);
 }
 

@@ -103,19 +103,20 @@ done:
     return code;
 }
 
-static int split_numbers(double **start, const double *initial, const double *whole, int count,
+static int split_numbers(double **start, const double *initial, const double *whole, size_t count,
                          int t, double *square, struct err *err) {
     if (t == 0) {
-        TRY(base_alloc(start, (size_t)count, sizeof **start, err));
-        memcpy(*start, initial, (size_t)count * sizeof *initial);
+        TRY(base_alloc(start, count, sizeof **start, err));
+        memcpy(*start, initial, count * sizeof *initial);
     }
-    for (int k = 0; k < count; k++) {
+    double all = (double)count;
+    for (size_t k = 0; k < count; k++) {
         double init = (*start)[k], delta = whole[k] - init;
-        square[INIT] += init * init / count;
-        square[PROP] += pow(initial[k] - init, 2) / count;
-        square[EFF] += pow(whole[k] - initial[k], 2) / count;
-        square[WHOLE] += whole[k] * whole[k] / count;
-        square[DELTA] += delta * delta / count;
+        square[INIT] += init * init / all;
+        square[PROP] += pow(initial[k] - init, 2) / all;
+        square[EFF] += pow(whole[k] - initial[k], 2) / all;
+        square[WHOLE] += whole[k] * whole[k] / all;
+        square[DELTA] += delta * delta / all;
     }
     return CODE_OK;
 }
@@ -144,11 +145,12 @@ static int split_look(const struct net *net, const struct node *v, struct coordi
     const struct backend *backend = net->setup.backend;
     struct rows x = net->program->node[v->argument[0]].value, Q = array_all(&v->matrix.thin->W);
     struct array rows = {0};
-    int code, count = v->count * v->K;
+    size_t count = node_numbers(v);
+    int code;
     double *s = NULL;
-    DO(base_alloc(&s, (size_t)count, sizeof *s, err));
+    DO(base_alloc(&s, count, sizeof *s, err));
     backend->dots(x, array_all(&m->W), s);
-    for (int k = 0; k < count && v->matrix.start; k++)
+    for (size_t k = 0; k < count && v->matrix.start; k++)
         s[k] -= v->matrix.start[k];
     DO(split_numbers(&m->s, s, v->s, count, t, square, err));
     DO(array_init(&rows, backend, x.array->sites, x.array->group, 2 * x.count, err));
@@ -176,7 +178,7 @@ static int split_read_out(const struct net *net, const struct node *v, struct co
         s[k] = s[k] / net->setup.gamma0 - (net->setup.N ? 0 : net->output.f0[k]);
         s[count + k] = net->output.f[k] + (net->setup.N ? net->output.f0[k] : 0);
     }
-    DO(split_numbers(&m->s, s, s + count, count, t, square, err));
+    DO(split_numbers(&m->s, s, s + count, (size_t)count, t, square, err));
     DO(array_keep(&initial, array_all(&m->W), err));
     DO(split_rows(&m->back, array_all(&initial), array_all(&v->matrix.thin->W), t, square + BACK,
                   err));

@@ -122,7 +122,7 @@ static int measure_several(const struct members *members, double *out, struct er
         for (int j = 0; j < count; j++) {
             const struct named_rows *a = members->named[i], *b = members->named[j];
             a->rows.array->backend->averages(a->rows, b->rows, products);
-            for (int row = 0; row < rows; row++)
+            for (ptrdiff_t row = 0; row < rows; row++)
                 out[(row * count + i) * count + j] = a->scale * b->scale * products[row];
         }
     free(products);

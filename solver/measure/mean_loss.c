@@ -20,7 +20,7 @@ static double value(const void *context, int t, const double *sum, const double 
     int C = targets->C;
     double f[C], Delta[C], loss = 0;
     size_t first = (size_t)t * targets->step;
-    for (int i = 0; i < targets->rows; i++) {
+    for (ptrdiff_t i = 0; i < targets->rows; i++) {
         for (int c = 0; c < C; c++)
             f[c] = (sum[i * C + c] - (without ? without[i * C + c] : 0)) / count;
         loss += loss_weighted(targets->loss, targets->weight[first / (size_t)C + (size_t)i], C, f,
@@ -54,8 +54,8 @@ static int targets_of_batches(struct targets *targets, int T, const struct train
     struct batch batch = {0};
     TRY(base_alloc(&index, (size_t)P, sizeof *index, err));
     DO(batch_init(&batch, training, rows->inputs, err));
-    for (int t = 0; t < T; t++) {
-        batch_at(&batch, t, index);
+    for (ptrdiff_t t = 0; t < T; t++) {
+        batch_at(&batch, (int)t, index);
         for (int i = 0; i < P * each; i++)
             take_row(targets, (size_t)(t * P * each + i), rows, index[i / each] * each + i % each);
     }
@@ -71,7 +71,7 @@ int mean_loss_set(const struct record *record, const char *name, const char *of,
     bool batches = rows->batches && training->batches.size;
     int inputs = batches ? batch_size(training, rows->inputs) : rows->inputs;
     int places = inputs * places_of(rows), C = rows->data->C;
-    size_t count = (size_t)(places * C), all = batches ? count * (size_t)record->T : count;
+    size_t count = (size_t)places * (size_t)C, all = batches ? count * (size_t)record->T : count;
     struct of_mean of_mean = {.value = value};
     struct targets *targets;
     char *block;

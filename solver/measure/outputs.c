@@ -123,7 +123,7 @@ static struct score score_of(const struct measuring *m, const struct net *net, c
     int C = net->setup.data.C, each = net_outputs(net) / C;
     struct score score = {0};
     double space[C];
-    for (int i = 0; i < count * each; i++) {
+    for (ptrdiff_t i = 0; i < (ptrdiff_t)count * each; i++) {
         size_t input = (size_t)(mu ? mu[i / each] : first + i / each),
                asked = input * (size_t)each + (size_t)(i % each);
         score_add(&score, loss, C, m->config->output.top, f + i * C,
@@ -163,7 +163,7 @@ int outputs_predict(const struct measuring *m, struct net *net, struct err *err)
     double *f, *kept = place(m, "test_f");
     if (!tests || m->t % m->config->output.test_every)
         return CODE_OK;
-    TRY(base_alloc(&f, (size_t)(tests * net_outputs(net)), sizeof *f, err));
+    TRY(base_alloc(&f, (size_t)tests * (size_t)net_outputs(net), sizeof *f, err));
     DO(net_predict(net, inputs, tests, f, err));
     struct score score = score_of(m, net, NULL, inputs, tests, f);
     put_scores(&score, place(m, "test_accuracy"), place(m, "test_top_accuracy"),
@@ -172,7 +172,7 @@ int outputs_predict(const struct measuring *m, struct net *net, struct err *err)
     if (place(m, "test_bits"))
         *place(m, "test_bits") = score.loss / score.rows / M_LN2;
     if (kept)
-        memcpy(kept, f, (size_t)(tests * net_outputs(net)) * sizeof *f);
+        memcpy(kept, f, (size_t)tests * (size_t)net_outputs(net) * sizeof *f);
 done:
     free(f);
     return code;

@@ -298,7 +298,7 @@ static void jackknife(const struct record *record, const struct of_mean *m, cons
                 m->sum[k] += at[(size_t)run * T * row + k];
     }
     double all = m->value(m->context, t, m->sum, NULL, n);
-    for (int run = 0; run < record->runs; run++)
+    for (ptrdiff_t run = 0; run < record->runs; run++)
         if (record->steps[run] > t) {
             double less = m->value(m->context, t, m->sum, at + (size_t)run * T * row, n - 1);
             m->pseudo[run * record->T + t] = all + (n - 1) * (all - less);

@@ -40,8 +40,8 @@ static int take_root(double *H, int C, double *V, struct err *err) {
     memcpy(V, H, (size_t)(C * C) * sizeof *V);
     if (LAPACKE_dsyev(LAPACK_ROW_MAJOR, 'V', 'U', C, V, C, values))
         return err_set(err, CODE_NUMERICAL, "the curvature of the loss is not finite");
-    for (int c = 0; c < C; c++)
-        for (int d = 0; d < C; d++) {
+    for (ptrdiff_t c = 0; c < C; c++)
+        for (ptrdiff_t d = 0; d < C; d++) {
             H[c * C + d] = 0;
             for (int k = 0; k < C; k++)
                 H[c * C + d] += sqrt(fmax(values[k], 0)) * V[c * C + k] * V[d * C + k];
@@ -56,7 +56,7 @@ static int find_roots(const struct config *config, const struct net *net, const 
     double space[C], *V;
     int code = CODE_OK;
     TRY(base_alloc(&V, (size_t)(C + 1) * (size_t)C, sizeof *V, err));
-    for (int i = 0; i < net->batch.output_rows; i++) {
+    for (ptrdiff_t i = 0; i < net->batch.output_rows; i++) {
         size_t input = (size_t)net->batch.index[i / each],
                asked = input * (size_t)each + (size_t)(i % each);
         double *H = root + i * C * C;
@@ -75,7 +75,7 @@ done:
 static void apply_root(const struct net *net, const double *root, int n, double *x) {
     int C = net->setup.data.C;
     double column[C];
-    for (int i = 0; i < net->batch.output_rows; i++)
+    for (ptrdiff_t i = 0; i < net->batch.output_rows; i++)
         for (int k = 0; k < n; k++) {
             for (int c = 0; c < C; c++) {
                 column[c] = 0;
@@ -88,8 +88,8 @@ static void apply_root(const struct net *net, const double *root, int n, double 
 }
 
 static void transpose(double *K, int n) {
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < i; j++) {
+    for (ptrdiff_t i = 0; i < n; i++)
+        for (ptrdiff_t j = 0; j < i; j++) {
             double swap = K[i * n + j];
             K[i * n + j] = K[j * n + i];
             K[j * n + i] = swap;
@@ -101,7 +101,7 @@ static int largest(const struct net *net, const double *root, double *K, double 
                    struct err *err) {
     int n = net->batch.output_rows * net->setup.data.C;
     double *values;
-    for (int k = 0; k < n * n; k++)
+    for (ptrdiff_t k = 0; k < (ptrdiff_t)n * n; k++)
         if (!isfinite(K[k]))
             return err_set(err, CODE_NUMERICAL,
                            "the sharpness is not finite; lower eta0 or gamma0%s", net_hint(net));
@@ -130,9 +130,9 @@ static int products(const struct sharpness_source *source, int i, double *K, str
             struct gradient a = source->gradient(source->context, i, o),
                             b = source->gradient(source->context, i, q);
             DO(net_products(net, &net->parameters.item[i], &a, &b, block, err));
-            for (int mu = 0; mu < P; mu++)
-                for (int nu = 0; nu < P; nu++) {
-                    int k = mu * O + o, l = nu * O + q;
+            for (ptrdiff_t mu = 0; mu < P; mu++)
+                for (ptrdiff_t nu = 0; nu < P; nu++) {
+                    ptrdiff_t k = mu * O + o, l = nu * O + q;
                     K[k * n + l] = K[l * n + k] = block[mu * P + nu];
                 }
         }
@@ -158,7 +158,7 @@ static void squares(const struct net *net, const double *Delta, const double *K,
                     double *whole, double *single) {
     int O = net_outputs(net), P = net->setup.data.P, n = P * O;
     *whole = *single = 0;
-    for (int a = 0; a < n; a++) {
+    for (ptrdiff_t a = 0; a < n; a++) {
         u[a] = 0;
         for (int b = 0; b < n; b++) {
             u[a] += K[a * n + b] * Delta[b] / P;

@@ -115,19 +115,19 @@ static size_t largest_of(const double *x, size_t count) {
 /* Products [n][n], of which those below the diagonal are there, become correlations: over the root
  * of the squares on the diagonal, and 0 where one of these is 0. */
 static void normalise(double *products, int n) {
-    for (int a = 0; a < n; a++)
-        for (int b = 0; b < a; b++) {
+    for (ptrdiff_t a = 0; a < n; a++)
+        for (ptrdiff_t b = 0; b < a; b++) {
             double both = products[a * n + a] * products[b * n + b],
                    one = both > 0 ? products[a * n + b] / sqrt(both) : 0;
             products[a * n + b] = products[b * n + a] = one;
         }
-    for (int a = 0; a < n; a++)
+    for (ptrdiff_t a = 0; a < n; a++)
         products[a * n + a] = products[a * n + a] > 0;
 }
 
 /* <x_mu x_nu> over the root of the squares; selected: of whether x is not 0. */
 static void overlap_of(const double *x, int rows, size_t M, bool selected, double *out) {
-    for (int a = 0; a < rows; a++)
+    for (ptrdiff_t a = 0; a < rows; a++)
         for (int b = 0; b <= a; b++) {
             double ab = 0;
             for (size_t i = 0; i < M; i++) {
@@ -289,11 +289,11 @@ static int fill_correlation(const struct net *net, const struct net_router *rout
         for (int j = 0; j <= i; j++) {
             struct rows a = node[router->output[i]].value, b = node[router->output[j]].value;
             net->setup.backend->averages(a, b, products);
-            for (int r = 0; r < rows; r++)
+            for (ptrdiff_t r = 0; r < rows; r++)
                 out[(r * M + i) * M + j] = products[r];
         }
     free(products);
-    for (int r = 0; r < rows; r++)
+    for (ptrdiff_t r = 0; r < rows; r++)
         normalise(out + (size_t)(r * M * M), M);
     return net->setup.backend->sync(err);
 }

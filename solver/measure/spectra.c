@@ -123,7 +123,7 @@ static void kernel_of(const struct measuring *m, const struct chosen *chosen, do
     }
     struct rows x = chosen->kernel->rows;
     x.array->backend->dots(x, x, K);
-    for (int k = 0; k < chosen->rows * chosen->rows; k++)
+    for (ptrdiff_t k = 0; k < (ptrdiff_t)chosen->rows * chosen->rows; k++)
         K[k] *= chosen->kernel->scale;
 }
 
@@ -152,7 +152,7 @@ static double product(const double *a, const double *b, int count) {
 static double align(const struct chosen *chosen, const double *K, const double *Y) {
     int R = chosen->rows, columns = chosen->columns;
     double both = 0, kernel = 0, targets = 0;
-    for (int i = 0; i < R; i++)
+    for (ptrdiff_t i = 0; i < R; i++)
         for (int j = 0; j < R; j++) {
             double k = K[i * R + j], g = product(Y + (size_t)i * (size_t)columns,
                                                  Y + (size_t)j * (size_t)columns, columns);
@@ -171,7 +171,7 @@ static void share(const struct chosen *chosen, const double *V, const double *Y,
     for (int c = 0; c < chosen->columns; c++)
         for (int k = 0; k < R; k++) {
             double along = 0;
-            for (int i = 0; i < R; i++)
+            for (ptrdiff_t i = 0; i < R; i++)
                 along += V[i * R + R - 1 - k] * Y[(size_t)i * (size_t)chosen->columns + (size_t)c];
             out[k] += along * along;
             total += along * along;
@@ -182,7 +182,7 @@ static void share(const struct chosen *chosen, const double *V, const double *Y,
 
 /* K is overwritten by its eigenvectors; values descending. */
 static int solve(double *K, int R, const char *name, double *values, struct err *err) {
-    for (int i = 0; i < R * R; i++)
+    for (ptrdiff_t i = 0; i < (ptrdiff_t)R * R; i++)
         if (!isfinite(K[i]))
             return err_set(err, CODE_NUMERICAL, "kernel %s is not finite; lower eta0 or gamma0",
                            name);

@@ -147,8 +147,11 @@ static int refuse_memory(const struct run *run, const struct need *need, double 
     const char *remedy = results && need->weights > need->results / 2 ? matrices
                          : run->config.output.kernels == KERNELS_FULL
                              ? "kernels = diagonal, or fewer steps, replicates or seeds"
-                         : results                      ? "fewer steps, replicates or seeds"
+                         : results && run->data.n > 1
+                             ? "fewer tokens, inputs, steps, replicates or seeds"
+                         : results                      ? "fewer inputs, steps, replicates or seeds"
                          : need->limit > need->networks ? fewer
+                         : run->data.n > 1              ? "smaller widths, fewer tokens or inputs"
                                                         : "smaller widths";
     if (networks)
         snprintf(wide, sizeof wide, ", mostly for width %d", need->wide);
