@@ -3,7 +3,7 @@ import importlib
 import sys
 
 # Of each command the module that has its main(words).
-COMMANDS = {"draw": "dmft.drawing", "recipe": "dmft.recipe_command",
+COMMANDS = {"diff": "dmft.diff_command", "draw": "dmft.drawing", "recipe": "dmft.recipe_command",
             "equations": "dmft.theory.command", "examples": "dmft.examples"}
 
 if __name__ == "__main__":

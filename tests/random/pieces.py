@@ -19,9 +19,6 @@ import tempfile
 import time
 import warnings
 
-import h5py
-import numpy as np
-
 import dmft
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -84,27 +81,8 @@ class Piece:
         part = self.solve("part.h5", **{"training.steps": cut})
         dmft.resume(part.path, progress=False, **{"training.steps": self.steps,
                                                   "solver.threads": self.random.choice((1, 2))})
-        found = different(whole.path, part.path)
-        return found and f"{found}, cut after {cut} of {self.steps}, {self.keys}"
-
-
-def different(one: str, other: str) -> str | None:
-    """The first dataset that two files do not share, bit for bit."""
-    with h5py.File(one) as left, h5py.File(other) as right:
-        names: list[str] = []
-        for group in ("limit", "reference", "data"):
-            for file in (left, right):
-                if group in file:
-                    file[group].visititems(lambda name, item, group=group: names.append(
-                        f"{group}/{name}") if isinstance(item, h5py.Dataset) else None)
-        for name in dict.fromkeys(names):
-            if name not in left or name not in right:
-                return f"{name} is in one file alone"
-            a, b = left[name][()], right[name][()]
-            if a.dtype.kind in "fiu" and not (a.shape == b.shape and np.array_equal(
-                    a, b, equal_nan=a.dtype.kind == "f")):
-                return f"{name} differs"
-    return None
+        found = dmft.diff(whole.path, part.path, exact=True)
+        return None if found.equal else f"{found}, cut after {cut} of {self.steps}, {self.keys}"
 
 
 def look_at(doc: str, kind: type[Piece], agree: str, differ: str) -> int:
