@@ -13,8 +13,9 @@
  * DMFT_INPUT. Nothing here ends the process, prints, or catches signals.
  *
  * One run at a time in a process, and all calls from one thread (but dmft_stop): a run uses threads
- * of its own, [solver] threads. OpenBLAS is set to one thread. Where cores are shared with others,
- * GOMP_SPINCOUNT=10000 in the environment keeps threads that wait from holding them.
+ * of its own, [solver] threads. A child of fork may run, too, also where its parent has run.
+ * OpenBLAS is set to one thread. Where cores are shared with others, GOMP_SPINCOUNT=10000 in the
+ * environment keeps threads that wait from holding them.
  *
  * What is declared here stays as it is while the major number of the library does. The builder of
  * networks (models/language/program.h) may change with every version: DMFT_BUILDER counts. */

@@ -85,7 +85,7 @@ void command_start(int *argc, char ***argv) {
     keep_memory();
     prepare_libraries(*argv);
     dist_start(argc, argv);
-    io_quiet();
+    io_begin_program();
     gsl_set_error_handler_off();
 }
 

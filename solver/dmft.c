@@ -7,6 +7,7 @@
 
 #include <cblas.h>
 #include <gsl/gsl_errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,11 +33,25 @@ struct dmft {
     volatile sig_atomic_t stop;
 };
 
+/* A child has none of the threads that OpenMP began in its parent, and would wait for them for
+ * ever. They belong to the thread that has begun them: a run on a new one begins its own. */
+static bool forked;
+static pthread_once_t watched = PTHREAD_ONCE_INIT;
+
+static void note_fork(void) {
+    forked = true;
+}
+
+static void watch_forks(void) {
+    pthread_atfork(NULL, NULL, note_fork);
+}
+
 const char *dmft_version(void) {
     return provenance_version;
 }
 
 struct dmft *dmft_new(void) {
+    pthread_once(&watched, watch_forks);
     openblas_set_num_threads(1);
     gsl_set_error_handler_off();
     io_quiet();
@@ -152,9 +167,9 @@ static int read_settings(struct dmft *d, struct err *err) {
         return run_configure(run, d->file, d->overrides, d->override, err);
     if (!d->text)
         return err_set(err, CODE_INPUT, "nothing to run: dmft_file or dmft_text comes first");
-    size_t length = strlen(d->text);
+    char line[] = "\n", *text = *d->text ? d->text : line; /* a stream of no bytes is none */
     TRY(config_sections(&run->sections, &sections, err));
-    FILE *stream = fmemopen(d->text, length ? length : 1, "r");
+    FILE *stream = fmemopen(text, strlen(text), "r");
     if (!stream)
         return err_set(err, CODE_SYSTEM, "out of memory: the text of an ini");
     struct param_source source = {"ini", stream, d->overrides, d->override, 0};
@@ -168,8 +183,14 @@ static int read_settings(struct dmft *d, struct err *err) {
 
 /* --- runs ------------------------------------------------------------------------------------ */
 
-int dmft_run(struct dmft *d, const char *output, int force) {
-    TRY(need(d, "dmft_run", "d", d));
+struct job {
+    struct dmft *d;
+    const char *output;
+    bool force;
+};
+
+static int work(const struct job *job) {
+    struct dmft *d = job->d;
     struct err *err = &d->err;
     void *before = base_locale_begin();
     int code;
@@ -177,13 +198,31 @@ int dmft_run(struct dmft *d, const char *output, int force) {
     forget_results(d);
     base_heed(&d->stop);
     DO(read_settings(d, err));
-    DO(run_open(&d->run, output, force != 0, err));
+    DO(run_open(&d->run, job->output, job->force, err));
     DO(run_march(&d->run, err));
-    DO(run_finish(&d->run, force != 0, err));
+    DO(run_finish(&d->run, job->force, err));
 done:
     base_heed(NULL);
     base_locale_end(before);
     return code;
+}
+
+static void *work_apart(void *job) {
+    work(job);
+    return NULL;
+}
+
+int dmft_run(struct dmft *d, const char *output, int force) {
+    TRY(need(d, "dmft_run", "d", d));
+    struct job job = {d, output, force != 0};
+    pthread_t thread;
+    if (!forked)
+        return work(&job);
+    d->err = (struct err){0};
+    if (pthread_create(&thread, NULL, work_apart, &job))
+        return err_set(&d->err, CODE_SYSTEM, "dmft_run: a forked process cannot begin a thread");
+    pthread_join(thread, NULL);
+    return d->err.code;
 }
 
 void dmft_stop(struct dmft *d) {

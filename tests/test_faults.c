@@ -155,9 +155,9 @@ static bool same_rest(void) {
 
 /* What HDF5 cannot do is named by a verb, and then to what. */
 static bool says_what_hdf5_cannot(const char *text) {
-    static const char *const verbs[] = {"attach ",  "close ",    "complete ", "copy ",
-                                        "create ",  "describe ", "look up ",  "make a scale of ",
-                                        "measure ", "open ",     "prepare ",  "write "};
+    static const char *const verbs[] = {
+        "attach ",          "close ",   "complete ", "copy ",    "create ", "describe ", "look up ",
+        "make a scale of ", "measure ", "open ",     "prepare ", "read ",   "write "};
     const char *begin = "HDF5 cannot ", *at = strstr(text, begin);
     bool known = !at;
     for (size_t k = 0; k < COUNT(verbs) && !known; k++)
@@ -405,7 +405,8 @@ static int open_all(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {TEST(memory_of_the_device_is_told), TEST(printing_fails),
-                                       TEST(going_on_fails), TEST(one_call_fails)};
+                                       TEST(going_on_fails), TEST(reading_fails),
+                                       TEST(one_call_fails)};
     inside = argc > 1 && !strcmp(argv[1], "inside");
     places = inside || (argc > 1 && !strcmp(argv[1], "places"));
     if (argc > 1)

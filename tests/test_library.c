@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static const char ini[] = "[network]\nmodel = dense\ndepth = 2\n[data]\ninputs = 3\ndimension = 4\n"
                           "[training]\nsteps = 4\n[solver]\nsites = 64\nreplicates = 2\n"
@@ -206,6 +208,42 @@ static void test_null_is_refused(void **state) {
     dmft_stop(NULL);
 }
 
+/* A text of no bytes is an ini without keys. */
+static void test_no_text(void **state) {
+    (void)state;
+    struct dmft *d = dmft_new();
+    accept(d, dmft_text(d, ""));
+    refuse(d, dmft_run(d, NULL, 0), DMFT_INPUT, "ini: [network] model: the key must be given");
+    dmft_free(d);
+}
+
+/* A child of a process that has run on two threads runs on two, and to the same number; and it is
+ * told what it gets wrong. */
+static void test_a_child_runs(void **state) {
+    (void)state;
+    struct dmft *d = dmft_new();
+    struct dmft_series mine, its;
+    int status;
+    accept(d, dmft_text(d, ini));
+    accept(d, dmft_set(d, "solver.threads", "2"));
+    accept(d, dmft_run(d, NULL, 0));
+    accept(d, dmft_series(d, 0, "loss", &mine));
+    double last = mine.mean[mine.size - 1];
+    fflush(NULL);
+    pid_t child = fork();
+    if (!child) {
+        alarm(60);
+        bool same = !dmft_run(d, NULL, 0) && !dmft_series(d, 0, "loss", &its) &&
+                    its.mean[its.size - 1] == last;
+        bool told = !dmft_set(d, "training.eta0", "1e6") &&
+                    dmft_run(d, NULL, 0) == DMFT_NUMERICAL && strstr(dmft_error(d), "lower eta0");
+        _exit(same && told ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    dmft_free(d);
+}
+
 /* A value that was replaced is gone: it is neither read nor kept, however often a key is set. */
 static void test_a_key_has_one_value(void **state) {
     (void)state;
@@ -297,6 +335,8 @@ int main(void) {
         TEST(test_an_added_network),
         TEST(test_refusals),
         TEST(test_null_is_refused),
+        TEST(test_no_text),
+        TEST(test_a_child_runs),
         TEST(test_a_key_has_one_value),
         TEST(test_decimal_comma),
         TEST(test_stop),

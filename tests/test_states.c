@@ -84,6 +84,10 @@ static void a_stopped_run_goes_on(void **state) {
         cli_same_files("whole.h5", "out.h5", program[k], 4);
         assert_false(cli_exists("out.h5.state"));
         cli_refused(2, ARGS("--continue", "out.h5"), ARGS("no state was kept"));
+        assert_int_equal(system("mkdir out.h5.state"), 0); /* of a disk that was full */
+        cli_refused(2, ARGS("--continue", "out.h5"),
+                    ARGS("no state of it could be written: out.h5.state/ini: No such file"));
+        assert_int_equal(system("rmdir out.h5.state"), 0);
     }
 }
 

@@ -260,29 +260,6 @@ static void test_a_missing_loss_is_told(void **state) {
     cli_free(&result);
 }
 
-static void test_losses_are_those_of_a_complete_file(void **state) {
-    (void)state;
-    const hsize_t shape[] = {1, 2};
-    const double losses[] = {1, 0.5};
-    for (int complete = 0; complete < 2; complete++) {
-        struct err err;
-        double other = 0, *loss = &other;
-        int runs, T;
-        hid_t file = H5Fcreate("out.h5", H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-        assert_true(H5LTmake_dataset_double(file, "loss_runs", 2, shape, losses) >= 0);
-        assert_true(H5LTset_attribute_int(file, "/", "complete", &complete, 1) >= 0);
-        H5Fclose(file);
-        int code = result_losses("out.h5", ".", &loss, &runs, &T, &err);
-        assert_int_equal(code, complete ? CODE_OK : CODE_SYSTEM);
-        if (complete)
-            assert_true(runs == 1 && T == 2 && loss[1] == 0.5);
-        else
-            assert_true(!loss &&
-                        strstr(err.text, "out.h5: is not a complete file with ./loss_runs"));
-        free(loss);
-    }
-}
-
 /* The sum of a file is that of its bytes and its name, whatever the folder. */
 static void test_a_sum_is_of_the_whole_name(void **state) {
     (void)state;
@@ -332,7 +309,6 @@ int main(void) {
         TEST(test_names_are_those_of_a_point),
         TEST(test_a_missing_run_is_told),
         TEST(test_a_missing_loss_is_told),
-        TEST(test_losses_are_those_of_a_complete_file),
         TEST(test_a_sum_is_of_the_whole_name),
         TEST(test_a_star_is_more_than_half),
     };

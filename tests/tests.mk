@@ -53,11 +53,12 @@ $(BUILD)/emulated_%: $(PLAIN)/tests/test_%.o $(BUILD)/test_objects | $(BUILD)/li
 FAULTY := base_grow malloc calloc realloc strdup open_memstream write fwrite fclose fsync rename link unlink \
           LAPACKE_dgelsd LAPACKE_dsyev LAPACKE_dgesvd LAPACKE_dgesdd LAPACKE_dgeqrf LAPACKE_dorgqr H5Lexists H5Gcreate2 H5Gopen2 H5Acreate2 H5Awrite \
           H5Screate_simple H5Screate H5Pset_obj_track_times H5Pset_chunk H5Pset_deflate H5Dcreate2 \
-          H5Dopen2 H5Dwrite H5Fcreate H5Fflush H5Fget_file_image H5DSset_scale H5DSattach_scale
+          H5Fopen H5LTpath_valid H5Aexists_by_name H5Aopen_by_name H5Aread H5Dread H5LTget_dataset_ndims H5LTget_dataset_info \
+          H5LTread_dataset_double H5Dopen2 H5Dwrite H5Fcreate H5Fflush H5Fget_file_image H5DSset_scale H5DSattach_scale
 $(BUILD)/faults/dmft-%: $(PLAIN)/solver/main_%.o $(PLAIN)/tests/faults/faults.o $(EMULATED_OBJECTS) $(BUILD)/objects
 	@mkdir -p $(@D)
 	$(LINK) -lstdc++ $(FAULTY:%=-Wl,--wrap=%)
-$(BUILD)/test_faults: | $(PROGRAMS:%=$(BUILD)/faults/%)
+$(BUILD)/test_faults $(BUILD)/test_unreadable: | $(PROGRAMS:%=$(BUILD)/faults/%)
 
 # Programs that load it, too, for tests/mutate.py.
 $(BUILD)/shared/dmft-%: $(PLAIN)/solver/main_%.o | $(BUILD)/libprogram.so

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <hdf5_hl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@ enum {
     CHUNK = 1 << 17, /* values of a chunk, if it can be: HDF5 caches 1 MiB */
 };
 
-/* --- groups ---------------------------------------------------------------------------------- */
+/* --- failures -------------------------------------------------------------------------------- */
 
 /* The first, innermost entry of HDF5's error stack is the cause. */
 static herr_t find_cause(unsigned depth, const H5E_error2_t *entry, void *cause) {
@@ -36,6 +37,77 @@ int hdf5_shut(herr_t (*close_id)(hid_t), hid_t id, int code, const char *name, s
         return code;
     return hdf5_check(-1, "close", name, err);
 }
+
+/* --- reading --------------------------------------------------------------------------------- */
+
+int hdf5_open(hid_t *file, const char *path, struct err *err) {
+    FILE *stream;
+    *file = -1;
+    TRY(base_open(&stream, path, err));
+    fclose(stream);
+    htri_t known = H5Fis_hdf5(path);
+    if (!known)
+        return err_set(err, CODE_INPUT, "%.1600s: is not a result, it is no HDF5 file", path);
+    *file = known < 0 ? -1 : H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+    return hdf5_check(*file, "open", path, err);
+}
+
+int hdf5_close(hid_t file, int code, const char *path, struct err *err) {
+    if (code && file >= 0 && strncmp(err->text, path, strlen(path)) != 0)
+        err_set(err, code, "%.700s: %.1000s", path, err->text);
+    return hdf5_shut(H5Fclose, file, code, path, err);
+}
+
+int hdf5_has(hid_t file, const char *object, bool *there, struct err *err) {
+    htri_t is = H5LTpath_valid(file, object, false);
+    *there = is > 0;
+    return hdf5_check(is, "look up", object, err);
+}
+
+/* Opens an attribute, or says that there is none. */
+static int find_attribute(hid_t file, const char *object, const char *name, hid_t *attribute,
+                          struct err *err) {
+    bool there;
+    *attribute = -1;
+    TRY(hdf5_has(file, object, &there, err));
+    htri_t is = there ? H5Aexists_by_name(file, object, name, H5P_DEFAULT) : 0;
+    TRY(hdf5_check(is, "look up attribute", name, err));
+    if (!is)
+        return CODE_OK;
+    *attribute = H5Aopen_by_name(file, object, name, H5P_DEFAULT, H5P_DEFAULT);
+    return hdf5_check(*attribute, "open attribute", name, err);
+}
+
+int hdf5_get_number(hid_t file, const char *object, const char *name, double *value,
+                    struct err *err) {
+    hid_t attribute;
+    *value = (double)NAN;
+    TRY(find_attribute(file, object, name, &attribute, err));
+    int code = attribute < 0 ? CODE_OK
+                             : hdf5_check(H5Aread(attribute, H5T_NATIVE_DOUBLE, value),
+                                          "read attribute", name, err);
+    return hdf5_shut(H5Aclose, attribute, code, name, err);
+}
+
+int hdf5_get_text(hid_t file, const char *object, const char *name, char **text, struct err *err) {
+    hid_t attribute, kind = -1, type = -1;
+    int code = CODE_OK;
+    *text = NULL;
+    TRY(find_attribute(file, object, name, &attribute, err));
+    if (attribute < 0)
+        return CODE_OK;
+    kind = H5Aget_type(attribute);
+    DO(hdf5_check(kind, "read attribute", name, err));
+    DO(hdf5_text_type(&type, err));
+    if (H5Tis_variable_str(kind) > 0)
+        DO(hdf5_check(H5Aread(attribute, type, text), "read attribute", name, err));
+done:
+    code = hdf5_shut(H5Tclose, kind, code, name, err);
+    code = hdf5_shut(H5Tclose, type, code, name, err);
+    return hdf5_shut(H5Aclose, attribute, code, name, err);
+}
+
+/* --- groups ---------------------------------------------------------------------------------- */
 
 int hdf5_prepare(hid_t plist, const char *name, struct err *err) {
     unsigned order = H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED;

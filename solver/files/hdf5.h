@@ -23,6 +23,20 @@ int hdf5_check(int64_t result, const char *what, const char *name, struct err *e
 /* Closes an id unless it is negative. Returns code, or if that is 0 a failure to close. */
 int hdf5_shut(herr_t (*close_id)(hid_t), hid_t id, int code, const char *name, struct err *err);
 
+/* A file to be read. CODE_INPUT if its name or a right is wrong or it is no HDF5 file, CODE_SYSTEM
+ * if it cannot be read now, or is damaged. */
+int hdf5_open(hid_t *file, const char *path, struct err *err);
+/* Closes it; whatever has failed in it, code, is then told with its name. */
+int hdf5_close(hid_t file, int code, const char *path, struct err *err);
+/* That something is not there is one thing, and that it cannot be read, CODE_SYSTEM, another: a
+ * number that was lost must not look as one that never was. Whether a file has such a group or
+ * dataset; and of an attribute of one the number, NAN if it is not there, or the text, to be freed,
+ * NULL if there is no such text. */
+int hdf5_has(hid_t file, const char *object, bool *there, struct err *err);
+int hdf5_get_number(hid_t file, const char *object, const char *name, double *value,
+                    struct err *err);
+int hdf5_get_text(hid_t file, const char *object, const char *name, char **text, struct err *err);
+
 /* For files and groups: lists in the order of creation (netCDF-4 wants that), no dates, so that the
  * same run gives the same bytes. plist: as H5Pcreate gave it. */
 int hdf5_prepare(hid_t plist, const char *name, struct err *err);

@@ -20,6 +20,11 @@ void io_quiet(void) {
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
 }
 
+void io_begin_program(void) {
+    H5dont_atexit();
+    io_quiet();
+}
+
 int io_open_group(int64_t *group, const struct io *io, const char *path, struct err *err) {
     char whole[HDF5_NAME];
     size_t length = (size_t)snprintf(whole, sizeof whole, "%s%s", io->prefix, path);

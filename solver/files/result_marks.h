@@ -5,9 +5,11 @@
 
 #include "kernels/base/base.h"
 
-/* A number attribute of a group; NaN where there is none. path: of a file, complete or not. */
-double result_number(const char *path, const char *group, const char *name);
-/* f_runs of a group: *f [runs][T][entries], to be freed; NULL where it cannot be read. */
+/* Number attributes of groups: value[k] is name[k] of group[k], NaN where there is none. path: of a
+ * file, complete or not. */
+int result_numbers(const char *path, const char *const *group, const char *const *name, int count,
+                   double *value, struct err *err);
+/* f_runs of a group: *f [runs][T][entries], to be freed; NULL where it has none. */
 int result_outputs(const char *path, const char *group, double **f, int *runs, int *T, int *entries,
                    struct err *err);
 

@@ -4,19 +4,10 @@
 #include "solver/files/hdf5.h"
 
 #include <hdf5_hl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int open_file(const char *path, hid_t *file, struct err *err) {
-    *file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
-    return *file < 0 ? err_set(err, CODE_INPUT, "%.1600s: cannot be opened as an HDF5 file", path)
-                     : CODE_OK;
-}
-
-static bool has(hid_t file, const char *set) {
-    return H5LTpath_valid(file, set, false) > 0;
-}
 
 /* An array of numbers and its axes; CODE_INPUT if it is none. */
 struct array {
@@ -26,36 +17,37 @@ struct array {
 };
 static int read_array(hid_t file, const char *set, struct array *array, struct err *err) {
     size_t size = 1;
+    bool there;
     array->value = NULL;
-    if (H5LTget_dataset_ndims(file, set, &array->rank) < 0 ||
-        H5LTget_dataset_info(file, set, array->shape, NULL, NULL) < 0)
+    TRY(hdf5_has(file, set, &there, err));
+    if (!there)
         return err_set(err, CODE_INPUT, "has no %s", set);
+    TRY(hdf5_check(H5LTget_dataset_ndims(file, set, &array->rank), "read", set, err));
+    if (array->rank > HDF5_RANK)
+        return err_set(err, CODE_INPUT, "%s has %d axes", set, array->rank);
+    TRY(hdf5_check(H5LTget_dataset_info(file, set, array->shape, NULL, NULL), "read", set, err));
     for (int k = 0; k < array->rank; k++)
         size *= (size_t)array->shape[k];
     TRY(base_alloc(&array->value, size, sizeof *array->value, err));
-    if (H5LTread_dataset_double(file, set, array->value) < 0) {
+    int code = hdf5_check(H5LTread_dataset_double(file, set, array->value), "read", set, err);
+    if (code) {
         free(array->value);
-        return err_set(err, CODE_SYSTEM, "%s cannot be read", set);
+        array->value = NULL;
     }
-    return CODE_OK;
+    return code;
 }
 
 /* ---- series with more axes than t ---- */
 
 /* The first axis, of those that the attribute dims names, has to be t. */
 static int check_time(hid_t file, const char *set, struct err *err) {
-    hid_t type = -1, attribute = H5Aopen_by_name(file, set, "dims", H5P_DEFAULT, H5P_DEFAULT);
-    const char *cursor = "";
     struct text_word axis;
-    char *dims = NULL;
-    int code = hdf5_text_type(&type, err);
-    if (!code && attribute >= 0 && H5Aread(attribute, type, &dims) >= 0 && dims)
-        cursor = dims;
-    if (!code && !(text_next_word(&cursor, " ", &axis) && text_is(axis, "t")))
-        code = err_set(err, CODE_INPUT, "the first axis of %s is not t", set);
+    char *dims;
+    TRY(hdf5_get_text(file, set, "dims", &dims, err));
+    const char *cursor = dims ? dims : "";
+    bool time = text_next_word(&cursor, " ", &axis) && text_is(axis, "t");
     free(dims);
-    code = hdf5_shut(H5Tclose, type, code, set, err);
-    return hdf5_shut(H5Aclose, attribute, code, set, err);
+    return time ? CODE_OK : err_set(err, CODE_INPUT, "the first axis of %s is not t", set);
 }
 
 /* The indices have to be those of axes behind t, and of entries that these have. */
@@ -119,19 +111,22 @@ static int read_series(hid_t file, const char *group, const char *name,
     double **const values[] = {&series->mean, &series->error, &series->tolerance};
     char set[256];
     struct array array;
+    bool there;
     for (int k = 0; k < 3; k++) {
         snprintf(set, sizeof set, "%s/%s%s", group, name, ends[k]);
-        if (k && !has(file, set))
+        TRY(hdf5_has(file, set, &there, err));
+        if (k && !there)
             continue;
         TRY(read_entry(file, set, 1, entry, &array, err));
         *values[k] = array.value;
         series->T = (int)array.shape[0];
     }
     snprintf(set, sizeof set, "%s/%s_pseudo", group, name);
-    series->pseudo = has(file, set);
+    TRY(hdf5_has(file, set, &series->pseudo, err));
     if (!series->pseudo)
         snprintf(set, sizeof set, "%s/%s_runs", group, name);
-    if (has(file, set)) {
+    TRY(hdf5_has(file, set, &there, err));
+    if (there) {
         TRY(read_entry(file, set, 2, entry, &array, err));
         series->run = array.value;
         series->runs = (int)array.shape[0];
@@ -149,22 +144,18 @@ int result_runs_read(struct result_runs *series, const char *path, const char *g
     static const struct result_entry all = {0};
     char set[256];
     hid_t file;
-    int code = CODE_OK;
     *series = (struct result_runs){0};
     *there = false;
-    TRY(open_file(path, &file, err));
+    TRY(hdf5_open(&file, path, err));
     snprintf(set, sizeof set, "%s/%s", group, name);
-    if (has(file, set)) {
-        *there = true;
+    int code = hdf5_has(file, set, there, err);
+    if (!code && *there)
         code = check_time(file, set, err);
-        if (!code)
-            code = read_series(file, group, name, entry ? entry : &all, series, err);
-    }
-    if (code) {
-        err_set(err, code, "%.700s: %.1000s", path, err->text);
+    if (!code && *there)
+        code = read_series(file, group, name, entry ? entry : &all, series, err);
+    code = hdf5_close(file, code, path, err);
+    if (code)
         result_runs_free(series);
-    }
-    H5Fclose(file);
     return code;
 }
 
@@ -177,47 +168,50 @@ void result_runs_free(struct result_runs *series) {
 }
 
 int result_runs_batch(const char *path, int *inputs, int *batch, struct err *err) {
+    const char *rows = "data/y";
     hid_t file;
     hsize_t shape[HDF5_RANK] = {0};
-    TRY(open_file(path, &file, err));
-    const char *rows = has(file, "data/y") ? "data/y" : "data/tokens"; /* [output] inputs = none */
-    bool good = H5LTget_attribute_int(file, "parameters", "training.batch", batch) >= 0 &&
-                has(file, rows) && H5LTget_dataset_info(file, rows, shape, NULL, NULL) >= 0;
+    double each = 0;
+    bool there = false;
+    int code, rank = 0;
+    TRY(hdf5_open(&file, path, err));
+    DO(hdf5_get_number(file, "parameters", "training.batch", &each, err));
+    DO(hdf5_has(file, rows, &there, err));
+    if (!there) { /* [output] inputs = none */
+        rows = "data/tokens";
+        DO(hdf5_has(file, rows, &there, err));
+    }
+    if (!there || !(each >= 0 && each <= INT_MAX))
+        DO(err_set(err, CODE_INPUT, "%.1600s: has no training.batch or inputs", path));
+    DO(hdf5_check(H5LTget_dataset_ndims(file, rows, &rank), "read", rows, err));
+    if (rank < 1 || rank > HDF5_RANK)
+        DO(err_set(err, CODE_INPUT, "%s has %d axes", rows, rank));
+    DO(hdf5_check(H5LTget_dataset_info(file, rows, shape, NULL, NULL), "read", rows, err));
     *inputs = (int)shape[0];
-    H5Fclose(file);
-    return good ? CODE_OK
-                : err_set(err, CODE_INPUT, "%.1600s: has no training.batch or inputs", path);
+    *batch = (int)each;
+done:
+    return hdf5_close(file, code, path, err);
 }
 
 int result_runs_ini(const char *path, char **ini, struct err *err) {
     hid_t file;
-    char *text = NULL;
     *ini = NULL;
-    TRY(open_file(path, &file, err));
-    hid_t type = -1,
-          attribute = H5Aopen_by_name(file, "parameters", "ini", H5P_DEFAULT, H5P_DEFAULT);
-    int code = hdf5_text_type(&type, err);
-    if (!code && (attribute < 0 || H5Aread(attribute, type, &text) < 0 || !text))
+    TRY(hdf5_open(&file, path, err));
+    int code = hdf5_get_text(file, "parameters", "ini", ini, err);
+    if (!code && !*ini)
         code = err_set(err, CODE_INPUT, "%.1600s: has no /parameters with an ini", path);
-    if (!code)
-        code = base_copy(ini, text, err);
-    free(text);
-    code = hdf5_shut(H5Tclose, type, code, path, err);
-    code = hdf5_shut(H5Aclose, attribute, code, path, err);
-    return hdf5_shut(H5Fclose, file, code, path, err);
+    return hdf5_close(file, code, path, err);
 }
 
 int result_runs_numbers(const char *path, const char *set, double **value, int *count,
                         struct err *err) {
     hid_t file;
     struct array array = {0};
-    *value = NULL;
-    TRY(open_file(path, &file, err));
+    TRY(hdf5_open(&file, path, err));
     int code = read_array(file, set, &array, err);
     *value = array.value;
     *count = 1;
     for (int k = 0; k < array.rank && !code; k++)
         *count *= (int)array.shape[k];
-    H5Fclose(file);
-    return code ? err_set(err, code, "%.700s: %.1000s", path, err->text) : CODE_OK;
+    return hdf5_close(file, code, path, err);
 }

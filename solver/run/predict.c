@@ -147,7 +147,7 @@ static int networks(struct prediction *p, const char *result, int N, struct io *
     int code;
     p->record = (struct record){0};
     ensemble_group(group, N);
-    p->failed = result_failed(result, group);
+    DO(result_failed(result, group, &p->failed, err));
     DO(ensemble(p, N, p->run->config.reference.seeds, err));
     DO(io_attribute(io, group, "N", N, err));
     DO(io_record(io, group, &p->record, NULL, err));

@@ -236,11 +236,11 @@ int states_ini(char **ini, const char *output, struct err *err) {
     char *folder;
     TRY(folder_of(&folder, output, err));
     int code = ini_path(ini, folder, err);
+    static const char hint[] = " ([output] checkpoint = minutes keeps one, also at the end)";
     if (!code && !dist_rank() && access(*ini, F_OK))
-        code = err_set(err, CODE_INPUT,
-                       "%s: no state was kept of it: %s: %s ([output] checkpoint = minutes keeps "
-                       "one, also when the run is done)",
-                       output, *ini, strerror(errno));
+        code = err_set(err, CODE_INPUT, "%s: no state %s: %s: %s%s", output,
+                       access(folder, F_OK) ? "was kept of it" : "of it could be written", *ini,
+                       strerror(errno), access(folder, F_OK) ? hint : "; begin it as at first");
     free(folder);
     return code;
 }

@@ -1,5 +1,4 @@
 /* What the units of a sweep have come to (cells.h). */
-#define _POSIX_C_SOURCE 200809L
 #include "solver/study/cells.h"
 #include "solver/files/result_marks.h"
 #include "solver/run/ensemble.h"
@@ -8,7 +7,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 int cells_stride(const struct sweep *sweep, int axis) {
     int stride = sweep->columns;
@@ -136,21 +134,6 @@ static int find_ended(struct cell *cell, const struct result_runs *loss, bool **
     return CODE_OK;
 }
 
-/* The file of a unit that is done, or of one of which some runs failed; *path is NULL where there
- * is none (and else to be freed). */
-static int find_file(const struct sweep *sweep, int unit, char **path, struct err *err) {
-    enum sweep_status status = sweep->unit[unit].status;
-    *path = NULL;
-    if (status != SWEEP_DONE && status != SWEEP_FAILED)
-        return CODE_OK;
-    TRY(sweep_path(path, sweep, unit, status == SWEEP_DONE ? ".h5" : ".h5.partial", err));
-    if (status == SWEEP_FAILED && access(*path, R_OK)) {
-        free(*path);
-        *path = NULL;
-    }
-    return CODE_OK;
-}
-
 static int read_cell(struct cells *cells, int unit, struct cell *cell, struct err *err) {
     const struct sweep *sweep = cells->sweep;
     bool failed = sweep->unit[unit].status == SWEEP_FAILED, there = false, *ended = NULL;
@@ -160,7 +143,7 @@ static int read_cell(struct cells *cells, int unit, struct cell *cell, struct er
     *cell = (struct cell){.loss = nothing, .test_loss = nothing, .objective = nothing};
     cell->failed = failed;
     cell->least = NAN;
-    TRY(find_file(sweep, unit, &path, err));
+    TRY(sweep_result(&path, sweep, unit, err));
     if (!path || (failed && !N)) /* of the limit all replicates together make the numbers */
         goto done;
     ensemble_group(group, N);
@@ -176,7 +159,10 @@ static int read_cell(struct cells *cells, int unit, struct cell *cell, struct er
         goto done;
     cell->least = INFINITY;
     look_back(cell, &loss, ended);
-    double rests = N ? (double)NAN : result_number(path, group, "rests");
+    double rests = NAN;
+    if (!N)
+        DO(result_numbers(path, (const char *[]){group}, (const char *[]){"rests"}, 1, &rests,
+                          err));
     if (!isnan(rests)) /* its loss alone does not tell: with batches that of other inputs follows */
         cell->still = rests > 0;
     DO(read_numbers(cells, cell, path, group, ended, loss.T, err));
@@ -197,7 +183,7 @@ static int all_have_tests(const struct sweep *sweep, bool *all, struct err *err)
         char group[ENSEMBLE_GROUP], *path;
         struct result_runs series;
         bool loss, there;
-        TRY(find_file(sweep, u, &path, err));
+        TRY(sweep_result(&path, sweep, u, err));
         if (!path)
             continue;
         ensemble_group(group, sweep_width(sweep, u % sweep->columns));

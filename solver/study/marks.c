@@ -1,5 +1,4 @@
 /* What the units of a sweep are worth. */
-#define _POSIX_C_SOURCE 200809L
 #include "solver/study/marks.h"
 #include "kernels/base/text.h"
 #include "solver/files/result_marks.h"
@@ -10,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const struct {
     const char *name, *attribute, *about; /* attribute: NULL, or what the run has it by */
@@ -58,24 +56,26 @@ static const struct {
                     "loss of the best predictor, where the law of the data is known", 0, ""},
 };
 
-static int path_of(const struct sweep *sweep, int unit, char **path, struct err *err) {
-    bool failed = sweep->unit[unit].status == SWEEP_FAILED;
-    return sweep_path(path, sweep, unit, failed ? ".h5.partial" : ".h5", err);
-}
-
 static int read_unit(struct marks *marks, int unit, struct err *err) {
     const struct sweep *sweep = marks->sweep;
+    const char *groups[MARKS], *names[MARKS];
     char group[ENSEMBLE_GROUP], *path;
+    double value[MARKS], *all = marks->unit[unit];
+    int count = 0;
     ensemble_group(group, sweep_width(sweep, unit % sweep->columns));
-    TRY(path_of(sweep, unit, &path, err));
-    bool there = !access(path, R_OK);
-    for (int k = 0; k < MARKS; k++)
-        marks->unit[unit][k] =
-            there && mark[k].attribute
-                ? result_number(path, k == MARK_FLOOR ? "data" : group, mark[k].attribute)
-                : NAN;
+    for (int k = 0; k < MARKS; k++) {
+        all[k] = value[k] = NAN;
+        groups[count] = k == MARK_FLOOR ? "data" : group;
+        names[count] = mark[k].attribute;
+        count += mark[k].attribute != NULL;
+    }
+    TRY(sweep_result(&path, sweep, unit, err));
+    int code = path ? result_numbers(path, groups, names, count, value, err) : CODE_OK;
     free(path);
-    return CODE_OK;
+    for (int k = 0, at = 0; k < MARKS; k++)
+        if (mark[k].attribute)
+            all[k] = value[at++];
+    return code;
 }
 
 /* ---- the edge of stability ---- */
@@ -85,11 +85,12 @@ static int read_networks(const struct sweep *sweep, int unit, struct record *rec
                          struct err *err) {
     struct series f = {.name = "f", .dims = "t mu", .about = "", .equation = "", .axes = 2};
     char group[ENSEMBLE_GROUP], *path;
-    double *values;
-    int runs = 0, T = 0, entries = 0;
+    double *values = NULL;
+    int runs = 0, T = 0, entries = 0, code = CODE_OK;
     ensemble_group(group, sweep_width(sweep, unit % sweep->columns));
-    TRY(path_of(sweep, unit, &path, err));
-    int code = result_outputs(path, group, &values, &runs, &T, &entries, err);
+    TRY(sweep_result(&path, sweep, unit, err));
+    if (path)
+        code = result_outputs(path, group, &values, &runs, &T, &entries, err);
     free(path);
     if (code || !values)
         return code;

@@ -40,16 +40,21 @@ static int lock_folder(struct sweep *sweep, struct err *err) {
 /* What is done; with retry, failures are forgotten. */
 static int look_up(struct sweep *sweep, int unit, bool retry, struct err *err) {
     char *done, *sum = NULL, *failed = NULL;
+    bool is_done = false, has_failed = false;
     TRY(sweep_path(&done, sweep, unit, ".h5", err));
     int code = sweep_path(&sum, sweep, unit, ".sum", err);
     if (!code)
         code = sweep_path(&failed, sweep, unit, ".failed", err);
-    if (!code && !access(done, F_OK)) {
+    if (!code)
+        code = base_exists(done, &is_done, err);
+    if (!code)
+        code = base_exists(failed, &has_failed, err);
+    if (!code && is_done) {
         sweep->unit[unit].status = SWEEP_DONE;
         code = partial_verify(done, sum, err);
         if (code == CODE_INPUT)
             err_set(err, code, "%.1600s; delete it, and it will be run again", err->text);
-    } else if (!code && !retry && !access(failed, F_OK))
+    } else if (!code && !retry && has_failed)
         sweep->unit[unit].status = SWEEP_FAILED;
     else if (!code)
         unlink(failed);

@@ -56,6 +56,9 @@ int sweep_work(struct sweep *sweep, int jobs, struct err *err);
 int sweep_work_by_ranks(struct sweep *sweep, struct err *err);
 void sweep_free(struct sweep *sweep); /* accepts a zeroed struct; idempotent */
 
+/* The file of a unit that is done, or of one of which some runs failed, to be freed; NULL where
+ * there is none. */
+int sweep_result(char **path, const struct sweep *sweep, int unit, struct err *err);
 /* OUT.d/HASH and a suffix, to be freed. */
 int sweep_path(char **path, const struct sweep *sweep, int unit, const char *suffix,
                struct err *err);

@@ -72,9 +72,8 @@ static int gather_unit(struct gathering *all, const struct cells *cells, int uni
     char *path;
     if (sweep->unit[unit].status == SWEEP_PENDING)
         return CODE_OK;
-    bool failed = sweep->unit[unit].status == SWEEP_FAILED;
-    TRY(sweep_path(&path, sweep, unit, failed ? ".h5.partial" : ".h5", err));
-    int code = gather_file(all, path, unit, err);
+    TRY(sweep_result(&path, sweep, unit, err));
+    int code = path ? gather_file(all, path, unit, err) : CODE_OK;
     free(path);
     TRY(code);
     if (marks_edge(&cells->marks, unit, &means))

@@ -34,6 +34,21 @@ int sweep_path(char **path, const struct sweep *sweep, int unit, const char *suf
     return CODE_OK;
 }
 
+int sweep_result(char **path, const struct sweep *sweep, int unit, struct err *err) {
+    enum sweep_status status = sweep->unit[unit].status;
+    bool there = true;
+    *path = NULL;
+    if (status != SWEEP_DONE && status != SWEEP_FAILED)
+        return CODE_OK;
+    TRY(sweep_path(path, sweep, unit, status == SWEEP_DONE ? ".h5" : ".h5.partial", err));
+    int code = status == SWEEP_FAILED ? base_exists(*path, &there, err) : CODE_OK;
+    if (code || !there) {
+        free(*path);
+        *path = NULL;
+    }
+    return code;
+}
+
 /* The values of a point as overrides, behind those that were given. */
 static int point_overrides(const struct sweep *sweep, int point, char **override, struct err *err) {
     for (int k = 0, axis; k < sweep->grid.keys; k++) {

@@ -3,14 +3,16 @@
  * emulation of CUDA at every launch, and at every copy to the host (nan: this one and all later
  * ones are of NaN). The environment says which: DMFT_FAULT = "alloc 7", the seventh of each
  * process; "place 7", the seventh allocation that a chain of calls comes to for the first time;
- * "hdf5 7" likewise a call of HDF5 that writes; "alloc 0" fails none; "alloc 7 own": not in
- * children. At the end, in all cases, DMFT_FAULT_COUNT (a file) gets the number of calls. */
+ * "hdf5 7" likewise a call of HDF5 that writes; "read 7" the seventh that reads a result, "close 7"
+ * that closes one; "alloc 0" fails none; "alloc 7 own": not in children. At the end, in all cases,
+ * DMFT_FAULT_COUNT (a file) gets the number of calls. */
 #define _GNU_SOURCE
 #include "kernels/base/base.h"
 
 #include <errno.h>
 #include <execinfo.h>
 #include <hdf5.h>
+#include <hdf5_hl.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,6 +20,7 @@
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static const char *kind = "";
@@ -174,7 +177,38 @@ WRAP(int, LAPACKE_dorgqr, (int layout, int m, int n, int k, double *a, int lda, 
 WRAP(int, LAPACKE_dsyev, (int layout, char job, char part, int n, double *a, int lda, double *w),
      (layout, job, part, n, a, lda, w), "lapack", 0, 1)
 
-/* HDF5. */
+/* HDF5, where results are read. */
+#define READ_WRAP(type, name, formal, actual) WRAP(type, name, formal, actual, "read", EIO, -1)
+READ_WRAP(hid_t, H5Fopen, (const char *name, unsigned flags, hid_t list), (name, flags, list))
+READ_WRAP(htri_t, H5LTpath_valid, (hid_t at, const char *path, hbool_t object), (at, path, object))
+READ_WRAP(htri_t, H5Aexists_by_name, (hid_t at, const char *object, const char *name, hid_t list),
+          (at, object, name, list))
+READ_WRAP(hid_t, H5Aopen_by_name,
+          (hid_t at, const char *object, const char *name, hid_t a, hid_t b),
+          (at, object, name, a, b))
+READ_WRAP(herr_t, H5Aread, (hid_t at, hid_t type, void *value), (at, type, value))
+READ_WRAP(herr_t, H5Dread,
+          (hid_t at, hid_t type, hid_t memory, hid_t space, hid_t list, void *values),
+          (at, type, memory, space, list, values))
+READ_WRAP(herr_t, H5LTget_dataset_ndims, (hid_t at, const char *name, int *rank), (at, name, rank))
+READ_WRAP(herr_t, H5LTget_dataset_info,
+          (hid_t at, const char *name, hsize_t *shape, H5T_class_t *type, size_t *size),
+          (at, name, shape, type, size))
+READ_WRAP(herr_t, H5LTread_dataset_double, (hid_t at, const char *name, double *values),
+          (at, name, values))
+
+/* Of HDF5 itself, which shares this one: a file that is closed, and of which one is told, as NFS
+ * may do, that it could not be. */
+int close(int file) {
+    char link[64], path[256] = "";
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    bool result =
+        !strcmp(kind, "close") && readlink(link, path, sizeof path - 1) > 0 && strstr(path, ".h5");
+    int code = (int)syscall(SYS_close, file);
+    return result && fails("close", EIO) ? -1 : code;
+}
+
+/* HDF5, where they are written. */
 #define FILE_WRAP(type, name, formal, actual) WRAP(type, name, formal, actual, "hdf5", 0, -1)
 FILE_WRAP(htri_t, H5Lexists, (hid_t at, const char *name, hid_t access), (at, name, access))
 FILE_WRAP(hid_t, H5Gcreate2, (hid_t at, const char *name, hid_t a, hid_t b, hid_t c),
