@@ -280,11 +280,11 @@ int fixed_point_run(const struct net_setup *setup, const struct training *traini
     list_kernels(it);
     DO(iterate(it, &converged, &worst, err));
     DO(run_pass(it, TAPE_OFF, FIELD_MEASURE, calls->measure, err));
-    if (it->reached < training->steps && (converged || it->reached <= it->front))
-        code = err_set(err, CODE_NUMERICAL,
-                       "step %d: the loss or a kernel exceeds %g; lower eta0 or gamma0%s",
-                       it->reached, NET_RUNAWAY, net_hint(&it->net));
-    else if (!converged)
+    if (it->reached < training->steps && (converged || it->reached <= it->front)) {
+        code =
+            err_overflow(err, "step %d: the loss or a kernel exceeds %g", it->reached, NET_RUNAWAY);
+        net_remedy(&it->net, it->reached, err);
+    } else if (!converged)
         code = err_set(err, CODE_NUMERICAL,
                        "not converged in %d sweeps: %s still changes by %.2g, fp_tolerance is %g; "
                        "raise max_sweeps, lower damping, or set anderson",

@@ -40,9 +40,11 @@ CASES = {
                                      "training.eta0": 0.4, "training.rest_optimizer": "adam",
                                      "training.rest_eta0": 0.2, "training.eps": 0.1}),
     "muon_experts": ("data/regime2.ini", {
+        "training.weight_decay": 0.01,
         "training.optimizer": "muon", "training.eta0": 0.3, "training.rest_eta0": 0.2,
         "training.eps": 0.1, "training.gamma0": 1, "network.expert_width": 3}),
     "muon_together": ("data/regime2.ini", {
+        "training.weight_decay": 0.01,
         "training.optimizer": "muon", "training.muon_experts": "together", "training.eta0": 0.4,
         "training.rest_optimizer": "gd", "training.rest_eta0": 1, "training.rest": "Q",
         "training.gamma0": 1, "network.expert_width": 3}),
@@ -50,6 +52,7 @@ CASES = {
         **TOKENS, "training.eta0": 0.3, "training.rest_optimizer": "gd",
         "training.rest_eta0": 1, "solver.tolerance": 1e-6}),
     "muon_tied": ("examples/tied.ini", {
+        "training.weight_decay": 0.01,
         "training.optimizer": "muon", "training.eta0": 0.3, "training.rest_optimizer": "gd",
         "training.rest_eta0": 0.5, "program.depth": 2}),
     "lion": ("data/regime1_adam.ini", {
@@ -82,6 +85,8 @@ CASES = {
     "convolution": ("examples/convolution.ini", {**TOKENS, "data.dimension": 4}),
     "activation": ("examples/activation.ini", {"training.eta0": 0.3, "data.test_inputs": 0}),
     "rotary": ("examples/rotary.ini", {**TOKENS, "training.eta0": 1}),
+    "balanced": ("examples/balanced.ini", {
+        "training.eta0": 1, "program.z_loss": 0.5, "program.balance_loss": 0.5}),
     "tied": ("examples/tied.ini", {"training.eta0": 1, "program.depth": 2})}
 EXACT = {"muon_heads"}  # linear in the normals: what a march drops is all that it misses
 

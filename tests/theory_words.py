@@ -193,6 +193,10 @@ class Words:
     def sum(self, _, s):
         return s.sum(1, keepdims=True)
 
+    def log_sum_exp(self, _, s):
+        largest = s.max(1, keepdims=True)
+        return largest + np.log(np.exp(s - largest).sum(1, keepdims=True))
+
     def sum_over_inputs(self, _, x):
         return x.sum(0, keepdims=True)
 

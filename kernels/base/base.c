@@ -13,14 +13,28 @@
 #include <time.h>
 #include <unistd.h>
 
-int err_set(struct err *err, int code, const char *format, ...) {
+static int set(struct err *err, int code, bool overflow, const char *format, va_list list) {
     char text[sizeof err->text];
+    vsnprintf(text, sizeof text, format, list);
+    memcpy(err->text, text, strlen(text) + 1);
+    err->overflow = overflow;
+    return err->code = code;
+}
+
+int err_set(struct err *err, int code, const char *format, ...) {
     va_list list;
     va_start(list, format);
-    vsnprintf(text, sizeof text, format, list);
+    set(err, code, false, format, list);
     va_end(list);
-    memcpy(err->text, text, strlen(text) + 1);
-    return err->code = code;
+    return code;
+}
+
+int err_overflow(struct err *err, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    set(err, CODE_NUMERICAL, true, format, list);
+    va_end(list);
+    return CODE_NUMERICAL;
 }
 
 static _Thread_local const volatile sig_atomic_t *heeded;

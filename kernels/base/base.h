@@ -32,12 +32,15 @@ enum code {
 
 struct err {
     int code;
+    bool overflow; /* numbers became too large: whoever knows the step adds a remedy (net_remedy) */
     char text[2048];
 };
 
 /* Writes the sentence and returns code. err->text may be among the arguments: words around it. */
 int err_set(struct err *err, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* CODE_NUMERICAL, of numbers that are infinite, none, or beyond every bound. */
+int err_overflow(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Passes a failure on; TRY returns, DO jumps to the label done of a function with an int code. */
 #define TRY(call)                                                                                  \

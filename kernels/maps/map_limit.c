@@ -68,9 +68,8 @@ static int grow(struct map *map, bool forward, struct rows x, const double *C, s
     }
     free(norm2);
     if (!isfinite(total))
-        return err_set(err, CODE_NUMERICAL,
-                       "map %s: its %s input is not finite; lower eta0 or gamma0",
-                       map->declared.name, forward ? "forward" : "backward");
+        return err_overflow(err, "map %s: its %s input is not finite", map->declared.name,
+                            forward ? "forward" : "backward");
     double rms = sqrt(total / P), *largest = &limit->largest[forward];
     *largest = fmax(*largest, rms);
     double threshold = map->settings.tolerance * (map->settings.against_largest ? *largest : rms);

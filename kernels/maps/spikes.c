@@ -49,10 +49,8 @@ int spikes_fail(const struct map *map, int info, struct err *err) {
     if (info == LAPACK_WORK_MEMORY_ERROR)
         return err_set(err, CODE_SYSTEM, "out of memory: the singular values of %s",
                        map->declared.name);
-    return err_set(err, CODE_NUMERICAL,
-                   "the singular values of %s are not to be found: it is not finite; lower eta0 or "
-                   "gamma0",
-                   map->declared.name);
+    return err_overflow(err, "the singular values of %s are not to be found: it is not finite",
+                        map->declared.name);
 }
 
 /* --- from averages to the matrix ------------------------------------------------------------- */

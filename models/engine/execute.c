@@ -20,7 +20,9 @@ static void measure(const struct net *net, int node, bool gradient) {
 /* The failure that an operation has remembered. */
 static int outcome(const struct net *net, struct err *err) {
     const struct program *p = net->program;
-    return p->code ? err_set(err, p->code, "%s", p->err.text) : CODE_OK;
+    if (p->code)
+        *err = p->err;
+    return p->code;
 }
 
 int node_forward(struct net *net, struct node *v, struct err *err) {

@@ -275,19 +275,13 @@ bool net_runs_away(const struct net *net) {
     return !(net->output.loss <= NET_RUNAWAY * net->output.loss_scale);
 }
 
-const char *net_hint(const struct net *net) {
-    return net->gates.condenses ? ", or beta (softmax gates condense: docs/method.md, section 5)"
-                                : "";
-}
-
 int net_evaluate(struct net *net, const struct loss *loss, const double *y, struct err *err) {
     net_load_batch(net);
     TRY(program_forward(net, err));
     measure_loss(net, loss, y);
     net->output.penalty = program_penalties(net);
     if (!isfinite(net->output.loss) || isnan(net->output.penalty))
-        return err_set(err, CODE_NUMERICAL, "the loss is not finite; lower eta0 or gamma0%s",
-                       net_hint(net));
+        return err_overflow(err, "the loss is not finite");
     TRY(program_backward(net, err));
     if (!net->batch.started)
         TRY(net_start(net, err));

@@ -279,8 +279,6 @@ int net_gradient_norm(const struct net *net, double *norm, struct err *err) {
     }
     *norm = sqrt(fmax(sum, 0)) / net->setup.data.P;
     if (!isfinite(sum))
-        return err_set(err, CODE_NUMERICAL,
-                       "the norm of the gradient is not finite; lower eta0 or gamma0%s",
-                       net_hint(net));
+        return err_overflow(err, "the norm of the gradient is not finite");
     return CODE_OK;
 }

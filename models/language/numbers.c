@@ -1,5 +1,5 @@
 /* What is made of numbers of each input: sums and products, in which one column goes with any
- * number of them, and functions of single numbers. */
+ * number of them, functions of single numbers, and one number made of all. */
 #include "models/language/operation.h"
 
 #include <math.h>
@@ -190,6 +190,29 @@ static void spread(const void *context, const struct net *net, int rows, const d
             gx[i * f->K + k] += f->rule == NUMBER_SUM || k == (int)f->c ? g[i] : 0;
 }
 
+/* ln sum_k exp(x_k), the largest taken out first. */
+static void log_sum_exp(const void *context, const struct net *net, int rows, const double *x,
+                        double *out) {
+    int K = ((const struct single *)context)->K;
+    (void)net;
+    for (ptrdiff_t i = 0; i < rows; i++, x += K) {
+        double largest = x[0], sum = 0;
+        for (int k = 1; k < K; k++)
+            largest = !(x[k] <= largest) ? x[k] : largest;
+        for (int k = 0; k < K; k++)
+            sum += exp(x[k] - largest);
+        out[i] = largest + log(sum);
+    }
+}
+
+static void log_sum_exp_backward(const void *context, const struct net *net, int rows,
+                                 const double *x, const double *out, const double *g, double *gx) {
+    int K = ((const struct single *)context)->K;
+    (void)net;
+    for (ptrdiff_t i = 0; i < (ptrdiff_t)rows * K; i++)
+        gx[i] += exp(x[i] - out[i / K]) * g[i / K];
+}
+
 /* For the description of the program: c, which only some of these functions read. */
 static json_t *factor_constants(const void *context) {
     return json_pack("{s:f}", "c", ((const struct single *)context)->c);
@@ -218,6 +241,9 @@ static const struct number_fn rules[] = {
     [NUMBER_TANH] = EACH("tanh", NULL, true),
     [NUMBER_STOP] = {{"same", NULL}, .forward = each_forward, .keeps_zero = true, .bare = true},
     [NUMBER_SUM] = {{"sum", NULL}, .forward = reduce, .backward = spread},
+    [NUMBER_LOG_SUM_EXP] = {{"log_sum_exp", NULL},
+                            .forward = log_sum_exp,
+                            .backward = log_sum_exp_backward},
     [NUMBER_PICK] = {{"pick", column_constants},
                      .forward = reduce,
                      .backward = spread,
@@ -229,7 +255,7 @@ static const struct number_fn power_of_zero = EACH("power", factor_constants, fa
 _Static_assert(sizeof rules / sizeof *rules == NUMBER_RULES, "a row for each rule");
 
 struct value program_number(struct program *p, enum number_rule rule, double c, struct value s) {
-    bool reduces = rule == NUMBER_SUM || rule == NUMBER_PICK;
+    bool reduces = rule == NUMBER_SUM || rule == NUMBER_LOG_SUM_EXP || rule == NUMBER_PICK;
     struct single *f = program_memory(p, sizeof *f);
     if (!f || !node_given_numbers(p, "a function of numbers", s))
         return (struct value){-1};

@@ -183,7 +183,7 @@ struct value program_numbers(struct program *p, const struct number_fn *fn, cons
                              struct value x, int K);
 
 /* Functions of each of the K numbers s by itself, some with a constant c; and the one number that
- * is their sum, or number c of them, from 0. */
+ * is their sum, ln of the sum of their exponentials, or number c of them, from 0. */
 enum number_rule {
     NUMBER_TIMES,      /* c s */
     NUMBER_TIMES_STOP, /* c s, constant in the backward pass */
@@ -195,6 +195,7 @@ enum number_rule {
     NUMBER_TANH,
     NUMBER_STOP, /* s, constant in the backward pass */
     NUMBER_SUM,
+    NUMBER_LOG_SUM_EXP, /* finite for numbers of any size */
     NUMBER_PICK,
     NUMBER_RULES
 };

@@ -274,8 +274,10 @@ static int stop(lua_State *L) {
     return script_push(L, apply(L, NUMBER_STOP, 0, script_numbers(L, 1)));
 }
 
-static int sum(lua_State *L) {
-    return script_push(L, apply(L, NUMBER_SUM, 0, script_numbers(L, 1)));
+/* One number of all, by the rule of the row of the word. */
+static int reduce(lua_State *L) {
+    int rule = (int)lua_tointeger(L, lua_upvalueindex(1));
+    return script_push(L, apply(L, (enum number_rule)rule, 0, script_numbers(L, 1)));
 }
 
 /* The number k of the list at `list`. */
@@ -357,7 +359,10 @@ const struct script_word script_numbers_words[] = {
      "= true or false: attention weights, from logits of either kind",
      softmax, 0},
     {"stop", "s", "numbers", "the same numbers, constant in the backward pass", stop, 0},
-    {"sum", "s", "numbers", "one number, the sum of the K numbers", sum, 0},
+    {"sum", "s", "numbers", "one number, the sum of the K numbers", reduce, NUMBER_SUM},
+    {"log_sum_exp", "s", "numbers",
+     "one number, the logarithm of the sum of their exponentials, which overflows for no numbers",
+     reduce, NUMBER_LOG_SUM_EXP},
     {"normals", "K", "list",
      "a list of K normals for Lua, the same for the limit and all networks of a seed", normals, 0},
     {0}};

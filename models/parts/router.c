@@ -116,16 +116,18 @@ static double balance_value(const void *context, const struct net *net, int rows
     bool softmax = router->gate.softmax;
     const double *load = router->load;
     double value = 0, c = network->routing.balance_loss * router->M / router->gate.K / rows;
+    double beta = router->gate.beta;
     int M = router->M;
     (void)net;
     for (ptrdiff_t mu = 0; mu < rows; mu++) {
-        double *q = router->shares, mean = 0, sum = router_shares(router, x + mu * M, q);
+        double *q = router->shares, mean = 0;
+        router_shares(router, x + mu * M, q);
         for (int i = 0; i < M; i++)
             mean += load[i] * q[i];
         value += c * mean;
         for (int i = 0; i < M; i++) /* dw/dpsi = beta w, or beta w (1 - w) */
-            g[mu * M + i] =
-                c * router->gate.beta * (load[i] - mean) * q[i] * (softmax ? 1 : 1 - sum * q[i]);
+            g[mu * M + i] = c * beta * (load[i] - mean) * q[i] *
+                            (softmax ? 1 : 1 / (1 + exp(beta * x[mu * M + i])));
     }
     return value;
 }

@@ -69,15 +69,20 @@ static void gate_of(const struct router *router, const double *psi, double *p) {
         p[i] /= sum;
 }
 
-/* All weights over their sum, which is returned. */
-double router_shares(const struct router *router, const double *psi, double *q) {
-    double sum = 0;
-    weights_of(router, psi, NULL, q);
+/* All weights over their sum. Of sigmoids the largest factor exp(x) of x < 0 is taken out of all
+ * first: far below 0 they are 0, and their shares those of a softmax. */
+void router_shares(const struct router *router, const double *psi, double *q) {
+    double sum = 0, origin = -INFINITY, beta = router->gate.beta;
+    if (router->gate.softmax)
+        exponentials(router, psi, NULL, q);
+    for (int i = 0; i < router->M; i++)
+        origin = fmax(origin, fmin(beta * psi[i], 0));
+    for (int i = 0; i < router->M && !router->gate.softmax; i++)
+        q[i] = exp(fmin(beta * psi[i], 0) - origin) / (1 + exp(-fabs(beta * psi[i])));
     for (int i = 0; i < router->M; i++)
         sum += q[i];
     for (int i = 0; i < router->M; i++)
         q[i] /= sum;
-    return sum;
 }
 
 static void gates(const void *context, const struct net *net, int rows, const double *x,

@@ -20,9 +20,8 @@ struct router {
 struct router *router_new(struct program *p, int M, struct router_gate gate);
 /* e_i = exp(beta psi_i - max beta psi), whatever the sign of beta; returns max beta psi. */
 double router_exponentials(const struct router *router, const double *psi, double *e);
-/* Writes the weights of all experts over their sum, which it returns: exponentials up to a common
- * factor, or sigmoids. */
-double router_shares(const struct router *router, const double *psi, double *q);
+/* Writes the weights of all experts, exponentials or sigmoids, over their sum. */
+void router_shares(const struct router *router, const double *psi, double *q);
 /* The constants of the gates, for the description of the program (struct rule_name). */
 struct json_t *router_constants(const void *context);
 /* The masks as numbers; declares the series of their loads and, with eta_bias, the biases. The name

@@ -13,7 +13,7 @@
 static int refuse_nan(const char *name, const double *value, size_t count, struct err *err) {
     for (size_t k = 0; k < count; k++)
         if (isnan(value[k]))
-            return err_set(err, CODE_NUMERICAL, "%s is not finite; lower eta0 or gamma0", name);
+            return err_overflow(err, "%s is not finite", name);
     return CODE_OK;
 }
 

@@ -39,7 +39,7 @@ static int take_root(double *H, int C, double *V, struct err *err) {
     double *values = V + C * C;
     memcpy(V, H, (size_t)(C * C) * sizeof *V);
     if (LAPACKE_dsyev(LAPACK_ROW_MAJOR, 'V', 'U', C, V, C, values))
-        return err_set(err, CODE_NUMERICAL, "the curvature of the loss is not finite");
+        return err_overflow(err, "the curvature of the loss is not finite");
     for (ptrdiff_t c = 0; c < C; c++)
         for (ptrdiff_t d = 0; d < C; d++) {
             H[c * C + d] = 0;
@@ -103,8 +103,7 @@ static int largest(const struct net *net, const double *root, double *K, double 
     double *values;
     for (ptrdiff_t k = 0; k < (ptrdiff_t)n * n; k++)
         if (!isfinite(K[k]))
-            return err_set(err, CODE_NUMERICAL,
-                           "the sharpness is not finite; lower eta0 or gamma0%s", net_hint(net));
+            return err_overflow(err, "the sharpness is not finite");
     apply_root(net, root, n, K);
     transpose(K, n);
     apply_root(net, root, n, K);

@@ -184,8 +184,7 @@ static void share(const struct chosen *chosen, const double *V, const double *Y,
 static int solve(double *K, int R, const char *name, double *values, struct err *err) {
     for (ptrdiff_t i = 0; i < (ptrdiff_t)R * R; i++)
         if (!isfinite(K[i]))
-            return err_set(err, CODE_NUMERICAL, "kernel %s is not finite; lower eta0 or gamma0",
-                           name);
+            return err_overflow(err, "kernel %s is not finite", name);
     int info = LAPACKE_dsyev(LAPACK_ROW_MAJOR, 'V', 'U', R, K, R, values);
     if (info)
         return err_set(err, CODE_NUMERICAL, "the eigenvalues of kernel %s do not converge", name);

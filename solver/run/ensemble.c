@@ -128,15 +128,12 @@ static int stop_if_asked(const struct ensemble *e, struct err *err) {
 
 /* Results that explode are none, even where they are numbers. */
 static int judge(const struct ensemble *e, const struct net *net, int t, struct err *err) {
-    const char *hint = net_hint(net);
     const char *name = record_overflow(e->record, e->r, t);
     if (net_runs_away(net))
-        return err_set(err, CODE_NUMERICAL,
-                       "the loss, %.3g, exceeds %g times that of the start; lower eta0 or gamma0%s",
-                       net->output.loss, NET_RUNAWAY, hint);
+        return err_overflow(err, "the loss, %.3g, exceeds %g times that of the start",
+                            net->output.loss, NET_RUNAWAY);
     if (name)
-        return err_set(err, CODE_NUMERICAL, "%s exceeds %g; lower eta0 or gamma0%s", name,
-                       RECORD_MOST, hint);
+        return err_overflow(err, "%s exceeds %g", name, RECORD_MOST);
     return CODE_OK;
 }
 
@@ -252,8 +249,10 @@ static int one_run(const struct ensemble *e, struct err *err) {
         DO(pause_at(e, &net, &observer, t, &kept, err));
     }
 done:
-    if (code == CODE_NUMERICAL)
+    if (code == CODE_NUMERICAL) {
         e->record->cause[e->r] = cause_of(integrator, training, &net);
+        net_remedy(&net, t, err);
+    }
     if (code == CODE_NUMERICAL && e->N)
         err_set(err, code, "N = %d, network %d, step %d: %.1800s", e->N, e->r, t, err->text);
     else if (code == CODE_NUMERICAL)

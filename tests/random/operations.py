@@ -263,7 +263,7 @@ class Operations(Values):
         if s is None:
             return None
         kind = self.any("tanh", "exp", "log", "square", "root", "over", "plus", "times", "stop",
-                        "sum", "pick", "pair", "pair", "quotient", "log of square")
+                        "sum", "pick", "pair", "pair", "quotient", "log of square", "log_sum_exp")
         t = self.tame(s)
         more = {"K": s.K, "bounded": s.bounded}
         if kind == "tanh":
@@ -275,6 +275,9 @@ class Operations(Values):
                             **more | {"bounded": True})
         if kind == "log of square":
             return self.add(f"log(1 + {t} ^ 2)", None, s.per, [t], vanishes=s.vanishes, **more)
+        if kind == "log_sum_exp":
+            return self.add(f"log_sum_exp({t})", None, s.per, [t], size=t.size + 1,
+                            **more | {"K": 1})
         if kind == "square":
             return self.add(f"{t} ^ 2", None, s.per, [t], size=t.size ** 2, vanishes=s.vanishes,
                             **more)

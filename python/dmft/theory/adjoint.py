@@ -265,6 +265,8 @@ class Adjoint:
             self.add(arg, product(Apply("tanh", s, 1), g))
         elif rule == "log":
             self.add(arg, product(Call("over", (s,), (("c", 1.0),)), g))
+        elif rule == "log_sum_exp":
+            self.add(arg, product(Call("softmax_of_numbers", (s,)), g))
         elif rule == "over":
             c = d.constant(node, "c")
             self.add(arg, product(number(-1.0), c, Call("power", (s,), (("c", -2.0),)), g))

@@ -50,6 +50,9 @@ class Calls:
     def _sum(self, what, at):
         return rf"\sum_k {self.indexed(what.arguments[0], 'k', at)}"
 
+    def _log_sum_exp(self, what, at):
+        return rf"\ln \sum_k \exp({self.indexed(what.arguments[0], 'k', at)})"
+
     def _sum_over_inputs(self, what, at):
         return rf"\sum_\mu {self.factor(what.arguments[0], at)}"
 

@@ -76,6 +76,11 @@ def total(run, v, s):
 
 
 @NUMBERS
+def log_sum_exp(run, v, s):
+    return s.logsumexp(-1, keepdim=True)
+
+
+@NUMBERS
 def pick(run, v, s):
     return s[..., v["column"], None]
 
@@ -154,8 +159,9 @@ def mean_square(run, v, s):
 
 @PENALTIES
 def balance(run, v, s):
-    weights = _weights(v, s)
-    share = (weights / weights.sum(-1, keepdim=True)).mean((0, 1))
+    logits = v["beta"] * s  # sigmoids far below 0 have the shares of exponentials
+    share = torch.softmax(logits if v["softmax"] else torch.nn.functional.logsigmoid(logits),
+                          -1).mean((0, 1))
     load = _selected(run, v, s).mean((0, 1))
     return v["c"] * s.shape[-1] / v["top"] * (load * share).sum()
 

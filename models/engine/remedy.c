@@ -1,0 +1,60 @@
+/* What to try where numbers of a run are too large. A rate can be blamed once it has moved
+ * something. Before the first step it cannot: then the first numbers of the program that are not
+ * finite say where it begins. */
+#include "models/engine/node.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The largest |s| of numbers; infinite where one is not finite. */
+static double largest_of(const struct node *v) {
+    double most = 0;
+    for (ptrdiff_t k = 0; k < (ptrdiff_t)v->count * v->K; k++)
+        most = isfinite(v->s[k]) ? fmax(most, fabs(v->s[k])) : INFINITY;
+    return most;
+}
+
+/* Of numbers of each input, the first that are not finite; NULL: rows are the first, or none are.
+ */
+static const struct node *first_infinite(const struct program *p) {
+    for (int i = 0; i < p->nodes; i++) {
+        const struct node *v = &p->node[i];
+        if (!v->on && v->s && !v->plan.idle && isinf(largest_of(v)))
+            return v;
+    }
+    return NULL;
+}
+
+/* Where it begins; exp has words that stand for it. */
+static void blame(const struct program *p, char *text, size_t size) {
+    const struct node *v = first_infinite(p);
+    const struct node *s = v && v->argument[0] >= 0 ? &p->node[v->argument[0]] : NULL;
+    const char *word = !v                    ? NULL
+                       : v->constant.numbers ? v->constant.numbers->rule_name.name
+                                             : v->op->name;
+    if (!s || s->on || !s->s)
+        snprintf(
+            text, size,
+            "it is the size of inputs, targets, initial weights ([init]) or terms of the loss");
+    else
+        snprintf(text, size, "it begins in `%s` of numbers up to %.4g%s", word, largest_of(s),
+                 strcmp(word, "exp") ? ""
+                                     : ", where log_sum_exp and softmax would take the largest "
+                                       "out first");
+}
+
+void net_remedy(const struct net *net, int steps, struct err *err) {
+    char where[400];
+    if (!err->overflow)
+        return;
+    blame(net->program, where, sizeof where);
+    if (steps)
+        err_set(err, err->code, "%.1400s; lower eta0 or gamma0%s", err->text,
+                net->gates.condenses ? ", or beta (softmax gates condense: docs/method.md, "
+                                       "section 5)"
+                                     : "");
+    else
+        err_set(err, err->code, "%.1400s before any step, so that no rate is to blame: %s",
+                err->text, where);
+}

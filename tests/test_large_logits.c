@@ -1,0 +1,153 @@
+/* Logits of routers so large that exponentials of them overflow, or vanish: log_sum_exp, shares of
+ * sigmoids, and what is said where a script takes exponentials itself. */
+#include "tests/support/support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DATA                                                                                       \
+    "[data]\ninputs = 4\ndimension = 10\n[training]\nsteps = 5\neta0 = 0.01\n[solver]\n"           \
+    "sites = 128\nreplicates = 2\n[reference]\nwidths = 16\nseeds = 2\n"
+/* A mixture of four experts whose logits begin at the biases; z is its penalty. */
+#define MIXTURE(biases, z)                                                                         \
+    "local x1 = sigma(read_in(population('bottom'), 'W1')); "                                      \
+    "local up = population('top'); "                                                               \
+    "local psi = bias(look(x1, 4, {name = 'Q', a0 = 0}), {" biases "}, 'b'); "                     \
+    "penalty(1e-8 * " z " ^ 2, 'z_loss'); local p, h = softmax(psi); "                             \
+    "for i = 1, 4 do local o = p[i] * map(x1, up, 'W2_' .. i - 1) h = h and h + o or o end; "      \
+    "read_out(h, 'w'); "
+#define SAFE "log_sum_exp(psi)"
+
+static const char *const none[] = {NULL};
+
+/* [network] program_text of the ini. */
+static void script_run(struct run *run, const char *script, const char *const *overrides) {
+    char text[2048];
+    const char *all[12];
+    int count = 0;
+    snprintf(text, sizeof text, "network.program_text=%s", script);
+    all[count++] = text;
+    for (; *overrides; overrides++)
+        all[count++] = *overrides;
+    all[count] = NULL;
+    support_run_text(run, all, "[network]\nmodel = program\n" DATA);
+}
+
+/* Of numbers a: ln sum exp, with what is 0 beside the largest in double precision left out. */
+static void value_of_log_sum_exp(void **state) {
+    (void)state;
+    static const struct {
+        const char *script;
+        double value;
+    } table[] = {{MIXTURE("800, 0.2, -0.3, 0", SAFE), 800},
+                 {MIXTURE("-800, -1000, -1000, -1000", SAFE), -800},
+                 {MIXTURE("-800, -800, -800, -800", SAFE), -798.6137056388801}, /* + ln 4 */
+                 {MIXTURE("1e6, 1e6, -1e6, 0", SAFE), 1000000.6931471806},
+                 {MIXTURE("0.4, 0.2, -0.3, 0", SAFE), 1.4938128239427084}};
+    for (size_t k = 0; k < sizeof table / sizeof *table; k++)
+        for (int N = 0; N <= 16; N += 16) {
+            struct run run;
+            struct net net;
+            script_run(&run, table[k].script, none);
+            support_net(&net, &run, N, 0);
+            support_evaluate(&net, &run);
+            double penalty = 1e-8 * table[k].value * table[k].value;
+            CHECK_ABS(net.output.penalty, penalty, 1e-14 * penalty, "penalty of %zu", k);
+            net_free(&net);
+            run_free(&run);
+        }
+}
+
+/* Its gradient, by finite differences of the loss. */
+static void gradient_of_log_sum_exp(void **state) {
+    (void)state;
+    struct run run;
+    const char *const overrides[] = {"reference.centre=no", "training.eta0=0.2", NULL};
+    script_run(&run, MIXTURE("0.4, 0.2, -0.3, 0", "1e4 * log_sum_exp(psi)"), overrides);
+    support_gradient(&run, 16, 5);
+    run_free(&run);
+}
+
+/* The built-in z-loss, at every step. */
+static void as_built_in(void **state) {
+    (void)state;
+    struct record script, built;
+    struct run run[2];
+    script_run(&run[0], MIXTURE("800, 0.2, -0.3, 0", SAFE), none);
+    support_run_text(&run[1], none,
+                     "[network]\nmodel = regime1\nexperts = 4\ngate = softmax\nbias = trained\n"
+                     "biases = 800 0.2 -0.3 0\nz_loss = 1e-8\nq0 = 0\n" DATA);
+    support_ensemble(&run[0], 16, &script);
+    support_ensemble(&run[1], 16, &built);
+    const struct series *a = record_find(&script, "z_loss"), *b = record_find(&built, "z_loss");
+    for (int t = 0; t < 5; t++)
+        CHECK_ABS(*record_at(&script, a, 0, t), *record_at(&built, b, 0, t), 1e-15, "step %d", t);
+    record_free(&script);
+    record_free(&built);
+    run_free(&run[0]);
+    run_free(&run[1]);
+}
+
+/* sigmoid(s_i)/sum_j sigmoid(s_j) becomes a softmax of s far below 0: of biases c, c - 1, ... the
+ * loss at the start, where two of four are selected, is 2 (1 + 1/e)/(1 + 1/e + 1/e^2 + 1/e^3). */
+static void shares_of_sigmoids(void **state) {
+    (void)state;
+    static const char *const biases[] = {"-50 -51 -52 -53", "-700 -701 -702 -703",
+                                         "-800 -801 -802 -803", "-900 -901 -902 -903"};
+    const double e = exp(-1), first = 2 * (1 + e) / (1 + e + e * e + e * e * e);
+    double before[5];
+    for (size_t k = 0; k < sizeof biases / sizeof *biases; k++) {
+        struct record record;
+        struct run run;
+        support_run_text(&run, none,
+                         "[network]\nmodel = regime1\nexperts = 4\nrho = 0.5\ngate = sigmoid\n"
+                         "bias = trained\nbiases = %s\nbalance_loss = 1\n" DATA,
+                         biases[k]);
+        support_ensemble(&run, 16, &record);
+        const struct series *series = record_find(&record, "balance_loss");
+        for (int t = 0; t < 5; t++) {
+            double value = *record_at(&record, series, 0, t);
+            CHECK_ABS(value, t ? k ? before[t] : value : first, 1e-12, "%s, step %d", biases[k], t);
+            before[t] = value;
+        }
+        assert_true(before[4] < before[0]); /* and its gradient moves them */
+        record_free(&record);
+        run_free(&run);
+    }
+}
+
+/* A script's own exponentials overflow before any rate has acted: what does, and what would not. */
+static void what_overflows_is_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *script, *parts[3];
+    } table[] = {{MIXTURE("800, 0.2, -0.3, 0", "log(sum(exp(psi)))"),
+                  {"step 0: z_loss exceeds 1e+150 before any step, so that no rate is to blame",
+                   "begins in `exp` of numbers up to 800, where log_sum_exp and softmax", NULL}},
+                 {MIXTURE("-800, -800, -800, -800", "(1 / sum(sigmoid(psi)))"),
+                  {"step 0: z_loss exceeds 1e+150 before any step, so that no rate is to blame",
+                   "it begins in `over` of numbers up to 0", NULL}}};
+    for (size_t k = 0; k < sizeof table / sizeof *table; k++) {
+        struct run run;
+        struct err err;
+        script_run(&run, table[k].script, none);
+        assert_int_equal(run_march(&run, &err), CODE_NUMERICAL);
+        for (int i = 0; table[k].parts[i]; i++)
+            if (!strstr(err.text, table[k].parts[i]))
+                fail_msg("%s", err.text);
+        assert_null(strstr(err.text, "eta0"));
+        run_free(&run);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(value_of_log_sum_exp),
+        cmocka_unit_test(gradient_of_log_sum_exp),
+        cmocka_unit_test(as_built_in),
+        cmocka_unit_test(shares_of_sigmoids),
+        cmocka_unit_test(what_overflows_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
