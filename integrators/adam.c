@@ -43,7 +43,5 @@ const struct optimizer optimizer_adamw = {
                .keys = "beta1 beta2 eps adam_eps adam_read_in weight_decay"},
     .rule = rule,
     .edge = edge,
-    .decays = true,
-    .decay = 0.01,
     .memories = 2,
 };

@@ -47,5 +47,4 @@ const struct optimizer optimizer_gd = {
                .keys = "weight_decay"},
     .plain = true,
     .edge = edge,
-    .decays = true,
 };

@@ -85,16 +85,15 @@ const struct param_row training_rows[] = {
      "  inside: m/sqrt(v + eps^2)"},
     {"adam_read_in", PARAM_CHOICE, OFFSET(adam.read_in), "sqrt_D", 0, 0, "sqrt_D 1",
      "optimizer rest_optimizer",
-     "Number by which Adam's learning rate and eps are divided for the read-in W1, whose "
-     "entries have variance 1.\n"
-     "  sqrt_D: the square root of the input dimension\n"
-     "  1: no division"},
-    {"weight_decay", PARAM_REAL, OFFSET(weight_decay), "-1", -1, 1, NULL, "optimizer",
+     "Number by which the learning rate and eps of Adam, AdamW and Lion are divided for the "
+     "read-in W1, whose entries have variance 1.\n"
+     "  sqrt_D: the square root of the input dimension, as in the tables of the papers\n"
+     "  1: no division; Adam moves the read-in as all else"},
+    {"weight_decay", PARAM_REAL, OFFSET(weight_decay), "0", 0, 1, NULL, "optimizer",
      "Coefficient omega of decoupled weight decay, the same at any width: each step begins "
      "with W *= 1 - omega (omega times the factor of the schedule), biases excepted, so that at a "
-     "constant rate about 1/omega steps are remembered. In the usual call of AdamW omega is the "
-     "learning rate times weight_decay, 0.0001 for 0.001 and 0.1. The default -1 takes 0.01 with "
-     "AdamW, Lion and Muon, and 0 with gradient descent and momentum."},
+     "constant rate about 1/omega steps are remembered. In PyTorch omega is lr times weight_decay: "
+     "AdamW(lr=0.001, weight_decay=0.1) has omega = 0.001 x 0.1 = 0.0001, far below 0.1."},
     {"schedule", PARAM_ROW, OFFSET(schedule.kind), "constant", 0, 0, schedule_list, NULL,
      "Schedule of the learning rate after the warmup, as a factor of eta0 at the time t since "
      "then."},

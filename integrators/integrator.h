@@ -48,7 +48,7 @@ struct training {
     const struct optimizer *optimizer;
     int steps;
     double eta0, gamma0, momentum;
-    double weight_decay; /* 0 where nothing decays (config_settle) */
+    double weight_decay; /* omega; 0: nothing decays */
     double clip;         /* 0: none; clip.h */
     struct adam_settings adam;
     struct muon_settings muon;

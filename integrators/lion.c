@@ -22,7 +22,5 @@ const struct optimizer optimizer_lion = {
                    "by eps, with decoupled weight decay",
                .keys = "beta1 beta2 eps adam_read_in weight_decay"},
     .rule = rule,
-    .decays = true,
-    .decay = 0.01,
     .memories = 1,
 };

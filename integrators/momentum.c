@@ -28,7 +28,6 @@ const struct optimizer optimizer_momentum = {
                    "a step down a sum of gradients that decays by the factor momentum in each step",
                .keys = "momentum weight_decay"},
     .edge = edge,
-    .decays = true,
     .memories = 1,
     .move = move,
     .move_host = move_host,

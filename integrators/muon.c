@@ -31,8 +31,6 @@ const struct optimizer optimizer_muon = {
                .keys = "momentum muon nesterov muon_experts muon_heads rest_optimizer "
                        "rest_eta0 rest weight_decay"},
     .matrices = true,
-    .decays = true,
-    .decay = 0.01,
     .memories = 1,
     .move = move,
     .move_parts = move_parts,

@@ -32,7 +32,9 @@ static void rests_with_a_zero_read_out_in_mup(void **state) {
         const char *parameterization, *read_out, *optimizer;
         bool rests;
     } table[] = {
-        /* with Muon weights decay, and kernels with them */
+        /* weights decay, and kernels with them */
+        {"network.parameterization=mup", "network.read_out=zero", "training.weight_decay=0.01",
+         true},
         {"network.parameterization=mup", "network.read_out=zero", "training.optimizer=gd", true},
         {"network.parameterization=mup", "network.read_out=normal", "training.optimizer=gd", false},
         {"network.parameterization=mssp", "network.read_out=zero", "training.optimizer=gd", false},

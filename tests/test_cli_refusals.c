@@ -178,7 +178,7 @@ static void test_keys_must_fit_together(void **state) {
         {.arg = {"--training.integrator=heun", "--training.weight_decay=0.1"},
          .part = {"--training.weight_decay=0.1", "only when [training]"}},
         {.arg = {"--training.weight_decay=-0.5"},
-         .part = {"--training.weight_decay=-0.5: it must be from 0 to 1, or -1"}},
+         .part = {"--training.weight_decay=-0.5", "out of range; must be a number, 0 to 1"}},
         {.arg = {"--training.weight_decay=0.1", "--solver.method=fixed_point"},
          .part = {"--training.weight_decay=0.1", "knows no decay of weights: 0"}},
         {.arg = {"--training.schedule=sine"},

@@ -116,8 +116,8 @@ static void shadow_gives_the_same_bits(void **state) {
 /* The same three with momentum and with Adam, for networks as well. */
 static void optimizers_keep_the_bits(void **state) {
     (void)state;
-    static const char *const optimizers[] = {"training.optimizer=momentum",
-                                             "training.optimizer=adam", "training.optimizer=adamw"};
+    static const char *const optimizers[] = {
+        "training.optimizer=momentum", "training.optimizer=adam", "training.weight_decay=0.01"};
     static const char *const variants[][2] = {{"training.steps=8", "training.steps=13"},
                                               {"solver.threads=1", "solver.threads=3"},
                                               {"solver.backend=cpu", "solver.backend=shadow"}};

@@ -48,7 +48,8 @@ static const struct {
      BEGIN("regime2") "[training]\noptimizer = momentum\nschedule = linear\nclip = 0.1\n" SOLVER
          EXPERTS},
     {"Muon, of matrices and expert by expert",
-     BEGIN("regime2") "expert_width = 3\n[training]\noptimizer = muon\n" SOLVER EXPERTS},
+     BEGIN("regime2") "expert_width = 3\n[training]\noptimizer = muon\nweight_decay = 0.01\n" SOLVER
+         EXPERTS},
     {"the backend shadow", BEGIN("regime2") SOLVER EXPERTS "backend = shadow\n"},
     {"networks that diverge",
      BEGIN(

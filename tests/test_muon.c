@@ -118,10 +118,10 @@ static void several_experts(void **state) {
         double each[STEPS][MOST], together[STEPS][MOST];
         const char *network = "model = regime2\nkappa = 0.25\nexpert_width = 2";
         const char *ini = "[data]\ninputs = 3\ndimension = 4\n[training]\neta0 = 0.2\n"
-                          "optimizer = muon\n" LIMIT;
+                          "optimizer = muon\nweight_decay = 0.01\n" LIMIT;
         train(N, network, ini, each);
         ini = "[data]\ninputs = 3\ndimension = 4\n[training]\neta0 = 0.2\noptimizer = muon\n"
-              "muon_experts = together\n" LIMIT;
+              "weight_decay = 0.01\nmuon_experts = together\n" LIMIT;
         train(N, network, ini, together);
         assert_true(apart(each, together) > 1e-3);
     }
@@ -152,7 +152,7 @@ static void train_heads(int N, const char *causal, const char *heads, double f[S
     snprintf(more, sizeof more,
              "[data]\nsource = markov\ninputs = 2\ntokens = 3\nvocabulary = 3\n[training]\n"
              "loss = cross_entropy\neta0 = 0.2\noptimizer = muon\nmuon_heads = %s\n"
-             "rest_optimizer = gd\n[solver]\nsites = 400\ntolerance = 1e-6\n",
+             "weight_decay = 0.01\nrest_optimizer = gd\n[solver]\nsites = 400\ntolerance = 1e-6\n",
              heads);
     train(N, network, more, f);
     remove(path);
@@ -239,7 +239,7 @@ static void tolerance_holds(void **state) {
 static void every_matrix_learns(void **state) {
     (void)state;
     static const char network[] = "model = residual\ndepth = 2\nexpert_width = 2\n[data]\n"
-                                  "inputs = 4\n[training]\noptimizer = muon\nweight_decay = 0\n"
+                                  "inputs = 4\n[training]\noptimizer = muon\n"
                                   "eta0 = 0.1\n",
                       sites[] = "[solver]\nsites = 64\nexpert_sites = 16\n";
     double whole[STEPS][MOST], without[STEPS][MOST];

@@ -216,7 +216,8 @@ static void optimizers(void **state) {
 #define PAIRS "solver.sites=512", "solver.expert_sites=64", "solver.unit_sites=64"
 #define MUON                                                                                       \
     "training.optimizer=muon", "training.eta0=0.15", "training.rest_eta0=0.1",                     \
-        "training.gamma0=1", "training.steps=20", "reference.seeds=48", "solver.replicates=16"
+        "training.weight_decay=0.01", "training.gamma0=1", "training.steps=20",                    \
+        "reference.seeds=48", "solver.replicates=16"
     static const struct {
         const char *ini, *names[SERIES], *overrides[20];
     } cases[] = {

@@ -184,12 +184,13 @@ static void equals_oracle(void **state) {
 static void muon_equals_oracle(void **state) {
     (void)state;
     static const char *const muon[] = {
-        "optimizer = muon\neta0 = 0.05\nrest_optimizer = gd\nrest_eta0 = 0.2\nweight_decay = 0",
-        "optimizer = muon\neta0 = 0.05\nmomentum = 0.8\nnesterov = yes\neps = 0.1",
-        "optimizer = muon\neta0 = 0.05\nmuon_experts = together",
+        "optimizer = muon\neta0 = 0.05\nrest_optimizer = gd\nrest_eta0 = 0.2",
+        "optimizer = muon\neta0 = 0.05\nmomentum = 0.8\nnesterov = yes\neps = 0.1\nweight_decay = "
+        "0.02",
+        "optimizer = muon\neta0 = 0.05\nmuon_experts = together\nweight_decay = 0.02",
         "optimizer = muon\neta0 = 0.05\nmuon = exact\nmomentum = 0\nrest_optimizer = gd",
         "optimizer = muon\neta0 = 0.05\nmuon = exact\nmomentum = 0\nmuon_experts = together",
-        "optimizer = muon\neta0 = 0.05\nmuon_heads = together\nnesterov = yes",
+        "optimizer = muon\neta0 = 0.05\nmuon_heads = together\nnesterov = yes\nweight_decay = 0.02",
         "optimizer = muon\neta0 = 0.05\nmuon = exact\nmomentum = 0\nmuon_heads = together",
     };
     int runs = 0;

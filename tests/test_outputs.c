@@ -365,7 +365,7 @@ static void gradients_leave_no_trace(void **state) {
                  {"transformer", {0}},
                  {"stack",
                   {"network.mixture=regime2", "network.expert_width=4", "network.rho=0.5",
-                   "network.z_loss=0.1", "training.optimizer=muon", "training.eta0=0.1"}}};
+                   "network.z_loss=0.1", "training.optimizer=muon", "training.weight_decay=0.01"}}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int N = 0; N <= 16; N += 16) {
             struct run run[2];

@@ -149,8 +149,8 @@ static void test_scale_of_inputs(void **state) {
     cli_free(&result);
 }
 
-/* Weights that lose 0.1 in each step are those of the last ten: said from 100 updates on, and for
- * the default, 0.01, from 1000 on. Gradient descent has none, and a schedule takes part. */
+/* Weights that lose 0.1 in each step are those of the last ten: said from 100 updates on, and of
+ * 0.01 from 1000 on. By default nothing decays, and a schedule takes part. */
 static void test_decay(void **state) {
     (void)state;
     static const struct {
@@ -162,12 +162,12 @@ static void test_decay(void **state) {
          "note: each step takes 0.1 of all weights (weight_decay, times the schedule), so that of "
          "100 steps about the last 10 are remembered"},
         {"adamw", "0.1", "constant", 100, NULL},
-        {"adamw", "-1", "constant", 1001,
+        {"adamw", "0.01", "constant", 1001,
          "so that of 1000 steps about the last 100 are remembered"},
         {"adamw", "0.0001", "constant", 1001, NULL},
         {"adamw", "1", "constant", 11, "about the last 1 are remembered"},
         {"gd", "0.1", "constant", 101, "about the last 10 are remembered"},
-        {"gd", "-1", "constant", 1001, NULL},
+        {"adamw", "0", "constant", 1001, NULL},
         /* the last n of 200 steps take 0.1 n (n + 1)/400, which is above 1 from n = 63 on */
         {"adamw", "0.1", "linear", 201, "so that of 200 steps about the last 63 are remembered"},
         {"adamw", "0.1", "linear", 199, NULL},

@@ -245,14 +245,14 @@ static void norm_of_zero(void **state) {
 /* A matrix that never learns decays, unless [rates] freezes it. */
 static void fixed_matrices_decay_or_are_frozen(void **state) {
     (void)state;
-    static const char *const adamw = "training.optimizer=adamw";
+    static const char *const decay = "training.weight_decay=0.01";
     for (int frozen = 0; frozen < 2; frozen++) {
         struct run run;
         struct net net;
         struct err why;
         if (support_script(&run,
                            "key('depth')\n" HEAD "h = map(h, a, {name = 'V', fixed = true})\n" END,
-                           (const char *const[]){adamw, frozen ? "rates.V=0" : NULL, NULL}, &why))
+                           (const char *const[]){decay, frozen ? "rates.V=0" : NULL, NULL}, &why))
             fail_msg("%s", why.text);
         support_net(&net, &run, 16, 0);
         double *before = support_matrix(net.maps.item[0]);

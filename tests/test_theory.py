@@ -271,6 +271,7 @@ def test_schedule_clipping_and_decay_stand_in_the_steps_of_entries():
     assert r"b_{k}(t) &= b_{k}(0) + \mathcal{W}^{b}_{k}(t)" in biased
     assert r"Without decay, $\lambda=0$, move $\mathcal{W}^{b}$." in biased
     assert "Without decay" not in page("adamw", **decay)
+    assert r"\lambda" not in page("adamw")
 
 
 def test_what_was_left_out_or_wrong_is_there(pages):

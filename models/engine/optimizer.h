@@ -35,8 +35,6 @@ struct optimizer {
     /* It moves matrices between populations alone, each as a whole; all else is moved by another
      * optimizer, the rest of the settings (net_optimizer). */
     bool matrices;
-    bool decays;  /* each step begins with W *= 1 - schedule weight_decay, biases excepted */
-    double decay; /* weight_decay where it is not given */
     /* NULL (not known), or: rate times the curvature along a direction below which steps along it
      * do not grow, the curvature being that in units where this optimizer has one rate for all
      * entries (solver/measure/sharpness.h). decay: what this step takes off the weights, schedule

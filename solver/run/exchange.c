@@ -15,8 +15,6 @@ static int read_text(struct params *params, const struct param_section *sections
     struct param_source source = {"the parameters of rank 0", stream, 0, NULL, 0};
     int code = params_read_stream(params, sections, count, &source, config, err);
     fclose(stream);
-    if (!code)
-        config_settle(&config->training);
     return code;
 }
 

@@ -110,8 +110,8 @@ static int note_targets(struct run *run, struct err *err) {
     return CODE_OK;
 }
 
-/* Weights decay by weight_decay times the factor of the schedule. AdamW of other programs asks for
- * a coefficient, which it multiplies by the learning rate: 0.1 is far less there than here. */
+/* Weights decay by weight_decay times the factor of the schedule. PyTorch asks for a coefficient,
+ * which it multiplies by the learning rate: 0.1 is far less there than here. */
 static int note_decay(struct run *run, struct err *err) {
     const struct training *training = &run->config.training;
     double lives = 0;
@@ -124,9 +124,23 @@ static int note_decay(struct run *run, struct err *err) {
         return CODE_OK;
     return tell(run, "weights_decay_fast", "", false, err,
                 "each step takes %g of all weights (weight_decay, times the schedule), so that of "
-                "%d steps about the last %d are remembered; AdamW of other programs takes its "
-                "learning rate times its coefficient, 0.0001 for 0.001 and 0.1",
+                "%d steps about the last %d are remembered; in PyTorch it is lr times "
+                "weight_decay, 0.0001 for 0.001 and 0.1",
                 training->weight_decay, updates, last);
+}
+
+/* Of the read-in, which a plain Adam moves as all else; said unless the key is given. */
+static int note_read_in(struct run *run, struct err *err) {
+    const struct training *training = &run->config.training;
+    const struct optimizer *mover =
+        training->optimizer->matrices ? training->muon.rest_optimizer : training->optimizer;
+    double factor = run_setup(run, 0, 0).training.read_in;
+    if (!mover->rule || factor == 1 || params_find(&run->params, "training", "adam_read_in")->line)
+        return CODE_OK;
+    return tell(run, "adam_read_in", "", false, err,
+                "%s has eta0 and eps over sqrt(D) = %.3g for the read-in, as in the tables of the "
+                "papers: [training] adam_read_in = sqrt_D; 1 moves it as all else",
+                mover->choice.name, 1 / factor);
 }
 
 /* Biases fall as 1/sites and errors as 1/sqrt(sites replicates): all kinds of sites that are too
@@ -167,5 +181,6 @@ int forecast_notes(struct run *run, struct err *err) {
     if (run->config.data.source == SOURCE_FILE)
         TRY(note_targets(run, err));
     TRY(note_decay(run, err));
+    TRY(note_read_in(run, err));
     return forecast_limit(run, err);
 }

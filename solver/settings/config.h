@@ -120,9 +120,6 @@ int config_data(struct config *config, struct params *params, struct data *data,
 /* Takes the shape of the data, which the keys of [data] say but for a file. NULL: there are none
  * yet, and whatever a network asks of tokens it may. */
 void config_shape(struct config *config, const struct data *data);
-/* Defaults that follow from other keys: the optimizer's own decay of weights. For all ranks, behind
- * params_read; config_complete calls it. */
-void config_settle(struct training *training);
 /* What is to be done behind params_read: keys of [solver] that only the network of the file has are
  * left out where the command line gives another one; and config_program. */
 int config_complete(struct config *config, struct params *params, struct err *err);

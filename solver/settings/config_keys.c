@@ -251,17 +251,7 @@ static bool uses_key(const struct config *config, const char *key) {
     return !sites || text_lists(model_list[config->network.model]->solver_keys, key);
 }
 
-void config_settle(struct training *training) {
-    bool decays = training->optimizer->decays && !training->integrator->flow;
-    if (!decays || training->weight_decay < 0)
-        training->weight_decay = decays ? training->optimizer->decay : 0;
-}
-
 int config_complete(struct config *config, struct params *params, struct err *err) {
-    if (config->training.weight_decay < 0 && config->training.weight_decay != -1)
-        return params_error(params, "training", "weight_decay", err,
-                            "it must be from 0 to 1, or -1, the default of the optimizer");
-    config_settle(&config->training);
     int model = params_find(params, "network", "model")->line;
     struct param_value *value = (struct param_value *)params_find(params, "solver", "method");
     for (size_t i = 0; i < sizeof solver_rows / sizeof *solver_rows; i++, value++) {

@@ -126,7 +126,7 @@ SHARP = [
                             "training.momentum": 0.7, "training.batch": 3, "data.inputs": 9}),
     ("data/regime2.ini", 16, EXPERTS | ADAM | {
         "network.balance_loss": 0.7, "network.rho": 0.5, "training.optimizer": "adamw",
-        "training.schedule": "cosine"}),
+        "training.weight_decay": 0.01, "training.schedule": "cosine"}),
     ("data/fashion10.ini", 52, {"data.inputs": 12}),
     ("data/transformer.ini", 12, TOKENS),
     ("data/transformer.ini", 12, TOKENS | ADAM),

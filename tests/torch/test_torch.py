@@ -37,7 +37,8 @@ def test_networks_of_all_inis(ini, optimizer):
         pytest.skip("has keys of Adam")
     if ini == "data/muon.ini" and optimizer != "muon":
         pytest.skip("has keys of Muon")
-    found = compared(ini, WIDTH.get(ini, 16), **{"training.optimizer": optimizer})
+    decay = {} if optimizer == "adam" else {"training.weight_decay": 0.01}
+    found = compared(ini, WIDTH.get(ini, 16), **{"training.optimizer": optimizer} | decay)
     assert found.largest < ROUND_OFF, found
     assert set(found.differences) > {"f", "loss"}
 
@@ -57,7 +58,7 @@ MORE = [
                             "training.clip": 0.2}),
     ("data/dense.ini", 12, {"training.schedule": "linear", "training.schedule_steps": 3,
                             "training.schedule_end": 0.1, "training.clip": 100,
-                            "training.optimizer": "adamw"}),
+                            "training.optimizer": "adamw", "training.weight_decay": 0.01}),
     ("data/dense.ini", 12, {"training.schedule": "power", "training.schedule_t0": 2,
                             "training.clip": 0.1, "rates.W2": 2}),
     *[(f"data/{model}.ini", 12, {"network.parameterization": side, "training.eta0": 0.02})
@@ -134,7 +135,8 @@ def test_decay_of_gradient_descent(ini, optimizer):
     {"rest": "Q", "clip": 0.1, "schedule": "linear", "warmup": 2}], ids=["whole", "exact", "rest"])
 def test_settings_of_muon(ini, keys):
     keys = {"training." + key: value for key, value in keys.items()}
-    found = compared(ini, 16, **keys, **{"training.optimizer": "muon"})
+    found = compared(ini, 16, **keys, **{"training.optimizer": "muon",
+                                         "training.weight_decay": 0.01})
     assert found.largest < ROUND_OFF, found
 
 
@@ -148,17 +150,19 @@ def test_settings_of_muon(ini, keys):
     ids=["fixed", "script", "many"])
 def test_heads_of_muon(ini, more, keys):
     keys = {"training." + key: value for key, value in keys.items()}
-    found = compared(ini, 16, **more, **keys, **{"training.optimizer": "muon"})
+    found = compared(ini, 16, **more, **keys, **{"training.optimizer": "muon",
+                                                 "training.weight_decay": 0.01})
     assert found.largest < ROUND_OFF, found
 
 
 def test_rates_of_entries():
     """Factors of rates and eps of matrices."""
+    decaying = {"training.optimizer": "adamw", "training.weight_decay": 0.01}
     keys = {"init.W_out": "2 N^-0.5", "rates.W_in": "3 N^-0.5", "eps.W_in": "0.1 N^0.5",
             "training.adam_read_in": 1}
-    for optimizer in ("adam", "adamw", "lion"):
-        assert compared("data/regime2.ini", 16, **keys,
-                        **{"training.optimizer": optimizer}).largest < ROUND_OFF
+    for optimizer in ({"training.optimizer": "adam"}, decaying,
+                      decaying | {"training.optimizer": "lion"}):
+        assert compared("data/regime2.ini", 16, **keys, **optimizer).largest < ROUND_OFF
     del keys["eps.W_in"]
     assert compared("data/regime2.ini", 16, **keys,
                     **{"training.optimizer": "muon", "eps.w": 0.5}).largest < ROUND_OFF
