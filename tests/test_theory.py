@@ -221,7 +221,8 @@ def test_optimizers_and_ties_have_templates_of_their_own(pages):
 def test_muon_and_what_it_leaves_have_rates_of_their_own():
     """All that the ini says of Muon stands in the equations, and what it does not say does not."""
     def page(ini="regime2", **more):
-        return dmft.equations(f"{ROOT}/data/{ini}.ini", **{"training.optimizer": "muon", "training.weight_decay": 0.01} | more)
+        return dmft.equations(f"{ROOT}/data/{ini}.ini", **{
+            "training.optimizer": "muon", "training.weight_decay": 0.01} | more)
 
     plain = page().latex()
     for term in (r"D_{aa}(t) = \tfrac{\Delta(r)}{P}\,\mu_V^{t-r}", r"$\mu_V=0.9$",

@@ -307,8 +307,7 @@ int net_evaluate(struct net *net, const struct loss *loss, const double *y, stru
 /* Whether training diverges: loss > NET_RUNAWAY loss_scale at a measured time. */
 #define NET_RUNAWAY 1e6
 bool net_runs_away(const struct net *net);
-/* To be called where an evaluation after so many steps, or what is measured of it, has failed: adds
- * to a sentence of err_overflow what to try. */
+/* Where an evaluation after so many steps has failed: adds to err_overflow what to try. */
 void net_remedy(const struct net *net, int steps, struct err *err);
 /* f [output_rows][C] of the inputs of the last evaluation at this place, not centred. */
 int net_forward(struct net *net, double *f, struct err *err);
