@@ -136,6 +136,11 @@ python-test: all python-packages
 torch-test: all torch-packages
 	@PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/torch.sh
 
+# dmft.torch.import_module, with a current PyTorch of PyPI in build/importing.
+TRANSFORMERS := 5.24.0
+import-test: all
+	@PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) TRANSFORMERS=$(TRANSFORMERS) tests/importing.sh $(if $(K),-k '$(K)')
+
 # Deliberate faults in the program that torch-test must find (docs/testing_log.md; an hour of processor
 # where none is found at once); FAULTS="gate 7" are those of a word or number.
 torch-faults: all torch-packages
@@ -213,5 +218,5 @@ draws: $(BUILD)/draws
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test torch-test torch-faults check-random bench bench-against bench-precision bench-device bench-memory bench-peers bench-figures coverage coverage-of coverage-check draws bias \
+.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test torch-test import-test torch-faults check-random bench bench-against bench-precision bench-device bench-memory bench-peers bench-figures coverage coverage-of coverage-check draws bias \
         validation mutants

@@ -9,7 +9,8 @@ A Network is any network of a description as a torch.nn.Module with parameters i
 convention, Network.parameter_groups what makes torch.optim train it as dmft-solve does, and
 dmft.torch.verify (python -m dmft.torch FILE.ini) trains both and compares them. check sets the
 scales and rates of somebody's own module beside those of a network, coordinate_check measures what
-its matrices and their updates contribute (docs/pytorch.md).
+its matrices and their updates contribute (docs/pytorch.md). import_module makes a network of
+somebody's own module (docs/import.md).
 """
 import sys
 
@@ -21,6 +22,7 @@ except ImportError as error:
         sys.exit(SENTENCE)
     raise ImportError(SENTENCE) from error
 
+from dmft.errors import InputError as _InputError
 from dmft.torch.comparison import Comparison, verify
 from dmft.torch.coordinates import Coordinates, coordinate_check
 from dmft.torch.exponents import Check, check
@@ -29,5 +31,19 @@ from dmft.torch.muon import Muon
 from dmft.torch.network import Network
 from dmft.torch.training import Lion, Momentum, loss_of, schedule_factor, train
 
-__all__ = ["Network", "Data", "data", "train", "loss_of", "schedule_factor", "Lion", "Momentum",
+
+def __getattr__(name: str):
+    """What needs a newer PyTorch than the rest is imported when it is asked for."""
+    if name not in ("import_module", "Imported"):
+        raise AttributeError(f"module dmft.torch has no attribute {name}")
+    try:
+        from dmft.torch import importing
+    except ImportError as error:
+        raise _InputError("dmft.torch.import_module needs PyTorch 2.3 or later, and this is "
+                          f"{_torch.__version__} ({error})") from error
+    return getattr(importing, name)
+
+
+__all__ = ["import_module", "Imported", "Network", "Data", "data", "train",
+           "loss_of", "schedule_factor", "Lion", "Momentum",
            "Muon", "verify", "Comparison", "check", "Check", "coordinate_check", "Coordinates"]

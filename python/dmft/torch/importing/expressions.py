@@ -1,0 +1,324 @@
+"""What a module computes, as expressions of a program: rows over the sites of a population, or
+numbers. They are made by a Builder, which keeps each expression once and simplifies.
+
+A constant is a pair of numbers, one for each of the two widths at which the module was run; how it
+goes with the width is found out when the program is written.
+"""
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+
+class Gap(Exception):
+    """What has no counterpart: a sentence without its place."""
+
+
+class Population:
+    """Sites that are one axis of a tensor; those of two axes that meet become one."""
+
+    def __init__(self, sizes, origin=None):
+        self._parent, self.sizes = None, tuple(sizes)
+        self.origins = {origin} if origin else set()
+
+    def find(self) -> "Population":
+        """The one that stands for all that have met."""
+        one = self
+        while one._parent:
+            one = one._parent
+        return one
+
+    def meet(self, other: "Population") -> None:
+        """Both axes are the same sites."""
+        one, two = self.find(), other.find()
+        if one is two:
+            return
+        if one.sizes != two.sizes:
+            raise Gap(f"axes of {one.sizes[0]} and {two.sizes[0]} sites meet")
+        two._parent = one
+        one.origins |= two.origins
+
+
+@dataclasses.dataclass(eq=False)
+class Expression:
+    """`operation` with `arguments`, other expressions, and `data`, its constants. `population`:
+    where its rows live, None of numbers; `axes`: which of token and source it depends on; `width`:
+    how many numbers it gives; `place`: the line of the module."""
+    operation: str
+    arguments: tuple = ()
+    data: tuple = ()
+    population: Population | None = None
+    axes: frozenset = frozenset()
+    width: int = 1
+    place: str = ""
+
+    @property
+    def is_rows(self) -> bool:
+        """Whether it has a number for each site."""
+        return self.population is not None
+
+
+@dataclasses.dataclass(eq=False)
+class Leaf:
+    """A part of a parameter: `at` says for each of its axes which entry, or (a Piece) which sites.
+    `populations`: {axis: population} of the axes with sites; `factor`: by which it is multiplied,
+    at both widths."""
+    parameter: str
+    at: tuple
+    populations: dict
+    factor: tuple = (1.0, 1.0)
+
+    def times(self, k) -> "Leaf":
+        """Multiplied by a constant."""
+        return dataclasses.replace(self, factor=(self.factor[0] * k[0], self.factor[1] * k[1]))
+
+    def key(self) -> tuple:
+        """What tells it from others, but for its factor."""
+        return self.parameter, self.at
+
+
+def constant_pair(value) -> tuple[float, float]:
+    """A number that is the same at both widths."""
+    return float(value), float(value)
+
+
+class Builder:
+    """Makes expressions. `place` is the line of the module that is being read."""
+
+    def __init__(self):
+        self._kept: dict = {}
+        self.place = ""
+
+    def make(self, operation, arguments=(), data=(), population=None, axes=None, width=None):
+        """An expression, or the equal one that there is already."""
+        if axes is None:
+            axes = frozenset().union(*(one.axes for one in arguments)) if arguments else frozenset()
+        if width is None:
+            width = max((one.width for one in arguments if not one.is_rows), default=1)
+        key = (operation, tuple(id(one) for one in arguments), data,
+               population and id(population.find()), axes, width)
+        if key not in self._kept:
+            self._kept[key] = Expression(operation, tuple(arguments), data, population, axes,
+                                         width, self.place)
+        return self._kept[key]
+
+    # --- constants -------------------------------------------------------------------------------
+
+    def constant(self, values) -> Expression:
+        """A number that depends on nothing but the width."""
+        return self.make("constant", data=(float(values[0]), float(values[1])))
+
+    @staticmethod
+    def value(one) -> tuple | None:
+        """The two numbers of a constant, else None."""
+        return one.data if isinstance(one, Expression) and one.operation == "constant" else None
+
+    def is_value(self, one, number: float) -> bool:
+        """Whether it is this constant at both widths."""
+        return self.value(one) == (number, number)
+
+    # --- arithmetic ------------------------------------------------------------------------------
+
+    def _meet(self, a, b):
+        """The population of rows that two of them make."""
+        if a.is_rows and b.is_rows:
+            a.population.meet(b.population)
+        return a.population or b.population
+
+    def add(self, a, b) -> Expression:
+        """a + b."""
+        if self.value(a) and self.value(b):
+            return self.constant([x + y for x, y in zip(a.data, b.data)])
+        if self.value(a):
+            a, b = b, a
+        if self.is_value(b, 0.0):
+            return a
+        reads = [one for one in (a, b) if one.operation == "read_in"]
+        if len(reads) == 2 and {one.data[0] for one in reads} == {"token", "place"}:
+            return self._token_and_place(*reads)
+        if self.value(b) and a.operation == "visible" or self.value(b) and min(b.data) < -1e30:
+            raise Gap("a constant of minus infinity that no softmax takes away")
+        return self.make("add", (a, b), population=self._meet(a, b))
+
+    def _token_and_place(self, a, b):
+        token, place = (a, b) if a.data[0] == "token" else (b, a)
+        token.population.meet(place.population)
+        return self.make("read_in", data=("token and place", token.data[1] + place.data[1]),
+                         population=token.population, axes=frozenset({"token"}))
+
+    def times(self, k, a) -> Expression:
+        """k a of a constant k, two numbers."""
+        if k == (1.0, 1.0):
+            return a
+        if self.value(a):
+            return self.constant([x * y for x, y in zip(k, a.data)])
+        if k == (0.0, 0.0):
+            return self.constant(k)
+        if a.operation == "times":
+            return self.times((k[0] * a.data[0], k[1] * a.data[1]), a.arguments[0])
+        if a.operation in ("read_in", "look"):
+            leaves = tuple(one.times(k) for one in a.data[-1])
+            return self.make(a.operation, a.arguments, (*a.data[:-1], leaves), a.population,
+                             a.axes, a.width)
+        if a.operation == "pick":
+            return self.pick(self.times(k, a.arguments[0]), a.data[0])
+        return self.make("times", (a,), k, a.population)
+
+    def multiply(self, a, b) -> Expression:
+        """a b."""
+        for one, other in ((a, b), (b, a)):
+            if self.value(one):
+                return self.times(one.data, other)
+        if a.operation == "times":
+            return self.times(a.data, self.multiply(a.arguments[0], b))
+        if b.operation == "times":
+            return self.times(b.data, self.multiply(a, b.arguments[0]))
+        if not a.is_rows and b.is_rows:
+            a, b = b, a
+        return self.make("multiply", (a, b), population=self._meet(a, b))
+
+    def divide(self, a, b) -> Expression:
+        """a/b."""
+        k = self.value(b)
+        if k:
+            if 0 in k:
+                raise Gap("a division by zero")
+            return self.times((1 / k[0], 1 / k[1]), a)
+        return self.multiply(a, self.power(b, -1.0))
+
+    def negative(self, a):
+        """-a."""
+        return self.times((-1.0, -1.0), a)
+
+    def power(self, a, c: float) -> Expression:
+        """a to a constant power."""
+        k = self.value(a)
+        if k:
+            return self.constant([x ** c for x in k])
+        if c == 1:
+            return a
+        if c in (2, 3):
+            return self.multiply(a, a if c == 2 else self.multiply(a, a))
+        if a.operation == "power" and not a.is_rows:
+            return self.power(a.arguments[0], a.data[0] * c)
+        if a.is_rows and c != -1:
+            raise Gap(f"rows to the power {c:g}, which a program has of numbers alone")
+        return self.make("power", (a,), (float(c),), a.population)
+
+    def function(self, name: str, a, k: float = 1.0) -> Expression:
+        """A function at each site, or of each number, of k a."""
+        if not a.is_rows and name not in ("tanh", "exp", "log", "sigmoid"):
+            raise Gap(f"{name} of numbers, which a program has of rows alone")
+        if a.is_rows and name == "log":
+            raise Gap("the logarithm of rows, which a program has of numbers alone")
+        return self.make("function", (a,), (name, k), a.population)
+
+    def stop(self, a) -> Expression:
+        """a without a gradient."""
+        if a.operation in ("constant", "top", "stop", "visible") or self._is_mask(a):
+            return a
+        if a.is_rows:
+            raise Gap("rows without their gradient (detach, no_grad), which a program has of "
+                      "numbers alone")
+        return self.make("stop", (a,))
+
+    def _is_mask(self, a):
+        return a.operation == "pick" and a.arguments[0].operation == "top"
+
+    # --- sites -----------------------------------------------------------------------------------
+
+    def mean_of_sites(self, a) -> Expression:
+        """The mean over sites."""
+        if a.operation == "times":
+            return self.times(a.data, self.mean_of_sites(a.arguments[0]))
+        if a.operation == "multiply" and all(one.is_rows for one in a.arguments):
+            return self.make("average", a.arguments)
+        return self.make("average", (a,))
+
+    def sum_of_sites(self, a) -> Expression:
+        """The sum over sites."""
+        return self.times(tuple(map(float, a.population.find().sizes)), self.mean_of_sites(a))
+
+    def map(self, x, leaf: Leaf, to: int) -> Expression:
+        """The matrix of a leaf, from the sites of x to those of its axis `to`."""
+        (source, population), = ((axis, one) for axis, one in leaf.populations.items()
+                                 if axis != to)
+        x.population.meet(population)
+        if x.operation == "times":
+            return self.times(x.data, self.map(x.arguments[0], leaf, to))
+        if leaf.factor != (1.0, 1.0):
+            return self.times(leaf.factor, self.map(x, dataclasses.replace(
+                leaf, factor=(1.0, 1.0)), to))
+        return self.make("map", (x,), (leaf, to), leaf.populations[to], x.axes)
+
+    def look(self, x, leaves) -> list[Expression]:
+        """A number for each leaf, the sum of its entries times x."""
+        for leaf in leaves:
+            (population,) = leaf.populations.values()
+            x.population.meet(population)
+        if x.operation == "times":
+            leaves, x = [leaf.times(x.data) for leaf in leaves], x.arguments[0]
+        whole = self.make("look", (x,), (tuple(leaves),), None, x.axes, len(leaves))
+        return [self.pick(whole, k) for k in range(len(leaves))]
+
+    def vector(self, leaf: Leaf) -> Expression:
+        """A trained vector: a number of its own for each site."""
+        (population,) = leaf.populations.values()
+        return self.make("vector", data=(leaf,), population=population)
+
+    # --- numbers ---------------------------------------------------------------------------------
+
+    def pick(self, whole, k: int) -> Expression:
+        """One of the numbers."""
+        if whole.width == 1 and k == 0:
+            return whole
+        return self.make("pick", (whole,), (k,), width=1)
+
+    def join(self, cells) -> Expression | None:
+        """The numbers of which these are the first, second, ... ; None if there are none such."""
+        first = cells[0]
+        if len(cells) == 1:
+            return first
+        if all(one.operation == "pick" and one.arguments[0] is first.arguments[0]
+               and one.data[0] == k for k, one in enumerate(cells)) \
+                and first.arguments[0].width == len(cells):
+            return first.arguments[0]
+        if all(one is first for one in cells):
+            return first                # one number goes with any K
+        if any(one.operation != first.operation or one.data != first.data or one.is_rows
+               or len(one.arguments) != len(first.arguments) for one in cells) \
+                or first.operation in ("pick", "look", "parameter", "average", "attend"):
+            return self._parameters(cells)
+        arguments = [self.join(parts) for parts in zip(*(one.arguments for one in cells))]
+        if not arguments or any(one is None for one in arguments):
+            return None
+        if all(one.width == 1 for one in arguments):
+            return None
+        return self.make(first.operation, arguments, first.data, width=len(cells))
+
+    def _parameters(self, cells):
+        """The numbers of a parameter, side by side."""
+        if any(one.operation != "parameter" for one in cells):
+            return None
+        return self.make("parameter", data=(tuple(one.data[0][0] for one in cells),),
+                         width=len(cells))
+
+    def picks(self, cells) -> list[Expression]:
+        """The same numbers, taken from one expression where that is possible."""
+        if len(cells) < 2 or any(one.is_rows for one in cells):
+            return list(cells)
+        whole = self.join(cells)
+        if whole is None or whole.width != len(cells):
+            return list(cells)
+        return [self.pick(whole, k) for k in range(len(cells))]
+
+    def number(self, leaf: Leaf) -> Expression:
+        """A number of a parameter."""
+        return self.make("parameter", data=((leaf,),))
+
+
+def finite_power(value: float) -> bool:
+    """Whether it is a usual number."""
+    return math.isfinite(value) and not isinstance(value, (bool, np.bool_))

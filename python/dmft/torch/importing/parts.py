@@ -1,0 +1,122 @@
+"""Which part of which parameter is which matrix, and how weights go from the one to the other."""
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import torch
+
+from dmft.errors import InputError
+from dmft.torch.importing.axes import Piece
+from dmft.torch.importing.expressions import Leaf
+
+# Kinds of parts and the operation of a program that has them; a vector is a map that reads ones.
+KINDS = ("map", "look", "read_in", "read_out", "bias", "vector")
+
+
+@dataclasses.dataclass
+class Part:
+    """One matrix of the program. `leaves`: the parts of parameters that are its rows (of a read-in
+    its columns; of a map or a vector there is one); `to`: the axis of the leaf that is the target
+    of a map; `factor`: (c, p), the matrix is c N^p times the parameter; `start`: from which number
+    a vector is counted; `more`: the factor of a leaf beside the others."""
+    name: str
+    kind: str
+    leaves: tuple[Leaf, ...]
+    factor: tuple[float, float]
+    to: int | None = None
+    start: float = 0.0
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the parameters that it is made of."""
+        return tuple(dict.fromkeys(leaf.parameter for leaf in self.leaves))
+
+    def at(self, N: int) -> float:
+        """The factor at a width."""
+        return self.factor[0] * N ** self.factor[1]
+
+    def of(self, parameters, N: int, sites: int) -> torch.Tensor:
+        """The parameter of dmft.torch.Network, whose columns are `sites` ones for a vector."""
+        if self.kind == "map":
+            (leaf,) = self.leaves
+            block = parameters[leaf.parameter][index_of(leaf, parameters[leaf.parameter].shape)]
+            rows = self.to == min(leaf.populations)
+            return self.at(N) * (block if rows else block.T)
+        block = gathered(self.leaves, parameters)
+        if self.kind == "vector":
+            column = (self.at(N) * block[0] - self.start) / sites
+            return column[:, None].expand(-1, sites)
+        if self.kind == "read_in":
+            return self.at(N) * block.T
+        return self.at(N) * (block[:, 0] if self.kind == "bias" else block)
+
+    def into(self, parameters, V: torch.Tensor, N: int) -> None:
+        """Writes what a matrix is into the parameters."""
+        if self.kind == "map":
+            (leaf,) = self.leaves
+            target = parameters[leaf.parameter]
+            rows = self.to == min(leaf.populations)
+            target[index_of(leaf, target.shape)] = (V if rows else V.T) / self.at(N)
+            return
+        if self.kind == "vector":
+            V = (V.sum(1) + self.start)[None]
+        elif self.kind == "read_in":
+            V = V.T
+        for leaf, row in zip(self.leaves, V):
+            target = parameters[leaf.parameter]
+            target[index_of(leaf, target.shape)] = row / self.at(N)
+
+
+def index_of(leaf: Leaf, shape) -> tuple:
+    """Of the entries of a parameter of this shape."""
+    return tuple(one.slice(total) if isinstance(one, Piece) else one
+                 for one, total in zip(leaf.at, shape))
+
+
+def gathered(leaves, parameters) -> torch.Tensor:
+    """[leaves, entries of one]: at once where they are entries of one parameter along one axis."""
+    first = leaves[0]
+    parameter = parameters[first.parameter]
+    differ = [k for k in range(len(first.at))
+              if any(leaf.at[k] != first.at[k] for leaf in leaves)] \
+        if all(leaf.parameter == first.parameter for leaf in leaves) else None
+    if differ is not None and len(differ) == 1 and len(leaves) > 1:
+        (k,) = differ
+        index = list(index_of(first, parameter.shape))
+        index[k] = slice(None)
+        block = parameter[tuple(index)]
+        before = sum(isinstance(one, slice) for one in index[:k])
+        chosen = torch.as_tensor([leaf.at[k] for leaf in leaves])
+        block = block.index_select(before, chosen).movedim(before, 0)
+        return block.reshape(len(leaves), -1)
+    return torch.stack([parameters[leaf.parameter][index_of(leaf, parameters[
+        leaf.parameter].shape)].reshape(-1) for leaf in leaves])
+
+
+def uncovered(parts, parameters, ignored) -> list[str]:
+    """Parameters of which some entries are in no matrix; one that is in two is refused."""
+    missing = []
+    for name, parameter in parameters.items():
+        count = torch.zeros(parameter.shape)
+        for part in parts:
+            for leaf in part.leaves:
+                if leaf.parameter == name:
+                    count[index_of(leaf, count.shape)] += 1
+        if count.max() > 1:
+            twice = [part.name for part in parts if name in part.parameters]
+            raise InputError(f"{name} is used as several matrices ({', '.join(twice)}), which a "
+                             "program cannot tie; build the module with separate ones "
+                             "(tie_word_embeddings=False)")
+        if name not in ignored and count.min() < 1:
+            missing.append(name)
+    return missing
+
+
+def share(parameter: torch.Tensor, part: Part) -> float:
+    """The root mean square of the entries of a parameter that a part is made of."""
+    total, count = 0.0, 0
+    for leaf in part.leaves:
+        block = parameter[leaf.parameter][index_of(leaf, parameter[leaf.parameter].shape)]
+        total, count = total + block.double().square().sum().item(), count + block.numel()
+    return math.sqrt(total / count)

@@ -1,0 +1,240 @@
+"""Operations of PyTorch that act on every entry by itself."""
+from __future__ import annotations
+
+import math
+
+from dmft.torch.importing.expressions import Gap
+from dmft.torch.importing.reading import HANDLERS, pair
+from dmft.torch.importing.tensors import Constant, Tensor
+
+
+@HANDLERS
+def add(read, a, b, alpha=1):
+    if alpha != 1:
+        return read.pointwise(lambda x, y: read.builder.add(x, read.builder.times(pair(alpha), y)),
+                              a, b)
+    return read.pointwise(lambda x, y: sum_of(read.builder, x, y), a, b)
+
+
+def sum_of(builder, a, b):
+    """a + b, where minus infinity at some tokens attended to hides them."""
+    for one, other in ((a, b), (b, a)):
+        if one.operation == "of_pair":
+            values = {value for row in one.data for value in row}
+            if all(value == 0 or value < -1e30 for value in values):
+                return hidden(builder, other, [[value == 0 for value in row] for row in one.data])
+    return builder.add(a, b)
+
+
+def hidden(builder, logits, seen):
+    """Logits of which only some are seen."""
+    return builder.make("visible", (logits,), tuple(map(tuple, seen)),
+                        axes=frozenset({"token", "source"}))
+
+
+@HANDLERS
+def sub(read, a, b, alpha=1):
+    k = tuple(-value for value in pair(alpha))
+    return read.pointwise(lambda x, y: read.builder.add(x, read.builder.times(k, y)), a, b)
+
+
+@HANDLERS
+def rsub(read, a, b, alpha=1):
+    return sub(read, b, a, alpha)
+
+
+@HANDLERS
+def mul(read, a, b):
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Tensor) and one.is_parameter and not isinstance(other, Tensor):
+            k = _uniform(other)
+            if k:
+                return one.over(lambda leaf: leaf.times(k))
+    return read.pointwise(read.builder.multiply, a, b)
+
+
+def _uniform(one):
+    """The number of a constant that is one number."""
+    if not isinstance(one, Constant):
+        return pair(one)
+    if all(values.size and (values == values.flat[0]).all() for values in one.values):
+        return tuple(float(values.flat[0]) for values in one.values)
+    return None
+
+
+@HANDLERS
+def div(read, a, b, rounding_mode=None):
+    if rounding_mode:
+        raise Gap("a division that is rounded")
+    if isinstance(a, Tensor) and a.is_parameter and _uniform(b) if not isinstance(b, Tensor) \
+            else False:
+        k = _uniform(b)
+        return a.over(lambda leaf: leaf.times((1 / k[0], 1 / k[1])))
+    return read.pointwise(read.builder.divide, a, b)
+
+
+@HANDLERS
+def neg(read, x):
+    return read.each(read.builder.negative, x)
+
+
+@HANDLERS
+def pow(read, x, c):                                            # noqa: A001 (PyTorch's own name)
+    if not isinstance(c, (int, float)):
+        raise Gap("a power that is no constant")
+    return read.each(lambda one: read.builder.power(one, float(c)), x)
+
+
+@HANDLERS
+def square(read, x):
+    return pow(read, x, 2)
+
+
+@HANDLERS
+def sqrt(read, x):
+    return pow(read, x, 0.5)
+
+
+@HANDLERS
+def rsqrt(read, x):
+    return pow(read, x, -0.5)
+
+
+@HANDLERS
+def reciprocal(read, x):
+    return pow(read, x, -1)
+
+
+@HANDLERS("tanh", "sigmoid", "relu", "silu", "exp", "log", "sin", "cos", "erf")
+def function(read, x, *_):
+    name = read.step[0].operation.rstrip("_")
+    return read.each(lambda one: read.builder.function(name, one), x)
+
+
+@HANDLERS
+def gelu(read, x, approximate="none"):
+    builder = read.builder
+    if approximate == "none":
+        return read.each(lambda one: builder.function("gelu", one), x)
+
+    def rough(one):
+        inner = builder.add(one, builder.times((0.044715,) * 2, builder.power(one, 3)))
+        bent = builder.function("tanh", builder.times((math.sqrt(2 / math.pi),) * 2, inner))
+        return builder.times((0.5, 0.5), builder.add(one, builder.multiply(one, bent)))
+    return read.each(rough, x)
+
+
+@HANDLERS
+def leaky_relu(read, x, slope=0.01):
+    builder = read.builder
+
+    def leaky(one):
+        return builder.add(builder.function("relu", one), builder.times(
+            (-slope, -slope), builder.function("relu", one, -1.0)))
+    return read.each(leaky, x)
+
+
+@HANDLERS
+def softplus(read, x, beta=1, threshold=20):
+    if beta != 1:
+        raise Gap("a softplus with a beta")
+    return read.each(lambda one: read.builder.function("softplus", one), x)
+
+
+@HANDLERS
+def abs(read, x):                                               # noqa: A001 (PyTorch's own name)
+    builder = read.builder
+    return read.each(lambda one: builder.add(builder.function("relu", one),
+                                             builder.function("relu", one, -1.0)), x)
+
+
+@HANDLERS
+def where(read, condition, one, other):
+    builder = read.builder
+    if isinstance(condition, Constant):
+        condition = condition if isinstance(one, Constant) and isinstance(other, Constant) \
+            else read.operand(condition, one if isinstance(one, Tensor) else other)
+
+    def chosen(mask, value):
+        return _masked(builder, mask, value)
+    first = read.pointwise(chosen, condition, one)
+    opposite = read.each(lambda mask: _opposite(builder, mask), condition)
+    second = read.pointwise(chosen, opposite, other)
+    return read.pointwise(lambda a, b: _joined(builder, a, b), first, second)
+
+
+def _opposite(builder, mask):
+    if mask.operation == "of_pair":
+        return builder.make("of_pair", data=tuple(tuple(1 - v for v in row) for row in mask.data),
+                            axes=mask.axes)
+    return builder.add(builder.constant((1, 1)), builder.negative(mask))
+
+
+def _masked(builder, mask, value):
+    """value where the mask is 1; elsewhere nothing."""
+    if mask.operation == "of_pair":
+        k = builder.value(value)
+        if k and max(k) < -1e30:
+            return builder.make("nothing", data=mask.data, axes=mask.axes)
+        return builder.make("seen", (value,), mask.data, axes=mask.axes | value.axes)
+    return builder.multiply(mask, value)
+
+
+def _joined(builder, a, b):
+    for one, other in ((a, b), (b, a)):
+        if one.operation == "seen" and other.operation == "nothing":
+            return hidden(builder, one.arguments[0], one.data)
+    if "seen" in (a.operation, b.operation):
+        raise Gap("a choice between values by a mask of tokens")
+    return builder.add(a, b)
+
+
+@HANDLERS
+def masked_fill(read, x, mask, value):
+    if isinstance(mask, Constant):
+        mask = read.operand(mask, x)
+    return where(read, mask, value, x)
+
+
+@HANDLERS("eq", "ne")
+def eq(read, x, number):
+    if not isinstance(number, (int, float)):
+        raise Gap("a comparison of computed numbers")
+    wanted = 1.0 if read.step[0].operation.startswith("eq") else 0.0
+
+    def compared(one):
+        if one.operation == "expert":
+            return read.builder.constant((wanted if one.data[0] == number else 1 - wanted,) * 2)
+        if one.operation in ("pick", "top") and number in (0, 1):
+            same = number == wanted
+            return one if same else read.builder.add(read.builder.constant((1, 1)),
+                                                     read.builder.negative(one))
+        k = read.builder.value(one)
+        if k:
+            return read.builder.constant([wanted if v == number else 1 - wanted for v in k])
+        raise Gap("a comparison of what inputs decide")
+    return read.each(compared, x)
+
+
+@HANDLERS("gt", "ge")
+def above(read, x, number):
+    return read.each(lambda one: _of_mask(read, one), x) if number in (0, 0.5) else \
+        _refuse_comparison()
+
+
+def _refuse_comparison():
+    raise Gap("a comparison of what inputs decide")
+
+
+def _of_mask(read, one):
+    k = read.builder.value(one)
+    if k:
+        return read.builder.constant([float(v > 0) for v in k])
+    if one.operation == "pick" and one.arguments[0].operation == "top":
+        return one
+    raise Gap("a comparison of what inputs decide")
+
+
+@HANDLERS("logical_not", "bitwise_not")
+def opposite(read, x):
+    return read.each(lambda one: _opposite(read.builder, one), x)

@@ -1,0 +1,238 @@
+"""Products of matrices, and embeddings."""
+from __future__ import annotations
+
+import numpy as np
+
+from dmft.torch.importing.axes import cells_shape, finite
+from dmft.torch.importing.expressions import Gap, Leaf
+from dmft.torch.importing.reading import HANDLERS
+from dmft.torch.importing.tensors import Constant, Meeting, Tensor, array
+from dmft.torch.importing.pointwise import add, mul
+
+
+@HANDLERS
+def mm(read, a, b):
+    return contract(read, a, b, 0)
+
+
+@HANDLERS
+def bmm(read, a, b):
+    return contract(read, a, b, 1)
+
+
+@HANDLERS
+def mv(read, a, b):
+    wide = Tensor([*b.dims, ()], b.cells)
+    found = contract(read, a, wide, 0)
+    return Tensor(found.dims[:-1], found.cells)
+
+
+@HANDLERS
+def dot(read, a, b):
+    found = contract(read, Tensor([(), *a.dims], a.cells), Tensor([*b.dims, ()], b.cells), 0)
+    return Tensor([], found.cells)
+
+
+@HANDLERS("addmm", "baddbmm")
+def addmm(read, bias, a, b, beta=1, alpha=1):
+    found = contract(read, a, b, len(a.dims) - 2)
+    found = found if alpha == 1 else mul(read, found, alpha)
+    if isinstance(bias, Constant) and all((one == 0).all() for one in bias.values):
+        return found
+    return add(read, found, bias if beta == 1 else mul(read, bias, beta))
+
+
+@HANDLERS
+def linear(read, x, weight, bias=None):
+    flat = Tensor([tuple(axis for axes in x.dims[:-1] for axis in axes), x.dims[-1]], x.cells)
+    found = contract(read, flat, weight.permute([1, 0]), 0)
+    found = Tensor([*x.dims[:-1], found.dims[-1]], found.cells)
+    return found if bias is None else add(read, found, bias)
+
+
+class Contraction:
+    """a [batch .., i, k] times b [batch .., k, j], cell by cell. The parameter, if there is one, is
+    b."""
+
+    def __init__(self, read, a: Tensor, b: Tensor, batch: int):
+        self.builder = read.builder
+        meeting = Meeting(read.builder, a, b)
+        meeting.align((batch + 1, batch), sources=True)
+        for d in range(batch):
+            if meeting.axes(0, d) and meeting.axes(1, d):
+                meeting.align((d, d))
+        self.a, self.b = meeting.tensors
+        self.batch = [self.a.dims[d] or self.b.dims[d] for d in range(batch)]
+        self.rows, self.columns = self.a.dims[batch], self.b.dims[batch + 1]
+        self.over = self.a.dims[batch + 1]
+        self.tokens = self._tokens()
+        self.to = next((axis.about for axis in self.columns if axis.kind == "sites"), None)
+
+    def _tokens(self) -> str | None:
+        """What a sum over other than sites and written-out axes is."""
+        mine = [axis.kind for axis in self.over]
+        theirs = [axis.kind for axis in self.b.dims[len(self.batch)]]
+        if "source" in mine:
+            return "mix"
+        if "token" in mine or "source" in theirs or "input" in mine:
+            raise Gap("a sum over tokens or inputs of what two tensors have there")
+        if any(axis.kind == "token" for axis in self.rows) \
+                and any(axis.kind == "token" for axis in self.columns):
+            return "attend"
+        return None
+
+    def result(self) -> Tensor:
+        """The product."""
+        columns = tuple(axis if axis.kind != "token" or self.tokens != "attend" else
+                        type(axis)("source", axis.size) for axis in self.columns)
+        dims = [*self.batch, self.rows, columns]
+        shapes = [cells_shape(axes) for axes in (self.batch, [self.rows], [self.over],
+                                                 [self.columns])]
+        counts = [int(np.prod(shape)) for shape in shapes]
+        a = self._stretched(self.a, shapes[0], counts[1:3])
+        b = self._stretched(self.b, shapes[0], counts[2:])
+        cells = [cell for n in range(counts[0]) for i in range(counts[1])
+                 for cell in self._line(a[n, i], b[n])]
+        return Tensor(dims, array(cells, cells_shape(dims)))
+
+    def _stretched(self, tensor, batch_shape, rest):
+        """Cells [batch, first, second]."""
+        shape = []
+        for d, axes in enumerate(self.batch):
+            mine = tensor.dims[d]
+            shape += cells_shape([axes]) if mine else [1] * len(cells_shape([axes]))
+        cells = tensor.cells.reshape(*shape, *rest)
+        return np.broadcast_to(cells, (*batch_shape, *rest)).reshape(-1, *rest)
+
+    def _line(self, row, matrix):
+        """sum_k row[k] matrix[k, j] for all j."""
+        builder = self.builder
+        if not isinstance(matrix[0, 0], Leaf):
+            return [self._sum(self._plain(x, y) for x, y in zip(row, column))
+                    for column in matrix.T]
+        if row[0].operation in ("feature", "letter") or row[0].operation == "times" \
+                and row[0].arguments[0].operation == "feature":
+            return [self._read_in(row, column) for column in matrix.T]
+        sums = None
+        for x, leaves in zip(row, matrix):
+            parts = self._with_leaves(x, list(leaves))
+            sums = parts if sums is None else [builder.add(p, q) for p, q in zip(sums, parts)]
+        return sums
+
+    def _sum(self, parts):
+        total = None
+        for part in parts:
+            total = part if total is None else self.builder.add(total, part)
+        return total
+
+    def _with_leaves(self, x, leaves):
+        """x times each of the leaves."""
+        contracted = any(axis.kind == "sites" for axis in self.over)
+        if contracted and len(leaves[0].populations) == 1:
+            return self.builder.look(x, leaves)
+        if contracted:
+            if len(leaves[0].populations) > 2:
+                raise Gap("a tensor of parameters with three growing axes")
+            return [self.builder.map(x, leaf, self.to) for leaf in leaves]
+        if any(len(leaf.populations) > 1 for leaf in leaves):
+            raise Gap("a matrix of parameters with one of its sites for each entry")
+        made = [self.builder.vector(leaf) if leaf.populations else self.builder.number(leaf)
+                for leaf in leaves]
+        return [self.builder.multiply(x, one) for one in made]
+
+    def _plain(self, x, y):
+        """x times y, both computed."""
+        contracted = any(axis.kind == "sites" for axis in self.over)
+        builder = self.builder
+        if self.tokens == "mix":
+            if not y.is_rows:
+                raise Gap("numbers of other tokens, which a program mixes of rows alone")
+            return builder.make("mix", (x, y), (), y.population, axes=frozenset({"token"}))
+        if self.tokens == "attend":
+            if not contracted:
+                raise Gap("attention logits of finitely many numbers of each head")
+            for one, other in ((x, y), (y, x)):
+                if one.operation == "times":
+                    rest = one.arguments[0]
+                    return builder.times(one.data, self._plain(rest, other) if one is x else
+                                         self._plain(other, rest))
+            x.population.meet(y.population)
+            k = tuple(map(float, x.population.find().sizes))
+            return builder.times(k, builder.make("attend", (x, y),
+                                                 axes=frozenset({"token", "source"}), width=1))
+        found = builder.multiply(x, y)
+        return builder.sum_of_sites(found) if contracted else found
+
+    def _read_in(self, features, leaves):
+        factors = {one.data if one.operation == "times" else (1.0, 1.0) for one in features}
+        plain = [one.arguments[0] if one.operation == "times" else one for one in features]
+        if len(factors) > 1:
+            raise Gap("numbers of an input that are multiplied by different constants")
+        if any(len(leaf.populations) != 1 for leaf in leaves):
+            raise Gap("an input is read by other than a matrix to sites that grow")
+        found = read_in(self.builder, plain[0].operation, [one.data[0] for one in plain],
+                        list(leaves), plain[0].axes)
+        return self.builder.times(factors.pop(), found)
+
+
+def read_in(builder, source: str, order, leaves, axes):
+    """A read-in of all numbers of an input, or of its letters."""
+    if list(order) != list(range(len(leaves))):
+        raise Gap("a part of the input is read, or some of it twice")
+    populations = [population for leaf in leaves for population in leaf.populations.values()]
+    for one in populations[1:]:
+        populations[0].meet(one)
+    return builder.make("read_in", data=(source, tuple(leaves)), population=populations[0],
+                        axes=axes)
+
+
+def contract(read, a, b, batch: int) -> Tensor:
+    """a [batch .., i, k] times b [batch .., k, j]."""
+    if isinstance(a, Constant) or isinstance(b, Constant):
+        raise Gap("a product with a matrix of constants")
+    if a.is_parameter and b.is_parameter:
+        raise Gap("a product of two parameters")
+    order = [*range(batch), batch + 1, batch]
+    if a.is_parameter:
+        found = contract(read, b.permute(order), a.permute(order), batch)
+        return found.permute(order)
+    _only_known_sources(a)
+    return read.tidied(Contraction(read, a, b, batch).result())
+
+
+def _only_known_sources(a: Tensor) -> None:
+    first = a.cells.flat[0]
+    if first.operation == "visible":
+        raise Gap("hidden logits are used without a softmax")
+
+
+@HANDLERS
+def embedding(read, weight, indices, padding=-1, *_):
+    if padding >= 0 if isinstance(padding, int) else True:
+        raise Gap(f"padding_idx = {padding} takes the gradient of a row away; build the embedding "
+                  "without it")
+    if isinstance(indices, Constant):
+        return chosen_rows(weight, indices)
+    if indices.cells.flat[0].operation != "token":
+        raise Gap("it is looked up by computed numbers")
+    if not weight.is_parameter:
+        raise Gap("a table that is computed is looked up")
+    cells = weight.cells.reshape(weight.cells.shape[0], -1)
+    made = [read_in(read.builder, "token", range(len(column)), list(column), frozenset({"token"}))
+            for column in cells.T]
+    dims = [*indices.dims, *weight.dims[1:]]
+    return Tensor(dims, array(made, cells_shape(dims)))
+
+
+def chosen_rows(weight: Tensor, indices: Constant) -> Tensor:
+    """Rows of a table by known numbers."""
+    at = indices.values[0].astype(int)
+    if not np.array_equal(indices.values[0], indices.values[1]):
+        raise Gap("rows of a table that go with the width")
+    first = weight.dims[0]
+    if len(first) != 1 or first[0].kind != "finite":
+        raise Gap("single sites are taken")
+    cells = weight.cells.take(at, 0)
+    dims = [*((finite(size),) if size > 1 else () for size in at.shape), *weight.dims[1:]]
+    return Tensor(dims, cells.reshape(cells_shape(dims)))
+

@@ -1,0 +1,295 @@
+"""One reading of a module: the steps of two records become expressions."""
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import torch
+
+from dmft.errors import InputError
+from dmft.torch.importing.axes import Axis, Cut, Piece, cells_shape, expand, finite
+from dmft.torch.importing.expressions import Builder, Gap, Leaf, Population
+from dmft.torch.importing.record import Record, Step, is_random
+from dmft.torch.importing.tensors import Constant, Missing, Meeting, Tensor, array, spread
+from dmft.torch.table import Table
+
+HANDLERS = Table("operation of PyTorch")
+SAME = ("clone", "alias", "contiguous", "_to_copy", "lift_fresh", "lift_fresh_copy", "to")
+
+
+@dataclasses.dataclass(frozen=True)
+class Two:
+    """A number that differs between both widths."""
+    first: float
+    second: float
+
+
+def pair(value) -> tuple[float, float]:
+    """A number, or Two, as a pair."""
+    return (value.first, value.second) if isinstance(value, Two) else (float(value),) * 2
+
+
+def tidy(place: str) -> str:
+    """In brackets, behind a sentence."""
+    return f" ({place})"
+
+
+class Reading:
+    """`cuts`: how parameters are cut; `ignored`: parameters that are held at zero. After `read()`,
+    `output` is a Tensor and `penalties` are expressions."""
+
+    def __init__(self, records: tuple[Record, Record], cuts: dict, ignored=()):
+        self.records, self.cuts, self.builder = records, cuts, Builder()
+        self.values: dict[int, object] = {}
+        self.step: tuple[Step, Step] | None = None
+        self.ignored = set(ignored)
+        self.penalties: list = []
+
+    # --- what a reading begins with --------------------------------------------------------------
+
+    def read(self) -> None:
+        """Reads all steps."""
+        one, two = self.records
+        self._same_steps(one, two)
+        for name, parameter in one.parameters.items():
+            self.values[id(parameter)] = self._parameter(name, parameter, two.parameters[name])
+        self.values[id(one.input)] = self._input(one.input, two.input)
+        for self.step in zip(one.steps, two.steps):
+            self.builder.place = self.step[0].place
+            self._read_step()
+        self.output = self._found(one.output, two.output)
+        self.penalties = [self._found(*terms) for terms in zip(one.penalties, two.penalties)]
+
+    @staticmethod
+    def _same_steps(one: Record, two: Record) -> None:
+        for a, b in zip(one.steps, two.steps):
+            if a.operation != b.operation:
+                raise InputError("the module computes different things at the two widths: "
+                                 f"{a.operation}{tidy(a.place)} at the smaller one, {b.operation}"
+                                 f"{tidy(b.place)} at the larger one; a loop over what data choose "
+                                 "needs an example in which every expert is chosen, 24 or more "
+                                 "rows for each")
+        if len(one.steps) != len(two.steps):
+            raise InputError(f"the module has {len(one.steps)} operations at the smaller width and "
+                             f"{len(two.steps)} at the larger one; what grows must be the width of "
+                             "its layers, not how many there are, and every expert must be chosen "
+                             "by the example")
+        if set(one.parameters) != set(two.parameters):
+            other = sorted(set(one.parameters) ^ set(two.parameters))
+            raise InputError(f"the module has {other[0]} at one of the two widths alone")
+
+    def _parameter(self, name: str, one, two):
+        if name in self.ignored:
+            return Constant((np.zeros(tuple(one.shape)), np.zeros(tuple(two.shape))))
+        if one.dim() != two.dim():
+            raise InputError(f"{name} has {one.dim()} dimensions at the smaller width and "
+                             f"{two.dim()} at the larger one")
+        dims, ats = [], []
+        for k, totals in enumerate(zip(one.shape, two.shape)):
+            if totals[0] == totals[1]:
+                dims.append((finite(totals[0]),))
+                ats.append(list(range(totals[0])))
+                continue
+            before, after, pieces = expand(self.cuts, name, k, Piece(), totals)
+            sizes = tuple(pieces[0].size(total) for total in totals)
+            dims.append((*before, Axis("sites", sizes, about=k), *after))
+            ats.append(pieces)
+        shape = cells_shape(dims)
+        totals = [tuple(one.shape), tuple(two.shape)]
+        cells = [self._leaf(name, at, totals) for at in _all_of(ats)]
+        return Tensor(dims, array(cells, shape))
+
+    @staticmethod
+    def _leaf(name, at, totals) -> Leaf:
+        populations = {}
+        for k, one in enumerate(at):
+            if isinstance(one, Piece):
+                sizes = [one.size(total[k]) for total in totals]
+                populations[k] = Population(sizes, (name, k, one))
+        return Leaf(name, tuple(at), populations)
+
+    def _input(self, one, two):
+        axes = [Axis("input", (one.shape[0], two.shape[0]))]
+        make = self.builder.make
+        if one.is_floating_point():
+            tokens = one.dim() == 3
+            if one.dim() not in (2, 3):
+                raise InputError(f"the example has {one.dim()} dimensions; inputs are [P, D] or "
+                                 "[P, n, D] numbers, or tokens [P, n]")
+            on = frozenset({"token"} if tokens else ())
+            cells = [make("feature", data=(d,), axes=on) for d in range(one.shape[-1])]
+            dims = [tuple(axes), (finite(one.shape[-1]),)]
+            if tokens:
+                dims.insert(1, (Axis("token", (one.shape[1],) * 2),))
+            return Tensor(dims, array(cells, (len(cells),)))
+        if one.dim() != 2:
+            raise InputError(f"the example has {one.dim()} dimensions; tokens are [P, n]")
+        token = make("token", axes=frozenset({"token"}))
+        return Tensor([tuple(axes), (Axis("token", (one.shape[1],) * 2),)], array([token], ()))
+
+    # --- steps -----------------------------------------------------------------------------------
+
+    def _found(self, one, two=None):
+        value = self.values.get(id(one))
+        if value is None:
+            return Constant((one.detach().double().numpy(), two.detach().double().numpy()))
+        return value
+
+    def _argument(self, one, two):
+        if isinstance(one, torch.Tensor):
+            return self._found(one, two)
+        if isinstance(one, (list, tuple)):
+            return [self._argument(a, b) for a, b in zip(one, two)]
+        if isinstance(one, bool) or one is None or not isinstance(one, (int, float)):
+            return one
+        return one if one == two else Two(one, two)
+
+    def _read_step(self) -> None:
+        one, two = self.step
+        if one.known is not None and two.known is not None and not is_random(one):
+            for result, *values in zip(one.results, one.known, two.known):
+                self.values[id(result)] = Constant(tuple(values))
+            return
+        found = self._handled([self._argument(a, b) for a, b in zip(one.arguments, two.arguments)],
+                              {key: self._argument(value, two.options.get(key))
+                               for key, value in one.options.items()})
+        found = found if isinstance(found, (list, tuple)) else [found] * len(one.results)
+        for result, value in zip(one.results, found):
+            if isinstance(result, torch.Tensor):
+                self.values[id(result)] = value
+
+    def _handled(self, arguments, options):
+        step = self.step[0]
+        lost = next((one for one in _flat(arguments) if isinstance(one, Missing)), None)
+        if lost:
+            return lost
+        name = step.operation.rstrip("_") if not step.operation.startswith("_") else step.operation
+        name = name.removesuffix("_copy")
+        try:
+            if is_random(step):
+                raise Gap("it draws random numbers; set dropout and jitter to 0 in build")
+            if name in SAME:
+                return arguments[0]
+            if name not in HANDLERS:
+                raise Gap("it has no counterpart in a program")
+            found = HANDLERS[name](self, *arguments, **options)
+            return self._stopped(found) if step.stopped else found
+        except Gap as gap:
+            shapes = " and ".join(str(list(one.shape)) for one in _flat(step.arguments)
+                                  if isinstance(one, torch.Tensor))
+            return Missing(f"{step.operation} of {shapes or 'numbers'}: {gap}{tidy(step.place)}")
+
+    def _stopped(self, found):
+        if isinstance(found, (list, tuple)):
+            return [self._stopped(one) for one in found]
+        if not isinstance(found, Tensor) or found.is_parameter:
+            return found
+        return found.over(self.builder.stop)
+
+    # --- for handlers ----------------------------------------------------------------------------
+
+    def shapes(self, which: int = 0) -> list[tuple[int, int]]:
+        """Of a result, at both widths."""
+        return list(zip(*(step.results[which].shape for step in self.step)))
+
+    def expressions(self, tensor: Tensor) -> Tensor:
+        """A parameter as the rows or numbers that it is."""
+        if not tensor.is_parameter:
+            return tensor
+
+        def made(leaf):
+            if len(leaf.populations) > 1:
+                raise Gap("a matrix of parameters is used otherwise than in a product with rows")
+            return self.builder.vector(leaf) if leaf.populations else self.builder.number(leaf)
+        found = tensor.over(made)
+        return self.tidied(found)
+
+    def tidied(self, tensor: Tensor) -> Tensor:
+        """With numbers along the last axis that is written out taken from one expression."""
+        cells = tensor.cells
+        if cells.ndim == 0 or cells.flat[0].is_rows:
+            return tensor
+        made = [self.builder.picks(list(cells[index])) for index in np.ndindex(cells.shape[:-1])]
+        return Tensor(tensor.dims, array([one for row in made for one in row], cells.shape))
+
+    def operand(self, one, like: Tensor | None = None):
+        """A Tensor of an argument: a number, a constant (beside another tensor) or a tensor."""
+        if isinstance(one, Constant):
+            return spread(self.builder, one, like or Tensor([()] * one.values[0].ndim,
+                                                            array([None], ())))
+        if isinstance(one, Tensor):
+            return self.expressions(one)
+        return Tensor([], array([self.builder.constant(pair(one))], ()))
+
+    def pointwise(self, function, first, second):
+        """function(a, b) of all cells, with PyTorch's rules of broadcasting."""
+        one = self.operand(first) if isinstance(first, Tensor) else None
+        two = self.operand(second, one) if one or isinstance(second, Tensor) else None
+        if one is None and two is None:
+            raise Gap("a combination of constants that the module did not compute")
+        one = self.operand(first, two) if one is None else one
+        one, two = _padded(one, two), _padded(two, one)
+        meeting, dims = Meeting(self.builder, one, two), []
+        for d in range(len(one.dims)):
+            if meeting.axes(0, d) and meeting.axes(1, d):
+                meeting.align((d, d))
+            dims.append(meeting.axes(0, d) or meeting.axes(1, d))
+        a, b = (_stretched(tensor, dims) for tensor in meeting.tensors)
+        shape = cells_shape(dims)
+        a, b = np.broadcast_to(a, shape), np.broadcast_to(b, shape)
+        return self.tidied(Tensor(dims, array([function(x, y) for x, y in zip(a.flat, b.flat)],
+                                              shape)))
+
+    def each(self, function, tensor):
+        """function of all cells."""
+        return self.tidied(self.expressions(tensor).over(function))
+
+    def dimension(self, tensor: Tensor, dim: int) -> int:
+        """Counted from 0."""
+        return dim % max(len(tensor.dims), 1)
+
+
+def _padded(tensor: Tensor, other: Tensor) -> Tensor:
+    return Tensor([()] * (len(other.dims) - len(tensor.dims)) + list(tensor.dims), tensor.cells)
+
+
+def _stretched(tensor: Tensor, dims) -> np.ndarray:
+    """Its cells with an axis of one for each axis that it lacks."""
+    shape = []
+    for mine, all_of_them in zip(tensor.dims, dims):
+        shape += cells_shape([mine]) if mine else [1] * len(cells_shape([all_of_them]))
+    return tensor.cells.reshape(shape)
+
+
+def _flat(values):
+    for one in values:
+        if isinstance(one, (list, tuple)):
+            yield from _flat(one)
+        else:
+            yield one
+
+
+def _all_of(lists):
+    if not lists:
+        yield ()
+        return
+    for one in lists[0]:
+        for rest in _all_of(lists[1:]):
+            yield (one, *rest)
+
+
+def read(records, ignored=(), most: int = 200) -> Reading:
+    """Reads a module, again and again until its parameters are cut as it uses them."""
+    cuts: dict = {}
+    for _ in range(most):
+        reading = Reading(records, cuts, ignored)
+        try:
+            reading.read()
+            return reading
+        except Cut as cut:
+            for origin, how in cut.requests:
+                if origin in cuts and cuts[origin] != how:
+                    raise InputError(f"{origin[0]} is taken apart in two ways that do not go "
+                                     "together") from None
+                cuts[origin] = how
+    raise InputError(f"the parameters of the module are still taken apart after {most} readings")

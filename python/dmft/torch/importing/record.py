@@ -1,0 +1,178 @@
+"""A module is run once, and what it computes is written down: a Step for each operation.
+
+    record = run(module, example, output)
+    record.steps[3].operation           # "aten.mm"
+    record.steps[3].place               # "model.py:17: return self.head(x)"
+
+PyTorch itself takes in-place operations and views apart (torch.func.functionalize), so that each
+step is a function of earlier values. Loops of Python are written out, and real values decide about
+branches. Everything is computed in double precision, also where the module asks for float32.
+"""
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import linecache
+import os
+import sys
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from dmft.errors import InputError
+
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_SINGLE = (torch.float32, torch.float16, torch.bfloat16)
+# Random numbers, which no program has at the places where modules draw them.
+_RANDOM = ("bernoulli", "dropout", "rand", "normal", "uniform", "exponential", "multinomial",
+           "poisson", "randperm")
+
+
+@dataclasses.dataclass
+class Step:
+    """One operation. Arguments and results are as PyTorch has them; a tensor among them stands for
+    itself. `known`: the values of results that depend on no parameter and on no input, else
+    None."""
+    operation: str
+    arguments: tuple
+    options: dict
+    results: tuple
+    known: tuple | None
+    stopped: bool                       # computed where gradients are switched off
+    place: str
+
+
+@dataclasses.dataclass
+class Record:
+    """What a module computed: its steps, its parameters and buffers by name, the input, the
+    output, and what it adds to the loss."""
+    steps: list[Step]
+    parameters: dict[str, torch.Tensor]
+    input: torch.Tensor
+    output: torch.Tensor
+    penalties: tuple
+
+
+def _place() -> str:
+    """The line of the module that is being run: the innermost one outside of PyTorch."""
+    frame = sys._getframe(2)
+    while frame:
+        file = frame.f_code.co_filename
+        if not file.startswith((_TORCH, _HERE, "<")) and "contextlib" not in file:
+            text = linecache.getline(file, frame.f_lineno).strip()
+            return f"{file}:{frame.f_lineno}" + (f": {text}" if text else "")
+        frame = frame.f_back
+    return "the module"
+
+
+def _doubled(value):
+    return torch.float64 if value in _SINGLE else value
+
+
+class InDouble(TorchDispatchMode):
+    """What asks for float32 or less gets float64."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return function(*args, **{key: _doubled(one) if key == "dtype" else one
+                                  for key, one in (kwargs or {}).items()})
+
+
+def _listed(tensor: torch.Tensor):
+    return [_listed(part) for part in tensor] if tensor.dim() else tensor.item()
+
+
+class _Lists(TorchFunctionMode):
+    """tolist(), which functionalize refuses, number by number."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        return _listed(args[0]) if function is torch.Tensor.tolist else \
+            function(*args, **(kwargs or {}))
+
+
+def _tensors(value):
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _tensors(one)
+
+
+class _Recorder(TorchDispatchMode):
+    """Writes steps down; `unknown` holds the tensors that depend on parameters or inputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.steps: list[Step] = []
+        self.unknown: set[int] = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        options = {key: _doubled(one) if key == "dtype" else one
+                   for key, one in (kwargs or {}).items()}
+        found = function(*args, **options)
+        name = str(function).rsplit(".", 1)[0].removeprefix("aten.")
+        known = not any(id(one) in self.unknown for one in _tensors([args, *options.values()]))
+        if name.rstrip("_").endswith("_like") or name.startswith("new_"):
+            known = not any(word in name for word in _RANDOM)
+        results = tuple(_tensors(found))
+        if not known:
+            self.unknown.update(id(one) for one in results)
+        values = tuple(one.detach().double().numpy().copy() for one in results
+                       if not one.is_complex()) if known else None
+        self.steps.append(Step(name, args, options, results or (found,), values,
+                               not torch.is_grad_enabled(), _place()))
+        return found
+
+
+def first_output(found):
+    """(the output, what is added to the loss) of what a module returns: a tensor; a tuple of it and
+    of numbers that are terms of the loss; a tuple, dict or object with logits."""
+    if isinstance(found, torch.Tensor):
+        return found, ()
+    if isinstance(found, dict) and "logits" in found:
+        return found["logits"], ()
+    if hasattr(found, "logits"):
+        return found.logits, ()
+    if isinstance(found, (tuple, list)) and found and isinstance(found[0], torch.Tensor):
+        terms = [one for one in found[1:] if one is not None]
+        if all(isinstance(one, torch.Tensor) and one.dim() == 0 for one in terms):
+            return found[0], tuple(terms)
+    raise InputError(f"the module returns a {type(found).__name__}; give output=, a function "
+                     "(module, x) of its output, or of (output, term of the loss, ...)")
+
+
+def call(module: torch.nn.Module, x: torch.Tensor, output=None, double=True):
+    """(output, terms of the loss) of a module."""
+    with InDouble() if double else contextlib.nullcontext():
+        return first_output(output(module, x) if output else module(x))
+
+
+@contextlib.contextmanager
+def _put(module: torch.nn.Module, tensors: dict[str, torch.Tensor]):
+    """Within it the module has these parameters and buffers, under all of their names."""
+    with torch.nn.utils.stateless._reparametrize_module(module, tensors, tie_weights=True):
+        yield
+
+
+def run(module: torch.nn.Module, x: torch.Tensor, output=None) -> Record:
+    """The record of a module in double precision at the input x."""
+    parameters = dict(module.named_parameters())
+    kept = parameters | dict(module.named_buffers())
+    recorder = _Recorder()
+    recorder.unknown.update(id(one) for one in [*parameters.values(), x])
+
+    def pure(tensors, given):
+        with _put(module, tensors):
+            found, terms = call(module, given, output, double=False)
+            return (found, *terms)
+
+    with sdpa_kernel(SDPBackend.MATH), recorder, _Lists():
+        found, *terms = torch.func.functionalize(pure)(kept, x)
+    return Record(recorder.steps, parameters, x, found, tuple(terms))
+
+
+def is_random(step: Step) -> bool:
+    """Whether a step draws random numbers."""
+    return any(word in step.operation for word in _RANDOM)

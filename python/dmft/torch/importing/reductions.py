@@ -1,0 +1,211 @@
+"""Sums, means, softmaxes and norms."""
+from __future__ import annotations
+
+import numpy as np
+
+from dmft.torch.importing.axes import Axis, length
+from dmft.torch.importing.expressions import Gap
+from dmft.torch.importing.pointwise import add, div, mul, pow, sub
+from dmft.torch.importing.reading import HANDLERS, Two
+from dmft.torch.importing.tensors import Missing, Tensor, array
+
+
+def _dims(read, x, dim):
+    if dim is None or dim == []:
+        return list(range(len(x.dims)))
+    return [read.dimension(x, d) for d in (dim if isinstance(dim, (list, tuple)) else [dim])]
+
+
+def sum_of_dimensions(read, x, dims, keep: bool) -> Tensor:
+    """The sum over some dimensions."""
+    x = read.expressions(x)
+    for dim in dims:
+        x = _summed(read, x, dim)
+    if keep:
+        return x
+    return Tensor([axes for d, axes in enumerate(x.dims) if d not in dims], x.cells)
+
+
+def _summed(read, x: Tensor, dim: int) -> Tensor:
+    """The sum over a dimension, which is then one of length 1."""
+    builder, axes = read.builder, x.dims[dim]
+    for axis in axes:
+        if axis.cells is None:
+            x = _sum_along(read, x, axis)
+    place = x.place_of(dim)
+    written = [axis for axis in axes if axis.cells is not None]
+    cells = np.moveaxis(x.cells, list(range(place, place + len(written))),
+                        list(range(-len(written), 0))) if written else x.cells
+    kept = cells.shape[:cells.ndim - len(written)]
+    made = []
+    for index in np.ndindex(kept):
+        part = cells[index] if written else np.array(cells[index], object)
+        made.append(_total(builder, part, written))
+    dims = [*x.dims[:dim], (), *x.dims[dim + 1:]]
+    return Tensor(dims, array(made, kept))
+
+
+def _total(builder, cells, written):
+    total, whole = None, None
+    if cells.ndim == 1 and written[0].kind == "finite" and not cells[0].is_rows \
+            and not builder.value(cells[0]):
+        whole = builder.join(list(cells))
+        if whole is not None and whole.width == len(cells):
+            return builder.make("sum", (whole,), width=1)
+    for index in np.ndindex(cells.shape):
+        one = cells[index]
+        for axis, k in zip(written, index):
+            if axis.kind == "slot":
+                one = builder.multiply(axis.about.masks[k], one)
+        total = one if total is None else builder.add(total, one)
+    return total
+
+
+def _sum_along(read, x: Tensor, axis: Axis) -> Tensor:
+    builder = read.builder
+    if axis.kind == "sites":
+        return x.over(lambda one: builder.sum_of_sites(one) if one.is_rows else
+                      builder.times(tuple(map(float, axis.size)), one))
+    if axis.kind == "site slot":
+        return x.over(lambda one: builder.sum_of_sites(builder.multiply(axis.about.mask, one)))
+    if axis.kind == "copy":
+        return x.over(lambda one: builder.times(tuple(map(float, axis.size)), one))
+    if axis.kind == "input":
+        return x.over(lambda one: builder.times(tuple(map(float, axis.size)),
+                                                _mean_of_inputs(builder, one)))
+    if axis.kind == "token":
+        return x.over(lambda one: builder.times(tuple(map(float, axis.size)),
+                                                _mean_of_tokens(builder, one)))
+    raise Gap(f"a sum over an axis of {axis.kind}")
+
+
+def _mean_of_inputs(builder, one):
+    if builder.value(one):
+        return one
+    return builder.make("mean_of_rows", (one,), population=one.population, axes=one.axes)
+
+
+def _mean_of_tokens(builder, one):
+    if "token" not in one.axes:
+        return one
+    if one.operation == "pick" and one.arguments[0].operation == "look":
+        return builder.pick(_mean_of_tokens(builder, one.arguments[0]), one.data[0])
+    if one.operation == "look":
+        (x,) = one.arguments
+        return builder.make("look", (_mean_of_tokens(builder, x),), one.data, None,
+                            one.axes - {"token"}, one.width)
+    if one.operation == "mean_of_rows":     # over inputs and tokens
+        return builder.make("mean_of_rows", one.arguments, population=one.population,
+                            axes=frozenset())
+    return builder.make("pool", (one,), population=one.population, axes=one.axes - {"token"})
+
+
+@HANDLERS("sum")
+def total(read, x, dim=None, keepdim=False, **_):
+    return sum_of_dimensions(read, x, _dims(read, x, dim), keepdim)
+
+
+@HANDLERS
+def mean(read, x, dim=None, keepdim=False, **_):
+    dims = _dims(read, x, dim)
+    counts = [length(x.dims[d]) for d in dims]
+    found = sum_of_dimensions(read, x, dims, keepdim)
+    k = tuple(float(np.prod([1 / count[i] for count in counts])) for i in (0, 1))
+    return read.each(lambda one: read.builder.times(k, one), found)
+
+
+@HANDLERS("any", "amax", "max")
+def any_of_slots(read, x, dim=None, keepdim=False):
+    dims = _dims(read, x, dim)
+    axes = [axis for d in dims for axis in x.dims[d]]
+    if [axis.kind for axis in axes] != ["slot"]:
+        raise Gap("the largest of numbers, which a program has not")
+    return sum_of_dimensions(read, x, dims, keepdim)
+
+
+@HANDLERS("_softmax", "_safe_softmax", "softmax")
+def softmax(read, x, dim, *_):
+    x, dim = read.expressions(x), read.dimension(x, dim)
+    kinds = [axis.kind for axis in x.dims[dim]]
+    builder = read.builder
+    if kinds == ["source"]:
+        return x.over(lambda one: _of_sources(builder, one))
+    if kinds == ["finite"]:
+        return _of_numbers(read, x, dim)
+    if kinds == ["slot"]:
+        choice = x.dims[dim][0].about
+        if x.cells.ndim == 1 and builder.join(list(x.cells)) is choice.scores:
+            whole = builder.make("softmax_of_top", (choice.scores,), (choice.top,))
+            return Tensor(x.dims, array([builder.pick(whole, k) for k in range(choice.count)],
+                                        x.cells.shape))
+    if kinds in (["slot"], ["sites"], ["site slot"]):
+        e = read.each(lambda one: builder.function("exp", one), x)
+        return div(read, e, sum_of_dimensions(read, e, [dim], True))
+    raise Gap(f"a softmax over {' and '.join(kinds)}")
+
+
+def _of_sources(builder, one):
+    causal = False
+    if one.operation == "visible":
+        seen = one.data
+        n = len(seen)
+        causal = all(seen[s][t] == (t <= s) for s in range(n) for t in range(n))
+        if not causal and not all(map(all, seen)):
+            raise Gap("a mask of attention that is neither causal nor open")
+        one = one.arguments[0]
+    return builder.make("softmax", (one,), (causal,), axes=frozenset({"token", "source"}))
+
+
+def _of_numbers(read, x, dim):
+    place, builder = x.place_of(dim), read.builder
+    cells = np.moveaxis(x.cells, place, -1)
+    made = np.empty(cells.shape, object)
+    for index in np.ndindex(cells.shape[:-1]):
+        whole = builder.join(list(cells[index]))
+        if whole is None or whole.width != cells.shape[-1]:
+            raise Gap("a softmax of numbers that are computed one by one")
+        soft = builder.make("softmax_of_numbers", (whole,))
+        made[index] = [builder.pick(soft, k) for k in range(cells.shape[-1])]
+    return Tensor(x.dims, np.moveaxis(made, -1, place))
+
+
+@HANDLERS
+def logsumexp(read, x, dim, keepdim=False):
+    builder = read.builder
+    e = read.each(lambda one: builder.function("exp", one), x)
+    found = sum_of_dimensions(read, e, _dims(read, x, dim), keepdim)
+    return read.each(lambda one: builder.function("log", one), found)
+
+
+@HANDLERS
+def native_layer_norm(read, x, shape, weight, bias, eps):
+    dims = list(range(len(x.dims) - len(shape), len(x.dims)))
+    centred = sub(read, x, mean(read, x, dims, True))
+    found = _normed(read, centred, dims, weight, bias, eps)
+    return [found, *[Missing("the moments of a layer norm are used")] * 2]
+
+
+@HANDLERS("_fused_rms_norm", "rms_norm")
+def rms_norm(read, x, shape, weight=None, eps=None):
+    dims = list(range(len(x.dims) - len(shape), len(x.dims)))
+    return _normed(read, x, dims, weight, None, 2.0 ** -52 if eps is None else eps)
+
+
+def _normed(read, x, dims, weight, bias, eps):
+    square = mean(read, pow(read, x, 2), dims, True)
+    y = mul(read, x, pow(read, add(read, square, eps), -0.5))
+    y = y if weight is None else mul(read, y, weight)
+    return y if bias is None else add(read, y, bias)
+
+
+@HANDLERS("var", "var_mean")
+def var(read, x, dim=None, correction=1, keepdim=False, **_):
+    if correction not in (0, 0.0) or isinstance(correction, Two):
+        raise Gap("a variance over n - 1")
+    dims = _dims(read, x, dim)
+    middle = mean(read, x, dims, True)
+    found = mean(read, pow(read, sub(read, x, middle), 2), dims, keepdim)
+    if read.step[0].operation == "var":
+        return found
+    return [found, middle if keepdim else mean(read, x, dims, False)]
+

@@ -1,0 +1,343 @@
+"""dmft.torch.import_module: a module of PyTorch as a network of dmft-solve."""
+from __future__ import annotations
+
+import warnings
+
+import torch
+
+from dmft.errors import InputError, NoteWarning
+from dmft.torch.importing import (pointwise, products, reductions, selections,  # noqa: F401
+                                  shapes)
+from dmft.torch.importing.axes import cells_shape
+from dmft.torch.importing.expressions import Gap
+from dmft.torch.importing.guard import differences, fresh
+from dmft.torch.importing.parts import Part, index_of, uncovered
+from dmft.torch.importing.reading import Reading, read
+from dmft.torch.importing.record import run
+from dmft.torch.importing.tensors import Constant, Missing
+from dmft.torch.importing.writing import Writer
+from dmft.torch.network import Network
+
+# Round-off of a module of some hundred operations in double precision.
+AGREES = 1e-8
+MOST = 2 ** 31                          # numbers of all parameters of a module that is run
+
+
+class Builds:
+    """The modules that `build` makes, on the processor and in double precision, without dropout,
+    with `ignored` parameters at 0. `widths`: of the names of what grows, two values each; the
+    first one is N."""
+
+    def __init__(self, build, widths, ignored):
+        self.build, self.ignored = build, tuple(ignored)
+        if not callable(build):
+            raise InputError(f"build is a {type(build).__name__}; it must be a function of the "
+                             "width that makes the module")
+        self.sizes = dict(widths) if isinstance(widths, dict) else {"N": widths}
+        for name, values in self.sizes.items():
+            if not isinstance(values, (list, tuple)) or len(values) != 2 \
+                    or not all(isinstance(one, int) for one in values) \
+                    or not 0 < values[0] < values[1]:
+                raise InputError(f"widths of {name}: {values}; must be two whole numbers, the "
+                                 "larger one last")
+        self.widths = tuple(next(iter(self.sizes.values())))
+        self.dropped: list[str] = []
+
+    def others(self, N: int) -> list[int]:
+        """What all names are where the first is N: in proportion to it, or its power."""
+        from dmft.torch.importing.laws import power_of
+        found = []
+        for name, values in self.sizes.items():
+            law = power_of(values, self.widths)
+            size = law and law[0] * N ** law[1]
+            if not size or abs(size - round(size)) > 1e-6:
+                raise InputError(f"{name} is no power of {next(iter(self.sizes))} that is whole "
+                                 f"at {N}")
+            found.append(round(size))
+        return found
+
+    def at(self, N: int) -> torch.nn.Module:
+        """The module of width N."""
+        try:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(N)
+                module = self.build(*self.others(N))
+        except InputError:
+            raise
+        except Exception as error:      # of a stranger's code
+            raise InputError(f"build({N}) failed: {type(error).__name__}: {error}; give other "
+                             "widths=") from error
+        if not isinstance(module, torch.nn.Module):
+            raise InputError(f"build({N}) gives a {type(module).__name__}, which is no "
+                             "torch.nn.Module")
+        self._check(module, N)
+        module = module.double().train()
+        self._without_dropout(module)
+        with torch.no_grad():
+            for name, parameter in module.named_parameters():
+                if name in self.ignored:
+                    parameter.zero_()
+        return module
+
+    def _check(self, module, N: int) -> None:
+        parameters = dict(module.named_parameters())
+        if not parameters:
+            raise InputError("the module has no parameters")
+        unknown = [name for name in self.ignored if name not in parameters]
+        if unknown:
+            raise InputError(f"ignore: the module has no parameter {unknown[0]}; there are "
+                             + " ".join(parameters))
+        for name, one in [*parameters.items(), *module.named_buffers()]:
+            if one.device.type != "cpu":
+                raise InputError(f"{name} is on {one.device}; build the module on the processor, "
+                                 "it is run at small widths only")
+        count = sum(one.numel() for one in parameters.values())
+        if count > MOST:
+            raise InputError(f"the module has {count:.2g} numbers at N = {N}, {8 * count:.2g} "
+                             "bytes; give smaller widths=, as (64, 128)")
+
+    def _without_dropout(self, module) -> None:
+        for name, one in module.named_modules():
+            if isinstance(one, torch.nn.modules.dropout._DropoutNd) and one.p:
+                self.dropped.append(name)
+                one.p = 0.0
+
+    def third(self) -> int:
+        """A width that was not traced."""
+        for N in (sum(self.widths), 2 * self.widths[1], 3 * self.widths[1], 4 * self.widths[1]):
+            try:
+                self.at(N)
+                return N
+            except InputError as error:
+                failed = error
+        raise failed
+
+
+def _example(example) -> torch.Tensor:
+    if not isinstance(example, torch.Tensor) or example.dim() < 2 or not example.numel():
+        raise InputError("example: must be a tensor of inputs, numbers [P, D] or [P, n, D], or "
+                         "tokens [P, n]")
+    if example.device.type != "cpu":
+        raise InputError(f"example is on {example.device}; give it on the processor")
+    if example.is_complex() or example.dtype == torch.bool:
+        raise InputError(f"example has the type {example.dtype}; numbers or tokens are wanted")
+    return example.double() if example.is_floating_point() else example.long()
+
+
+class Imported:
+    """A module as a network of dmft-solve; what import_module returns.
+
+    network: for every function that takes `network=`. names: {parameter: its matrices}. settings:
+    the keys of the ini that the network needs. difference: the largest relative difference of
+    outputs and of gradients that was found, `differences` that of each."""
+
+    def __init__(self, builds: Builds, example, output):
+        self._builds, self._example, self._output = builds, example, output
+        self._modules = [builds.at(N) for N in builds.widths]
+        self._reading = self._read()
+        self._expressions = self._outputs()
+        writer = self.write(lambda part: {})
+        self.network, self.parts = writer.network, writer.parts
+        self.settings = self._settings(writer)
+        self._covered()
+        self.differences: dict[str, float] = {}
+
+    # --- reading ---------------------------------------------------------------------------------
+
+    def _read(self) -> Reading:
+        records = []
+        for N, module in zip(self._builds.widths, self._modules):
+            try:
+                records.append(run(module, self._example, self._output))
+            except InputError:
+                raise
+            except Exception as error:  # of a stranger's code
+                raise InputError(f"the module of width {N} cannot be run on the example: "
+                                 f"{type(error).__name__}: {error}") from error
+        try:
+            return read(records, self._builds.ignored)
+        except Gap as gap:
+            raise InputError(f"the module: {gap}") from None
+
+    def _outputs(self):
+        """(the numbers of the output, the terms of the loss) as expressions."""
+        found, builder = [], self._reading.builder
+        for one in [self._reading.output, *self._reading.penalties]:
+            if isinstance(one, Missing):
+                raise InputError(one.sentence)
+            if isinstance(one, Constant):
+                raise InputError("the output depends on no input and no parameter")
+            whole = builder.join(list(one.cells.reshape(-1)))
+            if whole is None:
+                raise InputError("the numbers of the output are computed one by one, and a program "
+                                 "ends with one product of rows and a matrix")
+            found.append(whole)
+        self._output_axes()
+        return found[0], found[1:]
+
+    def _output_axes(self) -> None:
+        dims = self._reading.output.dims
+        kinds = [axis.kind for axes in dims for axis in axes]
+        allowed = (["input"], ["input", "finite"], ["input", "token"],
+                   ["input", "token", "finite"])
+        if kinds not in allowed:
+            raise InputError("the output has axes of " + " and ".join(kinds) + "; it must have one "
+                             "row for each input (and token), and finitely many numbers")
+        self._of_token = "token" in kinds
+        self.outputs = (cells_shape(dims) or (1,))[0]
+
+    def _starts(self, leaf):
+        """(the number that a vector starts at, whether its entries differ)."""
+        values = []
+        for module in self._modules:
+            parameter = dict(module.named_parameters())[leaf.parameter].detach()
+            values.append(parameter[index_of(leaf, parameter.shape)].reshape(-1))
+        one = values[0]
+        same = all((v == one[0]).all() for v in values)
+        if not leaf.populations:
+            return one[0].item(), False
+        return (one[0].item() if same else 0.0), not same
+
+    def write(self, options) -> Writer:
+        """The program, with what options(part) says of each matrix."""
+        writer = Writer(self._builds.widths, self._starts, options)
+        output, terms = self._expressions
+        try:
+            writer.write(output, terms)
+        except Gap as gap:
+            raise InputError(str(gap)) from None
+        return writer
+
+    def _settings(self, writer: Writer) -> dict:
+        x, keys = self._example, {"training.gamma0": 1.0, "reference.centre": "no"}
+        if x.is_floating_point():
+            keys |= {"data.source": "gaussian", "data.dimension": x.shape[-1],
+                     "data.inputs": len(x)}
+            if x.dim() == 3:
+                keys["data.tokens"] = x.shape[1]
+            if self.outputs > 1:
+                keys["network.outputs"] = self.outputs
+            return keys
+        if len(writer.reads) > 1:
+            raise InputError("some embeddings are added to those of places and some are not; a "
+                             "program has one kind of inputs")
+        places = "token and place" in writer.reads
+        read_in = next(part for part in writer.parts if part.kind == "read_in")
+        return keys | {"data.source": "markov", "data.inputs": len(x), "data.tokens": x.shape[1],
+                       "data.vocabulary": len(read_in.leaves) - (x.shape[1] if places else 0),
+                       "data.positions": "yes" if places else "no",
+                       "training.loss": "cross_entropy"}
+
+    def _covered(self) -> None:
+        parameters = dict(self._modules[0].named_parameters())
+        unused = uncovered(self.parts, parameters, self._builds.ignored)
+        if unused:
+            warnings.warn("no output depends on all of " + ", ".join(unused)
+                          + ", which are no part of the network", NoteWarning, stacklevel=4)
+
+    @property
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """{parameter: names of the matrices that it is, or whose parts it is}."""
+        found: dict[str, list[str]] = {}
+        for part in self.parts:
+            for name in part.parameters:
+                found.setdefault(name, []).append(part.name)
+        return {name: tuple(matrices) for name, matrices in found.items()}
+
+    # --- weights ---------------------------------------------------------------------------------
+
+    def _width(self, module) -> int:
+        """That of a module which build has made."""
+        parameters = dict(module.named_parameters())
+        for name, (a, b) in ((name, (p, dict(self._modules[1].named_parameters())[name]))
+                             for name, p in self._modules[0].named_parameters()):
+            if name not in parameters:
+                raise InputError(f"the module has no parameter {name}; it is not what build makes")
+            for k, (one, two) in enumerate(zip(a.shape, b.shape)):
+                if one != two:
+                    N0, N1 = self._builds.widths
+                    have = parameters[name].shape[k]
+                    N = N0 + (have - one) * (N1 - N0) / (two - one)
+                    return round(N)
+        raise InputError("no parameter of the module grows with the width")
+
+    def load(self, module) -> Network:
+        """The network of dmft.torch with the weights of a module that build has made."""
+        N = self._width(module)
+        net = Network(self.settings, N=N, network=self.network, centre=False)
+        parameters = {name: one.detach().double() for name, one in module.named_parameters()}
+        with torch.no_grad():
+            for part in self.parts:
+                V = net.weights[part.name]
+                V.copy_(part.of(parameters, N, V.shape[-1]).reshape(V.shape))
+        return net
+
+    def store(self, net: Network, module) -> None:
+        """Writes the weights of a dmft.torch.Network of this network into a module."""
+        N, parameters = net.program.width, dict(module.named_parameters())
+        with torch.no_grad():
+            for part in self.parts:
+                V = net.weights[part.name].detach()
+                part.into(parameters, V.to(next(iter(parameters.values())).dtype), N)
+            for name in self._builds.ignored:
+                parameters[name].zero_()
+
+    # --- comparison ------------------------------------------------------------------------------
+
+    def compare(self) -> None:
+        """Fills `differences`."""
+        N = self._builds.third()
+        module, x = self._builds.at(N), fresh(self._example, 5)
+        net = self.load(module)
+        self.differences = differences(module, net, self.parts, self._builds.ignored, x,
+                                       self._output)
+
+    @property
+    def difference(self) -> float:
+        """The largest of the differences."""
+        return max(self.differences.values())
+
+    def __repr__(self):
+        return (f"<{len(self.names)} parameters of a module as {len(self.parts)} matrices; largest "
+                f"difference {self.difference:.1e}>")
+
+
+def import_module(build, example, widths=(64, 128), *, output=None, ignore=(),
+                  check=True) -> Imported:
+    """A module of PyTorch as a network of dmft-solve.
+
+    build: a function of the width that gives the module; of several sizes that grow, with widths a
+    dict of two values for each, in the order of its arguments. example: inputs, numbers [P, D] or
+    [P, n, D], or tokens [P, n]; with experts that are chosen, 24 rows or more for each. output: a
+    function (module, x) of the output, or of (output, term of the loss, ...), where the module
+    itself does not return this. ignore: names of biases that are held at 0. Outputs and gradients
+    of the network are compared with those of the module at a third width, on other inputs; where
+    they differ, or where something has no counterpart, check=True raises an InputError that names
+    the operation and the line of the module.
+
+    >>> mine = import_module(build, torch.randn(24, 10))                    # doctest: +SKIP
+    >>> run = dmft.solve("mine.ini", network=mine.network)                  # doctest: +SKIP
+    """
+    builds = Builds(build, widths, [ignore] if isinstance(ignore, str) else ignore)
+    found = Imported(builds, _example(example), output)
+    if builds.dropped:
+        warnings.warn("dropout was set to 0: " + ", ".join(dict.fromkeys(builds.dropped)),
+                      NoteWarning, stacklevel=2)
+    found.compare()
+    worst = max(found.differences, key=found.differences.get)
+    if check and not found.difference <= AGREES:
+        what = worst if worst in ("output", "terms of the loss") else f"the gradient of {worst}"
+        raise InputError(f"the network is not the module: {what} differs by "
+                         f"{found.difference:.1e} of its largest value at a width and on inputs "
+                         "that were not traced; " + _why(worst))
+    return found
+
+
+def _why(worst: str) -> str:
+    if worst == "output":
+        return "a branch on data, an expert that the example never chose, or a number that is no " \
+            "power of the width"
+    return "something holds gradients back (detach, padding_idx, a hook), or shares a parameter"
+
+
+__all__ = ["import_module", "Imported", "Part"]

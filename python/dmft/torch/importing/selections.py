@@ -1,0 +1,317 @@
+"""Experts that are chosen, and rows that are sent to them.
+
+An axis of the K largest is read as one over all experts, what a slot holds if its expert is that
+one; sums over it take the mask of the choice. Rows that a mask selects are read as all rows, and
+multiplied by the mask where they are put back.
+"""
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from dmft.torch.importing.axes import Axis, cells_shape, finite
+from dmft.torch.importing.expressions import Expression, Gap
+from dmft.torch.importing.pointwise import add
+from dmft.torch.importing.reading import HANDLERS
+from dmft.torch.importing.tensors import Constant, Missing, Tensor, array
+
+
+@dataclasses.dataclass(eq=False)
+class Choice:
+    """The `top` largest of `scores`; `masks`: 1 for the experts chosen, else 0. Of experts that
+    grow with the width `mask` are rows, and `count` is None."""
+    scores: Expression
+    top: object
+    masks: list | None = None
+    mask: Expression | None = None
+    count: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Selection:
+    """Rows for which a mask is 1: the expression of the mask, which expert it is of where slots
+    were searched, the axes of the rows, and the choice."""
+    mask: Expression
+    expert: int | None
+    axes: tuple
+
+    def __eq__(self, other):
+        return isinstance(other, Selection) and self.mask is other.mask \
+            and self.expert == other.expert and self.axes == other.axes
+
+    def __hash__(self):
+        return hash((id(self.mask), self.expert, self.axes))
+
+
+@HANDLERS
+def topk(read, x, k, dim=-1, largest=True, *_):
+    x, builder, dim = read.expressions(x), read.builder, read.dimension(x, dim)
+    axes = x.dims[dim]
+    if not largest or len(axes) != 1 or axes[0].kind not in ("finite", "sites"):
+        raise Gap(f"the largest along {' and '.join(axis.kind for axis in axes)}")
+    size = read.shapes()[dim]
+    if axes[0].kind == "sites":
+        return _top_of_sites(read, x, dim, size)
+    if x.cells.ndim != 1:
+        raise Gap("the largest of each of several lists of numbers")
+    scores = builder.join(list(x.cells))
+    if scores is None or scores.width != len(x.cells):
+        raise Gap("the largest of numbers that are computed one by one")
+    top = builder.make("top", (scores,), (size[0],))
+    masks = [builder.pick(top, k) for k in range(scores.width)]
+    slot = Axis("slot", size, about=_choice(read, scores, size[0], masks))
+    dims = [*x.dims[:dim], (slot,), *x.dims[dim + 1:]]
+    experts = [builder.make("expert", data=(k,)) for k in range(scores.width)]
+    return [Tensor(dims, x.cells), Tensor(dims, array(experts, x.cells.shape))]
+
+
+def _choice(read, scores, top, masks) -> Choice:
+    """One for each choice, however often the module makes it."""
+    kept = read.__dict__.setdefault("choices", {})
+    return kept.setdefault((id(scores), top), Choice(scores, top, masks, None, len(masks)))
+
+
+def _top_of_sites(read, x: Tensor, dim: int, size):
+    if x.cells.size != 1:
+        raise Gap("the largest of several populations")
+    rows = x.cells.flat[0]
+    top = read.builder.make("top", (rows,), (size,), rows.population)
+    slot = Axis("site slot", size, about=Choice(rows, size, mask=top))
+    dims = [*x.dims[:dim], (slot,), *x.dims[dim + 1:]]
+    marker = read.builder.make("expert", data=("site",))
+    return [Tensor(dims, x.cells), Tensor(dims, array([marker], x.cells.shape))]
+
+
+@HANDLERS
+def gather(read, x, dim, index, **_):
+    if isinstance(index, Constant):
+        raise Gap("entries are gathered by constants")
+    dim = read.dimension(index, dim)
+    x = read.expressions(x)
+    slot = index.dims[dim]
+    if [axis.kind for axis in slot] == ["site slot"] and _is_expert(index):
+        return Tensor([*x.dims[:dim], slot, *x.dims[dim + 1:]], x.cells)
+    if [axis.kind for axis in slot] != ["slot"] or not _is_expert(index) \
+            or [axis.cells for axis in x.dims[dim]] != [slot[0].cells]:
+        raise Gap("entries are gathered by other than the experts chosen")
+    return Tensor([*x.dims[:dim], slot, *x.dims[dim + 1:]], x.cells)
+
+
+def _is_expert(index) -> bool:
+    return isinstance(index, Tensor) and index.cells.flat[0].operation == "expert"
+
+
+@HANDLERS("scatter", "scatter_add")
+def scatter(read, base, dim, index, source, **_):
+    if not _is_expert(index):
+        raise Gap("entries are scattered by other than the experts chosen")
+    dim = read.dimension(index, dim)
+    kinds = [axis.kind for axis in index.dims[dim]]
+    if not kinds:
+        return _one_hot(read, base, dim, index, source)
+    if kinds not in (["slot"], ["site slot"]):
+        raise Gap(f"entries are scattered along {' and '.join(kinds)}")
+    choice, builder = index.dims[dim][0].about, read.builder
+    source = read.operand(source, index) if not isinstance(source, Tensor) else \
+        read.expressions(source)
+    source = source if len(source.dims) else Tensor(index.dims, np.full(
+        index.cells.shape, source.cells.flat[0], object))
+    _only_zero(base)
+    if kinds == ["site slot"]:
+        found = source.over(lambda one: builder.multiply(choice.mask, one))
+        axis = Axis("sites", choice.mask.population.find().sizes)
+    else:
+        masks = np.array(choice.masks, object)
+        place = source.place_of(dim)
+        shape = [1] * source.cells.ndim
+        shape[place] = len(masks)
+        cells = [builder.multiply(m, one) for m, one in zip(np.broadcast_to(
+            masks.reshape(shape), source.cells.shape).flat, source.cells.flat)]
+        found, axis = Tensor(source.dims, array(cells, source.cells.shape)), finite(choice.count)
+    dims = [*index.dims[:dim], (axis,), *index.dims[dim + 1:]]
+    return read.tidied(Tensor(dims, found.cells))
+
+
+def _only_zero(base) -> None:
+    if not isinstance(base, Constant) or any((one != 0).any() for one in base.values):
+        raise Gap("entries are scattered over other than zeros")
+
+
+def _one_hot(read, base, dim, index, source):
+    """The choice of each slot as a list of 0 and 1."""
+    _only_zero(base)
+    if source != 1:
+        raise Gap("entries are scattered along an axis of one")
+    count = base.values[0].shape[dim]
+    builder = read.builder
+    cells = [builder.constant((float(one.data[0] == e),) * 2) for one in index.cells.flat
+             for e in range(count)]
+    dims = [*index.dims[:dim], (finite(count),), *index.dims[dim + 1:]]
+    place = index.place_of(dim)
+    grid = array(cells, (*index.cells.shape, count))
+    return Tensor(dims, np.moveaxis(grid, -1, place))
+
+
+# --- rows that a mask selects ----------------------------------------------------------------
+
+def _selection(mask: Tensor) -> Selection:
+    rows = tuple(axis for axis in mask.axes if axis.kind in ("input", "token"))
+    slots = [axis for axis in mask.axes if axis.kind == "slot"]
+    if len(slots) + len(rows) != len(mask.axes) or len(slots) > 1:
+        raise Gap("rows are selected by a mask of other than rows and slots")
+    if not slots:
+        return Selection(mask.cells.flat[0], None, rows)
+    one = [k for k, cell in enumerate(mask.cells.flat) if getattr(cell, "data", ()) == (1.0, 1.0)]
+    zero = [k for k, cell in enumerate(mask.cells.flat) if getattr(cell, "data", ()) == (0.0, 0.0)]
+    if len(one) != 1 or len(zero) != mask.cells.size - 1:
+        raise Gap("rows are selected by a mask of several experts")
+    return Selection(slots[0].about.masks[one[0]], one[0], rows)
+
+
+@HANDLERS
+def nonzero(read, mask):
+    selection, builder = _selection(mask), read.builder
+    columns = []
+    for axes in mask.dims:
+        slot = any(axis.kind == "slot" for axis in axes)
+        columns.append(builder.make("expert", data=(selection.expert,)) if slot else
+                       builder.make("row", data=(selection, axes)))
+    dims = [(Axis("selected", read.shapes()[0], about=selection),), (finite(len(columns)),)]
+    return Tensor(dims, array(columns, (len(columns),)))
+
+
+@HANDLERS
+def index(read, x, indices):
+    if isinstance(x, Constant):
+        return _of_constant(read, x)
+    if all(one is None or isinstance(one, Constant) for one in indices):
+        return _by_constants(read, x, indices)
+    x = read.expressions(x) if not x.is_parameter else x
+    first = next(k for k, one in enumerate(indices) if one is not None)
+    if isinstance(indices[first], Tensor) and _is_mask(read, indices[first]):
+        return _by_mask(read, x, first, indices[first])
+    return _by_rows(read, x, first, indices)
+
+
+def _of_constant(read, x: Constant) -> Constant:
+    """Entries of a constant that are all alike."""
+    if any((one != one.flat[0]).any() for one in x.values):
+        raise Gap("entries of a constant are chosen by data")
+    return Constant(tuple(np.full(tuple(step.results[0].shape), one.flat[0])
+                          for step, one in zip(read.step, x.values)))
+
+
+def _is_mask(read, one: Tensor) -> bool:
+    return read.step[0].arguments[1] is not None and any(
+        getattr(given, "dtype", None) is not None and str(given.dtype) == "torch.bool"
+        for given in read.step[0].arguments[1] if given is not None)
+
+
+def _by_constants(read, x, indices):
+    from dmft.torch.importing.products import chosen_rows
+    known = [k for k, one in enumerate(indices) if one is not None]
+    if len(known) != 1:
+        raise Gap("entries are chosen by several constants")
+    (k,) = known
+    order = [k, *(d for d in range(len(x.dims)) if d != k)]
+    found = chosen_rows(x.permute(order), indices[k])
+    added = len(found.dims) - len(x.dims) + 1
+    back = [d + added for d in range(k)]
+    return found.permute([*back, *range(added), *range(added + k, len(found.dims))][:len(
+        found.dims)]) if k else found
+
+
+def _by_mask(read, x: Tensor, first: int, mask: Tensor):
+    selection = _selection(mask)
+    count = len(mask.dims)
+    rows = tuple(axis for axes in x.dims[first:first + count] for axis in axes)
+    if rows != selection.axes or selection.expert is not None:
+        raise Gap("a mask of other rows than those of what it selects from")
+    axis = Axis("selected", read.shapes()[first], about=selection)
+    return Tensor([*x.dims[:first], (axis,), *x.dims[first + count:]], x.cells)
+
+
+def _by_rows(read, x: Tensor, first: int, indices):
+    """x[.., rows, slots, ..] of the rows of a selection."""
+    given = [one for one in indices[first:] if one is not None]
+    if any(one is None for one in indices[first:first + len(given)]):
+        raise Gap("rows are chosen along dimensions apart")
+    row = next((one for one in given if isinstance(one, Tensor)
+                and one.cells.flat[0].operation == "row"), None)
+    if row is None:
+        raise Gap("entries are chosen by computed numbers")
+    selection, _ = row.cells.flat[0].data
+    cells, dims = x.cells, list(x.dims)
+    for k in reversed(range(len(given))):
+        dim, one = first + k, given[k]
+        marker = one.cells.flat[0] if isinstance(one, Tensor) else None
+        if marker is not None and marker.operation == "row":
+            if tuple(dims[dim]) != tuple(marker.data[1]):
+                raise Gap("rows are chosen that are not those of the mask")
+        elif marker is not None and marker.operation == "expert":
+            kinds = [axis.kind for axis in dims[dim]]
+            if kinds != ["slot"] and [axis.cells for axis in dims[dim]] == [None]:
+                raise Gap("the slot of an expert is asked for along another axis")
+            place = Tensor(dims, cells).place_of(dim)
+            cells = cells.take([marker.data[0]], place).squeeze(place)
+            cells = cells if isinstance(cells, np.ndarray) else array([cells], ())
+            dims[dim] = ()
+        else:
+            raise Gap("entries are chosen by constants and data at once")
+    axis = Axis("selected", row.dims[0][0].size, about=selection)
+    return Tensor([*dims[:first], (axis,), *dims[first + len(given):]], cells)
+
+
+@HANDLERS
+def index_add(read, base, dim, rows, source, alpha=1):
+    if alpha != 1:
+        raise Gap("rows are added with a factor")
+    return _put_back(read, base, read.dimension(source, dim), rows, source, True)
+
+
+@HANDLERS("index_put", "_unsafe_index_put")
+def index_put(read, base, indices, source, accumulate=False):
+    if len(indices) != 1:
+        raise Gap("entries along several dimensions are put")
+    return _put_back(read, base, 0, indices[0], source, accumulate)
+
+
+def _put_back(read, base, dim, rows, source, accumulate: bool):
+    if not isinstance(source, Tensor):
+        raise Gap("constants are put into chosen rows")
+    selection = _rows_of(rows)
+    kinds = [axis.kind for axis in source.dims[dim]]
+    if kinds != ["selected"] or source.dims[dim][0].about != selection:
+        raise Gap("other rows are put back than were taken")
+    dims = [*source.dims[:dim], selection.axes, *source.dims[dim + 1:]]
+    source = Tensor(dims, source.cells)
+    base = read.operand(base, source)
+    builder, mask = read.builder, selection.mask
+
+    def put(old, new):
+        if accumulate:
+            return builder.add(old, builder.multiply(mask, new))
+        if new.operation == "add" and old in new.arguments:
+            (more,) = [one for one in new.arguments if one is not old] or [old]
+            return builder.add(old, builder.multiply(mask, more))
+        more = builder.add(new, builder.negative(old))
+        return builder.add(old, builder.multiply(mask, more))
+    return read.pointwise(put, base, source)
+
+
+def _rows_of(rows) -> Selection:
+    if not isinstance(rows, Tensor):
+        raise Gap("rows are put where constants say")
+    one = rows.cells.flat[0]
+    if one.operation == "row":
+        return one.data[0]
+    return _selection(rows)
+
+
+@HANDLERS("bincount", "aminmax", "_local_scalar_dense", "histc", "item")
+def counted(read, *_, **__):
+    return Missing(f"{read.step[0].operation} counts what was chosen ({read.step[0].place})")
+
+
+_ = add, cells_shape

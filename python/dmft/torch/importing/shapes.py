@@ -1,0 +1,200 @@
+"""Operations of PyTorch that arrange what is there already."""
+from __future__ import annotations
+
+import numpy as np
+
+from dmft.torch.importing.axes import Axis, cells_shape, ends_of, finite, fractions_of, length
+from dmft.torch.importing.expressions import Gap
+from dmft.torch.importing.reading import HANDLERS, Two, pair
+from dmft.torch.importing.tensors import Tensor, array
+
+
+@HANDLERS("view", "_unsafe_view", "reshape", "_reshape_alias", "flatten", "unflatten", "squeeze",
+          "unsqueeze")
+def view(read, x, *_):
+    return x.view(read.shapes())
+
+
+@HANDLERS("t", "numpy_T")
+def turned(read, x):
+    return x.permute(list(range(len(x.dims)))[::-1])
+
+
+@HANDLERS
+def transpose(read, x, one, two):
+    order = list(range(len(x.dims)))
+    order[one], order[two] = order[two], order[one]
+    return x.permute(order)
+
+
+@HANDLERS
+def permute(read, x, order):
+    return x.permute([read.dimension(x, d) for d in order])
+
+
+@HANDLERS
+def detach(read, x):
+    return x if x.is_parameter else x.over(read.builder.stop)
+
+
+@HANDLERS
+def expand(read, x, *_, **__):
+    sizes = read.shapes()
+    dims = [()] * (len(sizes) - len(x.dims)) + list(x.dims)
+    for k, size in enumerate(sizes):
+        if length(dims[k]) != size:
+            dims[k] = (Axis("copy", size),)
+    return Tensor(dims, x.cells)
+
+
+@HANDLERS
+def repeat(read, x, times):
+    """Each dimension so many times over, one behind the other."""
+    dims = [()] * (len(times) - len(x.dims)) + list(x.dims)
+    copies = [(Axis("copy", tuple(map(int, pair(k)))),) if k != 1 else () for k in times]
+    return Tensor([(*copy, *axes) for copy, axes in zip(copies, dims)], x.cells)
+
+
+@HANDLERS
+def select(read, x, dim, index):
+    dim = read.dimension(x, dim)
+    axes = x.dims[dim]
+    if not axes or axes[0].kind == "copy" and len(axes) == 1:
+        return Tensor([*x.dims[:dim], *x.dims[dim + 1:]], x.cells)
+    if len(axes) == 1 and axes[0].kind == "slot" and axes[0].size == (1, 1):
+        from dmft.torch.importing.reductions import sum_of_dimensions
+        return sum_of_dimensions(read, x, [dim], False)
+    if isinstance(index, Two) or any(axis.kind != "finite" for axis in axes):
+        kinds = " and ".join(axis.kind for axis in axes)
+        raise Gap(f"one entry is taken along an axis of {kinds}")
+    place = x.place_of(dim)
+    count = len(axes)
+    shape = x.cells.shape
+    merged = x.cells.reshape(*shape[:place], -1, *shape[place + count:])
+    return Tensor([*x.dims[:dim], *x.dims[dim + 1:]], array_of(merged.take(int(index), place)))
+
+
+def array_of(cells) -> np.ndarray:
+    """What numpy gives, as an array."""
+    if isinstance(cells, np.ndarray):
+        return cells
+    return array([cells], ())
+
+
+@HANDLERS("slice")
+def part(read, x, dim=0, start=None, stop=None, step=1):
+    dim = read.dimension(x, dim)
+    if step != 1:
+        raise Gap(f"every {step}-th entry is taken")
+    total = length(x.dims[dim])
+    low, high = (tuple(min(max(int(v) + (size if v < 0 else 0), 0), size)
+                       for v, size in zip(pair(default if given is None else given), total))
+                 for given, default in ((start, 0), (stop, 2 ** 62)))
+    return range_of(x, dim, low, high)
+
+
+def range_of(x: Tensor, dim: int, low, high) -> Tensor:
+    """The entries of a dimension from low to high, both at both widths."""
+    axes = x.dims[dim]
+    if low == (0, 0) and high == length(axes):
+        return x
+    if axes and axes[0].kind == "finite" and low[0] == low[1] and high[0] == high[1] \
+            and len(axes) == 1:
+        cells = x.cells.take(range(low[0], high[0]), x.place_of(dim))
+        return Tensor([*x.dims[:dim], (finite(high[0] - low[0]),), *x.dims[dim + 1:]], cells)
+    kinds = [axis.kind for axis in axes]
+    if kinds == ["sites"]:
+        inside = [end for end in (low, high) if end != (0, 0) and end != length(axes)]
+        x.cut(axes[0], ("at", fractions_of(inside, length(axes))))
+    if kinds != ["finite", "sites"]:
+        raise Gap(f"a part of an axis of {' and '.join(kinds)}")
+    return _some_parts(x, dim, low, high)
+
+
+def _some_parts(x: Tensor, dim: int, low, high) -> Tensor:
+    first, sites = x.dims[dim]
+    sizes = first.segments or (sites.size,) * first.size[0]
+    ends = [(0, 0), *ends_of(sizes), tuple(map(sum, zip(*sizes)))]
+    place = x.place_of(dim)
+    for end in (low, high):
+        if end not in ends:
+            k = next(k for k in range(len(sizes)) if ends[k][0] < end[0] < ends[k + 1][0])
+            inside = tuple(b - a for a, b in zip(ends[k], end))
+            Tensor([], x.cells.take([k], place)).cut(
+                sites, ("at", fractions_of([inside], sizes[k])))
+    taken = range(ends.index(low), ends.index(high))
+    cells, sizes = x.cells.take(taken, place), tuple(sizes[k] for k in taken)
+    axes = parts_axes(sizes)
+    return Tensor([*x.dims[:dim], axes, *x.dims[dim + 1:]],
+                  cells if len(sizes) > 1 else cells.take(0, place)
+                  if cells.ndim > 1 else array_of(cells[0]))
+
+
+def parts_axes(sizes) -> tuple[Axis, ...]:
+    """Axes of parts of these sizes, one behind the other."""
+    if len(sizes) == 1:
+        return (Axis("sites", sizes[0]),)
+    segments = tuple(sizes) if len(set(sizes)) > 1 else None
+    return Axis("finite", (len(sizes),) * 2, segments), Axis("sites", sizes[0])
+
+
+@HANDLERS("split", "split_with_sizes", "chunk", "tensor_split")
+def split(read, x, sizes, dim=0):
+    dim = read.dimension(x, dim)
+    low, parts = (0, 0), []
+    for k in range(len(read.step[0].results)):
+        size = read.shapes(k)[dim]
+        high = tuple(a + b for a, b in zip(low, size))
+        parts.append(range_of(x, dim, low, high))
+        low = high
+    return parts
+
+
+@HANDLERS
+def unbind(read, x, dim=0):
+    return [select(read, x, dim, k) for k in range(len(read.step[0].results))]
+
+
+@HANDLERS
+def cat(read, tensors, dim=0):
+    made = [read.operand(one, next(t for t in tensors if isinstance(t, Tensor)))
+            if not isinstance(one, Tensor) or not one.is_parameter else one for one in tensors]
+    made = [one if not one.is_parameter else read.expressions(one) for one in made]
+    dim = read.dimension(made[0], dim)
+    others = [[axes for d, axes in enumerate(one.dims) if d != dim] for one in made]
+    if any([length(a) for a in one] != [length(a) for a in others[0]] for one in others):
+        raise Gap("tensors of different shapes are joined")
+    place = made[0].place_of(dim)
+    sizes, parts = [], []
+    for one in made:
+        axes = one.dims[dim]
+        kinds = [axis.kind for axis in axes]
+        if kinds == ["sites"]:
+            sizes.append(axes[0].size)
+            parts.append(np.expand_dims(one.cells, place))
+        elif kinds == ["finite", "sites"]:
+            sizes += axes[0].segments or [axes[1].size] * axes[0].size[0]
+            parts.append(one.cells)
+        elif kinds == ["finite"]:
+            sizes += [None] * axes[0].size[0]
+            parts.append(one.cells)
+        elif not kinds:
+            sizes.append(None)
+            parts.append(np.expand_dims(one.cells, place))
+        else:
+            raise Gap(f"axes of {' and '.join(kinds)} are joined")
+    if None in sizes and any(size is not None for size in sizes):
+        raise Gap("sites and single numbers are joined")
+    axes = (finite(len(sizes)),) if sizes[0] is None else parts_axes(sizes)
+    dims = list(made[0].dims)
+    dims[dim] = axes
+    return Tensor(dims, np.concatenate(parts, place).reshape(cells_shape(dims)))
+
+
+@HANDLERS
+def stack(read, tensors, dim=0):
+    made = [read.operand(one, next(t for t in tensors if isinstance(t, Tensor)))
+            for one in tensors]
+    dim = dim % (len(made[0].dims) + 1)
+    opened = [Tensor([*one.dims[:dim], (), *one.dims[dim:]], one.cells) for one in made]
+    return cat(read, opened, dim)

@@ -1,0 +1,366 @@
+"""Expressions written down as a program (docs/programs.md), with the matrices that they use."""
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from dmft.network import Network
+from dmft.torch.importing.expressions import Expression, Gap
+from dmft.torch.importing.laws import power_of
+from dmft.torch.importing.parts import Part
+
+# Expressions that are no value by themselves.
+INSIDE = ("attend constant feature token letter parameter of_token of_pair nothing seen expert row "
+          "table").split()
+LONGEST = 23                            # letters of the name of a matrix
+
+
+class Refusal(Gap):
+    """A sentence with its place."""
+
+
+class Writer:
+    """`network` is the program and `parts` its matrices. options(part) gives what is said of a
+    matrix beside its name: scales and rates."""
+
+    def __init__(self, widths, starts, options=lambda part: {}):
+        self.network, self.widths, self._starts, self._options = Network(), widths, starts, options
+        self.parts: list[Part] = []
+        self.reads: set[str] = set()
+        self._values: dict[int, object] = {}
+        self._populations: dict[int, object] = {}
+        self._names: set[str] = set()
+        self._tied: dict = {}
+        self._ones = None
+
+    # --- the whole -------------------------------------------------------------------------------
+
+    def write(self, output: Expression, penalties) -> None:
+        """The program of an output that is a look, and of terms of the loss."""
+        self._tied = self._uses([output, *penalties])
+        x, leaves = self._read_out(output)
+        rows = self._value(x)
+        for k, term in enumerate(penalties):
+            self.network.penalty(self._value(term), f"penalty_{k}")
+        try:
+            part = self._part("read_out", leaves, output)
+        except Gap as gap:
+            raise Refusal(f"the output: {gap} ({output.place})") from None
+        self.network.read_out(rows, {"name": part.name, **self._options(part)})
+
+    def _read_out(self, output: Expression):
+        if output.operation == "look":
+            return output.arguments[0], output.data[0]
+        if output.operation == "add" and any(one.operation == "parameter"
+                                             for one in output.arguments):
+            (name,) = [one.data[0][0].parameter for one in output.arguments
+                       if one.operation == "parameter"]
+            raise Refusal(f"{name} is a bias of the output, which a program does not have; with "
+                          f"ignore=['{name}'] it is held at 0 ({output.place})")
+        raise Refusal(f"the output is made by {_said(output)}, and a program ends with a product "
+                      f"of rows and a matrix ({output.place})")
+
+    @staticmethod
+    def _uses(roots) -> dict:
+        """How often each leaf is used as a map: {key: set of its targets}, with a count."""
+        uses: dict = {}
+        for one in ordered(roots):
+            if one.operation == "map":
+                leaf, to = one.data
+                uses.setdefault(leaf.key(), []).append(to)
+        return uses
+
+    def _value(self, root: Expression):
+        for one in ordered([root]):
+            if id(one) not in self._values:
+                try:
+                    self._values[id(one)] = getattr(self, "_write_" + one.operation,
+                                                    self._unwritten)(one)
+                except Refusal:
+                    raise
+                except Gap as gap:
+                    raise Refusal(f"{_said(one)}: {gap} ({one.place})") from None
+        return self._values[id(root)]
+
+    def _unwritten(self, one: Expression):
+        if one.operation in INSIDE:
+            return None                 # what uses it writes it, or refuses it
+        raise Gap("it is no part of a program")
+
+    def _arguments(self, one: Expression):
+        return [self._known(argument) for argument in one.arguments]
+
+    # --- numbers of the width --------------------------------------------------------------------
+
+    def number(self, values):
+        """c N^p of a constant."""
+        law = power_of(values, self.widths)
+        if law is None:
+            raise Gap(f"a constant that is no power of the width: {values[0]:.6g} at "
+                      f"N = {self.widths[0]} and {values[1]:.6g} at {self.widths[1]}")
+        c, p = law
+        return c if p == 0 else self.network.N ** p * c
+
+    def population(self, one) -> object:
+        """The population of rows."""
+        one = one.find()
+        if id(one) not in self._populations:
+            law = power_of(one.sizes, self.widths)
+            if law is None:
+                raise Gap(f"sites that are no power of the width: {one.sizes[0]} and "
+                          f"{one.sizes[1]}")
+            c, p = law
+            name = f"p{len(self._populations) + 1}"
+            if p == 1:
+                c = exact(Fraction(one.sizes[0], self.widths[0]))
+                made = self.network.population(name, **({} if c == 1 else {"size": c}))
+            else:
+                made = self.network.population(name, size=self.network.N ** (p - 1) * c)
+            self._populations[id(one)] = made
+        return self._populations[id(one)]
+
+    # --- matrices --------------------------------------------------------------------------------
+
+    def _part(self, kind: str, leaves, one: Expression, to=None, more=1.0, start=0.0) -> Part:
+        """The matrix of leaves, whose factors must be the same."""
+        factors = {leaf.factor for leaf in leaves}
+        if len(factors) > 1:
+            raise Gap("parts of a matrix have different factors")
+        law = power_of(factors.pop(), self.widths)
+        if law is None:
+            raise Gap("a matrix is multiplied by a factor that is no power of the width")
+        part = Part(self._name(leaves), kind, tuple(leaves), (law[0] * more, law[1]), to, start)
+        self.parts.append(part)
+        return part
+
+    def _name(self, leaves) -> str:
+        """The parameter's name with its part, in few letters."""
+        name = leaves[0].parameter.removesuffix(".weight")
+        words = [short(word) for word in re.split(r"[._]", name) if word != "weight"]
+        words = [word for word in words if word] or ["W"]
+        text = "_".join(words)
+        while len(text) > LONGEST - 4 and len(words) > 1:
+            longest = max(range(len(words)), key=lambda k: len(words[k]))
+            if len(words[longest]) == 1:
+                words.pop(0)
+            else:
+                words[longest] = words[longest][:-1]
+            text = "_".join(words)
+        if not text[0].isalpha():
+            text = "W" + text
+        base, k = text, 1
+        while text in self._names:
+            k += 1
+            text = f"{base}_{k}"
+        self._names.add(text)
+        return text
+
+    def _weight(self, part: Part, **more) -> dict:
+        return {"name": part.name, **more, **self._options(part)}
+
+    def _write_map(self, one):
+        leaf, to = one.data
+        uses = self._tied[leaf.key()]
+        if len(set(uses)) > 1:
+            raise Gap(f"{leaf.parameter} is used as a matrix and as its transpose")
+        there = [part for part in self.parts if part.kind == "map"
+                 and part.leaves[0].key() == leaf.key()]
+        part = there[0] if there else self._part("map", (leaf,), one, to)
+        (x,) = self._arguments(one)
+        tied = {"tied": True} if len(uses) > 1 else {}
+        return self.network.map(x, self.population(one.population), self._weight(part, **tied))
+
+    def _write_look(self, one):
+        part = self._part("look", one.data[0], one)
+        (x,) = self._arguments(one)
+        return self.network.look(x, one.width, self._weight(part))
+
+    def _write_read_in(self, one):
+        source, leaves = one.data
+        if source == "place":
+            raise Gap("a vector for each place is no part of an embedding of tokens")
+        self.reads.add(source)
+        root = {"token": 1.0, "token and place": 2 ** 0.5}.get(source, len(leaves) ** 0.5)
+        part = self._part("read_in", leaves, one, more=root)
+        return self.network.read_in(self.population(one.population), self._weight(part))
+
+    def _write_vector(self, one):
+        """A matrix that reads ones, until the language has vectors: this is the only place."""
+        start, varies = self._starts(one.data[0])
+        part = self._part("vector", one.data, one, start=start)
+        if self._ones is None:
+            p = self.network.population("ones")
+            self._ones = self._constant_rows(p, 1.0)
+        p = self.population(one.population)
+        more = {} if varies else {"zero": True}
+        moved = self.network.map(self._ones, p, self._weight(part, **more))
+        return moved if start == 0 else moved + self._constant_rows(p, start)
+
+    def _constant_rows(self, population, value):
+        text = repr(value) if isinstance(value, float) else value._text
+        return self.network.constant(population, self.network.function("u, s", text))
+
+    def _bias(self, s, one: Expression, added: Expression):
+        leaves = added.data[0]
+        if added.width != one.width:
+            raise Gap("one number is added to several, each of them trained")
+        part = self._part("bias", leaves, one)
+        start = [self._starts(leaf)[0] for leaf in leaves]
+        return self.network.bias(s, start, self._weight(part))
+
+    # --- arithmetic ------------------------------------------------------------------------------
+
+    def _write_add(self, one):
+        a, b = one.arguments
+        for first, second in ((a, b), (b, a)):
+            if second.operation == "parameter" and not first.is_rows:
+                return self._bias(self._known(first), one, second)
+            if second.operation == "constant":
+                if first.is_rows:
+                    return self._known(first) + self._constant_rows(
+                        self.population(one.population), self.number(second.data))
+                return self._known(first) + self.number(second.data)
+            if second.operation in ("of_token", "table") and first.is_rows:
+                return self._known(first) + self._table(second, one)
+        return self._known(a) + self._known(b)
+
+    def _known(self, one: Expression):
+        """The value of an argument, which may be a number of its own."""
+        if one.operation == "parameter":
+            zero = 0.0 * self.network.mean(self._one())
+            return self._bias(zero, one, one)
+        value = self._values[id(one)]
+        if one.operation == "attend":
+            value = self.network.attend(*self._arguments(one))
+        if value is None:
+            raise Gap(f"{_said(one)} is used in a way that a program does not have")
+        return value
+
+    def _one(self):
+        if self._ones is None:
+            self._ones = self._constant_rows(self.network.population("ones"), 1.0)
+        return self._ones
+
+    def _table(self, table: Expression, one: Expression):
+        if table.operation == "of_token":
+            laws = [self.number(values) for values in table.data]
+            if not all(isinstance(law, float) for law in laws):
+                raise Gap("a constant of each token that goes with the width")
+            text = "({" + ", ".join(map(repr, laws)) + "})[s]"
+        else:
+            from dmft.torch.importing.tables import formula
+            text = formula(table.data[0], self.widths)
+        return self.network.constant(self.population(one.population),
+                                     self.network.function("u, s", text))
+
+    def _write_times(self, one):
+        (x,) = one.arguments
+        if x.operation == "attend":
+            q, k = (self._values[id(argument)] for argument in x.arguments)
+            return self.network.attend(q, k, self.number(one.data))
+        return self.number(one.data) * self._known(x)
+
+    def _write_multiply(self, one):
+        a, b = one.arguments
+        for first, second in ((a, b), (b, a)):
+            if second.operation in ("of_token", "table") and first.is_rows:
+                return self._table(second, one) * self._known(first)
+        x, y = self._known(a), self._known(b)
+        if a.is_rows == b.is_rows:
+            return x * y
+        if b.width > 1:
+            raise Gap("rows are multiplied by several numbers at once")
+        return (y if b.operation == "pick" else y[0]) * x
+
+    def _write_pick(self, one):
+        whole = self._values[id(one.arguments[0])]
+        if whole is None:
+            return None
+        return whole[one.data[0]]
+
+    def _write_power(self, one):
+        (x,) = self._arguments(one)
+        return 1.0 / x if one.data[0] == -1 else x ** one.data[0]
+
+    def _write_function(self, one):
+        (x,) = self._arguments(one)
+        name, k = one.data
+        call = getattr(self.network, name)
+        return call(x) if k == 1 else call(x, k)
+
+    # --- the rest: a word of the language each ---------------------------------------------------
+
+    def _write_average(self, one):
+        values = self._arguments(one)
+        return self.network.mean(*values) if len(values) == 1 else self.network.average(*values)
+
+    def _write_softmax(self, one):
+        return self.network.softmax(*self._arguments(one), causal=one.data[0])
+
+    def _write_mix(self, one):
+        return self.network.mix(*self._arguments(one))
+
+    def _write_sum(self, one):
+        return self.network.sum(*self._arguments(one))
+
+    def _write_softmax_of_numbers(self, one):
+        return self.network.softmax(*self._arguments(one))
+
+    def _write_softmax_of_top(self, one):
+        return self.network.softmax(*self._arguments(one), top=one.data[0])
+
+    def _write_top(self, one):
+        (x,) = self._arguments(one)
+        if not one.is_rows:
+            return self.network.top(x, one.data[0])
+        sizes = one.population.find().sizes
+        shares = {Fraction(k, n) for k, n in zip(one.data[0], sizes)}
+        if len(shares) > 1:
+            raise Gap("the number of experts chosen is no share of all of them")
+        return self.network.top(x, share=exact(shares.pop()))
+
+    def _write_stop(self, one):
+        return self.network.stop(*self._arguments(one))
+
+    def _write_mean_of_rows(self, one):
+        return self.network.mean_of_rows(*self._arguments(one))
+
+    def _write_pool(self, one):
+        if not one.is_rows:
+            raise Gap("a mean over tokens of numbers, which a program has of rows alone")
+        return self.network.pool(*self._arguments(one))
+
+    def _write_visible(self, one):
+        raise Gap("a mask of tokens is used without a softmax")
+
+
+def exact(value: Fraction) -> float | int:
+    """A size as Lua computes it without an error."""
+    return int(value) if value.denominator == 1 else float(value)
+
+
+def short(word: str) -> str:
+    """A word of a parameter's name."""
+    known = {"layers": "l", "model": "", "transformer": "", "experts": "e", "weight": "",
+             "mlp": "m", "attn": "a", "self": "", "proj": "p"}
+    return known.get(word, word)
+
+
+def ordered(roots) -> list[Expression]:
+    """All expressions below these, arguments first."""
+    found, seen, stack = [], set(), [(one, False) for one in reversed(roots)]
+    while stack:
+        one, done = stack.pop()
+        if done:
+            found.append(one)
+        elif id(one) not in seen:
+            seen.add(id(one))
+            stack.append((one, True))
+            stack += [(argument, False) for argument in reversed(one.arguments)]
+    return found
+
+
+def _said(one: Expression) -> str:
+    """An expression in words."""
+    name = one.data[0] if one.operation == "function" else one.operation
+    return f"{name} of {'rows' if one.is_rows else 'numbers'}".replace("_", " ")

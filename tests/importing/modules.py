@@ -1,0 +1,231 @@
+"""Modules as people write them, each a function of its width."""
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+NUMBERS, PLACES, LETTERS = 7, 5, 9      # of an input; of a text
+
+
+def numbers(rows=48):
+    """Inputs [rows, NUMBERS]."""
+    return torch.randn(rows, NUMBERS, generator=torch.Generator().manual_seed(3))
+
+
+def letters(rows=24):
+    """Tokens [rows, PLACES]."""
+    return torch.randint(LETTERS, (rows, PLACES), generator=torch.Generator().manual_seed(3))
+
+
+class Perceptron(nn.Module):
+    """Two hidden layers."""
+
+    def __init__(self, N, bias=True, act=torch.tanh):
+        super().__init__()
+        self.first, self.second = nn.Linear(NUMBERS, N, bias=bias), nn.Linear(N, 2 * N, bias=bias)
+        self.last, self.act = nn.Linear(2 * N, 1, bias=False), act
+
+    def forward(self, x):
+        return self.last(self.act(self.second(self.act(self.first(x))))).squeeze(-1)
+
+
+class Residual(nn.Module):
+    """Blocks with norms on a stream, three outputs."""
+
+    def __init__(self, N, norm=nn.LayerNorm, blocks=2):
+        super().__init__()
+        self.inlet = nn.Linear(NUMBERS, N)
+        self.norms = nn.ModuleList(norm(N) for _ in range(blocks + 1))
+        self.up = nn.ModuleList(nn.Linear(N, 3 * N) for _ in range(blocks))
+        self.down = nn.ModuleList(nn.Linear(3 * N, N) for _ in range(blocks))
+        self.outlet = nn.Linear(N, 3, bias=False)
+
+    def forward(self, x):
+        h = self.inlet(x)
+        for norm, up, down in zip(self.norms, self.up, self.down):
+            h = h + down(F.gelu(up(norm(h))))
+        return self.outlet(self.norms[-1](h))
+
+
+class Attention(nn.Module):
+    """Causal attention from one packed matrix; `fused`: by PyTorch's function, else by hand."""
+
+    def __init__(self, N, heads=2, bias=True, fused=True, power=0.5):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(N, 3 * N, bias=bias), nn.Linear(N, N, bias=bias)
+        self.heads, self.fused, self.power = heads, fused, power
+        self.register_buffer("seen", torch.ones(PLACES, PLACES).tril().bool())
+
+    def forward(self, x):
+        P, n, N = x.shape
+        d = N // self.heads
+        parts = self.qkv(x).view(P, n, 3, self.heads, d).permute(2, 0, 3, 1, 4)
+        q, k, v = parts[0], parts[1], parts[2]
+        if self.fused:
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            logits = q @ k.mT * d ** -self.power
+            y = logits.masked_fill(~self.seen, -math.inf).softmax(-1) @ v
+        return self.out(y.transpose(1, 2).reshape(P, n, N))
+
+
+class Transformer(nn.Module):
+    """Predicts the next letter."""
+
+    def __init__(self, N, bias=True, blocks=2, **attention):
+        super().__init__()
+        self.letter, self.place = nn.Embedding(LETTERS, N), nn.Embedding(PLACES, N)
+        self.norms = nn.ModuleList(nn.LayerNorm(N, bias=bias) for _ in range(2 * blocks + 1))
+        self.attention = nn.ModuleList(Attention(N, bias=bias, **attention) for _ in range(blocks))
+        self.layers = nn.ModuleList(nn.Sequential(
+            nn.Linear(N, 2 * N, bias=bias), nn.GELU(), nn.Linear(2 * N, N, bias=bias))
+            for _ in range(blocks))
+        self.head = nn.Linear(N, LETTERS, bias=False)
+
+    def forward(self, tokens):
+        h = self.letter(tokens) + self.place(torch.arange(tokens.shape[1]))
+        for k, (attention, layer) in enumerate(zip(self.attention, self.layers)):
+            h = h + attention(self.norms[2 * k](h))
+            h = h + layer(self.norms[2 * k + 1](h))
+        return self.head(self.norms[-1](h))
+
+
+class Mixture(nn.Module):
+    """What all mixtures here share: a layer below, and a head on the stream."""
+
+    def __init__(self, N, experts=4, top=2, bias=False):
+        super().__init__()
+        self.read, self.head = nn.Linear(NUMBERS, N, bias=False), nn.Linear(N, 1, bias=False)
+        self.router = nn.Linear(N, experts, bias=bias)
+        self.count, self.top = experts, top
+
+    def forward(self, x):
+        x = torch.tanh(self.read(x))
+        return self.head(x + self.mix(x))[:, 0]
+
+
+class Soft(Mixture):
+    """All experts process every input; their matrices are one tensor."""
+
+    def __init__(self, N):
+        super().__init__(N)
+        self.up = nn.Parameter(torch.randn(self.count, N, N) * N ** -0.5)
+        self.down = nn.Parameter(torch.randn(self.count, N, N) * N ** -0.5)
+
+    def mix(self, x):
+        gates = self.router(x).softmax(-1)
+        hidden = F.relu(torch.einsum("pn,emn->pem", x, self.up))
+        return torch.einsum("pe,pem,enm->pn", gates, hidden, self.down)
+
+
+class Gated(nn.Module):
+    """An expert whose hidden units are gated."""
+
+    def __init__(self, N, units):
+        super().__init__()
+        self.gate, self.up = (nn.Linear(N, units, bias=False) for _ in range(2))
+        self.down = nn.Linear(units, N, bias=False)
+
+    def forward(self, x):
+        return self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+class Dispatched(Mixture):
+    """Each expert sees the rows that chose it (torch.where, index_add_)."""
+
+    def __init__(self, N):
+        super().__init__(N)
+        self.experts = nn.ModuleList(Gated(N, 2 * N) for _ in range(self.count))
+
+    def mix(self, x):
+        weights, chosen = self.router(x).softmax(-1).topk(self.top, -1)
+        weights = weights / weights.sum(-1, keepdim=True)
+        hot, total = F.one_hot(chosen, self.count).permute(2, 1, 0), torch.zeros_like(x)
+        for expert, mask in zip(self.experts, hot):
+            slot, row = torch.where(mask)
+            total.index_add_(0, row, expert(x[row]) * weights[row, slot, None])
+        return total
+
+
+class Shared(Mixture):
+    """Sigmoid scores, a selection bias in a buffer, and an expert that sees everything."""
+
+    def __init__(self, N):
+        super().__init__(N)
+        self.experts = nn.ModuleList(Gated(N, N) for _ in range(self.count))
+        self.common = Gated(N, 2 * N)
+        self.register_buffer("correction", torch.zeros(self.count))
+
+    def mix(self, x):
+        scores = self.router(x).sigmoid()
+        chosen = (scores + self.correction).topk(self.top, -1).indices
+        weights = scores.gather(1, chosen)
+        weights = 1.5 * weights / weights.sum(-1, keepdim=True)
+        total = torch.zeros_like(x)
+        for e, load in enumerate(chosen.flatten().bincount(minlength=self.count).tolist()):
+            if load:
+                row, slot = (chosen == e).nonzero(as_tuple=True)
+                total[row] += self.experts[e](x[row]) * weights[row, slot, None]
+        return total + self.common(x)
+
+
+class Scattered(Mixture):
+    """Gates over the chosen logits are scattered back; rows are found by boolean masks."""
+
+    def __init__(self, N):
+        super().__init__(N, bias=True)
+        self.experts = nn.ModuleList(nn.Sequential(nn.Linear(N, N), nn.Tanh(), nn.Linear(N, N))
+                                     for _ in range(self.count))
+
+    def mix(self, x):
+        logits = self.router(x)
+        largest, chosen = logits.topk(self.top, -1)
+        gates = torch.zeros_like(logits).scatter(-1, chosen, largest.softmax(-1))
+        total = torch.zeros_like(x)
+        for e, expert in enumerate(self.experts):
+            mine = (chosen == e).any(-1)
+            total[mine] += expert(x[mine]) * gates[mine, e, None]
+        return total
+
+
+class Many(nn.Module):
+    """M experts of two units, M half of the width."""
+
+    def __init__(self, N, share=None):
+        super().__init__()
+        M = N // 2
+        self.read, self.head = nn.Linear(NUMBERS, N, bias=False), nn.Linear(N, 1, bias=False)
+        self.router = nn.Linear(N, M, bias=False)
+        self.up = nn.Parameter(torch.randn(M, 2, N) * N ** -0.5)
+        self.down = nn.Parameter(torch.randn(N, M, 2) * M ** -0.5)
+        self.top = share and int(share * M)
+
+    def forward(self, x):
+        x = torch.tanh(self.read(x))
+        logits = self.router(x)
+        if self.top:
+            largest, chosen = logits.topk(self.top, -1)
+            gates = torch.zeros_like(logits).scatter(-1, chosen, largest.sigmoid())
+        else:
+            gates = logits.sigmoid()
+        hidden = torch.einsum("pn,mun->pmu", x, self.up).tanh() * gates[..., None]
+        return self.head(torch.einsum("pmu,nmu->pn", hidden, self.down))[:, 0]
+
+
+# name: (build, example, what import_module is given beside them)
+MODULES = {
+    "perceptron": (Perceptron, numbers, {}),
+    "without_biases": (lambda N: Perceptron(N, False, F.relu), numbers, {}),
+    "layer_norm": (Residual, numbers, {}),
+    "rms_norm": (lambda N: Residual(N, nn.RMSNorm), numbers, {}),
+    "transformer": (Transformer, letters, {}),
+    "by_hand": (lambda N: Transformer(N, bias=False, fused=False), letters, {}),
+    "over_d": (lambda N: Transformer(N, bias=False, fused=False, power=1.0), letters, {}),
+    "soft": (Soft, numbers, {}),
+    "dispatched": (Dispatched, numbers, {}),
+    "shared": (Shared, numbers, {}),
+    "scattered": (Scattered, numbers, {}),
+    "many": (Many, numbers, {}),
+    "many_top": (lambda N: Many(N, 0.25), numbers, {}),
+}

@@ -1,0 +1,182 @@
+"""Modules of PyTorch are read as networks: outputs and gradients at a width that was not traced are
+those of the module, and what has no counterpart is refused in a sentence with its line."""
+import os
+import re
+import warnings
+
+import dmft
+import dmft.torch
+import modules
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+# Of outputs and gradients of some hundred operations in double precision; 7e-15 has been seen.
+ROUND_OFF = 1e-12
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+@pytest.fixture(scope="module")
+def imported():
+    """Each module of modules.MODULES, read once."""
+    kept = {}
+
+    def get(name):
+        if name not in kept:
+            build, example, more = modules.MODULES[name]
+            kept[name] = dmft.torch.import_module(build, example(), widths=(16, 32), **more)
+        return kept[name]
+    return get
+
+
+@pytest.mark.parametrize("name", modules.MODULES)
+def test_outputs_and_gradients_are_those_of_the_module(imported, name):
+    mine = imported(name)
+    assert set(mine.differences) >= {"output", *(
+        key for key, _ in modules.MODULES[name][0](16).named_parameters())}
+    assert mine.difference < ROUND_OFF, mine.differences
+
+
+@pytest.mark.parametrize("name", ["perceptron", "transformer", "soft", "dispatched"])
+def test_weights_go_there_and_back(imported, name):
+    mine, (build, example, _) = imported(name), modules.MODULES[name]
+    first, second = build(32).double(), build(32).double()
+    mine.store(mine.load(first), second)
+    for (key, one), other in zip(first.named_parameters(), second.parameters()):
+        assert torch.allclose(one, other, rtol=1e-14, atol=1e-15), key
+
+
+def test_every_function_of_a_network_takes_it(imported):
+    mine = imported("soft")
+    run = dmft.solve(mine.settings | {"training.steps": 3, "training.eta0": 0.1,
+                                      "solver.sites": 64, "solver.replicates": 2,
+                                      "reference.widths": 16, "reference.seeds": 2},
+                     network=mine.network, progress=False)
+    assert run.limit["loss"].shape == run.reference[16]["loss"].shape == (3,)
+    assert "read" in str(dmft.recipe(mine.settings, network=mine.network))
+
+
+def test_the_page_prints_what_it_says(capsys):
+    with open(os.path.join(ROOT, "docs", "import.md"), encoding="utf-8") as file:
+        text = file.read()
+    code, = re.findall(r"```python\n(.*?)```", text, re.S)
+    printed, = re.findall(r"```text\n(.*?)```", text, re.S)
+    exec(compile(code, "import.md", "exec"), {})
+    number = re.compile(r"\d\.\de-1[56]")
+    found = capsys.readouterr().out
+    assert number.sub("", found) == number.sub("", printed) and number.search(found)
+
+
+# --- what is refused -------------------------------------------------------------------------
+
+class Changed(nn.Module):
+    """A perceptron whose middle is a given function."""
+
+    def __init__(self, N, middle):
+        super().__init__()
+        self.read, self.head = nn.Linear(modules.NUMBERS, N), nn.Linear(N, 1, bias=False)
+        self.one, self.two = nn.Linear(N, N), nn.Linear(N, N)
+        self.middle = middle
+
+    def forward(self, x):
+        return self.head(self.middle(self, self.read(x)))[:, 0]
+
+
+def refusal(build, example=None, widths=(16, 32), **more):
+    """The sentence of an import that cannot be."""
+    with pytest.raises(dmft.InputError) as failed, warnings.catch_warnings():
+        warnings.simplefilter("ignore", dmft.NoteWarning)
+        dmft.torch.import_module(build, modules.numbers() if example is None else example,
+                                 widths, **more)
+    sentence = str(failed.value)
+    assert "\n" not in sentence.strip()
+    return sentence
+
+
+@pytest.mark.parametrize("middle, words", [
+    (lambda s, h: s.one(h).median(1, keepdim=True).values + h, ["median of [48, 16]"]),
+    (lambda s, h: F.dropout(s.one(h), 0.1), ["random numbers"]),
+    (lambda s, h: s.one(h) + s.two(h).detach(), ["detach", "gradient"]),
+    (lambda s, h: F.linear(h, s.one.weight / s.one.weight.norm()), ["matrix of parameters"]),
+    (lambda s, h: s.one(h) * (h.shape[1] + 3), ["no power of the width"]),
+], ids=["median", "dropout", "detach", "weight_norm", "constant"])
+def test_what_has_no_counterpart_is_named_with_its_line(middle, words):
+    sentence = refusal(lambda N: Changed(N, middle))
+    assert "test_import.py:" in sentence
+    assert all(word in sentence for word in words), sentence
+
+
+def test_a_branch_on_data_is_found():
+    def middle(module, h):
+        return module.one(h) if h[0, 0] > 0 else module.two(h)
+    sentence = refusal(lambda N: Changed(N, middle), torch.ones(24, modules.NUMBERS) * 0.3)
+    assert "is not the module" in sentence or "different things" in sentence \
+        or "takes" in sentence or "taken" in sentence
+
+
+def test_a_gradient_that_is_held_back_is_found():
+    class Held(nn.Module):
+        def __init__(self, N):
+            super().__init__()
+            self.letter = nn.Embedding(modules.LETTERS, N, padding_idx=2)
+            self.head = nn.Linear(N, modules.LETTERS, bias=False)
+
+        def forward(self, x):
+            return self.head(self.letter(x))
+    assert "padding_idx = 2" in refusal(Held, modules.letters())
+
+    class Hooked(modules.Perceptron):
+        def forward(self, x):
+            h = torch.tanh(self.first(x))
+            if h.requires_grad:
+                h.register_hook(lambda g: 0.5 * g)
+            return self.last(torch.tanh(self.second(h)))[:, 0]
+    assert "the gradient of first" in refusal(Hooked)
+
+
+def test_a_shared_parameter_is_found():
+    class Tied(nn.Module):
+        def __init__(self, N):
+            super().__init__()
+            self.letter, self.head = nn.Embedding(modules.LETTERS, N), None
+
+        def forward(self, x):
+            return F.linear(torch.tanh(self.letter(x)), self.letter.weight)
+    assert "letter.weight is used as several matrices" in refusal(Tied, modules.letters())
+
+
+def test_a_bias_of_the_output_is_named_and_can_be_ignored():
+    def build(N):
+        module = modules.Perceptron(N)
+        module.last = nn.Linear(2 * N, 1)
+        return module
+    assert "ignore=['last.bias']" in refusal(build)
+    mine = dmft.torch.import_module(build, modules.numbers(), (16, 32), ignore=["last.bias"])
+    assert mine.difference < ROUND_OFF and "last.bias" not in mine.names
+
+
+def test_dropout_is_set_to_0_with_a_word():
+    def build(N):
+        return nn.Sequential(nn.Linear(modules.NUMBERS, N), nn.Dropout(0.3), nn.Linear(
+            N, 2, bias=False))
+    with pytest.warns(dmft.NoteWarning, match="dropout was set to 0: 1"):
+        assert dmft.torch.import_module(build, modules.numbers(), (16, 32)).difference < ROUND_OFF
+
+
+@pytest.mark.parametrize("build, more, words", [
+    (modules.Perceptron, {"widths": (32, 16)}, "the larger one last"),
+    (modules.Perceptron, {"widths": 16}, "widths"),
+    (modules.Perceptron, {"ignore": ["none.such"]}, "no parameter none.such"),
+    (modules.Perceptron, {"example": [1.0]}, "must be a tensor"),
+    (modules.Perceptron, {"example": torch.zeros(3)}, "must be a tensor"),
+    (modules.Perceptron, {"example": torch.zeros(4, 3)}, "cannot be run on the example"),
+    (lambda N: nn.Identity(), {}, "no parameters"),
+    (lambda N: 3, {}, "no torch.nn.Module"),
+    (lambda N: 1 / 0, {}, "build(16) failed: ZeroDivisionError"),
+    (lambda N: nn.Sequential(*[nn.Linear(modules.NUMBERS, modules.NUMBERS)
+                               for _ in range(N // 16)]), {}, "larger one"),
+    (lambda N: nn.Linear(modules.NUMBERS, 1, device="meta"), {}, "is on meta"),
+], ids=str)
+def test_bad_input_gets_one_sentence(build, more, words):
+    assert words in refusal(build, **more)
