@@ -3,8 +3,6 @@
 #define _DEFAULT_SOURCE /* mincore */
 #include "integrators/fixed_point.h"
 #include "kernels/maps/map_limit.h"
-#include "models/engine/apart.h"
-#include "solver/measure/gradients.h"
 #include "tests/support/counted.h"
 
 #include <malloc.h>
@@ -260,75 +258,6 @@ static void muon_needs_room(void **state) {
     run_free(&run);
 }
 
-/* What a net puts aside while gradients are found apart, in rows. */
-static double put_aside(const struct net *net) {
-    double bytes = 0;
-    for (int i = 0; i < net->arrays.count && net->output.loss_in_cotangent; i++)
-        bytes += (double)array_bytes(net->arrays.item[i], net->arrays.item[i]->rows);
-    return bytes;
-}
-
-/* What a tangent kernel takes is announced for the matrix of the most rows. Beside it are tiles of
- * products, of 2^21 bytes at most, which one thread alone fills; and malloc rounds each block up,
- * three of them and those that are put aside, a large one to whole pages. */
-static void tangents(void **state) {
-    (void)state;
-    enum { TILES = 1 << 21 };
-    static const char *const many[] = {"data.inputs=100", "data.test_inputs=0", "solver.threads=1",
-                                       "output.tangent=sum", NULL};
-    const double page = (double)sysconf(_SC_PAGESIZE);
-    for (const struct model *const *model = model_list; *model; model++) {
-        struct run run;
-        struct net net;
-        struct gradients g;
-        if (!support_small(&run, *model, many))
-            continue;
-        support_net(&net, &run, 16, 0);
-        support_evaluate(&net, &run);
-        ASK(gradients_init(&g, &run.config, &net, err));
-        long before = watch();
-        ASK(gradients_find(&g, &net, err));
-        double used = (double)(atomic_load(&peak) - before), rows = put_aside(&net),
-               announced = gradients_scratch(&run.config, &net) + rows;
-        double rounding =
-            (3 + (net.output.loss_in_cotangent ? net.arrays.count + net.vectors.count : 0)) * page;
-        if (used > announced + TILES + rounding || announced > 1.1 * used)
-            fail_msg("%s: %g bytes announced, %g used", (*model)->name, announced, used);
-        none_since(before, "a tangent kernel");
-        gradients_free(&g);
-        net_free(&net);
-        run_free(&run);
-    }
-}
-
-/* The rows of three gradients of a network that are kept, and what is put aside. */
-static void gradients_apart(void **state) {
-    (void)state;
-    enum { KEPT = 3, N = 256 };
-    static const struct term loss = {.kind = TERM_LOSS};
-    struct run run;
-    struct net net;
-    struct apart apart;
-    double aside = 0;
-    support_run(
-        &run, "data/dense.ini",
-        (const char *const[]){"data.inputs=64", "solver.threads=1", "reference.widths=256", NULL});
-    support_net(&net, &run, N, 0);
-    support_evaluate(&net, &run);
-    for (int i = 0; i < net.arrays.count; i++)
-        aside += (double)array_bytes(net.arrays.item[i], net.arrays.item[i]->rows);
-    long before = watch();
-    ASK(apart_begin(&apart, &net, KEPT, err));
-    for (int k = 0; k < KEPT; k++)
-        ASK(apart_pass(&apart, &loss, k, err));
-    look();
-    check_share("gradients apart", N, aside + apart_bytes(&net, KEPT), before, 0.95, 1.05);
-    apart_end(&apart);
-    none_since(before, "gradients apart");
-    net_free(&net);
-    run_free(&run);
-}
-
 /* Arrays that come and go take the places of those before them, though something small stays behind
  * each of them, as from replicate to replicate: the heap grows by less than one of them. */
 static void arrays_fit_where_arrays_were(void **state) {
@@ -358,8 +287,6 @@ int main(void) {
     mallopt(M_MMAP_THRESHOLD, RESERVED); /* what is reserved are fresh pages */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arrays_fit_where_arrays_were),
-        cmocka_unit_test(tangents),
-        cmocka_unit_test(gradients_apart),
         cmocka_unit_test(estimates),
         cmocka_unit_test(fixed_points),
         cmocka_unit_test(thin_matrices),

@@ -2,7 +2,6 @@
  * tokens, wherever a script has them. And logits of any size, which are no reason to end. */
 #include "tests/support/script.h"
 #include "integrators/fixed_point.h"
-#include "models/engine/replay.h"
 
 #include <math.h>
 
@@ -195,31 +194,6 @@ static void large_logits(void **state) {
     run_free(&run);
 }
 
-/* A part of a program that runs once more, as the coordinate check has it. */
-static void replays_take_what_is_announced(void **state) {
-    (void)state;
-    static const char *const files[] = {"data/regime2.ini", "data/residual.ini",
-                                        "data/transformer.ini"};
-    static const char *const small[] = {"solver.sites=128", "reference.coordinate_check=yes", NULL};
-    for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
-        struct run run;
-        struct net net;
-        struct replay replay;
-        double bytes = 0;
-        support_run(&run, files[k], small);
-        support_net(&net, &run, 0, 0);
-        int first = net.program->nodes / 3, last = net.program->nodes - 1;
-        ASK(replay_init(&replay, &net, first, last, err));
-        for (int i = 0; i < replay.arrays; i++)
-            bytes += (double)array_bytes(replay.array[i], replay.array[i]->rows);
-        assert_true(bytes > 0);
-        CHECK_ABS(replay_bytes(&net, first, last), bytes, 0, "%s", files[k]);
-        replay_free(&replay);
-        net_free(&net);
-        run_free(&run);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(masks_need_memory),
@@ -227,7 +201,6 @@ int main(void) {
         cmocka_unit_test(pooled_rows_need_memory),
         cmocka_unit_test(responses_of_a_matrix_that_is_used_often),
         cmocka_unit_test(what_is_learnt_becomes_a_matrix),
-        cmocka_unit_test(replays_take_what_is_announced),
         cmocka_unit_test(mixing_needs_copies_of_kernels),
         cmocka_unit_test(large_logits),
     };

@@ -151,10 +151,81 @@ static void a_signal_ends_the_trial_too(void **state) {
     assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 0), 0);
 }
 
+/* What a run says beforehand is within 1.5 of what it takes at most, whatever takes most of it:
+ * each run in a process of its own says both. Results are counted as they are before the file
+ * compresses them, and errors of a single run are all NaN: where results are large, 2.5. */
+static void what_is_said_is_near_the_peak(void **state) {
+    (void)state;
+    static const char base[] = "[network]\nmodel = dense\ndepth = 2\n[data]\ninputs = 4\n"
+                               "dimension = 10\n[training]\nsteps = 3\neta0 = 0.3\n[solver]\n"
+                               "sites = 1024\nreplicates = 0\nthreads = 1\n[output]\n"
+                               "kernels = none\n[reference]\nwidths = 64\nseeds = 1\n";
+    static const struct {
+        bool results; /* are large */
+        const char *arg[6];
+    } cases[] = {
+        {false, {"--reference.widths=2000"}},
+        {false, {"--reference.widths=1500", "--training.optimizer=adam", "--training.eta0=0.01"}},
+        {false, {"--reference.widths=1500", "--reference.coordinate_check=yes"}},
+        {false, {"--reference.widths=1000", "--training.optimizer=muon"}},
+        {false, {"--data.inputs=700", "--output.sharpness=sum", "--training.steps=1"}},
+        {false, {"--data.inputs=1200", "--output.spectra=tangent", "--training.steps=1"}},
+        {true, {"--data.inputs=1200", "--output.tangent=sum", "--training.steps=2"}},
+        {true, {"--reference.widths=1500", "--output.weights=final"}},
+        {false,
+         {"--network.model=transformer", "--network.head_limit=many", "--data.source=markov",
+          "--data.tokens=200", "--data.vocabulary=3", "--training.steps=1"}},
+        {true,
+         {"--network.model=transformer", "--reference.widths=256", "--data.source=markov",
+          "--data.tokens=400", "--data.vocabulary=3", "--training.steps=1"}},
+        {false,
+         {"--reference.widths=", "--solver.replicates=1", "--solver.sites=50000",
+          "--data.inputs=20"}},
+    };
+    cli_print("base.ini", base);
+    for (size_t k = 0; k < COUNT(cases); k++) {
+        int ends[2];
+        double got[2] = {0};
+        assert_int_equal(pipe(ends), 0);
+        pid_t child = fork();
+        if (!child) {
+            struct cli_result result;
+            struct rusage used;
+            double limit, networks, results, rest;
+            const char *arg[12] = {"base.ini", "-o", "peak.h5", "--force"};
+            for (int a = 0; a < 6 && cases[k].arg[a]; a++)
+                arg[4 + a] = cases[k].arg[a];
+            cli_run(&result, arg);
+            const char *line = strstr(result.err, "memory: at most");
+            if (result.code || !line ||
+                sscanf(line,
+                       "memory: at most about %lf GB for the limit, about %lf GB for networks, "
+                       "%lf GB of results, beside %lf GB",
+                       &limit, &networks, &results, &rest) != 4)
+                fprintf(stderr, "%s", result.err);
+            else if (!getrusage(RUSAGE_CHILDREN, &used)) {
+                got[0] = fmax(limit, networks) + results + rest;
+                got[1] = 1024e-9 * (double)used.ru_maxrss;
+            }
+            _exit(write(ends[1], got, sizeof got) != (ssize_t)sizeof got);
+        }
+        assert_int_equal(read(ends[0], got, sizeof got), sizeof got);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        close(ends[0]);
+        close(ends[1]);
+#ifndef __SANITIZE_ADDRESS__
+        if (!(1.5 * got[0] > got[1] && (cases[k].results ? 2.5 : 1.5) * got[1] > got[0]))
+            fail_msg("%s: %g GB said, %g taken", cases[k].arg[0], got[0], got[1]);
+#endif
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(an_estimate_is_close_and_leaves_nothing), TEST(bases_that_need_all_sites_have_them),
-        TEST(few_sites_are_tried_twice), TEST(a_signal_ends_the_trial_too),
-        TEST(estimates_are_refused)};
+    const struct CMUnitTest tests[] = {TEST(an_estimate_is_close_and_leaves_nothing),
+                                       TEST(bases_that_need_all_sites_have_them),
+                                       TEST(few_sites_are_tried_twice),
+                                       TEST(a_signal_ends_the_trial_too),
+                                       TEST(estimates_are_refused),
+                                       TEST(what_is_said_is_near_the_peak)};
     return cmocka_run_group_tests(tests, cli_open, cli_close);
 }

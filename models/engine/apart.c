@@ -121,20 +121,3 @@ void apart_end(struct apart *apart) {
     free(apart->Delta);
     *apart = (struct apart){0};
 }
-
-double apart_bytes(const struct net *net, int kept) {
-    double rows = 0, bases = 0, numbers = 0;
-    for (int i = 0; i < net->vectors.count; i++)
-        numbers += (double)net->vectors.item[i].length * sizeof(double);
-    for (int i = 0; i < net->parameters.count; i++)
-        if (net->parameters.item[i].y.array)
-            rows += (double)array_bytes(net->parameters.item[i].y.array,
-                                        net->parameters.item[i].y.count);
-    for (int i = 0; i < net->maps.count && !net->setup.N; i++) {
-        const struct map_declaration *map = &net->maps.item[i]->declared;
-        int added = net->batch.rows * map->uses;
-        bases +=
-            population_bytes(map->target, 2 * added) + population_bytes(map->source, 2 * added);
-    }
-    return numbers + kept * rows + (kept > 1 ? kept : 1) * bases;
-}

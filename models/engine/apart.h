@@ -42,7 +42,5 @@ struct gradient apart_gradient(const struct apart *apart, int i, int k);
 void apart_forget(struct apart *apart);
 /* The net is as it was; frees all. Accepts a struct that apart_begin has failed with. */
 void apart_end(struct apart *apart);
-/* Bytes of a session that keeps so many passes, besides those of net_bytes. */
-double apart_bytes(const struct net *net, int kept);
 
 #endif

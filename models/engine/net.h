@@ -341,8 +341,6 @@ int net_start(struct net *net, struct err *err);
  * the loss falls by eta0 norm^2 in a small step. Rates are those of gradient descent, whatever the
  * optimizer. */
 int net_gradient_norm(const struct net *net, double *norm, struct err *err);
-/* At most so many bytes net_gradient_norm takes meanwhile. */
-double net_gradient_norm_bytes(const struct net *net);
 
 /* What each site of one side of a map has of the square of this norm, times the number of sites:
  * the mean of out [sites] is the part of parameter p. Of the columns of a thin matrix (out [K]),

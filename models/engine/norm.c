@@ -163,20 +163,6 @@ static int square_of(const struct net *net, const struct parameter *p, double *s
     return code;
 }
 
-double net_gradient_norm_bytes(const struct net *net) {
-    double most = 0;
-    for (int i = 0; i < net->parameters.count; i++) {
-        const struct parameter *p = &net->parameters.item[i];
-        double rows = p->rows, numbers = rows;
-        if (!is_formed(net, p))
-            numbers = 2 * rows * rows;
-        else if (!p->host)
-            numbers = (rows + (double)formed_length(p)) * (1 + formed_at_once(p));
-        most = fmax(most, numbers * sizeof(double));
-    }
-    return most;
-}
-
 int net_products(const struct net *net, const struct parameter *p, const struct gradient *a,
                  const struct gradient *b, double *K, struct err *err) {
     size_t P = (size_t)net->setup.data.P, rows = (size_t)rows_of(p);

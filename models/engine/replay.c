@@ -100,18 +100,6 @@ int replay_archive(struct replay *r, struct archive *archive, struct err *err) {
     return CODE_OK;
 }
 
-double replay_bytes(const struct net *net, int first, int last) {
-    double total = 0;
-    for (int i = first; i <= last; i++) {
-        const struct node *v = &net->program->node[i];
-        const struct rows all[] = {
-            v->value, v->slope, v->g, v->work, v->plan.part[0].rows, v->plan.part[1].rows};
-        for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-            total += all[k].array ? (double)array_bytes(all[k].array, all[k].count) : 0;
-    }
-    return total;
-}
-
 void replay_begin(struct replay *r, const struct net *net) {
     r->view = *net;
     r->view.program = &r->program;

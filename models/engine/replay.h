@@ -24,8 +24,6 @@ int replay_init(struct replay *replay, const struct net *net, int first, int las
 void replay_free(struct replay *replay); /* accepts a zeroed struct; idempotent */
 /* The thin matrices that it remembers; read: into one of replay_init. */
 int replay_archive(struct replay *replay, struct archive *archive, struct err *err);
-/* Bytes that it will need. */
-double replay_bytes(const struct net *net, int first, int last);
 /* After an evaluation: nothing is given, cotangents are zero. */
 void replay_begin(struct replay *replay, const struct net *net);
 /* The node has the value that it has in the net, and what it follows from is not run. */

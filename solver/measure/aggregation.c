@@ -83,21 +83,6 @@ int aggregation_declare(struct record *record, const struct net *net, record_fil
     return CODE_OK;
 }
 
-/* Host: the matrix out of experts as it is, was, and has changed. */
-double aggregation_bytes(const struct net *net) {
-    const struct mixture *a = aggregation_mixture(net);
-    double total = 0, units = 0;
-    for (int k = 0; k < a->rows; k++) {
-        const struct node *s2 = &net->program->node[a->s2[k]];
-        total += 4 * (double)array_bytes(s2->value.array, s2->value.count);
-        units = (double)s2->on->sites;
-    }
-    if (!a->rows || !net->setup.N)
-        return 0;
-    return total + replay_bytes(net, a->x1, aggregation_h3(net)) +
-           3 * sizeof(double) * units * net->setup.N;
-}
-
 /* --- arithmetic ------------------------------------------------------------------------------ */
 
 double aggregation_square(struct rows x) {

@@ -26,7 +26,6 @@ struct aggregation_check {
  * calls aggregation_fill. */
 int aggregation_declare(struct record *record, const struct net *net, record_fill *fill,
                         struct err *err);
-double aggregation_bytes(const struct net *net);
 int aggregation_fill(struct aggregation_check *check, const struct net *net, int t,
                      double *const *out, struct err *err);
 /* What is kept of the start. Read: net has its state back already. */

@@ -332,25 +332,4 @@ void coordinate_free(struct coordinate *check) {
     *check = (struct coordinate){0};
 }
 
-static double bytes_of(struct rows rows) {
-    return rows.array ? (double)array_bytes(rows.array, rows.count) : 0;
-}
-
-static double kept(const struct config *config, const struct net *net) {
-    if (!config->reference.coordinate_check)
-        return 0;
-    double total = 0, work = 0;
-    for (int i = 0; i < net->program->nodes; i++) {
-        const struct node *v = &net->program->node[i];
-        double out = bytes_of(v->value), back = bytes_of(v->plan.part[0].rows);
-        if (!is_matrix(v))
-            continue;
-        if (v->matrix.thin)
-            total += bytes_of(array_all(&v->matrix.thin->W));
-        total += out + back;
-        work = fmax(work, 3 * fmax(out, back));
-    }
-    return total + work + aggregation_bytes(net);
-}
-
-const struct instrument coordinate_instrument = {.declare = declare, .kept = kept};
+const struct instrument coordinate_instrument = {.declare = declare};

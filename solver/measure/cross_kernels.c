@@ -195,15 +195,4 @@ static int declare(struct record *record, const struct config *config, const str
     return CODE_OK;
 }
 
-static double scratch(const struct config *config, const struct net *net) {
-    double most = 0;
-    (void)config;
-    for (int k = 0; k < net->cross_rows.count; k++) {
-        const struct named_rows *named = &net->cross_rows.item[k];
-        double units = (double)named->on->group * named->rows.count;
-        most = units > most ? units : most;
-    }
-    return most * sizeof(double);
-}
-
-const struct instrument cross_kernels_instrument = {.declare = declare, .scratch = scratch};
+const struct instrument cross_kernels_instrument = {.declare = declare};

@@ -252,18 +252,4 @@ static int declare(struct record *record, const struct config *config, const str
     return CODE_OK;
 }
 
-/* Products of all rows, rows of one side twice, and a number for each site. */
-static double scratch(const struct config *config, const struct net *net) {
-    double most = 0;
-    for (int k = 0; k < net->parameters.count && config->output.experts; k++) {
-        const struct parameter *p = &net->parameters.item[k];
-        if (!p->map)
-            continue;
-        double sites =
-            fmax((double)p->map->declared.target->sites, (double)p->map->declared.source->sites);
-        most = fmax(most, (p->rows + 3.0) * sites + 3.0 * p->rows * p->rows);
-    }
-    return most * sizeof(double);
-}
-
-const struct instrument expert_norms_instrument = {.declare = declare, .scratch = scratch};
+const struct instrument expert_norms_instrument = {.declare = declare};

@@ -120,12 +120,4 @@ static int declare(struct record *record, const struct config *config, const str
     return CODE_OK;
 }
 
-static double scratch(const struct config *config, const struct net *net) {
-    size_t most = 0;
-    (void)config;
-    for (int k = 0; k < net->field_rows.count; k++)
-        most = net->field_rows.item[k].on->sites > most ? net->field_rows.item[k].on->sites : most;
-    return (double)most * sizeof(double);
-}
-
-const struct instrument fields_instrument = {.declare = declare, .scratch = scratch};
+const struct instrument fields_instrument = {.declare = declare};

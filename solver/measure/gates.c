@@ -75,10 +75,4 @@ static int declare(struct record *record, const struct config *config, const str
     return CODE_OK;
 }
 
-static double scratch(const struct config *config, const struct net *net) {
-    (void)config;
-    return net->gates.present ? (double)array_bytes(net->gates.rows.array, net->gates.rows.count)
-                              : 0;
-}
-
-const struct instrument gates_instrument = {.declare = declare, .scratch = scratch};
+const struct instrument gates_instrument = {.declare = declare};

@@ -1,6 +1,5 @@
 #include "solver/measure/gradients.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,15 +63,13 @@ static size_t kernel_rows(const struct net *net, const struct kernel *kernel) {
     return net->output.loss_in_cotangent ? (size_t)kernel->rows.count : inputs(net);
 }
 
-/* Tangent kernels or gradients, not the sharpness alone. */
-static bool is_wanted(const struct config *config) {
+bool gradients_wanted(const struct config *config) {
     const struct output_settings *output = &config->output;
     return output->tangent || output->gradients ||
            (output->spectra && strstr(output->spectra, "tangent"));
 }
 
-/* A block of each parameter, where any is asked for. */
-static int blocks_of(const struct config *config, const struct net *net) {
+int gradients_blocks(const struct config *config, const struct net *net) {
     const struct output_settings *output = &config->output;
     bool named = output->spectra && strstr(output->spectra, "tangent_");
     return output->tangent == TANGENT_BLOCKS || named ? net->parameters.count : 1;
@@ -80,12 +77,13 @@ static int blocks_of(const struct config *config, const struct net *net) {
 
 int gradients_init(struct gradients *g, const struct config *config, const struct net *net,
                    struct err *err) {
-    *g = (struct gradients){
-        .wanted = is_wanted(config), .kernels = net->kernels.count, .numbers = net->numbers.count};
+    *g = (struct gradients){.wanted = gradients_wanted(config),
+                            .kernels = net->kernels.count,
+                            .numbers = net->numbers.count};
     if (!g->wanted)
         return CODE_OK;
     g->terms = gradients_terms(net);
-    g->blocks = blocks_of(config, net);
+    g->blocks = gradients_blocks(config, net);
     size_t terms = (size_t)g->terms;
     TRY(base_alloc(&g->tangent, terms * (size_t)g->blocks * square(inputs(net)), sizeof *g->tangent,
                    err));
@@ -303,26 +301,4 @@ void gradients_tangent(const struct gradients *g, const struct net *net, int ter
     for (int b = 0; b < g->blocks; b++)
         if (!*name || !strcmp(name, net->parameters.item[b].name))
             add(1, tangent_at(g, net, term, b), count, K);
-}
-
-double gradients_kept(const struct config *config, const struct net *net) {
-    double terms = gradients_terms(net), P2 = (double)square(inputs(net)), count;
-    if (!is_wanted(config))
-        return 0;
-    count = terms * blocks_of(config, net) * P2;
-    for (int k = 0; config->output.gradients && k < net->kernels.count; k++)
-        if (net->kernels.item[k].gradient)
-            count += terms * (double)square(kernel_rows(net, &net->kernels.item[k]));
-    return count * sizeof(double);
-}
-
-/* A block, and products of the rows of the matrix with most; or of a kernel. */
-double gradients_scratch(const struct config *config, const struct net *net) {
-    double R = net_most_rows(net), P = net->setup.data.P;
-    if (!is_wanted(config))
-        return 0;
-    return (2 * R * R + P * P) * sizeof(double) +
-           (net->output.loss_in_cotangent
-                ? apart_bytes(net, config->output.gradients ? gradients_terms(net) - 1 : 0)
-                : 0);
 }

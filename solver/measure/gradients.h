@@ -43,11 +43,12 @@ int gradients_find(struct gradients *gradients, struct net *net, struct err *err
 /* K [P][P] of a term, of the parameter of this name or (empty name) of all. */
 void gradients_tangent(const struct gradients *gradients, const struct net *net, int term,
                        const char *name, double *K);
-/* Bytes that gradients_find takes while it runs, and that stay. */
-double gradients_scratch(const struct config *config, const struct net *net);
-double gradients_kept(const struct config *config, const struct net *net);
 
 /* [output] gradients: gradient kernels of each term, norms, and cosines between terms. */
 extern const struct instrument gradients_instrument;
+/* Tangent kernels or gradients, not the sharpness alone; and of how many parameters apart: all of
+ * them, where any is asked for, or 1. */
+bool gradients_wanted(const struct config *config);
+int gradients_blocks(const struct config *config, const struct net *net);
 
 #endif

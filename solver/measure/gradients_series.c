@@ -157,5 +157,4 @@ static int declare(struct record *record, const struct config *config, const str
     return declare_products(record, net, err);
 }
 
-const struct instrument gradients_instrument = {
-    .declare = declare, .scratch = gradients_scratch, .kept = gradients_kept};
+const struct instrument gradients_instrument = {.declare = declare};

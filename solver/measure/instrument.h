@@ -25,10 +25,6 @@ struct instrument {
      * has shapes and names, and no numbers. y may be NULL: the record is there for shapes. */
     int (*declare)(struct record *record, const struct config *config, const struct net *net,
                    const double *y, struct err *err);
-    /* NULL, or bytes that filling takes in one run while it goes on. */
-    double (*scratch)(const struct config *config, const struct net *net);
-    /* NULL, or bytes that it keeps from time to time. */
-    double (*kept)(const struct config *config, const struct net *net);
 };
 
 #endif

@@ -141,16 +141,6 @@ int observer_predict(struct observer *observer, struct net *net, int t, struct e
     return outputs_predict(&m, net, err);
 }
 
-double observe_bytes(const struct config *config, const struct net *net) {
-    double most = 0, kept = 0;
-    for (size_t k = 0; instruments[k]; k++) {
-        double scratch = instruments[k]->scratch ? instruments[k]->scratch(config, net) : 0;
-        most = scratch > most ? scratch : most;
-        kept += instruments[k]->kept ? instruments[k]->kept(config, net) : 0;
-    }
-    return most + kept;
-}
-
 int observe_rank(const struct net *net) {
     int largest = 0;
     for (int i = 0; i < 2 * net->maps.count; i++) {

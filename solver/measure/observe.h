@@ -43,10 +43,6 @@ int observer_archive(struct observer *observer, const struct net *net, int steps
                      struct archive *archive, struct err *err);
 void observer_free(struct observer *observer);
 
-/* Bytes that measuring a net (declared) will need, besides those of net_bytes and two-time kernels.
- */
-double observe_bytes(const struct config *config, const struct net *net);
-
 /* Largest rank of any basis of the net; 0 for finite nets. */
 int observe_rank(const struct net *net);
 

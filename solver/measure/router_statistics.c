@@ -119,9 +119,4 @@ static int declare(struct record *record, const struct config *config, const str
     return CODE_OK;
 }
 
-static double scratch(const struct config *config, const struct net *net) {
-    (void)config;
-    return is_asked(net) ? 4.0 * (double)net->gates.rows.array->sites * sizeof(double) : 0;
-}
-
-const struct instrument router_statistics_instrument = {.declare = declare, .scratch = scratch};
+const struct instrument router_statistics_instrument = {.declare = declare};

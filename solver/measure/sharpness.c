@@ -368,15 +368,4 @@ static int declare(struct record *record, const struct config *config, const str
     return CODE_OK;
 }
 
-/* Two matrices of all outputs, LAPACK's copy of one, the roots of the curvature and scratch of one,
- * a block of inputs, and what a product takes. */
-static double scratch(const struct config *config, const struct net *net) {
-    double n = net->batch.output_rows * net->setup.data.C, R = net_most_rows(net),
-           P = net->setup.data.P, C = net->setup.data.C;
-    if (!config->output.sharpness)
-        return 0;
-    return (3 * n * n + n * C + 2 * C * C + 2 * R * R + P * P) * sizeof(double) +
-           (net->output.loss_in_cotangent ? apart_bytes(net, net_outputs(net) + 1) : 0);
-}
-
-const struct instrument sharpness_instrument = {.declare = declare, .scratch = scratch};
+const struct instrument sharpness_instrument = {.declare = declare};

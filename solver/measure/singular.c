@@ -190,25 +190,4 @@ static int declare(struct record *record, const struct config *config, const str
     return CODE_OK;
 }
 
-/* Of a network two matrices, their values and LAPACK's scratch; of a limit a copy of rows, the
- * determinant's matrix and what it is made and factored in. */
-static double scratch(const struct config *config, const struct net *net) {
-    double most = 0, momenta = 0;
-    for (int i = 0; i < net->maps.count; i++) {
-        const struct map *map = net->maps.item[i];
-        double n = (double)map->declared.target->sites, m = (double)map->declared.source->sites;
-        struct map_costs of = net_map_costs(net, map, integrator_evaluations(&config->training));
-        double rows = fmax(of.p * m, of.q * n), all = of.p + of.q, wide = fmax(of.p, of.q);
-        double numbers = net->setup.N ? 2 * n * m + 16 * fmin(n, m)
-                                      : rows + 2 * all * all + wide * wide + 2 * of.p * of.q;
-        if (asked(config, map) && known(net, map))
-            most = fmax(most, sizeof(double) * numbers);
-        /* copies of the momentum and of a block of it; of several maps, if they are moved as one */
-        momenta += asked(config, map) && sums_up(config, net, map)
-                       ? sizeof(double) * (net->setup.N ? 3 * n * m : 3 * rows)
-                       : 0;
-    }
-    return fmax(most, momenta);
-}
-
-const struct instrument singular_instrument = {.declare = declare, .scratch = scratch};
+const struct instrument singular_instrument = {.declare = declare};

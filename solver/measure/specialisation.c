@@ -389,15 +389,4 @@ static int declare(struct record *record, const struct config *config, const str
     return CODE_OK;
 }
 
-/* Gates, and means for each label. */
-static double scratch(const struct config *config, const struct net *net) {
-    double most = 0;
-    for (int r = 0; r < net->routers.count && config->output.experts; r++) {
-        double rows = rows_of(net, &net->routers.item[r]);
-        double labels = fmax(rows, fmax(net->setup.data.C + 1, net->setup.data.V)) + 1;
-        most = fmax(most, (rows + labels) * (double)experts_of(net, &net->routers.item[r]));
-    }
-    return most * sizeof(double);
-}
-
-const struct instrument specialisation_instrument = {.declare = declare, .scratch = scratch};
+const struct instrument specialisation_instrument = {.declare = declare};

@@ -237,11 +237,4 @@ static int declare(struct record *record, const struct config *config, const str
     return CODE_OK;
 }
 
-/* K, and LAPACK's transpose of it. */
-static double scratch(const struct config *config, const struct net *net) {
-    double R = net->batch.rows;
-    bool any = config->output.spectra && *config->output.spectra;
-    return any ? 2 * R * R * sizeof(double) : 0;
-}
-
-const struct instrument spectra_instrument = {.declare = declare, .scratch = scratch};
+const struct instrument spectra_instrument = {.declare = declare};

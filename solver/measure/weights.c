@@ -153,21 +153,4 @@ static int declare(struct record *record, const struct config *config, const str
     return CODE_OK;
 }
 
-/* A map may be made of the rows that it learned from (map_history): entries, and one more. */
-static double scratch(const struct config *config, const struct net *net) {
-    double most = 0;
-    if (config->output.weights == WEIGHTS_NONE || !net->setup.N)
-        return 0;
-    for (int i = 0; i < net->program->nodes; i++) {
-        size_t shape[2];
-        const struct node *v = &net->program->node[i];
-        if (!node_begins_matrix(v) || !shape_of(net, v, WHOLE, shape))
-            continue;
-        double bytes =
-            3.0 * sizeof(double) * (double)shape[0] * (double)(v->matrix.map ? shape[1] : 1);
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
-const struct instrument weights_instrument = {.declare = declare, .scratch = scratch};
+const struct instrument weights_instrument = {.declare = declare};

@@ -3,6 +3,7 @@
 #include "solver/run/memory.h"
 #include "integrators/batch.h"
 #include "kernels/base/text.h"
+#include "solver/measure/gradients.h"
 #include "solver/measure/observe.h"
 #include "solver/run/ensemble.h"
 
@@ -45,16 +46,56 @@ done:
     return code;
 }
 
-/* What measuring takes, and the norm of the gradient while a step is made, where it is clipped. */
+/* Roughly what measuring takes beside the net, of which it is told: the largest of what instruments
+ * have while they work, and what the coordinate check and gradients keep. R rows meet one another,
+ * n outputs; `all` are the rows of the net, and y those that it learns with. */
+static double measured_bytes(const struct config *config, const struct net *net) {
+    const struct output_settings *output = &config->output;
+    const struct data_setup *data = &net->setup.data;
+    double R = net_most_rows(net), P = data->P, n = (double)net->batch.output_rows * data->C,
+           all = 0, y = 0, side = 0, matrix = 0, terms = gradients_terms(net);
+    for (int i = 0; i < net->arrays.count; i++)
+        all += (double)array_bytes(net->arrays.item[i], net->arrays.item[i]->rows);
+    for (int i = 0; i < net->parameters.count; i++) {
+        struct rows rows = net->parameters.item[i].y;
+        y += rows.array ? (double)array_bytes(rows.array, rows.count) : 0;
+    }
+    for (int i = 0; i < net->maps.count; i++) {
+        const struct map *map = net->maps.item[i];
+        struct map_costs of = net_map_costs(net, map, integrator_evaluations(&config->training));
+        double a = (double)map->declared.target->sites, b = (double)map->declared.source->sites;
+        side = fmax(side, fmax(a, b));
+        matrix = fmax(matrix, net->setup.N ? a * b : fmax(of.p + of.q, side) * (of.p + of.q));
+    }
+    bool gradients = gradients_wanted(config), apart = net->output.loss_in_cotangent;
+    double numbers = 4 * side; /* a row or two on the host */
+    if (output->sharpness)
+        numbers = fmax(numbers, 3 * n * n + 2 * R * R);
+    if (gradients || *output->spectra)
+        numbers = fmax(numbers, 2 * R * R + P * P);
+    if (output->experts)
+        numbers = fmax(numbers, R * side + 3 * R * R);
+    if ((output->weights != WEIGHTS_NONE && net->setup.N) || *output->singular)
+        numbers = fmax(numbers, 3 * matrix);
+    if (config->training.clip != 0)
+        numbers = fmax(numbers, fmin(2 * R * R, 257 * (R + side)));
+    double kept = config->reference.coordinate_check ? 2 * all : 0;
+    for (int k = 0; k < net->kernels.count && output->gradients; k++)
+        numbers += net->kernels.item[k].gradient ? terms * R * R : 0;
+    if (gradients)
+        numbers += terms * gradients_blocks(config, net) * P * P;
+    if (apart && (gradients || output->sharpness))
+        kept += net->host_bytes + (output->sharpness ? net_outputs(net) + 1 : terms) * y;
+    return sizeof(double) * numbers + kept;
+}
+
 static int add_measured(const struct run *run, struct net_setup setup, double *bytes,
                         struct err *err) {
     struct net net;
     setup.declare_only = true;
     int code = net_init(&net, &setup, err);
     if (!code)
-        *bytes += observe_bytes(&run->config, &net);
-    if (!code && run->config.training.clip != 0)
-        *bytes += net_gradient_norm_bytes(&net);
+        *bytes += measured_bytes(&run->config, &net);
     net_free(&net);
     return code;
 }
