@@ -1,5 +1,6 @@
 /* A table of operations around another one, with counters. */
 #include "kernels/array/profile.h"
+#include "kernels/array/operations.h"
 
 #include <omp.h>
 #include <stdio.h>
@@ -107,104 +108,21 @@ static double bytes(struct rows rows) {
     return rows.array ? cells(rows) * (double)rows.array->backend->bytes : 0;
 }
 
-static void profile_put(struct rows rows, const double *host) {
-    double start = base_cpu_seconds();
-    inner_of(rows)->put(rows, host);
-    count(MOVE, start, 0, 2 * bytes(rows));
-}
-
-static void profile_get(struct rows rows, double *host) {
-    double start = base_cpu_seconds();
-    inner_of(rows)->get(rows, host);
-    count(MOVE, start, 0, 2 * bytes(rows));
-}
-
-static void profile_normals(struct rows rows, struct rng_stream stream) {
-    double start = base_cpu_seconds();
-    inner_of(rows)->normals(rows, stream);
-    count(NORMALS, start, cells(rows), bytes(rows));
-}
-
-static void profile_dots(struct rows a, struct rows b, double *C) {
-    double start = base_cpu_seconds();
-    inner_of(a)->dots(a, b, C);
-    count(DOTS, start, 2 * cells(a) * b.count, bytes(a) + bytes(b));
-}
-
-static void profile_averages(struct rows a, struct rows b, double *out) {
-    double start = base_cpu_seconds();
-    inner_of(a)->averages(a, b, out);
-    count(AVERAGES, start, 2 * cells(a), bytes(a) + bytes(b));
-}
-
-static void profile_combine(struct rows y, double beta, const double *C, struct rows a) {
-    double start = base_cpu_seconds();
-    inner_of(y)->combine(y, beta, C, a);
-    count(COMBINE, start, 2 * cells(y) * a.count, bytes(a) + bytes(y) * (beta != 0 ? 2 : 1));
-}
-
-static void profile_combine_rows(struct rows y, double beta, struct coefficients C, struct rows a) {
-    double start = base_cpu_seconds();
-    inner_of(y)->combine_rows(y, beta, C, a);
-    count(COMBINE, start, 2 * cells(y) * a.count,
-          bytes(a) + bytes(C.rows) + bytes(y) * (beta != 0 ? 2 : 1));
-}
-
-static void profile_times(double scale, struct rows W, struct rows x, struct rows y) {
-    double start = base_cpu_seconds();
-    inner_of(y)->times(scale, W, x, y);
-    count(DOTS, start, 2 * cells(x) * W.count, bytes(W) + bytes(x) + bytes(y));
-}
-
-static void profile_add(const double *c, struct rows x, struct rows y) {
-    double start = base_cpu_seconds();
-    inner_of(y)->add(c, x, y);
-    count(COMBINE, start, 2 * cells(y), bytes(x) + 2 * bytes(y));
-}
-
-static void profile_pointwise(enum fn fn, const double *scale, const double *shift, struct rows x,
-                              struct rows value, struct rows slope) {
-    double start = base_cpu_seconds();
-    inner_of(x)->pointwise(fn, scale, shift, x, value, slope);
-    count(POINTWISE, start, cells(x), bytes(x) + bytes(value) + bytes(slope));
-}
-
-static void profile_multiply(struct rows a, struct rows b, struct rows y) {
-    double start = base_cpu_seconds();
-    inner_of(y)->multiply(a, b, y);
-    count(MULTIPLY, start, cells(y), bytes(a) + bytes(b) + bytes(y));
-}
-
-static void profile_group_sum(struct rows x, struct rows y) {
-    double start = base_cpu_seconds();
-    inner_of(x)->group_sum(x, y);
-    count(MOVE, start, cells(x), bytes(x) + bytes(y));
-}
-
-static void profile_tile(struct rows x, struct rows y) {
-    double start = base_cpu_seconds();
-    inner_of(x)->tile(x, y);
-    count(MOVE, start, 0, bytes(x) + bytes(y));
-}
-
-static void profile_tile_mean(struct rows x, struct rows y) {
-    double start = base_cpu_seconds();
-    inner_of(x)->tile_mean(x, y);
-    count(MOVE, start, cells(x), bytes(x) + bytes(y));
-}
+#define IN(rows) rows
+#define OF(C) C
+#define HAND_ON(name, parameters, handed, rows, kind, flops, moved)                                \
+    static void profile_##name parameters {                                                        \
+        double start = base_cpu_seconds();                                                         \
+        inner_of(rows)->name handed;                                                               \
+        count(kind, start, flops, moved);                                                          \
+    }
+BACKEND_OPERATIONS(HAND_ON)
 
 static int profile_top(struct rows x, size_t K, struct rows mask, struct err *err) {
     double start = base_cpu_seconds();
     int code = inner_of(x)->top(x, K, mask, err);
     count(TOP, start, cells(x), bytes(x) + bytes(mask));
     return code;
-}
-
-static void profile_entries(struct entry_rule rule, struct rows g, struct rows m, struct rows v,
-                            struct rows y) {
-    double start = base_cpu_seconds();
-    inner_of(y)->entries(rule, g, m, v, y);
-    count(ENTRIES, start, 10 * cells(y), (v.array ? 7 : 5) * bytes(y));
 }
 
 static int profile_sync(struct err *err) {
@@ -215,6 +133,7 @@ static int profile_sync(struct err *err) {
     return code;
 }
 
+#define ENTER(name, ...) table->name = profile_##name;
 const struct backend *profile_backend(const struct backend *backend) {
     static struct backend all[2][2]; /* on whole and on split arrays, in either precision */
     int single = backend->bytes != sizeof(double);
@@ -225,22 +144,8 @@ const struct backend *profile_backend(const struct backend *backend) {
     if (!table->name) {
         inner[single] = inner[single] ? inner[single] : backend;
         *table = *backend;
-        table->put = profile_put;
-        table->get = profile_get;
-        table->normals = profile_normals;
-        table->dots = profile_dots;
-        table->averages = profile_averages;
-        table->combine = profile_combine;
-        table->combine_rows = profile_combine_rows;
-        table->times = profile_times;
-        table->add = profile_add;
-        table->pointwise = profile_pointwise;
-        table->multiply = profile_multiply;
-        table->group_sum = profile_group_sum;
-        table->tile = profile_tile;
-        table->tile_mean = profile_tile_mean;
+        BACKEND_OPERATIONS(ENTER)
         table->top = profile_top;
-        table->entries = profile_entries;
         table->sync = profile_sync;
     }
     return table;

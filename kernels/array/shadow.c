@@ -7,6 +7,7 @@
  * operations move the handles over and call those of cpu: same arithmetic, same bits. */
 #define _DEFAULT_SOURCE
 #include "kernels/array/backend.h"
+#include "kernels/array/operations.h"
 #include "kernels/array/real.h"
 
 #include <math.h>
@@ -19,15 +20,23 @@ static size_t shadow_half(const struct array *a, int capacity) {
     return (array_bytes(a, capacity) + page - 1) / page * page;
 }
 
-static struct array shadow_real(const struct array *a) {
-    struct array readable = *a;
-    readable.memory = (char *)a->memory + shadow_half(a, a->capacity);
-    return readable;
+/* As cpu is to have them; space: of an array. */
+static struct rows shadow_rows(struct rows rows, struct array *space) {
+    if (!rows.array)
+        return rows;
+    *space = *rows.array;
+    space->memory = (char *)space->memory + shadow_half(space, space->capacity);
+    rows.array = space;
+    return rows;
 }
 
-#define REAL(r)                                                                                    \
-    struct array r##_array = (r).array ? shadow_real((r).array) : (struct array){0};               \
-    struct rows r##_real = {(r).array ? &r##_array : NULL, (r).first, (r).count}
+static struct coefficients shadow_coefficients(struct coefficients C, struct array *space) {
+    C.rows = shadow_rows(C.rows, space);
+    return C;
+}
+
+#define IN(rows) shadow_rows(rows, &(struct array){0})
+#define OF(C) shadow_coefficients(C, &(struct array){0})
 
 static int shadow_open(double *bytes, struct err *err) {
     return REAL_BACKEND.open(bytes, err);
@@ -66,137 +75,30 @@ static int shadow_resize(struct array *array, int capacity, struct err *err) {
     return CODE_OK;
 }
 
-static void shadow_put(struct rows rows, const double *host) {
-    REAL(rows);
-    REAL_BACKEND.put(rows_real, host);
-}
-
-static void shadow_get(struct rows rows, double *host) {
-    REAL(rows);
-    REAL_BACKEND.get(rows_real, host);
-}
-
-static void shadow_normals(struct rows rows, struct rng_stream stream) {
-    REAL(rows);
-    REAL_BACKEND.normals(rows_real, stream);
-}
-
-static void shadow_dots(struct rows a, struct rows b, double *C) {
-    REAL(a);
-    REAL(b);
-    REAL_BACKEND.dots(a_real, b_real, C);
-}
-
-static void shadow_averages(struct rows a, struct rows b, double *out) {
-    REAL(a);
-    REAL(b);
-    REAL_BACKEND.averages(a_real, b_real, out);
-}
-
-static void shadow_combine(struct rows y, double beta, const double *C, struct rows a) {
-    REAL(y);
-    REAL(a);
-    REAL_BACKEND.combine(y_real, beta, C, a_real);
-}
-
-static void shadow_combine_rows(struct rows y, double beta, struct coefficients C, struct rows a) {
-    struct array R = shadow_real(C.rows.array);
-    C.rows.array = &R;
-    REAL(y);
-    REAL(a);
-    REAL_BACKEND.combine_rows(y_real, beta, C, a_real);
-}
-
-static void shadow_times(double scale, struct rows W, struct rows x, struct rows y) {
-    REAL(W);
-    REAL(x);
-    REAL(y);
-    REAL_BACKEND.times(scale, W_real, x_real, y_real);
-}
-
-static void shadow_add(const double *c, struct rows x, struct rows y) {
-    REAL(x);
-    REAL(y);
-    REAL_BACKEND.add(c, x_real, y_real);
-}
-
-static void shadow_pointwise(enum fn fn, const double *scale, const double *shift, struct rows x,
-                             struct rows value, struct rows slope) {
-    REAL(x);
-    REAL(value);
-    REAL(slope);
-    REAL_BACKEND.pointwise(fn, scale, shift, x_real, value_real, slope_real);
-}
-
-static void shadow_multiply(struct rows a, struct rows b, struct rows y) {
-    REAL(a);
-    REAL(b);
-    REAL(y);
-    REAL_BACKEND.multiply(a_real, b_real, y_real);
-}
-
-static void shadow_group_sum(struct rows x, struct rows y) {
-    REAL(x);
-    REAL(y);
-    REAL_BACKEND.group_sum(x_real, y_real);
-}
-
-static void shadow_tile(struct rows x, struct rows y) {
-    REAL(x);
-    REAL(y);
-    REAL_BACKEND.tile(x_real, y_real);
-}
-
-static void shadow_tile_mean(struct rows x, struct rows y) {
-    REAL(x);
-    REAL(y);
-    REAL_BACKEND.tile_mean(x_real, y_real);
-}
+#define HAND_ON(name, parameters, handed, ...)                                                     \
+    static void shadow_##name parameters {                                                         \
+        REAL_BACKEND.name handed;                                                                  \
+    }
+BACKEND_OPERATIONS(HAND_ON)
 
 static int shadow_top(struct rows x, size_t K, struct rows mask, struct err *err) {
-    REAL(x);
-    REAL(mask);
-    return REAL_BACKEND.top(x_real, K, mask_real, err);
-}
-
-static void shadow_entries(struct entry_rule rule, struct rows g, struct rows m, struct rows v,
-                           struct rows y) {
-    REAL(g);
-    REAL(m);
-    REAL(v);
-    REAL(y);
-    REAL_BACKEND.entries(rule, g_real, m_real, v_real, y_real);
+    return REAL_BACKEND.top(IN(x), K, IN(mask), err);
 }
 
 static int shadow_sync(struct err *err) {
     return REAL_BACKEND.sync(err);
 }
 
-const struct backend REAL_SHADOW = {
-    .name = REAL_BYTES == 4 ? "shadow_single" : "shadow",
-    .bytes = sizeof(real),
-    .other = &REAL_OTHER_SHADOW,
-    .open = shadow_open,
-    .alloc = shadow_alloc,
-    .resize = shadow_resize,
-    .release = shadow_release,
-    .put = shadow_put,
-    .get = shadow_get,
-    .normals = shadow_normals,
-    .dots = shadow_dots,
-    .averages = shadow_averages,
-    .combine = shadow_combine,
-    .combine_rows = shadow_combine_rows,
-    .times = shadow_times,
-    .add = shadow_add,
-    .pointwise = shadow_pointwise,
-    .multiply = shadow_multiply,
-    .group_sum = shadow_group_sum,
-    .tile = shadow_tile,
-    .tile_mean = shadow_tile_mean,
-    .top = shadow_top,
-    .entries = shadow_entries,
-    .sync = shadow_sync,
-    .can_split = true,
-    .poisons = true,
-};
+#define ENTER(name, ...) .name = shadow_##name,
+const struct backend REAL_SHADOW = {.name = REAL_BYTES == 4 ? "shadow_single" : "shadow",
+                                    .bytes = sizeof(real),
+                                    .other = &REAL_OTHER_SHADOW,
+                                    .open = shadow_open,
+                                    .alloc = shadow_alloc,
+                                    .resize = shadow_resize,
+                                    .release = shadow_release,
+                                    .top = shadow_top,
+                                    .sync = shadow_sync,
+                                    .can_split = true,
+                                    .poisons = true,
+                                    BACKEND_OPERATIONS(ENTER)};
