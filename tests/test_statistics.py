@@ -89,6 +89,15 @@ def test_what_is_no_number_stays_none():
         assert np.isnan([value[0], error[0]]).all() and np.isfinite([value[1], error[1]]).all()
 
 
+def test_masks_that_agree_have_no_error():
+    """As in the file."""
+    group, other = runs([0, 1, 1], [1, 1, 0]), runs([0, 1, 1], [1, 1, 1])
+    for _, error in (dmft.jackknife(lambda means: means["x"], group),
+                     dmft.difference(group, other, "x")):
+        assert np.isnan(error[1]) and error[2] == 0.5
+    assert not dmft.jackknife(lambda means: means["x"], runs([0, 0.5], [1, 0.5]))[1].isnull().any()
+
+
 def test_what_no_run_has_at_the_end_tells_nothing_of_the_end():
     """As a test loss that is measured at every second time; the other series say who ended."""
     both = runs([1, 1, 1], [2, 2, 2], [3, 3, 3], [4, 4, np.nan])

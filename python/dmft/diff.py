@@ -95,6 +95,11 @@ def _is_single(*settings: dict) -> bool:
                if key.endswith(".precision"))
 
 
+def _values(array: xarray.DataArray) -> np.ndarray:
+    """Its numbers, of a large array read anew, as kept ones of all arrays would not fit."""
+    return array.copy(deep=False).values
+
+
 def _arrays(run: Result) -> dict[str, xarray.DataArray | float]:
     """{GROUP/NAME: array}, with the numbers that are attributes of a group as arrays of one."""
     found = {}
@@ -141,7 +146,7 @@ def _scale(path: str, arrays: dict) -> np.ndarray:
     own = arrays[path]
     base = arrays[base_of(path, arrays)]
     array = base if base.dims == own.dims else own
-    size = np.nan_to_num(np.abs(array.values.astype(float)), posinf=0)
+    size = np.nan_to_num(np.abs(_values(array).astype(float)), posinf=0)
     in_sweep = path.startswith(("sweep/", "optimum/"))
     over = tuple(k for k, dim in enumerate(array.dims)
                  if dim == "sample" or not in_sweep and dim not in TIMES)
@@ -177,7 +182,7 @@ def _error(run: Result, path: str, arrays: dict):
     if path.rsplit("/", 1)[-1] in COMPUTATION:
         return None
     if path + "_se" in arrays:
-        error = arrays[path + "_se"].values
+        error = _values(arrays[path + "_se"])
     elif path + "_samples" in arrays:  # of resamples
         samples = arrays[path + "_samples"]
         error = samples.std("sample", skipna=False).transpose(*array.dims).values
@@ -195,7 +200,7 @@ def _paired(path: str, pair: list[dict]):
         one, other = (arrays[path + end] for arrays in pair)
         if one.shape != other.shape or "run" not in one.dims or one.sizes["run"] < 2:
             return None
-        change = other.values.astype(float) - one.values
+        change = _values(other).astype(float) - _values(one)
         axis, n = one.dims.index("run"), one.sizes["run"]
         return change.std(axis, ddof=1) / math.sqrt(n), np.float64(n - 1)
     return None
@@ -204,7 +209,7 @@ def _paired(path: str, pair: list[dict]):
 def _z(path: str, runs: list[Result], pair: list[dict], paired: bool):
     """z of new - old, entry by entry; None where a file has no error of it."""
     with np.errstate(invalid="ignore"):
-        change = pair[1][path].values.astype(float) - pair[0][path].values
+        change = _values(pair[1][path]).astype(float) - _values(pair[0][path])
     found = _paired(path, pair) if paired else None
     if found is None:
         errors = [_error(run, path, arrays) for run, arrays in zip(runs, pair)]
@@ -228,7 +233,7 @@ def _place(array: xarray.DataArray, index) -> str:
 
 
 def _text_row(path: str, old: xarray.DataArray, new: xarray.DataArray) -> Row:
-    other = np.asarray(old.values != new.values)
+    other = np.asarray(_values(old) != _values(new))
     at = _place(old, int(np.argmax(other))) if other.any() else ""
     return Row(path, old.size, int(other.sum()), math.nan, math.nan, math.nan, at, "different")
 
@@ -236,7 +241,7 @@ def _text_row(path: str, old: xarray.DataArray, new: xarray.DataArray) -> Row:
 def _judge(path: str, pair: list[dict], z, rtol: float, threshold: float | None) -> Row:
     """threshold: of |z|, or None: differences are judged by rtol, which is 0 for bits."""
     old, new = (arrays[path] for arrays in pair)
-    values = [array.values.astype(float) for array in (old, new)]
+    values = [_values(array).astype(float) for array in (old, new)]
     missing = np.isnan(values[0]) != np.isnan(values[1])
     with np.errstate(invalid="ignore"):
         change = np.where((values[0] == values[1]) | np.isnan(values[0]), 0,
@@ -262,8 +267,15 @@ def _judge(path: str, pair: list[dict], z, rtol: float, threshold: float | None)
                float(relative.max(initial=0)), largest, place, verdict)
 
 
-def _shapes(pair: list[dict], paths: set[str], exact: bool, found: Diff) -> list[str]:
-    """The arrays that both have, of one shape; what else there is goes into `found`."""
+def _is_of_runs(path: str, arrays: dict) -> bool:
+    """Whether it depends on how many runs there are."""
+    return path.endswith("/run") or base_of(path, arrays) != path and "run" in arrays[path].dims
+
+
+def _shapes(pair: list[dict], paths: set[str], exact: bool, judged: bool,
+            found: Diff) -> list[str]:
+    """The arrays that both have, of one shape; what else there is goes into `found`. judged: by
+    errors, which other numbers of runs have as well."""
     both = []
     for path in [*pair[0], *(path for path in pair[1] if path not in pair[0])]:
         if path not in paths:
@@ -274,6 +286,8 @@ def _shapes(pair: list[dict], paths: set[str], exact: bool, found: Diff) -> list
             found.added.append(path)
         elif pair[0][path].shape != pair[1][path].shape \
                 or pair[0][path].dims != pair[1][path].dims:
+            if judged and _is_of_runs(path, pair[0]):
+                continue
             words = [" ".join(f"{dim} {size}" for dim, size in arrays[path].sizes.items()) or "one"
                      for arrays in pair]
             found.shapes.append(f"{path} has another shape: {words[0]} -> {words[1]}")
@@ -347,9 +361,9 @@ def diff(old, new, *, exact: bool = False, rtol: float | None = None, sigma=None
     if not exact and rtol is None and sigma is None:
         sigma = None if same_seed else "auto"
     tolerance = 0 if exact else rtol or (RTOL_SINGLE if _is_single(*settings) else RTOL)
-    both = _shapes(pair, paths, exact, found)
+    both = _shapes(pair, paths, exact, sigma is not None, found)
     both = [path for path in both
-            if not _same_numbers(*(arrays[path].values for arrays in pair), found)]
+            if not _same_numbers(*(_values(arrays[path]) for arrays in pair), found)]
     z = {path: _z(path, runs, pair, same_seed and sigma is not None) for path in both
          if pair[0][path].dtype.kind in "fiub" and base_of(path, pair[0]) == path}
     count = sum(int(np.isfinite(one).sum()) for one in z.values() if one is not None)

@@ -53,4 +53,7 @@ def main(arguments=None) -> int:
             return 0 if found.equal else 1
         print(f"dmft-diff: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("dmft-diff: interrupted", file=sys.stderr)
+        return 130
     return 0 if found.equal else 1

@@ -111,6 +111,16 @@ def _tolerance(group: xarray.Dataset, name: str) -> xarray.DataArray | float:
     return group.get(f"{name}_tolerance", 0.0)
 
 
+def _known(error, *runs):
+    """The error of numbers of single runs, NaN where that of a mask is 0: runs of numbers that are
+    all 0 or 1, and both occur, tell nothing where they agree (docs/output.md)."""
+    values = np.concatenate([np.ravel(np.asarray(array)) for one in runs for array in one])
+    values = values[np.isfinite(values)]
+    is_mask = all((np.abs(values - value) < 1e-9).any() for value in (0, 1)) \
+        and (np.minimum(np.abs(values), np.abs(values - 1)) < 1e-9).all()
+    return xarray.where(error > 1e-9, error, np.nan) if is_mask else error
+
+
 def jackknife(function: Callable[[xarray.Dataset], xarray.DataArray], group: xarray.Dataset):
     """(value, standard error) of a function of means over runs, such as a ratio, an exponent or a
     time at which something happens.
@@ -121,7 +131,8 @@ def jackknife(function: Callable[[xarray.Dataset], xarray.DataArray], group: xar
     The function of a mean of n runs has a bias of order 1/n, and its error is not that of its
     arguments. With v the value of all and v(-r) that without run r, value and error are those of
     the n pseudo-values n v - (n - 1) v(-r). A limit with check_tolerance has NAME_tolerance beside
-    NAME: how much v changes where the means do by that is in the error, in quadrature.
+    NAME: how much v changes where the means do by that is in the error, in quadrature. The
+    error of a mask is NaN where all runs agree.
 
     >>> x = xarray.Dataset({"x_runs": (("run", "t"), [[1.0], [2.0], [3.0]])})
     >>> value, error = jackknife(lambda group: group["x"] * 2, x)
@@ -142,14 +153,14 @@ def jackknife(function: Callable[[xarray.Dataset], xarray.DataArray], group: xar
     variance = sum((one - mean) ** 2 for one in pseudo) / (n * (n - 1))
     checked = xarray.Dataset({name: array.mean("run", skipna=False) - _tolerance(group, name)
                               for name, array in runs.items()})
-    return mean, (variance + (whole - function(checked)) ** 2) ** 0.5
+    return mean, _known((variance + (whole - function(checked)) ** 2) ** 0.5, pseudo)
 
 
 def difference(one: xarray.Dataset, other: xarray.Dataset, name: str):
     """(one - other, standard error) of a series, run by run: seed 3 of the one minus seed 3 of the
     other. Where both were run with the same [solver] seed, networks of one seed begin with the same
     draws, and what is common to them drops out of the difference. The tolerances of limits that
-    were run with check_tolerance are in the error.
+    were run with check_tolerance are in the error. That of a mask is NaN where all runs agree.
 
     >>> x = xarray.Dataset({"loss_runs": (("run", "t"), [[1.0], [2.0]])})
     >>> y = xarray.Dataset({"loss_runs": (("run", "t"), [[0.5], [1.5]])})
@@ -180,4 +191,5 @@ def difference(one: xarray.Dataset, other: xarray.Dataset, name: str):
     n = change.sizes["run"]
     error = (change.var("run", ddof=1, skipna=False) / n
              + _tolerance(one, name) ** 2 + _tolerance(other, name) ** 2) ** 0.5
-    return change.mean("run", skipna=False).rename(name), error.rename(name + "_se")
+    return change.mean("run", skipna=False).rename(name), \
+        _known(error, *([array] for array in pair)).rename(name + "_se")
