@@ -28,7 +28,7 @@ double stats_shown(double mean, double error) {
 /* The z that is exceeded as rarely as t of Student's law; beyond what numbers can say, t itself. */
 static double normal_of(double t, double freedom) {
     double rare = gsl_cdf_tdist_Q(fabs(t), freedom);
-    return rare > 0 ? copysign(gsl_cdf_ugaussian_Qinv(rare), t) : t;
+    return rare > DBL_MIN ? copysign(gsl_cdf_ugaussian_Qinv(rare), t) : t;
 }
 
 /* The chi^2 of so many degrees that is exceeded as rarely as F is; beyond what numbers can say that
@@ -37,7 +37,7 @@ static double chi2_of(double F, int degrees, double freedom) {
     double rare = gsl_cdf_fdist_Q(F, degrees, freedom);
     if (rare > 0.5)
         return gsl_cdf_chisq_Pinv(gsl_cdf_fdist_P(F, degrees, freedom), degrees);
-    return rare > 0 ? gsl_cdf_chisq_Qinv(rare, degrees) : degrees * F;
+    return rare > DBL_MIN ? gsl_cdf_chisq_Qinv(rare, degrees) : degrees * F;
 }
 
 struct stats_fit stats_extrapolate(const int *N, const struct stats_mean *mean, int count) {
