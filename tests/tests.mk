@@ -207,6 +207,10 @@ mutants:
 coverage-check: all
 	NEED='h5py, numpy' PYTHON=$(PYTHON) python/with tests/coverage_table.py
 
+# The tables of docs/tutorial.md that make test has no time for: half a minute.
+tables-check: all
+	TABLES=1 NEED='h5py, numpy, pytest' PYTHON=$(PYTHON) python/with -m pytest -q -p no:cacheprovider tests/test_tutorial.py
+
 # How the bias of the limit goes with its sites (some minutes).
 bias: $(BUILD)/bias
 	$<
@@ -218,5 +222,5 @@ draws: $(BUILD)/draws
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test torch-test import-test torch-faults check-random bench bench-against bench-precision bench-device bench-memory bench-peers bench-figures coverage coverage-of coverage-check draws bias \
+.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test torch-test import-test torch-faults check-random bench bench-against bench-precision bench-device bench-memory bench-peers bench-figures coverage coverage-of coverage-check tables-check draws bias \
         validation mutants
