@@ -283,7 +283,7 @@ static void states_that_cannot_be_made(void **state) {
     assert_int_equal(system("mkdir out.h5.state/limit_0000.state.new"), 0);
     snprintf(command, sizeof command,
              CPU_LIMIT " mpirun --oversubscribe -n 2 %s/dmft-solve --continue out.h5 "
-             "--training.steps=3 </dev/null >stdout.txt 2>&1",
+                       "--training.steps=3 </dev/null >stdout.txt 2>&1",
              folder);
     assert_int_equal(system(command), 0);
     char *text = cli_read("stdout.txt", NULL);
