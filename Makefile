@@ -7,8 +7,7 @@
 #   make soak TIME=seconds; make mutants   random tests; what the tests notice (docs/testing_log.md)
 #   make check-random TIME=seconds         random networks beside PyTorch and beside their limit
 #   make validation; make coverage-of  networks against their limit; its error bars (minutes)
-#   make coverage-check                every command of docs/coverage.md, and what it shows (minutes)
-#   make tables-check                  the table of a sweep in docs/tutorial.md (half a minute)
+#   make coverage-check; make tables-check   every command of docs/coverage.md; a table of docs/tutorial.md (minutes)
 #   make python-test  the Python package alone: runs, pictures, docs/tour.ipynb
 #   make study NAME=lr_transfer        data and picture of a study in studies/; make gallery: of all
 #   make bench        cost and accuracy of the limit beside finite networks; make bench-peers PEERS=PYTHON

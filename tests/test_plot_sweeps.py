@@ -8,7 +8,7 @@ from matplotlib.collections import LineCollection
 import dmft
 import dmft.plot
 
-BASE = {"network.model": "dense", "training.steps": 4, "solver.sites": 64, "solver.replicates": 3,
+BASE = {"network.model": "dense", "training.steps": 4, "solver.sites": 256, "solver.replicates": 3,
         "reference.widths": [8, 16], "reference.seeds": 3, "output.kernels": "none"}
 
 
@@ -58,12 +58,43 @@ def test_bars_are_whole_and_ends_have_ticks(rates):
     losses, optima = figure.axes[:2]
     low, high = losses.get_ylim()
     ends = [y for bars in losses.collections if isinstance(bars, LineCollection)
-            for segment in bars.get_segments() for y in segment[:, 1]]
+            for segment in bars.get_segments() if len(segment) for y in segment[:, 1]]
     assert low < min(ends) < max(ends) < high
     figure.canvas.draw()
     for axis in (losses.xaxis, optima.yaxis):
         assert [label.get_text() for label in axis.get_ticklabels()] == ["0.1", "0.3", "0.6", "1.2"]
     plt.close(figure)
+
+
+@pytest.mark.parametrize("mark, value", [("unmatched", 1.5), ("edge_of_stability", 1),
+                                         ("self_averaging", 0), ("objective_se", 0.21)])
+def test_points_that_are_noise_are_hollow(rates, mark, value):
+    """Above the networks, with the curve of the limit broken there. .21 is the error over the mean
+    of three runs of which one is more than half of it, (3/2 - 1)/(3 2)^1/2, and more."""
+    place = {"training.eta0": 1, "N": -1}
+    sweep = rates.sweep.copy(deep=True)
+    sweep["objective_se"][:] = 0.05 * sweep["objective"]
+    for name, good in ("unmatched", 0), ("edge_of_stability", 0), ("self_averaging", 1):
+        sweep[name][:] = good
+    clean = sweep.copy(deep=True)
+    assert not dmft.plot.sweeps.doubtful(sweep).any()
+    sweep[mark][place] = value * (float(sweep["objective"][place]) if "_se" in mark else 1)
+    figure, ax = plt.subplots()
+    dmft.plot.losses(ax, sweep, "training.eta0")
+    limit = [line for line in ax.get_lines() if isinstance(line.get_color(), str)
+             and line.get_color() == "black"]
+    hollow = [line for line in limit if line.get_markerfacecolor() == "white"]
+    y = float(sweep["objective"][place])
+    assert [list(line.get_ydata()) for line in hollow] == [[y]]
+    assert hollow[0].get_zorder() > max(line.get_zorder() for line in ax.get_lines()
+                                        if line not in hollow)
+    curve = max(limit, key=lambda line: len(line.get_xdata())).get_ydata()
+    assert list(np.isnan(curve)) == [False, True, False, False]
+    plt.close(figure)
+    # marks of networks are of the networks as they are, and their means are what they are
+    if mark == "edge_of_stability":
+        clean[mark][{"training.eta0": 1, "N": 0}] = value
+        assert not dmft.plot.sweeps.doubtful(clean).any()
 
 
 def test_what_pictures_take(rates, tmp_path):

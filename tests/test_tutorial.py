@@ -1,5 +1,5 @@
-"""The page docs/tutorial.md: the tables that it prints are those of its commands. The sweep of section 4
-takes half a minute of two cores and is run by `make tables-check`."""
+"""The page docs/tutorial.md: the tables that it prints are those of its commands. The sweep of
+section 4 takes half a minute of two cores and is run by `make tables-check`."""
 import math
 import os
 import pathlib
@@ -21,8 +21,8 @@ def table(head: str) -> list[str]:
 
 
 def near(quoted: str, printed: str) -> bool:
-    """Whether a row of optima is the one that the page quotes: the same words, optima and losses to a
-    per cent, and the ends of their intervals, which hang on draws, to ten."""
+    """Whether a row of optima is the one that the page quotes: the same words, optima and losses to
+    a per cent, and the ends of their intervals, which hang on draws, to ten."""
     if words(quoted) != words(printed):
         return False
     if quoted.split()[0] != printed.split()[0]:
@@ -45,8 +45,8 @@ def test_the_first_table_is_what_is_printed(tmp_path):
 def test_rows_of_optima_are_told_apart():
     """What stood here before is no row of what is printed now."""
     now = [row for row in table("optimum of training.eta0 by loss") if row.startswith("limit")][0]
-    before = "limit  2.517 [2.484, 3.155]  0.0003057 [0.0002351, 0.0003313]  2.517 [2.492, 3.153] " \
-        " 0.0003047 [0.0002306, 0.000346]"
+    before = ("limit  2.517 [2.484, 3.155]  0.0003057 [0.0002351, 0.0003313]  "
+              "2.517 [2.492, 3.153]  0.0003047 [0.0002306, 0.000346]")
     assert near(now, now) and not near(before, now) and not near(now.replace("limit", "256"), now)
 
 

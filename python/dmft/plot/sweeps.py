@@ -154,10 +154,30 @@ def extent(sweep) -> tuple[float, float]:
 
 
 def doubtful(one) -> np.ndarray:
-    """Where a limit is marked as not self-averaging, or at the edge of stability."""
-    marks = [one[name].values == bad for name, bad in (("self_averaging", 0),
-                                                       ("edge_of_stability", 1)) if name in one]
-    return np.any(marks, axis=0) if marks else np.zeros(one["loss"].shape, bool)
+    """Where no point is to be trusted: a limit that the table marks by c (not self-averaging), e
+    (at the edge of stability) or u (random vectors not orthogonal), of these where they are more
+    than one for each site, since biases of fewer are small; and any mean whose interval reaches
+    down to an eighth of it, as it does where one of three runs or more is more than half of it (*):
+    of n runs the standard error is then at least (n/2 - 1)/(n (n - 1))^(1/2) of the mean."""
+    name, _ = compared(one)
+    marks = {"self_averaging": lambda x: x == 0, "edge_of_stability": lambda x: x > 0,
+             "unmatched": lambda x: x > 1}
+    bad = [is_bad(one[mark].values) for mark, is_bad in marks.items() if mark in one]
+    bad = np.any(bad, axis=0) if bad else np.zeros(one["loss"].shape, bool)
+    limit = np.broadcast_to(np.isinf(one["N"].values), bad.shape)
+    return (bad & limit) | (half_bars(one)[1] >= 0.875 * np.abs(one[name].values))
+
+
+def dodged(x, k: int, count: int):
+    """Places of the k-th of several curves over the same values of a key, a little apart."""
+    x = np.asarray(x, dtype=float)
+    shift = (k - (count - 1) / 2) * min(0.06, 0.24 / max(count, 1))
+    apart = x[x > 0] if (x > 0).all() else x
+    if len(x) < 2:
+        return x
+    if (x > 0).all():
+        return x * np.exp(shift * np.diff(np.log(np.sort(apart))).min())
+    return x + shift * np.diff(np.sort(apart)).min()
 
 
 def floor_of(sweep) -> float:
@@ -179,7 +199,7 @@ def losses(ax, sweep, key: str | None = None) -> None:
     """The objective of a sweep, its Result or a part of its Dataset, against a key (by default that
     of the optimum) at every width (at most three of them, and the limit), of one combination of the
     other keys: means with bars, medians as dashed lines with small crosses. A limit that rests is
-    left out; hollow points of a limit are marked as not self-averaging or at the edge of stability.
+    left out; hollow points, at which the curve is broken, are not to be trusted (doubtful).
 
     >>> losses(plt.gca(), dmft.load("rates.h5"))                                # doctest: +SKIP
     >>> losses(plt.gca(), rates.sweep.sel({"network.depth": 2}), "training.eta0")
@@ -204,18 +224,21 @@ def losses(ax, sweep, key: str | None = None) -> None:
               for c, colour in zip(some, shades(len(some)))}
     styles |= {c: {"color": "black", "lw": 2.4, "ms": 5, "zorder": 2, "label": r"$N \to \infty$"}
                for c in np.flatnonzero(np.isinf(N))}
-    for c, style in styles.items():
+    for k, (c, style) in enumerate(styles.items()):
         one = part.isel(N=c)
         if "rests" in one and (one["rests"] == 1).all():
             ax.text(0.97, 0.97, r"$N \to \infty$ rests", transform=ax.transAxes, ha="right",
                     va="top", fontsize=8)
             continue
-        ax.errorbar(one[key].values, one[name].values, half_bars(one), marker="o", **style)
-        bad = doubtful(one) & np.isinf(N[c])
-        ax.plot(one[key].values[bad], one[name].values[bad], "o", color="black", mfc="white",
-                ms=5, zorder=2.5)
+        x, bad, bars = dodged(one[key].values, k, len(styles)), doubtful(one), half_bars(one)
+        ax.errorbar(x, np.where(bad, np.nan, one[name].values), bars, marker="o", **style)
+        if bad.any():
+            y, noise = one[name].values[bad], style | {"label": None, "lw": 0.8, "zorder": 5}
+            ax.vlines(x[bad], y - bars[0, bad], y + bars[1, bad], color=style["color"], lw=0.8,
+                      zorder=4.5)
+            ax.plot(x[bad], y, "o", mfc="white", **noise)
         if name + "_median" in one and np.isfinite(one["N"]):
-            ax.plot(one[key].values, one[name + "_median"].values, marker="x", **style | {
+            ax.plot(x, one[name + "_median"].values, marker="x", **style | {
                 "ls": "--", "lw": 0.9, "ms": 3.5, "mew": 0.8, "label": None, "zorder": 4})
     floor(ax, part)
     ax.set(xlabel=name_of_axis(key))
@@ -240,19 +263,25 @@ def optima(ax, sweep, optimum=None) -> None:
     if optimum is None:
         raise NotThere("the sweep has no optimum")
     key = optimum.attrs["key"]
-    x = widths_axis(ax, optimum["N"].values)
-    for k, cell in enumerate(cells(sweep, key)):
-        best = optimum.sel(cell)
+    widths, points = widths_axis(ax, optimum["N"].values), cells(sweep, key)
+    ends = []
+    for k, cell in enumerate(points):
+        best, x = optimum.sel(cell), dodged(widths, k, len(points))
         colour, (at, bars, inside) = COLOURS[k % 7], places(best)
         ax.errorbar(x, at, bars, color=colour, lw=1.1, capsize=2,
                     marker=MARKERS[k % 8], ms=4.5, label=words_of(cell) or None)
         ax.plot(np.array(x)[~inside], at[~inside], MARKERS[k % 8], color=colour, ms=4.5,
                 mfc="white", zorder=4)
+        ends += [*(at - bars[0]), *(at + bars[1])]
         if "median_at" in best:
             ax.plot(x, best["median_at"].values, color=colour, lw=0.9, ls="--")
-    grid = sweep[key].values
+            ends += [*best["median_at"].values]
+    grid = np.sort(sweep[key].values)
     key_axis(ax.yaxis, grid)
-    ax.set(ylim=around(ax, grid.min(), grid.max()), title="optimum" + (
+    # from the value of the grid below all of them to that above
+    first = max(np.searchsorted(grid, np.nanmin(ends)) - 1, 0)
+    last = min(np.searchsorted(grid, np.nanmax(ends), "right"), len(grid) - 1)
+    ax.set(ylim=around(ax, grid[first], grid[last]), title="optimum" + (
         "" if np.isin(optimum["reason"].values, (0, 8)).all() else "  (hollow: not known)"))
     ax.set_ylabel("optimal " + name_of_axis(key))
 
@@ -360,7 +389,8 @@ def figure(run, options=None):
         picture.suptitle("(incomplete)", fontsize=9, x=0.01, ha="left", color="0.35")
     # an axis with all ensembles: of the limits some may rest
     full = max(grid.flat[:len(points)], key=lambda ax: len(ax.get_legend_handles_labels()[0]))
-    return legend(picture, full, "crosses: medians\n" + BARS)
+    hollow = "hollow: do not trust\n" if doubtful(sweep).any() else ""
+    return legend(picture, full, "crosses: medians\n" + hollow + BARS)
 
 
 def figure_together(runs, _=None):
