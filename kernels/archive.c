@@ -137,6 +137,15 @@ int archive_bytes(struct archive *archive, void *bytes, size_t size, struct err 
     return CODE_OK;
 }
 
+int archive_flag(struct archive *archive, bool *flag, struct err *err) {
+    unsigned char byte = archive_reads(archive) ? 0 : *flag;
+    TRY(archive_bytes(archive, &byte, 1, err));
+    if (byte > 1)
+        return archive_misfit(archive, "a flag is neither 0 nor 1", err);
+    *flag = byte;
+    return CODE_OK;
+}
+
 int archive_list(struct archive *archive, void *list, size_t count, size_t size, struct err *err) {
     void *first;
     memcpy(&first, list, sizeof first);

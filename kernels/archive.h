@@ -42,6 +42,8 @@ static inline bool archive_reads(const struct archive *archive) {
     return archive->mode == ARCHIVE_READ;
 }
 int archive_bytes(struct archive *archive, void *bytes, size_t size, struct err *err);
+/* Read: a byte that is neither 0 nor 1 does not fit; in a bool it would be undefined. */
+int archive_flag(struct archive *archive, bool *flag, struct err *err);
 /* A block of `size` bytes for each of `count` elements, or NULL. Read: NULL becomes what was
  * written, and a block is replaced; a block of another size does not fit. */
 int archive_list(struct archive *archive, void *list, size_t count, size_t size, struct err *err);

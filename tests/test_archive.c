@@ -253,6 +253,26 @@ static void a_file_is_whole_or_refused(void **state) {
     assert_int_equal(archive_close(&archive, code, &told), CODE_SYSTEM);
 }
 
+/* A byte that is neither 0 nor 1 is no flag, whatever the sum of the file. */
+static void flags_are_zero_or_one(void **state) {
+    (void)state;
+    static const unsigned char bytes[] = {0, 1, 2, 141};
+    for (size_t k = 0; k < sizeof bytes; k++) {
+        struct archive archive;
+        struct err told;
+        bool flag = k == 0;
+        ASK(archive_create(&archive, name, false, err));
+        ASK(archive_bytes(&archive, (void *)(uintptr_t)&bytes[k], 1, err));
+        ASK(archive_close(&archive, CODE_OK, err));
+        ASK(archive_open(&archive, name, false, err));
+        int code = archive_flag(&archive, &flag, &told);
+        assert_int_equal(code, k < 2 ? CODE_OK : CODE_INPUT);
+        assert_true(k > 1 || flag == (k == 1));
+        assert_true(k < 2 || strstr(told.text, "a flag is neither 0 nor 1"));
+        assert_int_equal(archive_close(&archive, code, &told), code);
+    }
+}
+
 int main(void) {
     int file = mkstemp(name);
     if (file < 0)
@@ -261,7 +281,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_written_is_read),    cmocka_unit_test(nothing_is_read_as_nothing),
         cmocka_unit_test(rows_cross_in_parts),        cmocka_unit_test(wrong_numbers_are_named),
-        cmocka_unit_test(a_file_is_whole_or_refused),
+        cmocka_unit_test(a_file_is_whole_or_refused), cmocka_unit_test(flags_are_zero_or_one),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(name);

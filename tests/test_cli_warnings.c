@@ -167,11 +167,32 @@ static void test_unmatched(void **state) {
     }
 }
 
+/* Inputs without a direction, and of which no square is above 0: they run, and it is said why
+ * nothing is trained, not that the networks are. */
+static void inputs_of_zero(void **state) {
+    (void)state;
+    static const char *const data[] = {"0,0,1\n0,0,-1\n", "1e-300,0,1\n0,1e-300,-1\n"};
+    for (int k = 0; k < 4; k++) {
+        struct cli_result result;
+        bool adam = k % 2;
+        cli_print("zero.csv", data[k / 2]);
+        cli_print("zero.ini", "[network]\nmodel = dense\n[data]\nsource = file\nfile = zero.csv\n"
+                              "[training]\nsteps = 3\n[solver]\nsites = 64\nreplicates = 2\n"
+                              "[reference]\nwidths = 8\nseeds = 2\n");
+        cli_run(&result, ARGS("--force", "zero.ini",
+                              adam ? "--training.optimizer=adam" : "--training.optimizer=gd"));
+        bool told = strstr(result.out, "note: training moves nothing here, in networks as in");
+        if (result.code || strstr(result.out, "although networks do") || (k != 3 && !told))
+            fail_msg("%d: %d: %s%s", k, result.code, result.out, result.err);
+        cli_free(&result);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_rank_cap),  TEST(test_rank_of_tokens),  TEST(test_uncompressed),
         TEST(test_tolerance), TEST(test_gates_that_stay), TEST(test_of_a_parallel_job_without_mpi),
-        TEST(test_unmatched),
+        TEST(test_unmatched), TEST(inputs_of_zero),
     };
     return cmocka_run_group_tests_name("cli_warnings", tests, cli_open, cli_close);
 }

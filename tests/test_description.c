@@ -4,14 +4,19 @@
 #include "solver/study/sweep.h"
 #include "tests/support/support.h"
 
+#include <errno.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 static long calls, fails; /* the one that fails; 0: none */
 
 static void *allocate(size_t size) {
-    return ++calls == fails ? NULL : malloc(size);
+    if (++calls != fails)
+        return malloc(size);
+    errno = ENOMEM;
+    return NULL;
 }
 
 /* Of a run, or of a sweep without one. */
@@ -64,7 +69,22 @@ static void memory_is_short(void **state) {
     json_set_alloc_funcs(malloc, free);
 }
 
+/* JSON knows no infinite number: that is no lack of memory. */
+static void a_number_is_infinite(void **state) {
+    (void)state;
+    struct run run;
+    struct err err = {0};
+    char *text = NULL;
+    support_run(&run, "data/dense.ini", (const char *const[]){NULL});
+    run.config.training.eta0 = INFINITY;
+    errno = ENOMEM; /* of long ago */
+    assert_int_equal(description_text(&run, &text, &err), CODE_INPUT);
+    assert_non_null(strstr(err.text, "would have a number that is infinite or none"));
+    run_free(&run);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(memory_is_short)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(memory_is_short),
+                                       cmocka_unit_test(a_number_is_infinite)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,6 +46,11 @@ static void options_have_an_effect(void **state) {
          "t.lua:3: sigmoid of rows takes (x, k), of numbers (s, {beta=, top=})"},
         {HEAD "sigmoid(look(h, 2, 'Q'), {beta = 1.005e6})\n" END,
          "must be a number from -1e+06 to 1e+06, is 1.005e+06"},
+        {HEAD "local s = mean(h) + 1 / 0\n" END,
+         "t.lua:3: numbers are combined with a number that"},
+        {HEAD "local s = 0 / 0 / mean(h)\n" END,
+         "t.lua:3: numbers are combined with a number that"},
+        {HEAD "local s = mean(h) ^ (1 / 0)\n" END, "t.lua:3: numbers are combined with a number"},
         {HEAD "h = sigmoid(h, 3, {top = 1})\n" END, "t.lua:3: sigmoid of rows takes (x, k), of"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)

@@ -232,13 +232,39 @@ static void answers_about_programs(void **state) {
     }
 }
 
+/* A path that a sentence cuts within a letter, and a line that is no UTF-8: both are answered, and
+ * so is what comes after them. */
+static void answers_in_any_letters(void **state) {
+    (void)state;
+    enum { LETTERS_OF_PATH = 1024 };
+    struct cli_result result;
+    char *question = calloc(1, 2 * LETTERS_OF_PATH + 64), *at = question + 2;
+    assert_non_null(question);
+    memcpy(question, "[\"", 2);
+    for (int k = 0; k < LETTERS_OF_PATH; k++, at += 2)
+        memcpy(at, "\xc3\xa9", 2);
+    strcpy(at, ".ini\"]\n[\"\xff.ini\"]\n[\"none.ini\"]\n");
+    cli_print("questions", question);
+    free(question);
+    int kept = dup(STDIN_FILENO), file = open("questions", O_RDONLY);
+    assert_true(kept >= 0 && file >= 0 && dup2(file, STDIN_FILENO) >= 0);
+    cli_run(&result, ARGS("--programs"));
+    assert_true(dup2(kept, STDIN_FILENO) >= 0 && !close(kept) && !close(file));
+    const char *second = strchr(result.out, '\n'),
+               *third = second ? strchr(second + 1, '\n') : NULL;
+    assert_true(
+        !result.code && third && strstr(result.out, "{\"code\":2,\"error\":") == result.out &&
+        strstr(second, "no JSON list of words") < third && strstr(third, "none.ini: cannot"));
+    cli_free(&result);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_numbers),    cmocka_unit_test(sequences),
         cmocka_unit_test(rows_of_a_chain),    cmocka_unit_test(directions_and_pairs),
         cmocka_unit_test(inputs_of_a_result), cmocka_unit_test(memory_and_networks),
         cmocka_unit_test(singular_values),    TEST(entropy_of_a_chain),
-        TEST(answers_about_programs),
+        TEST(answers_about_programs),         TEST(answers_in_any_letters),
     };
     return cmocka_run_group_tests_name("signals", tests, cli_open, cli_close);
 }

@@ -81,10 +81,43 @@ static void near_names(void **state) {
     }
 }
 
+/* A sentence that was cut, and one that was cut before it went on. */
+static void cut_characters(void **state) {
+    (void)state;
+    static const unsigned codes[] = {0xa0, 0x7ff, 0x800, 0xffff, 0x10000, LAST};
+    struct err err;
+    char path[2049];
+    for (size_t k = 0; k < sizeof codes / sizeof *codes; k++) {
+        char text[16] = "ab", letter[5], wanted[16];
+        size_t length = encode(codes[k], letter);
+        for (size_t n = 1; n <= length; n++) {
+            snprintf(text, sizeof text, "ab%.*s", (int)n, letter);
+            text_mend(text);
+            snprintf(wanted, sizeof wanted, "ab%s", n < length ? "" : letter);
+            assert_string_equal(text, wanted);
+            snprintf(text, sizeof text, "%.*s: ab", (int)n, letter);
+            text_mend(text);
+            snprintf(wanted, sizeof wanted, "%s: ab", n < length ? "???" + 3 - n : letter);
+            assert_string_equal(text, wanted);
+        }
+    }
+    for (size_t k = 0; k < 1024; k++)
+        memcpy(path + 2 * k, "\xc3\xa9", 3);
+    err_set(&err, CODE_INPUT, "%s: cannot be opened", path);
+    assert_null(text_find_bad(err.text));
+    assert_true(strlen(err.text) + 2 == sizeof err.text);
+    err_set(&err, CODE_INPUT, "%.1599s: cannot be opened", path);
+    assert_null(text_find_bad(err.text));
+    assert_non_null(strstr(err.text, "?: cannot be opened"));
+    err_set(&err, CODE_INPUT, "two\nlines \xff");
+    assert_string_equal(err.text, "two\nlines ?");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_character),
         cmocka_unit_test(broken_characters),
+        cmocka_unit_test(cut_characters),
         cmocka_unit_test(near_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

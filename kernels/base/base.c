@@ -1,6 +1,7 @@
 /* Errors, checked allocation, clocks and log. */
 #define _POSIX_C_SOURCE 200809L
 #include "kernels/base/base.h"
+#include "kernels/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,7 @@
 static int set(struct err *err, int code, bool overflow, const char *format, va_list list) {
     char text[sizeof err->text];
     vsnprintf(text, sizeof text, format, list);
+    text_mend(text);
     memcpy(err->text, text, strlen(text) + 1);
     err->overflow = overflow;
     return err->code = code;

@@ -53,6 +53,19 @@ const char *text_find_bad(const char *text) {
     return NULL;
 }
 
+void text_mend(char *text) {
+    for (char *at = text; *at;) {
+        size_t length = (unsigned char)*at < 0x80 ? 1 : character(at);
+        unsigned char first = (unsigned char)*at;
+        bool last = !length && first >= 0xc2 && first <= 0xf4 && strlen(at) < 4;
+        for (const char *rest = at + 1; last && *rest; rest++)
+            last = ((unsigned char)*rest & 0xc0) == 0x80;
+        if (!length)
+            *at = last ? '\0' : '?';
+        at += length ? length : last ? 0 : 1;
+    }
+}
+
 const char *text_clip(char out[TEXT_CLIP_SIZE], const char *text) {
     size_t end = 0, step;
     while (text[end] && (step = character(text + end)) && end + step <= TEXT_CLIP)

@@ -73,7 +73,7 @@ int map_remember(struct map *map, struct err *err) {
 /* A history may have become a matrix by then. */
 int map_archive(struct map *map, struct rows x, struct archive *archive, struct err *err) {
     bool entries = map->kind == &map_finite;
-    TRY(archive_bytes(archive, &entries, sizeof entries, err));
+    TRY(archive_flag(archive, &entries, err));
     if (archive_reads(archive)) {
         map->x = x;
         if (entries && map->kind == &map_history)

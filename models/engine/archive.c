@@ -44,7 +44,7 @@ static int of_inputs(struct net *net, const struct data_setup *of, struct archiv
 static int numbers(struct net *net, const struct data_setup *of, struct archive *archive,
                    struct err *err) {
     const struct net_setup *setup = &net->setup;
-    TRY(archive_bytes(archive, &net->batch.started, sizeof net->batch.started, err));
+    TRY(archive_flag(archive, &net->batch.started, err));
     TRY(archive_bytes(archive, &net->place.t, sizeof net->place.t, err));
     TRY(archive_bytes(archive, &net->place.step, sizeof net->place.step, err));
     TRY(archive_bytes(archive, &net->place.decay, sizeof net->place.decay, err));

@@ -1,6 +1,7 @@
 /* A network as data: each thing becomes one object of JSON, in the order of the program. */
 #include "models/engine/describe.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -175,6 +176,7 @@ static json_t *list(const struct net *net, int count,
 int describe_net(const struct net *net, json_t **out, struct err *err) {
     const struct program *p = net->program;
     const struct net_setup *s = &net->setup;
+    errno = 0;
     *out = json_pack(
         "{s:s, s:o, s:f, s:i, s:i, s:i, s:i, s:b, s:i, s:b, s:b, s:b, s:o, s:o, s:o, s:o, s:o, "
         "s:i}",
@@ -187,7 +189,16 @@ int describe_net(const struct net *net, json_t **out, struct err *err) {
         list(net, p->nodes, describe_node, NULL), "kernels",
         list(net, net->kernels.count, describe_kernel, NULL), "results",
         list(net, net->numbers.count, describe_result, NULL), "read_out", p->read_out);
-    return *out ? CODE_OK : err_set(err, CODE_SYSTEM, "out of memory: the description");
+    return *out ? CODE_OK : describe_failed("the description of the network", err);
+}
+
+int describe_failed(const char *what, struct err *err) {
+    if (errno == ENOMEM)
+        return err_set(err, CODE_SYSTEM, "out of memory: %s", what);
+    return err_set(err, CODE_INPUT,
+                   "%s would have a number that is infinite or none, or a text that is not UTF-8, "
+                   "which JSON does not know",
+                   what);
 }
 
 /* Into memory of the right size: json_dumps, where it cannot make its own larger, leaves out names
@@ -202,5 +213,5 @@ int describe_text(const json_t *whole, const char *what, char **text, struct err
         return CODE_OK;
     free(*text);
     *text = NULL;
-    return err_set(err, CODE_SYSTEM, "out of memory: %s", what);
+    return describe_failed(what, err);
 }

@@ -18,6 +18,10 @@ int describe_net(const struct net *net, json_t **out, struct err *err);
 json_t *describe_rule(const struct node *v, struct rule_name rule);
 json_t *describe_list(const double *values, size_t count);
 
+/* The sentence where jansson has given nothing since errno was 0: no memory, or (CODE_INPUT) a
+ * number or a text that JSON does not know. */
+int describe_failed(const char *what, struct err *err);
+
 /* On one line, to be freed by the caller; `what` is said where there is no memory for it, and where
  * there was none for `whole` (NULL). */
 int describe_text(const json_t *whole, const char *what, char **text, struct err *err);

@@ -259,6 +259,8 @@ struct value program_number(struct program *p, enum number_rule rule, double c, 
     struct single *f = program_memory(p, sizeof *f);
     if (!f || !node_given_numbers(p, "a function of numbers", s))
         return (struct value){-1};
+    if (!isfinite(c))
+        program_fail(p, "numbers are combined with a number that is infinite or none");
     *f = (struct single){rule, node_of(p, s)->K, c};
     const struct number_fn *fn = rule == NUMBER_POWER && c <= 0 ? &power_of_zero : &rules[rule];
     return program_numbers(p, fn, f, s, reduces ? 1 : f->K);

@@ -41,6 +41,17 @@ bool at_rest_of_limit(const struct run *run) {
     return true;
 }
 
+bool at_rest_of_networks(const struct run *run) {
+    const struct record *networks = run->results.reference;
+    int widths = run->config.reference.widths.count;
+    for (int i = 0; i < widths; i++) {
+        const struct series *loss = networks[i].runs ? record_find(&networks[i], "loss") : NULL;
+        if (!loss || !constant(&networks[i], loss))
+            return false;
+    }
+    return widths > 0;
+}
+
 /* Networks but number `out` (-1: all). */
 static double half_time(const struct record *networks, const struct series *loss, int out) {
     double start = 0, before = 0;

@@ -12,6 +12,9 @@
  * to round-off. Two-time kernels (`kernels = full`) are not looked at. */
 bool at_rest_of_limit(const struct run *run);
 
+/* Whether there are networks, and the loss of none of them has moved. */
+bool at_rest_of_networks(const struct run *run);
+
 /* The time, in steps, at which the mean loss of these networks has fallen to half of its start, by
  * linear interpolation, and its jackknife error over them; NaN where it has not, and an error of
  * NaN where it has not without one of them. */

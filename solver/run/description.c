@@ -1,11 +1,11 @@
 /* The description of a run: the settings of its networks, and each network declared alone, without
  * memory or draws. */
 #include "solver/run/description.h"
-#include "kernels/base/text.h"
 #include "models/engine/describe.h"
 #include "solver/files/provenance.h"
 #include "solver/settings/row.h"
 
+#include <errno.h>
 #include <string.h>
 
 enum { FORMAT = 1 };
@@ -107,16 +107,8 @@ static int describe_width(const struct run *run, int N, json_t **out, struct err
 
 static int add(json_t *whole, const char *key, json_t *value, struct err *err) {
     return json_object_set_new(whole, key, value)
-               ? err_set(err, CODE_SYSTEM, "out of memory: the description of the network")
+               ? describe_failed("the description of the network", err)
                : CODE_OK;
-}
-
-/* A sentence without what JSON cannot have: a script may say anything, and where a sentence is cut
- * a character may be. */
-static json_t *sentence(struct err *reason) {
-    for (const char *bad; (bad = text_find_bad(reason->text));)
-        reason->text[bad - reason->text] = '?';
-    return json_string(reason->text);
 }
 
 /* The limit under its name, or why there is none. */
@@ -129,7 +121,7 @@ static int add_limit(const struct run *run, json_t *whole, struct err *err) {
         return code;
     struct err reason = *err;
     *err = (struct err){0};
-    TRY(add(whole, "no_limit", sentence(&reason), err));
+    TRY(add(whole, "no_limit", json_string(reason.text), err));
     return add(whole, "limit", json_null(), err);
 }
 
@@ -140,17 +132,20 @@ static int add_networks(const struct run *run, json_t *whole, struct err *err) {
     for (int i = 0; i < widths->count; i++) {
         TRY(describe_width(run, widths->value[i], &network, err));
         if (json_array_append_new(networks, network))
-            return err_set(err, CODE_SYSTEM, "out of memory: the description of the network");
+            return describe_failed("the description of the network", err);
     }
     return CODE_OK;
 }
 
 int description_text(const struct run *run, char **text, struct err *err) {
+    errno = 0;
     json_t *whole =
         json_pack("{s:i, s:s, s:o, s:i}", "format", FORMAT, "version", provenance_version,
                   "settings", settings_of(run), "dimension", run->data.D);
     int code = CODE_OK;
     *text = NULL;
+    if (!whole)
+        DO(describe_failed("the description of the network", err));
     DO(add_limit(run, whole, err));
     DO(add_networks(run, whole, err));
     DO(describe_text(whole, "the description of the network", text, err));

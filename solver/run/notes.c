@@ -38,6 +38,7 @@ void notes_text(struct note *note, const char *format, ...) {
     va_list list;
     va_start(list, format);
     vsnprintf(note->text + used, sizeof note->text - used, format, list);
+    text_mend(note->text);
     va_end(list);
 }
 
@@ -213,6 +214,12 @@ static int find_edge(struct run *run, struct err *err) {
 static int find_rest(struct run *run, struct err *err) {
     if (!at_rest_of_limit(run))
         return CODE_OK;
+    if (!run->inputs.K || at_rest_of_networks(run)) {
+        ADD("nothing_trains", "limit", -1, false,
+            "training moves nothing here, in networks as in the limit: gradients are 0, or below "
+            "the last digit of what they would move");
+        return CODE_OK;
+    }
     struct note *note = notes_add(&run->notes, "rests", "limit", -1, false, err);
     if (note)
         at_rest_tell(run, note);
