@@ -127,13 +127,17 @@ static void refuse_selection(const char *sites, const char *mask, const char *se
  * which a softmax is shifted. */
 static void selections_take_the_same_share(void **state) {
     (void)state;
-    static const char *const masks[] = {"top(r, 4)", "balance_select(r, 4)"};
+    static const char *const masks[] = {"top(r, 4)", "balance_select(r, 4)"},
+                             *const all[] = {"top(r, 64)", "balance_select(r, 64)"};
     for (int k = 0; k < 2; k++) {
         refuse_selection("sites = 16,", masks[k], "solver.halves=yes",
                          "population e: a selection of 4 of 16 sites would be one of 4 of 8; give "
                          "K as a multiple of the population's sites, or to top as {share = 4/16}");
         refuse_selection("", masks[k], "solver.halves=yes",
                          "4 of 64 sites would be one of 4 of 32");
+        refuse_selection("", all[k], "solver.halves=yes", /* nothing of the 32 of a half */
+                         "a selection of 64 of 64 sites would be one of 64 of 32");
+        refuse_selection("", all[k], "solver.sites=auto", "64 of 2048 sites would be");
         refuse_selection("", masks[k], "solver.sites=auto", "4 of 2048 sites would be one of 4 of");
     }
     struct run run;
@@ -155,7 +159,7 @@ static void refusals(void **state) {
     (void)state;
     refuse("data/residual.ini",
            (const char *const[]){"solver.halves=yes", "network.alpha=1", "network.expert_width=8",
-                                 "network.rho=0.03125", NULL},
+                                 "network.rho=0.03125", "solver.expert_sites=32", NULL},
            "(expert_sites/2 = 16)");
     refuse("examples/dense.ini",
            (const char *const[]){

@@ -90,7 +90,9 @@ static void sizes_are_refused(void **state) {
     } refusals[] = {
         {"network.expert_width=4", "network.depth=1", "of infinite width only"},
         {"network.rho=0.3", "network.depth=1", "rho times the number of experts"},
-        {"solver.expert_sites=30", "network.depth=1", "(limit: expert_sites = 30)"},
+        {"solver.expert_sites=30", "network.depth=1",
+         "the limit has the 32 experts of the networks"},
+        {"network.bias_draws=normal", "solver.expert_sites=30", "(limit: expert_sites = 30)"},
         {"network.alpha=0.7", "network.depth=1", "units per expert"},
         {"network.experts=3", "network.rho=1", "N^2/E"},
         {"network.alpha=0.5", "network.expert_width=3", "N/(alpha N_e) must be whole"},
@@ -128,11 +130,33 @@ static void multi_index_target(void **state) {
     run_free(&plain);
 }
 
+/* Experts of infinite width at fixed quantiles are not sampled: the limit has those of its
+ * networks, whatever the sites, in halves as well, and the record says how many. */
+static void nodes_are_the_experts(void **state) {
+    (void)state;
+    static const char *const experts[] = {"network.experts=16", "network.experts=32"};
+    for (int k = 0; k < 2; k++)
+        for (int half = 0; half < 2; half++) {
+            struct run run;
+            struct net net;
+            support_run(&run, "data/residual.ini", (const char *const[]){experts[k], NULL});
+            run.config.half = half;
+            const char *text = params_find(&run.params, "solver", "expert_sites")->text;
+            support_net(&net, &run, 0, 0);
+            for (int i = 0; i < net.populations.count; i++)
+                if (!strncmp(net.populations.item[i]->name, "experts", 7))
+                    assert_int_equal(net.populations.item[i]->sites, 16 << k);
+            assert_string_equal(text, k ? "32" : "16");
+            net_free(&net);
+            run_free(&run);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(oracle_by_differences), cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(equals_oracle),         cmocka_unit_test(sizes_are_refused),
-        cmocka_unit_test(multi_index_target),
+        cmocka_unit_test(multi_index_target),    cmocka_unit_test(nodes_are_the_experts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

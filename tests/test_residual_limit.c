@@ -122,7 +122,7 @@ static void equals_recursion(void **state) {
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         const char *const overrides[] = {"data.inputs=4",
                                          "solver.sites=100",
-                                         "solver.expert_sites=16",
+                                         "network.experts=16",
                                          cases[k][0],
                                          cases[k][1],
                                          cases[k][2],

@@ -138,6 +138,25 @@ static void test_floor(void **state) {
     }
 }
 
+/* docs/data.md: the loss is the mean over all tokens, also those that are not asked. At the start f
+ * is 0, so that l = ln V of the half of the tokens that is. */
+static void loss_of_copy(void **state) {
+    (void)state;
+    for (int N = 0; N <= 16; N += 16) {
+        struct run run;
+        struct net net;
+        support_run_text(&run, (const char *const[]){NULL},
+                         "[network]\nmodel = transformer\nexperts = 0\n[data]\nsource = copy\n"
+                         "tokens = 10\nvocabulary = 4\ninputs = 3\n[training]\n"
+                         "loss = cross_entropy\n[solver]\nsites = 128\n");
+        support_net(&net, &run, N, 0);
+        support_evaluate(&net, &run);
+        CHECK_ABS(net.output.loss, log(4) / 2, 1e-14, "loss at N = %d", N);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
 static void test_copy(void **state) {
     (void)state;
     enum { V = 4, m = 5, n = 2 * m, P = 2000, TESTS = 3 };
@@ -232,7 +251,8 @@ static void test_modular(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_markov), cmocka_unit_test(test_floor),   cmocka_unit_test(test_chain),
+        cmocka_unit_test(test_markov), cmocka_unit_test(test_floor),
+        cmocka_unit_test(test_chain),  cmocka_unit_test(loss_of_copy),
         cmocka_unit_test(test_copy),   cmocka_unit_test(test_modular),
     };
     return cmocka_run_group_tests_name("token_sources", tests, NULL, NULL);

@@ -65,6 +65,19 @@ static int choices(lua_State *L) {
     return v->on ? (int)v->on->sites : v->K;
 }
 
+/* K of these. A script counts the sites that it was given, of which a half has half: there it is
+ * told in its own numbers, as where K is no more than a half has (models/engine/alike.c). */
+static int count_of_largest(lua_State *L, int all) {
+    bool half = script_is_rows(L, 1) && program_setup(script_program(L))->limit.half_number;
+    int K = script_whole(L, 2, 1, half ? 2 * all : all);
+    return K <= all ? K
+                    : luaL_error(L,
+                                 "a selection of %d of %d sites would be one of %d of %d with "
+                                 "[solver] halves = yes; give K as a multiple of the population's "
+                                 "sites, or to top as {share = %d/%d}",
+                                 K, 2 * all, K, all, K, 2 * all);
+}
+
 /* K of these, or the number that is a share of them. */
 static int number_of_largest(lua_State *L) {
     int all = choices(L), options = lua_istable(L, 2) ? 2 : 3;
@@ -78,7 +91,7 @@ static int number_of_largest(lua_State *L) {
             "1 to %d, or the share K/%d",
             shared ? "both" : "neither", all, all);
     if (counted)
-        return script_whole(L, 2, 1, all);
+        return count_of_largest(L, all);
     double share = script_real(L, -1, 0, 1), K = round(share * all);
     if (K < 1 || fabs(K - share * all) > 1e-9 * all)
         return luaL_error(L,
@@ -122,7 +135,7 @@ static struct value select_rows(lua_State *L, int K, double eta_bias, const char
 /* balance_select(scores, K, {eta_bias = 0, name = nil}) */
 static int balance_selection(lua_State *L) {
     struct program *p = script_program(L);
-    int K = script_whole(L, 2, 1, choices(L));
+    int K = count_of_largest(L, choices(L));
     script_options(L, 3, "eta_bias name");
     lua_settop(L, 3);
     double eta_bias = script_option(L, 3, "eta_bias") ? script_real(L, -1, 0, 1e6) : 0;

@@ -93,8 +93,10 @@ bool network_compresses(const struct network *network);
 const char *network_uncompressed(const struct network *network);
 /* Whether the experts of its limit are nodes of a rule: stratified biases, no random router. */
 bool network_has_nodes(const struct network *network);
-/* Whether these nodes stay as they are where the sites are halved ([solver] halves): those of
- * infinite width, whose units are drawn apart from them. */
+/* Whether these nodes are the experts of the networks, whose number does not grow: those of
+ * infinite width, whose units are drawn apart from them. They stay where sites are halved ([solver]
+ * halves).
+ */
 bool network_keeps_nodes(const struct network *network);
 /* The key of a rule that acts once a step of gradient descent, without a gradient; NULL: none. */
 const char *network_step_rule(const struct network *network);

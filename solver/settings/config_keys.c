@@ -22,7 +22,8 @@ static const struct param_row solver_rows[] = {
      "  auto: 2048, and where these are too few for the bases of the limit once more with twice "
      "as many of every kind, as long as max_memory allows"},
     {"expert_sites", PARAM_INT, OFFSET(expert_sites), "2048", 1, SITES_MOST, NULL, NULL,
-     "Number of Monte Carlo samples (sites) of the experts, in a limit of infinitely many."},
+     "Number of Monte Carlo samples (sites) of the experts, in a limit of infinitely many. Experts "
+     "of infinite width with bias_draws = stratified are no samples: there are [network] experts."},
     {"unit_sites", PARAM_INT, OFFSET(unit_sites), "512", 8, SITES_MOST, NULL, NULL,
      "Number of Monte Carlo samples (sites) of the hidden units of an expert, in a limit of "
      "infinitely many."},
@@ -251,6 +252,24 @@ static bool uses_key(const struct config *config, const char *key) {
     return !sites || text_lists(model_list[config->network.model]->solver_keys, key);
 }
 
+/* Experts of infinite width at fixed quantiles are no samples: the limit has those of the networks.
+ */
+static int take_nodes(struct config *config, struct params *params, struct err *err) {
+    const struct network *network = &config->network;
+    int E = network->experts.count, *sites = &config->solver.expert_sites;
+    char text[16];
+    if (!network_keeps_nodes(network) || network->routing.rho == 1)
+        return CODE_OK;
+    if (params_find(params, "solver", "expert_sites")->line && *sites != E)
+        return params_error(params, "solver", "expert_sites", err,
+                            "the limit has the %d experts of the networks ([network] experts), at "
+                            "the quantiles of bias_draws = stratified: take the key out",
+                            E);
+    *sites = E;
+    snprintf(text, sizeof text, "%d", E);
+    return params_record(params, "solver", "expert_sites", text, err);
+}
+
 int config_complete(struct config *config, struct params *params, struct err *err) {
     int model = params_find(params, "network", "model")->line;
     struct param_value *value = (struct param_value *)params_find(params, "solver", "method");
@@ -263,6 +282,7 @@ int config_complete(struct config *config, struct params *params, struct err *er
         TRY(base_copy(&value->text, row->value, err));
         row_parse(row, value->text, (char *)&config->solver + row->offset, note);
     }
+    TRY(take_nodes(config, params, err));
     return config_program(config, params, err);
 }
 

@@ -249,6 +249,7 @@ int main(int argc, char **argv) {
         {"regime3", "data/regime3.ini training.steps=9",
          "solver.sites=4096 solver.expert_sites=1024 solver.unit_sites=1024",
          "solver.sites=2048 solver.expert_sites=512 solver.unit_sites=512", 32, 80},
+        /* its 32 experts are those of the networks: no sites, of which there could be more */
         {"residual", "data/residual.ini training.steps=9",
          "solver.sites=1024 solver.unit_sites=1024", "solver.sites=512 solver.unit_sites=512", 120,
          240},

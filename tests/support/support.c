@@ -67,7 +67,7 @@ bool support_small(struct run *run, const struct model *model, const char *const
     const char *keys = model->solver_keys ? model->solver_keys : "";
     struct err err;
     int count = 6;
-    if (strstr(keys, "expert_sites"))
+    if (strstr(keys, "expert_sites") && strcmp(model->name, "residual")) /* has its experts */
         all[count++] = "solver.expert_sites=64";
     if (strstr(keys, "unit_sites"))
         all[count++] = "solver.unit_sites=64";
