@@ -62,6 +62,8 @@ def test_the_program_computes_the_stored_result(tmp_path, capsys):
     assert ("solver.threads", "0", "1") in found.settings and not found.shapes
     assert main([SMALL + ".h5", new]) == 0
     assert capsys.readouterr().out.endswith("\nequal\n")
+    with pytest.raises(TypeError, match="ask for its .equal"):
+        assert found
     dmft.solve(SMALL + ".ini", output=new, force=True, progress=False, **{"training.eta0": 0.31})
     assert main([SMALL + ".h5", new]) == 1
     said = capsys.readouterr().out

@@ -49,6 +49,9 @@ class Diff:
     def equal(self) -> bool:
         return not self.shapes and all(row.verdict != "different" for row in self.rows)
 
+    def __bool__(self) -> bool:
+        raise TypeError("a difference is neither true nor false; ask for its .equal")
+
     def __str__(self) -> str:
         text = [f"old: {self.old}", f"new: {self.new}"]
         text += [f"setting {key}: {_short(old)} -> {_short(new)}"
