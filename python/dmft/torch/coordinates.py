@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from dmft.torch.watching import (Watched, first_tensor, mean_square, outputs, ru
                                  same_tokens)
 
 PARTS = ("init", "prop", "eff")
+FOLDED = 8  # more modules whose names differ in numbers alone, as those of experts, are one row
 
 
 @dataclasses.dataclass
@@ -37,31 +39,52 @@ class Coordinates:
 
     def exponent(self, optimizer: str, module: str, part: str) -> float | None:
         """Slope of ln rms in ln N; None where a part is zero or not finite, and of one width."""
-        values = self.rms[optimizer][module][part]
-        if len(self.widths) < 2 or not np.all((values > 0) & np.isfinite(values)):
-            return None
-        return float(np.polyfit(np.log(self.widths), np.log(values), 1)[0])
+        return _slope(self.widths, self.rms[optimizer][module][part])
 
-    def _row(self, optimizer: str, module: str, wide: int) -> str:
+    def _rows(self, optimizer: str) -> dict[str, dict[str, np.ndarray]]:
+        """Of the table: many modules that are alike are one, with their root mean square."""
+        alike: dict[str, list[str]] = {}
+        for name in self.rms[optimizer]:
+            alike.setdefault(re.sub(r"\d+", "*", name), []).append(name)
+        rows = {}
+        for pattern, names in alike.items():
+            if len(names) <= FOLDED:
+                rows |= {name: self.rms[optimizer][name] for name in names}
+                continue
+            every = [self.rms[optimizer][name] for name in names]
+            rows[f"{pattern} ({len(names)})"] = {
+                part: np.sqrt(np.mean([one[part] ** 2 for one in every if part in one], axis=0))
+                for part in PARTS if any(part in one for one in every)}
+        return rows
+
+    def _words(self, parts: dict[str, np.ndarray]) -> str:
         words = []
         for part in PARTS:
-            values = self.rms[optimizer][module].get(part)
-            power = None if values is None else self.exponent(optimizer, module, part)
+            values = parts.get(part)
+            power = None if values is None else _slope(self.widths, values)
             words.append("" if values is None else f"{values[-1]:.2g}" + (
                 "" if power is None else f" N^{power:+.2f}"))
-        return f"  {module.ljust(wide)}  " + "  ".join(word.ljust(15) for word in words).rstrip()
+        return "  ".join(word.ljust(15) for word in words).rstrip()
 
     def __str__(self) -> str:
-        wide = max(len(name) for modules in self.rms.values() for name in modules)
+        tables = {optimizer: self._rows(optimizer) for optimizer in self.rms}
+        wide = max(len(name) for rows in tables.values() for name in rows)
         head = " " * (wide + 4) + "  ".join(part.ljust(15) for part in PARTS).rstrip()
         lines = [f"rms at width {self.widths[-1]}, and its exponent over widths "
                  + " ".join(map(str, self.widths))]
-        for optimizer, modules in self.rms.items():
-            lines += [optimizer + ":", head,
-                      *(self._row(optimizer, module, wide) for module in modules)]
+        for optimizer, rows in tables.items():
+            lines += [optimizer + ":", head, *(f"  {name.ljust(wide)}  {self._words(parts)}"
+                                               for name, parts in rows.items())]
             lines += [f"  left out: {name}, {why}"
                       for name, why in self.left_out.get(optimizer, {}).items()]
         return "\n".join(lines)
+
+
+def _slope(widths, values) -> float | None:
+    """Of ln values in ln N; None where a part is zero or not finite, and of one width."""
+    if len(widths) < 2 or not np.all((values > 0) & np.isfinite(values)):
+        return None
+    return float(np.polyfit(np.log(widths), np.log(values), 1)[0])
 
 
 def _of_module(watched: Watched, name: str, first: list, last: list) -> dict[str, float | None]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 
 import torch
 
-from dmft.description import Matrix, Program
+from dmft.description import Description, Matrix, Program, stem
 from dmft.errors import InputError
 from dmft.run import describe
 from dmft.scaling import scaling
 from dmft.torch.inputs import ALONE
+from dmft.torch.optimizer_laws import Law, optimizer_laws
+from dmft.torch.pieces import Piece, parameters_of, pieces_of
+from dmft.torch.same_outputs import Outputs, compare_outputs
 
 CLOSE = 0.05  # of an exponent
 
@@ -20,7 +24,8 @@ CLOSE = 0.05  # of an exponent
 class Tensor:
     """A tensor of the module and what it stands for: exponents over the width of the two of them,
     None where a number is zero; `learned` is by which power its updates are off. Verdicts are what
-    makes another limit of it; remarks are of Adam's eps, which may be too small to matter."""
+    makes another limit of it; remarks are of Adam's eps and of weight decay, which may be too small
+    to matter, and of what cannot be told."""
     name: str
     ours: str
     std: float | None
@@ -39,16 +44,23 @@ class Tensor:
 
 @dataclasses.dataclass
 class Check:
-    """What check has found, tensor by tensor, and names on either side that were not given."""
+    """What check has found, tensor by tensor; names on either side that were not given; and whether
+    both give the same outputs from the same weights."""
     tensors: list[Tensor]
     widths: tuple[int, int]
     unnamed: list[str]
     missing: list[str]
+    outputs: Outputs
 
     @property
-    def agrees(self) -> bool:
-        """Whether every tensor goes with the width as its matrix does."""
-        return all(tensor.agrees for tensor in self.tensors)
+    def agrees(self) -> bool | None:
+        """True where every trainable tensor goes with the width as its matrix does, and both give
+        the same outputs from the same weights at both widths; False where a tensor does not; None
+        where a tensor was not compared, or the outputs are others or were not compared."""
+        if not all(tensor.agrees for tensor in self.tensors):
+            return False
+        whole = not self.unnamed and not self.missing and self.outputs.same
+        return True if whole else None
 
     def __getitem__(self, name: str) -> Tensor:
         for tensor in self.tensors:
@@ -59,8 +71,9 @@ class Check:
 
     def __str__(self) -> str:
         head = ["tensor", "is", "std", "ours", "lr", "ours", "in the limit"]
-        rows = [[t.name, t.ours, _text(t.std), _text(t.std_ours), _text(t.lr), _text(t.lr_ours),
-                 "; ".join((t.verdicts or ["as ours"]) + t.remarks)] for t in self.tensors]
+        rows = _folded([[t.name, t.ours, _text(t.std), _text(t.std_ours), _text(t.lr),
+                         _text(t.lr_ours), "; ".join((t.verdicts or ["as ours"]) + t.remarks)]
+                        for t in self.tensors])
         wide = [max(len(row[k]) for row in [head, *rows]) for k in range(len(head))]
         lines = ["  ".join(map(str.ljust, row, wide)).rstrip() for row in [head, *rows]]
         if self.unnamed:
@@ -68,7 +81,19 @@ class Check:
         if self.missing:
             lines.append("matrices of the network that nothing stands for: "
                          + " ".join(self.missing))
-        return "\n".join(lines)
+        return "\n".join([*lines, str(self.outputs)])
+
+
+def _folded(rows: list[list[str]]) -> list[list[str]]:
+    """Tensors that are one of several alike, such as experts, and of which the same is said, are
+    one row, with the exponents of the first."""
+    alike: dict = {}
+    for row in rows:
+        said = re.sub(r"[-\d.]+", "#", row[-1])
+        alike.setdefault((re.sub(r"\d+", "*", row[0]), stem(row[1]), said), []).append(row)
+    return [same[0] if len(same) == 1 else
+            [f"{name} ({len(same)})", f"{matrix}_*", *same[0][2:]]
+            for (name, matrix, _), same in alike.items()]
 
 
 def _text(exponent: float | None) -> str:
@@ -85,50 +110,45 @@ def _slope(numbers, widths) -> float | None:
 
 @dataclasses.dataclass
 class _Side:
-    """Numbers of one tensor at both widths: std and its round-off of sampling, lr, eps."""
+    """Numbers of one tensor at both widths: std and its round-off of sampling, lr, eps, decay."""
     std: list[float]
     lr: list[float]
     eps: list[float]
+    decay: list[float | None] = dataclasses.field(default_factory=list)
     sampling: float = 0
 
 
-def _named(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
-    """Parameters under all names that they have: one that is tied has several."""
-    return {f"{place}.{name}".lstrip("."): V
-            for place, module in model.named_modules(remove_duplicate=False)
-            for name, V in module.named_parameters(recurse=False)}
-
-
-def _theirs(models, made, name: str, multipliers, by_entry: bool) -> _Side:
+def _theirs(models, laws: list[dict[str, Law]], piece: Piece, widths) -> _Side:
     """As the module uses it: multiplied by what the forward pass multiplies it by."""
     side, errors = _Side([], [], []), []
-    if 0 in multipliers:
-        raise InputError(f"{name}: multiplied by 0 it is no part of the module")
-    for model, of_model, c in zip(models, made, multipliers):
-        parameters = _named(model)
-        if name not in parameters:
-            raise InputError(f"the module has no parameter {name}; there are "
-                             + " ".join(parameters))
-        V = parameters[name]
-        groups = of_model.param_groups if isinstance(of_model, torch.optim.Optimizer) else of_model
-        group = next((g for g in groups if any(p is V for p in g["params"])), {}) \
-            if V.requires_grad else {}
-        side.std.append(abs(c) * V.detach().square().mean().sqrt().item())
-        side.lr.append((abs(c) if by_entry else c * c) * group.get("lr", 0))
-        side.eps.append(group.get("eps", 0) / abs(c))
+    for model, law_of, N in zip(models, laws, widths):
+        c, V = piece.factor(N), piece.of(parameters_of(model)[piece.parameter].detach())
+        law = law_of.get(_first_name(model, piece.parameter))
+        side.std.append(abs(c) * V.square().mean().sqrt().item())
+        side.lr.append((c * c if law.by_entry is False else abs(c)) * law.rate if law else 0)
+        side.eps.append(law.eps / abs(c) if law else 0)
+        side.decay.append(law.decay if law else 0)
         errors.append(1 / (2 * V.numel()))
     side.sampling = math.sqrt(sum(errors))
     return side
 
 
-def _ours(networks: list[Program], name: str, by_entry: bool) -> _Side:
-    """Numbers over eta0 and eps; of a matrix that starts at zero the std it would have else."""
+def _first_name(model, name: str) -> str:
+    """A tied parameter has several names, and model.named_parameters() one of them."""
+    V = parameters_of(model)[name]
+    return next(one for one, U in model.named_parameters() if U is V)
+
+
+def _ours(networks: list[Program], piece: Piece, by_entry: bool) -> _Side:
+    """Numbers over eta0 and eps; of a matrix that starts at zero the std it would have else. Of one
+    that reads ones those of the vector that comes of it."""
     side = _Side([], [], [])
     for network in networks:
-        W = network.matrix(name)
+        W = network.matrix(piece.matrix)
         scale = scaling(network, dataclasses.replace(W, a0=W.a0 or 1.0, s_f=W.s_f or 1.0))
-        side.std.append(scale.std)
-        side.lr.append((scale.adam if by_entry else scale.sgd) if W.learns else 0)
+        m = scale.shape[1] if piece.vector else 1
+        side.std.append(scale.std * math.sqrt(m))
+        side.lr.append((scale.adam if by_entry else scale.sgd) * m if W.learns else 0)
         side.eps.append(scale.eps)
     return side
 
@@ -136,8 +156,12 @@ def _ours(networks: list[Program], name: str, by_entry: bool) -> _Side:
 class _Pair:
     """A tensor of the module and the matrix it stands for."""
 
-    def __init__(self, name: str, matrix: Matrix, theirs: _Side, ours: _Side, widths):
-        self.name, self.matrix = name, matrix
+    def __init__(self, piece: Piece, matrix: Matrix, by_entry: bool | None, theirs: _Side,
+                 ours: _Side, widths):
+        self.name, self.matrix, self.by_entry = piece.name, matrix, by_entry
+        self.vector = piece.vector
+        self.decay = None if None in theirs.decay else _slope(theirs.decay, widths)
+        self.decays = [one for one in theirs.decay if one != 0]
         self.std, self.lr, self.eps = (_slope(side, widths)
                                        for side in (theirs.std, theirs.lr, theirs.eps))
         self.std_ours, self.lr_ours, self.eps_ours = (_slope(side, widths)
@@ -149,7 +173,7 @@ class _Pair:
     @property
     def start(self) -> float:
         """By which power of the width its start is off."""
-        if self.matrix.kind == "bias":
+        if self.matrix.kind == "bias" or self.vector:
             return 0.0 if self.std is None else self.std
         if self.std is None:
             return 0.0 if self.zero else -math.inf
@@ -160,28 +184,30 @@ class _Pair:
         """By which its lr is; a frozen one by all."""
         return -math.inf if self.lr is None or self.lr_ours is None else self.lr - self.lr_ours
 
-    def tensor(self, gradient: float, error: float, by_entry: bool) -> Tensor:
+    def tensor(self, gradient: float, error: float) -> Tensor:
         """What is said of it, where its gradient is off by this power, known to this error."""
         learned, eps = None, None
-        if self.lr is not None and self.lr_ours is not None:
-            learned = self.rate + (0 if by_entry else gradient)
-            if by_entry and self.eps is not None:
+        if self.lr is not None and self.lr_ours is not None and self.by_entry is not None:
+            learned = self.rate + (0 if self.by_entry else gradient)
+            if self.by_entry and self.eps is not None:
                 eps = self.eps - self.eps_ours - gradient
         return Tensor(self.name, self.matrix.name, self.std,
                       None if self.zero else self.std_ours, self.lr, self.lr_ours, learned,
                       [*self._of_start(), *self._of_rate(), *self._of_updates(learned, error)],
-                      [*self._of_eps(eps, error)])
+                      [*self._of_eps(eps, error), *self._of_decay(),
+                       *self._of_what_is_not_known()])
 
     def _of_start(self):
         if self.start == -math.inf:
             yield "starts at zero"
         elif self.start > self.error:
-            gives = self.std + (0 if self.matrix.kind in ("read_in", "bias") else 0.5)
+            summed = self.matrix.kind not in ("read_in", "bias") and not self.vector
+            gives = self.std + (0.5 if summed else 0)
             yield f"what it gives at the start explodes as N^{gives:.2f}" if gives > self.error \
                 else f"gives at the start N^{self.start:.2f} times what ours does"
         elif self.start < -self.error:
             yield f"what it gives at the start vanishes beside ours as N^{self.start:.2f}"
-        elif self.zero and self.std is not None:
+        elif self.zero and self.std is not None and not self.vector:
             yield "does not start at zero"
 
     def _of_rate(self):
@@ -189,6 +215,18 @@ class _Pair:
             yield "is frozen"
         elif self.lr is not None and self.lr_ours is None:
             yield "learns, which ours does not"
+
+    def _of_decay(self):
+        """Ours takes the same share of a matrix in each step at every width."""
+        if self.decay is not None and abs(self.decay) > CLOSE:
+            yield f"decay takes a share of it that {'grows' if self.decay > 0 else 'falls'} as " \
+                f"N^{self.decay:.2f}"
+
+    def _of_what_is_not_known(self):
+        if None in self.decays:
+            yield "its decay is no fixed share of it, and is not judged"
+        if self.by_entry is None:
+            yield "how its updates go with its gradient is not known, and they are not judged"
 
     @staticmethod
     def _of_updates(learned: float | None, error: float):
@@ -205,7 +243,7 @@ class _Pair:
 
 # --- the whole -------------------------------------------------------------------------------
 
-def _downstream(network: Program, pairs: dict[str, _Pair], by_entry: bool) -> dict[str, float]:
+def _downstream(network: Program, pairs: dict[str, _Pair]) -> dict[str, float]:
     """{matrix: by which power the gradient that arrives at it is off in the first steps}: along the
     worst path to the output, each matrix by its start, or if that is zero by what it learns. Where
     numbers take a mean over sites, what is random adds up to N^0.5 less than what has learned."""
@@ -217,10 +255,10 @@ def _downstream(network: Program, pairs: dict[str, _Pair], by_entry: bool) -> di
         name, own = operations[i].matrix, 0.0
         if name and arriving[i] > -math.inf:
             powers[name] = max(powers.get(name, -math.inf), arriving[i])
-        if name in pairs and pairs[name].matrix.kind != "bias":
+        if name in pairs and pairs[name].matrix.kind != "bias" and not pairs[name].vector:
             own = pairs[name].start
             if own == -math.inf:
-                own = pairs[name].rate + (0 if by_entry else arriving[i])
+                own = pairs[name].rate + (0 if pairs[name].by_entry else arriving[i])
         for k in operations[i].arguments:
             power = arriving[i] + own
             if operations[i].population is not None and operations[k].population is None:
@@ -240,7 +278,7 @@ def _models(given, widths):
     return models
 
 
-def _described(ini, widths, by_entry: bool, network, keys) -> list[Program]:
+def _described(ini, widths, by_entry: bool, network, keys) -> Description:
     """With an optimizer of the kind of theirs."""
     keys = keys | ALONE | {"reference.widths": list(widths)}
     found = describe(ini, network=network, **keys)
@@ -248,7 +286,7 @@ def _described(ini, widths, by_entry: bool, network, keys) -> list[Program]:
     if ours == "muon" or by_entry == (ours in ("gd", "momentum")):
         found = describe(ini, network=network, **keys | {
             "training.optimizer": "adam" if by_entry else "gd"})
-    return [found[N] for N in widths]
+    return found
 
 
 def check(models, names: dict, ini, widths=(256, 1024), *, optimizer, network=None,
@@ -258,8 +296,15 @@ def check(models, names: dict, ini, widths=(256, 1024), *, optimizer, network=No
 
     models: a function of the width that builds it, or the modules of the two widths. names: {name
     of a parameter: matrix}, or (matrix, c) where the forward pass multiplies the parameter by c, a
-    number or a function of the width. optimizer: a function of the module that gives its optimizer,
-    or groups of Adam. Numbers that do not go with the width are not judged.
+    number or a function of the width; a list of matrices of a tensor that holds several, one block
+    of rows after the other; "experts.*.up.weight": "W2_*" for all experts. optimizer: a function of
+    the module that gives its optimizer, or a list of several, or groups of Adam. How far it moves
+    each tensor is measured by a step of a copy. Numbers that do not go with the width are not
+    judged.
+
+    Then both compute outputs from the same weights (moved away from where they start), at both
+    widths. Only where these are the same, and every trainable tensor has its matrix, does the whole
+    agree: a factor of the forward pass that no tensor carries shows nowhere else.
 
     >>> check(build, {"head.weight": "w"}, "data/regime1.ini",
     ...       optimizer=lambda model: torch.optim.Adam(model.parameters(), 1e-3))
@@ -268,24 +313,31 @@ def check(models, names: dict, ini, widths=(256, 1024), *, optimizer, network=No
     if len(widths) != 2 or not 0 < widths[0] < widths[1]:
         raise InputError(f"widths {' '.join(map(str, widths))}: must be two, the larger one last")
     models = _models(models, widths)
-    made = [optimizer(model) for model in models]
-    by_entry = not isinstance(made[0], torch.optim.SGD)
-    networks = _described(ini, widths, by_entry, network, keys)
-    pairs = []
-    for name, given in names.items():
-        matrix, c = given if isinstance(given, tuple) else (given, 1.0)
-        theirs = _theirs(models, made, name, [c(N) if callable(c) else c for N in widths],
-                         by_entry)
-        pairs.append(_Pair(name, networks[0].matrix(matrix), theirs,
-                           _ours(networks, matrix, by_entry), widths))
-    gradients = _downstream(networks[0], {pair.matrix.name: pair for pair in pairs}, by_entry)
-    known = {pair.matrix.name for pair in pairs} | {pair.matrix.family or "" for pair in pairs}
+    laws = [optimizer_laws(model, optimizer) for model in models]
+    kinds = {law.by_entry is not False for law in laws[0].values()} or {False}
+    described = {kind: _described(ini, widths, kind, network, keys) for kind in sorted(kinds)}
+    some = next(iter(described.values()))
+    networks = {kind: [found[N] for N in widths] for kind, found in described.items()}
+    of_sizes = [pieces_of(names, model, some[N], some.dimension)
+                for model, N in zip(models, widths)]
+    pieces, pairs = of_sizes[0], []
+    for piece in pieces:
+        law = laws[0].get(_first_name(models[0], piece.parameter))
+        kind = law.by_entry is not False if law else max(kinds)
+        pairs.append(_Pair(piece, networks[kind][0].matrix(piece.matrix),
+                           law.by_entry if law else kind, _theirs(models, laws, piece, widths),
+                           _ours(networks[kind], piece, kind), widths))
+    ours = next(iter(networks.values()))[0]
+    gradients = _downstream(ours, {pair.matrix.name: pair for pair in pairs})
+    known = {piece.matrix for piece in pieces}
     error = max(CLOSE, 4 * math.hypot(*(pair.sampling for pair in pairs
                                         if pair.matrix.kind != "bias")))
-    there = _named(models[0])
-    compared = [there[name] for name in names]
-    return Check([pair.tensor(gradients.get(pair.matrix.name, 0.0), error, by_entry)
-                  for pair in pairs], tuple(widths),
-                 [name for name, V in models[0].named_parameters()
-                  if not any(V is one for one in compared)],
-                 [W.name for W in networks[0].matrices if not known & {W.name, W.family}])
+    there = parameters_of(models[0])
+    compared = [there[piece.parameter] for piece in pieces]
+    unnamed = [name for name, V in models[0].named_parameters()
+               if not any(V is one for one in compared)]
+    missing = [W.name for W in ours.matrices if W.name not in known]
+    outputs = Outputs(None, "not every tensor has its matrix") if unnamed or missing else \
+        compare_outputs(models, of_sizes, widths, ini, network, keys)
+    return Check([pair.tensor(gradients.get(pair.matrix.name, 0.0), error) for pair in pairs],
+                 tuple(widths), unnamed, missing, outputs)
