@@ -45,6 +45,8 @@ def test_numbers_of_a_page_are_those_of_the_files(files):
     assert found["axes"] == [["training.eta0", RATES],
                              ["network.parameterization", ["mup", "mssp"]]]
     assert len(found["points"]) == 6
+    best = rates.optimum["least_at"].sel({"network.parameterization": "mup", "N": np.inf})
+    assert found["first"] == {"against": "training.eta0", "training.eta0": f"{float(best):g}"}
     run = rates.points[0.2, "mssp"]
     for width, data in [("limit", run.limit), ("16", run.reference[16])]:
         mean, half = select.quantity(data, "loss")
@@ -155,7 +157,10 @@ def test_a_browser_draws_it_and_its_sliders_move(files, tmp_path):
                                 text)[1])["about"]["loss"]
     dom = browse(out, "t=2&widths=16")
     assert curves(dom, "over_time") == 6 and curves(dom, "across") == 3  # bands and lines
-    assert "loss at t = 2" in dom and ">training.eta0</text>" in dom
+    assert "loss at t = 2" in dom and ">eta0</text>" in dom
+    laid = browse(out, "over=parameterization+%3D+mssp")
+    assert curves(laid, "over_time") == 12 and curves(laid, "across") == 6
+    assert "N = 16, parameterization = mssp" in laid and "network.param" not in laid.split("<pre")[0]
     places = re.findall(r'class="legend"[^>]*translate\([\d.]+, ?([\d.]+)\)', dom)
     assert len(places) == 2 and all(float(y) > 300 for y in places)  # clear of plotly's tools
     moved = browse(out, "t=2&widths=16", """
@@ -167,4 +172,7 @@ def test_a_browser_draws_it_and_its_sliders_move(files, tmp_path):
         }""")
     assert "loss at t = 3" in moved and "loss at t = 2" not in moved
     assert curves(moved, "over_time") == 4 and curves(moved, "across") == 2
-    assert re.search(r"training.eta0 = <b>0.2</b>", moved)
+    first = json.loads(re.search(r'(?s)id="data" type="application/json">(.*?)</script>',
+                                 text)[1])["first"]
+    assert re.search(rf"eta0 = <b>{first['training.eta0']}</b>", dom)
+    assert re.search(r"eta0 = <b>0.2</b>", moved)

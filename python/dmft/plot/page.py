@@ -77,6 +77,17 @@ def _about(runs) -> dict[str, str]:
             for name, series in data.items()}
 
 
+def _opening(result) -> dict[str, str]:
+    """What a page begins with: of a sweep with an optimum its key on the right, and the value of the
+    grid that is best in the limit, or at the widest networks, for the first values of other keys."""
+    if "sweep" not in result or "optimum" not in result:
+        return {}
+    optimum, key = result.optimum, result.optimum.attrs["key"]
+    best = optimum["least_at"].isel({dim: 0 for dim in optimum["least_at"].dims if dim != "N"})
+    known = [float(value) for value in best.values if np.isfinite(value)]
+    return {"against": key} | ({key: _word(known[-1])} if known else {})
+
+
 def _failures(result, runs) -> list[str]:
     """Of a sweep, what has no curves, as all of its runs failed."""
     if "sweep" not in result:
@@ -120,6 +131,7 @@ def content(results) -> dict:
         notes += _failures(result, runs)
     data = {"axes": [[name, list(dict.fromkeys(values[a] for values, _ in points))]
                      for a, name in enumerate(names)],
+            "first": _opening(results[0]),
             "points": {"|".join(values): _curves(run) for values, run in points},
             "about": _about(points), "settings": settings, "notes": list(dict.fromkeys(notes))}
     if not any(data["points"].values()):
