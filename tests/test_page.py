@@ -160,7 +160,8 @@ def test_a_browser_draws_it_and_its_sliders_move(files, tmp_path):
     assert "loss at t = 2" in dom and ">eta0</text>" in dom
     laid = browse(out, "over=parameterization+%3D+mssp")
     assert curves(laid, "over_time") == 12 and curves(laid, "across") == 6
-    assert "N = 16, parameterization = mssp" in laid and "network.param" not in laid.split("<pre")[0]
+    assert "N = 16, parameterization = mssp" in laid
+    assert "network.param" not in laid.split("<pre")[0]
     places = re.findall(r'class="legend"[^>]*translate\([\d.]+, ?([\d.]+)\)', dom)
     assert len(places) == 2 and all(float(y) > 300 for y in places)  # clear of plotly's tools
     moved = browse(out, "t=2&widths=16", """

@@ -162,3 +162,21 @@ def test_keys_go_over_a_dict_as_over_an_ini():
                                                      "training.beta2": 0.9})
     with pytest.raises(dmft.InputError, match="^--training.eta0=fast: not a number"):
         dmft.describe(base | {"training.eta0": "fast"})
+
+
+def test_mistakes_of_newcomers(tmp_path):
+    """A width that is not there, an ini for its result, the parameters of a run for settings."""
+    ini = tmp_path / "mine.ini"
+    ini.write_text("[network]\nmodel = dense\n")
+    with pytest.raises(dmft.InputError, match="is an ini, .* dmft-solve .*mine.ini writes mine.h5"):
+        dmft.load(ini)
+    settings = {"network.model": "dense", "training.steps": 2, "solver.sites": 64,
+                "solver.replicates": 2, "reference.widths": [8, 16], "reference.seeds": 2}
+    run = dmft.solve(settings, progress=False)
+    with pytest.raises(dmft.InputError, match=r"reference\[100\]: .* widths are 8 16"):
+        run.reference[100]  # pylint: disable=expression-not-assigned
+    assert run.reference.get(100) is None and set(run.reference) == {8, 16}
+    with pytest.raises(dmft.InputError, match='give parameters."ini".'):
+        dmft.solve(run.parameters)
+    again = dmft.solve(run.parameters["ini"], progress=False)
+    assert again.limit["loss"].equals(run.limit["loss"])

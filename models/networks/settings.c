@@ -61,7 +61,8 @@ static const struct param_row common[] = {
     {"expert_width", PARAM_INT, NETWORK_KEY(experts.width), "2", 0, 4096, NULL, NULL,
      "Number N_e of hidden units of an expert. In residual, 0 makes experts infinitely wide."},
     {"shared_experts", PARAM_INT, NETWORK_KEY(experts.shared), "0", 0, 32, NULL, NULL,
-     "Number of shared experts, which process every input with gate 1 beside the routed ones."},
+     "Number of shared experts, which process every input with gate 1 beside the routed ones. In "
+     "stack and transformer, not with many_experts (examples/ has such a network in Lua)."},
     {"experts", PARAM_INT, NETWORK_KEY(experts.count), "2", 0, 1000000, NULL, NULL,
      "Number of experts, which stays fixed while the width grows. In residual it is used with "
      "expert_width = 0; in transformer, 0 leaves attention alone."},

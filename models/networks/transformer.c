@@ -32,7 +32,7 @@ static const struct param_row transformer_rows[] = {
      "  regime2: it grows, with experts of a fixed width and the keys of regime2\n"
      "  regime3: it grows, and so does their width, with the keys of regime3"},
     {"gated_experts", PARAM_CHOICE, NETWORK_KEY(experts.gated), "no", 0, 0, "no yes", NULL,
-     "Form of an expert.\n"
+     "Form of an expert; not with many_experts (examples/ has such a network in Lua).\n"
      "  no: W2 sigma(W1 y)\n"
      "  yes: W2 (sigma(W1 y) x W3 y), which is SwiGLU with expert_activation = silu"},
     {0},

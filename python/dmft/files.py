@@ -189,8 +189,8 @@ class Result(Mapping):
         """{N: networks of this width}."""
         run = self._only()
         found = [run[name] for name in run if name.startswith("reference/")]
-        return {int(data.attrs["N"]): data
-                for data in sorted(found, key=lambda data: data.attrs["N"])}
+        return _ByWidth({int(data.attrs["N"]): data
+                         for data in sorted(found, key=lambda data: data.attrs["N"])})
 
     @property
     def data(self) -> xarray.Dataset:
@@ -398,6 +398,14 @@ def _refuse_missing(path: str) -> None:
     raise FileNotFoundError(f"{path}: no such file")
 
 
+class _ByWidth(dict):
+    """A width that is not there is refused with those that are."""
+
+    def __missing__(self, width):
+        raise InputError(f"reference[{width!r}]: there are no networks of this width; widths are "
+                         + (" ".join(map(str, self)) or "none, of a limit alone"))
+
+
 def load(path, owner=None) -> Result:
     """Every kind of file the programs write: of a run, a comparison, a sweep; of a run in progress
     (OUT.h5.partial), and the folder OUT.d of a sweep in progress. Arrays of more than a million
@@ -413,6 +421,9 @@ def load(path, owner=None) -> Result:
         return Result(path, unfinished(path), owner)
     if not h5py.is_hdf5(path):
         open(path, "rb").close()  # or what the system says
+        if path.endswith(".ini"):
+            raise InputError(f"{path}: is an ini, whose result comes first: dmft-solve {path} "
+                             f"writes {os.path.basename(path)[:-4]}.h5")
         raise InputError(f"{path}: is not a whole HDF5 file")
     try:
         file = h5py.File(path, "r")

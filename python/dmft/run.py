@@ -85,6 +85,9 @@ def flatten(settings: Mapping) -> dict[str, str]:
     flat = {}
     for name, value in settings.items():
         inner = value.items() if isinstance(value, Mapping) else None
+        if name == "ini" and inner is None:
+            raise InputError("these are the parameters of a result; their text repeats the run: "
+                             "give parameters[\"ini\"]")
         if inner is None and "." not in name:
             raise InputError(f"{name!r}: must be a section with its keys in a dict, or section.key")
         for key, one in inner if inner is not None else [("", value)]:

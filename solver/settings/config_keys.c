@@ -289,20 +289,26 @@ int config_complete(struct config *config, struct params *params, struct err *er
 /* A key of the network that another one leaves without effect; at its default it does no harm. */
 static int check_idle(const struct config *config, const struct params *params, struct err *err) {
     const struct model *model = model_list[config->network.model];
-    const struct param_row *rows;
+    const struct param_row *rows, *first = NULL;
+    const char *gate = NULL;
+    char others[TEXT_NOTE] = "";
     size_t count;
     TRY(network_rows(&rows, &count, err));
     for (size_t i = 0; i < count && model->idle; i++) {
         const char *by = params_at_default(params, "network", rows[i].key)
                              ? NULL
                              : model->idle(&config->network, rows[i].key);
-        if (by)
-            return params_error(params, "network", rows[i].key, err,
-                                "it has no effect with %s = %s; take it out, or give it its "
-                                "default, %s",
-                                by, params_find(params, "network", by)->text, rows[i].value);
+        if (by && first)
+            text_append(others, "%s %s", *others ? "," : "; nor have", rows[i].key);
+        first = by && !first ? &rows[i] : first;
+        gate = by && !gate ? by : gate;
     }
-    return CODE_OK;
+    return !first ? CODE_OK
+                  : params_error(params, "network", first->key, err,
+                                 "it has no effect with %s = %s: the network would not have what "
+                                 "it asks for; take it out, or give it its default, %s%s",
+                                 gate, params_find(params, "network", gate)->text, first->value,
+                                 others);
 }
 
 /* Keys of [solver] and [reference] that nothing would use. One at its default does no harm: the

@@ -1,6 +1,7 @@
 /* The declared keys: finding them, and messages about them. */
 #include "solver/settings/param_keys.h"
 #include "solver/settings/factor.h"
+#include "solver/settings/synonyms.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -105,7 +106,7 @@ static int unknown_key(const struct params *params, const struct param_section *
         text_append(note, "; the file of the result is named by -o OUT.h5");
     else if (owner)
         text_append(note, "; it belongs to [%s]", owner->name);
-    else
+    else if (!synonyms_tell_key(at->key, note))
         text_nearest_tell(&nearest, note);
     for (size_t s = 0; !*note && s < params->count; s++) {
         try_keys(&params->sections[s], &nearest);

@@ -1,6 +1,7 @@
 /* A declared key: what it allows, and its value from its text. Each parser appends a sentence to
  * note and returns false if it refuses. */
 #include "solver/settings/row.h"
+#include "solver/settings/synonyms.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -226,6 +227,10 @@ static bool parse_real(const struct param_row *row, struct text_word word, doubl
     double value = strtod(word.text, &end);
     if (end == word.text)
         return refuse(row, note, "not a number");
+    if (*end == ',')
+        return refuse(
+            row, note,
+            "a number has a point and no comma; several values are for dmft-sweep, in its [sweep]");
     if (end != word.text + word.length)
         return refuse(row, note, "trailing characters \"%s\"", text_clip(cut, end));
     if (errno == ERANGE && (isinf(value) || value == 0.0))
@@ -244,7 +249,11 @@ static bool parse_choice(const struct param_row *row, const char *text, int *out
     if (*out >= 0)
         return true;
     refuse(row, note, "unknown choice");
-    text_nearest_tell(&nearest, note);
+    const char *ours = synonyms_choice(text);
+    if (ours && find_choice(row, (struct text_word){ours, strlen(ours)}, NULL) >= 0)
+        text_append(note, "; here it is called %s", ours);
+    else
+        text_nearest_tell(&nearest, note);
     return false;
 }
 
@@ -281,6 +290,8 @@ static bool parse_list(const struct param_row *row, const char *text, int *ints,
     for (; text_next_word(&text, " \t", &word); ++*count) {
         if (*count == (ints ? INT_LIST_MAX : REAL_LIST_MAX))
             return refuse(row, note, "too many elements");
+        if (memchr(word.text, ',', word.length))
+            return refuse(row, note, "numbers are separated by blanks, and not by commas");
         if (ints ? !parse_int(row, word, ints + *count, note)
                  : !parse_real(row, word, reals + *count, note))
             return false;

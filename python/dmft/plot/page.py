@@ -78,8 +78,9 @@ def _about(runs) -> dict[str, str]:
 
 
 def _opening(result) -> dict[str, str]:
-    """What a page begins with: of a sweep with an optimum its key on the right, and the value of the
-    grid that is best in the limit, or at the widest networks, for the first values of other keys."""
+    """What a page begins with: of a sweep with an optimum its key on the right, and the value of
+    the grid that is best in the limit, or at the widest networks, for the first values of other
+    keys."""
     if "sweep" not in result or "optimum" not in result:
         return {}
     optimum, key = result.optimum, result.optimum.attrs["key"]
