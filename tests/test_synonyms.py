@@ -13,7 +13,8 @@ TABLES = [re.findall(r'\{"([^"]+)",\s*"([^"]+)"\}', part) for part in
 
 
 def said(*words):
-    done = subprocess.run([HOME / "dmft-solve", *words], text=True, capture_output=True, check=False)
+    done = subprocess.run([HOME / "dmft-solve", *words], text=True, capture_output=True,
+                          check=False)
     return done.returncode, done.stdout + done.stderr
 
 
