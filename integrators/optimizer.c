@@ -5,6 +5,7 @@
 #include "integrators/clip.h"
 #include "integrators/schedule.h"
 #include "kernels/base/text.h"
+#include "kernels/maps/map_response.h"
 #include "kernels/maps/polar.h"
 
 #include <stdlib.h>
@@ -76,6 +77,28 @@ static double factor_of(const struct net *net, const struct optimizer_step *step
            (training->optimizer->plain ? step->schedule : 1);
 }
 
+/* What the responses of a map know of its learning moves as the map does. */
+static int move_response(const struct net *net, const struct optimizer_step *step, double rate,
+                         struct parameter *p, struct err *err) {
+    struct map_response *response = p->map->response;
+    struct change change;
+    double *c, *gradient = NULL;
+    int code = CODE_OK;
+    TRY(base_alloc(&c, (size_t)p->rows, sizeof *c, err));
+    net_coefficients(net, p, 0, rate, c);
+    if (step->training->optimizer->rule) {
+        DO(map_response_change(p->map, 0, c, &change, err));
+        DO(move_entries(step, &change, response->moment, err));
+    } else {
+        DO(map_response_gradient(p->map, 0, c, &gradient, err));
+        move_host(step, response->numbers, gradient, response->velocity, response->c);
+    }
+done:
+    free(c);
+    free(gradient);
+    return code;
+}
+
 static int move(const struct net *net, const struct optimizer_step *step, double clip,
                 struct parameter *p, struct err *err) {
     double rate = factor_of(net, step);
@@ -90,6 +113,8 @@ static int move(const struct net *net, const struct optimizer_step *step, double
         move_host(step, p->K, host, p->host_moment, p->host);
     if (!p->host)
         DO(move_entries(step, &change, p->moment, err));
+    if (p->map && p->map->response)
+        DO(move_response(net, step, clip * rate, p, err));
 done:
     free(host);
     return code;

@@ -1,6 +1,7 @@
 /* A file of bytes in order, behind them their sum. */
 #define _POSIX_C_SOURCE 200809L
 #include "kernels/archive.h"
+#include "kernels/array/companions.h"
 #include "kernels/array/dist.h"
 
 #include <errno.h>
@@ -175,19 +176,19 @@ int archive_text(struct archive *archive, char **text, struct err *err) {
 }
 
 /* Some rows at a time, through the host. */
-static int values(struct archive *archive, const struct array *array, struct err *err) {
-    size_t sites = array->sites;
+static int values(struct archive *archive, struct rows all, struct err *err) {
+    size_t sites = all.array->sites;
     int some = 1 + (int)(CHUNK / sites), code = CODE_OK;
     double *host;
-    some = some < array->rows ? some : array->rows;
+    some = some < all.count ? some : all.count;
     TRY(base_alloc(&host, (size_t)some * sites, sizeof *host, err));
-    for (int k = 0; k < array->rows; k += some) {
-        struct rows rows = array_rows(array, k, some < array->rows - k ? some : array->rows - k);
+    for (int k = 0; k < all.count; k += some) {
+        struct rows rows = rows_part(all, k, some < all.count - k ? some : all.count - k);
         if (!archive_reads(archive))
-            array->backend->get(rows, host);
+            all.array->backend->get(rows, host);
         DO(archive_bytes(archive, host, (size_t)rows.count * sites * sizeof *host, err));
         if (archive_reads(archive))
-            array->backend->put(rows, host);
+            all.array->backend->put(rows, host);
     }
 done:
     free(host);
@@ -229,9 +230,13 @@ int archive_array(struct archive *archive, struct array *array, const struct bac
     }
     if (shape.rows < 0)
         return CODE_OK;
+    int copies = array->backend->main ? 1 + COMPANIONS : 1;
     if (archive->mode == ARCHIVE_MEASURE) {
-        archive->bytes += (double)shape.rows * (double)shape.sites * sizeof(double);
+        archive->bytes += copies * (double)shape.rows * (double)shape.sites * sizeof(double);
         return CODE_OK;
     }
-    return values(archive, array, err);
+    TRY(values(archive, array_all(array), err));
+    for (int c = 0; c + 1 < copies; c++)
+        TRY(values(archive, companions_rows(array_all(array), c), err));
+    return CODE_OK;
 }

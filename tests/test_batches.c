@@ -165,15 +165,15 @@ static void test_inputs_leave_no_trace(void **state) {
     static const struct {
         const char *file, *overrides[6];
     } cases[] = {
-        {"data/dense.ini", {"output.kernels=full"}},
+        {"data/dense.ini", {"output.kernels=full", "output.responses=yes"}},
         {"data/dense.ini", {"training.batch=3", "reference.draws=balanced"}},
-        {"data/resnet.ini", {"training.batch=3", "output.kernels=full"}},
+        {"data/resnet.ini", {"training.batch=3", "output.kernels=full", "output.responses=yes"}},
         {"data/dense.ini", {"network.activation=relu", "solver.backend=shadow"}},
         {"data/regime1.ini", {"training.batch=1", "training.order=shuffled"}},
         {"data/regime2.ini", {"network.rho=0.5", "training.batch=3"}},
         {"data/regime2.ini", {"network.gate=softmax", "reference.centre=no"}},
         {"data/regime3.ini", {"training.batch=2"}},
-        {"data/regime3_mup.ini", {"output.kernels=full"}},
+        {"data/regime3_mup.ini", {"output.kernels=full", "output.responses=yes"}},
         {"data/residual.ini", {"network.rho=0.5", "network.eta_bias=0.3", "training.batch=2"}},
         {"data/transformer.ini",
          {"data.test_inputs=0", "network.bias_per=token", "network.biases=", "output.experts=yes",

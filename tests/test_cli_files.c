@@ -136,7 +136,9 @@ static void test_layout(void **state) {
     static const char *const facts[] = {"version", "compiler", "flags",   "hdf5",
                                         "backend", "threads",  "created", "openblas"};
     for (size_t i = 0; i < COUNT(table); i++) {
-        cli_solve(ARGS(table[i].option, "--reference.widths=16 24", "--reference.seeds=3"));
+        cli_solve(
+            ARGS(table[i].option, "--reference.widths=16 24", "--reference.seeds=3",
+                 table[i].kernels == full ? "--output.responses=yes" : "--output.responses=no"));
         hid_t file = cli_file("out.h5");
         check_ensemble(file, "limit", table[i].kernels, table[i].count);
         check_ensemble(file, "reference/N0016", table[i].kernels, table[i].count);

@@ -84,36 +84,29 @@ static void pooled_rows_need_memory(void **state) {
         fail_msg("%g of tokens, %g pooled", tokens, pooled);
 }
 
-/* The responses of a matrix that is used three times are between three times as many rows, each of
- * which has coefficients. */
-static void responses_of_a_matrix_that_is_used_often(void **state) {
+/* Responses need rows once more for both companions, and windows of all rows a matrix has met: of
+ * twice as many steps more; and where entries move one by one, each of them six times. */
+static void responses_need_memory(void **state) {
     (void)state;
-#define USED(h)                                                                                    \
-    "key('depth')\nlocal a = population('a')\nlocal h = read_in(a, 'W1')\n"                        \
-    "local function W(x) return map(tanh(x), a, {name = 'W2', tied = true}) end\nh = " h           \
-    "\nread_out(h, 'w')\n"
-    enum { T = 50 };
-    static const char *const programs[] = {USED("W(h)"), USED("W(h) + W(W(h))")};
-    double more[2];
-    for (int k = 0; k < 2; k++) {
-        struct run run;
-        struct err why;
-        double bytes[2];
-        if (support_script(&run, programs[k],
-                           (const char *const[]){"solver.sites=4096", "output.kernels=full", NULL},
-                           &why))
-            fail_msg("%s", why.text);
-        struct net_setup setup = run_setup(&run, 0, 0);
-        assert_true(setup.measure.responses);
-        ASK(net_bytes(&setup, T, T, &bytes[1], err));
-        setup.measure.responses = false;
-        ASK(net_bytes(&setup, T, T, &bytes[0], err));
-        more[k] = bytes[1] - bytes[0];
-        run_free(&run);
-    }
-    if (!(more[0] > 0 && more[1] > 2 * more[0]))
-        fail_msg("%g of a matrix that is used once, %g of one that is used thrice", more[0],
-                 more[1]);
+    static const char *const optimizers[] = {"training.optimizer=gd", "training.optimizer=adam"};
+    double bytes[2][3]; /* without, with, of twice as many steps */
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < 3; i++) {
+            struct run run;
+            support_run(&run, "data/dense.ini",
+                        (const char *const[]){"solver.sites=4096", optimizers[k],
+                                              i ? "output.responses=yes" : "output.responses=no",
+                                              NULL});
+            struct net_setup setup = run_setup(&run, 0, 0);
+            ASK(net_bytes(&setup, i == 2 ? 100 : 50, 50, &bytes[k][i], err));
+            run_free(&run);
+        }
+    double window = 5. * 4 * 50 * 4096 * sizeof(double); /* of one matrix, without its probes */
+    if (!(bytes[0][1] - bytes[0][0] > 2 * window && bytes[0][2] - bytes[0][1] > 2 * window))
+        fail_msg("%g without, %g with responses, %g with more steps", bytes[0][0], bytes[0][1],
+                 bytes[0][2]);
+    double entries = 2. * 4096 * 4096 * sizeof(double); /* of two matrices */
+    CHECK_ABS((bytes[1][1] - bytes[1][0]) / (15 * entries), 1, 0.2, "entries of both kinds");
 }
 
 /* A matrix of a network that starts at zero is kept as what it has learnt until that has as many
@@ -199,7 +192,7 @@ int main(void) {
         cmocka_unit_test(masks_need_memory),
         cmocka_unit_test(pairs_need_memory),
         cmocka_unit_test(pooled_rows_need_memory),
-        cmocka_unit_test(responses_of_a_matrix_that_is_used_often),
+        cmocka_unit_test(responses_need_memory),
         cmocka_unit_test(what_is_learnt_becomes_a_matrix),
         cmocka_unit_test(mixing_needs_copies_of_kernels),
         cmocka_unit_test(large_logits),

@@ -20,7 +20,7 @@ static const struct {
     {"data/dense.ini", {"solver.method=fixed_point", "solver.max_sweeps=30", "solver.jitter=1e-4"}},
     {"data/regime1.ini", {"network.activation=gelu"}},
     {"data/regime1_adam.ini", {"network.activation=erf"}},
-    {"data/regime2.ini", {"output.kernels=full", "solver.expert_sites=70"}},
+    {"data/regime2.ini", {"output.kernels=full", "output.responses=yes", "solver.expert_sites=70"}},
     {"data/regime2_softmax.ini", {"solver.expert_sites=70"}},
     {"examples/convolution.ini", {"data.inputs=2", "solver.sites=128"}},
 };

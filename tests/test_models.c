@@ -23,6 +23,8 @@ static const char *const ways[][5] = {
     {"training.integrator=heun", "training.eta0=0.1"},
     {"training.integrator=bs32", "training.eta0=0.1"},
     {"output.kernels=full"},
+    {"output.responses=yes", "training.optimizer=adam", "training.eta0=0.02", "training.batch=2",
+     "data.test_inputs=3"},
     {"output.kernels=equal", "output.kernels_of=w", "output.tangent=blocks",
      "output.spectra=tangent"},
     {"reference.precision=single", "training.batch=2", "data.test_inputs=3",

@@ -31,7 +31,7 @@ static const struct {
                                               "threads = 1\nreplicates = 1\nsites = 800\n"},
     {"groups, top-K, softmax, two-time kernels",
      BEGIN("regime2") "gate = softmax\nrho = 0.25\nexpert_width = 3\n" SOLVER EXPERTS
-                      "[output]\nkernels = full\n"},
+                      "[output]\nkernels = full\nresponses = yes\n"},
     {"tiles of shared units",
      BEGIN("regime3") "parameterization = mup\nrho = 0.5\n" SOLVER EXPERTS "unit_sites = 800\n"},
     {"tiles of units that are not shared out",

@@ -1,173 +1,242 @@
-/* Responses of the marched limit are the derivatives that they stand for: two populations and one
- * map, whose field is shifted; and which rows have responses. */
+/* Responses of the limit are the derivatives that they stand for: finite networks, in which the
+ * fields of a matrix are shifted at one time. */
 #include "tests/support/support.h"
+#include "integrators/batch.h"
 #include "models/engine/node.h"
-#include "solver/measure/observe.h"
+#include "solver/measure/record.h"
 
+#include <gsl/gsl_cdf.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-/* One map between two populations that react to all it has told them, x = rows[0], y = rows[1]:
- *     x_t = tanh(xi + 0.7 sum_{s<t} W^T y_s)     y_t = tanh(eta + 0.7 sum_{s<=t} W x_s) */
-enum { T = 4, S = 1024, REPLICATES = 24 };
-struct loop {
-    struct population side[2];
-    struct map map;
-    struct array rows[2], field[2], out, probe;
+enum { NETWORKS = 48 };
+#define SHIFT 0.01
+
+/* A network whose matrix `map` answers what it answers anyway plus epsilon times signs: another
+ * sign for each neuron, input and time. With neuron i shifted alone, at one time, a row of it would
+ * move by epsilon dx_i; all are shifted at once, and the mean over neurons of sign_i dx_i is that
+ * of dx_i/epsilon, plus what others add with random signs, which is zero on average. */
+struct shifted {
+    struct net net;
+    struct map *map;
+    const struct parameter *parameter;
+    bool forward;
+    int t;
+    double epsilon;
+    struct array signs, rows; /* rows: those that answer, of all times */
 };
 
-static void loop_init(struct loop *l, int replicate) {
-    for (int i = 0; i < 2; i++) {
-        struct rng_stream stream = {.seed = 3, .owner = (uint32_t)i, .purpose = PURPOSE_POOL};
-        stream.replicate = (uint32_t)replicate;
-        l->side[i] = (struct population){.backend = &backend_cpu,
-                                         .size = POPULATION_INFINITE,
-                                         .sites = S,
-                                         .group = 1,
-                                         .draws.matched = true,
-                                         .draws.stream = stream};
-        ASK(population_init(&l->side[i], err));
-        ASK(array_init(&l->rows[i], &backend_cpu, S, 1, T, err));
-        ASK(array_init(&l->field[i], &backend_cpu, S, 1, 1, err));
-        ASK(population_fresh(&l->side[i], (struct rows){0}, array_all(&l->field[i]), err));
-    }
-    ASK(array_init(&l->out, &backend_cpu, S, 1, 1, err));
-    ASK(array_init(&l->probe, &backend_cpu, S, 1, 1, err));
+static struct shifted *now; /* of the wrapped kind below */
+static struct map_kind wrapped;
+
+static int pass(struct map *map, bool forward,
+                int (*own)(struct map *, struct rows, struct rows, struct err *), struct rows in,
+                struct rows out, struct err *err) {
+    map->kind = &map_finite;
+    int code = own(map, in, out, err);
+    map->kind = &wrapped;
+    if (now->forward == forward && !now->net.batch.predicting)
+        rows_add_scaled(now->epsilon, array_rows(&now->signs, now->t * out.count, out.count), out);
+    return code;
+}
+
+static int forward(struct map *map, struct rows x, struct rows out, struct err *err) {
+    return pass(map, true, map_finite.forward, x, out, err);
+}
+
+static int backward(struct map *map, struct rows y, struct rows out, struct err *err) {
+    return pass(map, false, map_finite.backward, y, out, err);
+}
+
+static int add_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
+    return pass(map, false, map_finite.add_backward, y, out, err);
+}
+
+static int keep(struct map *map, int k, struct rows y, struct err *err) {
+    map->kind = &map_finite;
+    int code = map_finite.keep(map, k, y, err);
+    map->kind = &wrapped;
+    return code;
+}
+
+static int change(struct map *map, int k, const double *c, struct change *change, struct err *err) {
+    map->kind = &map_finite;
+    int code = map_finite.change(map, k, c, change, err);
+    map->kind = &wrapped;
+    return code;
+}
+
+static void decay(struct map *map, double factor) {
+    map->kind = &map_finite;
+    map_finite.decay(map, factor);
+    map->kind = &wrapped;
+}
+
+static void append(struct array *array, struct rows rows) {
+    struct rows added;
+    ASK(array_append(array, rows.count, &added, err));
+    rows_copy(rows, added);
+}
+
+/* All of a run; what is shifted forward is seen on y, and backward on x. */
+static void train(struct shifted *s, const struct run *run, const char *name, int N, int seed) {
+    const struct training *training = &run->config.training;
+    struct batch batch;
+    support_net(&s->net, run, N, seed);
+    ASK(batch_init(&batch, training, run->data.P, err));
+    s->map = support_map(&s->net, "%s", name);
+    for (int i = 0; i < s->net.parameters.count; i++)
+        if (s->net.parameters.item[i].map == s->map)
+            s->parameter = &s->net.parameters.item[i];
+    struct map_declaration *map = &s->map->declared;
+    const struct population *on = s->forward ? map->target : map->source;
+    int count = !s->forward && map->for_all_inputs ? 1 : s->net.batch.rows;
+    assert_true(s->map->kind == &map_finite);
+    ASK(array_init(&s->rows, &backend_cpu, on->sites, on->group, 0, err));
+    ASK(array_init(&s->signs, &backend_cpu, on->sites, on->group, training->steps * count, err));
     backend_cpu.normals(
-        array_all(&l->probe),
-        (struct rng_stream){.seed = 3, .replicate = (uint32_t)replicate, .purpose = PURPOSE_DATA});
-    ASK(map_init(&l->map, &map_limit,
-                 (struct map_declaration){"W", &l->side[0], &l->side[1], 1, 1, true, false, 1},
-                 (struct map_settings){.tolerance = 1e-6, .responses = true}, err));
-}
-
-static void loop_free(struct loop *l) {
-    for (int i = 0; i < 2; i++) {
-        array_free(&l->rows[i]);
-        array_free(&l->field[i]);
-        population_free(&l->side[i]);
+        array_all(&s->signs),
+        (struct rng_stream){.seed = 7, .replicate = (uint32_t)seed, .purpose = PURPOSE_PROBE});
+    now = s;
+    s->map->kind = &wrapped;
+    for (s->t = 0; s->t < training->steps; s->t++) {
+        batch_at(&batch, s->t, s->net.batch.index);
+        if (s->t)
+            ASK(integrator_of(training)->advance(&s->net, training, run->data.y, err));
+        else
+            support_evaluate(&s->net, run);
+        append(&s->rows, s->forward ? s->parameter->y : s->map->x);
     }
-    array_free(&l->out);
-    array_free(&l->probe);
-    map_free(&l->map);
+    s->map->kind = &map_finite;
+    batch_free(&batch);
 }
 
-/* What the map tells side 1 - i at time `at` is shifted by epsilon times the probe. */
-static void loop_run(struct loop *l, struct response *response, int responses, int i, int at,
-                     double epsilon) {
-    const double strength = 0.7, c = 0.3;
-    for (int t = 0; t < T; t++) {
-        for (int k = 0; k < 2; k++) {
-            struct rows now = array_rows(&l->rows[k], t, 1), out = array_all(&l->out);
-            rows_fn(FN_TANH, array_all(&l->field[k]), now, (struct rows){0});
-            ASK((k ? map_backward : map_forward)(&l->map, now, out, err));
-            if (k == i && t == at)
-                rows_add(&epsilon, array_all(&l->probe), out);
-            rows_add(&strength, out, array_all(&l->field[1 - k]));
+static void drop(struct shifted *s) {
+    array_free(&s->rows);
+    array_free(&s->signs);
+    net_free(&s->net);
+}
+
+/* The entries of a response, laid out as in a file, of one network. */
+static void measure(const struct run *run, const char *name, int N, int seed, double *entries) {
+    bool is_A = *name == 'A';
+    struct shifted s[2];
+    for (int k = 0; k < 2; k++) {
+        s[k] = (struct shifted){.forward = !is_A, .epsilon = k ? SHIFT : -SHIFT};
+        train(&s[k], run, name + 2, N, seed);
+    }
+    const struct map *map = s[0].map;
+    double target = map->declared.target->cotangent_scale,
+           source = map->declared.source->cotangent_scale,
+           decay = run->config.training.weight_decay,
+           scale = is_A ? map->numbers.fr * map->numbers.fr * (target == 0 ? 1 : target)
+                        : map->numbers.fg * map->numbers.fg / (source == 0 ? 1 : source);
+    rows_add_scaled(-1, array_all(&s[0].rows), array_all(&s[1].rows));
+    backend_cpu.dots(array_all(&s[1].rows), array_all(&s[1].signs), entries);
+    int T = run->config.training.steps, rows = s[1].rows.rows, columns = s[1].signs.rows;
+    for (int k = 0; k < rows * columns; k++) { /* W(0) has decayed at both times */
+        int t = k / columns / (rows / T), at = k % columns / (columns / T);
+        entries[k] *= scale / (2 * SHIFT) * pow(1 - decay, t + at);
+    }
+    drop(&s[0]);
+    drop(&s[1]);
+}
+
+/* Every entry of the response of this name. One of them is off by more than `most` standard errors
+ * by chance in one of 1000 such comparisons. */
+static void compare(const struct run *run, const struct record *record, const char *name, int N) {
+    const struct series *series = record_find(record, name);
+    assert_non_null(series);
+    size_t size = series->size, compared = 0;
+    double *mean, *limit, *error, squares = 0, largest = 0;
+    ASK(record_average(record, name, &limit, &error, err));
+    ASK(base_alloc(&mean, 3 * size, sizeof *mean, err));
+    double *square = mean + size, *one = square + size;
+    for (int seed = 0; seed < NETWORKS; seed++) {
+        measure(run, name, N, seed, one);
+        for (size_t k = 0; k < size; k++) {
+            mean[k] += one[k] / NETWORKS;
+            square[k] += one[k] * one[k] / NETWORKS;
         }
-        for (int k = 0; k < responses; k++)
-            ASK(response_measure(&response[k], t, err));
-        ASK(map_keep(&l->map, 0, array_rows(&l->rows[1], t, 1), err));
-        ASK(map_learn(&l->map, 0, &c, err));
     }
-}
-
-/* The mean of the derivative of x_t (of y_t) by a shift at time s of what the map told it. */
-static void derivative(const struct loop *base, int replicate, int side, int s, double out[T]) {
-    const double epsilon = 1e-5;
-    double here[T];
-    struct loop l;
-    loop_init(&l, replicate);
-    loop_run(&l, NULL, 0, 1 - side, s, epsilon);
-    backend_cpu.dots(array_all(&l.rows[side]), array_all(&l.probe), out);
-    backend_cpu.dots(array_all(&base->rows[side]), array_all(&l.probe), here);
-    for (int t = 0; t < T; t++)
-        out[t] = (out[t] - here[t]) / epsilon;
-    loop_free(&l);
-}
-
-/* A = <dx_t/dv_s>, B = <dy_t/du_s>, and zero where s is later: 4 standard errors over replicates of
- * the difference; second order in the shift of 1e-5 is far below. */
-static void they_are_derivatives(void **state) {
-    (void)state;
-    double sum[2][T][T] = {0}, squares[2][T][T] = {0}, mean[2][T][T] = {0};
-    for (int r = 0; r < REPLICATES; r++) {
-        struct loop l;
-        struct map *maps[] = {&l.map};
-        struct node nodes[] = {{.count = 1}, {.matrix.map = &l.map, .argument = {0}}};
-        struct program program = {.node = nodes, .nodes = 2};
-        struct net net = {.maps.count = 1,
-                          .maps.item = maps,
-                          .batch.rows = 1,
-                          .setup = {.data.P = 1, .measure.responses = true},
-                          .program = &program};
-        struct record record;
-        struct response *response;
-        int responses;
-        loop_init(&l, r);
-        ASK(record_init(&record, 1, T, err));
-        ASK(response_instrument.declare(&record, NULL, &net, NULL, err));
-        ASK(response_init(&response, &responses, &record, 0, &net, err));
-        assert_int_equal(responses, 2);
-        loop_run(&l, response, responses, 0, T, 0);
-        for (int side = 0; side < 2; side++)
-            for (int s = 0; s < T; s++) {
-                double want[T];
-                derivative(&l, r, side, s, want);
-                for (int t = 0; t < T; t++) {
-                    double got = record.series[side].values[t * T + s];
-                    sum[side][t][s] += got - want[t];
-                    squares[side][t][s] += (got - want[t]) * (got - want[t]);
-                    mean[side][t][s] += want[t] / REPLICATES;
-                    if (s > t - (side == 0))
-                        assert_true(got == 0);
-                }
-            }
-        for (int k = 0; k < responses; k++)
-            response_free(&response[k]);
-        free(response);
-        record_free(&record);
-        loop_free(&l);
+    double most = gsl_cdf_tdist_Qinv(0.5e-3 / (double)size, NETWORKS - 1);
+    for (size_t k = 0; k < size; k++) {
+        double se2 = error[k] * error[k] + (square[k] - mean[k] * mean[k]) / (NETWORKS - 1);
+        if (limit[k] == 0 && error[k] == 0) /* of a later time */
+            continue;
+        CHECK_ABS(limit[k], mean[k], most * sqrt(se2), "%s, entry %zu", name, k);
+        squares += (limit[k] - mean[k]) * (limit[k] - mean[k]) / se2;
+        largest = fmax(largest, fabs(mean[k]) / sqrt(se2));
+        compared++;
     }
-    for (int side = 0; side < 2; side++)
-        for (int t = 0; t < T; t++)
-            for (int s = 0; s <= t - (side == 0); s++) {
-                double off = sum[side][t][s] / REPLICATES;
-                double variance = squares[side][t][s] / REPLICATES - off * off;
-                double se = sqrt(variance / (REPLICATES - 1));
-                CHECK_ABS(off, 0, 4 * se, "%c(%d, %d)", side ? 'B' : 'A', t, s);
-                assert_true(mean[side][t][s] > 5 * se || s != t - (side == 0));
-            }
+    fprintf(stderr, "    %s: %zu entries, rms z %.2f, largest %.0f errors\n", name, compared,
+            sqrt(squares / (double)compared), largest);
+    assert_true(largest > 2 * most); /* not an agreement of noise */
+    free(limit);
+    free(mean);
 }
 
-/* Of two inputs of two tokens: maps whose rows have an axis, and those of one row that serves all
- * or of pairs of tokens, of which the file would have none. */
-static void which_rows_have_responses(void **state) {
+/* Every kind of learning from single sites: what adds, remembers, decays, moves entries; fresh
+ * inputs at each step; selections, whose jumps are in the means over neurons. */
+static void networks_respond_alike(void **state) {
     (void)state;
-    static const struct { int rows, responses; } cases[] = {{1, 0}, {2, 2}, {4, 2}, {8, 0}};
+#define SMALL "solver.sites=256", "solver.replicates=120" /* matrices of entries */
+    static const struct {
+        const char *file;
+        int N;
+        const char *responses[4], *more[8];
+    } cases[] = {
+        {"data/dense.ini", 128, {"A_W2", "B_W2", "A_W3", "B_W3"}, {NULL}},
+        {"data/dense.ini",
+         128,
+         {"A_W2", "B_W3"},
+         {"training.optimizer=momentum", "training.eta0=.1"}},
+        {"data/dense.ini", 128, {"A_W2", "B_W3"}, {"training.weight_decay=.2"}},
+        {"data/dense.ini",
+         128,
+         {"A_W2", "B_W2", "A_W3", "B_W3"},
+         {"training.optimizer=adam", "training.eta0=.1", SMALL}},
+        {"data/dense.ini",
+         128,
+         {"A_W3", "B_W2"},
+         {"training.optimizer=lion", "training.weight_decay=.1", "training.eta0=.1", SMALL}},
+        {"data/dense.ini",
+         128,
+         {"A_W3", "B_W2"},
+         {"training.batch=2", "training.optimizer=adam", SMALL}},
+        {"data/regime1.ini", 128, {"A_W2_0", "B_W2_1"}, {NULL}},
+        {"data/regime2.ini",
+         128,
+         {"A_Q", "B_W_in", "A_W_out", "B_W_out"},
+         {"training.optimizer=adam", "training.eta0=.05", SMALL, "solver.expert_sites=128"}},
+    };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct map map = {.declared = {.name = "W", .uses = 1}, .numbers = {1, 1, 1}};
-        struct map *maps[] = {&map};
-        struct node nodes[] = {{.count = cases[i].rows}, {.matrix.map = &map, .argument = {0}}};
-        struct program program = {.node = nodes, .nodes = 2};
-        struct net net = {.maps.count = 1,
-                          .maps.item = maps,
-                          .batch.rows = 4,
-                          .setup = {.data.P = 2, .measure.responses = true},
-                          .program = &program};
-        struct record record;
-        ASK(record_init(&record, 1, T, err));
-        ASK(response_instrument.declare(&record, NULL, &net, NULL, err));
-        assert_int_equal(record.count, cases[i].responses);
+        const char *overrides[16] = {"training.steps=4",  "solver.sites=2048",
+                                     "solver.halves=no",  "solver.replicates=48",
+                                     "reference.widths=", "output.kernels=none",
+                                     "reference.seeds=1", "output.responses=yes"};
+        struct run run;
+        struct record record = {0};
+        memcpy(overrides + 8, cases[i].more, sizeof cases[i].more);
+        support_run(&run, cases[i].file, overrides);
+        support_ensemble(&run, 0, &record);
+        for (int k = 0; k < 4 && cases[i].responses[k]; k++)
+            compare(&run, &record, cases[i].responses[k], cases[i].N);
         record_free(&record);
+        run_free(&run);
     }
 }
 
 int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(networks_respond_alike)};
     backend_start(1); /* small arrays */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(they_are_derivatives),
-        cmocka_unit_test(which_rows_have_responses),
-    };
+    wrapped = map_finite;
+    wrapped.forward = forward;
+    wrapped.backward = backward;
+    wrapped.add_backward = add_backward;
+    wrapped.keep = keep;
+    wrapped.change = change;
+    wrapped.decay = decay;
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

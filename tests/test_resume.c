@@ -45,8 +45,8 @@ static const struct {
      "4\n[training]\nloss = "
      "cross_entropy\n[network]\nmodel = transformer\ndepth = 1\n" SIZES,
      15},
-    {"two-time kernels and responses", DATA("regime2") "[output]\nkernels = full\n" SIZES EXPERTS,
-     20},
+    {"two-time kernels and responses",
+     DATA("regime2") "[output]\nkernels = full\nresponses = yes\n" SIZES EXPERTS, 20},
     {"coordinate check", DATA("regime2") "[reference]\ncoordinate_check = yes\n" SIZES EXPERTS, 30},
     {"matrices, some of them at times that a longer run has not",
      DATA("dense") "[data]\ntest_inputs = 3\n[output]\nweights = both\n" SIZES, 60},

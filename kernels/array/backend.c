@@ -1,5 +1,5 @@
 /* Life of site arrays, and the list of backends. */
-#include "kernels/array/backend.h"
+#include "kernels/array/companions.h"
 #include "kernels/array/dist.h"
 
 #include <assert.h>
@@ -280,7 +280,9 @@ int backend_cause(const struct backend *backend, int code, struct err *err) {
 
 size_t array_bytes(const struct array *array, int rows) {
     struct array_split split = split_of(array);
-    return (split.end - split.first) * array_width(array) * (size_t)rows * array->backend->bytes;
+    size_t copies = array->backend->main ? 1 + COMPANIONS : 1;
+    return copies * (split.end - split.first) * array_width(array) * (size_t)rows *
+           array->backend->bytes;
 }
 
 double array_grown_bytes(const struct array *array, double rows) {

@@ -109,6 +109,8 @@ struct backend {
     size_t large;
     /* The same operations on numbers of the other precision; NULL: there are none. */
     const struct backend *other;
+    /* NULL, or the table underneath one that keeps companions of all rows (companions.h). */
+    const struct backend *main;
     /* Whether it is there, and the bytes free in a memory of its own (host memory: HUGE_VAL). */
     int (*open)(double *bytes, struct err *err);
     /* Memory for capacity rows, uninitialised (shadow: NaN). */
@@ -179,6 +181,14 @@ void backend_start(int threads);
 /* code, or where that is CODE_NUMERICAL and an operation has failed before, what sync says: the
  * numbers were those of the failure. */
 int backend_cause(const struct backend *backend, int code, struct err *err);
+
+/* The table underneath, or itself; rows without their companions; and companions that become what
+ * the rows are (companions.c). */
+static inline const struct backend *backend_main(const struct backend *backend) {
+    return backend->main ? backend->main : backend;
+}
+struct rows rows_main(struct rows rows);
+void rows_follow(struct rows rows);
 
 int array_init(struct array *array, const struct backend *backend, size_t sites, int group,
                int rows, struct err *err);

@@ -10,7 +10,7 @@ static const double inside = 1e-8;
 /* Draws are made orthonormal in double precision, whatever that of the rows: a network in single
  * precision begins with the weights of the one in double, rounded. */
 static const struct backend *exact(const struct population *population) {
-    const struct backend *backend = population->backend;
+    const struct backend *backend = backend_main(population->backend);
     return backend->bytes == sizeof(double) ? backend : backend->other;
 }
 
@@ -98,13 +98,14 @@ static int find_room(struct population *population, int k, bool *room, struct er
 static int mean_span(const struct population *population, struct rows rows, struct array *means,
                      struct err *err) {
     struct population *units = population->units;
+    const struct backend *backend = backend_main(units->backend);
     struct array raw = {0};
     int kept = 0, code = CODE_OK;
-    DO(array_init(means, units->backend, units->sites, 1, 0, err));
+    DO(array_init(means, backend, units->sites, 1, 0, err));
     if (!rows.count)
         return CODE_OK;
-    DO(array_init(&raw, units->backend, units->sites, 1, rows.count, err));
-    units->backend->tile_mean(rows, array_all(&raw));
+    DO(array_init(&raw, backend, units->sites, 1, rows.count, err));
+    backend->tile_mean(rows, array_all(&raw));
     DO(basis_residual((struct rows){0}, array_all(&raw), NULL, inside, means, &kept, err));
     means->rows = kept;
 done:
@@ -137,7 +138,7 @@ static int sobol_rows(struct population *population, struct rng_stream stream, s
                           row + j / members * length + j % members, members * pair);
         for (size_t i = 0; i < sets * points && pair == 2; i++)
             row[2 * i + 1] = stream.mirror * row[2 * i];
-        population->backend->put(rows_part(out, (int)k, 1), row);
+        out.array->backend->put(rows_part(out, (int)k, 1), row);
     }
     free(row);
     return CODE_OK;
@@ -193,27 +194,37 @@ static int fresh_shared(struct population *population, int mirror, struct rows o
     int code = CODE_OK;
     if (!units)
         return fresh_rounded(population, mirror, opposite, out, err);
+    const struct backend *backend = backend_main(units->backend);
     DO(mean_span(population, opposite, &means, err));
-    DO(array_init(&normals, units->backend, units->sites, 1, out.count, err));
+    DO(array_init(&normals, backend, units->sites, 1, out.count, err));
     DO(fresh(units, mirror, array_all(&means), array_all(&normals), err));
-    units->backend->tile(array_all(&normals), out);
+    backend->tile(array_all(&normals), out);
 done:
     array_free(&means);
     array_free(&normals);
     return code;
 }
 
+/* Companions have the normals of their sites. */
+static int fresh_all(struct population *population, int mirror, struct rows opposite,
+                     struct rows out, struct err *err) {
+    TRY(fresh_shared(population, mirror, rows_main(opposite), rows_main(out), err));
+    rows_follow(out);
+    return CODE_OK;
+}
+
 int population_fresh(struct population *population, struct rows opposite, struct rows out,
                      struct err *err) {
-    return fresh_shared(population, 1, opposite, out, err);
+    return fresh_all(population, 1, opposite, out, err);
 }
 
 int population_fresh_back(struct population *population, struct rows opposite, struct rows out,
                           struct err *err) {
-    return fresh_shared(population, -1, opposite, out, err);
+    return fresh_all(population, -1, opposite, out, err);
 }
 
 int population_absorb(struct population *population, struct rows rows, struct err *err) {
+    rows = rows_main(rows);
     if (population->units) {
         struct array means = {0};
         int code = mean_span(population, rows, &means, err);

@@ -88,9 +88,15 @@ static inline double population_bytes(const struct population *population, int r
     struct array array = population_array(population);
     return (double)array_bytes(&array, rows);
 }
-/* The same of rows that have come one after the other (array_grown_bytes). */
+/* The same of rows that have come one after the other (array_grown_bytes), and of those that have
+ * no companions, as bases. */
 static inline double population_grown_bytes(const struct population *population, double rows) {
     struct array array = population_array(population);
+    return array_grown_bytes(&array, rows);
+}
+static inline double population_main_bytes(const struct population *population, double rows) {
+    struct array array = population_array(population);
+    array.backend = backend_main(array.backend);
     return array_grown_bytes(&array, rows);
 }
 void population_free(struct population *population); /* idempotent */

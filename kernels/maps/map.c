@@ -1,5 +1,6 @@
 /* The verbs, and the numbers that follow from a declaration. */
 #include "kernels/maps/map_history.h"
+#include "kernels/maps/map_response.h"
 #include "kernels/array/profile.h"
 
 #include <assert.h>
@@ -43,7 +44,8 @@ int map_init(struct map *map, const struct map_kind *kind, struct map_declaratio
     map->kind = kind;
     map->settings = settings;
     TRY(base_alloc(&map->state, 1, kind->state, err));
-    return kind->init(map, err);
+    TRY(kind->init(map, err));
+    return settings.shift > 0 ? map_response_init(map, settings.shift, err) : CODE_OK;
 }
 
 void map_free(struct map *map) {
@@ -51,6 +53,7 @@ void map_free(struct map *map) {
         map->kind->free(map);
     free(map->state);
     map->state = NULL;
+    map_response_free(map);
     for (int k = 0; k < MAP_STAGES; k++) {
         array_free(&map->stage[k].x);
         array_free(&map->stage[k].y);
@@ -82,7 +85,8 @@ int map_archive(struct map *map, struct rows x, struct archive *archive, struct 
             return archive_misfit(archive, "a matrix is of another kind", err);
     }
     TRY(archive_bytes(archive, &map->decay, sizeof map->decay, err));
-    return map->kind->archive(map, archive, err);
+    TRY(map->kind->archive(map, archive, err));
+    return map_response_archive(map, archive, err);
 }
 
 int map_start(const struct map *map, int use, bool forward, struct rows in, struct rows out,
@@ -106,6 +110,7 @@ int map_forward(struct map *map, struct rows x, struct rows out, struct err *err
     }
     int before = profile_enter(map->declared.name, "forward");
     int code = map->kind->forward(map, x, out, err);
+    code = code ? code : map_response_forward(map, x, out, err);
     profile_leave(before);
     return code;
 }
@@ -117,6 +122,7 @@ static int backward(struct map *map, backward_pass *pass, struct rows y, struct 
     assert(y.count == out.count);
     int before = profile_enter(map->declared.name, "backward");
     int code = pass(map, y, out, err);
+    code = code ? code : map_response_backward(map, y, out, err);
     profile_leave(before);
     return code;
 }
@@ -132,6 +138,7 @@ int map_add_backward(struct map *map, struct rows y, struct rows out, struct err
 int map_keep(struct map *map, int k, struct rows y, struct err *err) {
     assert(y.count == map->x.count || y.count == 1);
     map->stage[k].P = map->x.count;
+    map_response_keep(map, k);
     return map->kind->keep(map, k, y, err);
 }
 
@@ -153,6 +160,7 @@ int map_learn(struct map *map, int k, const double *c, struct err *err) {
         code = map->kind->learn(map, k, c, err);
     else if (!(code = map_change(map, k, c, &change, err)))
         code = change_apply(&change, err);
+    map_response_learn(map, k, c);
     profile_leave(before);
     return code;
 }
@@ -163,6 +171,7 @@ int map_change(struct map *map, int k, const double *c, struct change *change, s
 
 void map_decay(struct map *map, double factor) {
     map->decay *= factor;
+    map_response_decay(map, factor);
     map->kind->decay(map, factor);
 }
 

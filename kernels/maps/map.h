@@ -38,8 +38,8 @@
  *
  * q: orthonormal basis of all x so far (source), p: of all y so far (target), e_b: a fresh normal
  * on the source per p_b, and one on the target per q_a. The products with e and with the normals in
- * Z are the response (memory) terms, by Stein's lemma; solver/measure/response.h has them in terms
- * of earlier x and y. When all sizes go to infinity two numbers of the declaration are left:
+ * Z are the response (memory) terms, by Stein's lemma; map_response.h has them in terms of earlier
+ * x and y. When all sizes go to infinity two numbers of the declaration are left:
  *
  *     fg = a0 s_f           of the Gaussian part forward, and the memory backward
  *     fr = a0 s_f/sqrt r    of the memory forward, and the Gaussian part backward
@@ -94,7 +94,9 @@ struct map_settings {
      * present one. For rows that fade, as cotangents do that carry the error of their input. May be
      * set until the first pass. */
     bool against_largest;
-    bool responses; /* limit: keeps what responses and the initial part are found from */
+    bool remembers; /* limit: keeps the normals in Z apart, for `initial` */
+    double
+        shift; /* limit over sites with companions: of fields, for responses; 0: there are none */
     const struct field_settings *field; /* field: needed; copied */
 };
 
@@ -120,11 +122,12 @@ struct map {
     struct map_numbers numbers;
     struct map_settings settings;
     void *state; /* of its kind: map_finite.h, map_history.h, map_limit.h, map_adam.h, field.h */
-    struct map *start;           /* NULL, or the map that it was at the start (map_remember) */
-    int use;                     /* of its uses, that of the next pass */
-    double decay;                /* what map_decay has left of W(0) */
-    struct rows of_all_uses[2];  /* x and y of all uses; none: there is one use */
-    struct rows x;               /* of the last forward, of all uses */
+    struct map *start;             /* NULL, or the map that it was at the start (map_remember) */
+    struct map_response *response; /* NULL, or what measures its responses (map_response.h) */
+    int use;                       /* of its uses, that of the next pass */
+    double decay;                  /* what map_decay has left of W(0) */
+    struct rows of_all_uses[2];    /* x and y of all uses; none: there is one use */
+    struct rows x;                 /* of the last forward, of all uses */
     const struct map_some *some; /* NULL: the last passes had all rows; of a matrix with one use */
     bool every_row; /* finite: no rows of y are sought that are 0, because none is expected to be */
     struct stage stage[MAP_STAGES];
@@ -221,16 +224,6 @@ void map_set_aside(struct map *map, bool forward, struct map_aside *aside);
 void map_put_back(struct map *map, const struct map_aside *aside);
 /* Rows of the basis of all x (forward) or all y so far; 0 of kinds without. */
 int map_rank(const struct map *map, bool forward);
-/* Coefficients of the last pass of a limit, [rows of x or y][columns], valid until the next one; of
- * a matrix with one use:
- *     known    <x_mu, q_a>        (forward)      fr <y_mu, p_b>    (backward)
- *     shown    fr <x_mu, e_b>                    <y_mu, e_a>, of one that keeps responses */
-struct map_coefficients {
-    const double *values;
-    int columns;
-};
-struct map_coefficients map_known(const struct map *map, bool forward);
-struct map_coefficients map_shown(const struct map *map, bool forward);
 /* What map_learn would add to the entries (kinds finite, limit, adam). */
 int map_change(struct map *map, int k, const double *c, struct change *change, struct err *err);
 /* W *= factor (kinds finite, history, limit, adam). */

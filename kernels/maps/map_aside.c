@@ -11,7 +11,8 @@ int map_follow(struct map *map, const struct map *leader, struct err *err) {
     limit->leader = leader;
     limit->q = (struct array){0};
     return leader ? CODE_OK
-                  : array_init(&limit->q, source->backend, source->sites, source->group, 0, err);
+                  : array_init(&limit->q, backend_main(source->backend), source->sites,
+                               source->group, 0, err);
 }
 
 static bool has_bases(const struct map *map) {
@@ -77,16 +78,4 @@ void map_put_back(struct map *map, const struct map_aside *aside) {
     limit->largest[aside->forward] = aside->largest;
     *d.on_basis = aside->on_basis;
     *d.on_other = aside->on_other;
-}
-
-struct map_coefficients map_known(const struct map *map, bool forward) {
-    const struct limit_state *limit = limit_of(map);
-    return forward ? (struct map_coefficients){limit->x_q, limit->q.rows}
-                   : (struct map_coefficients){limit->y_p, limit->p.rows};
-}
-
-struct map_coefficients map_shown(const struct map *map, bool forward) {
-    const struct limit_state *limit = limit_of(map);
-    return forward ? (struct map_coefficients){limit->x_e, limit->e_count}
-                   : (struct map_coefficients){limit->y_normals, limit->q.rows};
 }

@@ -15,12 +15,13 @@ static int limit_init(struct map *map, struct err *err) {
     struct map_numbers n = map->numbers;
     s->draws.drawn |= n.fr != 0;
     t->draws.drawn |= n.fg != 0;
-    TRY(array_init(&limit->q, s->backend, s->sites, s->group, 0, err));
-    TRY(array_init(&limit->e, s->backend, s->sites, s->group, 0, err));
+    const struct backend *backend = backend_main(s->backend);
+    TRY(array_init(&limit->q, backend, s->sites, s->group, 0, err));
+    TRY(array_init(&limit->e, backend, s->sites, s->group, 0, err));
     TRY(array_init(&limit->Z, t->backend, t->sites, t->group, 0, err));
     TRY(array_init(&limit->K, s->backend, s->sites, s->group, 0, err));
-    TRY(array_init(&limit->normals, t->backend, t->sites, t->group, 0, err));
-    return array_init(&limit->p, t->backend, t->sites, t->group, 0, err);
+    TRY(array_init(&limit->normals, backend, t->sites, t->group, 0, err));
+    return array_init(&limit->p, backend, t->sites, t->group, 0, err);
 }
 
 static void limit_free(struct map *map) {
@@ -108,10 +109,10 @@ static int draw(struct map *map, bool forward, struct rows added, struct err *er
             other, array_all(forward ? &limit->p : &limit->q), out, err));
     if (!forward)
         return CODE_OK;
-    if (map->settings.responses) {
+    if (map->settings.remembers) {
         struct rows kept;
         TRY(array_append(&limit->normals, out.count, &kept, err));
-        rows_copy(out, kept);
+        rows_copy(rows_main(out), kept);
     }
     rows_scale(map->decay * map->numbers.fg, out);
     return CODE_OK;
@@ -144,6 +145,7 @@ static int meet(struct map *map, bool forward, struct rows x, double **C, struct
     struct limit_state *limit = limit_of(map);
     struct array *basis = forward ? &limit->q : &limit->p;
     int rank = basis->rows;
+    x = rows_main(x);
     TRY(products(x, array_all(basis), C, err));
     TRY(grow(map, forward, x, *C, err));
     if (basis->rows == rank)
@@ -251,9 +253,9 @@ static int limit_backward(struct map *map, struct rows y, struct rows out, struc
     int code = CODE_OK;
     if (map->numbers.fr != 0 || map_learns_backward(&map->declared))
         DO(meet(map, false, y, &C, err));
-    assert(!map->settings.responses || map->of_all_uses[0].array ||
+    assert(!map->settings.remembers || map->of_all_uses[0].array ||
            y.count == (map->declared.for_all_inputs ? 1 : map->x.count));
-    if (map->settings.responses) {
+    if (map->settings.remembers) {
         DO(products(y, array_all(&limit->normals), &shown, err));
         DO(enter(map, &shown, y.count, limit->normals.rows, &limit->y_normals, &limit->normal_count,
                  err));
@@ -376,7 +378,7 @@ static int limit_archive(struct map *map, struct archive *archive, struct err *e
     TRY(archive_expect(archive, &limit->K, limit->e.sites, limit->e.group,
                        map_learns_backward(&map->declared) ? limit->p.rows : 0, err));
     TRY(archive_expect(archive, &limit->normals, limit->normals.sites, limit->normals.group,
-                       map->settings.responses && map->numbers.fg != 0 ? limit->q.rows : 0, err));
+                       map->settings.remembers && map->numbers.fg != 0 ? limit->q.rows : 0, err));
     limit->q_count = limit->q.rows;
     TRY(archive_list(archive, &limit->x_q, (size_t)map->x.count * (size_t)limit->q.rows,
                      sizeof *limit->x_q, err));
@@ -414,9 +416,9 @@ static double limit_bytes(const struct map *map, const struct map_costs *costs) 
     const struct population *s = map->declared.source, *t = map->declared.target;
     double own = costs->follows ? 0 : costs->q,
            learned = map_learns_backward(&map->declared) ? costs->p : 0;
-    return population_grown_bytes(s, own) + population_grown_bytes(s, costs->p) +
+    return population_main_bytes(s, own) + population_main_bytes(s, costs->p) +
            population_grown_bytes(s, learned) + population_grown_bytes(t, costs->q) +
-           population_grown_bytes(t, costs->p);
+           population_main_bytes(t, costs->p);
 }
 
 const struct map_kind map_limit = {

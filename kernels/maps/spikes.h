@@ -32,7 +32,7 @@ double spikes_edge(const struct map *map);
 double spikes_lower_edge(const struct map *map);
 /* The `count` largest singular values beyond the edge, descending, and NaN where there are fewer;
  * learned [count]: the largest singular values of what was learned by itself, 0 beyond its rank. Of
- * kind limit, of a map that keeps responses. CODE_NUMERICAL where it is not finite;
+ * kind limit, of a map that remembers. CODE_NUMERICAL where it is not finite;
  * CODE_INTERRUPTED once `stop` asks for it. */
 int spikes_find(const struct map *map, const struct stop *stop, int count, double *values,
                 double *learned, struct err *err);

@@ -3,7 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-int aside_put(struct aside *aside, const struct net *net, struct err *err) {
+int aside_put(struct aside *aside, struct net *net, struct err *err) {
+    net->companions.rest = true;
     TRY(base_alloc(&aside->array, (size_t)net->arrays.count, sizeof *aside->array, err));
     TRY(base_alloc(&aside->vector, (size_t)net->vectors.count, sizeof *aside->vector, err));
     TRY(base_alloc(&aside->population, (size_t)net->populations.count, sizeof *aside->population,
@@ -37,7 +38,8 @@ void aside_take_back(const struct aside *aside, struct net *net) {
     selected_refresh(net, -1);
 }
 
-void aside_free(struct aside *aside, const struct net *net) {
+void aside_free(struct aside *aside, struct net *net) {
+    net->companions.rest = false;
     for (int i = 0; i < net->arrays.count && aside->array; i++)
         array_free(&aside->array[i]);
     for (int i = 0; i < net->vectors.count && aside->vector; i++)

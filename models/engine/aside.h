@@ -5,7 +5,8 @@
 
 #include "models/engine/node.h"
 
-/* Copies of the rows and numbers of the net, and room for marks of what the passes add to. */
+/* Copies of the rows and numbers of the net, and room for marks of what the passes add to. From
+ * aside_put to aside_free companions of the rows rest. */
 struct aside {
     struct array *array;
     double **vector;
@@ -14,8 +15,8 @@ struct aside {
     struct map_aside *map;
 };
 
-int aside_put(struct aside *aside, const struct net *net, struct err *err);
+int aside_put(struct aside *aside, struct net *net, struct err *err);
 void aside_take_back(const struct aside *aside, struct net *net);
-void aside_free(struct aside *aside, const struct net *net); /* accepts a zeroed struct */
+void aside_free(struct aside *aside, struct net *net); /* accepts a zeroed struct */
 
 #endif

@@ -1,5 +1,6 @@
 /* What a net will need before it is made: memory, sites. */
 #include "kernels/maps/map_limit.h"
+#include "kernels/maps/map_response.h"
 #include "models/engine/node.h"
 
 #include <math.h>
@@ -123,17 +124,16 @@ static double moment_bytes(const struct net *net, const struct parameter *p, dou
     return p->thin ? memories * rows_bytes(array_all(&p->thin->W)) : 0;
 }
 
-/* The normals in Z once more; coefficients [T P][rank] of both sides, and while a response is
- * solved for its matrix of that size, the solution and LAPACK's workspace, neither of them larger.
- */
-static double response_bytes(const struct net *net, const struct map *map, int T) {
-    const struct population *s = map->declared.source, *t = map->declared.target;
-    double of_token = rows_of_token(net, map), rows = (double)net->batch.rows * of_token * T,
-           own = rank_of_tokens(net, t, of_token, T),
-           rank = fmax(rank_of_tokens(net, s, of_token, T), own);
-    return map->declared.a0 == 0
-               ? 0
-               : population_grown_bytes(t, own) + 5 * sizeof(double) * rows * rank;
+/* Windows of rows that differ on companions, with their probes; and entries that have learned from
+ * the companions of target sites, with what the optimizer remembers of them. */
+static double response_bytes(const struct net *net, const struct map *map, double evaluations) {
+    const struct optimizer *optimizer = net_optimizer(&net->setup, map->declared.name);
+    int rows = (int)rows_of_token(net, map) * net->batch.rows,
+        copies = 1 + optimizer_memories(optimizer);
+    double entries =
+        population_bytes(map->declared.target, 1) * (double)map->declared.source->sites;
+    return map_response_bytes(map, evaluations, rows, map->declared.for_all_inputs ? 1 : rows) +
+           (optimizer_by_entry(optimizer) ? copies * entries : 0);
 }
 
 /* y, and where entries are explicit x; none of these where one evaluation is used up at once. */
@@ -151,16 +151,16 @@ static double start_bytes(const struct net *net, const struct map *map, double r
     if (map->declared.a0 == 0)
         return 0;
     return net->setup.N ? map_entries_bytes(map)
-                        : population_grown_bytes(map->declared.target, rank);
+                        : population_main_bytes(map->declared.target, rank);
 }
 
-static double map_bytes(const struct net *net, const struct map *map, double evaluations, int T) {
+static double map_bytes(const struct net *net, const struct map *map, double evaluations) {
     const struct net_setup *setup = &net->setup;
     struct map_costs costs = net_map_costs(net, map, evaluations);
     if (setup->field)
         return field_bytes(map, setup->field);
     return net_map_kind(net, &map->declared)->bytes(map, &costs) +
-           (setup->measure.responses ? response_bytes(net, map, T) : 0) +
+           (setup->measure.shift > 0 ? response_bytes(net, map, evaluations) : 0) +
            (setup->measure.check || program_lists(setup->measure.singular_of, map->declared.name)
                 ? start_bytes(net, map, costs.q)
                 : 0);
@@ -200,8 +200,8 @@ static double span_bytes(const struct net *net, const struct population *populat
     for (int i = 0; i < net->maps.count && !net->setup.field && !net->setup.N; i++)
         rows += span_rows(net, net->maps.item[i], true, population, evaluations) +
                 span_rows(net, net->maps.item[i], false, population, evaluations);
-    return population_grown_bytes(population,
-                                  fmin(rows, POPULATION_ROOM * (double)population->sites));
+    return population_main_bytes(population,
+                                 fmin(rows, POPULATION_ROOM * (double)population->sites));
 }
 
 /* Rows of a matrix that an optimizer of matrices moves at once: those of target sites, or of
@@ -256,7 +256,7 @@ static int all_bytes(const struct net *net, double evaluations, int T, double *b
     }
     for (int i = 0; i < net->maps.count; i++) {
         TRY(base_poll(err, doing));
-        total += map_bytes(net, net->maps.item[i], evaluations, T);
+        total += map_bytes(net, net->maps.item[i], evaluations);
     }
     for (int i = 0; i < net->populations.count; i++) {
         TRY(base_poll(err, doing));

@@ -29,6 +29,10 @@ static int make(struct net *net, const struct net_setup *setup, bool random, str
     TRY(check_counts(&setup->data, n, C, err));
     net->setup.data.n = n;
     net->setup.data.C = C;
+    if (setup->measure.shift > 0) {
+        companions_init(&net->companions, setup->backend);
+        net->setup.backend = &net->companions.table;
+    }
     net->batch.rows = P * n;
     net->batch.output_rows = setup->data.per_token ? net->batch.rows : P;
     net->output.loss_in_cotangent = n > 1 || C > 1;

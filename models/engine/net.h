@@ -7,6 +7,7 @@
 #ifndef MODELS_NET_H
 #define MODELS_NET_H
 
+#include "kernels/array/companions.h"
 #include "kernels/base/key.h"
 #include "kernels/maps/field.h"
 #include "kernels/maps/thin.h"
@@ -28,8 +29,7 @@ struct kernel {
     bool as_it_is; /* with as many rows as it has: for_all_inputs, where one serves all inputs */
 };
 
-/* Rows that the settings ask for by name (named.c): what a value is, or its cotangent, times scale
- * that of the theory page. */
+/* Rows asked for by name (named.c): a value, or its cotangent; times scale it is the page's. */
 #define NET_NAME 24
 struct named_rows {
     char name[NET_NAME];
@@ -95,7 +95,7 @@ struct data_setup {
 
 /* What is to be measured beside the kernels of the model. */
 struct measure_setup {
-    bool responses; /* limit maps keep what responses are solved from */
+    double shift; /* of a limit: of fields, by which maps measure their responses; 0: none */
     /* Blank-separated names, or NULL: of rows whose distribution over sites is written, of which
      * kernels between experts are, and which have kernels beside those of the model. */
     const char *fields_of, *cross_of, *kernels_of;
@@ -260,6 +260,8 @@ struct net_place {
 struct net {
     const struct model *model;
     struct net_setup setup;
+    struct companions
+        companions; /* of rows, where responses are measured: setup.backend is theirs */
     struct program *program;
     NET_LIST(struct population *) populations;
     NET_LIST(struct map *) maps;
@@ -326,8 +328,7 @@ const double *net_targets(const struct data_setup *data, const double *y, size_t
                           double *space);
 /* How often an input counts in the loss, of all inputs; 1 without weights. */
 double net_weight(const struct data_setup *data, size_t input);
-/* For net_evaluate: takes A and origins of the inputs `index`; and, after the first evaluation,
- * keeps its origins and looks for those of others. */
+/* For net_evaluate: A and origins of inputs `index`; origins of all after the first one. */
 void net_load_batch(struct net *net);
 int net_start(struct net *net, struct err *err);
 
@@ -372,8 +373,7 @@ bool net_name(const struct net *net, int i, char name[NET_NAME]);
  * with the evaluations kept as stages k; a gradient step has the one weight eta0. Each place is
  * reached from the one before by the difference of the weights. */
 int net_keep(struct net *net, int k, struct err *err); /* the last evaluation becomes stage k */
-/* The same as stage 0, for an update that is made before the next pass: matrices learn from the
- * rows themselves, not from copies. */
+/* The same as stage 0, for an update before the next pass: matrices learn from the rows. */
 int net_hold(struct net *net, struct err *err);
 /* Stages from `stages` on have weight 0. */
 int net_place(struct net *net, int stages, const double *weight, struct err *err);
@@ -384,14 +384,17 @@ int net_learn(struct net *net, double left, double step, struct err *err);
  * W += rate/P sum_mu Delta_mu y_mu x_mu^T along stage k. */
 int net_change(const struct net *net, const struct parameter *p, int k, double rate,
                struct change *change, double *host, struct err *err);
+/* c [rows of p] = rate Delta_mu/P of stage k. */
+void net_coefficients(const struct net *net, const struct parameter *p, int k, double rate,
+                      double *c);
 /* All weights *= factor, but biases and frozen matrices. */
 void net_decay(struct net *net, double factor);
 void net_next(struct net *net); /* the parameters have moved: the model's own rule, t + 1 */
 /* The state of an evaluated net between two steps: all that the next step and evaluation read, but
  * for stages, which are kept anew. Not of field maps. */
 int net_archive(struct net *net, struct archive *archive, struct err *err);
-/* Reads the state of a net of the same training inputs that had other test inputs, `of`. What
- * belongs to this one's own, the origins that net_start finds, is left as it is. */
+/* Reads that of a net of the same training inputs that had other test inputs, `of`; origins of this
+ * one's own, which net_start finds, stay. */
 int net_archive_of(struct net *net, const struct data_setup *of, struct archive *archive,
                    struct err *err);
 void net_drop_stages(struct net *net);  /* frees what was kept */
@@ -433,8 +436,7 @@ bool net_moved_before(const struct net *net, int i);
 bool net_stacked(const struct net *net, const struct parameter *a, const struct parameter *b);
 /* Whether some parameters move entry by entry. */
 bool net_by_entry(const struct net_setup *setup);
-/* Part of a row's size below which what is new in it is dropped by the bases of a limit's maps:
- * Muon multiplies what is small by POLAR_GAIN. */
+/* Tolerance of the bases of a limit's maps: Muon multiplies what is small by POLAR_GAIN. */
 double net_tolerance(const struct net_setup *setup);
 /* Whether what a map learns by are the rows x themselves, not their coordinates. */
 bool net_keeps_rows(const struct net *net, const struct map *map);

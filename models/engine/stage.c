@@ -44,9 +44,8 @@ int net_hold(struct net *net, struct err *err) {
     return keep(net, 0, true, err);
 }
 
-/* c [rows] = rate Delta_mu/P of stage k. */
-static void coefficients(const struct net *net, const struct parameter *p, int k, double rate,
-                         double *c) {
+void net_coefficients(const struct net *net, const struct parameter *p, int k, double rate,
+                      double *c) {
     for (int i = 0; i < p->rows; i++)
         c[i] = rate / net->setup.data.P *
                net->place.stage_Delta[k * net->setup.data.P + net_input(net, p, i)];
@@ -65,7 +64,7 @@ int net_change(const struct net *net, const struct parameter *p, int k, double r
     int code = CODE_OK;
     double *c;
     TRY(base_alloc(&c, (size_t)p->rows, sizeof *c, err));
-    coefficients(net, p, k, rate, c);
+    net_coefficients(net, p, k, rate, c);
     if (p->map)
         DO(map_change(p->map, k, c, change, err));
     if (p->thin)
@@ -85,7 +84,7 @@ static int move(struct net *net, int k, double step, struct err *err) {
         struct parameter *p = &net->parameters.item[i];
         struct kept *kept = &p->kept[k];
         DO(program_poll(net, err));
-        coefficients(net, p, k, step * net->setup.gamma0 * p->rate, c);
+        net_coefficients(net, p, k, step * net->setup.gamma0 * p->rate, c);
         if (p->map)
             DO(map_learn(p->map, k, c, err));
         if (p->thin)

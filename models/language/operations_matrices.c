@@ -59,7 +59,8 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
                                     .stream = net_stream(net, PURPOSE_MATRIX, number),
                                     .tolerance = net_tolerance(setup),
                                     .against_largest = net->output.loss_in_cotangent,
-                                    .responses = setup->measure.responses || start,
+                                    .remembers = start,
+                                    .shift = setup->measure.shift,
                                     .field = setup->field};
     TRY(map_init(v->matrix.map, net_map_kind(net, &declared), declared, settings, err));
     v->matrix.map->every_row = !v->expert.gated && declared.uses == 1;

@@ -27,7 +27,7 @@ static int fill_full(const struct measuring *m, int item, double *const *out, st
     double *K = out[0] - t * P * T * P; /* of time 0 */
     TRY(array_append(past, now.count, &added, err));
     rows_copy(now, added);
-    past->backend->dots(array_all(past), now, history->products);
+    past->backend->dots(array_all(past), added, history->products);
     for (size_t mu = 0; mu < P; mu++)
         for (size_t k = 0; k < n; k++) {
             double value = kernel->scale * history->products[k * P + mu];

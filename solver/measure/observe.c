@@ -57,6 +57,7 @@ int observe_declare(struct record *record, const struct config *config,
     record->no_inputs = config->output.inputs == INPUTS_NONE;
     DO(net_init(&net, &declared, err));
     DO(gradients_check(config, &net, err));
+    DO(response_check(config, &net, err));
     for (size_t k = 0; instruments[k]; k++)
         DO(instruments[k]->declare(record, config, &net, y, err));
     if (config->output.runs)
@@ -70,22 +71,17 @@ done:
 int observer_init(struct observer *observer, const struct config *config, const double *y,
                   struct record *record, int run, const struct net *net, struct err *err) {
     *observer = (struct observer){.config = config, .y = y, .record = record, .run = run};
-    observer->coordinate.backend = profile_backend(config_backend(config, net->setup.N));
+    observer->coordinate.backend = net->setup.backend;
     TRY(base_alloc(&observer->out, (size_t)record->slots, sizeof *observer->out, err));
     TRY(kernel_history_init(&observer->history, config, net, record->T, err));
     TRY(gradients_init(&observer->gradients, config, net, err));
-    TRY(sharpness_init(&observer->sharpness, config, net, err));
-    return net->setup.measure.responses
-               ? response_init(&observer->response, &observer->responses, record, run, net, err)
-               : CODE_OK;
+    return sharpness_init(&observer->sharpness, config, net, err);
 }
 
 int observer_archive(struct observer *observer, const struct net *net, int steps,
                      struct archive *archive, struct err *err) {
     TRY(record_archive(observer->record, observer->run, steps, archive, err));
     TRY(kernel_history_archive(&observer->history, archive, err));
-    for (int k = 0; k < observer->responses; k++)
-        TRY(response_archive(&observer->response[k], archive, err));
     return observer->config->reference.coordinate_check
                ? coordinate_archive(&observer->coordinate, net, archive, err)
                : CODE_OK;
@@ -93,9 +89,6 @@ int observer_archive(struct observer *observer, const struct net *net, int steps
 
 void observer_free(struct observer *observer) {
     kernel_history_free(&observer->history);
-    for (int k = 0; k < observer->responses; k++)
-        response_free(&observer->response[k]);
-    free(observer->response);
     coordinate_free(&observer->coordinate);
     gradients_free(&observer->gradients);
     sharpness_free(&observer->sharpness);

@@ -1,6 +1,6 @@
 /* What is measured of a net at every time: loss, f, those of test inputs, the kernels of its model,
  * what [output] names, gate statistics, the coordinate check, and for the limit the ranks of the
- * bases and, with full kernels, the responses. observe.c has the list of instruments. */
+ * bases and, if asked for, the responses. observe.c has the list of instruments. */
 #ifndef SOLVER_OBSERVE_H
 #define SOLVER_OBSERVE_H
 
@@ -24,8 +24,6 @@ struct observer {
     int run;
     double **out;                  /* [record->slots] of the filler at work */
     struct kernel_history history; /* with full kernels */
-    struct response *response;     /* [responses] */
-    int responses;
     struct coordinate coordinate;
     struct gradients gradients; /* of the time that is being measured, and ... */
     struct sharpness sharpness; /* ... likewise */

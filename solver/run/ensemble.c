@@ -343,12 +343,10 @@ static int open(const struct ensemble *e, struct err *err) {
         TRY(io_attribute(io, e->group, "N", e->N, err));
         TRY(write_counts(e, err));
     }
-    if (setup.measure.responses && e->iterations)
+    if (e->iterations || setup.measure.shift > 0)
         TRY(io_attribute(io, e->group, "probe",
                          fixed_point_probe(&config->network, config->solver.fixed_point.probe),
                          err));
-    else if (setup.measure.responses)
-        TRY(io_attribute(io, e->group, "rcond", setup.limit.tolerance, err));
     return io_attribute(io, e->group, "dt", config->training.flow.dt, err);
 }
 

@@ -71,10 +71,9 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .training.each_head = config->training.muon.heads == MUON_EACH,
         .training.read_in =
             config->training.adam.read_in == ADAM_READ_IN_1 || !inputs->K ? 1 : 1 / sqrt(inputs->K),
-        /* solved from evaluations that are all measured, of random matrices that do not decay */
-        .measure.responses = N == 0 && config->output.kernels == KERNELS_FULL &&
-                             config->training.weight_decay == 0 &&
-                             integrator_evaluations(&config->training) == config->training.steps,
+        .measure.shift = N == 0 && config->solver.method == METHOD_MARCH && config->output.responses
+                             ? fixed_point_probe(&config->network, config->solver.fixed_point.probe)
+                             : 0,
     };
 }
 

@@ -67,7 +67,8 @@ enum sharpness_blocks { SHARPNESS_NONE, SHARPNESS_SUM, SHARPNESS_BLOCKS };
 enum weights { WEIGHTS_NONE, WEIGHTS_INITIAL, WEIGHTS_FINAL, WEIGHTS_BOTH, WEIGHTS_ALL };
 enum output_inputs { INPUTS_ALL, INPUTS_NONE };
 struct output_settings {
-    int kernels, tangent, gradients, sharpness, router, experts, field_sites, weights, test_every;
+    int kernels, responses, tangent, gradients, sharpness, router, experts, field_sites, weights,
+        test_every;
     int top, runs, inputs, singular_values, singular_every;
     const char *kernels_of, *fields, *cross, *spectra, *singular; /* blank-separated names */
     struct int_list fields_at;

@@ -84,9 +84,9 @@ static const struct param_row solver_rows[] = {
      "method=fixed_point",
      "Smallest pivot of a kernel divided by its diagonal element. Smaller pivots are raised "
      "to it."},
-    {"probe", PARAM_REAL, OFFSET(fixed_point.probe), "0", 0, 10, NULL, "method=fixed_point",
-     "Shift of the fields by which responses are measured. 0 takes 1e-3, or 0.2 with relu or "
-     "rho < 1."},
+    {"probe", PARAM_REAL, OFFSET(fixed_point.probe), "0", 0, 10, NULL, NULL,
+     "Shift of the fields by which responses are measured, in the fixed point or with [output] "
+     "responses. 0 takes 1e-3, or 0.2 with relu or rho < 1."},
 };
 #undef OFFSET
 
@@ -126,7 +126,12 @@ static const struct param_row output_rows[] = {
      "  none: none\n"
      "  diagonal: those of equal times and inputs, [T][P]\n"
      "  equal: those of equal times, [T][P][P]\n"
-     "  full: all, [T][P][T][P], and the responses A and B"},
+     "  full: all, [T][P][T][P]"},
+    {"responses", PARAM_CHOICE, OFFSET(responses), "no", 0, 0, "no yes", NULL,
+     "Whether the responses A and B of the limit are measured (docs/method.md): how much rows move "
+     "when a field at an earlier step is shifted.\n"
+     "  no: they are not\n"
+     "  yes: of every matrix between populations, at about three times the cost of the limit"},
     {"kernels_of", PARAM_TEXT, OFFSET(kernels_of), "", 0, 0, NULL, NULL,
      "Names of further rows whose kernels are written. dmft-solve --help NETWORK lists the "
      "names; g_NAME is the cotangent of NAME."},
@@ -324,6 +329,10 @@ int config_keys_check(const struct config *config, const struct params *params, 
             return params_error(params, "solver", row->key, err, "model %s does not use it",
                                 model->name);
     }
+    if (!params_at_default(params, "solver", "probe") && config->solver.method == METHOD_MARCH &&
+        !config->output.responses)
+        return params_error(params, "solver", "probe", err,
+                            "it is used only with method = fixed_point or [output] responses");
     TRY(check_idle(config, params, err));
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
         if (!params_at_default(params, "reference", networks[i]) &&

@@ -1,0 +1,340 @@
+/* Responses, from companions of the sites (formulae in map_response.h). */
+#include "kernels/maps/map_response.h"
+#include "kernels/array/companions.h"
+#include "kernels/maps/map_adam.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct population *side_of(const struct map *map, int i) {
+    return i ? map->declared.target : map->declared.source;
+}
+
+/* Rows without companions, none yet. */
+static int init_rows(struct array *array, const struct population *population, int rows,
+                     struct err *err) {
+    return array_init(array, backend_main(population->backend), population->sites,
+                      population->group, rows, err);
+}
+
+static int init_side(struct map_response *response, int i, const struct map *map, struct err *err) {
+    struct response_side *side = &response->side[i];
+    struct population *on = side_of(map, i);
+    double amplitude = i ? map->numbers.fg : map->numbers.fr;
+    side->pool = on->units ? on->units : on;
+    side->response = amplitude * amplitude;
+    for (int c = 0; c < COMPANIONS; c++)
+        TRY(init_rows(&side->change[c], on, 0, err));
+    TRY(init_rows(&side->work, side->pool, 0, err));
+    return init_rows(&side->probes, side->pool, 0, err);
+}
+
+int map_response_init(struct map *map, double epsilon, struct err *err) {
+    TRY(base_alloc(&map->response, 1, sizeof *map->response, err));
+    map->response->epsilon = epsilon;
+    for (int i = 0; i < 2; i++)
+        TRY(init_side(map->response, i, map, err));
+    TRY(init_rows(&map->response->sum, map->declared.source, 1, err));
+    return init_rows(&map->response->y, map->declared.target, 0, err);
+}
+
+void map_response_free(struct map *map) {
+    struct map_response *response = map->response;
+    if (!response)
+        return;
+    for (int i = 0; i < 2; i++) {
+        struct response_side *side = &response->side[i];
+        for (int c = 0; c < COMPANIONS; c++)
+            array_free(&side->change[c]);
+        array_free(&side->probes);
+        array_free(&side->work);
+        free(side->now);
+        array_free(&response->moment[i]);
+    }
+    array_free(&response->y);
+    array_free(&response->sum);
+    array_free(&response->D);
+    free(response->decay);
+    free(response->c);
+    free(response->velocity);
+    free(response);
+    map->response = NULL;
+}
+
+/* A list of `old` numbers becomes longer by numbers that are 0. */
+static int lengthen(double **list, size_t old, size_t count, struct err *err) {
+    double *longer;
+    TRY(base_alloc(&longer, count, sizeof *longer, err));
+    if (old)
+        memcpy(longer, *list, old * sizeof *longer);
+    free(*list);
+    *list = longer;
+    return CODE_OK;
+}
+
+static int append_zeros(struct array *array, int count, struct err *err) {
+    struct rows rows;
+    TRY(array_append(array, count, &rows, err));
+    rows_zero(rows);
+    return CODE_OK;
+}
+
+/* Rows of a use of the last evaluation, which all of them have, in an array that has as many of
+ * each use. */
+static struct rows place(const struct map *map, const struct array *array, int count) {
+    return array_rows(
+        array, ((map->response->evaluations - 1) * map->declared.uses + map->use) * count, count);
+}
+
+/* One more evaluation: rows and numbers that are 0 until they are known. */
+static int begin(struct map *map, int count, struct err *err) {
+    struct map_response *response = map->response;
+    int uses = map->declared.uses;
+    int each[] = {uses * count, map->declared.for_all_inputs ? 1 : uses * count};
+    size_t times = (size_t)response->evaluations, old = (size_t)response->numbers,
+           numbers = old + (size_t)each[0];
+    for (int i = 0; i < 2; i++) {
+        struct response_side *side = &response->side[i];
+        for (int c = 0; c < COMPANIONS; c++)
+            TRY(append_zeros(&side->change[c], each[i], err));
+        if (side->response != 0)
+            TRY(append_zeros(&side->probes, each[1 - i], err));
+    }
+    if (map->kind != &map_adam)
+        TRY(append_zeros(&response->y, each[1], err));
+    TRY(lengthen(&response->decay, times, times + 1, err));
+    TRY(lengthen(&response->c, old, numbers, err));
+    TRY(lengthen(&response->velocity, old, numbers, err));
+    response->decay[times] = map->decay;
+    response->numbers = (int)numbers;
+    response->evaluations++;
+    return CODE_OK;
+}
+
+/* What companions of rows differ by. */
+static void keep_changes(const struct map *map, int i, struct rows rows) {
+    for (int c = 0; c < COMPANIONS; c++) {
+        struct rows change = place(map, &map->response->side[i].change[c], rows.count);
+        rows_copy(companions_rows(rows, c), change);
+        rows_add_scaled(-1, rows_main(rows), change);
+    }
+}
+
+/* A (i = 0) or B (i = 1) of the last rows, to all fields so far. */
+static int measure(struct map *map, int i, int count, struct err *err) {
+    struct map_response *response = map->response;
+    struct response_side *side = &response->side[i];
+    int columns = side->probes.rows, each = columns / response->evaluations;
+    struct rows change = place(map, &side->change[i], count);
+    free(side->now);
+    TRY(base_alloc(&side->now, (size_t)count * (size_t)columns, sizeof *side->now, err));
+    if (!columns)
+        return CODE_OK;
+    if (side_of(map, i)->units) {
+        TRY(array_reserve(&side->work, count, err));
+        side->work.backend->tile_mean(change, array_rows(&side->work, 0, count));
+        change = array_rows(&side->work, 0, count);
+    }
+    side->probes.backend->dots(change, array_all(&side->probes), side->now);
+    double factor = side->response * response->decay[response->evaluations - 1] / response->epsilon;
+    for (int k = 0; k < count * columns; k++)
+        side->now[k] *= factor * response->decay[k % columns / each];
+    return CODE_OK;
+}
+
+/* out += C times the changes of a side, companion by companion. */
+static void add_changes(const struct response_side *side, const double *C, struct rows out) {
+    for (int c = 0; c < COMPANIONS; c++) {
+        struct rows to = companions_rows(out, c);
+        to.array->backend->combine(to, 1, C, array_all(&side->change[c]));
+    }
+}
+
+/* The field of this evaluation, which lives on side i, is shifted in companion i. */
+static int shift_field(struct map *map, int i, struct rows out, struct err *err) {
+    struct map_response *response = map->response;
+    struct response_side *side = &response->side[i];
+    const struct population *on = side_of(map, i);
+    struct rows to = companions_rows(out, i);
+    double *signs;
+    if (side->response == 0)
+        return CODE_OK;
+    struct rows probes = place(map, &side->probes, out.count);
+    TRY(base_alloc(&signs, (size_t)out.count * side->pool->sites, sizeof *signs, err));
+    population_probes(side->pool, out.count, signs);
+    side->probes.backend->put(probes, signs);
+    free(signs);
+    if (!on->units) {
+        rows_add_scaled(response->epsilon, probes, to);
+        return CODE_OK;
+    }
+    struct array tiled = {0};
+    int code = init_rows(&tiled, on, out.count, err);
+    if (!code) {
+        to.array->backend->tile(probes, array_all(&tiled));
+        rows_add_scaled(response->epsilon, array_all(&tiled), to);
+    }
+    array_free(&tiled);
+    return code;
+}
+
+/* Companions have got the learned part of the rows: in its place that of their own entries. */
+static int add_entries(const struct map *map, struct rows x, struct rows out, struct err *err) {
+    const struct array *D = &map->response->D;
+    struct coefficients C = {.rows = rows_main(x),
+                             .scale = 1 / (double)map->declared.source->sites};
+    for (int c = 0; c < COMPANIONS && D->rows; c++) {
+        struct rows to = companions_rows(out, c);
+        TRY(rows_combine(to, 1, C, companions_rows(array_all(D), c), err));
+        C.scale = -C.scale;
+        TRY(rows_combine(to, 1, C, rows_main(array_all(D)), err));
+        C.scale = -C.scale;
+    }
+    return CODE_OK;
+}
+
+int map_response_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
+    struct map_response *response = map->response;
+    if (!response || !companions_work(out))
+        return CODE_OK;
+    if (map->use == 0)
+        TRY(begin(map, x.count, err));
+    keep_changes(map, 0, x);
+    TRY(measure(map, 0, x.count, err));
+    if (response->side[0].response != 0)
+        add_changes(&response->side[1], response->side[0].now, out);
+    TRY(add_entries(map, x, out, err));
+    return shift_field(map, 1, out, err);
+}
+
+/* C [y][numbers] = B(t,s) + c_s <y_s y_t> */
+static int weights(struct map *map, struct rows y, double **C, struct err *err) {
+    struct map_response *response = map->response;
+    int columns = response->numbers, known = response->y.rows;
+    size_t size = (size_t)y.count * (size_t)columns;
+    double *G = NULL;
+    int code = CODE_OK;
+    DO(base_alloc(C, size, sizeof **C, err));
+    if (response->side[1].response != 0)
+        memcpy(*C, response->side[1].now, size * sizeof **C);
+    DO(base_alloc(&G, (size_t)y.count * (size_t)known, sizeof *G, err));
+    if (known)
+        response->y.backend->dots(y, array_all(&response->y), G);
+    for (int mu = 0; mu < y.count && known; mu++)
+        for (int a = 0; a < columns; a++)
+            (*C)[mu * columns + a] += response->c[a] * G[mu * known + a / (columns / known)];
+done:
+    free(G);
+    return code;
+}
+
+int map_response_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
+    struct map_response *response = map->response;
+    double *C = NULL;
+    int code = CODE_OK;
+    if (!response || !companions_work(out))
+        return CODE_OK;
+    keep_changes(map, 1, y);
+    if (response->y.rows)
+        rows_copy(rows_main(y), place(map, &response->y, y.count));
+    DO(measure(map, 1, y.count, err));
+    DO(weights(map, rows_main(y), &C, err));
+    add_changes(&response->side[0], C, out);
+    DO(shift_field(map, 0, out, err));
+done:
+    free(C);
+    return code;
+}
+
+void map_response_keep(struct map *map, int k) {
+    if (map->response)
+        map->response->kept[k] = map->response->evaluations - 1;
+}
+
+void map_response_learn(struct map *map, int k, const double *c) {
+    struct map_response *response = map->response;
+    for (int mu = 0; response && mu < map->stage[k].P; mu++)
+        response->c[response->kept[k] * map->stage[k].P + mu] += c[mu];
+}
+
+void map_response_decay(struct map *map, double factor) {
+    struct map_response *response = map->response;
+    if (!response)
+        return;
+    for (int k = 0; k < response->numbers; k++)
+        response->c[k] *= factor;
+    rows_scale(factor, array_all(&response->D));
+}
+
+int map_response_gradient(const struct map *map, int k, const double *c, double **gradient,
+                          struct err *err) {
+    const struct map_response *response = map->response;
+    int P = map->stage[k].P;
+    TRY(base_alloc(gradient, (size_t)response->numbers, sizeof **gradient, err));
+    memcpy(*gradient + response->kept[k] * P, c, (size_t)P * sizeof **gradient);
+    return CODE_OK;
+}
+
+/* D_j += sum_mu c_mu x_mu,j y_mu. Of a single row y: one row x, the sum over mu of c_mu x_mu. */
+int map_response_change(struct map *map, int k, const double *c, struct change *change,
+                        struct err *err) {
+    struct map_response *response = map->response;
+    struct array *D = &response->D;
+    const struct population *s = map->declared.source, *t = map->declared.target;
+    struct rows x = rows_main(map->stage[k].read[0]), y = map->stage[k].read[1];
+    double *some;
+    if (!D->rows) {
+        TRY(array_init(D, t->backend, t->sites, t->group, (int)s->sites, err));
+        rows_zero(array_all(D));
+    }
+    TRY(base_alloc(&some, (size_t)y.count, sizeof *some, err));
+    for (int mu = 0; mu < y.count; mu++)
+        some[mu] = y.count == x.count ? c[mu] : 1;
+    if (y.count != x.count) {
+        x.array->backend->combine(array_all(&response->sum), 0, c, x);
+        x = array_all(&response->sum);
+    }
+    *change = (struct change){.entries = array_all(D),
+                              .a = y,
+                              .by_rows = {x, 1, true, some, 0},
+                              .s = 1,
+                              .row_group = D->rows};
+    return CODE_OK;
+}
+
+int map_response_archive(struct map *map, struct archive *archive, struct err *err) {
+    struct map_response *response = map->response;
+    if (!response)
+        return CODE_OK;
+    const struct population *t = map->declared.target;
+    TRY(archive_bytes(archive, &response->evaluations, sizeof response->evaluations, err));
+    TRY(archive_bytes(archive, &response->numbers, sizeof response->numbers, err));
+    if (response->evaluations < 0 || response->numbers < 0)
+        return archive_misfit(archive, "a response has an impossible number of times", err);
+    size_t times = (size_t)response->evaluations, numbers = (size_t)response->numbers;
+    TRY(archive_list(archive, &response->decay, times, sizeof(double), err));
+    TRY(archive_list(archive, &response->c, numbers, sizeof(double), err));
+    TRY(archive_list(archive, &response->velocity, numbers, sizeof(double), err));
+    for (int i = 0; i < 2; i++) {
+        struct response_side *side = &response->side[i];
+        for (int c = 0; c < COMPANIONS; c++)
+            TRY(archive_array(archive, &side->change[c], side->change[c].backend, err));
+        TRY(archive_array(archive, &side->probes, side->probes.backend, err));
+        TRY(archive_array(archive, &response->moment[i], t->backend, err));
+    }
+    TRY(archive_array(archive, &response->y, response->y.backend, err));
+    return archive_array(archive, &response->D, t->backend, err);
+}
+
+/* What learned from y and x', and of entries once more from y' and x, is counted elsewhere. */
+double map_response_bytes(const struct map *map, double evaluations, int x_rows, int y_rows) {
+    double bytes = 0;
+    for (int i = 0; i < 2; i++) {
+        const struct population *on = side_of(map, i), *pool = on->units ? on->units : on;
+        double rows = i ? y_rows : x_rows, fields = i ? x_rows : y_rows,
+               amplitude = i ? map->numbers.fg : map->numbers.fr;
+        bytes += (COMPANIONS + i) * population_main_bytes(on, evaluations * rows);
+        bytes += amplitude != 0 ? population_main_bytes(pool, evaluations * fields) : 0;
+    }
+    return bytes;
+}

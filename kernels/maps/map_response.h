@@ -1,0 +1,72 @@
+/* The responses of a limit map, measured while it is at work:
+ *
+ *     W x_t   = u_t + sum_{s<t}  A(t,s) y_s + learned part      A(t,s) = fr^2 <dx_t/dv_s>
+ *     W^T y_t = v_t + sum_{s<=t} B(t,s) x_s + learned part      B(t,s) = fg^2 <dy_t/du_s>
+ *
+ * with u and v the Gaussian parts of what the map answers, and sums over input indices too. The
+ * derivatives are those of single sites, every average held fixed: of the companions of the sites
+ * (companions.h), all v are shifted by epsilon times probes of +-1 in the first, all u in the
+ * second, and
+ *
+ *     A(t,s) = fr^2 <x'_t - x_t, probe_s>/epsilon    B(t,s) = fg^2 <y''_t - y_t, probe_s>/epsilon
+ *
+ * Probes are Walsh functions of the site, distinct for each row of each field of a population. Half
+ * of the sites are shifted up, half down: a central difference, with a bias of order epsilon^2,
+ * that sees the jump of a mask or of a derivative when epsilon is not too small.
+ *
+ * The map itself combines its bases, which know sites only as they are. What a site that has been
+ * shifted gets instead of that is added here: memory terms with the A and B that are measured at
+ * the same time, and what the matrix has learned from the shifted site. Of an optimizer that adds,
+ * the latter is sum_s c_s <y_s y_t> (x'_s - x_s) backward (forward it is in Z). Of one that moves
+ * entry by entry it is a matrix D of entries that learned from y' and x, forward, while backward
+ * the companions of the entries of map_adam have learned from y and x'. Where the matrix decays, A
+ * and B contain what is left of it at both times. */
+#ifndef KERNELS_MAP_RESPONSE_H
+#define KERNELS_MAP_RESPONSE_H
+
+#include "kernels/maps/map.h"
+
+/* 0: x, and A, on the source sites, where v lives. 1: y, and B, on the target sites, and u. */
+struct response_side {
+    struct population *pool;   /* of the field: the units of groups that share them */
+    double response;           /* fr^2, fg^2 */
+    struct array change[2];    /* rows of all evaluations, of both companions, less the rows */
+    struct array probes, work; /* of the field; work over the pool */
+    double *now;               /* A or B of the last evaluation, [rows][columns] */
+    int columns;
+};
+
+struct map_response {
+    double epsilon;
+    struct response_side side[2];
+    int evaluations;      /* begun so far */
+    int kept[MAP_STAGES]; /* evaluations, by their number */
+    double *decay;        /* [evaluations] of W(0) at the time */
+    struct array y;       /* rows of all evaluations, of an optimizer that adds */
+    double *c, *velocity; /* [evaluations P] what was learned, and what the optimizer remembers */
+    int numbers;
+    struct array sum;          /* scratch, a row over the source */
+    struct array D, moment[2]; /* of one that moves entries: [source sites] over target sites */
+};
+
+/* After map_init of a limit over populations with companions. */
+int map_response_init(struct map *map, double epsilon, struct err *err);
+void map_response_free(struct map *map);
+/* After a pass of the map; nothing where companions rest. */
+int map_response_forward(struct map *map, struct rows x, struct rows out, struct err *err);
+int map_response_backward(struct map *map, struct rows y, struct rows out, struct err *err);
+void map_response_keep(struct map *map, int k);
+/* What map_learn and map_decay do. */
+void map_response_learn(struct map *map, int k, const double *c);
+void map_response_decay(struct map *map, double factor);
+/* For optimizers with memories: gradient [numbers] of the numbers c, or the change of D. */
+int map_response_gradient(const struct map *map, int k, const double *c, double **gradient,
+                          struct err *err);
+int map_response_change(struct map *map, int k, const double *c, struct change *change,
+                        struct err *err);
+int map_response_archive(struct map *map, struct archive *archive, struct err *err);
+/* Bytes after so many evaluations of x_rows and y_rows, of a declared map, but for D and what its
+ * optimizer remembers. */
+double map_response_bytes(const struct map *map, double evaluations, int x_rows, int y_rows);
+
+#endif
