@@ -238,6 +238,9 @@ static void sites_that_sample(void **state) {
                                          cases[i].change,
                                          uses[0] ? "solver.expert_sites=60" : "data.inputs=4",
                                          uses[1] ? "solver.unit_sites=40" : "data.inputs=4",
+                                         strstr(cases[i].ini, "residual") ? "network.experts=60"
+                                                                          : "data.inputs=4",
+                                         "reference.widths=",
                                          "solver.halves=no",
                                          NULL};
         struct run run;
