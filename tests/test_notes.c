@@ -48,6 +48,61 @@ static void gates_that_condense(void **state) {
     }
 }
 
+/* The text of a note of this kind that begins with these names; NULL: there is none. */
+static const char *never_moves(const struct run *run, const char *names) {
+    for (int k = 0; k < run->notes.count; k++) {
+        const struct note *note = &run->notes.note[k];
+        if (!strcmp(note->code, "never_moves") && !strncmp(note->text, names, strlen(names)))
+            return note->text;
+    }
+    return NULL;
+}
+
+#define SHORT                                                                                      \
+    "[data]\ninputs = 8\ndimension = 10\n[training]\nsteps = 5\neta0 = 0.3\n[solver]\n"            \
+    "sites = 128\nreplicates = 1\n[reference]\nwidths = 16\nseeds = 2\n"
+#define TOP_1                                                                                      \
+    "[network]\nmodel = regime1\nexperts = 4\nrho = 0.25\ngate = softmax\nbias = trained\n"
+#define TOP_1_LUA(options)                                                                         \
+    "[network]\nmodel = program\nprogram_text = local x = sigma(read_in(population('a'), 'W1')); " \
+    "local up = population('b'); local p = softmax(bias(look(x, 2, 'Q'), {0.5, 0}, 'b'), "         \
+    "{" options "}); read_out(p[1] * map(x, up, 'V1') + p[2] * map(x, up, 'V2'), 'w')\n"
+#define CLOSED                                                                                     \
+    "[network]\nmodel = program\nprogram_text = local a = population('a'); "                       \
+    "local h = map(sigma(read_in(a, 'W1')), a, 'W2'); read_out(relu(-relu(h)), 'w')\n"
+
+/* What training never moves is named with its cause, in a limit and in networks alone; what moves
+ * is not. */
+static void what_never_moves(void **state) {
+    (void)state;
+    static const struct {
+        const char *ini, *change, *names, *why; /* why NULL: it moves */
+    } table[] = {
+        {TOP_1 SHORT, "training.optimizer=gd", "Q, b never move:", "softmax_over = all"},
+        {TOP_1 SHORT, "training.optimizer=adam", "Q, b never move:", "softmax_over = all"},
+        {TOP_1 SHORT, "solver.replicates=0", "Q, b never move:", "softmax_over = all"},
+        {TOP_1 SHORT, "network.router_rate=0", "b never moves:", "softmax_over = all"},
+        {TOP_1 SHORT, "training.steps=4", "Q", NULL}, /* too short to say */
+        {TOP_1 SHORT, "network.z_loss=0.1", "Q", NULL},
+        {TOP_1 SHORT, "network.softmax_over=all", "Q", NULL},
+        {TOP_1 SHORT, "network.rho=0.5", "Q", NULL},
+        {TOP_1_LUA("top = 1") SHORT, "training.optimizer=gd", "Q, b never move:", "over the selec"},
+        {TOP_1_LUA("") SHORT, "training.optimizer=gd", "Q", NULL},
+        {CLOSED SHORT, "training.optimizer=gd", "W1, W2 never move:", "reaches the loss"},
+        {CLOSED SHORT, "training.optimizer=gd", "w never moves:", "read there is exactly 0"},
+    };
+    for (size_t k = 0; k < sizeof table / sizeof *table; k++) {
+        struct run run;
+        struct err err;
+        support_run_text(&run, (const char *const[]){table[k].change, NULL}, "%s", table[k].ini);
+        assert_int_equal(run_march(&run, &err), CODE_OK);
+        const char *text = never_moves(&run, table[k].names);
+        if (!text != !table[k].why || (text && !strstr(text, table[k].why)))
+            fail_msg("%zu: %s", k, text ? text : "no note");
+        run_free(&run);
+    }
+}
+
 /* A limit whose bases need more sites than it has is told from one that diverges. */
 static void causes_of_failures(void **state) {
     (void)state;
@@ -267,6 +322,7 @@ static void singular_values_of_networks_alone(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_never_moves),
         cmocka_unit_test(gates_that_condense),
         cmocka_unit_test(causes_of_failures),
         cmocka_unit_test(one_replicate_has_no_error),

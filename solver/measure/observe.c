@@ -11,6 +11,7 @@
 #include "solver/measure/singular.h"
 #include "solver/measure/specialisation.h"
 #include "solver/measure/spectra.h"
+#include "solver/measure/still.h"
 #include "solver/measure/tangent.h"
 #include "solver/measure/weights.h"
 
@@ -37,6 +38,7 @@ static const struct instrument *const instruments[] = {&outputs_first,
                                                        &coordinate_instrument,
                                                        &limit_series,
                                                        &response_instrument,
+                                                       &still_instrument,
                                                        &outputs_last,
                                                        NULL};
 

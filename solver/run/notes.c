@@ -6,6 +6,7 @@
 #include "solver/run/stability.h"
 #include "solver/run/ensemble.h"
 #include "solver/run/at_rest.h"
+#include "solver/run/never_moves.h"
 
 #include <assert.h>
 #include <math.h>
@@ -285,6 +286,13 @@ static int find_left_out(struct run *run, struct err *err) {
     return CODE_OK;
 }
 
+static bool has(const struct notes *notes, const char *code) {
+    bool found = false;
+    for (int k = 0; k < notes->count; k++)
+        found = found || !strcmp(notes->note[k].code, code);
+    return found;
+}
+
 int notes_collect(struct run *run, struct err *err) {
     if (run->results.limit.runs)
         TRY(condense_ask(run, err));
@@ -299,6 +307,12 @@ int notes_collect(struct run *run, struct err *err) {
         TRY(find_edge(run, err));
     }
     TRY(find_failures(run, err));
+    if (run->results.limit.runs && !has(&run->notes, "rests"))
+        TRY(never_moves_find(run, 0, &run->results.limit, err));
+    for (int i = 0; i < run->config.reference.widths.count; i++)
+        if (run->results.reference[i].runs)
+            TRY(never_moves_find(run, run->config.reference.widths.value[i],
+                                 &run->results.reference[i], err));
     if (!run->results.limit.runs)
         return find_coarse_networks(run, err);
     TRY(find_coarse(run, "limit", &run->results.limit, err));
@@ -311,13 +325,6 @@ int notes_collect(struct run *run, struct err *err) {
 }
 
 /* ---- the file ---- */
-
-static bool has(const struct notes *notes, const char *code) {
-    bool found = false;
-    for (int k = 0; k < notes->count; k++)
-        found = found || !strcmp(notes->note[k].code, code);
-    return found;
-}
 
 /* The first time from which a warning speaks of the group, or networks have failed in it. */
 static int valid_until(const struct notes *notes, const char *group, const struct record *record) {

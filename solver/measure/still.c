@@ -1,0 +1,129 @@
+#include "solver/measure/still.h"
+#include "models/engine/node.h"
+#include "models/parts/router_gate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether rows have no entry but 0; of no rows: they have one. */
+static int are_zero(struct rows x, bool *zero, struct err *err) {
+    double *square;
+    *zero = x.count > 0;
+    if (!x.count)
+        return CODE_OK;
+    TRY(base_alloc(&square, (size_t)x.count, sizeof *square, err));
+    x.array->backend->averages(x, x, square);
+    for (int k = 0; k < x.count; k++)
+        *zero = *zero && square[k] == 0;
+    free(square);
+    return CODE_OK;
+}
+
+static bool numbers_are_zero(const struct parameter *p) {
+    ptrdiff_t count = (ptrdiff_t)p->rows * (p->thin ? p->thin->W.rows : p->K);
+    bool zero = true;
+    for (ptrdiff_t k = 0; k < count && zero; k++)
+        zero = p->A[k] == 0;
+    return zero;
+}
+
+/* The node of a matrix of numbers or of biases. */
+static const struct node *node_of_parameter(const struct program *p, const struct parameter *of) {
+    for (int i = 0; i < p->nodes; i++)
+        if (p->node[i].matrix.weight.name && !strcmp(p->node[i].matrix.weight.name, of->name))
+            return &p->node[i];
+    return NULL;
+}
+
+/* Whether numbers are made into gates of one expert, 1, by a softmax over what is selected; biases
+ * and noise may lie between. */
+static bool makes_one_gate(const struct program *p, const struct node *from) {
+    for (const struct node *v = from + 1; v < p->node + p->nodes; v++) {
+        const struct router *router = v->constant.context;
+        bool gates =
+            !v->on && v->constant.numbers && !strcmp(v->constant.numbers->rule_name.name, "gates");
+        int at = gates ? v->argument[0] : -1;
+        if (!gates || !router->gate.softmax || router->gate.K != 1 || router->gate.over_all)
+            continue;
+        while (at > from - p->node && !p->node[at].on)
+            at = p->node[at].argument[0];
+        if (at == from - p->node)
+            return true;
+    }
+    return false;
+}
+
+static int judge(const struct net *net, const struct parameter *p, double *why, struct err *err) {
+    const struct node *v = node_of_parameter(net->program, p);
+    bool read = false, back = false;
+    *why = STILL_MOVES;
+    if (!v || v->matrix.frozen)
+        return CODE_OK;
+    if (p->map) {
+        TRY(are_zero(p->map->x, &read, err));
+        TRY(are_zero(p->y, &back, err));
+    } else if (!v->on && p->A) {
+        back = numbers_are_zero(p);
+        TRY(are_zero(p->y, &read, err));
+    } else
+        TRY(are_zero(p->y, v->on ? &back : &read, err));
+    if (back)
+        *why = !v->on && makes_one_gate(net->program, v) ? STILL_ONE_GATE : STILL_UNANSWERED;
+    else if (read)
+        *why = STILL_READS_NOTHING;
+    return CODE_OK;
+}
+
+/* What has moved once is not looked at again. */
+static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+    const struct series *series = record_find(m->record, STILL_SERIES);
+    const double *before = m->t ? record_at(m->record, series, m->run, m->t - 1) : NULL;
+    (void)item;
+    for (int i = 0; i < m->net->parameters.count; i++) {
+        out[0][i] = STILL_MOVES;
+        if (!before || before[i] != STILL_MOVES)
+            TRY(judge(m->net, &m->net->parameters.item[i], &out[0][i], err));
+    }
+    return CODE_OK;
+}
+
+static int declare(struct record *record, const struct config *config, const struct net *net,
+                   const double *y, struct err *err) {
+    const struct series still = {.name = STILL_SERIES,
+                                 .dims = "t parameter",
+                                 .about = "",
+                                 .equation = "",
+                                 .axes = 2,
+                                 .shape = {(size_t)record->T, (size_t)net->parameters.count},
+                                 .no_error_law = true,
+                                 .runs_alone = true,
+                                 .inner = true};
+    (void)y;
+    if (config->solver.method != METHOD_MARCH && !net->setup.N)
+        return CODE_OK;
+    TRY(record_fill_by(record, fill, 0, 1, err));
+    return record_add(record, still, err);
+}
+
+const struct instrument still_instrument = {.declare = declare};
+
+/* The least cause of all runs that went to the end, at all steps; STILL_MOVES where one moves. */
+static int cause_of(const struct record *record, const struct series *series, int parameter) {
+    int cause = STILL_MOVES;
+    for (int r = 0; r < record->runs; r++)
+        for (int t = 0; t < record->T - 1 && record->steps[r] == record->T; t++) {
+            double found = record_at(record, series, r, t)[parameter];
+            if (!(found > STILL_MOVES))
+                return STILL_MOVES;
+            cause = (int)found;
+        }
+    return cause;
+}
+
+void still_find(const struct record *record, const struct net *net, enum still cause, char *names) {
+    const struct series *series = record_find(record, STILL_SERIES);
+    *names = 0;
+    for (int i = 0; series && record->T >= STILL_TIMES && i < net->parameters.count; i++)
+        if (cause_of(record, series, i) == (int)cause)
+            text_append(names, "%s%s", *names ? ", " : "", net->parameters.item[i].name);
+}

@@ -1,0 +1,29 @@
+/* What training could move and never does: matrices and biases whose gradient is exactly 0 at every
+ * step. A series that is not stored keeps why, at each time of each run; notes.c asks it at the
+ * end.
+ */
+#ifndef SOLVER_STILL_H
+#define SOLVER_STILL_H
+
+#include "kernels/base/text.h"
+#include "solver/measure/instrument.h"
+
+#define STILL_SERIES "still"
+/* Of fewer times nothing is said: with a read-out of zero, what lies below begins a step later. */
+#define STILL_TIMES 5
+
+enum still {
+    STILL_MOVES,
+    STILL_READS_NOTHING, /* the rows that it acts on are 0 */
+    STILL_UNANSWERED,    /* the cotangent of what it gives is */
+    STILL_ONE_GATE,      /* because a softmax over one selected expert is 1 */
+    STILL_CAUSES
+};
+
+extern const struct instrument still_instrument;
+
+/* The names [TEXT_NOTE] of what did not move in any run that went to the end, for this cause. net:
+ * one of these runs, declared. */
+void still_find(const struct record *record, const struct net *net, enum still cause, char *names);
+
+#endif
