@@ -122,8 +122,11 @@ static int cause_of(const struct record *record, const struct series *series, in
 
 void still_find(const struct record *record, const struct net *net, enum still cause, char *names) {
     const struct series *series = record_find(record, STILL_SERIES);
+    int count = 0;
     *names = 0;
     for (int i = 0; series && record->T >= STILL_TIMES && i < net->parameters.count; i++)
-        if (cause_of(record, series, i) == (int)cause)
+        if (cause_of(record, series, i) == (int)cause && count++ < STILL_NAMES)
             text_append(names, "%s%s", *names ? ", " : "", net->parameters.item[i].name);
+    if (count > STILL_NAMES)
+        text_append(names, " and %d others", count - STILL_NAMES);
 }

@@ -11,6 +11,7 @@
 #define STILL_SERIES "still"
 /* Of fewer times nothing is said: with a read-out of zero, what lies below begins a step later. */
 #define STILL_TIMES 5
+#define STILL_NAMES 8 /* that are named */
 
 enum still {
     STILL_MOVES,
@@ -22,8 +23,8 @@ enum still {
 
 extern const struct instrument still_instrument;
 
-/* The names [TEXT_NOTE] of what did not move in any run that went to the end, for this cause. net:
- * one of these runs, declared. */
+/* The names [TEXT_NOTE], or the first of them, of what did not move in any run that went to the
+ * end, for this cause. net: one of these runs, declared. */
 void still_find(const struct record *record, const struct net *net, enum still cause, char *names);
 
 #endif
