@@ -328,10 +328,7 @@ def check(models, names: dict, ini, widths=(256, 1024), *, optimizer, network=No
                            law.by_entry if law else kind, _theirs(models, laws, piece, widths),
                            _ours(networks[kind], piece, kind), widths))
     ours = next(iter(networks.values()))[0]
-    gradients = _downstream(ours, {pair.matrix.name: pair for pair in pairs})
     known = {piece.matrix for piece in pieces}
-    error = max(CLOSE, 4 * math.hypot(*(pair.sampling for pair in pairs
-                                        if pair.matrix.kind != "bias")))
     there = parameters_of(models[0])
     compared = [there[piece.parameter] for piece in pieces]
     unnamed = [name for name, V in models[0].named_parameters()
@@ -339,5 +336,15 @@ def check(models, names: dict, ini, widths=(256, 1024), *, optimizer, network=No
     missing = [W.name for W in ours.matrices if W.name not in known]
     outputs = Outputs(None, "not every tensor has its matrix") if unnamed or missing else \
         compare_outputs(models, of_sizes, widths, ini, network, keys)
+    return judged(pairs, ours, widths, unnamed, missing, outputs)
+
+
+def judged(pairs: list[_Pair], network: Program, widths, unnamed: list[str], missing: list[str],
+           outputs: Outputs) -> Check:
+    """What is said of pairs of tensors and matrices of a network; unnamed: parameters without a
+    matrix, missing: matrices without a parameter."""
+    gradients = _downstream(network, {pair.matrix.name: pair for pair in pairs})
+    error = max(CLOSE, 4 * math.hypot(*(pair.sampling for pair in pairs
+                                        if pair.matrix.kind != "bias")))
     return Check([pair.tensor(gradients.get(pair.matrix.name, 0.0), error) for pair in pairs],
                  tuple(widths), unnamed, missing, outputs)

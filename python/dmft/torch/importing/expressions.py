@@ -12,6 +12,10 @@ import math
 import numpy as np
 
 
+# Expressions that pass no gradient on.
+NO_GRADIENT = "constant top stop token expert row order of_token of_pair".split()
+
+
 class Gap(Exception):
     """What has no counterpart: a sentence without its place."""
 
@@ -217,7 +221,7 @@ class Builder:
 
     def stop(self, a) -> Expression:
         """a without a gradient."""
-        if a.operation in ("constant", "top", "stop", "visible") or self._is_mask(a):
+        if a.operation in NO_GRADIENT or self._is_mask(a):
             return a
         if a.is_rows:
             raise Gap("rows without their gradient (detach, no_grad), which a program has of "

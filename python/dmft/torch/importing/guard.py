@@ -7,7 +7,7 @@ import math
 
 import torch
 
-from dmft.torch.importing.record import call
+from dmft.torch.importing.record import InDouble, call
 from dmft.torch.operations import Evaluation
 
 
@@ -58,8 +58,9 @@ def differences(module, net, parts, ignored, x, output=None) -> dict[str, float]
         found["terms of the loss"] = relative(penalty.detach(), sum(terms).detach())
     learning = {name: one for name, one in parameters.items() if one.requires_grad}
     sums = ((weight * wanted).sum() + sum(terms), (weight * made).sum() + penalty)
-    gradients = [torch.autograd.grad(one, list(learning.values()), allow_unused=True)
-                 for one in sums]
+    with InDouble():
+        gradients = [torch.autograd.grad(one, list(learning.values()), allow_unused=True)
+                     for one in sums]
     none = max((g.abs().max().item() for g in gradients[0] if g is not None), default=1.0)
     for name, theirs, ours in zip(learning, *gradients):
         theirs, ours = (torch.zeros_like(learning[name]) if g is None else g

@@ -160,11 +160,14 @@ class Reading:
 
     def _handled(self, arguments, options):
         step = self.step[0]
+        if step.operation == "index":
+            arguments[1] = [self._chosen(*one) for one in zip(
+                arguments[1], *(each.arguments[1] for each in self.step))]
         lost = next((one for one in _flat(arguments) if isinstance(one, Missing)), None)
-        if lost:
+        if lost and not step.operation.endswith("grouped_mm"):  # whose offsets are counts
             return lost
         name = step.operation.rstrip("_") if not step.operation.startswith("_") else step.operation
-        name = name.removesuffix("_copy")
+        name = name if name in SAME else name.removesuffix("_copy")
         try:
             if is_random(step):
                 raise Gap("it draws random numbers; set dropout and jitter to 0 in build")
@@ -178,6 +181,18 @@ class Reading:
             shapes = " and ".join(str(list(one.shape)) for one in _flat(step.arguments)
                                   if isinstance(one, torch.Tensor))
             return Missing(f"{step.operation} of {shapes or 'numbers'}: {gap}{tidy(step.place)}")
+
+    @staticmethod
+    def _chosen(value, one, two):
+        """The one expert that a loop over those chosen has come to, which is read as it was: the
+        loop is the same on other data if every expert is chosen there."""
+        if not isinstance(value, Missing) or one.numel() != 1 or one.is_floating_point():
+            return value
+        if one.item() != two.item():
+            raise InputError("a loop over the experts that were chosen comes to other ones at the "
+                             "two widths; give an example in which every expert is chosen, 24 or "
+                             "more rows for each")
+        return Constant((one.double().numpy(), two.double().numpy()))
 
     def _stopped(self, found):
         if isinstance(found, (list, tuple)):

@@ -25,6 +25,7 @@ from dmft.errors import InputError
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+GROUPED = "aten._grouped_mm.default"
 _SINGLE = (torch.float32, torch.float16, torch.bfloat16)
 # Random numbers, which no program has at the places where modules draw them.
 _RANDOM = ("bernoulli", "dropout", "rand", "normal", "uniform", "exponential", "multinomial",
@@ -68,6 +69,17 @@ def _place() -> str:
     return "the module"
 
 
+def grouped_product(x, weight, offs=None, *_, **__) -> torch.Tensor:
+    """PyTorch's grouped product in double precision, which it does not have: rows [S, k] up to
+    each of the ends times their matrix [E, k, n]; or columns [k, S] times rows [S, n], summed up to
+    each of them, [E, k, n]."""
+    ends = offs.tolist()
+    sizes = [b - a for a, b in zip([0, *ends], ends)]
+    if weight.dim() == 3:
+        return torch.cat([rows @ one for rows, one in zip(x.split(sizes), weight)])
+    return torch.stack([a @ b for a, b in zip(x.split(sizes, 1), weight.split(sizes))])
+
+
 def _doubled(value):
     return torch.float64 if value in _SINGLE else value
 
@@ -76,8 +88,21 @@ class InDouble(TorchDispatchMode):
     """What asks for float32 or less gets float64."""
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if str(function) == GROUPED:
+            return grouped_product(*args, **(kwargs or {}))
         return function(*args, **{key: _doubled(one) if key == "dtype" else one
                                   for key, one in (kwargs or {}).items()})
+
+
+@contextlib.contextmanager
+def doubles():
+    """Within it tensors are made in double precision."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def _listed(tensor: torch.Tensor):
@@ -111,7 +136,8 @@ class _Recorder(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         options = {key: _doubled(one) if key == "dtype" else one
                    for key, one in (kwargs or {}).items()}
-        found = function(*args, **options)
+        found = grouped_product(*args, **options) if str(function) == GROUPED else \
+            function(*args, **options)
         name = str(function).rsplit(".", 1)[0].removeprefix("aten.")
         known = not any(id(one) in self.unknown for one in _tensors([args, *options.values()]))
         if name.rstrip("_").endswith("_like") or name.startswith("new_"):
@@ -145,7 +171,7 @@ def first_output(found):
 
 def call(module: torch.nn.Module, x: torch.Tensor, output=None, double=True):
     """(output, terms of the loss) of a module."""
-    with InDouble() if double else contextlib.nullcontext():
+    with InDouble() if double else contextlib.nullcontext(), doubles():
         return first_output(output(module, x) if output else module(x))
 
 

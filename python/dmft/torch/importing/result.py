@@ -6,14 +6,16 @@ import warnings
 import torch
 
 from dmft.errors import InputError, NoteWarning
-from dmft.torch.importing import (pointwise, products, reductions, selections,  # noqa: F401
-                                  shapes)
+from dmft.torch.importing import (grouped, pointwise, products, reductions,  # noqa: F401
+                                  selections, shapes)
 from dmft.torch.importing.axes import cells_shape
 from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.guard import differences, fresh
+from dmft.recipe import recipe
+from dmft.torch.importing.judging import Judge, Recipe, groups
 from dmft.torch.importing.parts import Part, index_of, uncovered
 from dmft.torch.importing.reading import Reading, read
-from dmft.torch.importing.record import run
+from dmft.torch.importing.record import InDouble, doubles, run
 from dmft.torch.importing.tensors import Constant, Missing
 from dmft.torch.importing.writing import Writer
 from dmft.torch.network import Network
@@ -61,7 +63,8 @@ class Builds:
         try:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(N)
-                module = self.build(*self.others(N))
+                with InDouble(), doubles():
+                    module = self.build(*self.others(N))
         except InputError:
             raise
         except Exception as error:      # of a stranger's code
@@ -136,7 +139,7 @@ class Imported:
         self._modules = [builds.at(N) for N in builds.widths]
         self._reading = self._read()
         self._expressions = self._outputs()
-        writer = self.write(lambda part: {})
+        writer = self.write()
         self.network, self.parts = writer.network, writer.parts
         self.settings = self._settings(writer)
         self._covered()
@@ -198,9 +201,9 @@ class Imported:
             return one[0].item(), False
         return (one[0].item() if same else 0.0), not same
 
-    def write(self, options) -> Writer:
-        """The program, with what options(part) says of each matrix."""
-        writer = Writer(self._builds.widths, self._starts, options)
+    def write(self, options=None, network=None) -> Writer:
+        """The program, with what options(part, writer) says of each matrix."""
+        writer = Writer(self._builds.widths, self._starts, options, network)
         output, terms = self._expressions
         try:
             writer.write(output, terms)
@@ -291,6 +294,39 @@ class Imported:
         net = self.load(module)
         self.differences = differences(module, net, self.parts, self._builds.ignored, x,
                                        self._output)
+
+    def as_trained(self, optimizer):
+        """The network as you train it: with your standard deviations, learning rates, eps and
+        decay, and the keys of [training] that go with them. optimizer: a function of the module
+        that gives its optimizer.
+
+        >>> mine.as_trained(lambda m: torch.optim.AdamW(m.parameters(), 1e-3))   # doctest: +SKIP
+        """
+        return Judge(self).trained(optimizer)
+
+    def check(self, optimizer):
+        """What of your scales and rates does not go with the width as the network's do, part by
+        part, as dmft.torch.check says it."""
+        return Judge(self).check(optimizer)
+
+    def groups(self, optimizer: str, lr: float, module=None, eps: float = 1e-8):
+        """Groups for torch.optim of a module that build has made, with the network's rates times
+        lr; without a module the function of it. optimizer: sgd, adam, adamw or lion.
+
+        >>> torch.optim.Adam(mine.groups("adam", 0.01, model))              # doctest: +SKIP
+        """
+        if module is None:
+            return lambda one: self.groups(optimizer, lr, one, eps)
+        return groups(Judge(self), optimizer, lr, module, eps)
+
+    def recipe(self, base: int | None = None, parameterization: str = "mssp"):
+        """Laws of std, learning rates and eps: the network's own (dmft.recipe), or with a width
+        `base` your numbers there and the network's powers beyond it."""
+        if parameterization != "mssp":
+            raise InputError(f"parameterization {parameterization!r}: an imported network has "
+                             "mssp, the language's own")
+        return recipe(self.settings, network=self.network) if base is None else \
+            Recipe(Judge(self), base)
 
     @property
     def difference(self) -> float:

@@ -10,9 +10,9 @@ import dataclasses
 
 import numpy as np
 
-from dmft.torch.importing.axes import Axis, cells_shape, finite
+from dmft.torch.importing.axes import Axis, finite
 from dmft.torch.importing.expressions import Expression, Gap
-from dmft.torch.importing.pointwise import add
+from dmft.torch.importing.grouped import by_expert, in_order, is_order
 from dmft.torch.importing.reading import HANDLERS
 from dmft.torch.importing.tensors import Constant, Missing, Tensor, array
 
@@ -187,8 +187,11 @@ def index(read, x, indices):
         return _of_constant(read, x)
     if all(one is None or isinstance(one, Constant) for one in indices):
         return _by_constants(read, x, indices)
-    x = read.expressions(x) if not x.is_parameter else x
     first = next(k for k, one in enumerate(indices) if one is not None)
+    if len(indices) == 1 and is_order(indices[0]):
+        return in_order(read, x, indices[0])
+    if len(indices) == 1 and _is_expert(indices[0]) and indices[0].cells.ndim == 1:
+        return by_expert(x, indices[0])
     if isinstance(indices[first], Tensor) and _is_mask(read, indices[first]):
         return _by_mask(read, x, first, indices[first])
     return _by_rows(read, x, first, indices)
@@ -272,6 +275,8 @@ def index_add(read, base, dim, rows, source, alpha=1):
 
 @HANDLERS("index_put", "_unsafe_index_put")
 def index_put(read, base, indices, source, accumulate=False):
+    if len(indices) == 1 and is_order(indices[0]):
+        return indices[0]               # the order back
     if len(indices) != 1:
         raise Gap("entries along several dimensions are put")
     return _put_back(read, base, 0, indices[0], source, accumulate)
@@ -313,5 +318,3 @@ def _rows_of(rows) -> Selection:
 def counted(read, *_, **__):
     return Missing(f"{read.step[0].operation} counts what was chosen ({read.step[0].place})")
 
-
-_ = add, cells_shape

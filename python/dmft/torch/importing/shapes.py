@@ -6,7 +6,7 @@ import numpy as np
 from dmft.torch.importing.axes import Axis, cells_shape, ends_of, finite, fractions_of, length
 from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.reading import HANDLERS, Two, pair
-from dmft.torch.importing.tensors import Tensor, array
+from dmft.torch.importing.tensors import Constant, Tensor, array
 
 
 @HANDLERS("view", "_unsafe_view", "reshape", "_reshape_alias", "flatten", "unflatten", "squeeze",
@@ -157,6 +157,9 @@ def unbind(read, x, dim=0):
 
 @HANDLERS
 def cat(read, tensors, dim=0):
+    tensors = [one for one in tensors if not isinstance(one, Constant) or one.values[0].size]
+    if len(tensors) == 1:
+        return tensors[0]
     made = [read.operand(one, next(t for t in tensors if isinstance(t, Tensor)))
             if not isinstance(one, Tensor) or not one.is_parameter else one for one in tensors]
     made = [one if not one.is_parameter else read.expressions(one) for one in made]

@@ -8,10 +8,11 @@ from dmft.network import Network
 from dmft.torch.importing.expressions import Expression, Gap
 from dmft.torch.importing.laws import power_of
 from dmft.torch.importing.parts import Part
+from dmft.torch.importing.tables import formula
 
 # Expressions that are no value by themselves.
-INSIDE = ("attend constant feature token letter parameter of_token of_pair nothing seen expert row "
-          "table").split()
+INSIDE = ("attend constant feature token letter parameter of_token of_pair nothing seen expert "
+          "row order table").split()
 LONGEST = 23                            # letters of the name of a matrix
 
 
@@ -20,11 +21,12 @@ class Refusal(Gap):
 
 
 class Writer:
-    """`network` is the program and `parts` its matrices. options(part) gives what is said of a
-    matrix beside its name: scales and rates."""
+    """`network` is the program and `parts` its matrices. options(part, writer) gives what is said
+    of a matrix beside its name: scales and rates."""
 
-    def __init__(self, widths, starts, options=lambda part: {}):
-        self.network, self.widths, self._starts, self._options = Network(), widths, starts, options
+    def __init__(self, widths, starts, options=None, network=None):
+        self.network, self.widths, self._starts = network or Network(), widths, starts
+        self._more = options or (lambda part, writer: {})
         self.parts: list[Part] = []
         self.reads: set[str] = set()
         self._values: dict[int, object] = {}
@@ -46,7 +48,7 @@ class Writer:
             part = self._part("read_out", leaves, output)
         except Gap as gap:
             raise Refusal(f"the output: {gap} ({output.place})") from None
-        self.network.read_out(rows, {"name": part.name, **self._options(part)})
+        self.network.read_out(rows, {"name": part.name, **self._more(part, self)})
 
     def _read_out(self, output: Expression):
         if output.operation == "look":
@@ -156,7 +158,7 @@ class Writer:
         return text
 
     def _weight(self, part: Part, **more) -> dict:
-        return {"name": part.name, **more, **self._options(part)}
+        return {"name": part.name, **more, **self._more(part, self)}
 
     def _write_map(self, one):
         leaf, to = one.data
@@ -248,8 +250,7 @@ class Writer:
                 raise Gap("a constant of each token that goes with the width")
             text = "({" + ", ".join(map(repr, laws)) + "})[s]"
         else:
-            from dmft.torch.importing.tables import formula
-            text = formula(table.data[0], self.widths)
+            text = formula(table.data[0], self.population(one.population)._text + ".size")
         return self.network.constant(self.population(one.population),
                                      self.network.function("u, s", text))
 

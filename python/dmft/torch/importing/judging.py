@@ -1,0 +1,225 @@
+"""What an imported module's own scales and rates are beside those of its network."""
+from __future__ import annotations
+
+import math
+
+import torch
+
+from dmft.description import Program
+from dmft.errors import InputError
+from dmft.run import describe
+from dmft.torch import exponents
+from dmft.torch.importing import rates
+from dmft.torch.importing.laws import measured_power
+from dmft.torch.inputs import ALONE
+from dmft.torch.optimizer_laws import optimizer_laws
+from dmft.torch.pieces import Piece
+from dmft.torch.same_outputs import Outputs
+
+
+def kind_keys(kind: str) -> dict:
+    """Keys of [training] of an optimizer that moves as sgd or as adam does."""
+    return {"training.optimizer": "gd"} if kind == "sgd" else \
+        {"training.optimizer": "adam", "training.adam_read_in": 1}
+
+
+class Judge:
+    """Compares the modules of two widths with the networks of these widths."""
+
+    def __init__(self, imported):
+        self.imported = imported
+        self.widths = imported._builds.widths
+        self.modules = imported._modules
+        self.parameters = [dict(module.named_parameters()) for module in self.modules]
+
+    def networks(self, kind: str) -> list[Program]:
+        """The network at both widths, with an optimizer of this kind."""
+        found = describe(self.imported.settings | ALONE | {
+            "reference.widths": list(self.widths),
+            **kind_keys(kind)}, network=self.imported.network)
+        return [found[N] for N in self.widths]
+
+    def optimizers(self, optimizer) -> list:
+        """His optimizers of both modules."""
+        made = []
+        for module in self.modules:
+            one = optimizer(module)
+            if not isinstance(one, torch.optim.Optimizer):
+                raise InputError(f"optimizer: a function of the module that gives its optimizer is "
+                                 f"wanted, and this one gives a {type(one).__name__}")
+            made.append(one)
+        return made
+
+    def theirs(self, optimizers, part):
+        """[(Numbers, decay) of a part at both widths]."""
+        return [rates.of_user(one, part, parameters)
+                for one, parameters in zip(optimizers, self.parameters)]
+
+    def check(self, optimizer) -> exponents.Check:
+        """dmft.torch.check, of all parts; what outputs do has been compared by the import."""
+        laws = [optimizer_laws(module, optimizer) for module in self.modules]
+        networks, pairs = {}, []
+        for part in self.imported.parts:
+            law = self._law(laws[0], part)
+            kind = "sgd" if law and law.by_entry is False else "adam"
+            if kind not in networks:
+                networks[kind] = self.networks(kind)
+            both = networks[kind]
+            piece = Piece(", ".join(part.parameters), part.parameters[0], part.name, 1.0, 0, 1,
+                          part.kind == "vector")
+            ours = [rates.of_network(network, part, kind) for network in both]
+            side = exponents._Side(*([getattr(one, name) for one in ours]
+                                     for name in ("std", "lr", "eps")))
+            pairs.append(exponents._Pair(piece, both[0].matrix(part.name),
+                                         law.by_entry if law else True,
+                                         self._side(laws, part), side, self.widths))
+        found = self.imported.differences["output"]
+        return exponents.judged(pairs, next(iter(networks.values()))[0], self.widths,
+                                list(self.imported._builds.ignored), [], Outputs([found, found]))
+
+    @staticmethod
+    def _law(laws: dict, part):
+        """Of all parameters of a part; None of those that do not move."""
+        found = {name: laws.get(name) for name in part.parameters}
+        if len({law and law.by_entry for law in found.values()}) > 1:
+            raise InputError(f"{', '.join(part.parameters)} are one matrix of the program, and are "
+                             "moved by different optimizers")
+        return next(iter(found.values()))
+
+    def _side(self, laws, part) -> exponents._Side:
+        side, count = exponents._Side([], [], []), 0
+        for of_model, parameters in zip(laws, self.parameters):
+            law, values = self._law(of_model, part), rates.entries(part, parameters)
+            side.std.append(values.square().mean().sqrt().item())
+            side.lr.append(law.rate if law else 0)
+            side.eps.append(law.eps if law else 0)
+            side.decay.append(law.decay if law else 0)
+            count += 1 / (2 * values.numel())
+        side.sampling = math.sqrt(count)
+        return side
+
+    # --- his own numbers -------------------------------------------------------------------------
+
+    def trained(self, optimizer):
+        """The network with his scales, rates, eps and decay."""
+        optimizers = self.optimizers(optimizer)
+        law = rates.law_of(optimizers[0])
+        networks = self.networks(law.kind)
+        found = {part.name: self.theirs(optimizers, part) for part in self.imported.parts}
+        keys = {"training.optimizer": law.name, "training.eta0": 1.0, "training.gamma0": 1.0,
+                **law.keys}
+        if law.kind == "adam":
+            keys |= {"training.eps": 1.0, "training.adam_eps": "outside",
+                     "training.adam_read_in": 1}
+        decay = self._decay(found)
+        if decay:
+            keys["training.weight_decay"] = decay
+
+        def options(part, writer):
+            both = found[part.name]
+            numbers = self._of_powers([one for one, _ in both])
+            sizes = [self._sizes(network, part.name) for network in networks]
+            values = rates.weight_options(part, numbers, law, sizes, self.widths)
+            frozen = all(one.lr == 0 for one in numbers)
+            return self._written(writer, values, frozen)
+        return self.imported.write(options, rates.Trained(keys)).network
+
+    def _of_powers(self, numbers):
+        """Standard deviations are measured; here they are powers of the width."""
+        c, p = measured_power([one.std for one in numbers], self.widths)
+        return tuple(rates.Numbers(c * N ** p, one.lr, one.eps)
+                     for N, one in zip(self.widths, numbers))
+
+    @staticmethod
+    def _sizes(network: Program, name: str):
+        W = network.matrix(name)
+        return tuple(1 if side is None else network.size(side) for side in (W.target, W.source))
+
+    @staticmethod
+    def _written(writer, values, frozen: bool) -> dict:
+        found = {}
+        if values.get("a0") == (0.0, 0.0):
+            found["zero"] = True
+            del values["a0"]
+        if frozen:
+            found["fixed"] = True
+        for name, pair in values.items():
+            if 0.0 not in pair:
+                found[name] = writer.number(pair)
+        return found
+
+    def _decay(self, found) -> float:
+        shares = {}
+        for part in self.imported.parts:
+            for _, decay in found[part.name]:
+                shares.setdefault(round(decay, 15), part)
+            if part.kind in ("bias", "vector") and part.start and found[part.name][0][1] \
+                    or part.kind == "bias" and found[part.name][0][1]:
+                raise InputError(f"{', '.join(part.parameters)} decays towards 0 in the optimizer, "
+                                 "which a program does not have of it; put it into a group with "
+                                 "weight_decay=0")
+        trained = {decay for decay, part in shares.items() if part.kind != "bias"}
+        if len(trained) > 1:
+            low, high = min(trained), max(trained)
+            raise InputError(f"a step decays {', '.join(shares[low].parameters)} by {low:g} and "
+                             f"{', '.join(shares[high].parameters)} by {high:g}, at one of the two "
+                             "widths at least; a program has one decay for all matrices")
+        return trained.pop() if trained else 0.0
+
+
+# --- a recipe --------------------------------------------------------------------------------
+
+class Recipe:
+    """Laws of all parameters: std at the start, learning rates and eps at a width N, as multiples
+    of yours at the width `base`; `rows` has (parameter, std at base, powers of std, lr of SGD, lr
+    of Adam, eps)."""
+
+    def __init__(self, judge: Judge, base: int):
+        self.base = base
+        module = judge.imported._builds.at(base)
+        parameters = dict(module.named_parameters())
+        sides = {kind: judge.networks(kind) for kind in ("sgd", "adam")}
+        self.rows = []
+        for part in judge.imported.parts:
+            powers = []
+            for kind, name in (("sgd", "std"), ("sgd", "lr"), ("adam", "lr"), ("adam", "eps")):
+                two = [getattr(rates.of_network(network, part, kind), name)
+                       for network in sides[kind]]
+                powers.append(exponents._slope(two, judge.widths))
+            std = rates.entries(part, parameters).square().mean().sqrt().item()
+            self.rows.append((", ".join(part.parameters), part.name, std, *powers))
+
+    def __str__(self) -> str:
+        lines = [["parameter", "is", f"std at {self.base}", "std", "lr SGD", "lr Adam", "eps Adam"]]
+        for name, matrix, std, *powers in self.rows:
+            lines.append([name, matrix, f"{std:.3g}",
+                          *("0" if p is None else f"N^{p + 0:.2f}" for p in powers)])
+        wide = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
+        text = ["  ".join(cell.ljust(size) for cell, size in zip(line, wide)).rstrip()
+                for line in lines]
+        return "\n".join([*text, f"at width N your numbers are those at {self.base} times "
+                          f"(N/{self.base}) to these powers"])
+
+    __repr__ = __str__
+
+
+def groups(judge: Judge, kind: str, lr: float, module, eps: float = 1e-8) -> list[dict]:
+    """Groups for torch.optim of a module that build has made, with the network's rates times lr."""
+    if kind not in ("sgd", "adam", "adamw", "lion"):
+        raise InputError(f"optimizer {kind!r}: must be one of sgd adam adamw lion")
+    law = "sgd" if kind == "sgd" else "adam"
+    net = judge.imported.load(module)
+    network = describe(judge.imported.settings | ALONE | {
+        "reference.widths": net.program.width, **kind_keys(law)},
+        network=judge.imported.network)[net.program.width]
+    parameters, found = dict(module.named_parameters()), {}
+    for part in judge.imported.parts:
+        numbers = rates.of_network(network, part, law)
+        said = {"lr": lr * numbers.lr} | ({"eps": eps * numbers.eps} if law == "adam" else {})
+        for name in part.parameters:
+            before = found.setdefault(name, said)
+            if any(abs(before[key] - said[key]) > 1e-9 * abs(said[key]) for key in said):
+                raise InputError(f"parts of {name} have different rates ({before['lr']:g} and "
+                                 f"{said['lr']:g} of {part.name}), and an optimizer has one for "
+                                 "all of it; build the module with separate parameters")
+    return [{"params": [parameters[name]], "name": name, **said} for name, said in found.items()]

@@ -1,0 +1,127 @@
+"""dmft-solve trains an imported network as somebody's own loop in PyTorch trains his module, from
+the same weights, with his standard deviations, rates, eps and decay."""
+import re
+
+import dmft
+import dmft.torch
+import modules
+import numpy as np
+import pytest
+import torch
+
+# Round-off that grows over eight steps; 4e-15 has been seen.
+ROUND_OFF, STEPS, WIDTH = 1e-12, 8, 16
+OPTIMIZERS = {
+    "sgd": lambda m: torch.optim.SGD(m.parameters(), 0.05),
+    "momentum": lambda m: torch.optim.SGD(m.parameters(), 0.03, momentum=0.8),
+    "adam": lambda m: torch.optim.Adam(m.parameters(), 1e-2, eps=1e-6),
+    "adamw": lambda m: torch.optim.AdamW(m.parameters(), 1e-2, betas=(0.8, 0.95), eps=1e-6,
+                                         weight_decay=0.1)}
+# Decay of gains and of biases of routers is what the language does not have.
+WITHOUT_DECAY = {"layer_norm", "rms_norm", "transformer", "by_hand", "over_d", "scattered"}
+ALL = [(name, kind) for name in modules.MODULES for kind in ("sgd", "adam", "adamw")
+       if kind != "adamw" or name not in WITHOUT_DECAY] + [("soft", "momentum")]
+
+
+def his_outputs(mine, build, run, optimizer):
+    """Outputs of the module before each step of his own loop, from the weights of a run."""
+    ours = dmft.torch.Network(run, WIDTH, weights=run)
+    module = build(WIDTH).double()
+    mine.store(ours, module)
+    data = dmft.torch.inputs.data_of(run)
+    tokens = data.tokens is not None
+    x, loss, made, outputs = data.tokens if tokens else data.X, "cross_entropy" if tokens else \
+        "mse", optimizer(module), []
+    for _ in range(STEPS):
+        f = module(x)
+        outputs.append(f.detach().numpy())
+        made.zero_grad()
+        dmft.torch.loss_of(loss, f, data.y, f.dim() > 1).backward()
+        made.step()
+    return np.stack(outputs)
+
+
+@pytest.mark.parametrize("name, kind", ALL)
+def test_his_loop_and_ours_are_one(name, kind):
+    build, example, more = modules.MODULES[name]
+    mine = dmft.torch.import_module(build, example(), (16, 32), check=False, **more)
+    run = dmft.solve(mine.settings, network=mine.as_trained(OPTIMIZERS[kind]), progress=False, **{
+        "training.steps": STEPS, "reference.widths": WIDTH, "reference.seeds": 1,
+        "solver.replicates": 0, "output.weights": "initial", "output.inputs": "all"})
+    his = his_outputs(mine, build, run, OPTIMIZERS[kind])
+    ours = run.reference[WIDTH]["f_runs"].values[0].reshape(his.shape)
+    assert np.abs(his[-1] - his[0]).max() > 0.01            # something was learned
+    assert np.abs(his - ours).max() < ROUND_OFF * np.abs(his).max()
+
+
+@pytest.mark.parametrize("name", sorted(WITHOUT_DECAY))
+def test_decay_that_a_program_does_not_have_is_refused(name):
+    build, example, more = modules.MODULES[name]
+    mine = dmft.torch.import_module(build, example(), (16, 32), check=False, **more)
+    with pytest.raises(dmft.InputError, match="decays towards 0"):
+        mine.as_trained(OPTIMIZERS["adamw"])
+
+
+@pytest.mark.parametrize("optimizer, words", [
+    (lambda m: torch.optim.Adagrad(m.parameters()), "Adagrad is not known"),
+    (lambda m: torch.optim.SGD(m.parameters(), 0.1, momentum=0.9, nesterov=True), "nesterov"),
+    (lambda m: torch.optim.Adam(m.parameters(), 0.1, weight_decay=0.1), "added to the gradient"),
+    (lambda m: torch.optim.AdamW([{"params": [m.first.weight], "weight_decay": 0.5},
+                                  {"params": [m.second.weight, m.last.weight]}], 0.1), "decays"),
+    (lambda m: 3, "gives a int"),
+], ids=["unknown", "nesterov", "l2", "two_decays", "none"])
+def test_optimizers_without_a_counterpart_are_refused(optimizer, words):
+    build, example, more = modules.MODULES["without_biases"]
+    mine = dmft.torch.import_module(build, example(), (16, 32), **more)
+    with pytest.raises(dmft.InputError) as failed:
+        mine.as_trained(optimizer)
+    assert words in str(failed.value)
+
+
+def mup(module, kind):
+    """A perceptron whose rates go with the width as they should: by hand, as mup has them."""
+    N = module.first.weight.shape[0]
+    module.last.weight.data.div_(N ** 0.5)
+    lr = {"sgd": [N, N, 1, N, 1 / N], "adam": [1, 1, 1 / N, 1, 1 / N]}[kind]
+    eps = [1 / N, 1 / N, 1 / N, 1 / N, 1]
+    made = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[kind]
+    return made([{"params": [p], "lr": 0.1 * rate, **({"eps": 1e-8 * e} if kind == "adam" else {})}
+                 for p, rate, e in zip(module.parameters(), lr, eps)])
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam"])
+def test_check_knows_vectors_and_matrices(kind):
+    build, example, more = modules.MODULES["perceptron"]
+    mine = dmft.torch.import_module(build, example(), (128, 512), **more)
+    plain = str(mine.check(OPTIMIZERS[kind]))
+    for name in ("second.weight", "last.weight"):
+        assert re.search(rf"{name} .*explode", plain), plain
+    right = mine.check(lambda m: mup(m, kind))
+    rates = [(one.lr, one.lr_ours) for one in right.tensors]
+    assert all(abs(a - b) < 1e-6 for a, b in rates), str(right)
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam"])
+def test_groups_have_the_rates_of_the_network(kind):
+    build, example, more = modules.MODULES["transformer"]
+    mine = dmft.torch.import_module(build, example(), (16, 32), check=False, **more)
+    small, large = (mine.groups(kind, 0.1, build(N)) for N in (32, 64))
+    powers = {one["name"]: np.log2(two["lr"] / one["lr"]) for one, two in zip(small, large)}
+    wanted = {"sgd": {"head.weight": -1, "letter.weight": 1, "norms.0.weight": 1,
+                      "layers.0.0.weight": 0, "layers.0.0.bias": 1},
+              "adam": {"head.weight": -1, "letter.weight": 0, "norms.0.weight": 0,
+                       "layers.0.0.weight": -1, "layers.0.0.bias": 0}}[kind]
+    assert {name: round(powers[name], 9) + 0 for name in wanted} == wanted
+    model = build(32)
+    assert len(torch.optim.SGD(mine.groups("sgd", 0.1)(model)).param_groups) == len(small)
+
+
+def test_a_recipe_has_your_numbers_at_the_base():
+    build, example, more = modules.MODULES["without_biases"]
+    mine = dmft.torch.import_module(build, example(), (16, 32), **more)
+    text = str(mine.recipe(base=64))
+    line = next(line for line in text.splitlines() if line.startswith("second.weight"))
+    assert line.split()[3:] == ["N^-0.50", "N^0.00", "N^-1.00", "N^-1.00"]
+    assert abs(float(line.split()[2]) - (3 * 64) ** -0.5) < 0.01
+    with pytest.raises(dmft.InputError, match="mssp"):
+        mine.recipe(parameterization="sp")

@@ -1,0 +1,102 @@
+"""Models of the package transformers as it writes them, at small sizes and otherwise at their
+default settings: grouped experts, rotary positions, caches, float32 inside."""
+import dmft
+import dmft.torch
+import numpy as np
+import pytest
+import torch
+from test_training import ROUND_OFF, his_outputs
+
+transformers = pytest.importorskip("transformers")
+transformers.logging.set_verbosity_error()
+LETTERS, PLACES, WIDTH = 11, 5, 16
+
+
+def causal(kind, N, **more):
+    """A model of two layers and two heads."""
+    config = getattr(transformers, kind + "Config")(**{
+        "vocab_size": LETTERS, "hidden_size": N, "intermediate_size": 2 * N,
+        "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 1,
+        "head_dim": N // 2, "max_position_embeddings": PLACES} | more)
+    return getattr(transformers, kind + "ForCausalLM")(config)
+
+
+def gpt2(N, **more):
+    """GPT-2 without dropout."""
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config(**{
+        "vocab_size": LETTERS, "n_positions": PLACES, "n_embd": N, "n_layer": 2, "n_head": 2,
+        "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0, "tie_word_embeddings": False} | more))
+
+
+BUILDS = {
+    "gpt2": gpt2,
+    "llama": lambda N: causal("Llama", N),
+    "mixtral": lambda N: causal("Mixtral", N, num_local_experts=4),
+    "mixtral_loop": lambda N: causal("Mixtral", N, num_local_experts=4,
+                                     experts_implementation="eager"),
+    "olmoe": lambda N: causal("Olmoe", N, num_experts=4, num_experts_per_tok=2, pad_token_id=None),
+    "qwen3": lambda N: causal("Qwen3Moe", N, num_experts=4, num_experts_per_tok=2,
+                              moe_intermediate_size=2 * N),
+}
+
+
+def example():
+    """Tokens."""
+    return torch.randint(LETTERS, (24, PLACES), generator=torch.Generator().manual_seed(2))
+
+
+@pytest.mark.parametrize("name", BUILDS)
+def test_outputs_and_gradients_are_those_of_the_model(name):
+    mine = dmft.torch.import_module(BUILDS[name], example(), (16, 32))
+    assert mine.difference < ROUND_OFF
+    assert set(mine.names) == {key for key, _ in BUILDS[name](16).named_parameters()}
+
+
+@pytest.mark.parametrize("name, kind", [("gpt2", "adam"), ("mixtral_loop", "sgd"),
+                                        ("mixtral_loop", "adam"), ("llama", "adam")])
+def test_his_loop_and_ours_are_one(name, kind):
+    optimizer = {"sgd": lambda m: torch.optim.SGD(m.parameters(), 0.05),
+                 "adam": lambda m: torch.optim.Adam(m.parameters(), 1e-2, eps=1e-6)}[kind]
+    mine = dmft.torch.import_module(BUILDS[name], example(), (16, 32), check=False)
+    run = dmft.solve(mine.settings, network=mine.as_trained(optimizer), progress=False, **{
+        "training.steps": 8, "reference.widths": WIDTH, "reference.seeds": 1,
+        "solver.replicates": 0, "output.weights": "initial", "output.inputs": "all"})
+
+    def build(N):
+        module = mine._builds.at(N)
+        return InDouble(module)
+    his = his_outputs(mine, build, run, optimizer)
+    ours = run.reference[WIDTH]["f_runs"].values[0].reshape(his.shape)
+    assert np.abs(his - ours).max() < ROUND_OFF * np.abs(his).max()
+
+
+class InDouble(torch.nn.Module):
+    """A model whose float32 inside is float64, and whose output are its logits."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.__dict__["model"] = model
+
+    def named_parameters(self, *_, **__):
+        return self.model.named_parameters()
+
+    def parameters(self, *_, **__):
+        return self.model.parameters()
+
+    def double(self):
+        return self
+
+    def forward(self, x):
+        from dmft.torch.importing.record import call
+        return call(self.model, x)[0]
+
+
+def test_a_head_that_is_the_embedding_is_refused():
+    with pytest.raises(dmft.InputError, match="tie_word_embeddings=False"):
+        dmft.torch.import_module(lambda N: gpt2(N, tie_word_embeddings=True), example(), (16, 32))
+
+
+def test_a_padding_token_is_refused():
+    with pytest.raises(dmft.InputError, match="padding_idx = 1"):
+        dmft.torch.import_module(lambda N: causal("Llama", N, pad_token_id=1),
+                                 example(), (16, 32))
