@@ -37,7 +37,6 @@ REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend backend_bits 
            'solver/study/sweep_reopen': 'sweep_output objective',
            'solver/study/sweep_points': 'description', 'solver/study/sweep_work': 'sweep faults',
            'solver/study/sweep_notes': 'objective', 'solver/study/spline': 'optimum',
-           'solver/data/stored': 'weights',
            'solver/measure': 'fields fields_experts outputs rates',
            'solver/measure/aggregation': 'coordinate coordinate_limit coordinate_state',
            'solver/measure/record': 'statistics halves',

@@ -33,7 +33,7 @@ $(BUILD)/test_%: $(PLAIN)/tests/test_%.o $(BUILD)/test_objects | $(BUILD)/libsup
 	$(LINK) $(LOADED) $(BESIDE) -lcmocka
 
 # Those that replace calls which the program makes have it inside.
-WHOLE := abc bytes bytes_left data_file
+WHOLE := abc bytes bytes_left
 $(WHOLE:%=$(BUILD)/test_%): $(BUILD)/test_%: $(PLAIN)/tests/test_%.o $(TEST_OBJECTS) $(OBJECTS) $(BUILD)/objects $(BUILD)/test_objects
 	$(LINK) -lcmocka
 
@@ -41,8 +41,6 @@ $(WHOLE:%=$(BUILD)/test_%): $(BUILD)/test_%: $(PLAIN)/tests/test_%.o $(TEST_OBJE
 $(BUILD)/test_abc: LDLIBS += -Wl,--wrap=weight_settle
 # They count what is allocated.
 $(BUILD)/test_bytes $(BUILD)/test_bytes_left: LDLIBS += $(addprefix -Wl$(COMMA)--wrap=,malloc calloc realloc fmemopen free)
-# Breaks down in the middle of a data file.
-$(BUILD)/test_data_file: LDLIBS += -Wl,--wrap=H5Dread
 
 $(BUILD)/emulated/libprogram.so: $(EMULATED_OBJECTS) $(BUILD)/objects
 	$(LINK) -lstdc++ -shared -Wl,-Bsymbolic,-soname,$(@F)
@@ -105,7 +103,7 @@ FUZZ := clang -std=c17 -O1 -g -I. -fsanitize=fuzzer,address,undefined
 build/fuzz_param: $(FUZZ_SOURCES)
 	@mkdir -p $(@D)
 	$(FUZZ) $^ -linih -o $@
-build/fuzz_data: tests/fuzz_data.c $(wildcard kernels/base/*.c solver/data/flat*.c)
+build/fuzz_data: tests/fuzz_data.c $(wildcard kernels/base/*.c solver/data/array_file*.c)
 	@mkdir -p $(@D)
 	$(FUZZ) $^ -lzip -o $@
 # With the keys of all networks, so that what is not fuzzed is linked as it is built.
@@ -115,7 +113,7 @@ build/fuzz_command: tests/fuzz_command.c $(FUZZED) $(filter-out $(FUZZED:%.c=$(P
 	$(FUZZ) $(shell pkg-config --cflags $(PKG)) $^ $(LDLIBS) -lgomp -o $@
 
 LONG := models resume reference reference3 residual_reference transformer_reference networks coordinate \
-        coordinate_limit stack_limit stack_norms fixed_point stored script_fuzz faults
+        coordinate_limit stack_limit stack_norms fixed_point data_file script_fuzz faults
 check-long: test build/fuzz_param build/fuzz_data
 	build/fuzz_param -max_total_time=30 -max_len=4096 -verbosity=0 -print_final_stats=1
 	@mkdir -p build/corpus

@@ -2,6 +2,7 @@
 #include "solver/data/array_file.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 int array_file_open(struct array_file *flat, bool *is, const char *path, size_t most,
@@ -25,6 +26,15 @@ int array_file_open(struct array_file *flat, bool *is, const char *path, size_t 
     return npz   ? array_file_npz_open(flat, err)
            : csv ? array_file_csv_open(flat, most, err)
                  : CODE_OK;
+}
+
+void array_file_close(struct array_file *flat) {
+    for (int k = 0; k < flat->count; k++)
+        free(flat->array[k].values);
+    if (flat->stream)
+        fclose(flat->stream);
+    array_file_npz_close(flat);
+    *flat = (struct array_file){0};
 }
 
 const struct array_file_entry *array_file_find(const struct array_file *flat, const char *name) {

@@ -1,5 +1,4 @@
-/* Arrays of data files that are not HDF5: npz as numpy writes it, and csv. For the child process of
- * data_file.c, which ends behind it: nothing is freed.
+/* Arrays of data files that are not HDF5: npz as numpy writes it, and csv. For data_file.c.
  *
  * npz: entries NAME.npy of a zip archive (read by libzip), each name once, of booleans, integers or
  * floats in any byte order, C or Fortran order.
@@ -44,6 +43,7 @@ struct array_file {
  * CODE_INPUT with a sentence. */
 int array_file_open(struct array_file *flat, bool *is, const char *path, size_t most,
                     struct err *err);
+void array_file_close(struct array_file *flat); /* accepts a zeroed struct */
 /* NULL: there is none. */
 const struct array_file_entry *array_file_find(const struct array_file *flat, const char *name);
 /* The numbers, in C order. */
@@ -51,6 +51,7 @@ int array_file_read(const struct array_file *flat, const struct array_file_entry
                     double *values, struct err *err);
 
 /* The two kinds. */
+void array_file_npz_close(struct array_file *flat);
 int array_file_npz_open(struct array_file *flat, struct err *err);
 int array_file_npz_read(const struct array_file *flat, const struct array_file_entry *array,
                         double *values, struct err *err);

@@ -121,43 +121,54 @@ static int take(struct array_file *flat, const struct table *table, enum column 
     return CODE_OK;
 }
 
-int array_file_csv_open(struct array_file *flat, size_t most, struct err *err) {
-    struct table table = {.flat = flat, .most = most < SIZE_MAX / 2 ? 2 * most : most};
-    char *line = NULL;
-    size_t size = 0;
-    for (ssize_t length; (length = getline(&line, &size, flat->stream)) >= 0;) {
-        char *text = line;
-        table.line++;
-        if (table.line == 1 && !strncmp(text, "\xef\xbb\xbf", 3))
+/* line: a buffer of getline, which the caller frees. */
+static int read_lines(struct table *table, struct array_file *flat, char **line, size_t *size,
+                      struct err *err) {
+    for (ssize_t length; (length = getline(line, size, flat->stream)) >= 0;) {
+        char *text = *line;
+        TRY(base_poll(err, "reading data file %s", flat->path));
+        table->line++;
+        if (table->line == 1 && !strncmp(text, "\xef\xbb\xbf", 3))
             text += 3;
-        if (length && line[length - 1] == '\n')
-            line[--length] = '\0';
-        if (length && line[length - 1] == '\r')
-            line[--length] = '\0';
-        if (memchr(line, '\r', (size_t)length))
+        if (length && (*line)[length - 1] == '\n')
+            (*line)[--length] = '\0';
+        if (length && (*line)[length - 1] == '\r')
+            (*line)[--length] = '\0';
+        if (memchr(*line, '\r', (size_t)length))
             return err_set(err, CODE_INPUT,
                            "data file %s:%d: a carriage return within a line; lines end with LF or "
                            "CR LF, not with CR alone",
-                           flat->path, table.line);
-        if (memchr(line, '\0', (size_t)length))
+                           flat->path, table->line);
+        if (memchr(*line, '\0', (size_t)length))
             return err_set(err, CODE_INPUT, "data file %s:%d: not text (byte 0x00)", flat->path,
-                           table.line);
+                           table->line);
         if (!text[strspn(text, " \t")] || *text == '#')
             continue;
         const char *bad = text_find_bad(text);
         if (bad)
             return err_set(err, CODE_INPUT, "data file %s:%d: not text (byte 0x%02x)", flat->path,
-                           table.line, (unsigned char)*bad);
+                           table->line, (unsigned char)*bad);
         bool names = false;
-        if (!table.columns)
-            TRY(begin(&table, text, &names, err));
+        if (!table->columns)
+            TRY(begin(table, text, &names, err));
         if (!names)
-            TRY(add_row(&table, text, err));
+            TRY(add_row(table, text, err));
     }
-    if (!table.rows)
+    if (!table->rows)
         return err_set(err, CODE_INPUT, "data file %s: has no numbers", flat->path);
     for (enum column kind = COLUMN_INPUT; kind < COLUMNS; kind++)
-        if (table.count[kind])
-            TRY(take(flat, &table, kind, err));
+        if (table->count[kind])
+            TRY(take(flat, table, kind, err));
     return CODE_OK;
+}
+
+int array_file_csv_open(struct array_file *flat, size_t most, struct err *err) {
+    struct table table = {.flat = flat, .most = most < SIZE_MAX / 2 ? 2 * most : most};
+    char *line = NULL;
+    size_t size = 0;
+    int code = read_lines(&table, flat, &line, &size, err);
+    free(line);
+    free(table.kind);
+    free(table.values);
+    return code;
 }

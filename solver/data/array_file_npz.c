@@ -8,21 +8,25 @@
 #include <string.h>
 #include <zip.h>
 
-enum { HEADER = 1 << 14 }; /* bytes of the longest header that is read */
+enum { HEADER = 1 << 14, SOME = 1 << 24 }; /* bytes: of the longest header, of those at once */
 
+/* Or a signal has ended the reading. */
 static int damaged(const struct array_file *flat, const char *what, struct err *err) {
+    TRY(base_poll(err, "reading data file %s", flat->path));
     return err_set(err, CODE_INPUT, "data file %s: is damaged, %s", flat->path, what);
 }
 
-/* The first `size` bytes of an entry; whole: they are all of it, and agree with its sum, which
- * libzip compares when an entry ends. */
+/* The first `size` bytes of an entry, or as many as there are before a signal; whole: they are all
+ * of it, and agree with its sum, which libzip compares when an entry ends. */
 static bool unpack(const struct array_file *flat, const struct array_file_entry *array,
                    unsigned char *bytes, size_t size, bool whole) {
     unsigned char more;
     zip_int64_t got = 1;
     zip_file_t *file = zip_fopen_index(flat->archive, array->entry, 0);
-    for (size_t at = 0; file && at < size && got > 0; at += (size_t)(got > 0 ? got : 0))
-        got = zip_fread(file, bytes + at, size - at);
+    struct err heard;
+    for (size_t at = 0; file && at < size && got > 0 && !base_poll(&heard, "reading");
+         at += (size_t)(got > 0 ? got : 0))
+        got = zip_fread(file, bytes + at, size - at < SOME ? size - at : SOME);
     bool good = file && got > 0 && (!whole || zip_fread(file, &more, 1) == 0);
     if (file)
         good = !zip_fclose(file) && good;
@@ -210,6 +214,11 @@ int array_file_npz_open(struct array_file *flat, struct err *err) {
     return CODE_OK;
 }
 
+void array_file_npz_close(struct array_file *flat) {
+    if (flat->archive)
+        zip_discard(flat->archive);
+}
+
 /* --- numbers --------------------------------------------------------------------------------- */
 
 static double half(uint16_t bits) {
@@ -276,6 +285,7 @@ int array_file_npz_read(const struct array_file *flat, const struct array_file_e
     TRY(base_alloc(&bytes, array->size, 1, err));
     bool good = unpack(flat, array, bytes, array->size, true), odd = false;
     for (size_t k = 0; k < array->count && good; k++) {
+        good = k % SOME || !base_poll(err, "reading");
         values[k] = value_at(array, bytes + array->header + place_of(array, k) * each);
         odd = odd || (array->kind == 'b' && values[k] > 1);
     }

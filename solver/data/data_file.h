@@ -1,7 +1,7 @@
 /* The datasets of a data file, as they are stored: HDF5, or npz and csv (array_file.h).
  *
- * libhdf5 may break down in a file that is damaged or made to do harm. So the file is opened and
- * read by a child process, which hands over numbers alone; if it dies, the file is refused. */
+ * libhdf5 may break down in a file that is damaged or made to do harm: a child process tries one
+ * first. No link to another file is followed. */
 #ifndef SOLVER_DATA_FILE_H
 #define SOLVER_DATA_FILE_H
 

@@ -78,7 +78,7 @@ static double measured_bytes(const struct config *config, const struct net *net)
     if ((output->weights != WEIGHTS_NONE && net->setup.N) || *output->singular)
         numbers = fmax(numbers, 3 * matrix);
     if (config->training.clip != 0)
-        numbers = fmax(numbers, fmin(2 * R * R, 257 * (R + side)));
+        numbers = fmax(numbers, net->setup.N ? fmin(2 * R * R, 257 * (R + side)) : 2 * R * R);
     double kept = config->reference.coordinate_check ? 2 * all : 0;
     for (int k = 0; k < net->kernels.count && output->gradients; k++)
         numbers += net->kernels.item[k].gradient ? terms * R * R : 0;
