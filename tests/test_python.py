@@ -17,7 +17,7 @@ import pytest
 import xarray
 
 import dmft
-from dmft import files, program, run
+from dmft import guard, program, run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DENSE = os.path.join(HERE, "..", "data", "dense.ini")
@@ -99,7 +99,7 @@ def test_data_as_arrays(tmp_path):
 
 
 def test_large_arrays_are_read_from_the_file_that_was_loaded(tmp_path, monkeypatch):
-    monkeypatch.setattr("dmft.files.SMALL", 8)
+    monkeypatch.setattr("dmft.guard.SMALL", 8)
     out = str(tmp_path / "x.h5")
     first = dmft.solve(DENSE, output=out, progress=False, **SMALL)
     again = dmft.load(os.path.relpath(out))
@@ -149,7 +149,7 @@ def test_a_result_is_not_overwritten(tmp_path):
 
 
 def test_a_temporary_result_lives_as_long_as_it_is_used(monkeypatch):
-    monkeypatch.setattr(files, "SMALL", 4)  # larger arrays stay on disk
+    monkeypatch.setattr(guard, "SMALL", 4)  # larger arrays stay on disk
     result = dmft.solve(DENSE, progress=False, **SMALL)
     path, limit = result.path, result.limit
     with h5py.File(path) as file:
@@ -400,14 +400,19 @@ def test_where_programs_are_found(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert program.find("dmft-solve") == str(home / "dmft-solve")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(dmft.SystemFailure, match="no dmft-solve on PATH or in a checkout"):
+    with pytest.raises(dmft.SystemFailure, match="no dmft-solve on PATH or in the checkout"):
         program.find("dmft-solve")
-    (tmp_path / "solver").mkdir()
-    (tmp_path / "solver" / "main_solve.c").touch()
-    os.symlink(real, tmp_path / "dmft-solve")
+    checkout = tmp_path / "stranger"
+    (checkout / "solver").mkdir(parents=True)
+    (checkout / "solver" / "main_solve.c").touch()
+    os.symlink(real, checkout / "dmft-solve")
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.chdir(tmp_path / "home")
-    assert program.find("dmft-solve") == str(tmp_path / "dmft-solve")
+    monkeypatch.chdir(checkout)
+    monkeypatch.setattr(program, "_installed_from", lambda: None)
+    with pytest.raises(dmft.SystemFailure, match="no dmft-solve on PATH or in the checkout"):
+        program.find("dmft-solve")
+    monkeypatch.setattr(program, "_installed_from", lambda: str(checkout / "python"))
+    assert program.find("dmft-solve") == str(checkout / "dmft-solve")
 
 
 def test_without_matplotlib():

@@ -10,60 +10,43 @@ import numpy as np
 import xarray
 from xarray.core import indexing
 
+from dmft import guard
 from dmft.errors import InputError
+from dmft.guard import Room
 from dmft.on_disk import OnDisk, seen
 
-SMALL = 1 << 20  # arrays of more values are read when they are used
 HIDDEN = ("CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST")  # of HDF5's dimension scales
 
 
-def _attributes(item) -> dict:
-    """Numbers as Python has them, one-element arrays and text as they are."""
-    values = ((name, item.attrs[name]) for name in item.attrs if name not in HIDDEN)
-    return {name: value.item() if isinstance(value, np.generic) else value
-            for name, value in values}
-
-
-def _variable(path: str, item: h5py.Dataset, owner) -> xarray.Variable:
-    attributes = _attributes(item)
-    dims = str(attributes.pop("dims", "")).split()
+def _variable(path: str, item: h5py.Dataset, owner, room: Room) -> xarray.Variable:
+    attributes = guard.attributes(path, item, HIDDEN)
+    dims = attributes.pop("dims", "").split()
     if len(dims) != item.ndim:
         dims = [f"axis_{k}" for k in range(item.ndim)]
-    if h5py.check_string_dtype(item.dtype):
-        values = item.asstr()[...]
-    elif item.size <= SMALL:
-        values = item[...]
-    else:
+    if not room.takes(item, path):
         array = OnDisk(path, item.name, item.shape, item.dtype, owner)
         values = indexing.MemoryCachedArray(indexing.LazilyIndexedArray(array))
+    else:
+        values = (item.asstr() if h5py.check_string_dtype(item.dtype) else item)[...]
     return xarray.Variable(dims, values, attributes)
-
-
-def _groups(name: str, group: h5py.Group):
-    """(path, group, {name: dataset}) of a group and all below it, in the file's order. Each object
-    is opened once, which is most of the time that loading a file takes."""
-    items = dict(group.items())
-    yield name or "/", group, {key: item for key, item in items.items()
-                               if isinstance(item, h5py.Dataset)}
-    for key, item in items.items():
-        if isinstance(item, h5py.Group):
-            yield from _groups(f"{name}/{key}" if name else key, item)
 
 
 def read_series(path: str, group: h5py.Group, names: list[str]) -> xarray.Dataset:
     """The datasets of a group that have these names, with their axes."""
-    dims = " ".join(str(group[name].attrs.get("dims", "")) for name in names).split()
+    found = {name: guard.own(path, group, name) for name in names}
+    dims = " ".join(str(item.attrs.get("dims", "")) for item in found.values()).split()
     axes = [axis + end for axis in dict.fromkeys(dims) for end in ("", "_name")]
-    names = [axis for axis in axes if axis in group] + names
-    return read_group(path, group, {name: group[name] for name in names})
+    return read_group(path, group, {axis: guard.own(path, group, axis)
+                                    for axis in axes if axis in group} | found)
 
 
 def read_group(path: str, group: h5py.Group, items: Mapping[str, h5py.Dataset],
-               owner=None) -> xarray.Dataset:
+               owner=None, room: Room | None = None) -> xarray.Dataset:
     """These datasets of a group. Coordinates: indices of its axes and the values of swept keys,
     names along an axis (basis_name), the times tau = t dt, and the width N of networks."""
-    variables = {name: _variable(path, item, owner) for name, item in items.items()}
-    attributes = _attributes(group)
+    room = room or Room()
+    variables = {name: _variable(path, item, owner, room) for name, item in items.items()}
+    attributes = guard.attributes(path, group, HIDDEN)
     names = str(attributes.get("coordinates", "")).split()
     coords = [name for name, variable in variables.items() if name in names
               or variable.dims == (name,) or variable.dims == (name.removesuffix("_name"),)]
@@ -188,7 +171,8 @@ class Result(Mapping):
     def reference(self) -> dict[int, xarray.Dataset]:
         """{N: networks of this width}."""
         run = self._only()
-        found = [run[name] for name in run if name.startswith("reference/")]
+        found = [run[name] for name in run if name.startswith("reference/")
+                 and "N" in run[name].attrs]     # none yet, where a run has only begun
         return _ByWidth({int(data.attrs["N"]): data
                          for data in sorted(found, key=lambda data: data.attrs["N"])})
 
@@ -384,6 +368,8 @@ class Points(dict):
 
 def unit_path(folder: str, name: str) -> str:
     """The file of a unit of a sweep; of one of which some runs failed, what it left."""
+    if not guard.UNIT.fullmatch(name):
+        raise InputError(f"{folder}: {name!r} is no name of a run of a sweep, and is not read")
     path = os.path.join(folder, name)
     return path if os.path.exists(path) else path + ".partial"
 
@@ -409,7 +395,9 @@ class _ByWidth(dict):
 def load(path, owner=None) -> Result:
     """Every kind of file the programs write: of a run, a comparison, a sweep; of a run in progress
     (OUT.h5.partial), and the folder OUT.d of a sweep in progress. Arrays of more than a million
-    values are read when they are used; no file stays open. owner: for dmft itself.
+    values are read when they are used; no file stays open. A file may come from a stranger: links
+    to other files are not followed, and one that is no result is an InputError. owner: for dmft
+    itself.
 
     >>> load("regime2.h5").limit["Phi3_diag"].mean("mu")        # doctest: +SKIP
     """
@@ -429,8 +417,11 @@ def load(path, owner=None) -> Result:
         file = h5py.File(path, "r")
     except OSError as error:
         raise InputError(f"{path}: {error}") from None
-    with file:
+    with guard.one_sentence(path), file:
         if not str(file.attrs.get("program", "")).startswith("dmft-"):
             raise InputError(f"{path}: is not an output of dmft-solve, dmft-compare or dmft-sweep")
-        return Result(path, {name: read_group(path, group, items, owner)
-                             for name, group, items in _groups("", file)}, owner)
+        room = Room()
+        result = Result(path, {name: read_group(path, group, items, owner, room)
+                               for name, group, items in guard.groups(path, file)}, owner)
+        guard.check(result)
+        return result

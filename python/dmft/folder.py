@@ -7,6 +7,7 @@ import h5py
 import numpy as np
 import xarray
 
+from dmft import guard
 from dmft.errors import InputError
 from dmft.files import Result, load, read_series, unit_path
 
@@ -17,14 +18,17 @@ COUNTS = ("parameters", "active_parameters", "flops_per_token", "flops_per_step"
 def _group(file: h5py.File):
     """The limit or the networks of a unit, or None where nothing was written."""
     if "limit" in file:
-        return file["limit"]
-    return next(iter(file.get("reference", {}).values()), None)
+        return guard.own(file.filename, file, "limit")
+    networks = guard.own(file.filename, file, "reference") if "reference" in file else {}
+    return next((guard.own(file.filename, networks, name) for name in networks), None)
 
 
 def _numbers(path: str, failed: bool) -> dict:
     """What /sweep has of a unit; of networks some of which failed, of the others."""
-    with h5py.File(path, "r") as file:
+    with guard.one_sentence(path), h5py.File(path, "r") as file:
         group = _group(file)
+        for name in group or ():
+            guard.own(path, group, name)
         if group is None or "loss" not in group or (failed and "limit" in file):
             return {"failed": 1.0, "n": 0.0}
         # of a limit, what its mean and error are made from (docs/output.md)
@@ -122,7 +126,7 @@ def series_of(run: Result, name: str) -> xarray.Dataset:
     for index, path in np.ndenumerate(run.units().values):
         if not sweep["n"].values[index] > 0:
             continue
-        with h5py.File(path, "r") as file:
+        with guard.one_sentence(path), h5py.File(path, "r") as file:
             group = _group(file)
             until[index] = group.attrs.get("valid_until", np.inf)
             wanted = [one for one in (name, name + "_se", name + "_runs", name + "_pseudo",

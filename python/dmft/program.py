@@ -4,6 +4,7 @@ from __future__ import annotations
 import atexit
 import codecs
 import contextlib
+import importlib.metadata
 import json
 import os
 import re
@@ -13,27 +14,38 @@ import subprocess
 import sys
 import tempfile
 import threading
+import urllib.parse
+import urllib.request
 
 from dmft.errors import Interrupted, SystemFailure, failure
 
 
-def _checkout(folder: str, name: str) -> str | None:
+def _installed_from() -> str | None:
+    """The folder that pip installed this package from, if it was one."""
+    try:
+        text = importlib.metadata.distribution("dmft").read_text("direct_url.json")
+        url = urllib.parse.urlparse(json.loads(text or "{}").get("url", ""))
+    except (importlib.metadata.PackageNotFoundError, ValueError, OSError):
+        return None
+    return urllib.request.url2pathname(url.path) if url.scheme == "file" else None
+
+
+def _checkout(folder: str | None, name: str) -> str | None:
     """The program in the checkout around a folder, if it is in one and built."""
-    while True:
+    while folder:
         path = os.path.join(folder, name)
         source = os.path.join(folder, "solver", "main_solve.c")
         if os.path.exists(source) and os.access(path, os.X_OK):
             return path
         above = os.path.dirname(folder)
-        if above == folder:
-            return None
-        folder = above
+        folder = above if above != folder else None
+    return None
 
 
 def find(name: str) -> str:
     """The path of a program: in the folder DMFT_HOME (or its bin/) where that is set; else inside
-    of this package, where a wheel has it, of the checkout this package lies in, on PATH, or of the
-    checkout around the current folder.
+    of this package, where a wheel has it, of the checkout this package lies in or was installed
+    from, or on PATH. The current folder is not asked: it may be a stranger's.
 
     >>> find("dmft-solve")                      # doctest: +SKIP
     '/usr/local/bin/dmft-solve'
@@ -47,10 +59,10 @@ def find(name: str) -> str:
         raise SystemFailure(f"no {name} in DMFT_HOME={home}; build it there with make")
     here = os.path.dirname(os.path.abspath(__file__))
     path = shutil.which(name, path=os.path.join(here, "bin")) or _checkout(here, name) or \
-        shutil.which(name) or _checkout(os.getcwd(), name)
+        shutil.which(name) or _checkout(_installed_from(), name)
     if not path:
-        raise SystemFailure(f"no {name} on PATH or in a checkout here; build it with make and set "
-                            "DMFT_HOME to its folder, or PATH, or make install")
+        raise SystemFailure(f"no {name} on PATH or in the checkout of this package; build it with "
+                            "make and set DMFT_HOME to its folder, or PATH, or make install")
     return path
 
 

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -65,8 +66,10 @@ def _pdf(text: str, path: str) -> None:
     with tempfile.TemporaryDirectory(prefix="dmft-") as folder:
         with open(os.path.join(folder, "equations.tex"), "w", encoding="utf-8") as file:
             file.write(text)
-        ran = subprocess.run([program, "-interaction=batchmode", "-halt-on-error",
-                              "equations.tex"], cwd=folder, stdout=subprocess.DEVNULL, check=False)
+        paranoid = {"openin_any": "p", "openout_any": "p", "shell_escape": "f"}
+        ran = subprocess.run([program, "-no-shell-escape", "-interaction=batchmode",
+                              "-halt-on-error", "equations.tex"], cwd=folder, check=False,
+                             stdout=subprocess.DEVNULL, env=os.environ | paranoid)
         if ran.returncode:
             raise InputError(f"{path}: pdflatex does not take the document; write "
                              f"{path[:-4]}.tex and see what it says")
@@ -74,6 +77,29 @@ def _pdf(text: str, path: str) -> None:
             shutil.copyfile(os.path.join(folder, "equations.pdf"), path)
         except OSError as error:
             raise InputError(f"{path}: {error.strerror}") from None
+
+
+# What a symbol of a stranger's program may have: letters, accents, fonts, indices. TeX that reads
+# or writes files, or makes commands, is none of it.
+SYMBOLS = frozenset(
+    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau "
+    "upsilon phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega "
+    "varepsilon vartheta varpi varrho varsigma varphi ell hbar imath jmath aleph Re Im wp nabla "
+    "partial infty prime star ast dagger ddagger top bot perp circ bullet cdot cdots ldots dots "
+    "times otimes oplus odot pm mp sum prod int langle rangle lVert rVert Vert vert mid parallel "
+    "hat tilde bar dot ddot vec check breve acute grave mathring widehat widetilde overline "
+    "underline overbrace underbrace mathrm mathbf mathit mathsf mathtt mathcal mathbb mathfrak "
+    "mathscr boldsymbol text textrm operatorname frac tfrac sqrt left right big Big to in le ge "
+    "leq geq ne neq approx sim simeq propto quad rm bf it cal , ; ! : { } | _".split()) | {" "}
+
+
+def _refuse_commands(limit) -> None:
+    """InputError where a symbol that a program brings along is more than a symbol."""
+    for op in limit.operations:
+        for command in re.findall(r"\\([A-Za-z@]+|.|$)|(?:\^\^|[%#&$~])", op.tex or "", re.S):
+            if command not in SYMBOLS:
+                raise InputError(f"the symbol of rows {op.name}, {op.tex!r}, has something that is "
+                                 "not of a symbol: Greek letters, accents, fonts and indices are")
 
 
 def _rename(limit, symbols: dict[str, str]) -> None:
@@ -105,6 +131,7 @@ def equations(config, *, network=None, symbols: dict[str, str] | None = None, **
         described = describe(config, network=network, **more)
     if described.limit is None:
         raise InputError(f"this network has no limit: {described.no_limit}")
+    _refuse_commands(described.limit)
     _rename(described.limit, symbols or {})
 
     def again(key: str, value: float):
