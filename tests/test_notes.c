@@ -269,6 +269,36 @@ static void steps_that_are_too_coarse(void **state) {
         }
 }
 
+/* Where responses cannot be measured none is written, and one sentence says why. */
+static void responses_that_are_not_measured(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *more, *part;
+        bool written;
+    } cases[] = {
+        {"data/dense.ini", "training.optimizer=adam", NULL, true},
+        {"data/dense.ini", "training.integrator=heun", "between the measured times", false},
+        {"data/dense.ini", "training.optimizer=muon", "Muon", false},
+        {"examples/convolution.ini", "data.inputs=2", "W2_1, W2_2", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *const overrides[] = {"output.responses=yes",
+                                         "training.steps=2",
+                                         "solver.sites=64",
+                                         "solver.replicates=2",
+                                         "reference.widths=",
+                                         cases[i].more,
+                                         NULL};
+        struct run run;
+        struct err err;
+        support_run(&run, cases[i].file, overrides);
+        assert_int_equal(run_march(&run, &err), CODE_OK);
+        const struct note *note = find(&run, "no_responses");
+        assert_true(cases[i].part ? note && strstr(note->text, cases[i].part) : !note);
+        assert_int_equal(record_find(&run.results.limit, "A_W2") != NULL, cases[i].written);
+        run_free(&run);
+    }
+}
+
 /* Gates of one input just within and just beyond each bound of docs/method.md, section 5. */
 static void bounds_of_gates(void **state) {
     (void)state;
@@ -330,6 +360,7 @@ int main(void) {
         cmocka_unit_test(biases_of_few_sites),
         cmocka_unit_test(gates_that_amplify),
         cmocka_unit_test(steps_that_are_too_coarse),
+        cmocka_unit_test(responses_that_are_not_measured),
         cmocka_unit_test(singular_values_of_networks_alone),
         cmocka_unit_test(bounds_of_gates),
     };

@@ -29,7 +29,8 @@ static int make(struct net *net, const struct net_setup *setup, bool random, str
     TRY(check_counts(&setup->data, n, C, err));
     net->setup.data.n = n;
     net->setup.data.C = C;
-    if (setup->measure.shift > 0) {
+    net->setup.measure.shift = random ? 0 : setup->measure.shift;
+    if (net->setup.measure.shift > 0) {
         companions_init(&net->companions, setup->backend);
         net->setup.backend = &net->companions.table;
     }

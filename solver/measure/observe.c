@@ -59,7 +59,6 @@ int observe_declare(struct record *record, const struct config *config,
     record->no_inputs = config->output.inputs == INPUTS_NONE;
     DO(net_init(&net, &declared, err));
     DO(gradients_check(config, &net, err));
-    DO(response_check(config, &net, err));
     for (size_t k = 0; instruments[k]; k++)
         DO(instruments[k]->declare(record, config, &net, y, err));
     if (config->output.runs)

@@ -1,5 +1,6 @@
 /* Responses, as maps have measured them. */
 #include "solver/measure/response.h"
+#include "kernels/base/text.h"
 #include "kernels/maps/map_response.h"
 #include "models/engine/node.h"
 #include "solver/measure/observe.h"
@@ -34,23 +35,42 @@ static bool exists(const struct net *net, const struct map *map, bool forward) {
            (rows == net->setup.data.P || rows == net->batch.rows);
 }
 
-int response_check(const struct config *config, const struct net *net, struct err *err) {
-    const struct training *training = &config->training;
-    const char *why = NULL;
-    if (!config->output.responses || net->setup.N)
+/* NULL, or why no responses of this limit can be measured. */
+static const char *obstacle(const struct config *config, const struct net *net) {
+    const char *of_training = config_no_responses(&config->training);
+    return of_training         ? of_training
+           : net->gates.random ? "selections begin with ties, which a shift of any size breaks"
+                               : NULL;
+}
+
+/* Whether a map has responses, of which the file has none. */
+static bool is_left_out(const struct net *net, const struct map *map) {
+    return (map->numbers.fr != 0 && !exists(net, map, true)) ||
+           (map->numbers.fg != 0 && !exists(net, map, false));
+}
+
+int response_tell(const struct config *config, const struct net_setup *setup, char *text,
+                  struct err *err) {
+    struct net_setup declared = *setup;
+    struct net net;
+    char names[TEXT_NOTE] = "";
+    if (!config->output.responses)
         return CODE_OK;
-    if (integrator_evaluations(training) != training->steps)
-        why = "evaluations between measured times, as this integrator has them, have responses of "
-              "their own; take integrator = gd, or euler with substeps = 1";
-    else if (training->optimizer->matrices)
-        why = "Muon moves each matrix as a whole, and what it learned from a single site is not "
-              "followed; take another optimizer";
-    else if (net->gates.random)
-        why = "selections begin with ties, which a shift of any size breaks";
-    return why ? err_set(err, CODE_INPUT,
-                         "[output] responses = yes: responses cannot be measured here, because %s",
-                         why)
-               : CODE_OK;
+    declared.declare_only = true;
+    int code = net_init(&net, &declared, err);
+    const char *why = code ? NULL : obstacle(config, &net);
+    for (int i = 0; i < net.maps.count && !code && !why; i++)
+        if (is_left_out(&net, net.maps.item[i]))
+            text_append(names, "%s%s", *names ? ", " : "", net.maps.item[i]->declared.name);
+    if (why)
+        text_append(text, "no responses are measured, because %s", why);
+    else if (*names)
+        text_append(text,
+                    "no responses are written of %s: rows that are neither inputs nor tokens, or "
+                    "matrices with several uses, have no axes",
+                    names);
+    net_free(&net);
+    return code;
 }
 
 /* What turns a response to cotangents of the program, or of them, into the theory page's. */
@@ -86,7 +106,7 @@ static int declare(struct record *record, const struct config *config, const str
                    const double *y, struct err *err) {
     size_t T = (size_t)record->T;
     (void)y;
-    if (!config->output.responses || net->setup.N)
+    if (!config->output.responses || net->setup.N || obstacle(config, net))
         return CODE_OK;
     for (int i = 0; i < 2 * net->maps.count; i++) {
         const struct map *map = net->maps.item[i / 2];

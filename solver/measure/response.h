@@ -8,7 +8,9 @@
 #include "solver/measure/instrument.h"
 
 extern const struct instrument response_instrument;
-/* CODE_INPUT with a sentence where responses are asked for and cannot be measured. */
-int response_check(const struct config *config, const struct net *net, struct err *err);
+/* Appends to text [TEXT_NOTE] why some or all responses of a limit that were asked for are not
+ * measured; nothing where all are. */
+int response_tell(const struct config *config, const struct net_setup *setup, char *text,
+                  struct err *err);
 
 #endif

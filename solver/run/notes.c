@@ -1,6 +1,7 @@
 /* Notes of a run: how they are found, printed and written. */
 #include "solver/run/notes.h"
 #include "kernels/base/text.h"
+#include "solver/measure/response.h"
 #include "solver/run/condense.h"
 #include "solver/run/correction.h"
 #include "solver/run/stability.h"
@@ -286,6 +287,16 @@ static int find_left_out(struct run *run, struct err *err) {
     return CODE_OK;
 }
 
+/* Of [output] responses: what the limit has not. */
+static int find_responses(struct run *run, struct err *err) {
+    struct net_setup setup = run_setup(run, 0, 0);
+    char text[TEXT_NOTE] = "";
+    TRY(response_tell(&run->config, &setup, text, err));
+    if (*text)
+        ADD("no_responses", "limit", -1, false, "%s", text);
+    return CODE_OK;
+}
+
 static bool has(const struct notes *notes, const char *code) {
     bool found = false;
     for (int k = 0; k < notes->count; k++)
@@ -321,6 +332,7 @@ int notes_collect(struct run *run, struct err *err) {
     TRY(find_bias(run, err));
     TRY(find_steep(run, err));
     TRY(find_left_out(run, err));
+    TRY(find_responses(run, err));
     return find_gates(run, err);
 }
 

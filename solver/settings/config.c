@@ -28,6 +28,15 @@ static bool finds_gradients(const struct config *config) {
            (output->spectra && strstr(output->spectra, "tangent"));
 }
 
+const char *config_no_responses(const struct training *training) {
+    if (integrator_evaluations(training) != training->steps)
+        return "this integrator has evaluations between the measured times";
+    return training->optimizer->matrices
+               ? "Muon moves matrices as a whole, and what they learned from a single site is not "
+                 "followed"
+               : NULL;
+}
+
 struct net_setup config_setup(const struct config *config, int N, int replicate, int P,
                               const struct coordinates *inputs) {
     return (struct net_setup){
@@ -71,7 +80,8 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .training.each_head = config->training.muon.heads == MUON_EACH,
         .training.read_in =
             config->training.adam.read_in == ADAM_READ_IN_1 || !inputs->K ? 1 : 1 / sqrt(inputs->K),
-        .measure.shift = N == 0 && config->solver.method == METHOD_MARCH && config->output.responses
+        .measure.shift = N == 0 && config->solver.method == METHOD_MARCH &&
+                                 config->output.responses && !config_no_responses(&config->training)
                              ? fixed_point_probe(&config->network, config->solver.fixed_point.probe)
                              : 0,
     };

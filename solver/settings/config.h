@@ -102,6 +102,9 @@ struct config {
     struct backend split; /* with a name: of a limit whose sites are split over ranks */
 };
 
+/* NULL, or why responses of limits that are trained so cannot be measured. */
+const char *config_no_responses(const struct training *training);
+
 /* Whether this run, or another of its point in a sweep, is of a limit. */
 static inline bool config_has_limit(const struct config *config) {
     return config->solver.replicates || config->others.limit;
