@@ -12,7 +12,7 @@ if ! { command -v mkdocs && [ -d /usr/share/mkdocs/themes/material ] && [ -e "$k
 fi
 [ "${1:?}" != --needs ] || exit 0
 . install/needs.sh
-needs 'make site' 'coreutils and sed of any Linux' basename cp sed
+needs 'make site' 'coreutils and sed of any Linux' basename cp sed tr
 pages=$1/site-pages
 rm -rf "$pages"
 mkdir -p "$pages"
@@ -45,10 +45,11 @@ cp -rL "$katex/katex.min.css" "$katex/katex.min.js" "$katex/fonts" install/formu
     "$pages/katex"
 for page in docs/theory/*.md; do # every network has a page
     name=$(basename "$page" .md)
-    [ "$name" = parameterizations ] || printf '      - %s: theory/%s.md\n' "$name" "$name"
+    title=$(sed -n '1s/^# *//p' "$page" | tr -d '"')
+    [ "$name" = parameterizations ] || printf '      - "%s": theory/%s.md\n' "${title%%:*}" "$name"
 done >"$1/site-networks"
 sed -e "/^  - Networks:/r $1/site-networks" -e "s|@PAGES@|$PWD/$pages|" install/mkdocs.yml >"$1/mkdocs.yml"
 mkdocs build --quiet --strict --clean -f "$1/mkdocs.yml" -d "$PWD/$1/site"
 rm -f "$1/site/404.html" # for a server, with links from its root
 "$python3" install/site_check.py "$1/site"
-echo "$1/site/index.html"
+echo "$1/site/index.html (with a search, which a browser takes from a server alone: python3 -m http.server -d $1/site)"

@@ -163,6 +163,7 @@ test_of missing_tools missing_tools
 ! command -v dpkg-shlibdeps >/dev/null || test_of package_without_libraries package_without_libraries
 if sh install/site.sh --needs 2>/dev/null; then
     test_of site sh install/site.sh "$BUILD"
+    test_of site_titles grep -q '<title>Regime II - dmft-solve' "$BUILD/site/theory/regime2.html"
 else
     echo '[  SKIPPED ] site: no mkdocs with KaTeX here'
 fi

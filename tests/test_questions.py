@@ -28,8 +28,8 @@ def run(command, folder):
 
 
 def same(quoted, printed):
-    """Optima as the tutorial has them; z and counts of the table over all entries by their words and
-    z within its standard error of one; other lines, of which nothing is drawn, letter by letter."""
+    """Optima as the tutorial has them; of the table over all entries the name, and z within its
+    standard error of one; other lines word by word."""
     if "[" in quoted and ("limit " in quoted or re.search(r"\d\]", quoted)):
         return near(quoted.strip(), printed.strip())
     if "/" in quoted and quoted.endswith(")"):

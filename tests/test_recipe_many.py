@@ -87,3 +87,14 @@ def test_a_command_that_takes_long_says_so(monkeypatch, capsys):
     said = capsys.readouterr()
     assert said.err.startswith("dmft-recipe: networks of several sizes are described")
     assert said.out.startswith("tensor") and said.err.count("\n") == 1
+
+
+def test_numbers_at_two_widths_stand_beside_the_powers():
+    """They are those of `at`."""
+    found = dmft.recipe(f"{ROOT}/data/regime2.ini")
+    line = next(line for line in str(found).split("At N = 64")[1].splitlines()
+                if line.startswith("W_out"))
+    small, large = (found.at(N=N)["W_out"] for N in (64, 256))
+    assert line.split() == ["W_out", f"{float(small.std):g},", f"{float(large.std):g}", "1",
+                            f"{float(small.adam):g},", f"{float(large.adam):g}"]
+    assert "At N = 64" not in str(found.at(N=128))

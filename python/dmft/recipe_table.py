@@ -4,6 +4,7 @@ from __future__ import annotations
 import html as markup
 
 from dmft.description import stem
+from dmft.errors import InputError
 from dmft.power import Law
 from dmft.sizes import MEANING
 
@@ -122,9 +123,10 @@ def notes(recipe) -> list[str]:
     if not recipe.title.startswith("Multipliers"):
         found.append("A tensor V of shape n x m is used as x @ V.T; the gradient is that of the "
                      "mean loss of a step.")
-        found.append("Learning rates are over eta0 and eps is over [training] eps; weight decay is "
-                     "that of torch's AdamW over omega/eta0, where a step takes p *= 1 - omega. "
-                     "With SGD it is omega over the learning rate of SGD.")
+        found.append("Learning rates are to be multiplied by eta0, eps by [training] eps, and "
+                     "weight decay, which is that of torch's AdamW, by omega/eta0, where a step "
+                     "takes p *= 1 - omega: with eta0 = 0.1 and omega = 0.001 an entry of 64 is "
+                     "weight_decay = 0.64. With SGD it is omega over the learning rate of SGD.")
         found.append("Momentum has the rates of SGD, AdamW and Lion those of Adam.")
         if by_muon(recipe):
             found.append("The ini trains by Muon, p += lr NS(M/|M|), M the momentum and |M| the "
@@ -160,12 +162,39 @@ def notes(recipe) -> list[str]:
 
 
 def text(recipe) -> str:
-    """An aligned table and the notes."""
-    table = rows(recipe, Style())
+    """An aligned table, the numbers of it at two widths, and the notes."""
+    return "\n".join([*_aligned(rows(recipe, Style())), "", *_at_two_widths(recipe),
+                      *notes(recipe)])
+
+
+def _aligned(table: list[list[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*table)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
              for row in table]
-    return "\n".join([lines[0], "-" * max(map(len, lines)), *lines[1:], "", *notes(recipe)])
+    return [lines[0], "-" * max(map(len, lines)), *lines[1:]]
+
+
+def _at_two_widths(recipe) -> list[str]:
+    """What is read at once, where the powers above take thought: std and learning rates at the
+    first width of the ini and at four times it. Of laws alone; [] where the recipe is numbers."""
+    if recipe.title or any("N" not in family.free for family in recipe.families):
+        return []
+    N = recipe.sizes["N"]
+    try:
+        both = [rows(recipe.at(N=width), Style()) for width in (N, 4 * N)]
+    except InputError:  # networks four times as wide may have no such data
+        return []
+    if len(both[0]) != len(both[1]):
+        return []
+    first = both[0][0].index("shape")
+    names = [name for name in (TITLES[k] for k in ("std", "sgd", "adam", "muon"))
+             if name in both[0][0]]
+    table = [both[0][0][:first] + names]
+    for one, other in zip(both[0][1:], both[1][1:]):
+        pairs = [(one[both[0][0].index(name)], other[both[0][0].index(name)]) for name in names]
+        table.append(one[:first] + [a if a == b else f"{a}, {b}" for a, b in pairs])
+    return [f"At N = {N:g}, and where it is another number at N = {4 * N:g}, with the ratios of "
+            "the ini:", *_aligned(table), ""]
 
 
 def markdown(recipe) -> str:
