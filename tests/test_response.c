@@ -215,6 +215,42 @@ static void the_first_order_of_regime_2(void **state) {
     run_free(&run);
 }
 
+/* All other numbers of a run keep their bits, whatever is measured beside responses: rows that have
+ * companions and rows that have none meet in all of it. */
+static void nothing_else_changes(void **state) {
+    (void)state;
+#define ALL                                                                                        \
+    "output.kernels=full", "output.tangent=sum", "output.spectra=tangent", "output.sharpness=sum", \
+        "output.gradients=yes", "data.test_inputs=3", "reference.coordinate_check=yes"
+    static const char *const cases[][12] = {
+        {"data/dense.ini", ALL, "output.singular=W2 W3", "solver.backend=shadow"},
+        {"data/dense.ini", ALL, "training.optimizer=adam"},
+        {"data/regime2.ini", ALL, "output.experts=yes", "output.router=yes", "output.fields=h1 psi",
+         "solver.expert_sites=64"},
+        {"data/regime3.ini", ALL, "output.cross=h_in", "solver.expert_sites=32",
+         "solver.unit_sites=32"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct record record[2];
+        for (int k = 0; k < 2; k++) {
+            const char *overrides[20] = {"solver.sites=300", "training.steps=3",
+                                         "reference.widths=16", "solver.replicates=1",
+                                         k ? "output.responses=yes" : "output.responses=no"};
+            for (int n = 5, m = 1; m < 12 && cases[i][m]; m++)
+                overrides[n++] = cases[i][m];
+            support_one(cases[i][0], overrides, 0, &record[k]);
+        }
+        assert_true(record[1].count > record[0].count);
+        for (int s = 0; s < record[0].count; s++) {
+            const struct series *a = &record[0].series[s], *b = record_find(&record[1], a->name);
+            if (memcmp(a->values, b->values, a->size * sizeof(double)) != 0)
+                fail_msg("%s: %s differs", cases[i][0], a->name);
+        }
+        record_free(&record[0]);
+        record_free(&record[1]);
+    }
+}
+
 static void check_set(hid_t file, const char *name, const char *dims, bool chunked) {
     static const H5Z_filter_t filters[] = {H5Z_FILTER_SHUFFLE, H5Z_FILTER_DEFLATE};
     char *text = NULL, axis[32];
@@ -327,6 +363,7 @@ int main(void) {
         cmocka_unit_test(a_linear_network_by_hand),
         cmocka_unit_test(seeds_of_a_linear_network_agree),
         cmocka_unit_test(the_first_order_of_regime_2),
+        cmocka_unit_test(nothing_else_changes),
         cmocka_unit_test(what_the_file_shows),
     };
     return cmocka_run_group_tests(tests, write_pooled, remove_pooled);

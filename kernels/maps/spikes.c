@@ -58,7 +58,7 @@ int spikes_fail(const struct map *map, int info, struct err *err) {
 /* C [a.count][b.count] = <a_i b_j>; nothing where one of them is empty. */
 static void dots(struct rows a, struct rows b, double *C) {
     if (a.count && b.count)
-        a.array->backend->dots(a, b, C);
+        rows_main(a).array->backend->dots(rows_main(a), rows_main(b), C);
 }
 
 /* E_b = fr e_b + K_b, in rows of its own. */
@@ -67,7 +67,7 @@ static int memory(const struct map *map, struct array *E, struct err *err) {
     TRY(array_keep(E, array_all(&limit->e), err));
     rows_scale(amplitude(map, false), array_all(E));
     if (limit->K.rows)
-        rows_add(NULL, array_all(&limit->K), array_all(E));
+        rows_add(NULL, rows_main(array_all(&limit->K)), array_all(E));
     return CODE_OK;
 }
 
@@ -228,7 +228,7 @@ static int find_learned(const struct map *map, int count, double *values, struct
     DO(array_keep(&L, array_all(from), err));
     if (random) {
         rows_scale(-amplitude(map, true), array_all(&L));
-        rows_add(NULL, array_all(&limit->Z), array_all(&L));
+        rows_add(NULL, rows_main(array_all(&limit->Z)), array_all(&L));
     }
     DO(roots_of_products(map, array_all(&L), count, values, err));
 done:
