@@ -180,3 +180,24 @@ def test_mistakes_of_newcomers(tmp_path):
         dmft.solve(run.parameters)
     again = dmft.solve(run.parameters["ini"], progress=False)
     assert again.limit["loss"].equals(run.limit["loss"])
+
+
+def test_data_that_may_mean_something_else_are_noted():
+    """Classes that are read as numbers, and images that are read as sequences."""
+    X = np.random.default_rng(1).normal(size=(8, 4, 4))
+    settings = {"network.model": "dense", "training.steps": 2, "solver.sites": 64,
+                "solver.replicates": 2, "reference.widths": [8], "reference.seeds": 2}
+
+    def codes(X, y, **more):
+        run = dmft.solve(settings, X=X, y=y, progress=False, **more)
+        return {note.code: note.text for note in run.notes}
+    flat = X.reshape(8, 16)
+    said = codes(flat, [0, 1, 2, 0, 1, 2, 0, 1])
+    assert "whole numbers up to 2" in said["targets_count"] and "inputs_of_tokens" not in said
+    for y in ([0, 1, 2, 0, 1, 2, 0, 1.5], [0, 1, 3, 0, 1, 3, 0, 1], [-1, 1, 2, 0, 1, 2, 0, 1]):
+        assert "targets_count" not in codes(flat, y)
+    classes = {"training.loss": "cross_entropy", "network.outputs": 3}
+    assert "targets_count" not in codes(flat, [0, 1, 2, 0, 1, 2, 0, 1], **classes)
+    said = codes(X, [1, -1] * 4)
+    assert "4 tokens of 4 numbers" in said["inputs_of_tokens"] and "row of 16" in \
+        said["inputs_of_tokens"]

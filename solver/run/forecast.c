@@ -82,7 +82,36 @@ static int note_scale(struct run *run, struct err *err) {
     return CODE_OK;
 }
 
-/* Targets of a file that are read as numbers and look like two classes, and classes that look as if
+/* Whether numbers are all those from 0, or 1, to some number above 2, and none but these. */
+static bool looks_like_classes(const double *y, size_t count, int *last) {
+    enum { MOST = 100 };
+    bool seen[MOST + 1] = {false};
+    *last = 0;
+    for (size_t k = 0; k < count; k++) {
+        if (!(y[k] >= 0 && y[k] <= MOST) || y[k] != floor(y[k]))
+            return false;
+        seen[(int)y[k]] = true;
+        *last = y[k] > *last ? (int)y[k] : *last;
+    }
+    for (int c = 1; c <= *last; c++)
+        if (!seen[c])
+            return false;
+    return *last >= 2;
+}
+
+/* Inputs of three axes are sequences, which only attention tells from one another. */
+static int note_axes(struct run *run, struct err *err) {
+    const struct data *data = &run->data;
+    const char *keys = model_list[run->config.network.model]->keys;
+    if (!run->config.data.file[0] || !data->X || data->n == 1 || !keys || strstr(keys, "attention"))
+        return CODE_OK;
+    return tell(run, "inputs_of_tokens", "", false, err,
+                "X has three axes, so that each input is a sequence of %d tokens of %d numbers; of "
+                "an image make one row of %d numbers, X.reshape(len(X), -1)",
+                data->n, data->D, data->n * data->D);
+}
+
+/* Targets of a file that are read as numbers and look like classes, and classes that look as if
  * they were counted from 1. */
 static int note_targets(struct run *run, struct err *err) {
     const struct data *data = &run->data;
@@ -100,6 +129,12 @@ static int note_targets(struct run *run, struct err *err) {
                     "0, one of the two; -1 and +1 treat them alike, and cross_entropy takes 0 and "
                     "1 for classes",
                     loss->choice.name);
+    int last;
+    if (C == 1 && !data->classes && looks_like_classes(data->y, count, &last))
+        return tell(run, "targets_count", "", false, err,
+                    "all targets are whole numbers up to %d, which loss = %s takes for numbers: if "
+                    "they are classes, choose cross_entropy",
+                    last, loss->choice.name);
     for (size_t k = 0; k < count && C > 1; k++)
         first += data->numbered ? data->y[k] == 0 : data->y[k * (size_t)C] != 0;
     if (C > 1 && data->classes && !first)
@@ -178,6 +213,7 @@ int forecast_limit(struct run *run, struct err *err) {
 
 int forecast_notes(struct run *run, struct err *err) {
     TRY(note_scale(run, err));
+    TRY(note_axes(run, err));
     if (run->config.data.source == SOURCE_FILE)
         TRY(note_targets(run, err));
     TRY(note_decay(run, err));
