@@ -10,10 +10,13 @@ import dataclasses
 import math
 
 import numpy as np
+import torch
+
+from dmft.torch.operations import FUNCTIONS
 
 
 # Expressions that pass no gradient on.
-NO_GRADIENT = "constant top stop token expert row order of_token of_pair".split()
+NO_GRADIENT = "constant top top_rows stop token expert row order of_token of_pair".split()
 
 
 class Gap(Exception):
@@ -158,6 +161,9 @@ class Builder:
             return a
         if self.value(a):
             return self.constant([x * y for x, y in zip(k, a.data)])
+        if a.operation == "of_token":
+            data = tuple(tuple(x * y for x, y in zip(k, pair)) for pair in a.data)
+            return self.make("of_token", data=data, axes=a.axes)
         if k == (0.0, 0.0):
             return self.constant(k)
         if a.operation == "times":
@@ -213,6 +219,10 @@ class Builder:
 
     def function(self, name: str, a, k: float = 1.0) -> Expression:
         """A function at each site, or of each number, of k a."""
+        value = self.value(a)
+        if value:
+            known = FUNCTIONS[name](k * torch.tensor(value, dtype=torch.float64))
+            return self.constant(known.tolist())
         if not a.is_rows and name not in ("tanh", "exp", "log", "sigmoid"):
             raise Gap(f"{name} of numbers, which a program has of rows alone")
         if a.is_rows and name == "log":
@@ -223,10 +233,7 @@ class Builder:
         """a without a gradient."""
         if a.operation in NO_GRADIENT or self._is_mask(a):
             return a
-        if a.is_rows:
-            raise Gap("rows without their gradient (detach, no_grad), which a program has of "
-                      "numbers alone")
-        return self.make("stop", (a,))
+        return self.make("stop", (a,), population=a.population)
 
     def _is_mask(self, a):
         return a.operation == "pick" and a.arguments[0].operation == "top"
@@ -249,6 +256,9 @@ class Builder:
         """The matrix of a leaf, from the sites of x to those of its axis `to`."""
         (source, population), = ((axis, one) for axis, one in leaf.populations.items()
                                  if axis != to)
+        if self.value(x):
+            ones = self.make("ones", population=population)
+            return self.times(x.data, self.map(ones, leaf, to))
         x.population.meet(population)
         if x.operation == "times":
             return self.times(x.data, self.map(x.arguments[0], leaf, to))
@@ -306,6 +316,10 @@ class Builder:
         """The numbers of a parameter, side by side."""
         if any(one.operation != "parameter" for one in cells):
             return None
+        if len(cells[0].data[0]) > 1:   # of each kind of token
+            rows = zip(*(one.data[0] for one in cells))
+            return self.make("parameter", data=(tuple(leaf for row in rows for leaf in row),),
+                             axes=cells[0].axes, width=len(cells))
         return self.make("parameter", data=(tuple(one.data[0][0] for one in cells),),
                          width=len(cells))
 

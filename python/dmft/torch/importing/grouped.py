@@ -14,13 +14,10 @@ from dmft.torch.importing.reading import HANDLERS
 from dmft.torch.importing.tensors import Constant, Missing, Tensor, array
 
 
-@HANDLERS("sort", "argsort")
-def sort(read, x, *_, **__):
-    if not isinstance(x, Tensor) or x.cells.flat[0].operation != "expert":
-        raise Gap("other than the experts chosen is sorted")
+def sorted_slots(read, x: Tensor) -> list[Tensor]:
+    """Slots sorted by their experts, and the order."""
     order = read.builder.make("order", data=(tuple(x.axes), True))
-    places = Tensor(x.dims, np.full(x.cells.shape, order, object))
-    return places if read.step[0].operation == "argsort" else [x, places]
+    return [x, Tensor(x.dims, np.full(x.cells.shape, order, object))]
 
 
 @HANDLERS("floor_divide")

@@ -35,8 +35,10 @@ def relative(found: torch.Tensor, wanted: torch.Tensor) -> float:
 def evaluate(net, parts, parameters, x: torch.Tensor):
     """(outputs, terms of the loss) of the program, as functions of the module's parameters."""
     N = net.program.width
-    weights = {part.name: part.of(parameters, N, net.weights[part.name].shape[-1])
-               for part in parts}
+    weights = {}
+    for part in parts:
+        shape = net.weights[part.name].shape
+        weights[part.name] = part.of(parameters, N, shape[-1]).reshape(shape)
     kinds = None if x.is_floating_point() else x
     X = net.inputs_of(x) if kinds is not None else x
     A = X / math.sqrt(net.dimension)

@@ -63,6 +63,8 @@ class Part:
             V = (V.sum(1) + self.start)[None]
         elif self.kind == "read_in":
             V = V.T
+        elif self.kind == "bias":
+            V = V.reshape(-1)
         for leaf, row in zip(self.leaves, V):
             target = parameters[leaf.parameter]
             target[index_of(leaf, target.shape)] = row / self.at(N)

@@ -142,6 +142,13 @@ def softplus(read, x, beta=1, threshold=20):
 
 
 @HANDLERS
+def logaddexp(read, x, other):
+    if not isinstance(other, Constant) or _uniform(other) != (0.0, 0.0):
+        raise Gap("the logarithm of a sum of exponentials of rows")
+    return softplus(read, x)
+
+
+@HANDLERS
 def abs(read, x):                                               # noqa: A001 (PyTorch's own name)
     builder = read.builder
     return read.each(lambda one: builder.add(builder.function("relu", one),
@@ -155,6 +162,12 @@ def where(read, condition, one, other):
         condition = condition if isinstance(one, Constant) and isinstance(other, Constant) \
             else read.operand(condition, one if isinstance(one, Tensor) else other)
 
+    for value, kept, mask in ((one, other, _opposite), (other, one, lambda _, m: m)):
+        if _is_nothing(value) and isinstance(kept, Tensor) and isinstance(condition, Tensor) \
+                and condition.cells.flat[0].operation != "of_pair":
+            return read.pointwise(lambda m, x: builder.make(
+                "chosen", (mask(builder, m), x)), condition, kept)
+
     def chosen(mask, value):
         return _masked(builder, mask, value)
     first = read.pointwise(chosen, condition, one)
@@ -163,7 +176,17 @@ def where(read, condition, one, other):
     return read.pointwise(lambda a, b: _joined(builder, a, b), first, second)
 
 
+def _is_nothing(value) -> bool:
+    """Whether a constant is minus infinity."""
+    k = None if isinstance(value, Tensor) else _uniform(value)
+    return k is not None and max(k) < -1e30
+
+
 def _opposite(builder, mask):
+    if mask.operation == "not":
+        return mask.arguments[0]
+    if mask.operation in ("pick", "top") and not mask.is_rows:
+        return builder.make("not", (mask,))
     if mask.operation == "of_pair":
         return builder.make("of_pair", data=tuple(tuple(1 - v for v in row) for row in mask.data),
                             axes=mask.axes)
@@ -206,9 +229,7 @@ def eq(read, x, number):
         if one.operation == "expert":
             return read.builder.constant((wanted if one.data[0] == number else 1 - wanted,) * 2)
         if one.operation in ("pick", "top") and number in (0, 1):
-            same = number == wanted
-            return one if same else read.builder.add(read.builder.constant((1, 1)),
-                                                     read.builder.negative(one))
+            return one if number == wanted else _opposite(read.builder, one)
         k = read.builder.value(one)
         if k:
             return read.builder.constant([wanted if v == number else 1 - wanted for v in k])

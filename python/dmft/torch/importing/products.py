@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dmft.torch.importing.axes import cells_shape, finite
+from dmft.torch.importing.axes import Axis, cells_shape, finite
 from dmft.torch.importing.expressions import Gap, Leaf
 from dmft.torch.importing.reading import HANDLERS
 from dmft.torch.importing.tensors import Constant, Meeting, Tensor, array
@@ -110,8 +110,7 @@ class Contraction:
         if not isinstance(matrix[0, 0], Leaf):
             return [self._sum(self._plain(x, y) for x, y in zip(row, column))
                     for column in matrix.T]
-        if row[0].operation in ("feature", "letter") or row[0].operation == "times" \
-                and row[0].arguments[0].operation == "feature":
+        if plain(row[0]).operation in ("feature", "letter"):
             return [self._read_in(row, column) for column in matrix.T]
         sums = None
         for x, leaves in zip(row, matrix):
@@ -164,15 +163,36 @@ class Contraction:
         return builder.sum_of_sites(found) if contracted else found
 
     def _read_in(self, features, leaves):
-        factors = {one.data if one.operation == "times" else (1.0, 1.0) for one in features}
-        plain = [one.arguments[0] if one.operation == "times" else one for one in features]
-        if len(factors) > 1:
-            raise Gap("numbers of an input that are multiplied by different constants")
         if any(len(leaf.populations) != 1 for leaf in leaves):
             raise Gap("an input is read by other than a matrix to sites that grow")
-        found = read_in(self.builder, plain[0].operation, [one.data[0] for one in plain],
-                        list(leaves), plain[0].axes)
-        return self.builder.times(factors.pop(), found)
+        builder, first = self.builder, plain(features[0])
+        places = [one for one in features if one.operation == "of_token"]
+        if places and first.operation == "letter":
+            count = len(features) - len(places)
+            letters = self._read_in(features[:count], leaves[:count])
+            return builder.add(letters, read_places(builder, places, leaves[count:]))
+        factors = {one.data if one.operation == "times" else (1.0, 1.0) for one in features}
+        if len(factors) > 1:
+            raise Gap("numbers of an input that are multiplied by different constants")
+        source = {"letter": "token"}.get(first.operation, first.operation)
+        found = read_in(builder, source, [plain(one).data[0] for one in features], list(leaves),
+                        first.axes)
+        return builder.times(factors.pop(), found)
+
+
+def plain(one):
+    """Without the constant that it is multiplied by."""
+    return one.arguments[0] if one.operation == "times" else one
+
+
+def read_places(builder, places, leaves):
+    """A read-in of the place in the sequence, which lists of 0 and c say."""
+    c = places[0].data[0]
+    for t, place in enumerate(places):
+        if place.data != tuple(c if s == t else (0.0, 0.0) for s in range(len(place.data))):
+            raise Gap("constants of each token that are not its place alone")
+    return builder.times(c, read_in(builder, "place", range(len(leaves)), list(leaves),
+                                    frozenset({"token"})))
 
 
 def read_in(builder, source: str, order, leaves, axes):
@@ -188,6 +208,8 @@ def read_in(builder, source: str, order, leaves, axes):
 
 def contract(read, a, b, batch: int) -> Tensor:
     """a [batch .., i, k] times b [batch .., k, j]."""
+    if isinstance(a, Constant) and isinstance(b, Tensor):
+        return mixed(read, a, b, batch)
     if isinstance(a, Constant) or isinstance(b, Constant):
         raise Gap("a product with a matrix of constants")
     if a.is_parameter and b.is_parameter:
@@ -198,6 +220,25 @@ def contract(read, a, b, batch: int) -> Tensor:
         return found.permute(order)
     _only_known_sources(a)
     return read.tidied(Contraction(read, a, b, batch).result())
+
+
+def mixed(read, matrix: Constant, x: Tensor, batch: int) -> Tensor:
+    """Sums over tokens with constant weights, the same for all inputs."""
+    axes = x.dims[batch]
+    if [axis.kind for axis in axes] != ["token"]:
+        raise Gap("a product with a matrix of constants")
+    one, two = (values.reshape(-1, *values.shape[-2:]) for values in matrix.values)
+    if (one != one[0]).any() or (two[0] != one[0]).any():
+        raise Gap("a matrix of constants that differs from input to input, or with the width")
+    S = tuple(map(tuple, one[0].tolist()))
+    kept = Axis("token", (len(S),) * 2)
+
+    def made(cell):
+        if not cell.is_rows:
+            raise Gap("numbers of other tokens, which a program mixes of rows alone")
+        return read.builder.make("mix_places", (cell,), S, cell.population)
+    found = read.expressions(x).over(made)
+    return Tensor([*x.dims[:batch], (kept,), *x.dims[batch + 1:]], found.cells)
 
 
 def _only_known_sources(a: Tensor) -> None:

@@ -87,7 +87,7 @@ class Reading:
         dims, ats = [], []
         for k, totals in enumerate(zip(one.shape, two.shape)):
             if totals[0] == totals[1]:
-                dims.append((finite(totals[0]),))
+                dims.append((finite(totals[0]),) if totals[0] > 1 else ())
                 ats.append(list(range(totals[0])))
                 continue
             before, after, pieces = expand(self.cuts, name, k, Piece(), totals)
@@ -118,10 +118,10 @@ class Reading:
                                  "[P, n, D] numbers, or tokens [P, n]")
             on = frozenset({"token"} if tokens else ())
             cells = [make("feature", data=(d,), axes=on) for d in range(one.shape[-1])]
-            dims = [tuple(axes), (finite(one.shape[-1]),)]
+            dims = [tuple(axes), (finite(one.shape[-1]),) if one.shape[-1] > 1 else ()]
             if tokens:
                 dims.insert(1, (Axis("token", (one.shape[1],) * 2),))
-            return Tensor(dims, array(cells, (len(cells),)))
+            return Tensor(dims, array(cells, cells_shape(dims)))
         if one.dim() != 2:
             raise InputError(f"the example has {one.dim()} dimensions; tokens are [P, n]")
         token = make("token", axes=frozenset({"token"}))

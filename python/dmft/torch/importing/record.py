@@ -19,6 +19,7 @@ import sys
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
+from torch.utils.hooks import RemovableHandle
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dmft.errors import InputError
@@ -109,12 +110,20 @@ def _listed(tensor: torch.Tensor):
     return [_listed(part) for part in tensor] if tensor.dim() else tensor.item()
 
 
-class _Lists(TorchFunctionMode):
-    """tolist(), which functionalize refuses, number by number."""
+class _AsInTraining(TorchFunctionMode):
+    """What functionalize refuses, or does not know: tolist() goes number by number, and what is
+    computed has a gradient, as in training."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        return _listed(args[0]) if function is torch.Tensor.tolist else \
-            function(*args, **(kwargs or {}))
+        if function is torch.Tensor.tolist:
+            return _listed(args[0])
+        if function == torch.Tensor.requires_grad.__get__:
+            return args[0].is_floating_point() and torch.is_grad_enabled()
+        if function is torch.Tensor.requires_grad_:
+            return args[0]
+        if function is torch.Tensor.register_hook:  # what it does to a gradient is found later
+            return RemovableHandle({})
+        return function(*args, **(kwargs or {}))
 
 
 def _tensors(value):
@@ -192,9 +201,9 @@ def run(module: torch.nn.Module, x: torch.Tensor, output=None) -> Record:
     def pure(tensors, given):
         with _put(module, tensors):
             found, terms = call(module, given, output, double=False)
-            return (found, *terms)
+            return tuple(one.clone() for one in (found, *terms))
 
-    with sdpa_kernel(SDPBackend.MATH), recorder, _Lists():
+    with sdpa_kernel(SDPBackend.MATH), recorder, _AsInTraining():
         found, *terms = torch.func.functionalize(pure)(kept, x)
     return Record(recorder.steps, parameters, x, found, tuple(terms))
 

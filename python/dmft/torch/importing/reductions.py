@@ -88,6 +88,8 @@ def _mean_of_inputs(builder, one):
 def _mean_of_tokens(builder, one):
     if "token" not in one.axes:
         return one
+    if one.operation == "times":
+        return builder.times(one.data, _mean_of_tokens(builder, one.arguments[0]))
     if one.operation == "pick" and one.arguments[0].operation == "look":
         return builder.pick(_mean_of_tokens(builder, one.arguments[0]), one.data[0])
     if one.operation == "look":
@@ -164,9 +166,20 @@ def _of_numbers(read, x, dim):
         whole = builder.join(list(cells[index]))
         if whole is None or whole.width != cells.shape[-1]:
             raise Gap("a softmax of numbers that are computed one by one")
-        soft = builder.make("softmax_of_numbers", (whole,))
+        soft = _softmax_of(builder, whole)
         made[index] = [builder.pick(soft, k) for k in range(cells.shape[-1])]
     return Tensor(x.dims, np.moveaxis(made, -1, place))
+
+
+def _softmax_of(builder, whole):
+    """Of numbers, or of those that a mask leaves."""
+    if whole.operation != "chosen":
+        return builder.make("softmax_of_numbers", (whole,))
+    mask, logits = whole.arguments
+    if mask.operation == "top" and mask.arguments[0] is logits:
+        return builder.make("softmax_of_top", (logits,), mask.data)
+    e = builder.multiply(mask, builder.function("exp", logits))
+    return builder.divide(e, builder.make("sum", (e,), width=1))
 
 
 @HANDLERS

@@ -168,6 +168,8 @@ class Imported:
         for one in [self._reading.output, *self._reading.penalties]:
             if isinstance(one, Missing):
                 raise InputError(one.sentence)
+            if isinstance(one, Constant) and found:
+                continue                # a term of the loss that nothing moves
             if isinstance(one, Constant):
                 raise InputError("the output depends on no input and no parameter")
             whole = builder.join(list(one.cells.reshape(-1)))

@@ -12,7 +12,8 @@ import numpy as np
 
 from dmft.torch.importing.axes import Axis, finite
 from dmft.torch.importing.expressions import Expression, Gap
-from dmft.torch.importing.grouped import by_expert, in_order, is_order
+from dmft.torch.importing.grouped import by_expert, in_order, is_order, sorted_slots
+from dmft.torch.importing.products import embedding
 from dmft.torch.importing.reading import HANDLERS
 from dmft.torch.importing.tensors import Constant, Missing, Tensor, array
 
@@ -26,6 +27,12 @@ class Choice:
     masks: list | None = None
     mask: Expression | None = None
     count: int | None = None
+
+
+@dataclasses.dataclass(eq=False)
+class Ranked:
+    """What has been sorted."""
+    scores: Tensor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,11 +53,47 @@ class Selection:
 
 @HANDLERS
 def topk(read, x, k, dim=-1, largest=True, *_):
-    x, builder, dim = read.expressions(x), read.builder, read.dimension(x, dim)
+    dim = read.dimension(x, dim)
+    if not largest:
+        raise Gap("the smallest numbers are chosen")
+    return chosen(read, x, dim, read.shapes()[dim])
+
+
+@HANDLERS("sort", "argsort")
+def sort(read, x, *given, dim=-1, descending=False, stable=None, **_):
+    """Of all, of which the first are the largest; of experts that have been chosen, see grouped."""
+    words = [one for one in given if not isinstance(one, bool) and one is not None]
+    dim = read.dimension(x, words[0] if words else dim)
+    descending = descending or True in [one for one in given if isinstance(one, bool)]
+    if is_expert(x):
+        found = sorted_slots(read, x)
+    elif not descending or [axis.kind for axis in x.dims[dim]] not in (
+            ["finite"], ["sites"], ["token"]):
+        raise Gap("numbers are sorted, and not to find the largest")
+    else:
+        (axis,) = x.dims[dim]
+        ranked = Axis("ranked", axis.size, about=Ranked(x))
+        order = read.builder.make("order", data=((ranked,), False))
+        found = [Missing("sorted numbers are used"), Tensor(
+            [*x.dims[:dim], (ranked,), *x.dims[dim + 1:]], array([order], ()))]
+    return found[1] if read.step[0].operation == "argsort" else found
+
+
+def first_of(read, ranks: Tensor, dim: int, count) -> Tensor:
+    """The first of what has been sorted, as what is chosen."""
+    ranked = ranks.dims[dim][0].about
+    if [axis.kind for axis in ranked.scores.dims[dim]] == ["token"]:
+        slot = Axis("token slot", count, about=ranked)
+        return Tensor([*ranks.dims[:dim], (slot,), *ranks.dims[dim + 1:]], ranks.cells)
+    return chosen(read, ranked.scores, dim, count)[1]
+
+
+def chosen(read, x: Tensor, dim: int, size) -> list[Tensor]:
+    """The values and the experts of the largest along a dimension."""
+    x, builder = read.expressions(x), read.builder
     axes = x.dims[dim]
-    if not largest or len(axes) != 1 or axes[0].kind not in ("finite", "sites"):
+    if len(axes) != 1 or axes[0].kind not in ("finite", "sites"):
         raise Gap(f"the largest along {' and '.join(axis.kind for axis in axes)}")
-    size = read.shapes()[dim]
     if axes[0].kind == "sites":
         return _top_of_sites(read, x, dim, size)
     if x.cells.ndim != 1:
@@ -58,12 +101,18 @@ def topk(read, x, k, dim=-1, largest=True, *_):
     scores = builder.join(list(x.cells))
     if scores is None or scores.width != len(x.cells):
         raise Gap("the largest of numbers that are computed one by one")
+    scores = unstopped(scores)
     top = builder.make("top", (scores,), (size[0],))
     masks = [builder.pick(top, k) for k in range(scores.width)]
     slot = Axis("slot", size, about=_choice(read, scores, size[0], masks))
     dims = [*x.dims[:dim], (slot,), *x.dims[dim + 1:]]
     experts = [builder.make("expert", data=(k,)) for k in range(scores.width)]
     return [Tensor(dims, x.cells), Tensor(dims, array(experts, x.cells.shape))]
+
+
+def unstopped(one: Expression) -> Expression:
+    """Scores of a choice, which passes no gradient on in any case."""
+    return one.arguments[0] if one.operation == "stop" else one
 
 
 def _choice(read, scores, top, masks) -> Choice:
@@ -75,7 +124,7 @@ def _choice(read, scores, top, masks) -> Choice:
 def _top_of_sites(read, x: Tensor, dim: int, size):
     if x.cells.size != 1:
         raise Gap("the largest of several populations")
-    rows = x.cells.flat[0]
+    rows = unstopped(x.cells.flat[0])
     top = read.builder.make("top", (rows,), (size,), rows.population)
     slot = Axis("site slot", size, about=Choice(rows, size, mask=top))
     dims = [*x.dims[:dim], (slot,), *x.dims[dim + 1:]]
@@ -90,24 +139,32 @@ def gather(read, x, dim, index, **_):
     dim = read.dimension(index, dim)
     x = read.expressions(x)
     slot = index.dims[dim]
-    if [axis.kind for axis in slot] == ["site slot"] and _is_expert(index):
+    if [axis.kind for axis in slot] == ["site slot"] and is_expert(index):
         return Tensor([*x.dims[:dim], slot, *x.dims[dim + 1:]], x.cells)
-    if [axis.kind for axis in slot] != ["slot"] or not _is_expert(index) \
+    if [axis.kind for axis in slot] != ["slot"] or not is_expert(index) \
             or [axis.cells for axis in x.dims[dim]] != [slot[0].cells]:
         raise Gap("entries are gathered by other than the experts chosen")
     return Tensor([*x.dims[:dim], slot, *x.dims[dim + 1:]], x.cells)
 
 
-def _is_expert(index) -> bool:
-    return isinstance(index, Tensor) and index.cells.flat[0].operation == "expert"
+def is_expert(index) -> bool:
+    """Whether an index says which experts have been chosen."""
+    return isinstance(index, Tensor) and not index.is_parameter \
+        and index.cells.flat[0].operation == "expert"
 
 
 @HANDLERS("scatter", "scatter_add")
 def scatter(read, base, dim, index, source, **_):
-    if not _is_expert(index):
+    dim = read.dimension(index, dim) if isinstance(index, Tensor) else dim
+    if isinstance(index, Tensor) and index.cells.flat[0].operation == "token":
+        return _letters(read, base, dim, index)
+    if not is_order(index) and not is_expert(index):
         raise Gap("entries are scattered by other than the experts chosen")
-    dim = read.dimension(index, dim)
+    if [axis.kind for axis in index.dims[dim]] == ["ranked"]:
+        index = first_of(read, index, dim, index.dims[dim][0].size)
     kinds = [axis.kind for axis in index.dims[dim]]
+    if kinds == ["token slot"]:
+        return _first_tokens(read, base, dim, index, source)
     if not kinds:
         return _one_hot(read, base, dim, index, source)
     if kinds not in (["slot"], ["site slot"]):
@@ -133,9 +190,30 @@ def scatter(read, base, dim, index, source, **_):
     return read.tidied(Tensor(dims, found.cells))
 
 
+def _first_tokens(read, base, dim, index, source):
+    """1 at the tokens with the largest numbers, else 0."""
+    _only_zero(base)
+    if source != 1:
+        raise Gap("other than 1 is scattered to the tokens chosen")
+    slot = index.dims[dim][0]
+    x, builder = read.expressions(slot.about.scores), read.builder
+    return read.tidied(x.over(lambda one: builder.make(
+        "top_rows", (unstopped(one),), (slot.size[0],), one.population)))
+
+
 def _only_zero(base) -> None:
     if not isinstance(base, Constant) or any((one != 0).any() for one in base.values):
         raise Gap("entries are scattered over other than zeros")
+
+
+def _letters(read, base, dim, index):
+    """Tokens as lists of 0 and 1."""
+    _only_zero(base)
+    count = base.values[0].shape[dim]
+    cells = [read.builder.make("letter", data=(v,), axes=frozenset({"token"}))
+             for v in range(count)]
+    dims = [*index.dims[:dim], (finite(count),), *index.dims[dim + 1:]]
+    return Tensor(dims, array(cells, (count,)))
 
 
 def _one_hot(read, base, dim, index, source):
@@ -188,13 +266,25 @@ def index(read, x, indices):
     if all(one is None or isinstance(one, Constant) for one in indices):
         return _by_constants(read, x, indices)
     first = next(k for k, one in enumerate(indices) if one is not None)
+    if len(indices) == 1 and isinstance(indices[0], Tensor) \
+            and indices[0].cells.flat[0].operation == "token":
+        return _of_letters(read, x, indices[0])
     if len(indices) == 1 and is_order(indices[0]):
         return in_order(read, x, indices[0])
-    if len(indices) == 1 and _is_expert(indices[0]) and indices[0].cells.ndim == 1:
+    if len(indices) == 1 and is_expert(indices[0]) and indices[0].cells.ndim == 1:
         return by_expert(x, indices[0])
     if isinstance(indices[first], Tensor) and _is_mask(read, indices[first]):
         return _by_mask(read, x, first, indices[first])
     return _by_rows(read, x, first, indices)
+
+
+def _of_letters(read, x: Tensor, token: Tensor) -> Tensor:
+    """Numbers of a parameter for each kind of token."""
+    if not x.is_parameter or len(x.dims) != 2 or x.cells.flat[0].populations:
+        return embedding(read, x, token)
+    cells = [read.builder.make("parameter", data=(tuple(column),), axes=frozenset({"token"}),
+                               width=1) for column in x.cells.T]
+    return Tensor([*token.dims, x.dims[1]], array(cells, (len(cells),)))
 
 
 def _of_constant(read, x: Constant) -> Constant:

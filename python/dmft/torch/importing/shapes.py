@@ -6,6 +6,8 @@ import numpy as np
 from dmft.torch.importing.axes import Axis, cells_shape, ends_of, finite, fractions_of, length
 from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.reading import HANDLERS, Two, pair
+from dmft.torch.importing.reductions import sum_of_dimensions
+from dmft.torch.importing.selections import first_of
 from dmft.torch.importing.tensors import Constant, Tensor, array
 
 
@@ -62,7 +64,6 @@ def select(read, x, dim, index):
     if not axes or axes[0].kind == "copy" and len(axes) == 1:
         return Tensor([*x.dims[:dim], *x.dims[dim + 1:]], x.cells)
     if len(axes) == 1 and axes[0].kind == "slot" and axes[0].size == (1, 1):
-        from dmft.torch.importing.reductions import sum_of_dimensions
         return sum_of_dimensions(read, x, [dim], False)
     if isinstance(index, Two) or any(axis.kind != "finite" for axis in axes):
         kinds = " and ".join(axis.kind for axis in axes)
@@ -90,6 +91,8 @@ def part(read, x, dim=0, start=None, stop=None, step=1):
     low, high = (tuple(min(max(int(v) + (size if v < 0 else 0), 0), size)
                        for v, size in zip(pair(default if given is None else given), total))
                  for given, default in ((start, 0), (stop, 2 ** 62)))
+    if [axis.kind for axis in x.dims[dim]] == ["ranked"] and low == (0, 0) and high != total:
+        return first_of(read, x, dim, high)
     return range_of(x, dim, low, high)
 
 
@@ -160,10 +163,10 @@ def cat(read, tensors, dim=0):
     tensors = [one for one in tensors if not isinstance(one, Constant) or one.values[0].size]
     if len(tensors) == 1:
         return tensors[0]
-    made = [read.operand(one, next(t for t in tensors if isinstance(t, Tensor)))
-            if not isinstance(one, Tensor) or not one.is_parameter else one for one in tensors]
-    made = [one if not one.is_parameter else read.expressions(one) for one in made]
-    dim = read.dimension(made[0], dim)
+    like = next(one for one in tensors if isinstance(one, Tensor))
+    dim = read.dimension(like, dim)
+    made = [read.expressions(one) if isinstance(one, Tensor) else
+            read.operand(one, _as_long(like, dim, one)) for one in tensors]
     others = [[axes for d, axes in enumerate(one.dims) if d != dim] for one in made]
     if any([length(a) for a in one] != [length(a) for a in others[0]] for one in others):
         raise Gap("tensors of different shapes are joined")
@@ -192,6 +195,15 @@ def cat(read, tensors, dim=0):
     dims = list(made[0].dims)
     dims[dim] = axes
     return Tensor(dims, np.concatenate(parts, place).reshape(cells_shape(dims)))
+
+
+def _as_long(like: Tensor, dim: int, known: Constant) -> Tensor:
+    """A tensor whose dimensions are those of a constant that is joined to it along one."""
+    size = tuple(values.shape[dim] for values in known.values)
+    axes = like.dims[dim] if length(like.dims[dim]) == size else \
+        (finite(size[0]),) if size[0] == size[1] else (Axis("copy", size),)
+    dims = [*like.dims[:dim], axes, *like.dims[dim + 1:]]
+    return Tensor(dims, np.broadcast_to(like.cells.flat[0], cells_shape(dims)))
 
 
 @HANDLERS

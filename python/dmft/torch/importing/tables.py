@@ -9,34 +9,44 @@ CLOSE = 1e-12                           # round-off of a sine of a power
 
 
 def formula(table, sites: str) -> str:
-    """The text of c cos(t base^-(i/n)), or of its sine, at token t and site i of n, in u, s, and
-    the text `sites` of n; what is neither of both is refused."""
-    if table.kinds != ("token", "sites") or len(table.values[0]) < 2:
+    """The text of c cos(t base^-(i + d)/n), or of its sine, at token t, from 0 or 1 on, and site i
+    of n, d = 0 or 1/2, in u, s, and the text `sites` of n; what is none of them is refused."""
+    if table.kinds != ("token", "sites") or len(table.values[0]) < 3:
         raise Gap("constants that differ from site to site, of which only rotary positions are "
                   "known")
     for name, function, inverse in (("cos", np.cos, np.arccos), ("sin", np.sin, np.arcsin)):
-        c = table.values[0][0, 0] if name == "cos" else 1.0
-        base = _base(table.values[0] / (c or 1.0), inverse)
-        if base and all(_fits(one, c, base, function) for one in table.values):
-            angle = f"(s - 1) * {base!r} ^ -(u - 0.5 / {sites})"
-            return f"{float(c)!r} * math.{name}({angle})" if c != 1 else f"math.{name}({angle})"
+        for first in (0, 1):
+            for shift in (0.0, 0.5):
+                angle = _angle(table.values, first, shift, function, inverse)
+                if angle is not None:
+                    c, base = angle
+                    place = "u" if shift else f"(u - 0.5 / {sites})"
+                    token = "s" if first else "(s - 1)"
+                    text = f"math.{name}({token} * {base!r} ^ -{place})"
+                    return text if c == 1 else f"{float(c)!r} * {text}"
     raise Gap("constants that differ from site to site and are no rotary positions")
 
 
-def _base(values, inverse) -> float | None:
-    """From the angle of the second site at the second token."""
-    n = values.shape[1]
-    if n < 2 or not 0 < values[1, 1] < 1:
+def _angle(tables, first, shift, function, inverse):
+    """(c, base) if all tables are of this form."""
+    values = tables[0]
+    c = values[0, 0] if function is np.cos and not first else 1.0
+    n, at = values.shape[1], 1 - first
+    if n < 2 or not c or not 0 < values[at, 1] / c < 1:
         return None
-    base = inverse(values[1, 1]) ** -n
-    for digits in range(1, 9):          # as it was written
+    base = _near(inverse(values[at, 1] / c) ** (-n / (1 + shift)), n)
+    for one in tables:
+        T, n = one.shape
+        angles = (np.arange(T)[:, None] + first) * base ** -((np.arange(n) + shift) / n)
+        if np.abs(c * function(angles) - one).max() > CLOSE * max(1.0, abs(c)):
+            return None
+    return c, base
+
+
+def _near(base: float, n: int) -> float:
+    """As it was written, in few digits."""
+    for digits in range(1, 9):
         near = float(f"{base:.{digits - 1}e}")
         if abs(near / base - 1) < 1e-9 * n:
             return near
     return float(base)
-
-
-def _fits(values, c, base, function) -> bool:
-    T, n = values.shape
-    angles = np.arange(T)[:, None] * base ** -(np.arange(n) / n)
-    return np.abs(c * function(angles) - values).max() < CLOSE * max(1.0, abs(c))

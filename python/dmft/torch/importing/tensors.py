@@ -175,7 +175,7 @@ class Meeting:
                 tensor.cut(mine, self._structure(1 - k, dims[1 - k], at))
             if mine.kind == "sites" and other.kind == "sites" and mine.size[0] > other.size[0]:
                 behind = self.axes(1 - k, dims[1 - k])[at + 1:at + 2]
-                if behind and behind[0].kind == "finite":
+                if behind and behind[0].kind in ("finite", "copy"):
                     tensor.cut(mine, ("strided", behind[0].size[0]))
         if one.kind == two.kind == "finite":
             self._cut_both(dims, at)

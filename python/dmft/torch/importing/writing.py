@@ -84,6 +84,18 @@ class Writer:
                     raise Refusal(f"{_said(one)}: {gap} ({one.place})") from None
         return self._values[id(root)]
 
+    def _write_top(self, one):
+        (value,) = self._arguments(one)
+        if not one.is_rows:
+            return self.network.top(value, one.data[0])
+        if one.data[0][0] == one.data[0][1]:
+            return self.network.top(value, one.data[0][0])
+        sizes = one.population.find().sizes
+        shares = {Fraction(k, n) for k, n in zip(one.data[0], sizes)}
+        if len(shares) > 1:
+            raise Gap("the number of experts chosen is no share of all of them")
+        return self.network.top(value, share=exact(shares.pop()))
+
     def _unwritten(self, one: Expression):
         if one.operation in INSIDE:
             return None                 # what uses it writes it, or refuses it
@@ -177,6 +189,9 @@ class Writer:
         (x,) = self._arguments(one)
         return self.network.look(x, one.width, self._weight(part))
 
+    def _write_ones(self, one):
+        return self._constant_rows(self.population(one.population), 1.0)
+
     def _write_read_in(self, one):
         source, leaves = one.data
         if source == "place":
@@ -208,6 +223,8 @@ class Writer:
             raise Gap("one number is added to several, each of them trained")
         part = self._part("bias", leaves, one)
         start = [self._starts(leaf)[0] for leaf in leaves]
+        if len(leaves) > added.width:   # a list for each kind of token
+            start = [start[k:k + added.width] for k in range(0, len(start), added.width)]
         return self.network.bias(s, start, self._weight(part))
 
     # --- arithmetic ------------------------------------------------------------------------------
@@ -301,6 +318,10 @@ class Writer:
     def _write_mix(self, one):
         return self.network.mix(*self._arguments(one))
 
+    def _write_mix_places(self, one):
+        (x,) = self._arguments(one)
+        return self.network.mix(x, [list(row) for row in one.data])
+
     def _write_sum(self, one):
         return self.network.sum(*self._arguments(one))
 
@@ -310,17 +331,13 @@ class Writer:
     def _write_softmax_of_top(self, one):
         return self.network.softmax(*self._arguments(one), top=one.data[0])
 
-    def _write_top(self, one):
-        (x,) = self._arguments(one)
-        if not one.is_rows:
-            return self.network.top(x, one.data[0])
-        sizes = one.population.find().sizes
-        shares = {Fraction(k, n) for k, n in zip(one.data[0], sizes)}
-        if len(shares) > 1:
-            raise Gap("the number of experts chosen is no share of all of them")
-        return self.network.top(x, share=exact(shares.pop()))
+    def _write_top_rows(self, one):
+        return self.network.top_rows(*self._arguments(one), one.data[0])
 
     def _write_stop(self, one):
+        if one.is_rows:
+            raise Gap("rows without their gradient (detach, no_grad), which a program has of "
+                      "numbers alone")
         return self.network.stop(*self._arguments(one))
 
     def _write_mean_of_rows(self, one):
@@ -330,6 +347,13 @@ class Writer:
         if not one.is_rows:
             raise Gap("a mean over tokens of numbers, which a program has of rows alone")
         return self.network.pool(*self._arguments(one))
+
+    def _write_not(self, one):
+        (mask,) = self._arguments(one)
+        return 1.0 - mask
+
+    def _write_chosen(self, one):
+        raise Gap("logits that are hidden by a choice are used without a softmax")
 
     def _write_visible(self, one):
         raise Gap("a mask of tokens is used without a softmax")
