@@ -240,6 +240,8 @@ static void test_terms_of_constant_gates(void **state) {
         const struct series *one = &record[0].series[i];
         const struct series *two = record_find(&record[1], one->name);
         assert_non_null(two);
+        if (one->inner) /* not of the result */
+            continue;
         compared += !strncmp(one->name, "rms_", 4);
         for (size_t j = 0; j < one->size; j++)
             assert_true(one->values[j] == two->values[j] ||

@@ -164,13 +164,14 @@ static int note_decay(struct run *run, struct err *err) {
                 training->weight_decay, updates, last);
 }
 
-/* Of the read-in, which a plain Adam moves as all else; said unless the key is given. */
+/* Of the read-in, which a plain Adam moves as all else. It is said where the key is given, too: a
+ * run that goes on has all keys of its beginning. */
 static int note_read_in(struct run *run, struct err *err) {
     const struct training *training = &run->config.training;
     const struct optimizer *mover =
         training->optimizer->matrices ? training->muon.rest_optimizer : training->optimizer;
     double factor = run_setup(run, 0, 0).training.read_in;
-    if (!mover->rule || factor == 1 || params_find(&run->params, "training", "adam_read_in")->line)
+    if (!mover->rule || factor == 1)
         return CODE_OK;
     return tell(run, "adam_read_in", "", false, err,
                 "%s has eta0 and eps over sqrt(D) = %.3g for the read-in, as in the tables of the "
