@@ -13,6 +13,7 @@
 #include "solver/run/report.h"
 #include "solver/run/states.h"
 #include "solver/settings/matrices.h"
+#include "solver/study/units.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -23,7 +24,7 @@
 struct options {
     struct command command;
     const char *output, *again, *predict;
-    bool force, help, version, defaults, operations, program, programs, estimate, quiet, profile;
+    bool force, help, version, defaults, operations, program, programs, units, estimate, quiet, profile;
 };
 
 static const char usage[] =
@@ -34,7 +35,7 @@ static const char usage[] =
     "       dmft-solve --help [NETWORK [--section.key=value ...]] | --version\n"
     "       dmft-solve --defaults [FILE.ini [--section.key=value ...]]\n"
     "       dmft-solve --program FILE.ini [--section.key=value ...]\n"
-    "       dmft-solve --programs\n"
+    "       dmft-solve --programs | --units\n"
     "       dmft-solve --estimate FILE.ini [--section.key=value ...]\n"
     "       dmft-solve --operations";
 
@@ -51,6 +52,7 @@ static int read_options(struct options *options, int argc, char **argv, struct e
         {"--operations", &options->operations, NULL, NULL},
         {"--program", &options->program, NULL, NULL},
         {"--programs", &options->programs, NULL, NULL},
+        {"--units", &options->units, NULL, NULL},
         {"--estimate", &options->estimate, NULL, NULL},
         {"-o", NULL, &options->output, "the name of the output file"},
         {"--continue", NULL, &options->again, "the output of a run that kept its state"},
@@ -59,7 +61,7 @@ static int read_options(struct options *options, int argc, char **argv, struct e
     };
     TRY(command_read(&options->command, known, usage, argc, argv, err));
     if (!options->command.file && !options->again && !options->help && !options->version &&
-        !options->defaults && !options->operations && !options->programs)
+        !options->defaults && !options->operations && !options->programs && !options->units)
         return err_set(err, CODE_INPUT, "which ini file?\n%s", usage);
     if (options->predict && (!options->output || options->again || options->command.overrides))
         return err_set(err, CODE_INPUT,
@@ -285,6 +287,8 @@ int main(int argc, char **argv) {
         code = print_help(&options, &err);
     else if (!code && options.programs)
         code = print_answers(&run, &err);
+    else if (!code && options.units)
+        code = units_answer(stdin, stdout, run.stop, &err);
     else if (!code && options.program)
         code = print_program(&run, &options.command, &err);
     else if (!code && options.estimate)

@@ -14,26 +14,52 @@ dmft.draw its picture, dmft.torch makes it a module of PyTorch. dmft.plot draws 
 dmft.docs() lists the documents, and shows a page or what a key means; dmft.examples(FOLDER) puts
 the inis that they start from into a folder.
 """
-from dmft.block_axis import blocks
-from dmft.description import Description
-from dmft.diff import Diff, diff
-from dmft.drawing import draw
-from dmft.errors import (DmftError, InputError, Interrupted, NoteWarning, NumericalFailure,
-                         SystemFailure)
-from dmft.examples import examples
-from dmft.extrapolation import collapse, exponent, extrapolate, richardson
-from dmft.files import Note, Result, load, valid
-from dmft.network import Network
-from dmft.pages import docs
-from dmft.recipe import Recipe, recipe
-from dmft.run import compare, describe, resume, solve, sweep
-from dmft.statistics import difference, jackknife
-from dmft.theory import equations
-from dmft.transfer import Drift, Transfer, transfer
+import importlib
+import sys
+import types
 
-__all__ = ["solve", "sweep", "compare", "resume", "load", "valid", "describe", "recipe",
-           "equations", "draw", "diff", "Diff", "jackknife", "difference", "extrapolate",
-           "richardson", "exponent", "collapse", "blocks", "docs", "examples", "transfer",
-           "Transfer", "Drift", "Description", "Recipe", "Network", "Result", "Note", "DmftError",
-           "SystemFailure", "InputError", "NumericalFailure", "Interrupted", "NoteWarning"]
+# What each module gives; it is imported when it is first asked for, because xarray, which most of
+# them use, takes longer to import than a small run takes.
+_GIVES = {
+    "block_axis": "blocks", "description": "Description", "diff": "Diff diff",
+    "drawing": "draw",
+    "errors": "DmftError InputError Interrupted NoteWarning NumericalFailure SystemFailure",
+    "examples": "examples", "extrapolation": "collapse exponent extrapolate richardson",
+    "files": "Note Result load valid", "network": "Network", "pages": "docs",
+    "recipe": "Recipe recipe", "run": "compare describe resume solve sweep",
+    "statistics": "difference jackknife", "theory": "equations",
+    "transfer": "Drift Transfer transfer"}
+_HOME = {name: module for module, names in _GIVES.items() for name in names.split()}
+
+__all__ = list(_HOME)
 __version__ = "0.1.0"
+
+
+class _Package(types.ModuleType):
+    """Names of this package are what they are in _HOME, also where a module of the same name is
+    imported, which Python would put in the place of its function."""
+
+    def __getattr__(self, name: str):
+        if name.startswith("__"):
+            raise AttributeError(f"module 'dmft' has no attribute '{name}'")
+        home = f"dmft.{_HOME.get(name, name)}"
+        try:
+            module = importlib.import_module(home)
+        except ModuleNotFoundError as error:
+            if error.name != home:
+                raise
+            raise AttributeError(f"module 'dmft' has no attribute '{name}'") from None
+        value = getattr(module, name) if name in _HOME else module
+        setattr(self, name, value)
+        return value
+
+    def __setattr__(self, name: str, value) -> None:
+        if name in _HOME and isinstance(value, types.ModuleType):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+    def __dir__(self):
+        return sorted({*super().__dir__(), *_HOME})
+
+
+sys.modules[__name__].__class__ = _Package

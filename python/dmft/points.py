@@ -12,9 +12,10 @@ import os
 import re
 from collections.abc import Mapping
 
-from dmft import program, run
+from dmft import run
 from dmft.errors import InputError
 from dmft.files import Result
+from dmft.study import command as study
 
 # Keys beside those of these sections that say what a network is and how its matrices learn.
 SECTIONS = ("network", "program", "data", "init", "rates", "eps")
@@ -89,7 +90,7 @@ def read(config, network, more: Mapping) -> Grid:
     folder = run.Folder()
     words = run.words_of(config, folder, network, {name: value for name, value in more.items()
                                                    if "." not in name})
-    found = json.loads(program.call("dmft-sweep", ["--points", *words], False))
+    found = json.loads(study.call(["--points", *words], False))
     axes = [Axis(**axis) for axis in found["axes"]]
     for a, axis in enumerate(axes):
         for key in axis.keys:

@@ -82,11 +82,6 @@ def compare():
     _become("dmft-compare")
 
 
-def sweep():
-    """dmft-sweep, of a wheel."""
-    _become("dmft-sweep")
-
-
 def _notebook() -> bool:
     """Whether this runs in a notebook (IPython with a kernel)."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
@@ -217,7 +212,7 @@ def call(name: str, arguments: list[str], progress: bool, hide: str = "") -> str
             for text, whole in _pieces(source):
                 if whole:
                     lines.append(text)
-                _show(screen, name, text, whole, progress, hide)
+                show(screen, name, text, whole, progress, hide)
             code = child.wait()
         finally:
             if child.poll() is None:
@@ -299,8 +294,8 @@ class _Answers:
 described = _Answers()
 
 
-def _show(screen, name, text, whole, progress, hide) -> None:
-    """Progress and notes; the error itself becomes the exception."""
+def show(screen, name, text, whole, progress, hide) -> None:
+    """A line of a program, or its progress; the error itself becomes the exception."""
     if not progress or text.startswith(name + ": ") or (hide and hide in text):
         return
     if not whole or (screen.changes and re.match(r"\d+/\d+  ", text)):  # units of a sweep

@@ -21,6 +21,7 @@ from dmft.description import Description
 from dmft.errors import DmftError, InputError, Interrupted, NoteWarning
 from dmft.files import Result, load
 from dmft.network import Network
+from dmft.study import command as study
 
 DATASETS = ("X", "y", "X_test", "y_test", "tokens", "tokens_test", "V", "weight", "weight_test")
 # Arrays take the place of all of [data]; what else goes with source = file has its default.
@@ -214,7 +215,7 @@ def _prepare(config, folder: Folder, stem: str, network: Network | None,
 
 
 def _run(name: str, config, output, force: bool, progress: bool, network: Network | None,
-         options: list[str], more: Mapping) -> Result:
+         options: list[str], more: Mapping, **how) -> Result:
     folder = Folder()
     out = os.fspath(output) if output is not None else os.path.join(folder.path, "run.h5")
     stem = os.path.join(folder.path, "data") if output is None else \
@@ -223,7 +224,7 @@ def _run(name: str, config, output, force: bool, progress: bool, network: Networ
     words = ["-o", out, *(["--force"] if force else []), *options, *settings]
     try:
         return _call(name, words, out, progress, network, folder if output is None else None,
-                     folder.path, above=2)
+                     folder.path, above=2, **how)
     except (DmftError, Interrupted) as error:
         if error.partial and output is None:
             folder.keep()
@@ -244,12 +245,13 @@ def _explain(error, network: Network | None, more: str = "") -> None:
 
 
 def _call(name: str, words: list[str], out: str, progress: bool, network: Network | None,
-          owner, hide: str = "", above: int = 1) -> Result:
+          owner, hide: str = "", above: int = 1, **how) -> Result:
     """What the program writes into `out`, and what it says when it fails. above: how many functions
-    of this file the user's call has gone through."""
+    of this file the user's call has gone through; how: of a sweep, its executor and chunk."""
     since = time.time()
     try:
-        report = program.call(name, words, progress, hide)
+        report = study.call(words, progress, hide, **how) if name == "dmft-sweep" else \
+            program.call(name, words, progress, hide)
     except (DmftError, Interrupted) as error:
         error.partial = _partial(name, out, since)
         _explain(error, network,
@@ -296,16 +298,26 @@ def compare(config, *, output=None, force: bool = False, progress: bool = True,
 
 def sweep(config, *, output=None, force: bool = False, progress: bool = True,
           network: Network | None = None, jobs: int | None = None, retry: bool = False,
-          **more) -> Result:
-    """Runs over a grid of keys, by dmft-sweep: config has a section sweep. With output=OUT.h5 the
-    same call goes on where an earlier one was stopped. jobs: so many runs at a time (default: all
-    processors); retry: again what ended in a numerical failure. Other arguments as those of solve.
+          executor=None, chunk: int = 1, **more) -> Result:
+    """Runs over a grid of keys, as by dmft-sweep: config has a section sweep. With output=OUT.h5
+    the same call goes on where an earlier one was stopped. retry: again what ended in a numerical
+    failure. Other arguments as those of solve.
+
+    jobs: so many runs at a time (default: all processors), each by a process of its own.
+    executor: of concurrent.futures, or one like it (dask, mpi4py, submitit: docs/cluster.md), runs
+    them in the place of these; its workers must see the folder OUT.d under the same name, and
+    `jobs` of them (default: one) share the processors of a machine. chunk: so many runs are one
+    task of the executor.
 
     >>> rates = dmft.sweep(dict(base, sweep={"training.eta0": [0.5, 1, 2]}))    # doctest: +SKIP
     >>> rates.sweep["loss"].sel(N=np.inf)                                       # doctest: +SKIP
     """
+    if chunk < 1:
+        raise InputError(f"chunk = {chunk}: must be at least 1")
+    jobs = 1 if jobs is None and executor is not None else jobs
     options = ([] if jobs is None else ["--jobs", str(jobs)]) + (["--retry"] if retry else [])
-    return _run("dmft-sweep", config, output, force, progress, network, options, more)
+    return _run("dmft-sweep", config, output, force, progress, network, options, more,
+                executor=executor, chunk=chunk)
 
 
 def words_of(config, folder: Folder, network: Network | None, more: Mapping) -> list[str]:
@@ -364,7 +376,7 @@ def optimum_of(run: Result, along: str | None, objective: str | None):
     out = os.path.join(folder.path, "optimum.h5")
     choice = {"--along": along, "--objective": objective}
     words = [word for pair in choice.items() if pair[1] is not None for word in pair]
-    program.call("dmft-sweep", ["--quiet", "--optimum", run.path, *words, "-o", out], False)
+    study.call(["--quiet", "--optimum", run.path, *words, "-o", out], False)
     try:
         return load(out, folder).optimum.load()
     except InputError as error:  # names the sweep, and not the file that is made for a moment

@@ -12,7 +12,8 @@
 
 const char provenance_version[] = VERSION;
 
-int provenance_write(struct io *io, const char *backend, int threads, struct err *err) {
+int provenance_tell(provenance_line *tell, void *to, const char *backend, int threads,
+                    struct err *err) {
     char count[16], ranks[16], hdf5[32], created[32];
     unsigned major, minor, release;
     time_t now = time(NULL);
@@ -36,6 +37,14 @@ int provenance_write(struct io *io, const char *backend, int threads, struct err
         {"created", created},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        TRY(io_provenance(io, rows[i][0], rows[i][1], err));
+        TRY(tell(to, rows[i][0], rows[i][1], err));
     return CODE_OK;
+}
+
+static int write_line(void *io, const char *name, const char *value, struct err *err) {
+    return io_provenance(io, name, value, err);
+}
+
+int provenance_write(struct io *io, const char *backend, int threads, struct err *err) {
+    return provenance_tell(write_line, io, backend, threads, err);
 }

@@ -1,0 +1,203 @@
+"""The units of a sweep that are pending, run by processes or by an executor. Whatever happens, a
+unit is either done or will be run again, from its states where it has left some."""
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import os
+import queue
+import signal
+import threading
+import time
+
+from dmft.errors import Interrupted, SystemFailure, failure
+from dmft.study.sweep import DONE, FAILED, PENDING, Sweep
+from dmft.study.worker import run_unit, run_units
+
+GOES_ON = "the same command goes on from here"
+
+
+class Signals:
+    """While it is open the first Ctrl-C (or SIGTERM) calls `tell`, or raises Interrupted where that
+    is None, as does one more than a second later. Signals reach the main thread alone."""
+
+    def __init__(self):
+        self.tell, self.first, self.before = None, None, {}
+
+    def __enter__(self):
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self.before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *error):
+        for number, handler in self.before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+    def _handle(self, _number, _frame) -> None:
+        # Within a second it is the same request: timeout(1) signals the process and its group.
+        if self.first is not None and time.monotonic() - self.first < 1:
+            return
+        again, self.first = self.first is not None, time.monotonic()
+        if self.tell is None or again:
+            raise Interrupted(f"interrupted; {GOES_ON}")
+        self.tell()
+
+
+class _Team:
+    """What has been given to an executor. Its results come into `results`, (units, future)."""
+
+    def __init__(self, sweep: Sweep, executor, jobs: int, chunk: int):
+        self.sweep, self.results, self.futures = sweep, queue.SimpleQueue(), []
+        self.own = executor is None
+        self.workers: list = []  # processes that run units, of our own threads
+        self.executor = executor or concurrent.futures.ThreadPoolExecutor(jobs)
+        pending = [unit for unit in range(sweep.count) if sweep.status[unit] == PENDING]
+        parts = [pending[k:k + chunk] for k in range(0, len(pending), chunk)]
+        for unit in pending:  # what a run that was cut has left, of which its states stay
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(sweep.path(unit, ".h5.partial"))
+        batch = getattr(self.executor, "batch", contextlib.nullcontext)  # submitit: an array of jobs
+        with batch():
+            for units in parts:
+                tasks = [sweep.task(unit, jobs) for unit in units]
+                self.futures.append((units, self.executor.submit(self._run_own, tasks) if self.own
+                                     else self.executor.submit(run_units, tasks)))
+        self.left = len(parts)
+        polled = []
+        for units, future in self.futures:
+            if hasattr(future, "add_done_callback"):
+                future.add_done_callback(lambda one, units=units: self.results.put((units, one)))
+            else:
+                polled.append((units, future))
+        if polled:  # jobs of submitit say when they are asked
+            threading.Thread(target=self._poll, args=(polled,), daemon=True).start()
+
+    def _run_own(self, tasks):
+        return [run_unit(task, self._keep) for task in tasks]
+
+    def _keep(self, worker) -> None:
+        if worker not in self.workers:
+            self.workers.append(worker)
+
+    def _poll(self, polled) -> None:
+        while polled:
+            for one in [one for one in polled if one[1].done()]:
+                polled.remove(one)
+                self.results.put(one)
+            time.sleep(0.5)
+
+    def stop(self) -> None:
+        """Nothing is started any more; of our own processes the runs that are under way end in
+        order."""
+        for _, future in self.futures:
+            future.cancel()
+        for worker in self.workers:
+            worker.stop()
+
+    def end(self) -> None:
+        """Ends our own processes; an executor is its owner's."""
+        if self.own:
+            self.executor.shutdown(wait=False, cancel_futures=True)
+            for worker in self.workers:
+                worker.close()
+
+
+class _Account:
+    """What has become of the units."""
+
+    def __init__(self, sweep: Sweep, log):
+        self.sweep, self.log, self.first, self.lost = sweep, log, None, []
+        self.done = sum(status != PENDING for status in sweep.status)
+
+    def settle(self, unit: int, code: int, sentence: str, seconds: float) -> None:
+        """A unit has ended: done, diverged (kept in a file), or a reason to stop, of which the
+        first is kept."""
+        sweep, note = self.sweep, self.sweep.describe(unit)
+        if code not in (0, 3):
+            self.first = self.first or (
+                Interrupted(f"interrupted; {GOES_ON}") if code == 130 else
+                failure(code, f"{note}: {sentence}", None))
+            return
+        self.done += 1
+        self.log(f"{self.done}/{sweep.count}  {note}  {seconds:.1f} s" +
+                 (f"  failed: {sentence}" if code else ""))
+        sweep.status[unit] = FAILED if code else DONE
+        if code:
+            path = sweep.path(unit, ".failed")
+            try:
+                with open(path + ".new", "w", encoding="utf-8") as file:
+                    file.write(sentence)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(path + ".new", path)
+            except OSError as error:
+                self.first = self.first or SystemFailure(
+                    f"cannot write {path}: {error.strerror}")
+
+    def lose(self, units: list[int], error: BaseException) -> None:
+        """The process or the machine that made them is gone; those that are there are done."""
+        for unit in units:
+            if os.path.exists(self.sweep.path(unit, ".h5")):
+                self.settle(unit, 0, "", 0.0)
+            else:
+                self.lost.append((unit, error))
+
+    def conclude(self) -> None:
+        """Raises what has gone wrong."""
+        if self.first is not None:
+            raise self.first
+        if self.lost:
+            unit, error = self.lost[0]
+            raise SystemFailure(
+                f"{len(self.lost)} of {self.sweep.count} runs are lost, as the process or machine "
+                f"that made them was, the first at {self.sweep.describe(unit)}: "
+                f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}; "
+                f"{GOES_ON}")
+
+
+def work(sweep: Sweep, signals: Signals, log, jobs: int, executor=None, chunk: int = 1) -> None:
+    """Runs what is pending. executor: of concurrent.futures, or of submitit, None: processes of our
+    own, `jobs` at a time. chunk: so many units are one submission. jobs: the processors of a
+    machine are shared out among so many runs.
+
+    After a failure or a signal nothing is started any more. Runs that are lost with the process or
+    the machine of an executor cost these runs alone."""
+    account = _Account(sweep, log)
+    pending = sweep.count - account.done
+    log(f"{sweep.count} runs, {account.done} of them done, " +
+        (f"{jobs} at a time" if executor is None else f"by {type(executor).__name__}"))
+    if not pending:
+        return
+    team = _Team(sweep, executor, jobs, chunk if executor is not None else 1)
+    signals.tell = lambda: team.results.put(None)
+    stopped = False
+    try:
+        while team.left:
+            found = team.results.get()
+            if found is None:
+                account.first = account.first or Interrupted(f"interrupted; {GOES_ON}")
+            else:
+                team.left -= 1
+                _take(account, *found)
+            if account.first is not None and not stopped:
+                stopped = True
+                team.stop()
+                if found is None and not team.own:
+                    break  # runs of others go to their end, and are found done by the next call
+    finally:
+        signals.tell = None
+        team.end()
+    account.conclude()
+
+
+def _take(account: _Account, units: list[int], future) -> None:
+    try:
+        results = future.result()
+    except concurrent.futures.CancelledError:
+        return
+    except Exception as error:  # whatever an executor says of a machine that is gone
+        account.lose(units, error)
+        return
+    for unit, result in zip(units, results):
+        account.settle(unit, *result)

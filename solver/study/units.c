@@ -1,0 +1,175 @@
+/* The runs of a sweep, one at a time (units.h). */
+#define _GNU_SOURCE
+#include "solver/study/units.h"
+#include "solver/files/partial.h"
+#include "solver/files/provenance.h"
+#include "solver/run/run.h"
+#include "solver/run/states.h"
+#include "solver/settings/factor.h"
+#include "solver/study/units_check.h"
+
+#include <errno.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* ---- keys ---- */
+
+/* Numbers have an order along which an optimum can be sought; words and seeds have none, whatever
+ * they look like. */
+static const char *type_of(const struct params *params, const char *name) {
+    if (params_is_path(params, name))
+        return "path";
+    for (size_t s = 0; s < params->count; s++) {
+        const struct param_section *section = &params->sections[s];
+        size_t length = strlen(section->name);
+        if (strncmp(name, section->name, length) || name[length] != '.')
+            continue;
+        for (size_t r = 0; r < section->count; r++)
+            if (!strcmp(section->rows[r].key, name + length + 1))
+                return section->rows[r].type == PARAM_INT || section->rows[r].type == PARAM_REAL
+                           ? "number"
+                           : "word";
+        return section->rows ? "word" : "number"; /* factors of matrices */
+    }
+    return "word";
+}
+
+static int answer_keys(json_t *names, json_t *answer, struct err *err) {
+    struct param_section *sections;
+    struct params params = {0};
+    size_t k;
+    json_t *name;
+    TRY(config_sections(&sections, &params.count, err));
+    params.sections = sections;
+    json_t *types = json_array();
+    json_array_foreach(names, k, name)
+        json_array_append_new(types, json_string(type_of(&params, units_text(name))));
+    free(sections);
+    return units_put(answer, "types", types, err);
+}
+
+static int answer_powers(json_t *words, json_t *answer, struct err *err) {
+    size_t k;
+    json_t *word, *found = json_array();
+    json_array_foreach(words, k, word)
+        json_array_append_new(found, json_boolean(factor_is_power(units_text(word))));
+    return units_put(answer, "powers", found, err);
+}
+
+/* ---- files ---- */
+
+static int answer_verify(json_t *files, struct err *err) {
+    size_t k;
+    json_t *pair;
+    json_array_foreach(files, k, pair)
+        TRY(partial_verify(units_text(json_array_get(pair, 0)), units_text(json_array_get(pair, 1)),
+                           err));
+    return CODE_OK;
+}
+
+/* The file of a unit, and beside it, once it is complete, its sum. What a run that was cut has left
+ * of the file goes; its states, from which this one goes on, stay. */
+static int open_file(struct run *run, const char *output, const char *sum, struct err *err) {
+    size_t size = strlen(output) + sizeof ".partial";
+    char *partial;
+    TRY(base_alloc(&partial, size, 1, err));
+    snprintf(partial, size, "%s.partial", output);
+    unlink(partial);
+    free(partial);
+    run->states.resume = true;
+    TRY(run_open(run, output, true, err));
+    return base_copy(&run->io.sum, sum, err);
+}
+
+/* A point has nothing to change: after a numerical failure its states would fail again. */
+static int answer_run(const struct units *units, json_t *question,
+                      const volatile sig_atomic_t *stop, int cores, struct err *err) {
+    struct run run = {.stop = stop, .program = "dmft-sweep"};
+    const char *output, *sum, *version;
+    int jobs, column, code;
+    if (json_unpack(question, "{s:s,s:s,s:s,s:i,s:i}", "output", &output, "sum", &sum, "version",
+                    &version, "jobs", &jobs, "column", &column))
+        return err_set(err, CODE_INPUT, "a run needs output, sum, version, jobs and column");
+    if (strcmp(version, provenance_version) != 0)
+        return err_set(err, CODE_SYSTEM,
+                       "the dmft-solve here is %s, and the sweep is of %s: their numbers may "
+                       "differ; the same version must be on all machines",
+                       provenance_version, version);
+    omp_set_num_threads(jobs > 0 && cores > jobs ? cores / jobs : 1);
+    DO(units_read(units, 0, column, &run, err));
+    DO(run_prepare(&run, err));
+    DO(open_file(&run, output, sum, err));
+    DO(run_march(&run, err));
+    DO(run_failures(&run, true, err));
+    DO(run_finish(&run, true, err));
+done:
+    if (code == CODE_NUMERICAL)
+        states_done(&run);
+    run_free(&run);
+    return code;
+}
+
+/* ---- questions ---- */
+
+static int answer(json_t *question, json_t *reply, const volatile sig_atomic_t *stop, int cores,
+                  struct err *err) {
+    json_t *part;
+    struct units units = {0};
+    if ((part = json_object_get(question, "keys")))
+        return answer_keys(part, reply, err);
+    if ((part = json_object_get(question, "powers")))
+        return answer_powers(part, reply, err);
+    if ((part = json_object_get(question, "verify")))
+        return answer_verify(part, err);
+    if ((part = json_object_get(question, "open"))) {
+        TRY(units_of(&units, part, err));
+        return units_open(&units, reply, cores, err);
+    }
+    if ((part = json_object_get(question, "check"))) {
+        TRY(units_of(&units, part, err));
+        return units_check(&units, reply, err);
+    }
+    if (!(part = json_object_get(question, "run")))
+        return err_set(err, CODE_INPUT, "a question is keys, powers, verify, open, check or run");
+    TRY(units_of(&units, part, err));
+    return answer_run(&units, question, stop, cores, err);
+}
+
+static int write_answer(FILE *answers, json_t *reply, struct err *err) {
+    if (json_dumpf(reply, answers, JSON_COMPACT) || fputc('\n', answers) == EOF || fflush(answers))
+        return err_set(err, CODE_SYSTEM, "an answer cannot be written: %s", strerror(errno));
+    return CODE_OK;
+}
+
+static int answer_line(const char *line, FILE *answers, const volatile sig_atomic_t *stop,
+                       int cores, struct err *err) {
+    struct err why = {0};
+    json_t *question = json_loads(line, 0, NULL), *reply = json_object();
+    int code = question && reply
+                   ? answer(question, reply, stop, cores, &why)
+                   : err_set(&why, CODE_INPUT, "no question in JSON, or no memory for it");
+    if (code && !(code = units_put(reply, "code", json_integer(why.code), err)))
+        code = units_put(reply, "error", json_string(why.text), err);
+    if (!code)
+        code = write_answer(answers, reply, err);
+    json_decref(question);
+    json_decref(reply);
+    return code;
+}
+
+int units_answer(FILE *questions, FILE *answers, const volatile sig_atomic_t *stop,
+                 struct err *err) {
+    char *line = NULL;
+    size_t room = 0;
+    int code = CODE_OK, cores = omp_get_max_threads();
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (!code && !*stop && getline(&line, &room, questions) >= 0)
+        code = answer_line(line, answers, stop, cores, err);
+    free(line);
+    if (!code && *stop)
+        code = err_set(err, CODE_INTERRUPTED, "interrupted");
+    return code;
+}
