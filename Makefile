@@ -66,6 +66,14 @@ STAMP = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
 $(PROGRAMS): %: $(BUILD)/% FORCE
 	@cmp -s $< $@ || cp -f $< $@
 
+# dmft-sweep is of the Python package, which runs the dmft-solve beside it.
+SCRIPT = @mkdir -p $(@D); sed "1s|.*|\#!$$(NEED='h5py, numpy, scipy' PYTHON='$(PYTHON)' python/with -c \
+         'import sys; print(sys.executable)' 2>/dev/null || echo /usr/bin/env python3)|" $< > $@ && chmod +x $@
+$(BUILD)/dmft-sweep: python/dmft-sweep $(BUILD)/python | $(BUILD)/dmft-solve
+	$(SCRIPT)
+$(BUILD)/python: FORCE
+	$(call STAMP,$(PYTHON))
+
 $(BUILD)/dmft-%: $(PLAIN)/solver/main_%.o $(OBJECTS) $(BUILD)/objects
 	$(LINK)
 

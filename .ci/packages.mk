@@ -4,7 +4,7 @@ PACKAGES := gcc g++ libc6-dev pkg-config libopenblas-dev liblapacke-dev libgsl-d
             librandom123-dev liblua5.4-dev libcmocka-dev hdf5-tools clang libclang-rt-dev clang-format libomp-dev \
             zlib1g-dev libzip-dev libjansson-dev dataset-fashion-mnist libopenmpi-dev openmpi-bin
 # For the Python package and its tests alone (66 MB to fetch), so make test installs them, not make run.
-PYTHON_PACKAGES := python3-numpy python3-h5py python3-xarray python3-matplotlib python3-pytest python3-nbclient \
+PYTHON_PACKAGES := python3-numpy python3-h5py python3-scipy python3-xarray python3-matplotlib python3-pytest python3-nbclient \
                    python3-ipykernel codespell
 # For dmft.torch and its tests (make torch-test): 40 MB and what they need.
 TORCH_PACKAGES := python3-torch
@@ -44,9 +44,9 @@ packages:
 # Where they cannot be installed (no Debian, no root) tests/python.sh looks for another Python, or says
 # what it skips.
 python-packages:
-	@NEED='h5py, ipykernel, matplotlib, nbclient, numpy, pytest, xarray' python/with -c '' 2>/dev/null || \
+	@NEED='h5py, ipykernel, matplotlib, nbclient, numpy, pytest, scipy, xarray' python/with -c '' 2>/dev/null || \
 	{ $(call INSTALL,$(PYTHON_PACKAGES)); } || echo 'python-packages: cannot be installed here'
 
 torch-packages: python-packages
-	@NEED='h5py, matplotlib, numpy, pytest, torch, xarray' python/with -c '' 2>/dev/null || { $(call INSTALL,$(TORCH_PACKAGES)); } || \
+	@NEED='h5py, matplotlib, numpy, pytest, scipy, torch, xarray' python/with -c '' 2>/dev/null || { $(call INSTALL,$(TORCH_PACKAGES)); } || \
 	echo 'torch-packages: cannot be installed here'

@@ -3,7 +3,7 @@
 # to pytest, and if the first is a file only that is run. The programs are those in DMFT_HOME
 # (default: this checkout).
 cd "$(dirname "$0")/.." || exit 1
-NEED='h5py, ipykernel, matplotlib, nbclient, numpy, pytest, xarray'
+NEED='h5py, ipykernel, matplotlib, nbclient, numpy, pytest, scipy, xarray'
 DMFT_HOME=$(cd "${DMFT_HOME:-.}" && pwd)
 MPLBACKEND=Agg OPENBLAS_NUM_THREADS=1 GOMP_SPINCOUNT=10000 # else programs start twice: tests/run.sh
 export NEED DMFT_HOME MPLBACKEND OPENBLAS_NUM_THREADS GOMP_SPINCOUNT

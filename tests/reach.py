@@ -31,7 +31,7 @@ REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend backend_bits 
            'models/parts/block': 'stack residual',
            'models/parts': 'models', 'models/': 'models',
            'solver/command': 'cli cli_refusals', 'solver/files': 'io io_partial cli_files',
-           'solver/files/partial': 'faults', 'solver/files/result': 'unreadable',
+           'solver/files/partial': 'faults',
            'kernels/base/text': 'cli_refusals',
            'solver/main_sweep': 'sweep faults', 'solver/run/run': 'cli_files',
            'solver/study/sweep_reopen': 'sweep_output objective',

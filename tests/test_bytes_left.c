@@ -6,7 +6,6 @@
 #include "solver/data/mixture.h"
 #include "solver/data/tokens.h"
 #include "solver/study/compare.h"
-#include "solver/study/sweep.h"
 #include "tests/support/counted.h"
 
 #include <malloc.h>
@@ -42,16 +41,6 @@ static void values(void **state) {
     assert_string_equal(params_find(&run.params, "data", "file")->text, "b");
     none_since(before, "a value");
     run_free(&run);
-}
-
-/* Of a sweep that has nothing to do. */
-static void rounds(void **state) {
-    (void)state;
-    const volatile sig_atomic_t stop = 0;
-    struct sweep sweep = {.stop = &stop};
-    long before = atomic_load(&held);
-    ASK(sweep_work_by_ranks(&sweep, err));
-    none_since(before, "a round");
 }
 
 /* A net, its start and two steps. */
@@ -276,7 +265,7 @@ int main(void) {
     mallopt(M_MMAP_THRESHOLD, RESERVED); /* what is reserved are fresh pages */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scripts),     cmocka_unit_test(values),
-        cmocka_unit_test(rounds),      cmocka_unit_test(failures),
+      cmocka_unit_test(failures),
         cmocka_unit_test(handles),     cmocka_unit_test(shared_out),
         cmocka_unit_test(comparisons), cmocka_unit_test(data_failures),
     };

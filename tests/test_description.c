@@ -1,7 +1,6 @@
-/* What networks and sweeps are, as text, where memory is short: some allocations of the JSON
+/* What networks are, as text, where memory is short: some allocations of the JSON
  * library fail in turn, and all of the last ones, which write the text. */
 #include "solver/run/description.h"
-#include "solver/study/sweep.h"
 #include "tests/support/support.h"
 
 #include <errno.h>
@@ -19,15 +18,9 @@ static void *allocate(size_t size) {
     return NULL;
 }
 
-/* Of a run, or of a sweep without one. */
-static int text_of(const struct run *run, const char *file, char **text, struct err *err) {
-    struct sweep sweep = {0};
+static int text_of(const struct run *run, char **text, struct err *err) {
     calls = 0;
-    if (run)
-        return description_text(run, text, err);
-    int code = sweep_points(&sweep, file, 0, NULL, text, err);
-    sweep_free(&sweep);
-    return code;
+    return description_text(run, text, err);
 }
 
 /* Fails unless it ends in a sentence, or did not need what failed and is the same text. */
@@ -35,7 +28,7 @@ static void without(const struct run *run, const char *file, long n, const char 
     struct err err = {0};
     char *text = NULL;
     fails = n;
-    int code = text_of(run, file, &text, &err);
+    int code = text_of(run, &text, &err);
     fails = 0;
     if (code ? code != CODE_SYSTEM || text || !strstr(err.text, "out of memory: ")
              : !text || strcmp(text, whole) != 0)
@@ -46,7 +39,7 @@ static void without(const struct run *run, const char *file, long n, const char 
 static void check(const struct run *run, const char *file) {
     enum { SOME = 60, LAST = 40 };
     char *whole = NULL;
-    ASK(text_of(run, file, &whole, err));
+    ASK(text_of(run, &whole, err));
     long all = calls;
     assert_true(all > LAST);
     for (long n = 1; n <= all; n += n < all - LAST && all > SOME ? all / SOME : 1)
@@ -65,7 +58,6 @@ static void memory_is_short(void **state) {
         check(&run, files[k]);
         run_free(&run);
     }
-    check(NULL, "studies/adam_eps.ini");
     json_set_alloc_funcs(malloc, free);
 }
 

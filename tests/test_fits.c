@@ -409,16 +409,6 @@ static void test_runs_that_failed_are_not_counted(void **state) {
     CHECK_ABS(z[1], z[0], 0, "z of two runs, beside three that failed");
 }
 
-/* The error of a median is that of medians of draws from the three numbers, which are one of them
- * with 7, 13 and 7 chances of 27: differences of 3 x^2 - 2 x^3 at thirds. */
-static void test_error_of_a_median(void **state) {
-    (void)state;
-    double value[] = {27, 0, 0}, median, se;
-    stats_median(value, 3, &median, &se);
-    CHECK_ABS(median, 0, 0, "median");
-    CHECK_ABS(se, sqrt(7 * 27 - 7 * 7), 1e-12, "its error");
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exponents_of_power_laws),
@@ -429,7 +419,6 @@ int main(void) {
         cmocka_unit_test(test_columns_keep_apart),
         cmocka_unit_test(test_fits_of_a_known_law),
         cmocka_unit_test(test_runs_that_failed_are_not_counted),
-        cmocka_unit_test(test_error_of_a_median),
     };
     return cmocka_run_group_tests(tests, cli_open, cli_close);
 }

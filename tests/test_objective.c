@@ -1,142 +1,12 @@
 /* What a sweep compares its points by. */
 #define _GNU_SOURCE
-#include "solver/files/hdf5.h"
-#include "solver/study/objective.h"
 #include "tests/support/cli.h"
 #include "tests/support/support.h"
 
-#include <hdf5_hl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Two runs of six times, the third failed; time_to is interpolated, and NaN of a run that does not
- * get there. Sums of five numbers of order one: 1e-15. */
-static void test_numbers_of_runs(void **state) {
-    (void)state;
-    double run[18] = {3, 2, 1, 0.5, 0.25, 0.5, 4, 3, 2, 1, 1, 1, 1, 1, NAN, NAN, NAN, NAN};
-    struct result_runs series = {.runs = 3, .T = 6, .run = run};
-    const bool ended[3] = {true, true, false};
-    struct objective objective;
-    double value[3] = {0};
-    static const struct {
-        const char *text;
-        double want[2];
-    } table[] = {{"loss", {0.5, 1}},          {"smooth_loss", {1.25 / 3, 1}},
-                 {"test_loss", {0.5, 1}},     {"time_to=0.75", {2.5, NAN}},
-                 {"time_to=1.5", {1.5, 2.5}}, {"loss[1]", {2, 3}},
-                 {"loss[6]", {NAN, NAN}}};
-    for (size_t k = 0; k < COUNT(table); k++) {
-        ASK(objective_read(&objective, table[k].text, err));
-        objective_runs(&objective, &series, ended, 3, value);
-        for (int r = 0; r < 2; r++)
-            if (isnan(table[k].want[r]))
-                assert_true(isnan(value[r]));
-            else
-                CHECK_ABS(value[r], table[k].want[r], 1e-15, "%s", table[k].text);
-    }
-    assert_int_equal(objective_window(81, 1296, 16), 17); /* a fifth of the times */
-    assert_int_equal(objective_window(41, 64, 16), 4);    /* one pass */
-    assert_int_equal(objective_window(41, 64, 0), 1);     /* every loss is of all inputs */
-}
-
-/* Pseudo-values: their mean is the time of the mean curve but for the jackknife's correction, none
- * where the time is linear in the loss. */
-static void test_times_of_pseudo_values(void **state) {
-    (void)state;
-    double run[4] = {1, 0.1, 1, 0.3}, value[2];
-    struct result_runs series = {.runs = 2, .T = 2, .run = run, .pseudo = true};
-    struct objective objective;
-    ASK(objective_read(&objective, "time_to=0.5", err));
-    objective_runs(&objective, &series, (const bool[]){true, true}, 1, value);
-    /* 2 T(0.2) - T(0.3), 2 T(0.2) - T(0.1), with T(l) = 0.5/(1 - l) */
-    CHECK_ABS(value[0], 1 / 0.8 - 0.5 / 0.7, 1e-15, "without run 0");
-    CHECK_ABS(value[1], 1 / 0.8 - 0.5 / 0.9, 1e-15, "without run 1");
-}
-
-/* A group with a series [2][2][3] of the time, its errors, and its runs [2][2][2][3]. */
-static void write_series(const char *path) {
-    double mean[12], error[12], run[24], n[2] = {2, 2};
-    for (int k = 0; k < 24; k++) {
-        run[k] = k * k;
-        mean[k % 12] = k % 12;
-        error[k % 12] = k % 12 + 1;
-    }
-    const struct {
-        struct dataset array;
-        const double *values;
-    } made[] = {
-        {{"y", "t mu k", "", "", 3, {2, 2, 3}, H5T_NATIVE_DOUBLE}, mean},
-        {{"y_se", "t mu k", "", "", 3, {2, 2, 3}, H5T_NATIVE_DOUBLE}, error},
-        {{"y_runs", "run t mu k", "", "", 4, {2, 2, 2, 3}, H5T_NATIVE_DOUBLE}, run},
-        {{"late", "s mu k", "", "", 3, {2, 2, 3}, H5T_NATIVE_DOUBLE}, mean},
-        {{"n", "t", "", "", 1, {2}, H5T_NATIVE_DOUBLE}, n},
-    };
-    hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), group;
-    ASK(hdf5_open_group(&group, file, "limit", err));
-    for (size_t k = 0; k < COUNT(made); k++)
-        ASK(hdf5_write_array(group, &made[k].array, made[k].values, err));
-    H5Gclose(group);
-    H5Fclose(file);
-}
-
-/* Of a series with more axes the entries that have an index, else means; sums of small whole
- * numbers, divided once or twice: 1e-13. */
-static void test_entries_of_series(void **state) {
-    (void)state;
-    static const struct {
-        const char *text;
-        double mean, error, run[2]; /* at t = 1; numbers 6 to 11, and 18 to 23 of the second run */
-    } table[] = {
-        {"y[1][0][2]", 8, 9, {64, 400}},
-        {"y[1][1]", 10, 11, {302 / 3., 1454 / 3.}},
-        {"y[last][mean][1]", 8.5, 9.5, {74.5, 422.5}},
-        {"y[1][mean][mean]", 8.5, 9.5, {451 / 6., 2539 / 6.}},
-        {"y", 8.5, 9.5, {451 / 6., 2539 / 6.}},
-    };
-    static const struct {
-        const char *text, *part;
-    } refused[] = {
-        {"y[1][2]",
-         "axis 1 of limit/y behind t has 2 entries, counted from 0: there is no entry 2"},
-        {"y[1][0][2][0]", "limit/y has 2 axes behind t, and 3 indices"},
-        {"late", "the first axis of limit/late is not t"},
-    };
-    struct objective objective;
-    struct result_runs series;
-    struct err why;
-    double value[2], error;
-    bool there;
-    write_series("series.h5");
-    for (size_t k = 0; k < COUNT(table); k++) {
-        ASK(objective_read(&objective, table[k].text, err));
-        ASK(result_runs_read(&series, "series.h5", "limit", objective.series, &objective.entry,
-                             &there, err));
-        objective_runs(&objective, &series, (const bool[]){true, true}, 1, value);
-        for (int r = 0; r < 2; r++)
-            CHECK_ABS(value[r], table[k].run[r], 1e-13 * 500, "%s", table[k].text);
-        objective_mean(&objective, &series, value, &error);
-        CHECK_ABS(value[0], table[k].mean, 1e-13, "%s", table[k].text);
-        CHECK_ABS(error, table[k].error, 1e-13, "%s", table[k].text);
-        result_runs_free(&series);
-    }
-    for (size_t k = 0; k < COUNT(refused); k++) {
-        ASK(objective_read(&objective, refused[k].text, err));
-        assert_int_equal(result_runs_read(&series, "series.h5", "limit", objective.series,
-                                          &objective.entry, &there, &why),
-                         CODE_INPUT);
-        assert_non_null(strstr(why.text, refused[k].part));
-    }
-    static const char *const unread[] = {"y[",      "y[x]",       "y[-1]",
-                                         "y[1",     "y[1]x",      "y[1][]",
-                                         "y[mean]", "y[1][last]", "y[1][0][0][0][0][0][0][0][0][0]",
-                                         "[1]"};
-    for (size_t k = 0; k < COUNT(unread); k++) {
-        assert_int_equal(objective_read(&objective, unread[k], &why), CODE_INPUT);
-        assert_non_null(strstr(why.text, "NAME[t][i]..."));
-    }
-}
 
 static void check_refused(const char *const *arg, const char *const *part) {
     struct cli_result result;
@@ -225,9 +95,6 @@ static void test_objectives(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers_of_runs),
-        cmocka_unit_test(test_times_of_pseudo_values),
-        TEST(test_entries_of_series),
         TEST(test_objectives),
     };
     return cmocka_run_group_tests(tests, cli_open_sweep, cli_close);

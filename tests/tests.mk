@@ -56,7 +56,9 @@ FAULTY := base_grow malloc calloc realloc strdup open_memstream write fwrite fcl
 $(BUILD)/faults/dmft-%: $(PLAIN)/solver/main_%.o $(PLAIN)/tests/faults/faults.o $(EMULATED_OBJECTS) $(BUILD)/objects
 	@mkdir -p $(@D)
 	$(LINK) -lstdc++ $(FAULTY:%=-Wl,--wrap=%)
-$(BUILD)/test_faults $(BUILD)/test_unreadable: | $(PROGRAMS:%=$(BUILD)/faults/%)
+$(BUILD)/faults/dmft-sweep $(BUILD)/shared/dmft-sweep: python/dmft-sweep $(BUILD)/python
+	$(SCRIPT)
+$(BUILD)/test_faults: | $(PROGRAMS:%=$(BUILD)/faults/%)
 
 # Programs that load it, too, for tests/mutate.py.
 $(BUILD)/shared/dmft-%: $(PLAIN)/solver/main_%.o | $(BUILD)/libprogram.so

@@ -4,8 +4,8 @@
 
 #include "kernels/base/base.h"
 
-/* All functions of this file and of result_runs.h and result_marks.h: CODE_INPUT where a file is
- * none of ours or lacks what is asked for, CODE_SYSTEM where it cannot be read.
+/* Both functions: CODE_INPUT where a file is none of ours or lacks what is asked for, CODE_SYSTEM
+ * where it cannot be read.
  *
  * How many runs of a group ("limit", "reference/N0064") have failed, as a complete file says; 0
  * where it says nothing. */
@@ -13,8 +13,5 @@ int result_failed(const char *path, const char *group, int *failed, struct err *
 /* The name of the program that wrote a file, to be freed; CODE_INPUT if the file is not a result of
  * one, complete or partial. */
 int result_program(const char *path, char **program, struct err *err);
-/* The texts of a dataset with one axis, such as sweep/file, the files of the runs of a sweep. The
- * caller frees each of them and the list. */
-int result_texts(const char *path, const char *set, char ***text, int *count, struct err *err);
 
 #endif

@@ -5,7 +5,6 @@
 #include <float.h>
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_fit.h>
-#include <gsl/gsl_sort_double.h>
 #include <math.h>
 #include <stdbool.h>
 
@@ -80,25 +79,6 @@ double stats_z(struct stats_fit fit, struct stats_mean limit) {
     double t = (fit.a - limit.value) / sqrt(sum);
     double fourth = square * square / fit.freedom + other * other / (limit.runs - 1);
     return isfinite(t) ? normal_of(t, sum * sum / fourth) : NAN;
-}
-
-double stats_vertex(const double x[3], const double y[3]) {
-    double before = (x[0] + x[1]) / 2, after = (x[1] + x[2]) / 2;
-    double down = (y[1] - y[0]) / (x[1] - x[0]), up = (y[2] - y[1]) / (x[2] - x[1]);
-    return up > down ? before + (after - before) * down / (down - up) : x[1];
-}
-
-void stats_median(double *value, int n, double *median, double *se) {
-    double a = (n + 1) / 2.0, first = 0, second = 0, below = 0;
-    gsl_sort(value, 1, (size_t)n);
-    *median = 0.5 * (value[(n - 1) / 2] + value[n / 2]);
-    for (int i = 0; i < n; i++) { /* below `to`: the median of n draws is at most value[i] */
-        double to = gsl_cdf_beta_P((i + 1.0) / n, a, a), shift = value[i] - *median;
-        first += (to - below) * shift;
-        second += (to - below) * shift * shift;
-        below = to;
-    }
-    *se = n < 2 ? NAN : sqrt(fmax(second - first * first, 0));
 }
 
 int stats_approach(const int *N, const double *gap, const double *se, double limit_se, int count,

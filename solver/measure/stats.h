@@ -51,13 +51,4 @@ int stats_approach(const int *N, const double *gap, const double *se, double lim
 void stats_exponent(const int *N, const double *value, const double *se, int count,
                     double *exponent, double *exponent_se);
 
-/* The median of n >= 1 values, which are sorted in place, and its standard error (NaN for n = 1):
- * that of the median of n draws with replacement, in closed form (Maritz and Jarrett), exact for
- * odd n. */
-void stats_median(double *value, int n, double *median, double *se);
-
-/* Where the parabola through three points, x increasing and the middle y the smallest, has its
- * vertex; between the middles of the two intervals. */
-double stats_vertex(const double x[3], const double y[3]);
-
 #endif

@@ -21,8 +21,6 @@ enum { ALL_RANKS = -1 };
 static int owner_rank(const struct run *run, int N, int r) {
     const struct int_list *widths = &run->config.reference.widths;
     int before = 0;
-    if (run->share.whole)
-        return run->share.rank;
     if (!N && run->config.split.name)
         return ALL_RANKS;
     for (int i = widths->count - 1; N && i >= 0 && widths->value[i] != N; i--)
@@ -38,8 +36,7 @@ static bool mine(const struct run *run, int N, int r) {
 int ensemble_concurrent(const struct run *run, int N, int runs) {
     int count = 0;
     for (int r = 0; r < runs; r++)
-        count +=
-            run->share.whole || mine(run, N, r); /* rank 0 estimates for the ranks that make them */
+        count += mine(run, N, r);
     if (count < 1 || owner_rank(run, N, 0) == ALL_RANKS)
         return 1;
     return count < run->threads ? count : run->threads;

@@ -54,7 +54,7 @@ static int choose(struct run *run, struct err *err) {
 
 void run_split(struct run *run) {
     const struct solver_settings *solver = &run->config.solver;
-    int ranks = run->share.whole ? 1 : dist_ranks();
+    int ranks = dist_ranks();
     const struct backend *backend = backend_list[solver->backend];
     run->config.split = (struct backend){0};
     if (!backend->can_split || solver->replicates >= ranks || solver->sites < ranks * BACKEND_BLOCK)

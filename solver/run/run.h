@@ -11,8 +11,6 @@
 struct run_share {
     int side;        /* which of several parameterizations, from 1; 0: there must be one only */
     char prefix[24]; /* of the groups in the output */
-    bool whole;      /* one rank makes all of this run: `rank` */
-    int rank;
 };
 
 /* Where states are kept, from which a stopped run goes on (states.h). */

@@ -169,7 +169,5 @@ int units_answer(FILE *questions, FILE *answers, const volatile sig_atomic_t *st
     while (!code && !*stop && getline(&line, &room, questions) >= 0)
         code = answer_line(line, answers, stop, cores, err);
     free(line);
-    if (!code && *stop)
-        code = err_set(err, CODE_INTERRUPTED, "interrupted");
     return code;
 }

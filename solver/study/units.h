@@ -29,8 +29,8 @@
 #include "kernels/base/base.h"
 #include <stdio.h>
 
-/* Answers until the input ends, or a signal sets `stop`, which a run that is under way heeds: then
- * CODE_INTERRUPTED. It dies with the process, or thread, that has started it. */
+/* Answers until the input ends, or a signal sets `stop`, which a run that is under way heeds. It
+ * dies with the process, or thread, that has started it. */
 int units_answer(FILE *questions, FILE *answers, const volatile sig_atomic_t *stop,
                  struct err *err);
 

@@ -4,8 +4,8 @@
  * ones are of NaN). The environment says which: DMFT_FAULT = "alloc 7", the seventh of each
  * process; "place 7", the seventh allocation that a chain of calls comes to for the first time;
  * "hdf5 7" likewise a call of HDF5 that writes; "read 7" the seventh that reads a result, "close 7"
- * that closes one; "alloc 0" fails none; "alloc 7 own": not in children. At the end, in all cases,
- * DMFT_FAULT_COUNT (a file) gets the number of calls. */
+ * that closes one; "alloc 0" fails none. At the end, in all cases, DMFT_FAULT_COUNT (a file) gets the
+ * number of calls. */
 #define _GNU_SOURCE
 #include "kernels/base/base.h"
 
@@ -27,7 +27,6 @@ static const char *kind = "";
 static long wanted;
 static atomic_long calls;
 static pid_t owner;
-static bool own; /* of the owner alone */
 
 static void tell(void) {
     const char *name = getenv("DMFT_FAULT_COUNT");
@@ -39,12 +38,11 @@ static void tell(void) {
 }
 
 __attribute__((constructor)) static void begin(void) {
-    static char word[32], rest[8];
+    static char word[32];
     const char *fault = getenv("DMFT_FAULT");
     owner = getpid();
-    if (fault && sscanf(fault, "%31s %ld %7s", word, &wanted, rest) >= 2)
+    if (fault && sscanf(fault, "%31s %ld", word, &wanted) == 2)
         kind = word;
-    own = !strcmp(rest, "own");
     atexit(tell);
 }
 
@@ -75,7 +73,7 @@ static bool fails(const char *of, int cause) {
     if (&mutant_inside && mutant_inside <= 0)
         return false;
     bool file = !strcmp(of, "hdf5"), place = !strcmp(kind, "place") && !strcmp(of, "alloc");
-    if (!*of || (strcmp(kind, of) != 0 && !place) || (own && getpid() != owner) ||
+    if (!*of || (strcmp(kind, of) != 0 && !place) ||
         ((file || place) && !new_place()) || atomic_fetch_add(&calls, 1) + 1 != wanted)
         return false;
     errno = cause;

@@ -111,10 +111,10 @@ class Cells:
         start = kept[:, :1]
         cell.still = kept.shape[1] > 1 and \
             bool((np.abs(kept - start) <= 1e-12 * np.abs(start)).all())  # round-off
-        rests = None if self.sweep.width(unit) else group.attribute("rests")
-        if rests is not None and not np.isnan(rests):
+        rests = None if self.sweep.width(unit) else group.number("rests")
+        if rests is not None and not math.isnan(rests):
             # its loss alone does not tell: with batches that of other inputs follows
-            cell.still = bool(rests > 0)
+            cell.still = rests > 0
         times = objective.window(kept.shape[1], *_batch(file))
         other = given and objective.read_series(group, given.series, given.entry)
         if given and other is None:
@@ -143,7 +143,7 @@ def _notes(file) -> list[tuple[str, str, bool]]:
 
 def _batch(file) -> tuple[int, int]:
     """The inputs of a run, and how many of them are in a batch: 0 where all are."""
-    data, batch = Reader(file, "data"), Reader(file, "parameters").attribute("training.batch")
+    data, batch = Reader(file, "data"), Reader(file, "parameters").number("training.batch")
     rows = "y" if data.has("y") else "tokens"  # [output] inputs = none
     if batch is None or not data.has(rows):
         raise SystemFailure(f"{data.path}: has no training.batch or inputs")

@@ -139,13 +139,12 @@ def _points(options: Options, worker, tell) -> None:
 
 def _look_again(options: Options, worker, tell) -> None:
     """Tables, and with -o a file, of other choices than those of the sweep."""
-    from dmft.study import output as files
-    from dmft.study import summary
+    from dmft.study import place, summary
     from dmft.study.sweep import reopen
     again, output = options.values["--optimum"], options.values.get("-o")
     if output:
-        files.refuse_input(output, again)
-        files.check(output, "--force" in options.flags)
+        place.refuse_input(output, again)
+        place.check(output, "--force" in options.flags)
     sweep = reopen(again, worker)
     choice, along = options.values.get("--objective"), options.values.get("--along")
     summary.check(sweep, choice, along)
@@ -153,15 +152,14 @@ def _look_again(options: Options, worker, tell) -> None:
 
 
 def _sweep(options: Options, worker, signals, tell, log, executor, chunk) -> None:
-    from dmft.study import output as files
-    from dmft.study import summary
+    from dmft.study import place
     from dmft.study.sweep import Note, Sweep
     from dmft.study.work import work
     output = options.output
     repeated = options.repeated()
     if repeated:
         log(f"note: {repeated}")
-    files.refuse_input(output, options.file)
+    place.refuse_input(output, options.file)
     sweep = Sweep(options.file, options.keys, worker=worker)
     try:
         if repeated:
@@ -171,7 +169,8 @@ def _sweep(options: Options, worker, signals, tell, log, executor, chunk) -> Non
             log(f"note: {note.text}")
         sweep.name_folder(output)
         for given in sweep.inputs():
-            files.refuse_input(output, given)
+            place.refuse_input(output, given)
+        from dmft.study import summary  # scipy takes longer to import than a refusal to be told
         choice, along = options.values.get("--objective"), options.values.get("--along")
         summary.check(sweep, choice, along)
         sweep.open_folder("--force" in options.flags, "--retry" in options.flags)

@@ -77,8 +77,8 @@ class Marks:
         group, data = Reader(file, self.sweep.group(unit)), Reader(file, "data")
         for mark in MARKS:
             if mark.attribute:
-                found = (data if mark.name == "floor" else group).attribute(mark.name)
-                self.value[mark.name][unit] = math.nan if found is None else float(found)
+                found = (data if mark.name == "floor" else group).number(mark.name)
+                self.value[mark.name][unit] = math.nan if found is None else found
         if self.sweep.width(unit) and len(self.sweep.widths) > 1 and group.has("f_runs") and \
                 len(group.shape("f_runs")) > 2:
             runs = group.values("f_runs")

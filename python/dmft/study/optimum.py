@@ -200,12 +200,13 @@ class Curve:
     # ---- errors ----
 
     def find_errors(self) -> None:
-        """What the runs add to y, `deviation` [run][x], errors that they do not show, `rest`, and
+        """What the runs that were kept add to y, `deviation` [run][x], errors that they do not show, `rest`, and
         the variances of a fit. What the runs do to all places alike moves no optimum, and is no
         error of a fit. Variances of few runs are uncertain: each is drawn towards their geometric
         mean as by four degrees of freedom."""
         n, count = self.runs, len(self.points)
-        self.deviation, shown_by = np.zeros((n, count)), np.zeros(count, bool)
+        self.kept = 0 if all(point.run is None for point in self.points) else n
+        self.deviation, shown_by = np.zeros((self.kept, count)), np.zeros(count, bool)
         for k, point in enumerate(self.points):
             if point.run is not None:
                 shown_by[k] = self.means
@@ -216,23 +217,23 @@ class Curve:
         rest = error * error - shown
         self.rest = np.where(self.means & (rest > np.where(shown_by, 1e-9 * shown, 0)),
                              np.sqrt(np.maximum(rest, 0)), 0)
-        apart = self.deviation - self.deviation.mean(axis=1, keepdims=True)
+        apart = self.deviation - self.deviation.sum(axis=1, keepdims=True) / count
         variance = np.where(shown_by, (apart ** 2).sum(axis=0) + self.rest ** 2, error * error)
         pool = np.exp(np.log(variance + SMALLEST).mean())
         self.variance = ((n - 1) * (variance + SMALLEST) + 4 * pool) / (n - 1 + 4)
 
     def _moved(self) -> np.ndarray:
         """[sample][x] of y, as other runs might have had it."""
-        n, sample = self.runs, np.arange(SAMPLES)
+        n, sample, runs = self.runs, np.arange(SAMPLES), np.arange(self.kept)
         # sqrt(nu/chi^2) of nu = n - 1 degrees of freedom
         spread = np.sqrt((n - 1) / (2 * gammaincinv((n - 1) / 2,
                                                     _uniform(SPREAD, sample, 0, self.N))))
         places = np.arange(len(self.points))
         moved = self.rest * _normal(REST, sample[:, None], places, self.own)
         if self.means:
-            moved += _normal(RUN, sample[:, None], np.arange(n), self.N) @ self.deviation
+            moved += _normal(RUN, sample[:, None], runs, self.N) @ self.deviation
         else:
-            pick = (n * _uniform(RUN, sample[:, None], np.arange(n), self.N)).astype(int)
+            pick = (n * _uniform(RUN, sample[:, None], runs, self.N)).astype(int)
             for k, point in enumerate(self.points):
                 if point.run is not None:
                     moved[:, k] = (np.median(point.run[pick], axis=1) - point.value) * self.scale[k]

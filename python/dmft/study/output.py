@@ -2,73 +2,15 @@
 and equation and a scale at each of its axes; the file is made in memory and saved whole."""
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 
 import h5py
 import numpy as np
 
 from dmft.errors import InputError, SystemFailure
+from dmft.study import place
 
 COMPACT, CHUNK = 4096, 1 << 17  # values; larger datasets are compressed, in chunks
-
-
-def check(path: str, force: bool) -> None:
-    """Whether a result can get this name: the folder exists, and no file does unless force."""
-    if not path:
-        raise InputError("the name of the output file is empty")
-    folder = os.path.dirname(path) or "."
-    try:
-        os.stat(folder)
-    except OSError as error:
-        kind = InputError if error.errno in (errno.ENOENT, errno.ENOTDIR) else SystemFailure
-        raise kind(f"output {path}: folder {folder}: {error.strerror}") from None
-    if not os.path.isdir(folder):
-        raise InputError(f"output {path}: {folder} is not a folder")
-    if path.endswith("/") or (os.path.exists(path) and not os.path.isfile(path)):
-        raise InputError(f"output {path}: is not a regular file")
-    if not force and os.path.lexists(path):
-        raise InputError(f"output {path}: exists already; choose another name or add --force")
-
-
-def refuse_input(output: str, given: str) -> None:
-    """InputError where the output is an input, --force or not."""
-    try:
-        same = bool(given) and os.path.samefile(output, given)
-    except OSError:
-        same = False
-    if same:
-        raise InputError(f"-o {output} would overwrite an input of this run")
-
-
-def save(path: str, content: bytes) -> None:
-    """Replaces a file by a whole one, which is on the disk when it gets its name."""
-    partial = path + ".partial"
-    try:
-        with open(partial, "a+b") as file:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            try:
-                file.truncate(0)
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            except BaseException:
-                os.unlink(partial)
-                raise
-            os.replace(partial, path)
-        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        except OSError as error:  # some file systems refuse to sync a folder
-            if error.errno == errno.EIO:
-                raise
-        finally:
-            os.close(folder)
-    except BlockingIOError:
-        raise InputError(f"output {path}: another run is writing {partial}") from None
-    except OSError as error:
-        raise SystemFailure(f"cannot write {path}: {error.strerror}") from None
 
 
 class Output:
@@ -125,8 +67,8 @@ class Output:
         scales = [self._scale_of(home, axis, length)
                   for axis, length in zip(dims.split(" "), values.shape)]
         data = self._create(home, name, dims, about, values)
-        for place, scale in enumerate(scales):
-            data.dims[place].attach_scale(scale)
+        for k, scale in enumerate(scales):
+            data.dims[k].attach_scale(scale)
 
     def scale(self, group: str, name: str, axis: str, values) -> None:
         """Coordinates along an axis: those of the axis itself, name = axis, before any array that
@@ -139,7 +81,7 @@ class Output:
     def save(self, path: str) -> None:
         """Writes it all, complete."""
         self.file.flush()
-        save(path, self.file.id.get_file_image())
+        place.save(path, self.file.id.get_file_image())
 
     def close(self) -> None:
         self.file.close()
@@ -158,12 +100,12 @@ def _text(item, name: str, value: str) -> None:
 def _chunks(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Cut along the first axes."""
     chunks, count = list(shape), int(np.prod(shape))
-    for place in range(len(chunks)):
+    for k in range(len(chunks)):
         if count <= CHUNK:
             break
-        rest = count // chunks[place]
-        chunks[place] = CHUNK // rest if rest < CHUNK else 1
-        count = rest * chunks[place]
+        rest = count // chunks[k]
+        chunks[k] = CHUNK // rest if rest < CHUNK else 1
+        count = rest * chunks[k]
     return tuple(chunks)
 
 
@@ -187,7 +129,10 @@ class Reader:
 
     def __init__(self, file: h5py.File, group: str):
         self.path, self.name = file.filename, group
-        self.group = file.get(group)
+        try:
+            self.group = file.get(group)
+        except (OSError, KeyError, RuntimeError) as error:
+            raise SystemFailure(f"{self.path}: {group} cannot be read: {_cause(error)}") from None
 
     def has(self, name: str) -> bool:
         """Whether there is such a dataset (or group)."""
@@ -211,6 +156,11 @@ class Reader:
     def shape(self, name: str) -> tuple[int, ...]:
         """Of a dataset."""
         return self._read(name, lambda: self.group[name].shape)
+
+    def number(self, name: str) -> float | None:
+        """An attribute; None: there is none."""
+        found = self.attribute(name)
+        return None if found is None else self._read("@" + name, lambda: float(found))
 
     def attribute(self, name: str, of: str = ""):
         """A number or a text; None: there is none."""

@@ -8,8 +8,7 @@ import os
 import re
 
 from dmft.errors import DmftError, InputError, SystemFailure
-from dmft.study import output as files
-from dmft.study import text
+from dmft.study import place, text
 from dmft.study.grid import Grid, is_of_sweep
 from dmft.study.worker import Worker
 
@@ -177,7 +176,7 @@ class Sweep:
 
     def open_folder(self, force: bool, retry: bool) -> None:
         """Makes and locks it, and looks up what is done; retry: failures are forgotten."""
-        files.check(self.output, force or self._is_mine())
+        place.check(self.output, force or self._is_mine())
         try:
             os.mkdir(self.folder)
         except FileExistsError:
@@ -218,6 +217,9 @@ class Sweep:
     def _is_mine(self) -> bool:
         """Whether the output is of a sweep all of whose runs are of this one, or lie in the
         folder: nothing is lost when it is replaced."""
+        if not os.path.isfile(self.output):
+            return False
+        from dmft.study import output as files
         try:
             program, names = files.read_names(self.output)
         except (OSError, KeyError, ValueError):
@@ -259,7 +261,8 @@ def _whole(path: str) -> str:
 def reopen(output: str, worker: Worker) -> Sweep:
     """A sweep that is done, from its OUT.h5 and OUT.d, to be looked at again: nothing is run,
     checked or locked."""
-    ini, names, scale = files.read_summary(output)
+    from dmft.study.output import read_summary
+    ini, names, scale = read_summary(output)
     sweep = Sweep(output, (), ini, worker)
     sweep.name_folder(output)
     sweep.limit = bool(scale) and scale[-1] == float("inf")

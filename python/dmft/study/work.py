@@ -12,7 +12,7 @@ import time
 
 from dmft.errors import Interrupted, SystemFailure, failure
 from dmft.study.sweep import DONE, FAILED, PENDING, Sweep
-from dmft.study.worker import run_unit, run_units
+from dmft.study.worker import Worker, run_unit, run_units
 
 GOES_ON = "the same command goes on from here"
 
@@ -50,7 +50,8 @@ class _Team:
     def __init__(self, sweep: Sweep, executor, jobs: int, chunk: int):
         self.sweep, self.results, self.futures = sweep, queue.SimpleQueue(), []
         self.own = executor is None
-        self.workers: list = []  # processes that run units, of our own threads
+        self.workers = [sweep.worker]  # of our own threads, each of which takes one
+        self.free, self.mine = [sweep.worker], threading.local()
         self.executor = executor or concurrent.futures.ThreadPoolExecutor(jobs)
         pending = [unit for unit in range(sweep.count) if sweep.status[unit] == PENDING]
         parts = [pending[k:k + chunk] for k in range(0, len(pending), chunk)]
@@ -74,11 +75,13 @@ class _Team:
             threading.Thread(target=self._poll, args=(polled,), daemon=True).start()
 
     def _run_own(self, tasks):
-        return [run_unit(task, self._keep) for task in tasks]
-
-    def _keep(self, worker) -> None:
-        if worker not in self.workers:
-            self.workers.append(worker)
+        if not hasattr(self.mine, "worker"):
+            try:
+                self.mine.worker = self.free.pop()
+            except IndexError:
+                self.mine.worker = Worker(self.sweep.worker.path)
+                self.workers.append(self.mine.worker)
+        return [run_unit(task, self.mine.worker) for task in tasks]
 
     def _poll(self, polled) -> None:
         while polled:

@@ -6,6 +6,7 @@ are to be found under the same names.
 """
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -15,7 +16,7 @@ import threading
 import time
 
 from dmft import program
-from dmft.errors import DmftError, Interrupted, SystemFailure, failure
+from dmft.errors import DmftError, InputError, Interrupted, SystemFailure, failure
 
 # A process of a job of ranks must not take its child for one of them.
 RANKS = re.compile("OMPI_|PMI_|PMIX_|PMI2_|MPI_LOCALRANKID|HYDRA_|PRTE_|SLURM_PROCID")
@@ -35,7 +36,8 @@ class Worker:
     stop() and close()."""
 
     def __init__(self, path: str | None = None, folder: str | None = None):
-        self.path, self.folder, self.child = path or program.find("dmft-solve"), folder, None
+        self.path, self.folder = path or program.find("dmft-solve"), folder
+        self.child, self.busy, self.stopped = None, False, False
 
     def _start(self) -> None:
         try:
@@ -49,20 +51,25 @@ class Worker:
     def ask(self, question: dict) -> dict:
         """The answer; a failure that it tells, or the end of the process, is raised. `unit` of the
         error is the one that it is about, or None."""
-        line = json.dumps(question)
-        if re.search(r"\\ud[89a-f]", line):
-            raise failure(2, "names of files, and words of the command line, must be UTF-8 in a "
-                          "sweep", None)
+        try:
+            line = json.dumps(question, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise InputError("names of files, and words of the command line, must be UTF-8 in a "
+                             "sweep") from None
         if self.child is None:
             self._start()
+        if self.stopped:
+            raise Interrupted("interrupted")
+        self.busy = True
         try:
-            self.child.stdin.write(line.encode() + b"\n")
+            self.child.stdin.write(line + b"\n")
             self.child.stdin.flush()
         except OSError:  # it is gone, and its end says why
             pass
         answer = self.child.stdout.readline()
         if not answer.endswith(b"\n"):
             raise self._died()
+        self.busy = False
         found = json.loads(answer)
         if "code" in found:
             error = failure(found["code"], found["error"].rstrip("\n"), None)
@@ -79,26 +86,32 @@ class Worker:
             raise SystemFailure(f"{self.path} --version: {error}") from None
 
     def _died(self) -> BaseException:
-        code = self.child.wait()
+        code, self.busy = self.child.wait(), False
         self.close()
-        if code == 130:
+        if code == 130 or self.stopped:
             return Interrupted("interrupted")
         return SystemFailure(f"the process was ended by signal {-code}" if code < 0 else
                              f"dmft-solve --units ended with exit code {code}, without an answer")
 
     def stop(self) -> None:
         """The run that is under way ends in order, as by a signal."""
+        self.stopped = True
         if self.child is not None:
             self.child.send_signal(signal.SIGTERM)
 
     def close(self) -> None:
-        """The process ends at once."""
+        """The process ends, at once where it has a run under way."""
         child, self.child = self.child, None
-        if child is not None:
-            child.kill()
+        if child is None:
+            return
+        with contextlib.suppress(OSError):
             child.stdin.close()
-            child.stdout.close()
+        try:
+            child.wait(0 if self.busy else 5)
+        except subprocess.TimeoutExpired:
+            child.kill()
             child.wait()
+        child.stdout.close()
 
 
 _workers = threading.local()  # a thread dies with its process (PR_SET_PDEATHSIG)
@@ -115,14 +128,12 @@ def _worker_of(task: dict) -> Worker:
     return _workers.one
 
 
-def run_unit(task: dict, started=lambda worker: None) -> tuple[int, str, float]:
-    """(exit code, sentence, seconds) of a unit: `question` to a process in `folder`. started: is
-    told of the process before it is asked."""
+def run_unit(task: dict, worker: Worker | None = None) -> tuple[int, str, float]:
+    """(exit code, sentence, seconds) of a unit: `question` to a process, or to that of this thread
+    in `folder`."""
     begin = time.monotonic()
     try:
-        worker = _worker_of(task)
-        started(worker)
-        worker.ask(task["question"])
+        (worker or _worker_of(task)).ask(task["question"])
     except (DmftError, Interrupted) as error:
         return error.code, error.sentence, time.monotonic() - begin
     return 0, "", time.monotonic() - begin

@@ -1,0 +1,66 @@
+"""Where a result is written: whether it may be, and files that are replaced as a whole
+(solver/files/partial.h)."""
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+
+from dmft.errors import InputError, SystemFailure
+
+
+def check(path: str, force: bool) -> None:
+    """Whether a result can get this name: the folder exists, and no file does unless force."""
+    if not path:
+        raise InputError("the name of the output file is empty")
+    folder = os.path.dirname(path) or "."
+    try:
+        os.stat(folder)
+    except OSError as error:
+        kind = InputError if error.errno in (errno.ENOENT, errno.ENOTDIR) else SystemFailure
+        raise kind(f"output {path}: folder {folder}: {error.strerror}") from None
+    if not os.path.isdir(folder):
+        raise InputError(f"output {path}: {folder} is not a folder")
+    if path.endswith("/") or (os.path.exists(path) and not os.path.isfile(path)):
+        raise InputError(f"output {path}: is not a regular file")
+    if not force and os.path.lexists(path):
+        raise InputError(f"output {path}: exists already; choose another name or add --force")
+
+
+def refuse_input(output: str, given: str) -> None:
+    """InputError where the output is an input, --force or not."""
+    try:
+        same = bool(given) and os.path.samefile(output, given)
+    except OSError:
+        same = False
+    if same:
+        raise InputError(f"-o {output} would overwrite an input of this run")
+
+
+def save(path: str, content: bytes) -> None:
+    """Replaces a file by a whole one, which is on the disk when it gets its name."""
+    partial = path + ".partial"
+    try:
+        with open(partial, "a+b") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                file.truncate(0)
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            except BaseException:
+                os.unlink(partial)
+                raise
+            os.replace(partial, path)
+        folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        except OSError as error:  # some file systems refuse to sync a folder
+            if error.errno == errno.EIO:
+                raise
+        finally:
+            os.close(folder)
+    except BlockingIOError:
+        raise InputError(f"output {path}: another run is writing {partial}") from None
+    except OSError as error:
+        raise SystemFailure(f"cannot write {path}: {error.strerror}") from None

@@ -1,0 +1,234 @@
+"""Sweeps from inside: the grid of [sweep], what points are compared by, marks, and files of units
+that cannot be read. What the command does is judged from outside (tests/test_sweep.c and others)."""
+import glob
+import math
+import os
+
+import dmft
+import h5py
+import numpy as np
+import pytest
+from dmft.study import objective, place, tables
+from dmft.study.cells import Cell, Measured
+from dmft.study.grid import Grid
+from dmft.study.output import Reader
+from dmft.study.objective import Series
+
+BASE = {"network.model": "dense", "training.steps": 3, "solver.sites": 64, "solver.replicates": 2,
+        "solver.threads": 1, "data.inputs": 3, "data.dimension": 4, "reference.widths": 8,
+        "reference.seeds": 2}
+
+
+# ---- the grid ----
+
+def powers(texts):
+    """As dmft-solve says it of the texts here."""
+    return [text.startswith("N") for text in texts]
+
+
+def grid_of(lines, words=()):
+    return Grid("case.ini", words, "[network]\nmodel = dense\n[sweep]\n" + lines, powers)
+
+
+@pytest.mark.parametrize("lines, points", [
+    ("a.x, b.y = 1 u | 0 v\nc.z = 5 6\n",
+     ["a.x=1 b.y=u c.z=5", "a.x=1 b.y=u c.z=6", "a.x=0 b.y=v c.z=5", "a.x=0 b.y=v c.z=6"]),
+    ("c.z = 5 6\na.x , b.y=1 u|0\tv\n",
+     ["c.z=5 a.x=1 b.y=u", "c.z=5 a.x=0 b.y=v", "c.z=6 a.x=1 b.y=u", "c.z=6 a.x=0 b.y=v"]),
+    ("a.x,b.y = 1,2 3|4 ,5\nc.z, d.w, e.v = 1 2 3\n",
+     ["a.x=1 b.y=2 3 c.z=1 d.w=2 e.v=3", "a.x=4 b.y=5 c.z=1 d.w=2 e.v=3"]),
+    ("a.x, b.y = 1 N^0.5, 2 | N, 3\n", ["a.x=1 N^0.5 b.y=2", "a.x=N b.y=3"]),
+    ("a.x = 3 2 0.5\n", ["a.x=3", "a.x=2", "a.x=0.5"]),
+    ("objective = loss\na.x = 1\nalong = a.x\n", ["a.x=1"]),
+    ("a.x = 0.5 | 1 N^0.5 | N\n", ["a.x=0.5", "a.x=1 N^0.5", "a.x=N"]),
+    ("a.x = linspace(-1, 2, 4)\n", ["a.x=-1", "a.x=0", "a.x=1", "a.x=2"]),
+    ("a.x = logspace(0.5, 8, 3) # doubled\n", ["a.x=0.5", "a.x=2", "a.x=8"]),
+    ("a.x = logspace(49, 1000001, 3)\n", ["a.x=49", "a.x=7000", "a.x=1000001"]),
+    ("a.x = linspace(1000000, 3000000, 3)\n", ["a.x=1000000", "a.x=2000000", "a.x=3000000"]),
+    ("a.x = logspace(1, 1e6, 3)\n", ["a.x=1", "a.x=1000", "a.x=1000000"]),
+    ("a.x = 18446744073709551614 18446744073709551615\n",
+     ["a.x=18446744073709551614", "a.x=18446744073709551615"]),
+    ("a.x = one linspace.csv\n", ["a.x=one", "a.x=linspace.csv"]),
+    ("a.x = N^-0.5 N^0.5 2N\n", ["a.x=N^-0.5", "a.x=N^0.5", "a.x=2N"]),
+    ("a.x = 1, 2 3\n", ["a.x=1,", "a.x=2", "a.x=3"]),
+    ("a.x = \"1 # 2\" \n", ["a.x=1", "a.x=#", "a.x=2"]),
+    ("a.a = 1 2\nb.b = u v\ne.e = 7\nf.f = 8 9\n",
+     ["a.a=1 b.b=u e.e=7 f.f=8", "a.a=1 b.b=u e.e=7 f.f=9", "a.a=1 b.b=v e.e=7 f.f=8",
+      "a.a=1 b.b=v e.e=7 f.f=9", "a.a=2 b.b=u e.e=7 f.f=8", "a.a=2 b.b=u e.e=7 f.f=9",
+      "a.a=2 b.b=v e.e=7 f.f=8", "a.a=2 b.b=v e.e=7 f.f=9"])])
+def test_order_of_points(lines, points):
+    """The last line varies fastest, keys of one line go together, whatever its place."""
+    grid = grid_of(lines)
+    assert [" ".join(f"{name}={text}" for name, text in grid.values(point))
+            for point in range(grid.points)] == points
+
+
+def test_names_and_numbers_of_points():
+    grid = grid_of("a.x, b.y , c.z = 1, 2 3, w | 4, 5, w\nd.d = 1 2\n")
+    first, second = grid.axes
+    assert (first.name, second.name) == ("a.x,b.y,c.z", "d.d")
+    assert first.point(0) == "1, 2 3, w" and first.point(1) == "4 5 w"
+    assert [key.value for key in first.keys] == [[1, 4], None, None]
+
+
+def test_lines_of_the_command_line():
+    """One takes the place of the line of the same keys, or comes last."""
+    grid = grid_of("along = a.w\nb.y = 1 2 3\na.x, a.z = 5 6\na.w = 0 1\n",
+                   ["--sweep.b.y=7 8", "a.x=1", "sweep . a.x,a.z = 1 2 | 3 4",
+                    "--sweep. along = b.y", "--sweep.c.u=linspace(0, 1, 3)"])
+    assert [axis.name for axis in grid.axes] == ["b.y", "a.x,a.z", "a.w", "c.u"]
+    assert grid.points == 2 * 2 * 2 * 3 and grid.settings == {"along": "b.y"}
+    assert grid.axes[0].keys[0].text == ["7", "8"] and grid.axes[1].keys[1].text == ["2", "4"]
+
+
+def test_lines_outside_stay_where_they_are():
+    """A mark of the order of bytes, blanks in the head of the section, and other sections behind."""
+    grid = Grid("case.ini", (), "\ufeff [ sweep ] # of one\na.x = 1 2\n\n[data]\nseed = 1")
+    assert grid.rest == "\n\n\n[data]\nseed = 1" and grid.points == 2
+    with pytest.raises(dmft.InputError, match=r"case.ini:2: not a text file \(byte 0x00\)"):
+        Grid("case.ini", (), "[sweep]\na.x = 0.1 0.2\0 0.4\n")
+
+
+# ---- objectives ----
+
+def test_objectives_of_runs():
+    """Two runs of six times, the third failed; time_to is interpolated, and NaN of a run that does
+    not get there. Sums of five numbers of order one: 1e-15."""
+    runs = np.array([[3, 2, 1, 0.5, 0.25, 0.5], [4, 3, 2, 1, 1, 1], [1, 1] + 4 * [math.nan]])
+    series = Series(runs[0], runs=runs)
+    for words, want in {"loss": [0.5, 1], "smooth_loss": [1.25 / 3, 1], "test_loss": [0.5, 1],
+                        "time_to=0.75": [2.5, math.nan], "time_to=1.5": [1.5, 2.5],
+                        "loss[1]": [2, 3], "loss[6]": [math.nan, math.nan]}.items():
+        found = objective.of_runs(objective.read(words), series, np.array([1, 1, 0], bool), 3)
+        np.testing.assert_allclose(found, want, rtol=0, atol=1e-15, err_msg=words)
+    assert objective.window(81, 1296, 16) == 17  # a fifth of the times
+    assert objective.window(41, 64, 16) == 4  # one pass
+    assert objective.window(41, 64, 0) == 1  # every loss is of all inputs
+
+
+def test_times_of_pseudo_values():
+    """Their mean is the time of the mean curve but for the jackknife's correction:
+    2 T(0.2) - T(0.3), 2 T(0.2) - T(0.1), with T(l) = 0.5/(1 - l)."""
+    runs = np.array([[1, 0.1], [1, 0.3]])
+    found = objective.of_runs(objective.read("time_to=0.5"), Series(runs[0], runs=runs, pseudo=True),
+                              np.array([True, True]), 1)
+    np.testing.assert_allclose(found, [1 / 0.8 - 0.5 / 0.7, 1 / 0.8 - 0.5 / 0.9], atol=1e-15)
+
+
+@pytest.fixture(name="group")
+def series_of_three_axes(tmp_path):
+    """y [2][2][3] of the time, its errors, and its runs [2][2][2][3]."""
+    with h5py.File(tmp_path / "series.h5", "w") as file:
+        runs = (np.arange(24.0) ** 2).reshape(2, 2, 2, 3)
+        mean = np.arange(12.0).reshape(2, 2, 3)
+        for name, dims, values in (("y", "t mu k", mean), ("y_se", "t mu k", mean + 1),
+                                   ("y_runs", "run t mu k", runs), ("late", "s mu k", mean)):
+            file[f"limit/{name}"] = values
+            file[f"limit/{name}"].attrs["dims"] = dims
+    with h5py.File(tmp_path / "series.h5") as file:
+        yield Reader(file, "limit")
+
+
+@pytest.mark.parametrize("words, mean, error, runs", [
+    ("y[1][0][2]", 8, 9, [64, 400]), ("y[1][1]", 10, 11, [302 / 3, 1454 / 3]),
+    ("y[last][mean][1]", 8.5, 9.5, [74.5, 422.5]),
+    ("y[1][mean][mean]", 8.5, 9.5, [451 / 6, 2539 / 6]), ("y", 8.5, 9.5, [451 / 6, 2539 / 6])])
+def test_entries_of_series(group, words, mean, error, runs):
+    """Entries that have an index, else means; sums of small whole numbers, divided once or twice."""
+    what = objective.read(words)
+    series = objective.read_series(group, what.series, what.entry)
+    np.testing.assert_allclose(objective.of_runs(what, series, np.array([True, True]), 1), runs,
+                               rtol=1e-13)
+    np.testing.assert_allclose(objective.of_mean(what, series), [mean, error], rtol=1e-13)
+
+
+@pytest.mark.parametrize("words, sentence", [
+    ("y[1][2]", "axis 1 of limit/y behind t has 2 entries, counted from 0: there is no entry 2"),
+    ("y[1][0][2][0]", "limit/y has 2 axes behind t, and 3 indices"),
+    ("late", "the first axis of limit/late is not t")])
+def test_entries_that_are_not_there(group, words, sentence):
+    what = objective.read(words)
+    with pytest.raises(dmft.InputError, match=sentence):
+        objective.read_series(group, what.series, what.entry)
+
+
+@pytest.mark.parametrize("words", [
+    "y[", "y[x]", "y[-1]", "y[1", "y[1]x", "y[1][]", "y[mean]", "y[1][last]",
+    "y[1][0][0][0][0][0][0][0][0][0]", "[1]", "time_to=0", "time_to", "time_to=inf", "y" * 64])
+def test_objectives_that_are_none(words):
+    with pytest.raises(dmft.InputError, match=r"NAME\[t\]\[i\]\.\.\."):
+        objective.read(words)
+
+
+def test_a_star_is_more_than_half():
+    """The man page: a star where one run is more than half of a mean."""
+    for largest, star in ((0.4975, False), (0.5025, True)):
+        runs = np.array([largest, *[(1 - largest) / 3] * 3])
+        assert tables._carried(Cell(objective=Measured(4, runs, runs.mean()))) == star
+
+
+# ---- files ----
+
+@pytest.fixture(name="done")
+def sweep_that_is_done(tmp_path):
+    return dmft.sweep(BASE | {"sweep": {"training.eta0": [0.1, 0.2, 0.4]}}, progress=False, jobs=2,
+                      output=tmp_path / "s.h5")
+
+
+def units(run):
+    return sorted(glob.glob(run.path.removesuffix(".h5") + ".d/*.h5"))
+
+
+def again(run, **choice):
+    return run.find_optimum(**choice)
+
+
+@pytest.mark.parametrize("spoil, sentence", [
+    (lambda path: os.truncate(path, 1000), "cannot be opened as an HDF5 file"),
+    (lambda path: os.chmod(path, 0o000), None),
+    ("attribute", "@training.batch cannot be read|has no training.batch"),
+    ("loss", "limit/loss|reference/N0008/loss")])
+def test_what_cannot_be_read_is_told(done, spoil, sentence):
+    """Of a unit that is done, never a NaN in silence; what is not there is another thing."""
+    path = units(done)[0]
+    if spoil == "attribute":
+        with h5py.File(path, "r+") as file:
+            del file["parameters"].attrs["training.batch"]
+    elif spoil == "loss":  # its values, which are compressed or not, are no longer those of a file
+        with h5py.File(path, "r+") as file:
+            group = file["limit"] if "limit" in file else file["reference/N0008"]
+            del group["loss"]
+    elif sentence is None and os.geteuid() == 0:
+        pytest.skip("root reads every file")
+    else:
+        spoil(path)
+    with pytest.raises(dmft.SystemFailure if sentence else dmft.InputError, match=sentence):
+        again(done)
+
+
+def test_a_mark_that_is_missing_is_none_and_one_that_is_no_number_is_told(done):
+    path = units(done)[0]
+    with h5py.File(path, "r+") as file:
+        group = file["limit"] if "limit" in file else file["reference/N0008"]
+        del group.attrs["valid_until"]
+    again(done)
+    with h5py.File(path, "r+") as file:
+        group = file["limit"] if "limit" in file else file["reference/N0008"]
+        group.attrs["valid_until"] = "soon"
+    with pytest.raises(dmft.SystemFailure, match="valid_until cannot be read"):
+        again(done)
+
+
+def test_a_file_that_cannot_be_written_is_told(done, monkeypatch):
+    """And the one that is there stays as it is."""
+    with open(done.path, "rb") as file:
+        before = file.read()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+    monkeypatch.setattr(place.os, "fsync", full)
+    with pytest.raises(dmft.SystemFailure, match="cannot write .*: No space left on device"):
+        place.save(done.path, b"other")
+    with open(done.path, "rb") as file:
+        assert file.read() == before
+    assert not os.path.exists(done.path + ".partial")
