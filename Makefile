@@ -15,7 +15,7 @@
 #   make install PREFIX=/usr/local;  make deb;  make wheel;  make site;  make CC=clang CXX=clang++;  make format
 #
 # DEBUG=1 and SAN=1 (address and undefined-behaviour sanitizers) choose other flags, CUDA=1 adds the
-# backend cuda (kernels/cuda.mk), MPI=1 builds for mpirun (docs/mpi.md): each set of options in its own
+# backend cuda (kernels/cuda.mk), MPI=1 builds for mpirun (docs/cluster.md): each set of options in its own
 # folder under build/. Sources are found, not listed; tests are in tests/tests.mk.
 
 MAKEFLAGS += --no-builtin-rules
@@ -65,14 +65,6 @@ STAMP = @mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
 # Those of the last make, whatever its options.
 $(PROGRAMS): %: $(BUILD)/% FORCE
 	@cmp -s $< $@ || cp -f $< $@
-
-# dmft-sweep is of the Python package, which runs the dmft-solve beside it.
-SCRIPT = @mkdir -p $(@D); sed "1s|.*|\#!$$(NEED='h5py, numpy, scipy' PYTHON='$(PYTHON)' python/with -c \
-         'import sys; print(sys.executable)' 2>/dev/null || echo /usr/bin/env python3)|" $< > $@ && chmod +x $@
-$(BUILD)/dmft-sweep: python/dmft-sweep $(BUILD)/python | $(BUILD)/dmft-solve
-	$(SCRIPT)
-$(BUILD)/python: FORCE
-	$(call STAMP,$(PYTHON))
 
 $(BUILD)/dmft-%: $(PLAIN)/solver/main_%.o $(OBJECTS) $(BUILD)/objects
 	$(LINK)

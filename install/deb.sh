@@ -13,8 +13,9 @@ make --no-print-directory -s install DESTDIR="$root" PREFIX=/usr
 mkdir -p "$root/usr/share/zsh/vendor-completions"
 mv "$root/usr/share/zsh/site-functions/_dmft-solve" "$root/usr/share/zsh/vendor-completions/"
 rmdir "$root/usr/share/zsh/site-functions"
+sed -i '1s|.*|#!/usr/bin/python3|' "$root/usr/bin/dmft-sweep"
 linked= # the programs and, if it is there, libdmft
-for file in "$root"/usr/bin/dmft-* "$root"/usr/lib/libdmft.so.?.*; do
+for file in "$root"/usr/bin/dmft-solve "$root"/usr/bin/dmft-compare "$root"/usr/lib/libdmft.so.?.*; do
     [ ! -f "$file" ] || linked="$linked ${file#"$work/"}"
 done
 (cd "$work" && strip --strip-unneeded $linked)
@@ -51,7 +52,7 @@ Section: science
 Priority: optional
 Maintainer: dmft-solve maintainers <dmft-solve@localhost>
 Installed-Size: ${size%%[!0-9]*}
-Depends: $depends
+Depends: $depends, python3, python3-h5py, python3-scipy
 ${instead}Recommends: dataset-fashion-mnist$more
 Description: infinite-width limits of mixture-of-experts training
  The training of infinitely wide networks, with error bars, beside finite networks trained by the

@@ -11,6 +11,14 @@ AT = $(call QUOTED,$(value DESTDIR)$(value PREFIX))
 # As the replacement of a command s of sed.
 PC_PREFIX = $$(printf '%s' $(call QUOTED,$(value PREFIX)) | sed 's/[\\&|]/\\&/g')
 
+# dmft-sweep is of the Python package, which runs the dmft-solve beside it.
+SCRIPT = @mkdir -p $(@D); sed "1s|.*|\#!$$(NEED='h5py, numpy, scipy' PYTHON='$(PYTHON)' python/with -c \
+         'import sys; print(sys.executable)' 2>/dev/null || echo /usr/bin/env python3)|" $< > $@ && chmod +x $@
+$(BUILD)/dmft-sweep: python/dmft-sweep $(BUILD)/python | $(BUILD)/dmft-solve
+	$(SCRIPT)
+$(BUILD)/python: FORCE
+	$(call STAMP,$(PYTHON))
+
 lib: $(LIBRARY)
 $(LIBRARY): $(OBJECTS) install/libdmft.map $(BUILD)/objects
 	@echo '  LD $@'
@@ -31,6 +39,8 @@ $(BUILD)/completion/_dmft-solve: install/completion.sh install/needs.sh $(BUILD)
 # Runs of the library have no ranks.
 install: all $(COMPLETION) $(if $(MPI),,install-library)
 	install -D -t $(AT)/bin $(PROGRAMS)
+	for f in $(wildcard python/dmft/*.* python/dmft/*/*.*); do \
+	    install -D -m 644 $$f $(AT)/share/dmft-solve/$$f || exit 1; done
 	install -D -m 644 -t $(AT)/share/man/man1 $(wildcard docs/man/*.1)
 	install -D -m 644 $(BUILD)/completion/dmft-solve $(AT)/share/bash-completion/completions/dmft-solve
 	for p in dmft-sweep dmft-compare; do ln -sf dmft-solve $(AT)/share/bash-completion/completions/$$p || exit 1; done
@@ -55,7 +65,7 @@ install-library: $(LIBRARY)
 uninstall:
 	cd $(AT) && rm -f $(addprefix bin/,$(PROGRAMS)) $(addprefix share/man/man1/,$(notdir $(wildcard docs/man/*.1))) \
 	    $(addprefix share/bash-completion/completions/,$(PROGRAMS)) lib/libdmft.so* lib/pkgconfig/dmft.pc \
-	    include/dmft.h share/zsh/site-functions/_dmft-solve && rm -rf include/dmft share/doc/dmft-solve
+	    include/dmft.h share/zsh/site-functions/_dmft-solve && rm -rf include/dmft share/dmft-solve share/doc/dmft-solve
 
 # build/dmft-solve_VERSION_ARCH.deb; dpkg-dev lists the libraries it depends on.
 # With MPI=1 it is dmft-solve-mpi, in the place of dmft-solve, without the library.

@@ -23,12 +23,12 @@ cp examples/* "$stage/dmft/share/examples"
 cp studies/*.ini "$stage/dmft/share/studies"
 find "$stage" -name __pycache__ -prune -exec rm -r {} +
 # The programs lie in the package, and commands of their names start them.
-for name in dmft-solve dmft-compare dmft-sweep; do
+for name in dmft-solve dmft-compare; do
     install -D -s "$build/$name" "$stage/dmft/bin/$name"
 done
-sed -i '/^\[project.scripts\]/a dmft-solve = "dmft.program:solve"\ndmft-compare = "dmft.program:compare"\ndmft-sweep = "dmft.program:sweep"
+sed -i '/^\[project.scripts\]/a dmft-solve = "dmft.program:solve"\ndmft-compare = "dmft.program:compare"
     s/^dmft = \["operations.tsv"/&, "bin\/*", "share\/*\/*", "share\/docs\/theory\/*"/' "$stage/pyproject.toml"
-grep -q '"dmft.program:sweep"' "$stage/pyproject.toml"
+grep -q '"dmft.program:compare"' "$stage/pyproject.toml"
 grep -q '"share/docs/theory/\*"' "$stage/pyproject.toml"
 $tools/bin/pip wheel -q --no-deps --no-build-isolation -w build/wheel/plain "$stage"
 # It is of one machine; auditwheel finds the oldest Linux that has its C library.
@@ -41,7 +41,7 @@ rm -rf "$stage" build/wheel/plain
 tried=$(mktemp -d)
 trap 'rm -rf "$tried"' EXIT
 $tools/bin/python -m zipfile -e build/wheel/*.whl "$tried"
-for name in dmft-solve dmft-compare dmft-sweep; do
+for name in dmft-solve dmft-compare; do
     chmod +x "$tried/dmft/bin/$name"
     env -i "$tried/dmft/bin/$name" --version >"$tried/said"
     env -i "$(command -v ldd)" "$tried/dmft/bin/$name" >"$tried/linked"

@@ -24,7 +24,8 @@
 struct options {
     struct command command;
     const char *output, *again, *predict;
-    bool force, help, version, defaults, operations, program, programs, units, estimate, quiet, profile;
+    bool force, help, version, defaults, operations, program, programs, units, estimate, quiet;
+    bool profile;
 };
 
 static const char usage[] =

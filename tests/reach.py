@@ -31,12 +31,10 @@ REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend backend_bits 
            'models/parts/block': 'stack residual',
            'models/parts': 'models', 'models/': 'models',
            'solver/command': 'cli cli_refusals', 'solver/files': 'io io_partial cli_files',
-           'solver/files/partial': 'faults',
-           'kernels/base/text': 'cli_refusals',
-           'solver/main_sweep': 'sweep faults', 'solver/run/run': 'cli_files',
-           'solver/study/sweep_reopen': 'sweep_output objective',
-           'solver/study/sweep_points': 'description', 'solver/study/sweep_work': 'sweep faults',
-           'solver/study/sweep_notes': 'objective', 'solver/study/spline': 'optimum',
+           'solver/files/partial': 'faults', 'kernels/base/text': 'cli_refusals',
+           'solver/run/run': 'cli_files',
+           'solver/study/units': 'sweep sweep_refusals faults',
+           'solver/data/stored': 'weights',
            'solver/measure': 'fields fields_experts outputs rates',
            'solver/measure/aggregation': 'coordinate coordinate_limit coordinate_state',
            'solver/measure/record': 'statistics halves',
@@ -48,7 +46,7 @@ REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend backend_bits 
            'solver/settings': 'param param_refusals include factor keys',
            'solver/data/normals': 'residual', 'solver/run/costs': 'cli_bits',
            'solver/data': 'data data_targets data_file array_file tokens token_sources fashion',
-           'solver/study': 'grid sweep sweep_refusals'}
+           'solver/study': 'compare fits'}
 
 
 def names():
@@ -89,6 +87,9 @@ def reached(paths):
             tests |= {name for name in names() if path[21:].split('.')[0] in name}
         elif path.endswith(('.c', '.h', '.cu')):
             tests |= {name for name in names() if weight(name, path)}
+        elif path.startswith('python/dmft/study/'):
+            tests |= {'python', 'grid', 'marks', 'objective', 'sweep', 'sweep_output',
+                      'sweep_refusals'}
         elif path.startswith(('python/', 'studies/', 'tests/')) and path.endswith('.py'):
             tests.add('python')
     return sorted(test for test in tests if test in names() + ['architecture', 'python'])

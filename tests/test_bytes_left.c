@@ -264,10 +264,10 @@ static void comparisons(void **state) {
 int main(void) {
     mallopt(M_MMAP_THRESHOLD, RESERVED); /* what is reserved are fresh pages */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scripts),     cmocka_unit_test(values),
-      cmocka_unit_test(failures),
-        cmocka_unit_test(handles),     cmocka_unit_test(shared_out),
-        cmocka_unit_test(comparisons), cmocka_unit_test(data_failures),
+        cmocka_unit_test(scripts),       cmocka_unit_test(values),
+        cmocka_unit_test(failures),      cmocka_unit_test(handles),
+        cmocka_unit_test(shared_out),    cmocka_unit_test(comparisons),
+        cmocka_unit_test(data_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

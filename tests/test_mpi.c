@@ -308,11 +308,15 @@ int main(int argc, char **argv) {
         return 1;
     *strrchr(folder, '/') = *strrchr(built, '/') = 0;
     const struct CMUnitTest tests[] = {
-        TEST(ranks_write_the_same),       TEST(every_network),
+        TEST(ranks_write_the_same),
+        TEST(every_network),
         TEST(comparisons_are_the_same),
-        TEST(exchanges_are_told),         TEST(states_go_on),
-        TEST(failures_end_all_ranks),     TEST(halves_that_one_rank_loses),
-        TEST(states_that_cannot_be_made), TEST(signals_leave_a_readable_file),
+        TEST(exchanges_are_told),
+        TEST(states_go_on),
+        TEST(failures_end_all_ranks),
+        TEST(halves_that_one_rank_loses),
+        TEST(states_that_cannot_be_made),
+        TEST(signals_leave_a_readable_file),
     };
     return cmocka_run_group_tests(tests, open_all, cli_close);
 }

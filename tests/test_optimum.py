@@ -54,8 +54,8 @@ def make(rng, height, first, step, noise, common, count, runs, heavy=False, medi
     return points_of(xs, scale[:, None] * (1 + noise * each), medians)
 
 
-@pytest.mark.parametrize("height, first, step, noise, common, count, runs, heavy, means, at, known, "
-                         "wide", [
+@pytest.mark.parametrize("height, first, step, noise, common, count, runs, heavy, means, at, "
+                         "known, wide", [
     (parabola, -2, 0.5, 0.1, 0, 9, 4, False, True, 0.13, 1, 1.1),
     (parabola, -2, 0.5, 0.5, 0, 9, 12, False, True, 0.13, 0.95, 2),
     (parabola, -2, 0.5, 0.3, 0.95, 9, 6, False, True, 0.13, 1, 1.2),
@@ -113,6 +113,12 @@ def test_reasons():
     assert of(failed=[2, 6, 7]).reason == optimum.FEW  # leaves three
     none = of(failed=range(9))
     assert none.reason == optimum.NONE and none.best is None
+    # Where no other value can be used, what lies above the best one is told.
+    points = make(rng, parabola, -2, 0.5, 0.01, 0, 9, 4)
+    for i in (3, 5):
+        points[i].error = points[i].value
+    points[5].failed = True
+    assert optimum.find(points, True, 64).reason == optimum.BESIDE
     assert of(0.2).reason == optimum.LOWEST and of(-4).reason == optimum.HIGHEST
     assert of(runs=1).reason == optimum.SINGLE
 

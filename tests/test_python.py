@@ -2,6 +2,7 @@
 Ctrl-C, progress, where programs are found. Run by tests/python.sh."""
 import doctest
 import gc
+import importlib
 import os
 import pty
 import re
@@ -64,10 +65,22 @@ def test_values():
     for wrong in ({"steps": 3}, {"training": {"steps": None}}, {"network.model": "a\n[b]"}):
         with pytest.raises(dmft.InputError):
             run.flatten(wrong)
-    for module in (run, sys.modules["dmft.errors"], sys.modules["dmft.plot.select"],
-                   sys.modules["dmft.extrapolation"], sys.modules["dmft.block_axis"],
-                   sys.modules["dmft.statistics"]):
-        assert doctest.testmod(module).failed == 0
+    for module in ("run", "errors", "plot.select", "extrapolation", "block_axis", "statistics",
+                   "study.text", "study.grid", "study.cells"):
+        assert doctest.testmod(importlib.import_module(f"dmft.{module}")).failed == 0
+
+
+def test_the_package_starts_small():
+    """Names are looked up when they are used, and are functions where modules have their names."""
+    code = "import dmft, sys; assert not {'numpy', 'xarray'} & set(sys.modules); " \
+        "import dmft.study.command; assert not {'xarray', 'scipy'} & set(sys.modules); " \
+        "import dmft.recipe, dmft.transfer; assert callable(dmft.recipe) and " \
+        "callable(dmft.transfer) and set(dmft.__all__) <= set(dir(dmft)); " \
+        "from dmft import *; assert solve is dmft.solve"
+    subprocess.run([sys.executable, "-c", code], check=True,
+                   env=os.environ | {"PYTHONPATH": os.path.dirname(os.path.dirname(dmft.__file__))})
+    with pytest.raises(AttributeError, match="has no attribute 'solver'"):
+        dmft.solver
 
 
 def test_data_as_arrays(tmp_path):

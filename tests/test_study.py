@@ -1,5 +1,5 @@
 """Sweeps from inside: the grid of [sweep], what points are compared by, marks, and files of units
-that cannot be read. What the command does is judged from outside (tests/test_sweep.c and others)."""
+that cannot be read. The command is judged from outside (tests/test_sweep.c and others)."""
 import glob
 import math
 import os
@@ -82,7 +82,7 @@ def test_lines_of_the_command_line():
 
 
 def test_lines_outside_stay_where_they_are():
-    """A mark of the order of bytes, blanks in the head of the section, and other sections behind."""
+    """A mark of the order of bytes, blanks in the head of the section, other sections behind."""
     grid = Grid("case.ini", (), "\ufeff [ sweep ] # of one\na.x = 1 2\n\n[data]\nseed = 1")
     assert grid.rest == "\n\n\n[data]\nseed = 1" and grid.points == 2
     with pytest.raises(dmft.InputError, match=r"case.ini:2: not a text file \(byte 0x00\)"):
@@ -110,8 +110,8 @@ def test_times_of_pseudo_values():
     """Their mean is the time of the mean curve but for the jackknife's correction:
     2 T(0.2) - T(0.3), 2 T(0.2) - T(0.1), with T(l) = 0.5/(1 - l)."""
     runs = np.array([[1, 0.1], [1, 0.3]])
-    found = objective.of_runs(objective.read("time_to=0.5"), Series(runs[0], runs=runs, pseudo=True),
-                              np.array([True, True]), 1)
+    series = Series(runs[0], runs=runs, pseudo=True)
+    found = objective.of_runs(objective.read("time_to=0.5"), series, np.array([True, True]), 1)
     np.testing.assert_allclose(found, [1 / 0.8 - 0.5 / 0.7, 1 / 0.8 - 0.5 / 0.9], atol=1e-15)
 
 
@@ -134,7 +134,7 @@ def series_of_three_axes(tmp_path):
     ("y[last][mean][1]", 8.5, 9.5, [74.5, 422.5]),
     ("y[1][mean][mean]", 8.5, 9.5, [451 / 6, 2539 / 6]), ("y", 8.5, 9.5, [451 / 6, 2539 / 6])])
 def test_entries_of_series(group, words, mean, error, runs):
-    """Entries that have an index, else means; sums of small whole numbers, divided once or twice."""
+    """Entries that have an index, else means; sums of small whole numbers, divided twice."""
     what = objective.read(words)
     series = objective.read_series(group, what.series, what.entry)
     np.testing.assert_allclose(objective.of_runs(what, series, np.array([True, True]), 1), runs,

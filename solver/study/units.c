@@ -64,9 +64,8 @@ static int answer_powers(json_t *words, json_t *answer, struct err *err) {
 static int answer_verify(json_t *files, struct err *err) {
     size_t k;
     json_t *pair;
-    json_array_foreach(files, k, pair)
-        TRY(partial_verify(units_text(json_array_get(pair, 0)), units_text(json_array_get(pair, 1)),
-                           err));
+    json_array_foreach(files, k, pair) TRY(partial_verify(
+        units_text(json_array_get(pair, 0)), units_text(json_array_get(pair, 1)), err));
     return CODE_OK;
 }
 

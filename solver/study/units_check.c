@@ -31,8 +31,8 @@ int units_of(struct units *units, json_t *sweep, struct err *err) {
         json_array_size(widths) > INT_LIST_MAX)
         return err_set(err, CODE_INPUT, "a sweep needs file, text, words, points, widths, limit");
     units->limit = limit;
-    json_array_foreach(widths, k, width)
-        units->widths.value[units->widths.count++] = (int)json_integer_value(width);
+    json_array_foreach(widths, k, width) units->widths.value[units->widths.count++] =
+        (int)json_integer_value(width);
     return CODE_OK;
 }
 
@@ -58,9 +58,8 @@ static int read_stream(const struct units *units, json_t *values, const char *co
         DO(err_set(err, CODE_SYSTEM, "out of memory: the text of %s", units->file));
     DO(config_sections(&run->sections, &sections, err));
     DO(params_read_stream(&run->params, run->sections, sections,
-                          &(struct param_source){units->file, stream,
-                                                 (int)(given + own) + behind, override,
-                                                 (int)own + behind},
+                          &(struct param_source){units->file, stream, (int)(given + own) + behind,
+                                                 override, (int)own + behind},
                           &run->config, err));
     DO(config_complete(&run->config, &run->params, err));
 done:
@@ -268,8 +267,8 @@ static bool inputs_vary(const struct units *units) {
     size_t k;
     json_t *word;
     bool vary = varies(units, "training", "optimizer");
-    json_array_foreach(json_array_get(units->points, 0), k, word)
-        vary |= !strncmp(units_text(word), "--data.", strlen("--data."));
+    json_array_foreach(json_array_get(units->points, 0), k, word) vary |=
+        !strncmp(units_text(word), "--data.", strlen("--data."));
     return vary;
 }
 

@@ -73,8 +73,8 @@ static bool fails(const char *of, int cause) {
     if (&mutant_inside && mutant_inside <= 0)
         return false;
     bool file = !strcmp(of, "hdf5"), place = !strcmp(kind, "place") && !strcmp(of, "alloc");
-    if (!*of || (strcmp(kind, of) != 0 && !place) ||
-        ((file || place) && !new_place()) || atomic_fetch_add(&calls, 1) + 1 != wanted)
+    if (!*of || (strcmp(kind, of) != 0 && !place) || ((file || place) && !new_place()) ||
+        atomic_fetch_add(&calls, 1) + 1 != wanted)
         return false;
     errno = cause;
     return true;

@@ -214,9 +214,11 @@ def call(words: list[str], progress: bool, hide: str = "", executor=None, chunk:
     """What the command prints, for Python: failures are raised, and what it says meanwhile is shown
     as dmft.program.call does."""
     screen, lines = Screen("dmft-sweep"), []
+    def log(line: str) -> None:
+        show(screen, "dmft-sweep", line, True, progress, hide)
+
     try:
-        run(words, lines.append, lambda line: show(screen, "dmft-sweep", line, True, progress, hide),
-            executor, chunk)
+        run(words, lines.append, log, executor, chunk)
     finally:
         screen.status("")
     return "\n".join([*lines, ""])
@@ -262,8 +264,8 @@ def _by_ranks(words: list[str], program: str | None) -> int:
         from mpi4py import MPI
         from mpi4py.futures import MPICommExecutor
     except ImportError:
-        _log("dmft-sweep: several ranks share out a sweep by mpi4py, which is not here; one process "
-             "starts as many runs as --jobs says")
+        _log("dmft-sweep: several ranks share out a sweep by mpi4py, which is not here; one "
+             "process starts as many runs as --jobs says")
         return 1
     with MPICommExecutor(MPI.COMM_WORLD, root=0) as executor:
         if executor is None:

@@ -226,8 +226,8 @@ class Grid:
             raise self._wrong(axis, f"\"{clip(name)}\" is not a key to vary, which is written "
                               "section.key")
         if name in ("reference.widths", "solver.replicates"):
-            raise self._wrong(axis, "every sweep runs the limit and each of the [reference] widths, "
-                              f"it cannot vary {name}")
+            raise self._wrong(axis, "every sweep runs the limit and each of the [reference] "
+                              f"widths, it cannot vary {name}")
         if name == "output.checkpoint":
             raise self._wrong(axis, f"{name} says how often states are kept and changes no number, "
                               "so that all its values are one run; it belongs to [output]")
@@ -237,8 +237,8 @@ class Grid:
                 place = f"in this line, {other.line}" if other is axis and axis.line else \
                     "in this word" if other is axis else \
                     f"in line {other.line}" if other.line else "on the command line"
-                raise self._wrong(axis, f"duplicate key {clip(name)}, given before {place}; each is "
-                                  "given once")
+                raise self._wrong(axis, f"duplicate key {clip(name)}, given before {place}; each "
+                                  "is given once")
         axis.keys.append(Key(name))
 
     # ---- values ----
@@ -280,8 +280,8 @@ class Grid:
             raise self._wrong(axis, f"{kind}(first, last, n) needs first < last and 2 to {VALUES} "
                               "values")
         if kind == "logspace" and first <= 0:
-            raise self._wrong(axis, "logspace(first, last, n) goes from the value first to the value "
-                              "last, which must be positive")
+            raise self._wrong(axis, "logspace(first, last, n) goes from the value first to the "
+                              "value last, which must be positive")
         n = int(count)
         for i in range(n):
             share = i / (n - 1)
@@ -307,8 +307,8 @@ class Grid:
         for number, point in enumerate(points, 1):
             if not several:
                 if not point:
-                    raise self._wrong(axis, f"value {number} is empty; | stands between values, and "
-                                      "the word none is an empty list")
+                    raise self._wrong(axis, f"value {number} is empty; | stands between values, "
+                                      "and the word none is an empty list")
                 self._add_point(axis, [point])
                 continue
             if not point:

@@ -101,8 +101,8 @@ def _entry(reader, name: str, before: int, entry) -> np.ndarray:
     array = reader.values(name)
     axes, where = array.ndim - before, f"{reader.path}: {{}}{reader.name}/{name}"
     if len(entry) > axes:
-        raise InputError(where.format("") + f" has {axes} ax{'is' if axes == 1 else 'es'} behind t, "
-                         f"and {len(entry)} indices stand behind that of t")
+        raise InputError(where.format("") + f" has {axes} ax{'is' if axes == 1 else 'es'} behind "
+                         f"t, and {len(entry)} indices stand behind that of t")
     for k in range(axes):
         wanted = entry[k] if k < len(entry) else None
         if not array.shape[before + k] or (wanted or 0) >= array.shape[before + k]:

@@ -69,8 +69,9 @@ class Point:
 class Optimum:
     """What is found. reason: a number of REASONS; best: the value of the key with the smallest
     estimate, None where there is none. An interval, low to high, holds 95 % of the samples; at is
-    NaN unless it is known, and so are the objective there, `value`, and its interval. A sample whose
-    objective is lowest beyond the values that can be used is -inf or inf; NaN: there are none."""
+    NaN unless it is known, and so are the objective there, `value`, and its interval. A sample
+    whose objective is lowest beyond the values that can be used is -inf or inf; NaN: there are
+    none."""
     reason: int
     best: int | None
     at: float = math.nan
@@ -200,10 +201,10 @@ class Curve:
     # ---- errors ----
 
     def find_errors(self) -> None:
-        """What the runs that were kept add to y, `deviation` [run][x], errors that they do not show, `rest`, and
-        the variances of a fit. What the runs do to all places alike moves no optimum, and is no
-        error of a fit. Variances of few runs are uncertain: each is drawn towards their geometric
-        mean as by four degrees of freedom."""
+        """`deviation` [run][x], what the runs that were kept add to y; `rest`, errors that they do
+        not show; and the variances of a fit. What the runs do to all places alike moves no optimum,
+        and is no error of a fit. Variances of few runs are uncertain: each is drawn towards their
+        geometric mean as by four degrees of freedom."""
         n, count = self.runs, len(self.points)
         self.kept = 0 if all(point.run is None for point in self.points) else n
         self.deviation, shown_by = np.zeros((self.kept, count)), np.zeros(count, bool)
@@ -336,8 +337,9 @@ def find(points: list[Point], means: bool, N: int) -> Optimum:
         return found
     curve = Curve(points, best, means, N)
     below, above = _beyond(points, curve.first, -1), _beyond(points, curve.last, 1)
-    if curve.best in (0, len(curve.points) - 1):
-        found.reason = above if curve.best else below
+    last = len(curve.points) - 1
+    if curve.best in (0, last):
+        found.reason = above if curve.best == last else below
     elif curve.runs < 2:
         found.reason = SINGLE
     elif len(curve.points) < USABLE:

@@ -27,7 +27,8 @@ WRITTEN = {
     "loss_median_se": "standard error of the median",
     "loss_min": "smallest mean loss of all times",
     "n": "runs that came to their end, over which the means are; 0: there is none",
-    "failed": "runs that ended in a numerical failure; where it is above 0, means are of the others",
+    "failed": "runs that ended in a numerical failure; where it is above 0, means are of the "
+              "others",
     "rests": "1: the limit rests: training moves finite networks, and not the limit",
     "test_loss": "mean over runs of the last test loss",
     "test_loss_se": "standard error of the mean of test_loss",
@@ -135,9 +136,9 @@ def add_notes(cells: Cells) -> None:
         sweep.notes.append(Note(code, f"{text} (at {places}{more})", "sweep", warning))
     if rests:
         sweep.notes.append(Note(
-            "rests", "a limit rests where it does not train at all, although networks do, and wider "
-            "networks later: it has\n  no optimum; dmft-solve on one point gives the times at which "
-            "networks learn, and their slope in ln N", "sweep", False, told=False))
+            "rests", "a limit rests where it does not train at all, although networks do, and "
+            "wider networks later: it has\n  no optimum; dmft-solve on one point gives the times "
+            "at which networks learn, and their slope in ln N", "sweep", False, told=False))
 
 
 def _write_notes(output: Output, notes: list[Note]) -> None:

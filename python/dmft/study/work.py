@@ -58,7 +58,7 @@ class _Team:
         for unit in pending:  # what a run that was cut has left, of which its states stay
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(sweep.path(unit, ".h5.partial"))
-        batch = getattr(self.executor, "batch", contextlib.nullcontext)  # submitit: an array of jobs
+        batch = getattr(self.executor, "batch", contextlib.nullcontext)  # an array of submitit
         with batch():
             for units in parts:
                 tasks = [sweep.task(unit, jobs) for unit in units]

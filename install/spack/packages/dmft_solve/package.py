@@ -33,7 +33,11 @@ class DmftSolve(MakefilePackage):
     depends_on("cuda@12:", when="+cuda")
     depends_on("mpi", when="+mpi")
 
-    conflicts("platform=darwin", msg="dmft-sweep calls prctl, which only Linux has")
+    depends_on("python@3.9:", type="run")  # of dmft-sweep, and what it imports
+    depends_on("py-h5py", type="run")
+    depends_on("py-scipy", type="run")
+
+    conflicts("platform=darwin", msg="sweeps call prctl, which only Linux has")
 
     @property
     def options(self):
