@@ -34,7 +34,6 @@ REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend backend_bits 
            'solver/files/partial': 'faults', 'kernels/base/text': 'cli_refusals',
            'solver/run/run': 'cli_files',
            'solver/study/units': 'sweep sweep_refusals faults',
-           'solver/data/stored': 'weights',
            'solver/measure': 'fields fields_experts outputs rates',
            'solver/measure/aggregation': 'coordinate coordinate_limit coordinate_state',
            'solver/measure/record': 'statistics halves',

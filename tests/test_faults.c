@@ -374,6 +374,35 @@ static void going_on_fails(void **state) {
     assert_int_equal(bad, 0);
 }
 
+/* Of a result that cannot be read, or not be closed, for a moment. */
+static void reading_fails(void **state) {
+    (void)state;
+    static const char *const kind[] = {"read", "close"};
+    struct cli_result result;
+    char fault[64];
+    unsetenv("DMFT_FAULT");
+    assert_int_equal(system("rm -rf out.*"), 0);
+    cli_print("one.ini", single);
+    cli_program("dmft-solve");
+    cli_run(&result, ARGS("--quiet", "-o", "out.h5", "one.ini", "--output.checkpoint=1"));
+    assert_int_equal(result.code, 0);
+    cli_free(&result);
+    setenv("DMFT_FAULT_COUNT", "count", 1);
+    for (int k = 0; k < 2; k++)
+        for (long n = 0, calls = 1; n <= calls; n++) {
+            snprintf(fault, sizeof fault, "%s %ld", kind[k], n);
+            setenv("DMFT_FAULT", fault, 1);
+            cli_run(&result, ARGS("--quiet", "--continue", "out.h5"));
+            if (result.code && !cli_ended(&result, 1, ARGS("out.h5")))
+                fail_msg("%s: exit code %d: %s", fault, result.code, result.err);
+            cli_free(&result);
+            char *count = cli_read("count", NULL);
+            calls = n ? calls : atol(count);
+            free(count);
+            assert_true(calls > 0 && cli_exists("out.h5"));
+        }
+}
+
 /* The emulated device has 2^32 bytes. */
 static void memory_of_the_device_is_told(void **state) {
     (void)state;
@@ -397,7 +426,8 @@ static int open_all(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {TEST(memory_of_the_device_is_told), TEST(printing_fails),
-                                       TEST(going_on_fails), TEST(one_call_fails)};
+                                       TEST(going_on_fails), TEST(reading_fails),
+                                       TEST(one_call_fails)};
     inside = argc > 1 && !strcmp(argv[1], "inside");
     places = inside || (argc > 1 && !strcmp(argv[1], "places"));
     if (argc > 1)

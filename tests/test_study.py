@@ -8,7 +8,7 @@ import dmft
 import h5py
 import numpy as np
 import pytest
-from dmft.study import objective, place, tables
+from dmft.study import command, objective, place, tables
 from dmft.study.cells import Cell, Measured
 from dmft.study.grid import Grid
 from dmft.study.output import Reader
@@ -204,6 +204,41 @@ def test_what_cannot_be_read_is_told(done, spoil, sentence):
         spoil(path)
     with pytest.raises(dmft.SystemFailure if sentence else dmft.InputError, match=sentence):
         again(done)
+
+
+def test_every_read_that_fails_is_told(done, monkeypatch):
+    """One call of h5py fails, some of them in turn: the table is that of before, or one sentence
+    says what could not be read."""
+    calls = [0, 0]  # so many, and the one that fails
+
+    def failing(home, name):
+        whole = getattr(home, name)
+
+        def call(*words, **more):
+            calls[0] += 1
+            if calls[0] == calls[1]:
+                raise OSError(5, "Input/output error")
+            return whole(*words, **more)
+        monkeypatch.setattr(home, name, call)
+
+    for home, name in ((h5py.File, "__init__"), (h5py.Group, "__contains__"),
+                       (h5py.Group, "__getitem__"), (h5py.Dataset, "__getitem__"),
+                       (h5py.AttributeManager, "__getitem__"),
+                       (h5py.AttributeManager, "__contains__")):
+        failing(home, name)
+    words = ["--optimum", done.path]
+    whole = command.call(words, False)
+    number = calls[0]
+    assert number > 100 and "optimum of training.eta0" in whole
+    told = 0
+    for fails in range(1, number + 1, number // 40):
+        calls[:] = [0, fails]
+        try:
+            assert command.call(words, False) == whole
+        except dmft.SystemFailure as failure:
+            assert "Input/output error" in failure.sentence and "s." in failure.sentence
+            told += 1
+    assert told > 30
 
 
 def test_a_mark_that_is_missing_is_none_and_one_that_is_no_number_is_told(done):

@@ -4,8 +4,8 @@
  * ones are of NaN). The environment says which: DMFT_FAULT = "alloc 7", the seventh of each
  * process; "place 7", the seventh allocation that a chain of calls comes to for the first time;
  * "hdf5 7" likewise a call of HDF5 that writes; "read 7" the seventh that reads a result, "close 7"
- * that closes one; "alloc 0" fails none. At the end, in all cases, DMFT_FAULT_COUNT (a file) gets the
- * number of calls. */
+ * that closes one; "alloc 0" fails none. At the end, in all cases, DMFT_FAULT_COUNT (a file) gets
+ * the number of calls. */
 #define _GNU_SOURCE
 #include "kernels/base/base.h"
 

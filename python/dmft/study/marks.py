@@ -30,7 +30,8 @@ MARKS = [
          "average", letter="c", means="gates of the limit condense: its mean depends on "
          "expert_sites, and its error is too small"),
     Mark("edge_of_stability", "1: over the second half of the times the variance of f over "
-         "networks does not fall with N", attribute=False, letter="e", means="at the edge of stability: "
+         "networks does not fall with N", attribute=False, letter="e",
+         means="at the edge of stability: "
          "networks of one width differ as much as those of any other; no limit says what a network "
          "does"),
     Mark("unmatched", "normals of the limit that were not fully matched, over the sites of their "

@@ -136,7 +136,7 @@ class Reader:
 
     def has(self, name: str) -> bool:
         """Whether there is such a dataset (or group)."""
-        return self.group is not None and name in self.group
+        return self.group is not None and self._read(name, lambda: name in self.group)
 
     def _read(self, what: str, read):
         try:
@@ -178,11 +178,11 @@ def read_names(path: str) -> tuple[str, list[str]]:
 
 def read_summary(path: str) -> tuple[str, list[str], list[float]]:
     """(ini, sweep/file, sweep/N) of a sweep that is done."""
-    try:
-        file = h5py.File(path, "r")  # pylint: disable=consider-using-with
-    except OSError:
-        raise InputError(f"{path}: cannot be opened as an HDF5 file") from None
-    with file:
+    if not place.exists(path):
+        raise InputError(f"{path}: cannot be opened: No such file or directory")
+    if os.access(path, os.R_OK) and not h5py.is_hdf5(path):
+        raise InputError(f"{path}: cannot be opened as an HDF5 file")
+    with open_file(path) as file:
         ini = Reader(file, "parameters").attribute("ini")
         if not isinstance(ini, str):
             raise InputError(f"{path}: has no /parameters with an ini")

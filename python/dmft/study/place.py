@@ -9,6 +9,17 @@ import os
 from dmft.errors import InputError, SystemFailure
 
 
+def exists(path: str) -> bool:
+    """Whether there is a file; SystemFailure where the disk does not say."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise SystemFailure(f"{path}: cannot be looked up: {error.strerror}") from None
+    return True
+
+
 def check(path: str, force: bool) -> None:
     """Whether a result can get this name: the folder exists, and no file does unless force."""
     if not path:

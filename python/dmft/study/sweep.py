@@ -86,7 +86,7 @@ class Sweep:
         if self.status[unit] == DONE:
             return self.path(unit, ".h5")
         path = self.path(unit, ".h5.partial")
-        return path if self.status[unit] == FAILED and os.path.exists(path) else None
+        return path if self.status[unit] == FAILED and place.exists(path) else None
 
     def group(self, unit: int) -> str:
         """Of its file: "limit", "reference/N0064"."""
@@ -187,10 +187,10 @@ class Sweep:
         done = []
         for unit in range(self.count):
             path, failed = self.path(unit, ".h5"), self.path(unit, ".failed")
-            if os.path.exists(path):
+            if place.exists(path):
                 self.status[unit] = DONE
                 done.append([path, self.path(unit, ".sum")])
-            elif os.path.exists(failed):
+            elif place.exists(failed):
                 if retry:
                     os.unlink(failed)
                 else:
@@ -275,8 +275,8 @@ def reopen(output: str, worker: Worker) -> Sweep:
         sweep.hash.append(name.removesuffix(".h5"))
         unit = len(sweep.hash) - 1
         sweep.status.append(
-            DONE if os.access(sweep.path(unit, ".h5"), os.R_OK) else
-            FAILED if os.path.exists(sweep.path(unit, ".failed")) else PENDING)
+            DONE if place.exists(sweep.path(unit, ".h5")) else
+            FAILED if place.exists(sweep.path(unit, ".failed")) else PENDING)
         if sweep.status[unit] == PENDING:
             raise InputError(f"{sweep.path(unit, '.h5')}: this run is missing; the same dmft-sweep "
                              "that made it makes it again")
