@@ -3,6 +3,8 @@ that cannot be read. The command is judged from outside (tests/test_sweep.c and 
 import glob
 import math
 import os
+import subprocess
+import sys
 
 import dmft
 import h5py
@@ -267,3 +269,15 @@ def test_a_file_that_cannot_be_written_is_told(done, monkeypatch):
     with open(done.path, "rb") as file:
         assert file.read() == before
     assert not os.path.exists(done.path + ".partial")
+
+
+def test_a_table_that_cannot_be_printed_is_told(done):
+    """Its file is written all the same."""
+    out = done.path.replace("s.h5", "again.h5")
+    with open("/dev/full", "w", encoding="ascii") as full:
+        ended = subprocess.run([sys.executable, "-m", "dmft.study", "--optimum", done.path, "-o",
+                                out], stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+                               env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path[1:])})
+    assert ended.returncode == 1
+    assert ended.stderr == "dmft-sweep: cannot write to standard output\n"
+    assert dmft.load(out).complete

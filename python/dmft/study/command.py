@@ -233,22 +233,29 @@ def _ranks() -> int:
     return max((int(size) for size in sizes if size.isdigit()), default=0)
 
 
-def _print(line: str) -> None:
-    print(line)
-
-
 def _log(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
 def _once(words: list[str], program: str | None, executor=None) -> int:
-    """The exit code; a failure is told."""
+    """The exit code; a failure is told. Where the table cannot be printed its file is written all
+    the same."""
+    unprinted = []
+
+    def tell(line: str) -> None:
+        try:
+            print(line)
+        except OSError:
+            unprinted.append(line)
+
     try:
-        run(words, _print, _log, executor, program=program)
+        run(words, tell, _log, executor, program=program)
         try:
             sys.stdout.flush()
         except OSError:
-            raise SystemFailure("cannot write to standard output") from None
+            unprinted.append("")
+        if unprinted:
+            raise SystemFailure("cannot write to standard output")
     except (DmftError, Interrupted) as error:
         _log(f"dmft-sweep: {error.sentence}")
         return error.code
