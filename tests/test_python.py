@@ -70,19 +70,6 @@ def test_values():
         assert doctest.testmod(importlib.import_module(f"dmft.{module}")).failed == 0
 
 
-def test_the_package_starts_small():
-    """Names are looked up when they are used, and are functions where modules have their names."""
-    code = "import dmft, sys; assert not {'numpy', 'xarray'} & set(sys.modules); " \
-        "import dmft.study.command; assert not {'xarray', 'scipy'} & set(sys.modules); " \
-        "import dmft.recipe, dmft.transfer; assert callable(dmft.recipe) and " \
-        "callable(dmft.transfer) and set(dmft.__all__) <= set(dir(dmft)); " \
-        "from dmft import *; assert solve is dmft.solve"
-    subprocess.run([sys.executable, "-c", code], check=True,
-                   env=os.environ | {"PYTHONPATH": os.path.dirname(os.path.dirname(dmft.__file__))})
-    with pytest.raises(AttributeError, match="has no attribute 'solver'"):
-        dmft.solver
-
-
 def test_data_as_arrays(tmp_path):
     rng = np.random.default_rng(1)
     data = {"X": rng.normal(size=(6, 5)).astype(np.float32), "y": [True, False] * 3,

@@ -281,3 +281,16 @@ def test_a_table_that_cannot_be_printed_is_told(done):
     assert ended.returncode == 1
     assert ended.stderr == "dmft-sweep: cannot write to standard output\n"
     assert dmft.load(out).complete
+
+
+def test_the_package_starts_small():
+    """Names are looked up when they are used, and are functions where modules have their names."""
+    code = "import dmft, sys; assert not {'numpy', 'xarray'} & set(sys.modules); " \
+        "import dmft.study.command; assert not {'xarray', 'scipy'} & set(sys.modules); " \
+        "import dmft.recipe, dmft.transfer; assert callable(dmft.recipe) and " \
+        "callable(dmft.transfer) and set(dmft.__all__) <= set(dir(dmft)); " \
+        "from dmft import *; assert solve is dmft.solve"
+    subprocess.run([sys.executable, "-c", code], check=True,
+                   env=os.environ | {"PYTHONPATH": os.path.dirname(os.path.dirname(dmft.__file__))})
+    with pytest.raises(AttributeError, match="has no attribute 'solver'"):
+        dmft.solver
