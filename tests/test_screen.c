@@ -231,6 +231,9 @@ static void test_compare(void **state) {
     result = run("dmft-compare", ARGS("--force", "-o", "out.h5", "study.ini"));
     const char *first = strstr(result.out, "N =");
     assert_null(strstr(first + 1, "N ="));
+    const char *no_z = strstr(result.out, "no z and no exponent");
+    assert_true(no_z && no_z < first);
+    assert_null(strstr(result.out, "over all entries"));
     cli_free(&result);
     result = run("dmft-compare",
                  ARGS("--force", "-o", "out.h5", "study.ini", "--reference.widths=8 16 32"));

@@ -265,8 +265,8 @@ static int count_states(const char *folder, bool remove_them) {
 
 static int lock_folder(struct run *run, struct err *err) {
     if (mkdir(run->states.folder, 0777) && errno != EEXIST)
-        return err_set(err, CODE_SYSTEM, "cannot make the folder %s: %s", run->states.folder,
-                       strerror(errno));
+        return err_set(err, CODE_SYSTEM, "-o: %s, for the state of the run, cannot be made: %s",
+                       run->states.folder, strerror(errno));
     run->states.lock = open(run->states.folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (run->states.lock < 0) {
         run->states.lock = 0;

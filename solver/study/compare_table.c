@@ -249,12 +249,16 @@ static int print_terms(const struct compare *compare, struct err *err) {
 
 int compare_table_print(const struct compare *compare, struct err *err) {
     const struct config *config = &compare->run[0].config;
+    bool z = config->reference.widths.count >= 3 && config->solver.replicates >= 2;
+    if (!z)
+        printf(
+            "\nno z and no exponent of |network - limit|: they need at least three widths and two "
+            "replicates\n");
     for (int k = 0; k < compare->count; k++)
         TRY(print_side(&compare->run[k], &compare->side[k], err));
-    TRY(print_quantities(compare, err));
+    if (z)
+        TRY(print_quantities(compare, err));
     if (config->reference.coordinate_check && config->reference.widths.count > 1)
         TRY(print_terms(compare, err));
-    if (config->reference.widths.count < 3 || config->solver.replicates < 2)
-        printf("\nno z: it needs at least three widths and two replicates\n");
     return CODE_OK;
 }
