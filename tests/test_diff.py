@@ -71,8 +71,9 @@ def test_the_program_computes_the_stored_result(tmp_path, capsys):
     assert main([SMALL + ".h5", new, "--only", "loss"]) == 1
     with open(os.path.join(ROOT, "docs", "regression.md"), encoding="utf-8") as file:
         quoted = file.read().split("--only loss\n")[1].split("```")[0]
-    assert [words(line) for line in quoted.splitlines()[2:]] == \
-        [words(line) for line in capsys.readouterr().out.splitlines()[2:]]
+    printed = [words(line) for line in capsys.readouterr().out.splitlines()[2:]
+               if "(not there)" not in line]  # keys that are younger than the stored file
+    assert [words(line) for line in quoted.splitlines()[2:]] == printed
 
 
 def test_two_runs_have_the_same_numbers(tmp_path):
@@ -249,7 +250,7 @@ def test_sweeps():
 
 
 @pytest.mark.parametrize("words, sentence", (
-    (["new.h5", "small.ini"], "small.ini: is not a whole HDF5 file"),
+    (["new.h5", "small.ini"], "small.ini: is an ini"),
     (["new.h5", "nothing.h5"], "nothing.h5: no such file"),
     (["new.h5", "other.h5"], "other.h5: is not an output of dmft-solve"),
     (["new.h5", "cut.h5"], "cut.h5: is of a run that has not ended"),
