@@ -91,6 +91,16 @@ class InDouble(torch.nn.Module):
         return call(self.model, x)[0]
 
 
+def test_its_load_balancing_loss_is_a_penalty():
+    def output(model, x):
+        found = model(x)
+        return found.logits, 0.02 * found.aux_loss
+    mine = dmft.torch.import_module(
+        lambda N: causal("Mixtral", N, num_local_experts=4, output_router_logits=True), example(),
+        (16, 32), output=output)
+    assert mine.difference < ROUND_OFF and "terms of the loss" in mine.differences
+
+
 def test_a_head_that_is_the_embedding_is_refused():
     with pytest.raises(dmft.InputError, match="tie_word_embeddings=False"):
         dmft.torch.import_module(lambda N: gpt2(N, tie_word_embeddings=True), example(), (16, 32))

@@ -15,6 +15,7 @@ import dataclasses
 import linecache
 import os
 import sys
+from collections import OrderedDict
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
@@ -122,7 +123,7 @@ class _AsInTraining(TorchFunctionMode):
         if function is torch.Tensor.requires_grad_:
             return args[0]
         if function is torch.Tensor.register_hook:  # what it does to a gradient is found later
-            return RemovableHandle({})
+            return RemovableHandle(OrderedDict())
         return function(*args, **(kwargs or {}))
 
 

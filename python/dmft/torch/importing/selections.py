@@ -15,6 +15,7 @@ from dmft.torch.importing.expressions import Expression, Gap
 from dmft.torch.importing.grouped import by_expert, in_order, is_order, sorted_slots
 from dmft.torch.importing.products import embedding
 from dmft.torch.importing.reading import HANDLERS
+from dmft.torch.importing.reductions import sum_of_dimensions
 from dmft.torch.importing.tensors import Constant, Missing, Tensor, array
 
 
@@ -404,7 +405,21 @@ def _rows_of(rows) -> Selection:
     return _selection(rows)
 
 
-@HANDLERS("bincount", "aminmax", "_local_scalar_dense", "histc", "item")
+@HANDLERS("histc", "bincount")
+def loads(read, x, *_, **__):
+    """How many slots have chosen each expert."""
+    if not is_expert(x) or any(axis.kind == "site slot" for axis in x.axes):
+        return counted(read)
+    (slot,) = [axis for axis in x.axes if axis.kind == "slot"]
+    count = read.shapes()[0]
+    if count != (slot.cells, slot.cells):
+        return counted(read)
+    rows = tuple(axis for axis in x.axes if axis is not slot)
+    chosen_ones = Tensor([rows, (finite(slot.cells),)], array(slot.about.masks, (slot.cells,)))
+    return sum_of_dimensions(read, chosen_ones, [0], False)
+
+
+@HANDLERS("aminmax", "_local_scalar_dense", "item")
 def counted(read, *_, **__):
     return Missing(f"{read.step[0].operation} counts what was chosen ({read.step[0].place})")
 
