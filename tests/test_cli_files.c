@@ -103,10 +103,12 @@ static void check_ensemble(hid_t file, const char *group, const struct layout *k
     bool limit = !strcmp(group, "limit");
     size_t total = COUNT(common), runs = limit ? R : SEEDS;
     size_t more = 3 + 3 + (kernels == full ? 2 : 0); /* n, loss_runs, f_runs; t, mu, run */
-    struct layout all[COUNT(common) + COUNT(full) + COUNT(of_limit) + COUNT(responses)];
+    struct layout all[COUNT(common) + 2 * COUNT(full) + COUNT(of_limit) + COUNT(responses)];
     memcpy(all, common, sizeof common);
     for (size_t i = 0; i < count; i++)
         all[total++] = kernels[i];
+    for (size_t i = 0; kernels == full && i < COUNT(diagonal); i++)
+        all[total++] = diagonal[i];
     for (size_t i = 0; limit && i < COUNT(of_limit); i++)
         all[total++] = of_limit[i];
     for (size_t i = 0; limit && kernels == full && i < COUNT(responses); i++)

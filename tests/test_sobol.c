@@ -133,6 +133,8 @@ static void march(struct run *run, const char *file, const char *draws) {
                                      "solver.sites=256",
                                      "solver.replicates=64",
                                      "solver.seed=2",
+                                     "output.kernels=diagonal",
+                                     "output.responses=no",
                                      draws,
                                      NULL};
     support_run(run, file, overrides);

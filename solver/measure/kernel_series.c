@@ -135,7 +135,6 @@ static int declare(struct record *record, const struct config *config, const str
         if (kernels == KERNELS_FULL) {
             TRY(record_fill_by(record, fill_full, k, 1, err));
             TRY(kernel_series_add(record, net, kernel, term, 0, "", err));
-            continue;
         }
         TRY(record_fill_by(record, fill_one_time, k, 2, err));
         TRY(kernel_series_add(record, net, kernel, term, DIAGONAL, "_diag", err));

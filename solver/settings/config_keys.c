@@ -126,7 +126,7 @@ static const struct param_row output_rows[] = {
      "  none: none\n"
      "  diagonal: those of equal times and inputs, [T][P]\n"
      "  equal: those of equal times, [T][P][P]\n"
-     "  full: all, [T][P][T][P]"},
+     "  full: all, [T][P][T][P], and those of equal times and inputs"},
     {"responses", PARAM_CHOICE, OFFSET(responses), "no", 0, 0, "no yes", NULL,
      "Whether the responses A and B of the limit are measured (docs/method.md): how much rows move "
      "when a field at an earlier step is shifted.\n"

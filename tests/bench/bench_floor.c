@@ -129,8 +129,9 @@ static void runs(void) {
     const char *const pairs[] = {"solver.sites=1024", "solver.expert_sites=256",
                                  "solver.unit_sites=256", "training.steps=21", NULL};
     const char *const many[] = {
-        "data.inputs=128",  "data.dimension=64", "solver.sites=4096", "solver.expert_sites=4096",
-        "training.steps=6", "reference.widths=", "solver.threads=1",  NULL};
+        "data.inputs=128",          "data.dimension=64",   "solver.sites=4096",
+        "solver.expert_sites=4096", "training.steps=6",    "reference.widths=",
+        "solver.threads=1",         "output.responses=no", NULL};
     printf("\none replicate, wall seconds\n");
     printf("dense, depth 3, P = 10, D = 25, T = 100, S = 2048, tolerance 1e-3:  %.2f\n",
            limit_seconds("data/dense.ini", public));

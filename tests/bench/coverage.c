@@ -184,7 +184,7 @@ static int march(const struct bench_case *what, bool truth, const char *draws, c
     int words = 0;
     snprintf(text, sizeof text,
              "%s %s solver.draws=%s solver.halves=yes solver.replicates=%d solver.seed=%d "
-             "reference.widths= output.kernels=diagonal",
+             "reference.widths= output.kernels=diagonal output.responses=no",
              what->ini, truth ? what->truth_sites : what->sites, draws,
              truth ? what->truth_runs : what->runs, truth ? 11 : 12);
     for (char *w = strtok(text, " "); w; w = strtok(NULL, " "))
