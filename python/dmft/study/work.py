@@ -153,8 +153,9 @@ class _Account:
         if self.lost:
             unit, error = self.lost[0]
             raise SystemFailure(
-                f"{len(self.lost)} of {self.sweep.count} runs are lost, as the process or machine "
-                f"that made them was, the first at {self.sweep.describe(unit)}: "
+                f"{len(self.lost)} of {self.sweep.count} runs did not come to their end, because "
+                "the process or machine that was to make them is gone, the first at "
+                f"{self.sweep.describe(unit)}: "
                 f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}; "
                 f"{GOES_ON}")
 
@@ -164,8 +165,8 @@ def work(sweep: Sweep, signals: Signals, log, jobs: int, executor=None, chunk: i
     own, `jobs` at a time. chunk: so many units are one submission. jobs: the processors of a
     machine are shared out among so many runs.
 
-    After a failure or a signal nothing is started any more. Runs that are lost with the process or
-    the machine of an executor cost these runs alone."""
+    After a failure or a signal nothing is started any more. What an executor loses with a process
+    or a machine is run by the next call; all else goes on."""
     account = _Account(sweep, log)
     pending = sweep.count - account.done
     log(f"{sweep.count} runs, {account.done} of them done, " +
