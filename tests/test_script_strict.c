@@ -400,6 +400,21 @@ static void signals_are_heard(void **state) {
     run_free(&run);
 }
 
+/* What a selection of a selection begins with is asked of a net that is only declared, which has no
+ * room for the loads of 512 experts nor for their biases. */
+static void selections_of_a_declared_net(void **state) {
+    (void)state;
+    struct run run;
+    struct err told;
+    if (support_script(&run,
+                       HEAD "local m = balance_select(look(h, 512, 'Q'), 3, {eta_bias = 0.1})\n"
+                            "local c = first_rows(m, 1)\nread_out(sum(c)[1] * h, 'w')\n"
+                            "key('depth')\n",
+                       tokens, &told))
+        fail_msg("%s", told.text);
+    run_free(&run);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_have_an_effect),
@@ -411,6 +426,7 @@ int main(void) {
         cmocka_unit_test(loads_of_gates_without_logits),
         cmocka_unit_test(gates_that_condense),
         cmocka_unit_test(bounds),
+        cmocka_unit_test(selections_of_a_declared_net),
         cmocka_unit_test(signals_are_heard),
         cmocka_unit_test(norm_of_zero),
         cmocka_unit_test(functions_of_the_same_rows),

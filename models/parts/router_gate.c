@@ -114,12 +114,25 @@ static void gates_backward(const void *context, const struct net *net, int rows,
     }
 }
 
-/* Loads of the experts, what of the masks changed; the numbers themselves are nobody's. */
+static void masks(const void *context, const struct net *net, int rows, const double *x,
+                  double *out) {
+    const struct router *router = context;
+    (void)net;
+    for (ptrdiff_t mu = 0; mu < rows; mu++)
+        select_largest(router, x + mu * router->M, out + mu * router->M);
+}
+
+/* Loads of the experts, what of the masks changed; the numbers themselves are nobody's. A declared
+ * net is asked what is selected at the start (ties.c), and has no room for what is measured. */
 static void watch(const void *context, const struct net *net, int rows, const double *x,
                   double *out) {
     const struct router *router = context;
     int M = router->M;
     double flips = 0;
+    if (net->setup.declare_only) {
+        masks(context, net, rows, x, out);
+        return;
+    }
     *router->largest = 0;
     memset(router->load, 0, (size_t)M * sizeof *router->load);
     for (ptrdiff_t mu = 0; mu < rows; mu++) {
@@ -161,7 +174,8 @@ struct value router_watch(struct program *p, struct router *router, struct value
     router->last = program_keep_numbers(p, program_count(p, psi), M);
     if (router->eta_bias != 0) {
         program_count_inputs_once(p, "eta_bias");
-        router->b = program_keep_numbers(p, M, 1);
+        double *b = program_keep_numbers(p, M, 1);
+        router->b = program_setup(p)->declare_only ? NULL : b; /* no room: they start at 0 */
     }
     router->load = program_series(p, "t i", M, 0, program_name(p, "load%s", suffix),
                                   "share of the inputs that an expert has", "mean_mu m_i");
@@ -171,14 +185,6 @@ struct value router_watch(struct program *p, struct router *router, struct value
         program_series(p, "t", 1, 0, program_name(p, "flips%s", suffix),
                        "share of the selected experts that were not at the last evaluation", "");
     return program_numbers(p, &seen, router, psi, M);
-}
-
-static void masks(const void *context, const struct net *net, int rows, const double *x,
-                  double *out) {
-    const struct router *router = context;
-    (void)net;
-    for (ptrdiff_t mu = 0; mu < rows; mu++)
-        select_largest(router, x + mu * router->M, out + mu * router->M);
 }
 
 struct router *router_new(struct program *p, int M, struct router_gate gate) {
