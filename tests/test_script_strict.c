@@ -407,9 +407,9 @@ static void selections_of_a_declared_net(void **state) {
     struct run run;
     struct err told;
     if (support_script(&run,
-                       HEAD "local m = balance_select(look(h, 512, 'Q'), 3, {eta_bias = 0.1})\n"
-                            "local c = first_rows(m, 1)\nread_out(sum(c)[1] * h, 'w')\n"
-                            "key('depth')\n",
+                       HEAD "local s = look(h, 512, 'Q')\n"
+                            "local m = balance_select(s, 3, {eta_bias = 0.1})\n"
+                            "read_out(sum(first_rows(m, 1) * s)[1] * h, 'w')\nkey('depth')\n",
                        tokens, &told))
         fail_msg("%s", told.text);
     run_free(&run);
