@@ -137,8 +137,8 @@ static int measure(struct map *map, int i, int count, struct err *err) {
     }
     side->probes.backend->dots(change, array_all(&side->probes), side->now);
     double factor = side->response * response->decay[response->evaluations - 1] / response->epsilon;
-    for (int k = 0; k < count * columns; k++)
-        side->now[k] *= factor * response->decay[k % columns / each];
+    for (size_t k = 0; k < (size_t)count * (size_t)columns; k++)
+        side->now[k] *= factor * response->decay[k % (size_t)columns / (size_t)each];
     return CODE_OK;
 }
 
@@ -220,9 +220,11 @@ static int weights(struct map *map, struct rows y, double **C, struct err *err) 
     DO(base_alloc(&G, (size_t)y.count * (size_t)known, sizeof *G, err));
     if (known)
         response->y.backend->dots(y, array_all(&response->y), G);
-    for (int mu = 0; mu < y.count && known; mu++)
+    for (int mu = 0; mu < y.count && known; mu++) {
+        double *row = *C + (size_t)mu * (size_t)columns, *g = G + (size_t)mu * (size_t)known;
         for (int a = 0; a < columns; a++)
-            (*C)[mu * columns + a] += response->c[a] * G[mu * known + a / (columns / known)];
+            row[a] += response->c[a] * g[a / (columns / known)];
+    }
 done:
     free(G);
     return code;

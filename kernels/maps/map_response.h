@@ -32,8 +32,7 @@ struct response_side {
     double response;           /* fr^2, fg^2 */
     struct array change[2];    /* rows of all evaluations, of both companions, less the rows */
     struct array probes, work; /* of the field; work over the pool */
-    double *now;               /* A or B of the last evaluation, [rows][columns] */
-    int columns;
+    double *now; /* A or B of the last pass, [rows][probes]; 0 of fields that are still to come */
 };
 
 struct map_response {
