@@ -213,6 +213,24 @@ class Many(nn.Module):
         return self.head(torch.einsum("pmu,nmu->pn", hidden, self.down))[:, 0]
 
 
+class Wide(nn.Module):
+    """M experts of as many units as the network has; both grow."""
+
+    def __init__(self, N, M=None):
+        super().__init__()
+        M = M or N // 4
+        self.read, self.head = nn.Linear(NUMBERS, N, bias=False), nn.Linear(N, 1, bias=False)
+        self.router = nn.Linear(N, M, bias=False)
+        self.up = nn.Parameter(torch.randn(M, N, N) * N ** -0.5)
+        self.down = nn.Parameter(torch.randn(M, N, N) * N ** -0.5)
+
+    def forward(self, x):
+        x = torch.tanh(self.read(x))
+        hidden = torch.einsum("pn,mun->pmu", x, self.up).relu()
+        hidden = hidden * self.router(x).sigmoid()[..., None]
+        return self.head(x + torch.einsum("pmu,mnu->pn", hidden, self.down) / len(self.up))[:, 0]
+
+
 # name: (build, example, what import_module is given beside them)
 MODULES = {
     "perceptron": (Perceptron, numbers, {}),
@@ -228,4 +246,5 @@ MODULES = {
     "scattered": (Scattered, numbers, {}),
     "many": (Many, numbers, {}),
     "many_top": (lambda N: Many(N, 0.25), numbers, {}),
+    "wide": (Wide, numbers, {}),
 }

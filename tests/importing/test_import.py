@@ -47,6 +47,14 @@ def test_weights_go_there_and_back(imported, name):
         assert torch.allclose(one, other, rtol=1e-14, atol=1e-15), key
 
 
+def test_several_sizes_grow_in_proportion():
+    mine = dmft.torch.import_module(modules.Wide, modules.numbers(),
+                                    widths={"N": (16, 32), "M": (8, 16)})
+    assert mine.difference < ROUND_OFF
+    module = modules.Wide(64, 32).double()
+    assert mine.load(module).program.width == 64
+
+
 def test_every_function_of_a_network_takes_it(imported):
     mine = imported("soft")
     run = dmft.solve(mine.settings | {"training.steps": 3, "training.eta0": 0.1,

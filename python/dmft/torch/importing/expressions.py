@@ -48,6 +48,24 @@ class Population:
         one.origins |= two.origins
 
 
+class Pairs(Population):
+    """Pairs of a site of one population (experts) and one of another (their units)."""
+
+    def __init__(self, outer: Population, inner: Population):
+        super().__init__([a * b for a, b in zip(outer.sizes, inner.sizes)])
+        self.outer, self.inner = outer, inner
+
+    def meet(self, other: Population) -> None:
+        """With other pairs, or with a population of which this has a site for each pair."""
+        if isinstance(other, Pairs):
+            self.outer.meet(other.outer)
+            self.inner.meet(other.inner)
+        elif other.sizes == self.outer.sizes:
+            self.outer.meet(other)
+        else:
+            raise Gap("rows over the units of experts meet rows that are the same for all experts")
+
+
 @dataclasses.dataclass(eq=False)
 class Expression:
     """`operation` with `arguments`, other expressions, and `data`, its constants. `population`:
@@ -131,7 +149,11 @@ class Builder:
     def _meet(self, a, b):
         """The population of rows that two of them make."""
         if a.is_rows and b.is_rows:
-            a.population.meet(b.population)
+            one, two = a.population, b.population
+            if isinstance(two, Pairs) and not isinstance(one, Pairs):
+                one, two = two, one
+            one.meet(two)
+            return one
         return a.population or b.population
 
     def add(self, a, b) -> Expression:
@@ -252,20 +274,30 @@ class Builder:
         """The sum over sites."""
         return self.times(tuple(map(float, a.population.find().sizes)), self.mean_of_sites(a))
 
-    def map(self, x, leaf: Leaf, to: int) -> Expression:
-        """The matrix of a leaf, from the sites of x to those of its axis `to`."""
-        (source, population), = ((axis, one) for axis, one in leaf.populations.items()
-                                 if axis != to)
+    def map(self, x, leaf: Leaf, to: tuple, source: tuple) -> Expression:
+        """The matrix of a leaf, from the sites of x, its axes `source`, to those of its axes
+        `to`."""
+        population = self._sites(leaf, source)
         if self.value(x):
             ones = self.make("ones", population=population)
-            return self.times(x.data, self.map(ones, leaf, to))
+            return self.times(x.data, self.map(ones, leaf, to, source))
         x.population.meet(population)
         if x.operation == "times":
-            return self.times(x.data, self.map(x.arguments[0], leaf, to))
+            return self.times(x.data, self.map(x.arguments[0], leaf, to, source))
         if leaf.factor != (1.0, 1.0):
-            return self.times(leaf.factor, self.map(x, dataclasses.replace(
-                leaf, factor=(1.0, 1.0)), to))
-        return self.make("map", (x,), (leaf, to), leaf.populations[to], x.axes)
+            plain = dataclasses.replace(leaf, factor=(1.0, 1.0))
+            return self.times(leaf.factor, self.map(x, plain, to, source))
+        return self.make("map", (x,), (leaf, to, source), self._sites(leaf, to), x.axes)
+
+    def _sites(self, leaf: Leaf, axes: tuple) -> Population:
+        """The population of one axis, or the pairs of two."""
+        sites = [leaf.populations[axis] for axis in axes]
+        if len(sites) > 2:
+            raise Gap("a tensor of parameters with more than three growing axes")
+        if len(sites) == 1:
+            return sites[0]
+        key = ("pairs", *(id(one.find()) for one in sites))
+        return self._kept.setdefault(key, Pairs(*sites))
 
     def look(self, x, leaves) -> list[Expression]:
         """A number for each leaf, the sum of its entries times x."""

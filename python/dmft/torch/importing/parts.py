@@ -17,14 +17,14 @@ KINDS = ("map", "look", "read_in", "read_out", "bias", "vector")
 @dataclasses.dataclass
 class Part:
     """One matrix of the program. `leaves`: the parts of parameters that are its rows (of a read-in
-    its columns; of a map or a vector there is one); `to`: the axis of the leaf that is the target
-    of a map; `factor`: (c, p), the matrix is c N^p times the parameter; `start`: from which number
-    a vector is counted; `more`: the factor of a leaf beside the others."""
+    its columns; of a map or a vector there is one); `to`: the axes of the leaf that are the
+    target and the source of a map; `factor`: (c, p), the matrix is c N^p times the parameter; `start`: from which number
+    a vector is counted."""
     name: str
     kind: str
     leaves: tuple[Leaf, ...]
     factor: tuple[float, float]
-    to: int | None = None
+    to: tuple | None = None
     start: float = 0.0
 
     @property
@@ -41,8 +41,9 @@ class Part:
         if self.kind == "map":
             (leaf,) = self.leaves
             block = parameters[leaf.parameter][index_of(leaf, parameters[leaf.parameter].shape)]
-            rows = self.to == min(leaf.populations)
-            return self.at(N) * (block if rows else block.T)
+            order, split = self._order(leaf)
+            block = block.permute(order)
+            return self.at(N) * block.reshape(math.prod(block.shape[:split]), -1)
         block = gathered(self.leaves, parameters)
         if self.kind == "vector":
             column = (self.at(N) * block[0] - self.start) / sites
@@ -51,13 +52,23 @@ class Part:
             return self.at(N) * block.T
         return self.at(N) * (block[:, 0] if self.kind == "bias" else block)
 
+    def _order(self, leaf: Leaf) -> tuple[list[int], int]:
+        """In which order its axes are those of the target and the source, and how many are the
+        target's."""
+        there = sorted(leaf.populations)
+        to, source = self.to
+        return [there.index(axis) for axis in (*to, *source)], len(to)
+
     def into(self, parameters, V: torch.Tensor, N: int) -> None:
         """Writes what a matrix is into the parameters."""
         if self.kind == "map":
             (leaf,) = self.leaves
             target = parameters[leaf.parameter]
-            rows = self.to == min(leaf.populations)
-            target[index_of(leaf, target.shape)] = (V if rows else V.T) / self.at(N)
+            order, _ = self._order(leaf)
+            index = index_of(leaf, target.shape)
+            shape = [target[index].shape[k] for k in order]
+            back = sorted(range(len(order)), key=order.__getitem__)
+            target[index] = V.reshape(shape).permute(back) / self.at(N)
             return
         if self.kind == "vector":
             V = (V.sum(1) + self.start)[None]

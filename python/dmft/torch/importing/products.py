@@ -66,7 +66,8 @@ class Contraction:
         self.rows, self.columns = self.a.dims[batch], self.b.dims[batch + 1]
         self.over = self.a.dims[batch + 1]
         self.tokens = self._tokens()
-        self.to = next((axis.about for axis in self.columns if axis.kind == "sites"), None)
+        self.to, self.source = (tuple(axis.about for axis in axes if axis.kind == "sites")
+                                for axes in (self.columns, self.b.dims[batch]))
 
     def _tokens(self) -> str | None:
         """What a sum over other than sites and written-out axes is."""
@@ -130,9 +131,10 @@ class Contraction:
         if contracted and len(leaves[0].populations) == 1:
             return self.builder.look(x, leaves)
         if contracted:
-            if len(leaves[0].populations) > 2:
-                raise Gap("a tensor of parameters with three growing axes")
-            return [self.builder.map(x, leaf, self.to) for leaf in leaves]
+            if len(leaves[0].populations) != len(self.to) + len(self.source) or not self.to:
+                raise Gap("a matrix of its own for each of a growing number of experts, applied to "
+                          "rows of these experts")
+            return [self.builder.map(x, leaf, self.to, self.source) for leaf in leaves]
         if any(len(leaf.populations) > 1 for leaf in leaves):
             raise Gap("a matrix of parameters with one of its sites for each entry")
         made = [self.builder.vector(leaf) if leaf.populations else self.builder.number(leaf)

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from dmft.torch.importing.axes import Axis, length
-from dmft.torch.importing.expressions import Gap
+from dmft.torch.importing.expressions import Gap, Pairs
 from dmft.torch.importing.pointwise import add, div, mul, pow, sub
 from dmft.torch.importing.reading import HANDLERS, Two
 from dmft.torch.importing.tensors import Missing, Tensor, array
@@ -63,6 +63,8 @@ def _total(builder, cells, written):
 
 def _sum_along(read, x: Tensor, axis: Axis) -> Tensor:
     builder = read.builder
+    if axis.kind == "sites" and any(isinstance(one.population, Pairs) for one in x.cells.flat):
+        raise Gap("a sum over the units of each of a growing number of experts")
     if axis.kind == "sites":
         return x.over(lambda one: builder.sum_of_sites(one) if one.is_rows else
                       builder.times(tuple(map(float, axis.size)), one))

@@ -5,7 +5,7 @@ import re
 from fractions import Fraction
 
 from dmft.network import Network
-from dmft.torch.importing.expressions import Expression, Gap
+from dmft.torch.importing.expressions import Expression, Gap, Pairs
 from dmft.torch.importing.laws import power_of
 from dmft.torch.importing.parts import Part
 from dmft.torch.importing.tables import formula
@@ -30,7 +30,7 @@ class Writer:
         self.parts: list[Part] = []
         self.reads: set[str] = set()
         self._values: dict[int, object] = {}
-        self._populations: dict[int, object] = {}
+        self._populations: dict[object, object] = {}
         self._names: set[str] = set()
         self._tied: dict = {}
         self._ones = None
@@ -68,8 +68,8 @@ class Writer:
         uses: dict = {}
         for one in ordered(roots):
             if one.operation == "map":
-                leaf, to = one.data
-                uses.setdefault(leaf.key(), []).append(to)
+                leaf, *to = one.data
+                uses.setdefault(leaf.key(), []).append(tuple(to))
         return uses
 
     def _value(self, root: Expression):
@@ -118,6 +118,8 @@ class Writer:
     def population(self, one) -> object:
         """The population of rows."""
         one = one.find()
+        if isinstance(one, Pairs):
+            return self._pairs(one)
         if id(one) not in self._populations:
             law = power_of(one.sizes, self.widths)
             if law is None:
@@ -132,6 +134,14 @@ class Writer:
                 made = self.network.population(name, size=self.network.N ** (p - 1) * c)
             self._populations[id(one)] = made
         return self._populations[id(one)]
+
+    def _pairs(self, one: Pairs):
+        key = id(one.outer.find()), id(one.inner.find())
+        if key not in self._populations:
+            of, units = self.population(one.outer), self.population(one.inner)
+            self._populations[key] = self.network.population(
+                f"p{len(self._populations) + 1}", of=of, units=units)
+        return self._populations[key]
 
     # --- matrices --------------------------------------------------------------------------------
 
@@ -173,13 +183,13 @@ class Writer:
         return {"name": part.name, **more, **self._more(part, self)}
 
     def _write_map(self, one):
-        leaf, to = one.data
+        leaf, *to = one.data
         uses = self._tied[leaf.key()]
         if len(set(uses)) > 1:
             raise Gap(f"{leaf.parameter} is used as a matrix and as its transpose")
         there = [part for part in self.parts if part.kind == "map"
                  and part.leaves[0].key() == leaf.key()]
-        part = there[0] if there else self._part("map", (leaf,), one, to)
+        part = there[0] if there else self._part("map", (leaf,), one, tuple(to))
         (x,) = self._arguments(one)
         tied = {"tied": True} if len(uses) > 1 else {}
         return self.network.map(x, self.population(one.population), self._weight(part, **tied))
