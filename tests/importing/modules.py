@@ -91,6 +91,38 @@ class Transformer(nn.Module):
         return self.head(self.norms[-1](h))
 
 
+class Encoder(nn.Module):
+    """A layer as PyTorch has it, on rows of numbers."""
+
+    def __init__(self, N):
+        super().__init__()
+        self.read, self.head = nn.Linear(NUMBERS, N), nn.Linear(N, 1, bias=False)
+        self.layer = nn.TransformerEncoderLayer(N, 2, 2 * N, 0.0, batch_first=True,
+                                                norm_first=True)
+
+    def forward(self, x):
+        return self.head(self.layer(self.read(x)).mean(1))[:, 0]
+
+
+class Bottleneck(nn.Module):
+    """What is trained beside matrices: a number, scales of units, three numbers in between; and
+    a layer that is used twice."""
+
+    def __init__(self, N, act=F.elu):
+        super().__init__()
+        self.read, self.head = nn.Linear(NUMBERS, N), nn.Linear(N, 1, bias=False)
+        self.down, self.up = nn.Linear(N, 3, bias=False), nn.Linear(3, N, bias=False)
+        self.twice, self.act = nn.Linear(N, N, bias=False), act
+        self.number = nn.Parameter(torch.tensor(0.3))
+        self.scale = nn.Parameter(torch.full((N,), 0.1))
+
+    def forward(self, x):
+        h = self.read(x)
+        h = h + self.number * self.twice(self.act(h)) * self.scale
+        h = h + self.twice(self.act(h))
+        return self.head(h + self.up(self.down(h)))[:, 0]
+
+
 class Mixture(nn.Module):
     """What all mixtures here share: a layer below, and a head on the stream."""
 
@@ -240,6 +272,9 @@ MODULES = {
     "transformer": (Transformer, letters, {}),
     "by_hand": (lambda N: Transformer(N, bias=False, fused=False), letters, {}),
     "over_d": (lambda N: Transformer(N, bias=False, fused=False, power=1.0), letters, {}),
+    "encoder": (Encoder, lambda: torch.randn(24, PLACES, NUMBERS, generator=torch.Generator(
+        ).manual_seed(3)), {}),
+    "bottleneck": (Bottleneck, numbers, {}),
     "soft": (Soft, numbers, {}),
     "dispatched": (Dispatched, numbers, {}),
     "shared": (Shared, numbers, {}),

@@ -47,6 +47,17 @@ def test_weights_go_there_and_back(imported, name):
         assert torch.allclose(one, other, rtol=1e-14, atol=1e-15), key
 
 
+@pytest.mark.parametrize("act", [
+    F.relu, F.silu, F.gelu, F.leaky_relu, F.elu, F.selu, F.softplus, F.mish, F.hardswish, F.relu6,
+    F.logsigmoid, torch.sigmoid, torch.abs, lambda x: F.gelu(x, approximate="tanh"),
+    lambda x: x.relu() ** 2, lambda x: x.clamp(-0.5, 0.7), lambda x: x / (1 + x * x),
+    lambda x: x * torch.sigmoid(1.702 * x), lambda x: torch.tanh(x + 1)], ids=range(19))
+def test_activations_are_put_together(act):
+    mine = dmft.torch.import_module(lambda N: modules.Perceptron(N, act=act), modules.numbers(),
+                                    (16, 32))
+    assert mine.difference < ROUND_OFF
+
+
 def test_several_sizes_grow_in_proportion():
     mine = dmft.torch.import_module(modules.Wide, modules.numbers(),
                                     widths={"N": (16, 32), "M": (8, 16)})

@@ -18,7 +18,8 @@ OPTIMIZERS = {
     "adamw": lambda m: torch.optim.AdamW(m.parameters(), 1e-2, betas=(0.8, 0.95), eps=1e-6,
                                          weight_decay=0.1)}
 # Decay of gains and of biases of routers is what the language does not have.
-WITHOUT_DECAY = {"layer_norm", "rms_norm", "transformer", "by_hand", "over_d", "scattered"}
+WITHOUT_DECAY = {"layer_norm", "rms_norm", "transformer", "by_hand", "over_d", "scattered",
+                 "encoder", "bottleneck"}
 ALL = [(name, kind) for name in modules.MODULES for kind in ("sgd", "adam", "adamw")
        if kind != "adamw" or name not in WITHOUT_DECAY] + [("soft", "momentum")]
 

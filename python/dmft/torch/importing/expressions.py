@@ -164,18 +164,24 @@ class Builder:
             a, b = b, a
         if self.is_value(b, 0.0):
             return a
-        reads = [one for one in (a, b) if one.operation == "read_in"]
-        if len(reads) == 2 and {one.data[0] for one in reads} == {"token", "place"}:
-            return self._token_and_place(*reads)
+        reads = [one.arguments[0] if one.operation == "times" else one for one in (a, b)]
+        if all(one.operation == "read_in" for one in reads) \
+                and {one.data[0] for one in reads} == {"token", "place"}:
+            ks = [one.data if one.operation == "times" else (1.0, 1.0) for one in (a, b)]
+            return self._token_and_place(reads, ks)
         if self.value(b) and a.operation == "visible" or self.value(b) and min(b.data) < -1e30:
             raise Gap("a constant of minus infinity that no softmax takes away")
         return self.make("add", (a, b), population=self._meet(a, b))
 
-    def _token_and_place(self, a, b):
-        token, place = (a, b) if a.data[0] == "token" else (b, a)
+    def _token_and_place(self, reads, ks):
+        """One matrix for both, which has one factor."""
+        if ks[0] != ks[1]:
+            raise Gap("embeddings of a token and of its place are multiplied by different factors")
+        token, place = sorted(reads, key=lambda one: one.data[0], reverse=True)
         token.population.meet(place.population)
-        return self.make("read_in", data=("token and place", token.data[1] + place.data[1]),
-                         population=token.population, axes=frozenset({"token"}))
+        return self.times(ks[0], self.make(
+            "read_in", data=("token and place", token.data[1] + place.data[1]),
+            population=token.population, axes=frozenset({"token"})))
 
     def times(self, k, a) -> Expression:
         """k a of a constant k, two numbers."""
@@ -190,12 +196,6 @@ class Builder:
             return self.constant(k)
         if a.operation == "times":
             return self.times((k[0] * a.data[0], k[1] * a.data[1]), a.arguments[0])
-        if a.operation in ("read_in", "look"):
-            leaves = tuple(one.times(k) for one in a.data[-1])
-            return self.make(a.operation, a.arguments, (*a.data[:-1], leaves), a.population,
-                             a.axes, a.width)
-        if a.operation == "pick":
-            return self.pick(self.times(k, a.arguments[0]), a.data[0])
         return self.make("times", (a,), k, a.population)
 
     def multiply(self, a, b) -> Expression:

@@ -10,7 +10,7 @@ from dmft.errors import InputError
 from dmft.torch.importing.axes import Piece
 from dmft.torch.importing.expressions import Leaf
 
-# Kinds of parts and the operation of a program that has them; a vector is a map that reads ones.
+# Kinds of parts, and the operation that has them; a vector is a map that reads ones.
 KINDS = ("map", "look", "read_in", "read_out", "bias", "vector")
 
 
@@ -18,8 +18,8 @@ KINDS = ("map", "look", "read_in", "read_out", "bias", "vector")
 class Part:
     """One matrix of the program. `leaves`: the parts of parameters that are its rows (of a read-in
     its columns; of a map or a vector there is one); `to`: the axes of the leaf that are the
-    target and the source of a map; `factor`: (c, p), the matrix is c N^p times the parameter; `start`: from which number
-    a vector is counted."""
+    target and the source of a map; `factor`: (c, p), the matrix is c N^p times the parameter;
+    `start`: from which number a vector is counted."""
     name: str
     kind: str
     leaves: tuple[Leaf, ...]

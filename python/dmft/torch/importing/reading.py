@@ -177,7 +177,9 @@ class Reading:
                 raise Gap("it has no counterpart in a program")
             found = HANDLERS[name](self, *arguments, **options)
             return self._stopped(found) if step.stopped else found
-        except Gap as gap:
+        except (Gap, AttributeError, TypeError, ValueError, IndexError, KeyError) as error:
+            gap = error if isinstance(error, Gap) else \
+                f"it is used in a way that is not known here ({type(error).__name__}: {error})"
             shapes = " and ".join(str(list(one.shape)) for one in _flat(step.arguments)
                                   if isinstance(one, torch.Tensor))
             return Missing(f"{step.operation} of {shapes or 'numbers'}: {gap}{tidy(step.place)}")

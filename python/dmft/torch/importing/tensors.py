@@ -80,7 +80,24 @@ class Tensor:
             dims = regroup(self.axes, lengths)
         except TakeApart as request:
             self._cut_first(request.how)
+        except Gap:
+            self._even_out()
+            raise
         return Tensor(dims, self.cells.reshape(cells_shape(dims)))
+
+    def _even_out(self) -> None:
+        """Parts of different sizes, of which some have been taken apart and others not yet, are
+        all cut to the size of the smallest."""
+        for dim, axes in enumerate(self.dims):
+            for at, axis in enumerate(axes):
+                if not axis.segments:
+                    continue
+                where = self.place_of(dim) + len(cells_shape([axes[:at]]))
+                small = min(axis.segments)
+                for part, size in enumerate(axis.segments):
+                    k = size[0] // small[0]
+                    if k > 1 and size == (k * small[0], k * small[1]):
+                        Tensor([], self.cells.take([part], where)).cut(axes[at + 1], ("equal", k))
 
     def _cut_first(self, how):
         axis = next(axis for axis in self.axes if axis.kind == "sites")

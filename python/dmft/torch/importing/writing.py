@@ -51,6 +51,9 @@ class Writer:
         self.network.read_out(rows, {"name": part.name, **self._more(part, self)})
 
     def _read_out(self, output: Expression):
+        if output.operation == "times" and output.arguments[0].operation == "look":
+            x, leaves = self._read_out(output.arguments[0])
+            return x, tuple(leaf.times(output.data) for leaf in leaves)
         if output.operation == "look":
             return output.arguments[0], output.data[0]
         if output.operation == "add" and any(one.operation == "parameter"
