@@ -1,4 +1,6 @@
 """Notes of runs, comparisons and sweeps: in the file, in Python and as warnings."""
+import re
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,16 @@ def test_notes_are_data_and_warnings():
     with pytest.warns(dmft.NoteWarning):
         both = dmft.compare(EDGE, progress=False)
     assert "dense/limit" in {note.group for note in both.notes}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_memory_is_that_of_the_program(capfd):
+    """Not of the process that starts it, whose peak Linux hands on with getrusage."""
+    large = bytearray(300_000_000)
+    dmft.solve(EDGE, progress=True)
+    said = "".join(capfd.readouterr())
+    beside = float(re.search(r"beside ([\d.]+) GB of the program", said)[1])
+    assert 0 < 1e9 * beside < 0.5 * len(large)
 
 
 def test_notes_of_a_sweep():

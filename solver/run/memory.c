@@ -204,8 +204,15 @@ static int refuse_memory(const struct run *run, const struct need *need, double 
 
 double memory_most(void) {
     struct rusage used;
+    char line[128];
+    long most = 0;
+    FILE *status = fopen("/proc/self/status", "r");
+    while (status && !most && fgets(line, sizeof line, status))
+        sscanf(line, "VmHWM: %ld kB", &most);
+    if (status)
+        fclose(status);
     getrusage(RUSAGE_SELF, &used);
-    return 1024 * (double)used.ru_maxrss;
+    return 1024 * (double)(most ? most : used.ru_maxrss);
 }
 
 /* Bases of a limit are counted as large as they can become, since nobody knows before how many
