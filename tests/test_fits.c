@@ -276,7 +276,7 @@ static int print_report(const struct compare *compare, struct err *err) {
  * the three in the record of the networks two are its own. */
 static void check_rows(const struct run *run, const struct comparison *fits) {
     struct run some = *run;
-    some.config.reference.widths.count = 1;
+    some.config.solver.replicates = RUNS;
     some.results.limit = (struct record){0};
     some.results.reference[0].count = 2;
     char *table = printed(compare_table_print, &some, fits);
@@ -304,6 +304,7 @@ static void test_columns_keep_apart(void **state) {
     struct comparison fits = {0};
     run.config.reference.widths.count = WIDTHS;
     run.config.training.steps = T;
+    run.config.solver.replicates = RUNS;
     run.config.solver.method = METHOD_FIXED_POINT; /* of which no tolerance is told */
     for (int i = 0; i <= WIDTHS; i++) {
         struct record *record = i < WIDTHS ? &run.results.reference[i] : &run.results.limit;
