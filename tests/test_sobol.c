@@ -153,7 +153,8 @@ static void limits_are_the_same(void **state) {
         march(&run[1], files[i], "solver.draws=sobol");
         for (int k = 0; k < run[0].results.limit.count; k++) {
             const struct series *series = &run[0].results.limit.series[k];
-            for (size_t e = 0; e < series->size && !series->computation; e++) {
+            bool means = !series->computation && !series->runs_alone;
+            for (size_t e = 0; e < series->size && means; e++) {
                 double mean[2], se[2];
                 for (int j = 0; j < 2; j++) {
                     support_entry(&run[j].results.limit, series->name, e, &mean[j], &se[j]);
