@@ -10,7 +10,7 @@ import dmft
 import h5py
 import numpy as np
 import pytest
-from dmft.study import command, objective, place, tables
+from dmft.study import command, marks, objective, place, tables
 from dmft.study.cells import Cell, Measured
 from dmft.study.grid import Grid
 from dmft.study.output import Reader
@@ -162,6 +162,18 @@ def test_objectives_that_are_none(words):
         objective.read(words)
 
 
+def test_a_time_behind_the_last_and_a_loss_that_is_never_reached(done):
+    """Nothing failed: the first is refused, and of the second nothing else is said."""
+    with pytest.raises(dmft.InputError, match=r"loss\[1000\]: no run has a time t = 1000; the "
+                                              "last one is 2"):
+        again(done, objective="loss[1000]")
+    assert (again(done, objective="loss[2]").reason == done.optimum.reason).all()
+    never = again(done, objective="time_to=1e-30")
+    reasons = dict(one.split(": ", 1) for one in never.attrs["reasons"].split("; "))
+    assert {reasons[str(one)] for one in never.reason.values.astype(int).flat} == \
+        {"none: runs failed, or have no value, everywhere"}
+
+
 def test_a_star_is_more_than_half():
     """The man page: a star where one run is more than half of a mean."""
     for largest, star in ((0.4975, False), (0.5025, True)):
@@ -281,6 +293,61 @@ def test_a_table_that_cannot_be_printed_is_told(done):
     assert ended.returncode == 1
     assert ended.stderr == "dmft-sweep: cannot write to standard output\n"
     assert dmft.load(out).complete
+
+
+def test_a_reader_who_leaves(done):
+    """As `head` does: of the table, and of what is said, which ends no sweep."""
+    out = done.path.replace("s.h5", "again.h5")
+    for closed in ("stdout", "stderr"):
+        source, sink = os.pipe()
+        os.close(source)
+        streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE} | {closed: sink}
+        ended = subprocess.run([sys.executable, "-m", "dmft.study", units_ini(done), "-o", out],
+                               text=True, check=False, **streams,
+                               env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path[1:])})
+        os.close(sink)
+        assert ended.returncode == 0 and dmft.load(out).complete, ended.stderr
+        os.unlink(out)
+
+
+def units_ini(run):
+    path = run.path.replace("s.h5", "s.ini")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(run.parameters["ini"])
+    return path
+
+
+def test_a_process_that_ends_before_it_is_asked_is_told(tmp_path):
+    """A write to it raises SIGPIPE, which does not end dmft-sweep without a word."""
+    program = tmp_path / "dmft-solve"
+    program.write_text("#!/bin/sh\nexec <&-\necho > gone\nsleep 1\nexit 127\n")
+    program.chmod(0o755)
+    (tmp_path / "s.ini").write_text("[network]\nmodel = dense\n[sweep]\nnetwork.kappa = N^1 2\n")
+    code = "import os, sys, time\nfrom dmft.study import command, worker\n" \
+        "start = worker.Worker._start\n" \
+        "def wait(self):\n    start(self)\n" \
+        "    while not os.path.exists('gone'):\n        time.sleep(0.01)\n" \
+        "worker.Worker._start = wait\n" \
+        "sys.exit(command.main(['s.ini'], './dmft-solve'))\n"
+    ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True,
+                           text=True, check=False,
+                           env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path[1:])})
+    assert ended.returncode == 1 and "ended with exit code 127, without an answer" in ended.stderr
+
+
+def test_outputs_of_one_point_are_kept_at_a_time(done, monkeypatch):
+    """Outputs of all points together may be more than the memory."""
+    kept = []
+    read = marks.Marks.read
+
+    def counted(self, unit, file):
+        read(self, unit, file)
+        kept.append(len(self._outputs))
+    monkeypatch.setattr(marks.Marks, "read", counted)
+    path = done.path.replace("s.h5", "w.h5")
+    dmft.sweep(BASE | {"reference.widths": "8 16", "sweep": {"training.eta0": [0.1, 0.2, 0.4]}},
+               progress=False, jobs=2, output=path)
+    assert max(kept) == 2
 
 
 def test_the_package_starts_small():

@@ -67,6 +67,8 @@ class Cells:
         self.notes = [[] for _ in self.cell]
         known, every, found = 0, True, {}
         for unit, cell in enumerate(self.cell):
+            if unit and not unit % sweep.columns:
+                self.marks.find_edge(unit // sweep.columns - 1)
             path = sweep.file(unit)
             if path is None:
                 continue
@@ -78,7 +80,13 @@ class Cells:
                     known, every = known + 1, every and group.has("test_loss")
                 if not cell.failed or sweep.width(unit):
                     found[unit] = self._read(cell, file, group, unit, given)
-        self.marks.find_edges()
+        self.marks.find_edge(sweep.grid.points - 1)
+        if given and given.t is not None:
+            last = max((len(series.other.mean) for series in found.values() if series),
+                       default=math.inf) - 1
+            if given.t > last:
+                raise InputError(f"objective {given.text}: no run has a time t = {given.t}; the "
+                                 f"last one is {last}")
         self.objective = given or objective.read("test_loss" if known and every else "smooth_loss")
         self.has_tests = False
         for unit, series in found.items():

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import signal
 import sys
 
 from dmft.errors import DmftError, InputError, Interrupted, SystemFailure
@@ -77,8 +76,9 @@ class Options:
             elif "=" in word and (word.startswith("--") or not os.path.exists(word)):
                 self.keys.append(word)
             elif word.startswith("-"):
-                raise InputError(f"unknown option {word}; a key is set by --section.key=value\n"
-                                 + USAGE)
+                raise InputError(f"unknown option {word}; " + (
+                    "the same command as before goes on with a sweep" if word == "--continue" else
+                    "a key is set by --section.key=value") + "\n" + USAGE)
             elif self.file is not None:
                 raise InputError(f"one ini file at a time: {self.file}, {word}")
             else:
@@ -234,26 +234,26 @@ def _ranks() -> int:
 
 
 def _log(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # a sweep goes on where nobody reads what it says
+        print(line, file=sys.stderr, flush=True)
 
 
 def _once(words: list[str], program: str | None, executor=None) -> int:
     """The exit code; a failure is told. Where the table cannot be printed its file is written all
-    the same."""
+    the same; whoever reads it, as `head` does, may have read enough."""
     unprinted = []
 
-    def tell(line: str) -> None:
+    def put(*line: str) -> None:
         try:
-            print(line)
+            print(*line, end="\n" * len(line), flush=not line)
+        except BrokenPipeError:
+            sys.stdout = None
         except OSError:
             unprinted.append(line)
 
     try:
-        run(words, tell, _log, executor, program=program)
-        try:
-            sys.stdout.flush()
-        except OSError:
-            unprinted.append("")
+        run(words, put, _log, executor, program=program)
+        put()
         if unprinted:
             raise SystemFailure("cannot write to standard output")
     except (DmftError, Interrupted) as error:
@@ -288,7 +288,6 @@ def _by_ranks(words: list[str], program: str | None) -> int:
 
 def main(words: list[str] | None = None, program: str | None = None) -> int:
     """The command; returns its exit code. program: dmft-solve, where it is not to be looked for."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     words = sys.argv[1:] if words is None else words
     code = _by_ranks(words, program) if _ranks() > 1 else _once(words, program)
     if code:  # what could not be written is not tried again

@@ -22,6 +22,7 @@ along (optima.py) and columns (marks.py).
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 import re
@@ -41,6 +42,11 @@ class Key:
     name: str
     text: list[str] = dataclasses.field(default_factory=list)
     value: list[float] | None = None
+
+    @functools.cached_property
+    def width(self) -> int:
+        """Letters of the longest of its name and its values, once it has all of them."""
+        return max(map(len, [self.name, *self.text]))
 
 
 @dataclasses.dataclass
@@ -142,9 +148,9 @@ class Grid:
     def _split(self, content: str, given) -> None:
         """Takes the lines of [sweep] out; a section line ends it."""
         if content.startswith("\udc89HDF\r\n\x1a\n"):
-            raise InputError(f"{self.file}: is an HDF5 file, not an ini; --continue goes on with a "
-                             "result, and the ini that made it is the attribute `ini` of its group "
-                             "/parameters")
+            raise InputError(f"{self.file}: is an HDF5 file, not an ini; the same command as "
+                             "before goes on with a sweep, and the ini that made it is the "
+                             "attribute `ini` of its group /parameters")
         inside = found = False
         rest = []
         for number, line in enumerate(re.findall(r"[^\n]*\n|[^\n]+", content), 1):

@@ -71,7 +71,7 @@ class Marks:
     def __init__(self, sweep: Sweep):
         self.sweep = sweep
         self.value = {name: np.full(sweep.count, math.nan) for name in NAMES}
-        self._outputs: dict[int, np.ndarray] = {}  # f_runs [run][t][entries] of networks
+        self._outputs: dict[int, np.ndarray] = {}  # of one point: f_runs [run][t][entries]
 
     def read(self, unit: int, file) -> None:
         """From the file of a unit."""
@@ -85,21 +85,19 @@ class Marks:
             runs = group.values("f_runs")
             self._outputs[unit] = runs.reshape(*runs.shape[:2], -1)
 
-    def find_edges(self) -> None:
-        """Of each point, by all its widths; of runs as long as one another."""
-        widths = self.sweep.widths
-        for first in range(0, self.sweep.count, self.sweep.columns):
-            found = [self._outputs.pop(first + k, None) for k in range(len(widths))]
-            if len(widths) < 2 or any(f is None or f.shape[:2] != found[0].shape[:2]
-                                      for f in found):
-                continue
-            reached = _at_edge(widths, found)
-            here = slice(first, first + self.sweep.columns)
-            self.value[EDGE.name][here] = reached
-            limit = slice(first + len(widths), first + self.sweep.columns)
-            if reached:  # the numbers of networks are what they are
-                until = self.value["valid_until"]
-                until[limit] = np.fmin(until[limit], found[0].shape[1] // 2)
+    def find_edge(self, point: int) -> None:
+        """Of a point all of whose units were read, by all its widths; of runs as long as one
+        another. Their outputs, which of all points may be too many to be kept, are let go."""
+        widths, first = self.sweep.widths, point * self.sweep.columns
+        found = [self._outputs.pop(first + k, None) for k in range(len(widths))]
+        if len(widths) < 2 or any(f is None or f.shape[:2] != found[0].shape[:2] for f in found):
+            return
+        reached = _at_edge(widths, found)
+        self.value[EDGE.name][first:first + self.sweep.columns] = reached
+        limit = slice(first + len(widths), first + self.sweep.columns)
+        if reached:  # the numbers of networks are what they are
+            until = self.value["valid_until"]
+            until[limit] = np.fmin(until[limit], found[0].shape[1] // 2)
 
     def has(self, mark: Mark, unit: int) -> bool:
         """Whether a unit has a letter."""
@@ -120,22 +118,21 @@ class Marks:
 
 # ---- the edge of stability (solver/run/stability.h) ----
 
-def _log_variances(f: np.ndarray, t: int) -> tuple[np.ndarray, np.ndarray]:
+def _log_variances(f: np.ndarray, there: np.ndarray, t: int) -> np.ndarray:
     """ln V at t of the networks that reached it, V the variance summed over the entries of f: of
     all of them, then without run r, which for a run that did not reach t is the same; NaN where
-    this is round-off. And which reached t."""
-    there = np.logical_and.accumulate(~np.isnan(f[:, :, 0]), axis=1)[:, t]
+    this is round-off. there [run]: whether it reached t."""
     n, runs = int(there.sum()), f[there, t]
     value = np.full(1 + len(f), math.nan)
     if not n:
-        return value, there
+        return value
     mean = total(runs / n)
     apart = total((runs - mean) ** 2, 1)
     every = float(total(apart))
     if n >= FEWEST and every / n > LEAST ** 2 * float(total(mean * mean)):
         value[:] = math.log(every / (n - 1))
         value[1:][there] = np.log((every - apart * n / (n - 1)) / (n - 2))
-    return value, there
+    return value
 
 
 def _at_edge(widths: list[int], outputs: list[np.ndarray]) -> bool:
@@ -143,12 +140,14 @@ def _at_edge(widths: list[int], outputs: list[np.ndarray]) -> bool:
     than N^-1/2 and not as 1/N, by three errors: its slope in ln N, with that of the jackknife over
     networks or of the residuals, the larger."""
     times, sums, reached = 0, [np.zeros(1 + len(f)) for f in outputs], None
+    ends = [np.logical_and.accumulate(~np.isnan(f[:, :, 0]), axis=1) for f in outputs]
     for t in range(outputs[0].shape[1] // 2, outputs[0].shape[1]):
-        now = [_log_variances(f, t) for f in outputs]
-        if not all(np.isfinite(value[0]) for value, _ in now):
+        there = [one[:, t] for one in ends]
+        now = [_log_variances(f, one, t) for f, one in zip(outputs, there)]
+        if not all(np.isfinite(value[0]) for value in now):
             continue
-        reached = reached or [there for _, there in now]
-        sums, times = [sum_ + value for sum_, (value, _) in zip(sums, now)], times + 1
+        reached = reached or there
+        sums, times = [sum_ + value for sum_, value in zip(sums, now)], times + 1
     if not times:
         return False
     mean, error = [], []

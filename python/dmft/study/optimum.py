@@ -38,9 +38,10 @@ SMALLEST = 1e-6  # variance of an estimate at least, for the fit alone
 
 # Why no optimum is known; the places in this list are the numbers of `reason` in the file.
 REASONS = ["", "not known: it may lie below the lowest value",
-           "not known: it may lie above the highest value", "not known: runs failed beside it",
-           "not known: noise", "not known: fewer than 4 values can be used",
-           "not known: one run has no error", "none: runs failed everywhere",
+           "not known: it may lie above the highest value",
+           "not known: runs failed, or have no value, beside it", "not known: noise",
+           "not known: fewer than 4 values can be used", "not known: one run has no error",
+           "none: runs failed, or have no value, everywhere",
            "none: the limit rests"]
 KNOWN, LOWEST, HIGHEST, BESIDE, NOISE, FEW, SINGLE, NONE, RESTS = range(len(REASONS))
 

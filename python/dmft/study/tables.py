@@ -14,7 +14,7 @@ def _keys(cells: Cells, unit: int | None, without: int | None = None) -> str:
     sweep, text = cells.sweep, ""
     for key, a in sweep.grid.keys:
         if a != without:
-            width = max(map(len, [key.name, *key.text]))
+            width = key.width
             word = key.name if unit is None else \
                 key.text[sweep.grid.index(unit // sweep.columns, a)]
             text += f"{word:>{width}}  "
