@@ -194,6 +194,16 @@ def test_runs_of_one_seed_are_paired():
     assert found.equal and "|z| is too small" in str(found)
 
 
+@pytest.mark.parametrize("question", [{}, {"exact": True}, {"rtol": 1e-3}, {"sigma": 4}])
+def test_numbers_in_one_file_and_texts_in_the_other(question):
+    """As of the values of a swept key, 2 4 and N^0.5 4: a difference, in either order."""
+    numbers = result("numbers", 1, {"x": ("t", [2.0, 4.0])})
+    texts = result("texts", 1, {"x": ("t", np.array(["N^0.5", "4"], dtype=object))})
+    for one, other in ((numbers, texts), (texts, numbers)):
+        found = dmft.diff(one, other, **question)
+        assert [row.verdict for row in found.rows] == ["different"] and not found.equal
+
+
 def test_other_numbers_of_runs(tmp_path):
     """Have other errors, and are no difference where errors decide."""
     new = dmft.solve(SMALL + ".ini", progress=False, **{"solver.replicates": 8, "solver.seed": 5})
@@ -259,6 +269,7 @@ def test_sweeps():
     (["new.h5", "new.h5", "--rtol", "0"], "rtol = 0.0: must be above 0"),
     (["new.h5", "new.h5", "--sigma", "x"], "sigma x: must be a number above 0, or auto"),
     (["new.h5", "new.h5", "--sigma", "-1"], "sigma = -1.0: must be"),
+    (["new.h5", "new.h5", "--sigma", "inf"], "sigma = inf: must be"),
     (["new.h5", "new.h5", "--exact", "--rtol", "1"], "not allowed with argument --exact"),
     (["new.h5"], "the following arguments are required: NEW.h5")))
 def test_refusals(stored, words, sentence, tmp_path, capsys):

@@ -232,6 +232,11 @@ def _place(array: xarray.DataArray, index) -> str:
                     for dim, k in zip(array.dims, np.unravel_index(index, array.shape)))
 
 
+def _has_numbers(path: str, pair: list[dict]) -> bool:
+    """In both files; the values of a swept key may be numbers in one and texts in the other."""
+    return all(arrays[path].dtype.kind in "fiub" for arrays in pair)
+
+
 def _text_row(path: str, old: xarray.DataArray, new: xarray.DataArray) -> Row:
     other = np.asarray(_values(old) != _values(new))
     at = _place(old, int(np.argmax(other))) if other.any() else ""
@@ -338,7 +343,8 @@ def diff(old, new, *, exact: bool = False, rtol: float | None = None, sigma=None
     if rtol is not None and not 0 < rtol < 1:
         raise InputError(f"rtol = {rtol}: must be above 0 and below 1 (exact asks for the same "
                          "bits)")
-    if sigma not in (None, "auto") and not (isinstance(sigma, (int, float)) and sigma > 0):
+    if sigma not in (None, "auto") and not (isinstance(sigma, (int, float))
+                                            and 0 < sigma < math.inf):
         raise InputError(f"sigma = {sigma}: must be a number above 0, or auto")
     runs = [_open(old), _open(new)]
     kinds = [_kind(run) for run in runs]
@@ -365,14 +371,14 @@ def diff(old, new, *, exact: bool = False, rtol: float | None = None, sigma=None
     both = [path for path in both
             if not _same_numbers(*(_values(arrays[path]) for arrays in pair), found)]
     z = {path: _z(path, runs, pair, same_seed and sigma is not None) for path in both
-         if pair[0][path].dtype.kind in "fiub" and base_of(path, pair[0]) == path}
+         if _has_numbers(path, pair) and base_of(path, pair[0]) == path}
     count = sum(int(np.isfinite(one).sum()) for one in z.values() if one is not None)
     threshold = None if sigma is None else float(sigma) if sigma != "auto" else \
         statistics.NormalDist().inv_cdf(1 + math.expm1(math.log1p(-CHANCE) / max(count, 1)) / 2)
     _question(found, exact, tolerance, sigma, threshold, count, "sweep" in runs[0])
     single = set()  # errors and runs, which have no error of their own
     for path in both:
-        if pair[0][path].dtype.kind not in "fiub":
+        if not _has_numbers(path, pair):
             found.rows.append(_text_row(path, pair[0][path], pair[1][path]))
         elif threshold is not None and base_of(path, pair[0]) != path:
             single.add(path.rsplit("/", 1)[-1])
