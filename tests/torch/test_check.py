@@ -61,6 +61,12 @@ def test_agreement_is_of_all_that_was_looked_at():
             return self.w(torch.tanh(self.W1(X)))[:, 0]
     assert check(adamw, build=Unused).agrees is None
 
+    class NotFinite(Dense):  # at the larger width alone
+        def forward(self, X):
+            return super().forward(X) * (float("nan") if width(self) == 256 else 1)
+    found = check(adamw, build=NotFinite)
+    assert found.agrees is None and "they differ" in str(found.outputs)
+
     class Other(Dense):
         def forward(self, X):
             return super().forward(X[:, :3])

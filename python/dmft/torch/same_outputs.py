@@ -27,7 +27,7 @@ class Outputs:
     @property
     def same(self) -> bool:
         """Whether they are the same at both widths."""
-        return self.differences is not None and max(self.differences) < CLOSE
+        return self.differences is not None and all(one < CLOSE for one in self.differences)
 
     def __str__(self) -> str:
         if self.differences is None:
