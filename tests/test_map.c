@@ -394,6 +394,7 @@ static void fed_with_explicit_matrix(void **state) {
                                              "solver.sites=384",
                                              "solver.expert_sites=192",
                                              "data.inputs=3",
+                                             "output.responses=no",
                                              gate == 1 ? "network.beta=0.5" : "training.eta0=0.3",
                                              NULL};
             struct run run;
