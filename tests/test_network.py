@@ -194,7 +194,17 @@ def test_refusals():
             use()
     with pytest.raises(dmft.InputError, match="must be a dmft.Network, not str"):
         dmft.solve(SMALL, network="dense")
-    for _ in range(8000):
-        x = x + x
-    with pytest.raises(dmft.InputError, match="longer than 100000 bytes; write `lua` to a file"):
-        dmft.solve(SMALL, network=net)
+
+
+def test_a_text_that_is_too_long_for_a_command_line_goes_into_a_file():
+    net = dmft.Network()
+    x = net.read_in(net.population("p"), "W")
+    for _ in range(3500):
+        x = 0.5 * (x + x)
+    net.read_out(x, "w")
+    assert len(net.lua) > 100000 and os.path.exists(net.settings()["network.program"])
+    found = dmft.describe(SMALL, network=net)
+    assert sum(v.operation == "add" for v in found.networks[0].operations) == 3500
+    net.tanh("x")
+    with pytest.raises(dmft.InputError, match=r"network.lua:7\d+: .*written at test_network.py"):
+        dmft.describe(SMALL, network=net)

@@ -15,11 +15,14 @@ loop over it is not possible. Loops of Python are written out. s[0] is the first
 """
 from __future__ import annotations
 
+import atexit
 import difflib
 import math
 import os
 import re
+import shutil
 import sys
+import tempfile
 
 import numpy as np
 
@@ -206,12 +209,21 @@ class Network:
 
     def settings(self) -> dict[str, str]:
         """The keys that put this network in the place of the one of the settings. The text goes
-        along on one line: a run depends on no file, and a sweep that is repeated goes on."""
+        along on one line: a run depends on no file, and a sweep that is repeated goes on. One that
+        is too long for a command line goes into a file that lasts as long as this process."""
         folded = self.lua.replace("\\", "\\\\").replace("\n", "\\n")
         if len(folded.encode()) > MOST:
-            raise InputError(f"the text of the network is longer than {MOST} bytes; write `lua` to "
-                             "a file and give its path as network.program")
+            return {"network.model": "program", "network.program": self._file()}
         return {"network.model": "program", "network.program": FILE, "network.program_text": folded}
+
+    def _file(self) -> str:
+        """The path of a file with the text."""
+        folder = tempfile.mkdtemp(prefix="dmft-network-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        path = os.path.join(folder, FILE)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.lua)
+        return path
 
     def place(self, sentence: str) -> str:
         """What the line that a sentence names says, and where in Python it was written; or "" """

@@ -58,6 +58,13 @@ def test_activations_are_put_together(act):
     assert mine.difference < ROUND_OFF
 
 
+def test_many_blocks_are_cut_at_once_and_have_a_recipe():
+    mine = dmft.torch.import_module(lambda N: modules.Transformer(N, blocks=40),
+                                    modules.letters(), (16, 32))
+    assert mine.difference < 10 * ROUND_OFF and len(mine.network.lua) > 100000
+    assert "attention.39.qkv.weight" in str(mine.recipe(base=64))
+
+
 def test_several_sizes_grow_in_proportion():
     mine = dmft.torch.import_module(modules.Wide, modules.numbers(),
                                     widths={"N": (16, 32), "M": (8, 16)})

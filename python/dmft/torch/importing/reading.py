@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from dmft.torch.importing.tensors import Constant, Missing, Meeting, Tensor, arr
 from dmft.torch.table import Table
 
 HANDLERS = Table("operation of PyTorch")
+NUMBER = re.compile(r"(?<=[._])\d+(?=[._]|$)")         # of a block or an expert, in a name
 SAME = ("clone", "alias", "contiguous", "_to_copy", "lift_fresh", "lift_fresh_copy", "to")
 
 
@@ -295,6 +297,14 @@ def _all_of(lists):
             yield (one, *rest)
 
 
+def alike(name: str, parameters) -> list[str]:
+    """The parameters that differ from this one in numbers of their names alone, as those of blocks
+    and experts do: what is taken apart in one block is so in all."""
+    shape, pattern = parameters[name].shape, NUMBER.sub("#", name)
+    return [other for other, one in parameters.items()
+            if one.shape == shape and NUMBER.sub("#", other) == pattern]
+
+
 def read(records, ignored=(), most: int = 200) -> Reading:
     """Reads a module, again and again until its parameters are cut as it uses them."""
     cuts: dict = {}
@@ -308,5 +318,6 @@ def read(records, ignored=(), most: int = 200) -> Reading:
                 if origin in cuts and cuts[origin] != how:
                     raise InputError(f"{origin[0]} is taken apart in two ways that do not go "
                                      "together") from None
-                cuts[origin] = how
+                for name in alike(origin[0], records[0].parameters):
+                    cuts.setdefault((name, *origin[1:]), how)
     raise InputError(f"the parameters of the module are still taken apart after {most} readings")
