@@ -283,6 +283,32 @@ def test_a_file_that_cannot_be_written_is_told(done, monkeypatch):
     assert not os.path.exists(done.path + ".partial")
 
 
+def test_what_another_run_left_is_not_replaced(done):
+    """OUT.h5.partial of dmft-solve, by a sweep or by --optimum; what a cut summary left, it is."""
+    out = done.path.replace("s.h5", "again.h5")
+    with h5py.File(out + ".partial", "w") as file:
+        file.attrs["program"] = "dmft-solve"
+    for words in (["--optimum", done.path, "-o", out], [units_ini(done), "-o", out]):
+        with pytest.raises(dmft.InputError, match="again.h5.partial is there, of a run of dmft-s"):
+            command.call(words, False)
+        assert h5py.File(out + ".partial").attrs["program"] == "dmft-solve"
+    command.call([*words, "--force"], False)
+    os.unlink(out)
+    with open(out + ".partial", "wb") as file:
+        file.write(b"cut")
+    command.call(words, False)
+    assert dmft.load(out).complete and not os.path.exists(out + ".partial")
+
+
+def test_a_link_in_the_place_of_a_partial_file_is_not_followed(tmp_path):
+    (tmp_path / "other").write_bytes(b"precious")
+    os.symlink("other", tmp_path / "s.h5.partial")
+    with pytest.raises(dmft.SystemFailure, match="cannot write .*symbolic links"):
+        place.save(str(tmp_path / "s.h5"), b"new")
+    assert (tmp_path / "other").read_bytes() == b"precious"
+    assert not os.path.lexists(tmp_path / "s.h5")
+
+
 def test_a_table_that_cannot_be_printed_is_told(done):
     """Its file is written all the same."""
     out = done.path.replace("s.h5", "again.h5")

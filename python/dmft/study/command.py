@@ -139,12 +139,14 @@ def _points(options: Options, worker, tell) -> None:
 
 def _look_again(options: Options, worker, tell) -> None:
     """Tables, and with -o a file, of other choices than those of the sweep."""
-    from dmft.study import place, summary
+    from dmft.study import output as files, place, summary
     from dmft.study.sweep import reopen
     again, output = options.values["--optimum"], options.values.get("-o")
     if output:
         place.refuse_input(output, again)
-        place.check(output, "--force" in options.flags)
+        force = "--force" in options.flags
+        place.check(output, force)
+        files.refuse_partial(output, force)
     sweep = reopen(again, worker)
     choice, along = options.values.get("--objective"), options.values.get("--along")
     summary.check(sweep, choice, along)
@@ -152,7 +154,7 @@ def _look_again(options: Options, worker, tell) -> None:
 
 
 def _sweep(options: Options, worker, signals, tell, log, executor, chunk) -> None:
-    from dmft.study import place
+    from dmft.study import output as files, place
     from dmft.study.sweep import Note, Sweep
     from dmft.study.work import work
     output = options.output
@@ -160,6 +162,8 @@ def _sweep(options: Options, worker, signals, tell, log, executor, chunk) -> Non
     if repeated:
         log(f"note: {repeated}")
     place.refuse_input(output, options.file)
+    place.check(output, True)  # to check many points takes minutes
+    files.refuse_partial(output, "--force" in options.flags)
     sweep = Sweep(options.file, options.keys, worker=worker)
     try:
         if repeated:

@@ -170,6 +170,18 @@ class Reader:
         return None if self.group is None else self._read(f"{of}@{name}", read)
 
 
+def refuse_partial(path: str, force: bool) -> None:
+    """InputError where a run of another program left PATH.partial, unless force."""
+    try:
+        with h5py.File(path + ".partial", "r") as file:
+            program = str(file.attrs["program"])
+    except (OSError, KeyError):  # there is none, or one of a summary that was cut
+        return
+    if program != "dmft-sweep" and not force:
+        raise InputError(f"output {path}: {path}.partial is there, of a run of {program} that did "
+                         "not end; choose another name, or add --force to replace it")
+
+
 def read_names(path: str) -> tuple[str, list[str]]:
     """(the program that wrote a file, sweep/file); an exception of Python where it has none."""
     with h5py.File(path, "r") as file:

@@ -52,7 +52,10 @@ def save(path: str, content: bytes) -> None:
     """Replaces a file by a whole one, which is on the disk when it gets its name."""
     partial = path + ".partial"
     try:
-        with open(partial, "a+b") as file:
+        # a link to another file is none of ours (ELOOP)
+        with open(partial, "r+b", opener=lambda name, _: os.open(
+                name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK,
+                0o666)) as file:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             try:
                 file.truncate(0)
