@@ -8,6 +8,7 @@
 
 #include <hdf5.h>
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,6 +211,34 @@ static void test_signal(void **state) {
     accepted();
 }
 
+static bool hangs; /* the child that tries a file */
+
+static void hang(void) {
+    alarm(hangs ? 30 : 0); /* it ends where nobody ends it */
+    while (hangs)
+        pause();
+}
+
+/* Nor does the program wait for a child that goes on reading: what was said to it alone ends both.
+ * Without that this test does not end but by its alarm. */
+static void test_signal_to_the_parent(void **state) {
+    (void)state;
+    volatile sig_atomic_t set = 1;
+    struct data data;
+    struct err told = {0};
+    write_layout(CONTIGUOUS);
+    assert_int_equal(pthread_atfork(NULL, NULL, hang), 0);
+    hangs = true;
+    alarm(20);
+    base_heed(&set);
+    assert_int_equal(data_read(&data, path, &wanted, &told), CODE_INTERRUPTED);
+    base_heed(NULL);
+    alarm(0);
+    hangs = false;
+    assert_non_null(strstr(told.text, "interrupted while reading data file"));
+    accepted();
+}
+
 /* More numbers than are read at once, in chunks that end elsewhere. */
 static void test_large(void **state) {
     (void)state;
@@ -290,7 +319,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_layouts),   cmocka_unit_test(test_links),
         cmocka_unit_test(test_virtual),   cmocka_unit_test(test_external),
         cmocka_unit_test(test_unwritten), cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_signal),    cmocka_unit_test(test_large),
+        cmocka_unit_test(test_signal),    cmocka_unit_test(test_signal_to_the_parent),
+        cmocka_unit_test(test_large),
     };
     return cmocka_run_group_tests_name("stored", tests, quiet, remove_folder);
 }

@@ -1,9 +1,11 @@
 /* Logits of routers so large that exponentials of them overflow, or vanish: log_sum_exp, shares of
  * sigmoids, and what is said where a script takes exponentials itself. */
+#include "models/engine/node.h"
 #include "tests/support/support.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DATA                                                                                       \
@@ -117,6 +119,59 @@ static void shares_of_sigmoids(void **state) {
     }
 }
 
+/* Of many experts: of two that are both far below 0 the larger one is selected and has all of the
+ * share, as of two on both sides of 0; of two far above 0 each has half of it. */
+static void shares_of_many_sigmoids(void **state) {
+    (void)state;
+    const char *const overrides[] = {"network.kappa=0.125",
+                                     "network.rho=0.5",
+                                     "network.beta=1e6",
+                                     "network.balance_loss=1",
+                                     "data.inputs=16",
+                                     "output.kernels_of=psi",
+                                     NULL};
+    struct run run;
+    struct net net;
+    double load[2] = {0}, share[2] = {0};
+    int below = 0, rows = 16;
+    support_run(&run, "data/regime3.ini", overrides);
+    support_net(&net, &run, 16, 0);
+    support_evaluate(&net, &run);
+    double *psi = support_get(support_weight(&net, "Q")->value);
+    for (int mu = 0; mu < rows; mu++) {
+        double *s = psi + 2 * mu;
+        int first = s[1] > s[0];
+        load[first] += 1.0 / rows;
+        share[first] += (s[0] > 0 && s[1] > 0 ? 0.5 : 1) / rows;
+        share[!first] += (s[0] > 0 && s[1] > 0 ? 0.5 : 0) / rows;
+        below += fmax(s[0], s[1]) < -1e-3;
+    }
+    assert_true(below > 0); /* else nothing is tried */
+    CHECK_ABS(net.output.penalty, 2 * (load[0] * share[0] + load[1] * share[1]), 1e-14, "loss");
+    free(psi);
+    net_free(&net);
+    run_free(&run);
+}
+
+/* Gates that are all 0 have no entropy; it was 0, which is that of one gate. */
+static void entropy_of_no_gates(void **state) {
+    (void)state;
+    for (int none_left = 0; none_left < 2; none_left++)
+        for (int N = 0; N <= 16; N += 16) {
+            struct record record;
+            struct run run;
+            support_run_text(&run, none,
+                             "[network]\nmodel = regime1\nexperts = 2\ngate = sigmoid\n"
+                             "bias = fixed\nbiases = %s\n" DATA,
+                             none_left ? "-800 -800" : "-700 -700");
+            support_ensemble(&run, N, &record);
+            double entropy = support_value(&record, "router_entropy", 0, 0, 0);
+            assert_true(none_left ? isnan(entropy) : fabs(entropy - 1) < 1e-14);
+            record_free(&record);
+            run_free(&run);
+        }
+}
+
 /* A script's own exponentials overflow before any rate has acted: what does, and what would not. */
 static void what_overflows_is_named(void **state) {
     (void)state;
@@ -147,6 +202,8 @@ int main(void) {
         cmocka_unit_test(gradient_of_log_sum_exp),
         cmocka_unit_test(as_built_in),
         cmocka_unit_test(shares_of_sigmoids),
+        cmocka_unit_test(shares_of_many_sigmoids),
+        cmocka_unit_test(entropy_of_no_gates),
         cmocka_unit_test(what_overflows_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

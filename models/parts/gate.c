@@ -56,21 +56,30 @@ static struct value over_mean(struct program *p, struct value e) {
 
 /* exp(beta (psi - max psi)), *shift: -max psi. The same number is taken off all logits, which
  * changes no softmax, so that the largest logit may be a constant in the backward pass. */
-static struct value exponential(struct program *p, struct value psi,
+static struct value exponential(struct program *p, double beta, struct value psi,
                                 const struct population *experts, struct value *shift) {
     struct value share = program_average(p, psi, program_top(p, psi, 1));
     *shift = program_number(p, NUMBER_TIMES_STOP, -(double)experts->sites, share);
-    return program_fn(p, FN_EXP, program_network(p)->routing.beta, program_shift(p, *shift, psi));
+    return program_fn(p, FN_EXP, beta, program_shift(p, *shift, psi));
+}
+
+/* Sigmoids of beta psi up to a common factor. Far below 0 all of them are 0, but their logarithms,
+ * -softplus(-beta psi), are not. */
+static struct value sigmoids_of_any_size(struct program *p, struct value psi,
+                                         const struct population *experts) {
+    double beta = program_network(p)->routing.beta;
+    struct value shift, softplus = program_fn(p, FN_SOFTPLUS, -beta, psi);
+    return exponential(p, 1, program_times(p, -1, softplus), experts, &shift);
 }
 
 /* ln <exp(beta psi)> = ln <exp(beta (psi - max))> + beta max, without overflow. The sum does not
  * depend on the largest logit, so the gradient is right although that is a constant. */
 static struct value log_mean(struct program *p, struct value psi,
                              const struct population *experts) {
-    struct value shift, e = exponential(p, psi, experts, &shift);
-    return program_add_numbers(
-        p, program_number(p, NUMBER_LOG, 0, program_mean(p, e)),
-        program_number(p, NUMBER_TIMES, -program_network(p)->routing.beta, shift));
+    double beta = program_network(p)->routing.beta;
+    struct value shift, e = exponential(p, beta, psi, experts, &shift);
+    return program_add_numbers(p, program_number(p, NUMBER_LOG, 0, program_mean(p, e)),
+                               program_number(p, NUMBER_TIMES, -beta, shift));
 }
 
 static double balance_value(const void *context, const struct net *net, int rows, const double *x,
@@ -103,13 +112,15 @@ static json_t *z_constants(const void *context) {
     return json_pack("{s:f}", "c", ((const struct network *)context)->routing.z_loss);
 }
 
-/* e: the gates without mask or scale. */
+/* e: exponentials of softmax gates, without mask or scale. */
 static void add_penalties(struct program *p, const struct block *block, struct value psi,
                           const struct population *experts, struct value e, struct value mask) {
     static const struct penalty_fn balance = {{"mean", balance_constants}, balance_value},
                                    z = {{"mean_square", z_constants}, z_value};
     const struct network *network = program_network(p);
     if (network->routing.balance_loss > 0) {
+        if (network->routing.gate != GATE_SOFTMAX)
+            e = sigmoids_of_any_size(p, psi, experts);
         struct value load = program_mean_of_rows(p, mask),
                      share = program_mean_of_rows(p, over_mean(p, e));
         program_penalty(p, program_average(p, share, load), &balance, network,
@@ -132,7 +143,7 @@ struct value gate_write(struct program *p, const struct block *block, struct val
     *psi = program_map(p, x1, experts, Q);
     if (masked && network->routing.eta_bias == 0)
         mask = balance_watch(p, program_top(p, *psi, rule.K), experts, rule);
-    e = softmax ? exponential(p, *psi, experts, &shift)
+    e = softmax ? exponential(p, network->routing.beta, *psi, experts, &shift)
                 : program_fn(p, FN_SIGMOID, network->routing.beta, *psi);
     if (masked && network->routing.eta_bias != 0)
         mask = balance_select(p, softmax ? *psi : e, experts, rule);

@@ -150,7 +150,7 @@ static double z_value(const void *context, const struct net *net, int rows, cons
     return value;
 }
 
-/* -sum q ln q/ln M of q = p/sum p */
+/* -sum q ln q/ln M of q = p/sum p; no number where all gates are 0 */
 static void entropy(const void *context, const struct net *net, int rows, const double *x,
                     double *out) {
     int M = ((const struct router *)context)->M;
@@ -162,7 +162,8 @@ static void entropy(const void *context, const struct net *net, int rows, const 
             sum += p[i];
         for (int i = 0; i < M; i++)
             value -= p[i] > 0 ? p[i] / sum * log(p[i] / sum) : 0;
-        out[mu] = M > 1 ? value / log(M) : 1;
+        value = sum > 0 ? value / log(M) : NAN;
+        out[mu] = M > 1 ? value : 1;
     }
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 const char *data_file_name(const struct data_file *stored, enum data_file_role role) {
@@ -363,8 +364,7 @@ static int choose_inputs(const struct source *source, struct data_file *stored, 
          role += DATA_FILE_TEST_INPUT)
         if (has(source, data_file_name(&other, role)) && (stored->tokens || role))
             return err_set(err, CODE_INPUT,
-                           "data file %s: has %s beside %s; inputs are one or the "
-                           "other",
+                           "data file %s: has %s beside %s; inputs are one or the other",
                            source->path, data_file_name(&other, role), input);
     if (has(source, "y_test") && !has(source, data_file_name(stored, DATA_FILE_TEST_INPUT)))
         return err_set(err, CODE_INPUT, "data file %s: has y_test and no %s", source->path,
@@ -408,28 +408,28 @@ static int read_source(struct source *source, struct data_file *stored, size_t m
 static int try_in_child(const struct data_file *asked, const char *path, size_t most,
                         struct err *err) {
     int status = 0;
-    pid_t child = fork();
+    pid_t ended, child = fork();
     if (child < 0)
         return err_set(err, CODE_SYSTEM, "data file %s: no process to try it: %s", path,
                        strerror(errno));
     if (!child) {
-        const struct rlimit none = {0, 0};
         struct source source = {.path = path};
         struct data_file stored = *asked;
-        setrlimit(RLIMIT_CORE, &none);
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
         signal(SIGINT, SIG_DFL);
         signal(SIGTERM, SIG_DFL);
         read_source(&source, &stored, most, err);
         _exit(0);
     }
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
+    while (!(ended = waitpid(child, &status, WNOHANG)) || (ended < 0 && errno == EINTR)) {
+        if (base_poll(err, "reading data file %s", path)) /* which the child may not hear */
+            kill(child, SIGKILL);
+        nanosleep(&(const struct timespec){0, 1000000}, NULL);
+    }
+    TRY(base_poll(err, "reading data file %s", path));
     int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-    if (number == SIGINT || number == SIGTERM)
-        return err_set(err, CODE_INTERRUPTED, "interrupted while reading data file %s", path);
-    if (number == SIGKILL)
-        return err_set(err, CODE_SYSTEM, "data file %s: the process that tried it was killed",
-                       path);
+    if (number == SIGKILL || number == SIGINT || number == SIGTERM)
+        return err_set(err, CODE_SYSTEM, "data file %s: a signal ended its trial", path);
     return status ? err_set(err, CODE_INPUT, "data file %s: is damaged, libhdf5 breaks down in it",
                             path)
                   : CODE_OK;
