@@ -360,3 +360,23 @@ def test_faults_are_found(what, monkeypatch):
 def test_ties_go_to_the_lower_one():
     mask = rules.largest(torch.tensor([[0.0, 1, 1, 1], [2, 0, 0, 0]]), 2)
     assert mask.tolist() == [[0, 1, 1, 0], [1, 1, 0, 0]]
+
+
+def test_biases_of_tokens_behind_a_selection(tmp_path):
+    """They learn, whether what they are added to moves or not, as a mask does not."""
+    path = tmp_path / "kinds.lua"
+    path.write_text("""
+local a = population("a")
+local h = tanh(read_in(a, "W1"))
+local scores = look(h, 2, "Q")
+local mask = top(scores, 2)
+local s = bias(mask, {{0.5, 1}, {-0.2, 0}, {1.3, 0}}, "b")
+show(s, "s", {axis = "i"})
+read_out(s[1] * h + s[2] * tanh(h) + scores[1] * h, "w")
+""")
+    found = dmft.torch.verify("\n", 12, **{
+        "network.program": str(path), "data.source": "markov", "data.inputs": 3, "data.tokens": 4,
+        "data.vocabulary": 3, "training.loss": "cross_entropy", "training.steps": 4})
+    moved = found.run.reference[12]["s"].values
+    assert abs(moved[-1] - moved[0]).max() > 1e-3
+    assert found.largest < ROUND_OFF
