@@ -21,7 +21,7 @@ from collections.abc import Iterator
 import h5py
 import numpy as np
 
-from dmft import files
+from dmft import files, guard
 
 
 class Reading(contextlib.AbstractContextManager):
@@ -43,12 +43,12 @@ class Reading(contextlib.AbstractContextManager):
                 reading.read.setdefault(self.path, {}).setdefault(self.name, []).append(key)
                 return super()._read(key)
 
-        self._before = files.SMALL, disk
-        files.SMALL, files.OnDisk = 0, Noted
+        self._before = guard.SMALL, disk
+        guard.SMALL, files.OnDisk = 0, Noted
         return self
 
     def __exit__(self, *error) -> None:
-        files.SMALL, files.OnDisk = self._before
+        guard.SMALL, files.OnDisk = self._before
 
 
 def _attributes(source, to, path: str) -> None:

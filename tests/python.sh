@@ -18,6 +18,7 @@ first=$(mktemp)
 trap 'rm -f "$first"' EXIT
 python/with -m pytest -q -p no:cacheprovider tests/test_plot.py "$@" >"$first" 2>&1 &
 python/with -m pytest -q -p no:cacheprovider tests --ignore=tests/test_plot.py --ignore=tests/torch \
+    --ignore=tests/importing \
     "$@"
 second=$?
 wait $!

@@ -95,7 +95,8 @@ def test_every_operation_and_rule_stands_on_the_page_with_its_constants(tmp_path
                 assert op.operation != "ones" or op.row == "all", op
                 constants = set(op.constants)
                 if "rule" in constants:
-                    assert known[op.operation][op["rule"]] == constants - {"rule"}, op
+                    start = {"start"} & known[op.operation][op["rule"]]  # left out where it is 0
+                    assert known[op.operation][op["rule"]] == constants - {"rule"} | start, op
                     met[op.operation].add(op["rule"])
                 else:
                     assert known[""][op.operation] == constants, op

@@ -178,6 +178,7 @@ def test_ctrl_c_in_python(tmp_path):
         wait_for(tmp_path / "s.d" / "grid")
         time.sleep(0.5)
         os.kill(os.getpid(), signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
     threading.Thread(target=interrupt).start()
     with pytest.raises(dmft.Interrupted, match="the same command goes on from here"):
         dmft.sweep(LONG, output=tmp_path / "s.h5", progress=False)

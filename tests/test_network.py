@@ -54,7 +54,8 @@ def branches(depth=2):
 
 def test_the_bits_of_the_built_in_network():
     ini = os.path.join(HERE, "..", "data", "regime2.ini")
-    built_in = dmft.solve(ini, progress=False, **SMALL)
+    built_in = dmft.solve(ini, progress=False, **SMALL, **{"output.kernels": "diagonal",
+                                                           "output.responses": "no"})
     written = dmft.solve({"data": {"inputs": 4, "dimension": 10}, "program.kappa": 0.5,
                           "training.eta0": 0.3, "reference.draws": "balanced"},
                          network=regime2(), progress=False, **SMALL)

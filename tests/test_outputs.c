@@ -371,13 +371,14 @@ static void gradients_leave_no_trace(void **state) {
             struct run run[2];
             struct record record[2];
             for (int k = 0; k < 2; k++) {
-                const char *overrides[11] = {"data.test_inputs=2"};
-                int n = 1;
-                while (n <= 6 && (overrides[n] = cases[i].settings[n - 1]))
+                const char *overrides[13] = {"data.test_inputs=2", "output.responses=no",
+                                             k ? "output.kernels=equal"
+                                               : "output.kernels=diagonal"};
+                int n = 3;
+                while (n <= 8 && (overrides[n] = cases[i].settings[n - 3]))
                     n++;
                 if (k) {
                     overrides[n++] = "output.gradients=yes";
-                    overrides[n++] = "output.kernels=equal";
                     overrides[n++] = "output.tangent=blocks";
                 }
                 assert_true(support_small(&run[k], support_model(cases[i].model), overrides));

@@ -14,6 +14,7 @@ from dmft.errors import DmftError, InputError
 LEVELS = 32         # of groups
 OBJECTS = 1 << 17   # groups and datasets
 SMALL = 1 << 20     # arrays of more values are read when they are used,
+TEXTS = 1 << 20     # in one array
 VALUES = 1 << 26    # and so are all others behind so many values
 UNIT = re.compile(r"[0-9a-f]{16}\.h5")
 ODD = (ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RuntimeError, TypeError,
@@ -64,8 +65,9 @@ class Room:
 
     def takes(self, item: h5py.Dataset, path: str) -> bool:
         """Whether a dataset is read now; texts, which cannot wait, are refused beyond it."""
-        fits = item.size <= SMALL and item.size <= self.left
-        if not fits and h5py.check_string_dtype(item.dtype):
+        text = h5py.check_string_dtype(item.dtype)
+        fits = item.size <= (TEXTS if text else SMALL) and item.size <= self.left
+        if not fits and text:
             refuse(path, f"{item.name} holds more texts than a result has")
         self.left -= item.size if fits else 0
         return fits

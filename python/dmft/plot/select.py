@@ -139,10 +139,15 @@ def is_series(name: str) -> bool:
 
 
 def kernels_of(run, only=None) -> dict[str, str]:
-    """{NAME: name of the dataset, NAME or NAME_diag} of all kernels or of some."""
-    known = {name.removesuffix("_diag"): name for name, value in ensembles(run)[-1][2].items()
+    """{NAME: name of the dataset} of all kernels or of some: NAME where a run has it, at all pairs
+    of times, else NAME_diag."""
+    there = {name: "s" in value.dims for name, value in ensembles(run)[-1][2].items()
              if "kernel" in value.attrs.get("about", "") and is_series(name)
              and ("s" in value.dims or name.endswith("_diag"))}
+    known = {name.removesuffix("_diag"): name
+             for name in sorted(there, key=lambda name: there[name])}
+    known = {name: known[name] for name in dict.fromkeys(
+        name.removesuffix("_diag") for name in there)}
     if not known:
         raise Missing("the run had [output] kernels = none")
     for name in set(only or []) - set(known):
