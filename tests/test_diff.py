@@ -257,6 +257,9 @@ def test_sweeps():
     found = dmft.diff(one, other)
     assert found.equal and np.isfinite(rows(found)["sweep/loss"].z), found
     assert np.isfinite(rows(found)["optimum/at"].z) and "at_samples" in found.notes[0]
+    keys["sweep"] = {"training.eta0": "0.25 0.51 1 2 4"}  # the default of the seed, not said
+    found = dmft.diff(one, dmft.sweep(keys, progress=False))
+    assert not found.equal and rows(found)["sweep/loss"].verdict == "different"
 
 
 @pytest.mark.parametrize("words, sentence", (

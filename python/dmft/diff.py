@@ -86,7 +86,8 @@ def _settings(run: Result) -> dict[str, str]:
 
 
 def _same_seed(old: dict, new: dict) -> bool:
-    return all(old.get(key) == new.get(key) for key in old.keys() | new.keys()
+    """A sweep says what its ini gives, and the default of all seeds is 1."""
+    return all(str(old.get(key, 1)) == str(new.get(key, 1)) for key in old.keys() | new.keys()
                if key.endswith((".seed", "_seed")))
 
 
