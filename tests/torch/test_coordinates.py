@@ -130,6 +130,12 @@ def test_an_expert_without_tokens_is_named():
     assert "experts.2" not in found.rms["sgd"] and "experts.3" not in found.rms["sgd"]
 
 
+def test_modules_that_are_not_there_at_every_width_are_named():
+    found = dmft.torch.coordinate_check(lambda N: Mixture(N, E=N // 4, K=1), [8, 16], (X, y),
+                                        optimizers={"sgd": sgd})
+    assert found.left_out["sgd"]["experts.3"] == "it is not there at width 8"
+
+
 def test_an_expert_that_has_other_tokens_in_the_end_is_left_out():
     """The gate is moved by hand, so that expert 0 hands all its tokens to expert 3."""
     class Moved(Mixture):

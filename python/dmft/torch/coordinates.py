@@ -143,8 +143,11 @@ class _Sums:
         for name, parts in self.squares.items():
             for part, at in parts.items():
                 known = [[square for square in squares if square is not None] for squares in at]
-                empty = " ".join(str(N) for N, squares in zip(self.widths, known) if not squares)
-                if empty and part != "prop":
+                absent, empty = (" ".join(str(N) for N, squares in zip(self.widths, every)
+                                          if not squares) for every in (at, known))
+                if absent:
+                    left[name] = f"it is not there at width {absent}"
+                elif empty and part != "prop":
                     left[name] = f"{part}: it is called with no tokens at width {empty}"
                 elif empty:
                     left.setdefault(name, "prop: the tokens that it has at the start and at the "
