@@ -260,6 +260,8 @@ def test_without_torch():
 
 def test_examples_of_docstrings():
     for module in pkgutil.iter_modules(dmft.torch.__path__):
+        if module.name == "importing":  # a newer PyTorch: make import-test
+            continue
         assert not doctest.testmod(importlib.import_module("dmft.torch." + module.name)).failed
 
 
