@@ -99,7 +99,7 @@ static int declare(struct record *record, const struct config *config, const str
                                  .runs_alone = true,
                                  .inner = true};
     (void)y;
-    if (config->solver.method != METHOD_MARCH && !net->setup.N)
+    if (!net->parameters.count || (config->solver.method != METHOD_MARCH && !net->setup.N))
         return CODE_OK;
     TRY(record_fill_by(record, fill, 0, 1, err));
     return record_add(record, still, err);
