@@ -93,6 +93,8 @@ static int begin(struct map *map, int count, struct err *err) {
     int each[] = {uses * count, map->declared.for_all_inputs ? 1 : uses * count};
     size_t times = (size_t)response->evaluations, old = (size_t)response->numbers,
            numbers = old + (size_t)each[0];
+    if (old != times * (size_t)each[0]) /* of a state, which cannot know the rows of a pass */
+        return err_set(err, CODE_INPUT, "the state of the run has responses of other inputs");
     for (int i = 0; i < 2; i++) {
         struct response_side *side = &response->side[i];
         for (int c = 0; c < COMPANIONS; c++)
@@ -304,6 +306,31 @@ int map_response_change(struct map *map, int k, const double *c, struct change *
     return CODE_OK;
 }
 
+/* Whether what was read has so many rows of each evaluation as `begin` makes. */
+static bool has_rows_of_times(const struct map *map) {
+    const struct map_response *response = map->response;
+    int times = response->evaluations, first = times ? response->numbers / times : 0;
+    int each[] = {first, map->declared.for_all_inputs ? 1 : first};
+    bool fits = times * first == response->numbers &&
+                response->y.rows == (map->kind == &map_adam ? 0 : times * each[1]);
+    for (int i = 0; i < 2; i++) {
+        const struct response_side *side = &response->side[i];
+        for (int c = 0; c < COMPANIONS; c++)
+            fits = fits && side->change[c].rows == times * each[i];
+        fits = fits && side->probes.rows == (side->response != 0 ? times * each[1 - i] : 0);
+    }
+    return fits;
+}
+
+/* An array of entries is there with all of them, or not at all. */
+static int expect_entries(const struct map *map, const struct archive *archive,
+                          const struct array *entries, struct err *err) {
+    const struct population *s = map->declared.source, *t = map->declared.target;
+    return !entries->memory
+               ? CODE_OK
+               : archive_expect(archive, entries, t->sites, t->group, (int)s->sites, err);
+}
+
 int map_response_archive(struct map *map, struct archive *archive, struct err *err) {
     struct map_response *response = map->response;
     if (!response)
@@ -325,7 +352,13 @@ int map_response_archive(struct map *map, struct archive *archive, struct err *e
         TRY(archive_array(archive, &response->moment[i], t->backend, err));
     }
     TRY(archive_array(archive, &response->y, response->y.backend, err));
-    return archive_array(archive, &response->D, t->backend, err);
+    TRY(archive_array(archive, &response->D, t->backend, err));
+    for (int i = 0; i < 2; i++)
+        TRY(expect_entries(map, archive, &response->moment[i], err));
+    TRY(expect_entries(map, archive, &response->D, err));
+    return !archive_reads(archive) || has_rows_of_times(map)
+               ? CODE_OK
+               : archive_misfit(archive, "a response has other rows than times", err);
 }
 
 /* What learned from y and x', and of entries once more from y' and x, is counted elsewhere. */
