@@ -19,6 +19,20 @@ import numpy as np
 TOLERANCE, LARGEST = 1e-9, 1000
 
 
+def slope(values, sizes) -> float | None:
+    """By which power values go with sizes, a line through their logarithms; None of one size, and
+    where a value is not positive and finite.
+
+    >>> slope((8.0, 16.0), (64, 256))
+    0.5
+    """
+    if len(sizes) < 2 or not all(0 < value < math.inf for value in values):
+        return None
+    x, y = (np.log(np.asarray(numbers, float)) for numbers in (sizes, values))
+    x, y = x - x[0], y - y[0]
+    return float(np.dot(x - x.mean(), y) / np.dot(x - x.mean(), x))
+
+
 @dataclasses.dataclass(frozen=True)
 class Law:
     """coefficient times powers of sizes. A law that is not exact holds at one place alone."""

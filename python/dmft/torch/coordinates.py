@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from dmft.errors import InputError
+from dmft.power import slope
 from dmft.torch.inputs import Data
 from dmft.torch.several import several
 from dmft.torch.watching import (Watched, first_tensor, mean_square, outputs, run_model,
@@ -39,7 +40,7 @@ class Coordinates:
 
     def exponent(self, optimizer: str, module: str, part: str) -> float | None:
         """Slope of ln rms in ln N; None where a part is zero or not finite, and of one width."""
-        return _slope(self.widths, self.rms[optimizer][module][part])
+        return slope(self.rms[optimizer][module][part], self.widths)
 
     def _rows(self, optimizer: str) -> dict[str, dict[str, np.ndarray]]:
         """Of the table: many modules that are alike are one, with their root mean square."""
@@ -61,7 +62,7 @@ class Coordinates:
         words = []
         for part in PARTS:
             values = parts.get(part)
-            power = None if values is None else _slope(self.widths, values)
+            power = None if values is None else slope(values, self.widths)
             words.append("" if values is None else f"{values[-1]:.2g}" + (
                 "" if power is None else f" N^{power:+.2f}"))
         return "  ".join(word.ljust(15) for word in words).rstrip()
@@ -78,13 +79,6 @@ class Coordinates:
             lines += [f"  left out: {name}, {why}"
                       for name, why in self.left_out.get(optimizer, {}).items()]
         return "\n".join(lines)
-
-
-def _slope(widths, values) -> float | None:
-    """Of ln values in ln N; None where a part is zero or not finite, and of one width."""
-    if len(widths) < 2 or not np.all((values > 0) & np.isfinite(values)):
-        return None
-    return float(np.polyfit(np.log(widths), np.log(values), 1)[0])
 
 
 def _of_module(watched: Watched, name: str, first: list, last: list) -> dict[str, float | None]:

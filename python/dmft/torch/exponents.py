@@ -10,6 +10,7 @@ import torch
 
 from dmft.description import Description, Matrix, Program, stem
 from dmft.errors import InputError
+from dmft.power import slope
 from dmft.run import describe
 from dmft.scaling import scaling
 from dmft.torch.inputs import ALONE
@@ -25,7 +26,7 @@ class Tensor:
     """A tensor of the module and what it stands for: exponents over the width of the two of them,
     None where a number is zero; `learned` is by which power its updates are off. Verdicts are what
     makes another limit of it; remarks are of Adam's eps and of weight decay, which may be too small
-    to matter, and of what cannot be told."""
+    to matter; unknown is what cannot be told."""
     name: str
     ours: str
     std: float | None
@@ -35,11 +36,17 @@ class Tensor:
     learned: float | None
     verdicts: list[str]
     remarks: list[str]
+    unknown: list[str]
 
     @property
     def agrees(self) -> bool:
         """Whether the limit is that of the network, as far as this tensor decides it."""
         return not self.verdicts
+
+    @property
+    def text(self) -> str:
+        """All that is said of it."""
+        return "; ".join([*(self.verdicts or ["as ours"]), *self.remarks, *self.unknown])
 
 
 @dataclasses.dataclass
@@ -56,10 +63,12 @@ class Check:
     def agrees(self) -> bool | None:
         """True where every trainable tensor goes with the width as its matrix does, and both give
         the same outputs from the same weights at both widths; False where a tensor does not; None
-        where a tensor was not compared, or the outputs are others or were not compared."""
+        where a tensor or something of it was not compared, or the outputs are others or were
+        not."""
         if not all(tensor.agrees for tensor in self.tensors):
             return False
-        whole = not self.unnamed and not self.missing and self.outputs.same
+        whole = not self.unnamed and not self.missing and self.outputs.same \
+            and not any(tensor.unknown for tensor in self.tensors)
         return True if whole else None
 
     def __getitem__(self, name: str) -> Tensor:
@@ -72,8 +81,7 @@ class Check:
     def __str__(self) -> str:
         head = ["tensor", "is", "std", "ours", "lr", "ours", "in the limit"]
         rows = _folded([[t.name, t.ours, _text(t.std), _text(t.std_ours), _text(t.lr),
-                         _text(t.lr_ours), "; ".join((t.verdicts or ["as ours"]) + t.remarks)]
-                        for t in self.tensors])
+                         _text(t.lr_ours), t.text] for t in self.tensors])
         wide = [max(len(row[k]) for row in [head, *rows]) for k in range(len(head))]
         lines = ["  ".join(map(str.ljust, row, wide)).rstrip() for row in [head, *rows]]
         if self.unnamed:
@@ -100,16 +108,10 @@ def _text(exponent: float | None) -> str:
     return "zero" if exponent is None else f"N^{round(exponent, 2) + 0.0:.2f}"
 
 
-def _slope(numbers, widths) -> float | None:
-    if min(numbers) <= 0:
-        return None
-    return math.log(numbers[1] / numbers[0]) / math.log(widths[1] / widths[0])
-
-
 # --- both sides ------------------------------------------------------------------------------
 
 @dataclasses.dataclass
-class _Side:
+class Side:
     """Numbers of one tensor at both widths: std and its round-off of sampling, lr, eps, decay."""
     std: list[float]
     lr: list[float]
@@ -118,9 +120,9 @@ class _Side:
     sampling: float = 0
 
 
-def _theirs(models, laws: list[dict[str, Law]], piece: Piece, widths) -> _Side:
+def _theirs(models, laws: list[dict[str, Law]], piece: Piece, widths) -> Side:
     """As the module uses it: multiplied by what the forward pass multiplies it by."""
-    side, errors = _Side([], [], []), []
+    side, errors = Side([], [], []), []
     for model, law_of, N in zip(models, laws, widths):
         c, V = piece.factor(N), piece.of(parameters_of(model)[piece.parameter].detach())
         law = law_of.get(_first_name(model, piece.parameter))
@@ -139,10 +141,10 @@ def _first_name(model, name: str) -> str:
     return next(one for one, U in model.named_parameters() if U is V)
 
 
-def _ours(networks: list[Program], piece: Piece, by_entry: bool) -> _Side:
+def _ours(networks: list[Program], piece: Piece, by_entry: bool) -> Side:
     """Numbers over eta0 and eps; of a matrix that starts at zero the std it would have else. Of one
     that reads ones those of the vector that comes of it."""
-    side = _Side([], [], [])
+    side = Side([], [], [])
     for network in networks:
         W = network.matrix(piece.matrix)
         scale = scaling(network, dataclasses.replace(W, a0=W.a0 or 1.0, s_f=W.s_f or 1.0))
@@ -153,18 +155,18 @@ def _ours(networks: list[Program], piece: Piece, by_entry: bool) -> _Side:
     return side
 
 
-class _Pair:
+class Pair:
     """A tensor of the module and the matrix it stands for."""
 
-    def __init__(self, piece: Piece, matrix: Matrix, by_entry: bool | None, theirs: _Side,
-                 ours: _Side, widths):
+    def __init__(self, piece: Piece, matrix: Matrix, by_entry: bool | None, theirs: Side,
+                 ours: Side, widths):
         self.name, self.matrix, self.by_entry = piece.name, matrix, by_entry
         self.vector = piece.vector
-        self.decay = None if None in theirs.decay else _slope(theirs.decay, widths)
+        self.decay = None if None in theirs.decay else slope(theirs.decay, widths)
         self.decays = [one for one in theirs.decay if one != 0]
-        self.std, self.lr, self.eps = (_slope(side, widths)
+        self.std, self.lr, self.eps = (slope(side, widths)
                                        for side in (theirs.std, theirs.lr, theirs.eps))
-        self.std_ours, self.lr_ours, self.eps_ours = (_slope(side, widths)
+        self.std_ours, self.lr_ours, self.eps_ours = (slope(side, widths)
                                                       for side in (ours.std, ours.lr, ours.eps))
         self.zero = matrix.kind != "bias" and 0 in (matrix.a0, matrix.s_f)
         self.sampling = theirs.sampling / math.log(widths[1] / widths[0])
@@ -194,8 +196,8 @@ class _Pair:
         return Tensor(self.name, self.matrix.name, self.std,
                       None if self.zero else self.std_ours, self.lr, self.lr_ours, learned,
                       [*self._of_start(), *self._of_rate(), *self._of_updates(learned, error)],
-                      [*self._of_eps(eps, error), *self._of_decay(),
-                       *self._of_what_is_not_known()])
+                      [*self._of_eps(eps, error), *self._of_decay()],
+                      [*self._of_what_is_not_known()])
 
     def _of_start(self):
         if self.start == -math.inf:
@@ -243,7 +245,7 @@ class _Pair:
 
 # --- the whole -------------------------------------------------------------------------------
 
-def _downstream(network: Program, pairs: dict[str, _Pair]) -> dict[str, float]:
+def _downstream(network: Program, pairs: dict[str, Pair]) -> dict[str, float]:
     """{matrix: by which power the gradient that arrives at it is off in the first steps}: along the
     worst path to the output, each matrix by its start, or if that is zero by what it learns. Where
     numbers take a mean over sites, what is random adds up to N^0.5 less than what has learned."""
@@ -324,7 +326,7 @@ def check(models, names: dict, ini, widths=(256, 1024), *, optimizer, network=No
     for piece in pieces:
         law = laws[0].get(_first_name(models[0], piece.parameter))
         kind = law.by_entry is not False if law else max(kinds)
-        pairs.append(_Pair(piece, networks[kind][0].matrix(piece.matrix),
+        pairs.append(Pair(piece, networks[kind][0].matrix(piece.matrix),
                            law.by_entry if law else kind, _theirs(models, laws, piece, widths),
                            _ours(networks[kind], piece, kind), widths))
     ours = next(iter(networks.values()))[0]
@@ -339,7 +341,7 @@ def check(models, names: dict, ini, widths=(256, 1024), *, optimizer, network=No
     return judged(pairs, ours, widths, unnamed, missing, outputs)
 
 
-def judged(pairs: list[_Pair], network: Program, widths, unnamed: list[str], missing: list[str],
+def judged(pairs: list[Pair], network: Program, widths, unnamed: list[str], missing: list[str],
            outputs: Outputs) -> Check:
     """What is said of pairs of tensors and matrices of a network; unnamed: parameters without a
     matrix, missing: matrices without a parameter."""

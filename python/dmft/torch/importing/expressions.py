@@ -7,9 +7,7 @@ goes with the width is found out when the program is written.
 from __future__ import annotations
 
 import dataclasses
-import math
 
-import numpy as np
 import torch
 
 from dmft.torch.operations import FUNCTIONS
@@ -367,8 +365,3 @@ class Builder:
     def number(self, leaf: Leaf) -> Expression:
         """A number of a parameter."""
         return self.make("parameter", data=((leaf,),))
-
-
-def finite_power(value: float) -> bool:
-    """Whether it is a usual number."""
-    return math.isfinite(value) and not isinstance(value, (bool, np.bool_))

@@ -7,6 +7,7 @@ import torch
 
 from dmft.description import Program
 from dmft.errors import InputError
+from dmft.power import slope
 from dmft.run import describe
 from dmft.torch import exponents
 from dmft.torch.importing import rates
@@ -68,9 +69,9 @@ class Judge:
             piece = Piece(", ".join(part.parameters), part.parameters[0], part.name, 1.0, 0, 1,
                           part.kind == "vector")
             ours = [rates.of_network(network, part, kind) for network in both]
-            side = exponents._Side(*([getattr(one, name) for one in ours]
+            side = exponents.Side(*([getattr(one, name) for one in ours]
                                      for name in ("std", "lr", "eps")))
-            pairs.append(exponents._Pair(piece, both[0].matrix(part.name),
+            pairs.append(exponents.Pair(piece, both[0].matrix(part.name),
                                          law.by_entry if law else True,
                                          self._side(laws, part), side, self.widths))
         found = self.imported.differences["output"]
@@ -86,8 +87,8 @@ class Judge:
                              "moved by different optimizers")
         return next(iter(found.values()))
 
-    def _side(self, laws, part) -> exponents._Side:
-        side, count = exponents._Side([], [], []), 0
+    def _side(self, laws, part) -> exponents.Side:
+        side, count = exponents.Side([], [], []), 0
         for of_model, parameters in zip(laws, self.parameters):
             law, values = self._law(of_model, part), rates.entries(part, parameters)
             side.std.append(values.square().mean().sqrt().item())
@@ -185,7 +186,7 @@ class Recipe:
             for kind, name in (("sgd", "std"), ("sgd", "lr"), ("adam", "lr"), ("adam", "eps")):
                 two = [getattr(rates.of_network(network, part, kind), name)
                        for network in sides[kind]]
-                powers.append(exponents._slope(two, judge.widths))
+                powers.append(slope(two, judge.widths))
             std = rates.entries(part, parameters).square().mean().sqrt().item()
             self.rows.append((", ".join(part.parameters), part.name, std, *powers))
 

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import math
 
+from dmft.power import slope
+
 # Powers are multiples of 1/12; two values are equal, and a power is one of these, to round-off.
 PARTS, ROUND_OFF = 12, 1e-9
 
@@ -18,7 +20,7 @@ def power_of(values, widths) -> tuple[float, float] | None:
         return float(first), 0.0
     if not (first * second > 0 and math.isfinite(first) and math.isfinite(second)):
         return None
-    p = math.log(second / first) / math.log(widths[1] / widths[0])
+    p = slope((abs(first), abs(second)), widths)
     nearest = round(PARTS * p) / PARTS
     if abs(p - nearest) > ROUND_OFF:
         return None
@@ -29,6 +31,5 @@ def measured_power(values, widths) -> tuple[float, float]:
     """(c, p) of positive numbers that are known to a few percent: p is a multiple of 1/2."""
     if 0 in values:
         return 0.0, 0.0
-    p = math.log(values[1] / values[0]) / math.log(widths[1] / widths[0])
-    p = round(2 * p) / 2
+    p = round(2 * slope(values, widths)) / 2
     return math.sqrt(values[0] * values[1] / (widths[0] * widths[1]) ** p), p

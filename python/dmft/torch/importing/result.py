@@ -188,7 +188,6 @@ class Imported:
         if kinds not in allowed:
             raise InputError("the output has axes of " + " and ".join(kinds) + "; it must have one "
                              "row for each input (and token), and finitely many numbers")
-        self._of_token = "token" in kinds
         self.outputs = (cells_shape(dims) or (1,))[0]
 
     def _starts(self, leaf):
