@@ -103,6 +103,14 @@ def unexplained(defaults: str) -> list[str]:
     return [text for text in texts if not re.match(r"[A-Z].*\.$", text) or long_sentences(text)]
 
 
+def test_every_page_is_in_the_navigation():
+    """A page of docs/ that it leaves out is found by a search alone."""
+    with open(os.path.join(ROOT, "install", "mkdocs.yml"), encoding="utf-8") as file:
+        named = set(re.findall(r": (\S+\.md)$", file.read(), re.MULTILINE))
+    there = {os.path.basename(page) for page in glob.glob(os.path.join(ROOT, "docs", "*.md"))}
+    assert not there - named
+
+
 def test_keys_are_explained_in_sentences():
     assert unexplained("# of the chain\n# Allowed: a number.\nsharpness = 1\n\n"
                        "# Seed of it.\n# Allowed: a number.\nseed = 1\n") == ["of the chain"]
