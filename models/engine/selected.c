@@ -53,14 +53,19 @@ static struct selection of_gate(const struct node *v) {
     return (struct selection){v->argument[0], v->constant.column};
 }
 
-/* Whether something reads all rows of a node, or of its cotangent, which no operation of the
- * program tells. */
-static bool is_read(const struct program *p, int i) {
+/* Whether something reads all rows of a node's cotangent, which no operation of the program
+ * tells. */
+static bool is_read_backward(const struct program *p, int i) {
     const struct node *v = &p->node[i];
-    bool read = v->plan.measured || v->plan.measured_g || v->plan.kept_g || v->op->starts_backward;
+    bool read = v->plan.measured_g || v->plan.kept_g || v->op->starts_backward;
     for (int k = 0; k < p->measures && !read; k++)
         read = p->measure[k].node == i;
     return read;
+}
+
+/* The same of its rows, or of its cotangent. */
+static bool is_read(const struct program *p, int i) {
+    return p->node[i].plan.measured || is_read_backward(p, i);
 }
 
 static void find_read(const struct net *net, bool alone, struct selection *read) {
@@ -80,11 +85,14 @@ static void find_read(const struct net *net, bool alone, struct selection *read)
     }
 }
 
+/* What is made of scaled rows alone hands them no cotangent where it has no rows, which changes
+ * nothing that learns; but a kernel of that cotangent has all inputs. */
 static void find_full(const struct net *net, bool alone, struct selection *full) {
     const struct program *p = net->program;
     for (int i = 0; i < p->nodes; i++) {
         const struct node *v = &p->node[i];
-        bool single = v->op->by_row && v->op->linear && v->argument[0] >= 0 && v->argument[1] < 0;
+        bool single = v->op->by_row && v->op->linear && v->argument[0] >= 0 && v->argument[1] < 0 &&
+                      (alone || !is_read_backward(p, v->argument[0]));
         full[i] = is_gate(net, v, alone) ? of_gate(v) : single ? full[v->argument[0]] : every();
     }
 }

@@ -380,3 +380,20 @@ read_out(s[1] * h + s[2] * tanh(h) + scores[1] * h, "w")
     moved = found.run.reference[12]["s"].values
     assert abs(moved[-1] - moved[0]).max() > 1e-3
     assert found.largest < ROUND_OFF
+
+
+def test_gradient_kernels_behind_a_gate(tmp_path):
+    """They are of all inputs, also of those that do not select the expert."""
+    path = tmp_path / "gated.lua"
+    path.write_text("""
+local a = population("a")
+local h = tanh(read_in(a, "W1"))
+local p = sigmoid(look(h, 3, "Q"), {top = 1})
+local first, second = p[1] * h, p[2] * tanh(h)
+gradient(first, "G1")
+local made = map(first, a, "V1")
+gradient(made, "G2")
+read_out(h + map(made, a, "V2") + map(second, a, "V3"), "w")
+""")
+    found = dmft.torch.verify("\n", 12, **{"network.program": str(path), "data.inputs": 6})
+    assert found.largest < ROUND_OFF, found
