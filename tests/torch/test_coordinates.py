@@ -9,6 +9,7 @@ import torch
 
 import dmft
 import dmft.torch
+from dmft.torch.token_rows import TokenRows
 
 X = torch.randn(48, 10, generator=torch.Generator().manual_seed(0))
 y = torch.tanh(X[:, 0] * X[:, 1]) + X[:, 2]
@@ -100,6 +101,20 @@ def by_definition(N, steps=3, seed=0):
             found[f"experts.{e}"] = expert(x - x0)[both]
     moved = sum((a != b).any().item() for a, b in zip(chosen0.sort(-1)[0], chosen.sort(-1)[0]))
     return {name: a.double().square().mean().sqrt().item() for name, a in found.items()}, moved
+
+
+def test_tokens_that_experts_choose_are_followed():
+    """Along the axis of tokens topk and sort choose rows, along the last one they do not."""
+    x = torch.randn(6, 4, generator=torch.Generator().manual_seed(1))
+    for made, rows in ((lambda: x.topk(2, dim=0), x.topk(2, dim=0)[1]),
+                       (lambda: torch.topk(x, 2, 0), x.topk(2, dim=0)[1]),
+                       (lambda: x.sort(0), x.sort(0)[1]), (lambda: x.topk(2), None),
+                       (lambda: x.sort(dim=-1, stable=True), None)):
+        followed = TokenRows()
+        followed.begin(x)
+        with torch.no_grad(), followed:
+            found = followed.of(made()[0])
+        assert found is None if rows is None else torch.equal(found, rows)
 
 
 @pytest.mark.parametrize("dispatch", ["where", "masks", "sorted", "slots"])

@@ -30,7 +30,7 @@ GATHERS_INTO = {  # whose rows are those of their first argument
     "select_scatter"}
 REDUCES = {"sum", "mean", "amax", "amin", "prod"}
 PRODUCTS = {"mm", "bmm", "matmul", "addmm", "baddbmm", "mv", "_grouped_mm", "linear"}
-SORTS = {"topk", "sort"}
+SORTS = {"topk": 2, "sort": 1}  # and where the axis is among their arguments
 JOINS = {"cat", "stack", "concat"}
 
 
@@ -113,7 +113,7 @@ class TokenRows(TorchDispatchMode):
         if name in GATHERS_INTO:
             twins = [found[0]] * len(outs)
         elif name in SORTS:
-            twins = self._sorted(first, found[0], args, kwargs, outs)
+            twins = self._sorted(first, found[0], args, kwargs, outs, SORTS[name])
         elif name in PRODUCTS:
             twins = [self._product(args, outs[0], added=name in ("addmm", "baddbmm"))]
         elif not some:
@@ -155,19 +155,16 @@ class TokenRows(TorchDispatchMode):
         if twin is None or axes is None:
             return None
         axes = [axes] if isinstance(axes, int) else list(axes) or list(range(twin.dim()))
-        if not all(_constant_along(twin, axis) for axis in axes):
+        if not all(twin.shape[axis] and _constant_along(twin, axis) for axis in axes):
             return LOST
         for axis in sorted((axis % twin.dim() for axis in axes), reverse=True):
-            twin = twin.select(axis, 0) if twin.shape[axis] else LOST
-            if twin is LOST:
-                return LOST
+            twin = twin.select(axis, 0)
         return twin.view(out.shape)
 
-    def _sorted(self, x, twin, args, kwargs, outs):
-        """Along the last axis rows stay; along another one they are chosen."""
-        axis = kwargs.get("dim", next((a for a in args[2:] if isinstance(a, int)), -1)
-                          if len(args) > 2 else args[1] if len(args) > 1
-                          and outs[0].shape == x.shape else -1)
+    def _sorted(self, x, twin, args, kwargs, outs, at: int):
+        """Along the last axis rows stay; along another one they are chosen. at: where the axis is
+        among the arguments."""
+        axis = args[at] if len(args) > at else kwargs.get("dim", -1)
         if axis % max(x.dim(), 1) == x.dim() - 1:
             return [twin if twin is None or twin is LOST else self._entrywise(twin, outs[0])] * 2
         if twin is LOST:
