@@ -270,7 +270,7 @@ def test_what_modules_give(given):
         def forward(self, tokens, scale=None):
             logits = self.head(self.emb(tokens))
             return {tuple: (logits, None), list: [None, logits],
-                    dict: {"count": torch.tensor(3), "logits": logits}}[given]
+                    dict: {"loss": logits.sum(), "logits": logits}}[given]
     tokens = torch.randint(0, 16, (4, 8), generator=torch.Generator().manual_seed(0))
     pick = {tuple: lambda out: out[0], list: lambda out: out[1], dict: lambda out: out["logits"]}
 
@@ -279,6 +279,8 @@ def test_what_modules_give(given):
     for X in (tokens, (tokens,), {"tokens": tokens}):
         found = dmft.torch.coordinate_check(Gpt, [16, 32], (X, tokens), loss=loss)
         assert set(found.rms["adam"]) == {"emb", "head", "output"}
+        rms = found.rms["adam"]
+        assert rms["output"]["init"] == pytest.approx(rms["head"]["init"])
 
 
 def test_several_optimizers():

@@ -24,11 +24,12 @@ class Call:
 
 
 def first_tensor(given) -> torch.Tensor:
-    """The output of a module that gives a tuple, a list or a dict: its first tensor of floats."""
+    """The output of a module that gives a tuple, a list or a dict: its first tensor of floats, but
+    of a dict with logits these, as in front of them stands the loss."""
     if torch.is_tensor(given):
         return given
     if isinstance(given, dict):
-        given = list(given.values())
+        given = [given["logits"]] if "logits" in given else list(given.values())
     for one in given if isinstance(given, (list, tuple)) else ():
         if torch.is_tensor(one) and one.is_floating_point():
             return one
