@@ -21,6 +21,21 @@ BASE = {"network.model": "dense", "training.steps": 3, "solver.sites": 64, "solv
         "reference.seeds": 2}
 
 
+def test_two_threads_do_not_write_one_sweep(tmp_path):
+    """The second is refused, as a second process is."""
+    with open(tmp_path / "lock", "a+b") as first, open(tmp_path / "lock", "a+b") as second:
+        place.lock(first)
+        with pytest.raises(BlockingIOError):
+            place.lock(second)
+    folder = tmp_path / "s.d"
+    folder.mkdir()
+    with open(folder / "lock", "a+b") as file:
+        place.lock(file)
+        with pytest.raises(dmft.InputError, match="another dmft-sweep is at work"):
+            dmft.sweep(BASE | {"sweep.training.eta0": "0.1 0.2"}, output=tmp_path / "s.h5",
+                       progress=False)
+
+
 # ---- the grid ----
 
 def powers(texts):

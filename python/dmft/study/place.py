@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import struct
 
 from dmft.errors import InputError, SystemFailure
 
@@ -48,6 +49,16 @@ def refuse_input(output: str, given: str) -> None:
         raise InputError(f"-o {output} would overwrite an input of this run")
 
 
+def lock(file) -> None:
+    """BlockingIOError where somebody else has it. The lock is of the open file, as those of
+    dmft-solve are, so that it also holds against another thread, which lockf lets pass."""
+    whole = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)  # struct flock of Linux
+    try:
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, whole)
+    except PermissionError as error:  # EACCES says the same on some systems
+        raise BlockingIOError(*error.args) from None
+
+
 def save(path: str, content: bytes) -> None:
     """Replaces a file by a whole one, which is on the disk when it gets its name."""
     partial = path + ".partial"
@@ -56,7 +67,7 @@ def save(path: str, content: bytes) -> None:
         with open(partial, "r+b", opener=lambda name, _: os.open(
                 name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK,
                 0o666)) as file:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file)
             try:
                 file.truncate(0)
                 file.write(content)

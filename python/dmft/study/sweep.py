@@ -2,8 +2,6 @@
 from __future__ import annotations
 
 import dataclasses
-import errno
-import fcntl
 import os
 import re
 
@@ -209,10 +207,11 @@ class Sweep:
         except OSError as error:
             raise SystemFailure(f"cannot open {path}: {error.strerror}") from None
         try:
-            fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            if error.errno in (errno.EAGAIN, errno.EACCES):
-                raise InputError(f"another dmft-sweep is at work in {self.folder}") from None
+            place.lock(self._lock)
+        except BlockingIOError:
+            raise InputError(f"another dmft-sweep is at work in {self.folder}") from None
+        except OSError:
+            pass
 
     def _is_mine(self) -> bool:
         """Whether the output is of a sweep all of whose runs are of this one, or lie in the
