@@ -3,6 +3,7 @@ that cannot be read. The command is judged from outside (tests/test_sweep.c and 
 import glob
 import math
 import os
+import signal
 import subprocess
 import sys
 
@@ -15,6 +16,7 @@ from dmft.study.cells import Cell, Measured
 from dmft.study.grid import Grid
 from dmft.study.output import Reader
 from dmft.study.objective import Series
+from dmft.study.worker import Worker
 
 BASE = {"network.model": "dense", "training.steps": 3, "solver.sites": 64, "solver.replicates": 2,
         "solver.threads": 1, "data.inputs": 3, "data.dimension": 4, "reference.widths": 8,
@@ -34,6 +36,18 @@ def test_two_threads_do_not_write_one_sweep(tmp_path):
         with pytest.raises(dmft.InputError, match="another dmft-sweep is at work"):
             dmft.sweep(BASE | {"sweep.training.eta0": "0.1 0.2"}, output=tmp_path / "s.h5",
                        progress=False)
+
+
+def test_a_worker_that_was_killed_is_told():
+    worker = Worker()
+    try:
+        worker.ask({"powers": ["N"]})
+        os.kill(worker.child.pid, signal.SIGKILL)
+        with pytest.raises(dmft.SystemFailure, match="ended by signal 9; what is done is kept, and "
+                                                     "the same command goes on from here"):
+            worker.ask({"powers": ["N"]})
+    finally:
+        worker.close()
 
 
 # ---- the grid ----

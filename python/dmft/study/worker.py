@@ -90,8 +90,10 @@ class Worker:
         self.close()
         if code == 130 or self.stopped:
             return Interrupted("interrupted")
-        return SystemFailure(f"the process was ended by signal {-code}" if code < 0 else
-                             f"dmft-solve --units ended with exit code {code}, without an answer")
+        if code < 0:
+            return SystemFailure(f"the process was ended by signal {-code}; what is done is kept, "
+                                 "and the same command goes on from here")
+        return SystemFailure(f"dmft-solve --units ended with exit code {code}, without an answer")
 
     def stop(self) -> None:
         """The run that is under way ends in order, as by a signal."""
