@@ -1,10 +1,11 @@
-"""docs/coverage.md: its table, and whether what it says was seen is seen.
+"""docs/coverage/rows.toml: whether what its rows say was seen is seen.
 
     python/with tests/coverage_table.py [--update] [ROW ...]      (make coverage-check)
+    python/with tests/coverage_table.py --pages                   (the pages, made again from rows)
 
-Every row has commands, each between backticks, which are run in a folder of their own with the
-checkout in it; same commands are run once. They end with exit code 0, or N where the row says
-"exit N". Of what was seen
+The commands of a row are run one after the other in a folder of their own with the checkout in it;
+same commands are run once. They end with exit code 0, or N where the row says "exit N". Of what
+was seen
 
     `/limit/loss[8]` = .231          a value of the file of the last command (slices: several),
     `rms(/limit/psi[8])` = .1        or of mean, rms, min, max, median, count of several,
@@ -19,7 +20,7 @@ half of itself; exponents must have one. An optimum, and the objective there, mu
 of 95 %, .62 [.58, .66]: that of the datasets NAME_low and NAME_high (low and high of at). One that
 is not known is refused, with the reason that the file has (its row may give /optimum/least_at), and
 so is one whose row does not say of which key it is ("best eta0"). --update writes the numbers that
-are seen into the page."""
+are seen into the rows and their pages."""
 
 import math
 import os
@@ -30,36 +31,11 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "coverage.md"
-VERDICTS = ("shown", "cannot tell", "not shown")
-NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:\(\d+\))?(?:e[-+]?\d+)?|nan|inf|\?"
+from coverage_rows import ENTRY, NUMBER, ROOT, SEEN, read_rows, write_pages, write_rows
+
 NEEDS_ERROR = re.compile(r"_exponent$|_approach$")
 OPTIMUM = re.compile(r"^/optimum/(median_)?(at|objective)$")
-ENTRY = rf"(?:{NUMBER})(?: \[(?:{NUMBER}), (?:{NUMBER})\])?"
 ROUND_OFF = 1e-12  # of sums of some thousand products, relative to the largest entry
-SEEN = re.compile(r"`(?:(\w+)\()?(?:(\w+\.h5):)?(/[\w./,-]+)(?:\[([^\]]*)\])?\)?`"
-                  rf"(?: = ({ENTRY}(?: {ENTRY})*))?")
-
-
-def cells(line):
-    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line.strip())[1:-1]]
-
-
-class Row:
-    def __init__(self, line):
-        self.line = line
-        number, self.seed, self.what, verdict, commands, self.seen = cells(line)
-        self.number, self.verdict = int(number), verdict.strip("*")
-        self.commands = tuple(c.replace("\\|", "|") for c in re.findall(r"`([^`]+)`", commands))
-
-    def exit_code(self):
-        said = re.search(r"exit (\d+)", self.seen)
-        return int(said[1]) if said else 0
-
-
-def rows(text):
-    return [Row(line) for line in text.splitlines() if re.match(r"\| *\d+ \|", line)]
 
 
 def output_of(command):
@@ -224,37 +200,41 @@ def compare(match, folder, output, problems):
 
 
 def check(row, result):
-    """Problems, and the row with the numbers that are seen."""
+    """Problems, and what the row says with the numbers that are seen."""
     code, text, folder = result
     problems, seen = [], row.seen
     if code != row.exit_code():
-        return [f"exit code {code}\n{text[-600:]}"], row.line
+        return [f"exit code {code}\n{text[-600:]}"], seen
     for quote in re.findall(r'"([^"]+)"', seen):
         if spoken(quote) not in spoken(text):
             problems.append(f'"{quote}" is not printed')
     output = output_of(row.commands[-1])
-    seen = SEEN.sub(lambda match: compare(match, Path(folder.name), output, problems), seen)
-    return problems, row.line.replace(row.seen, seen)
+    return problems, SEEN.sub(lambda match: compare(match, Path(folder.name), output, problems),
+                              seen)
 
 
 def main(arguments):
     update = "--update" in arguments
     wanted = {int(a) for a in arguments if a.isdigit()}
-    text = PAGE.read_text()
-    table = [row for row in rows(text) if row.commands and (not wanted or row.number in wanted)]
+    rows = read_rows()
+    if "--pages" in arguments:
+        write_pages(rows)
+        return 0
+    table = [row for row in rows if row.commands and (not wanted or row.number in wanted)]
     distinct = list(dict.fromkeys(row.commands for row in table))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         results = dict(zip(distinct, pool.map(run, distinct)))
     failed = 0
     for row in table:
-        problems, line = check(row, results[row.commands])
+        problems, seen = check(row, results[row.commands])
         if update:
-            text = text.replace(row.line, line)
+            row.seen = seen
         for problem in problems:
             print(f"row {row.number}: {problem}")
         failed += bool(problems)
     if update:
-        PAGE.write_text(text)
+        write_rows(rows)
+        write_pages(rows)
     print(f"{len(table)} rows, {len(distinct)} runs, {failed} rows fail")
     return failed > 0
 

@@ -1,38 +1,47 @@
-"""docs/coverage.md is a whole table: rows, verdicts and their counts, commands, reasons. What its
-commands show is checked by make coverage-check (tests/coverage_table.py)."""
+"""docs/coverage/rows.toml is whole: rows, verdicts, commands, reasons; the pages are made from it.
+What the commands show is checked by make coverage-check (tests/coverage_table.py)."""
 
 import re
-from collections import Counter
 
 import numpy as np
 import pytest
 
+import coverage_rows
 import coverage_table as table
 
 ROWS = 226
 
 
 @pytest.fixture(scope="module")
-def page():
-    return table.PAGE.read_text()
+def rows():
+    return coverage_rows.read_rows()
 
 
-def test_rows_are_whole(page):
-    rows = table.rows(page)
+def test_rows_are_whole(rows):
     assert [row.number for row in rows] == list(range(1, ROWS + 1))
     for row in rows:
-        assert row.verdict in table.VERDICTS, row.number
-        assert row.seed and row.what and row.seen, row.number
-        assert row.commands or row.verdict == "not shown", f"row {row.number} has no command"
+        assert row.verdict in coverage_rows.VERDICTS, row.number
+        assert row.section in coverage_rows.SECTIONS, row.number
+        assert row.source and row.claim and row.seen, row.number
+        assert row.commands or row.verdict == "not there", f"row {row.number} has no command"
         assert "?" not in row.seen and "TODO" not in row.seen, row.number
         if row.verdict != "shown":
             assert len(re.sub(table.SEEN, "", row.seen)) > 40, f"row {row.number} gives no reason"
 
 
-def test_counts_are_those_of_the_head(page):
-    counted = Counter(row.verdict for row in table.rows(page))
-    said = re.search(r"(\d+) shown, (\d+) cannot tell, (\d+) not shown", page)
-    assert [counted[verdict] for verdict in table.VERDICTS] == [int(n) for n in said.groups()]
+def test_pages_are_made_from_the_rows(rows):
+    for path, text in coverage_rows.pages(rows).items():
+        assert path.read_text(encoding="utf-8") == text, \
+            f"{path.name}: python/with tests/coverage_table.py --pages makes it again"
+
+
+def test_rows_are_written_as_they_are_read(rows, tmp_path, monkeypatch):
+    """--update changes numbers and nothing else."""
+    copy = tmp_path / "rows.toml"
+    copy.write_text(coverage_rows.ROWS.read_text(encoding="utf-8"), encoding="utf-8")
+    monkeypatch.setattr(coverage_rows, "ROWS", copy)
+    coverage_rows.write_rows(rows)
+    assert coverage_rows.read_rows() == rows
 
 
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
@@ -41,10 +50,10 @@ INTERVAL = re.compile(rf"({NUMBER}) \[({NUMBER}), ({NUMBER})\]")
 
 def of_studies():
     """Values with their intervals that the pages of studies and the tables behind them have."""
-    docs = table.ROOT / "docs"
+    docs = coverage_rows.ROOT / "docs"
     for page in (docs / "gallery.md", docs / "findings.md", *(docs / "theory").glob("*.md")):
         yield from INTERVAL.findall(page.read_text().replace("\n", " "))
-    for path in (table.ROOT / "studies" / "findings").glob("*.csv"):
+    for path in (coverage_rows.ROOT / "studies" / "findings").glob("*.csv"):
         for line in path.read_text().splitlines():
             cells = line.split(",")
             for three in zip(cells, cells[1:], cells[2:]):
@@ -52,39 +61,40 @@ def of_studies():
                     yield three
 
 
-def test_intervals_of_studies_are_those_of_their_pages(page):
+def test_intervals_of_studies_are_those_of_their_pages(rows):
     """What a row says of a study, which no command of the page makes again, the study says."""
     there = np.array([[float(one) for one in three] for three in of_studies()])
-    for row in table.rows(page):
+    for row in rows:
         for said in INTERVAL.findall(re.sub(table.SEEN, " ", row.seen)):
             apart = np.abs(there - [float(one) for one in said])
             near = (apart <= [0.5 * table.unit(one) * (1 + 1e-9) for one in said]).all(1)
             assert near.any(), f"row {row.number}: {said[0]} [{said[1]}, {said[2]}] is of no study"
 
 
-def test_commands_name_what_is_there(page):
-    for row in table.rows(page):
+def test_commands_name_what_is_there(rows):
+    for row in rows:
         for command in row.commands:
             program, *words = command.split()
             assert program in ("./dmft-solve", "./dmft-compare", "./dmft-sweep"), command
             inis = [word for word in words if word.endswith(".ini")]
-            assert len(inis) == 1 and (table.ROOT / inis[0]).is_file(), command
+            assert len(inis) == 1 and (coverage_rows.ROOT / inis[0]).is_file(), command
 
 
-def test_inis_serve_a_row(page):
-    used = set(re.findall(r"docs/coverage/(\w+\.ini)", page))
-    folder = table.ROOT / "docs" / "coverage"
+def test_inis_serve_a_row():
+    used = set(re.findall(r"docs/coverage/(\w+\.ini)", coverage_rows.ROWS.read_text()))
+    folder = coverage_rows.ROOT / "docs" / "coverage"
     for ini in folder.glob("*.ini"):
         used |= set(re.findall(r"^include = (\S+)", ini.read_text(), re.M))
     assert {ini.name for ini in folder.glob("*.ini")} == used
 
 
-def test_studies_that_are_named_exist(page):
-    pictures = table.ROOT / "studies" / "gallery.toml"
+def test_studies_that_are_named_exist(rows):
+    pictures = coverage_rows.ROOT / "studies" / "gallery.toml"
     if not pictures.exists():
         pytest.skip("no gallery here")
     there = set(re.findall(r"^\[(\w+)\]", pictures.read_text(), re.M))
-    assert set(re.findall(r"study `([a-z]\w+)`", page)) <= there
+    for row in rows:
+        assert set(re.findall(r"study `([a-z]\w+)`", row.seen)) <= there, row.number
 
 
 def test_numbers_are_compared_to_their_last_digit():
