@@ -1,6 +1,6 @@
-/* Keys, defaults, bounds and what is said of them: as stored in data/ref/keys.ini. A key that is
- * meant to change: ./dmft-solve --defaults > data/ref/keys.ini, and a line in CHANGELOG.md. And how
- * it is said: in sentences, each word of a choice explained, in lines that a terminal holds. */
+/* Keys, defaults, bounds and what is said of them are those stored in data/ref/keys.ini. Whoever
+ * means to change a key writes them anew: ./dmft-solve --defaults > data/ref/keys.ini. And all is
+ * said in sentences, each word of a choice explained, in lines that a terminal holds. */
 #define _POSIX_C_SOURCE 200809L
 #include "tests/support/cli.h"
 #include "tests/support/support.h"
