@@ -9,6 +9,7 @@ was seen
 
     `/limit/loss[8]` = .231          a value of the file of the last command (slices: several),
     `rms(/limit/psi[8])` = .1        or of mean, rms, min, max, median, count of several,
+    `times(/optimum/at[0])` = 1.2 [1.0, 1.4]     the last optimum over the first, with its interval,
     `/limit/tangent`                 a dataset that is there,
     `first.h5:/limit/loss[8]`        of another file than that of the last command,
     "rests"                          what was printed (a quotation in ordinary quotes)
@@ -144,9 +145,21 @@ def refused(file, path, index, errors, before):
     return None
 
 
+def change_over(file, path, index):
+    """The last of several optima over the first, and its interval of 95 %: the quantiles of this
+    quotient in the samples of the runs that the file has."""
+    import numpy as np
+    values = eval(f"array[{index or ':'}]", {"array": file[path][()]})
+    samples = eval(f"array[{index or ':'}]", {"array": file[path + "_samples"][()]})
+    low, high = np.quantile(samples[-1] / samples[0], [0.025, 0.975], method="nearest")
+    return float(values[-1] / values[0]), float(low), float(high)
+
+
 def entries_of(file, path, index, reduction, said):
-    """The entries that are meant as rows (value,), (value, error) or (value, low, high), and the
-    size below which a value is round-off."""
+    """The entries that are meant as rows (value,), (value, error) or (value, low, high); what is
+    round-off is 0."""
+    if reduction == "times":
+        return [change_over(file, path, index)]
     seen, floor = values_of(file, reduction, path, index)
     beside, optimum = [], OPTIMUM.match(path)
     if optimum and not reduction:
