@@ -2,6 +2,7 @@
  * right sum whose lengths and shapes are wrong is refused for what is wrong with it. */
 #define _GNU_SOURCE /* mkstemp */
 #include "kernels/archive.h"
+#include "kernels/maps/map_limit.h"
 #include "tests/support/support.h"
 
 #include <stdlib.h>
@@ -273,6 +274,36 @@ static void flags_are_zero_or_one(void **state) {
     }
 }
 
+/* The coordinates of the last pass in a basis, which learning reads. A map that has none yet is
+ * written, and refused where it is read. */
+static void a_basis_has_coefficients(void **state) {
+    (void)state;
+    const char *const keys[] = {"solver.sites=64", "solver.replicates=1", NULL};
+    struct run run;
+    struct net net;
+    struct archive archive;
+    struct err told;
+    support_run(&run, "data/dense.ini", keys);
+    support_net(&net, &run, 0, 0);
+    support_evaluate(&net, &run);
+    struct map *map = support_map(&net, "W2");
+    for (int known = 1; known >= 0; known--) {
+        assert_true(limit_of(map)->q.rows > 0);
+        if (!known) {
+            free(limit_of(map)->x_q);
+            limit_of(map)->x_q = NULL;
+        }
+        ASK(archive_create(&archive, name, false, err));
+        ASK(archive_close(&archive, map->kind->archive(map, &archive, err), err));
+        ASK(archive_open(&archive, name, false, err));
+        int code = archive_close(&archive, map->kind->archive(map, &archive, &told), &told);
+        assert_int_equal(code, known ? CODE_OK : CODE_INPUT);
+    }
+    assert_non_null(strstr(told.text, "a basis has no coefficients"));
+    net_free(&net);
+    run_free(&run);
+}
+
 int main(void) {
     int file = mkstemp(name);
     if (file < 0)
@@ -282,6 +313,7 @@ int main(void) {
         cmocka_unit_test(what_is_written_is_read),    cmocka_unit_test(nothing_is_read_as_nothing),
         cmocka_unit_test(rows_cross_in_parts),        cmocka_unit_test(wrong_numbers_are_named),
         cmocka_unit_test(a_file_is_whole_or_refused), cmocka_unit_test(flags_are_zero_or_one),
+        cmocka_unit_test(a_basis_has_coefficients),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(name);

@@ -265,6 +265,38 @@ static void test_laws_beside_weights(void **state) {
     H5Fclose(file);
 }
 
+/* Coordinates of inputs, in directions that read-ins have columns for, have the products of the
+ * inputs over D: sums of three terms of order one. */
+static void test_coordinates(void **state) {
+    (void)state;
+    enum { INPUTS = 5, TESTS = 2, D = 3 };
+    cli_print("case.ini", "[network]\nmodel = dense\n[data]\ninputs = 5\ntest_inputs = 2\n"
+                          "dimension = 3\n[training]\nsteps = 2\n[solver]\nreplicates = 0\n"
+                          "[reference]\nwidths = 8\nseeds = 1\n[output]\nweights = initial\n");
+    cli_done("dmft-solve", ARGS("--quiet", "-o", "out.h5", "case.ini"));
+    hid_t file = cli_file("out.h5");
+    size_t count[4];
+    double *set[] = {cli_values(file, "data/coordinates", &count[0]),
+                     cli_values(file, "data/X", &count[1]),
+                     cli_values(file, "data/coordinates_test", &count[2]),
+                     cli_values(file, "data/X_test", &count[3])};
+    for (int k = 0; k < 4; k++)
+        assert_int_equal(count[k], D * (k < 2 ? INPUTS : TESTS));
+    for (int mu = 0; mu < INPUTS + TESTS; mu++)
+        for (int nu = 0; nu < INPUTS; nu++) {
+            double product[2] = {0};
+            for (int k = 0; k < 2; k++)
+                for (int i = 0; i < D; i++)
+                    product[k] +=
+                        set[k][nu * D + i] *
+                        (mu < INPUTS ? set[k][mu * D + i] : set[2 + k][(mu - INPUTS) * D + i]);
+            assert_true(fabs(D * product[0] - product[1]) < 1e-14 * D);
+        }
+    for (int k = 0; k < 4; k++)
+        free(set[k]);
+    H5Fclose(file);
+}
+
 /* What each block measures of each input has an axis of tokens where inputs have them. */
 static void test_series_of_blocks_and_tokens(void **state) {
     (void)state;
@@ -337,6 +369,7 @@ int main(void) {
         TEST(test_table),
         TEST(test_series_of_blocks_and_tokens),
         TEST(test_laws_beside_weights),
+        TEST(test_coordinates),
         TEST(test_notes_are_lines),
         TEST(test_epochs_are_told),
     };

@@ -19,22 +19,30 @@ static void test_rank_cap(void **state) {
                                        "evaluation, up to 300 of 300 sites; the run will probably "
                                        "end at step 13; more than 2000 sites"));
     cli_free(&result);
+    cli_run(&result, ARGS("small.ini", "--force", "-o", "out.h5", "--data.inputs=400",
+                          "--data.dimension=60", "--training.batch=20", "--training.steps=10",
+                          "--solver.sites=300", "--solver.expert_sites=300"));
+    assert_int_equal(result.code, 0); /* 270 have room */
+    assert_non_null(strstr(result.err, "up to 200 of 300 sites; more than 1000 sites"));
+    cli_free(&result);
 }
 
 /* Tokens are rows of their own: 4 inputs of 8 tokens grow by 32 each step, of which 270 have room.
- * Flow by Heun's rule takes two evaluations a step. */
+ * Flow by Heun's rule takes two evaluations a step, and again two for each of its substeps. */
 static void test_rank_of_tokens(void **state) {
     (void)state;
-    static const char *const rule[] = {"--training.integrator=gd", "--training.integrator=heun"};
-    static const char *const step[] = {"step 8", "step 4"};
+    static const char *const rule[] = {"gd", "heun", "heun"}, *const substeps[] = {"1", "1", "2"};
+    static const char *const step[] = {"step 8", "step 4", "step 2"};
     cli_print("tokens.ini",
               "[network]\nmodel = transformer\nactivation = relu\n[data]\ninputs = 4\n"
               "dimension = 40\ntokens = 8\n[training]\nsteps = 9\neta0 = 0.1\n"
               "[solver]\nsites = 300\nreplicates = 1\n");
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < 3; k++) {
         struct cli_result result;
-        char text[200];
-        cli_run(&result, ARGS("tokens.ini", "-o", "out.h5", rule[k]));
+        char text[200], integrator[40], each[40];
+        snprintf(integrator, sizeof integrator, "--training.integrator=%s", rule[k]);
+        snprintf(each, sizeof each, "--training.substeps=%s", substeps[k]);
+        cli_run(&result, ARGS("tokens.ini", "-o", "out.h5", integrator, each));
         assert_true(cli_ended(&result, 3, ARGS("too few sites", "of 300", k ? "" : step[k])));
         snprintf(text, sizeof text,
                  "warning: with relu bases grow by 32 every evaluation, up to %d of 300 sites; the "
@@ -68,6 +76,13 @@ static void test_uncompressed(void **state) {
     cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--training.steps=5", sets[0][0],
                           "--solver.halves=yes"));
     assert_non_null(strstr(result.err, "up to 15 of 32 sites in each half; more than 150 sites"));
+    hid_t file = cli_file("out.h5");
+    char *codes = cli_words(file, "notes/code"), *groups = cli_words(file, "notes/group");
+    assert_non_null(strstr(codes, "bases_grow"));
+    assert_non_null(strstr(groups, "limit"));
+    free(codes);
+    free(groups);
+    H5Fclose(file);
     cli_free(&result);
 }
 

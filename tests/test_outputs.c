@@ -244,8 +244,8 @@ static void terms_that_are_measured_twice(void **state) {
 }
 
 /* At equal times the kernel of the read-out is one between outputs, and with one output a number;
- * targets have a share of the tangent kernel of the outputs, however many there are, and none of
- * that of the loss. */
+ * what is said of tangent kernels goes with the number of outputs; targets have a share of the
+ * tangent kernel of the outputs, however many there are, and none of that of the loss. */
 static void kernels_of_outputs(void **state) {
     (void)state;
     enum { T = 2 };
@@ -255,13 +255,17 @@ static void kernels_of_outputs(void **state) {
         struct record record;
         sequences_run(&run, &sequences, "model = regime2\nkappa = 0.5\nexpert_width = 2",
                       "steps = 2\n[reference]\nwidths = 16\n[output]\nkernels = equal\n"
-                      "spectra = tangent tangent_loss");
+                      "tangent = sum\nspectra = tangent tangent_loss");
         ASK(run_ensemble(&run, 16, 1, &record, err));
         const struct series *diagonal = record_find(&record, "G3_diag"),
                             *equal = record_find(&record, "G3_equal");
         assert_string_equal(diagonal->dims, C == 1 ? "t" : "t c");
         assert_string_equal(equal->dims, C == 1 ? "t" : "t c d");
         assert_int_equal(equal->size, T * C * C);
+        const char *about = record_find(&record, "tangent")->about,
+                   *loss = record_find(&record, "tangent_loss")->about;
+        assert_int_equal(strstr(about, "the mean over the outputs") != NULL, C > 1);
+        assert_non_null(strstr(loss, "gradients of the loss"));
         for (int k = 0; k < 4; k++) {
             static const char *const names[] = {"tangent_spectrum", "tangent_share",
                                                 "tangent_loss_spectrum", "tangent_loss_share"};

@@ -2,6 +2,7 @@
  * large that step is a gradient over eps, and both are the same but for a constant of each matrix.
  * And of many outputs, on a small stack. */
 #define _XOPEN_SOURCE 700
+#include "integrators/schedule.h"
 #include "tests/support/support.h"
 
 #include <math.h>
@@ -59,6 +60,26 @@ static void a_large_eps_makes_adam_plain(void **state) {
         }
 }
 
+/* Steps of gradient descent begin to grow where the rate times the sharpness is 2: with a schedule
+ * the rate is that of the time. */
+static void the_edge_goes_with_the_schedule(void **state) {
+    (void)state;
+    static const char *const set[] = {"training.steps=4",     "training.schedule=linear",
+                                      "output.sharpness=sum", "solver.sites=64",
+                                      "solver.replicates=1",  NULL};
+    struct run run;
+    struct record record;
+    support_run(&run, "data/dense.ini", set);
+    support_ensemble(&run, 0, &record);
+    for (int t = 0; t < 4; t++) {
+        double rate = run.config.training.eta0 * schedule_factor(&run.config.training, t),
+               want = rate * support_value(&record, "sharpness", 0, t, 0) / 2;
+        CHECK_ABS(support_value(&record, "edge", 0, t, 0), want, 1e-14 * want, "t = %d", t);
+    }
+    record_free(&record);
+    run_free(&run);
+}
+
 /* The curvature of a loss of C outputs has C^2 entries, 720 kB here, of a stack of 512 kB. The
  * stack of a process has 8 MB as a rule, which 1024 outputs would fill. */
 static void many_outputs_do_not_fill_the_stack(void **state) {
@@ -88,6 +109,7 @@ static void many_outputs_do_not_fill_the_stack(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_large_eps_makes_adam_plain),
+                                       cmocka_unit_test(the_edge_goes_with_the_schedule),
                                        cmocka_unit_test(many_outputs_do_not_fill_the_stack)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

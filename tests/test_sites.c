@@ -27,6 +27,21 @@ static void word_auto(void **state) {
     run_free(&run);
 }
 
+/* Inputs of ten directions need ten sites, and no more. */
+static void as_many_sites_as_directions(void **state) {
+    (void)state;
+    for (int sites = 9; sites <= 10; sites++) {
+        char many[32], *overrides[] = {"data.inputs=10", "data.dimension=10", many};
+        struct run run = {0};
+        struct err told;
+        snprintf(many, sizeof many, "solver.sites=%d", sites);
+        int code = run_configure(&run, "data/dense.ini", 3, overrides, &told);
+        assert_int_equal(code, sites < 10 ? CODE_INPUT : CODE_OK);
+        assert_true(!code || strstr(told.text, "the inputs have 10 directions"));
+        run_free(&run);
+    }
+}
+
 /* All numbers of two records. */
 static void check_same(const struct record *a, const struct record *b) {
     assert_int_equal(a->count, b->count);
@@ -137,9 +152,13 @@ static void all_kinds_grow(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(word_auto),   cmocka_unit_test(too_few_are_doubled),
-        cmocka_unit_test(others_stay), cmocka_unit_test(memory_ends_it),
-        cmocka_unit_test(no_states),   cmocka_unit_test(all_kinds_grow),
+        cmocka_unit_test(word_auto),
+        cmocka_unit_test(too_few_are_doubled),
+        cmocka_unit_test(others_stay),
+        cmocka_unit_test(memory_ends_it),
+        cmocka_unit_test(no_states),
+        cmocka_unit_test(all_kinds_grow),
+        cmocka_unit_test(as_many_sites_as_directions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -169,7 +169,8 @@ static void a_point_that_fails_leaves_none(void **state) {
     assert_int_equal(system("ls out.d/*.failed >/dev/null"), 0);
 }
 
-/* A second run of the same output is refused, and takes nothing of the first one away. */
+/* A second run of the same output is refused, and takes nothing of the first one away. One that
+ * keeps no states is not concerned. */
 static void another_run_is_left_alone(void **state) {
     (void)state;
     cli_program("dmft-solve");
@@ -179,6 +180,8 @@ static void another_run_is_left_alone(void **state) {
     assert_int_equal(flock(folder, LOCK_EX), 0);
     cli_refused(2, ARGS("--quiet", "-o", "out.h5", "case.ini"),
                 ARGS("another run is at work in out.h5.state"));
+    must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.checkpoint=0", "--solver.sites=64",
+              "--training.steps=2"));
     assert_true(cli_exists("out.h5.state/ini"));
     close(folder);
 }

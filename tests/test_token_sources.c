@@ -247,6 +247,16 @@ static void test_modular(void **state) {
         small.P = P < PAIRS ? P : 0; /* the next case has more */
     }
     data_free(&small);
+    ASK(make(&small,
+             (keys){"data.source=modular", "data.vocabulary=50", "data.inputs=10",
+                    "data.test_inputs=10", "training.loss=cross_entropy"},
+             err));
+    int sorted = 0; /* pairs of tests are drawn, too */
+    for (int mu = 11; mu < 20; mu++)
+        sorted += small.token[3 * mu] * 50 + small.token[3 * mu + 1] >
+                  small.token[3 * mu - 3] * 50 + small.token[3 * mu - 2];
+    assert_true(sorted < 7);
+    data_free(&small);
 }
 
 int main(void) {
