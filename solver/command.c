@@ -56,6 +56,16 @@ void command_default_signals(void) {
     signal(SIGTERM, SIG_DFL);
 }
 
+/* Whether the command asks for text alone, which no thread makes. */
+static bool is_question(int argc, char **argv) {
+    static const char *const words[] = {"--help",       "-h",        "--version", "--defaults",
+                                        "--operations", "--program", "--programs"};
+    for (size_t i = 0; argc > 1 && i < sizeof words / sizeof *words; i++)
+        if (!strcmp(argv[1], words[i]))
+            return true;
+    return false;
+}
+
 /* Threads that wait for each other should not spin for long: where cores are shared with others a
  * run of 0.35 s took 17 s, else 0.8 s, and where they are not it takes no longer. OpenBLAS is
  * called by single threads and needs none of its own. Both are read before main() begins, hence the
@@ -83,7 +93,8 @@ static void keep_memory(void) {
 
 void command_start(int *argc, char ***argv) {
     keep_memory();
-    prepare_libraries(*argv);
+    if (!is_question(*argc, *argv))
+        prepare_libraries(*argv);
     dist_start(argc, argv);
     io_begin_program();
     gsl_set_error_handler_off();
