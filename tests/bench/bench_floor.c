@@ -69,8 +69,12 @@ static void products(const struct machine *machine) {
         if (base_alloc(&C, (size_t)(p * K), sizeof *C, &err) ||
             array_init(&basis, backend, S, 1, K, &err) || array_init(&x, backend, S, 1, p, &err))
             stop(&err);
-        rows_zero(array_all(&basis));
-        rows_zero(array_all(&x));
+        /* Numbers, for products leave out zeros. Those of C are small: `learn` adds to the basis.
+         */
+        backend->normals(array_all(&basis), (struct rng_stream){.seed = 1});
+        backend->normals(array_all(&x), (struct rng_stream){.seed = 2});
+        for (int c = 0; c < p * K; c++)
+            C[c] = 1e-3 * (1 + c % 7);
         printf("\n%8zu %4d", S, p);
         for (int op = 0; op < 3; op++) {
             double time = seconds_of(ops[op].call, array_all(&basis), array_all(&x), C);

@@ -253,8 +253,8 @@ def room(network, N, seeds):
 
 
 def peers(network, N):
-    """Names of the peers that are installed and suit this width, with what makes a call of each, and
-    how many steps of a network that is."""
+    """Names of the peers that are installed and suit this width, with what makes a call of each,
+    and how many steps of a network that is."""
     found = {}
     for single in (True, False):
         bits = "f32" if single else "f64"
