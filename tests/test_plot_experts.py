@@ -82,6 +82,11 @@ def test_norms(files, ax):
     dmft.plot.norms(ax, run, "change")
     experts = run.limit["expert_change_W2"].sizes["expert"]
     assert len(ax.lines) == 2 * 2 * experts + 2
+    colours = {line.get_label(): line.get_color() for line in ax.lines}
+    ax.clear()
+    dmft.plot.norms(ax, run)  # there is one of Q, too, and a matrix keeps its colour
+    assert all(line.get_color() == colours[line.get_label()] for line in ax.lines
+               if line.get_label() in ("W2", "W3"))
 
 
 def test_figures(files, tmp_path, monkeypatch, capsys):

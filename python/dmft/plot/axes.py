@@ -17,15 +17,21 @@ from matplotlib.ticker import MaxNLocator
 from dmft.plot.select import (check_there, ensembles, equal, networks, of_run, quantity, slope,
                               student, widths_of)
 from dmft.plot.style import COLOURS, Missing, NotThere, symbol
+from dmft.plot.sweeps import scale
 
 
 def band(ax, mean, half, colour, t=None, **line) -> None:
-    """A curve over t (default: all times) and its interval."""
+    """A curve over t (default: all times) and its interval, which is hatched, not filled, where it
+    reaches down to 0 on an axis that is logarithmic already."""
     t = np.arange(len(mean)) if t is None else t
     line = {"zorder": 3, "marker": "." if len(t) == 1 else None} | line
     ax.plot(t, mean, color=colour, **line)
-    ax.fill_between(t, mean - half, mean + half, color=colour, alpha=0.18, lw=0,
-                    zorder=line["zorder"] - 0.5)
+    low, high, below = mean - half, mean + half, {"zorder": line["zorder"] - 0.5}
+    open_end = np.asarray(low <= 0) & (ax.get_yscale() == "log")
+    ax.fill_between(t, low, high, where=~open_end, color=colour, alpha=0.18, lw=0, **below)
+    if open_end.any():
+        ax.fill_between(t, low, high, where=np.convolve(open_end, np.ones(3), "same") > 0,
+                        facecolor="none", edgecolor=colour, alpha=0.35, lw=0, hatch="////", **below)
     ax.set_xlabel("step $t$")
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
 
@@ -96,23 +102,20 @@ def loss(ax, run) -> None:
 
     >>> loss(plt.gca(), dmft.load("regime2.h5"))    # doctest: +SKIP
     """
+    loss_axis(ax, [run])
     curves(ax, run, "loss")
-    finish_loss(ax, [run])
 
 
-def finish_loss(ax, runs) -> None:
-    """Scale and name of an axis with the losses of some runs, and a line at the floor of their data
-    (docs/data.md), where they have one and the same."""
+def loss_axis(ax, runs) -> None:
+    """Scale and name of an axis for the losses of some runs, before they are drawn, and a line at
+    the floor of their data (docs/data.md), where they have one and the same."""
     floors = {run["data"].attrs.get("floor") if "data" in run else None for run in runs}
     if len(floors) == 1 and None not in floors:
         ax.axhline(floors.pop(), color="0.4", ls=":", lw=1.2, zorder=1, label="best predictor")
-    drawn = [data["loss"] for run in runs for _, _, data in ensembles(run)]
-    mean = np.concatenate([part.values for part in drawn])
+    mean = np.concatenate([data["loss"].values for run in runs for _, _, data in ensembles(run)])
     if 0 < 10 * np.nanmin(mean) < np.nanmax(mean):
         ax.set(yscale="log", ylim=(0.5 * np.nanmin(mean), 1.6 * np.nanmax(mean)))
-    kinds = {part.attrs.get("tex", "") for part in drawn}
-    form = kinds.pop() if len(kinds) == 1 else ""
-    ax.set_ylabel(rf"loss  $\langle\, {form} \,\rangle_\mu$" if form else "loss, mean over inputs")
+    ax.set_ylabel("loss")
 
 
 def heat(ax, values, limits=None):
@@ -208,11 +211,12 @@ def exponents(ax, run, kernels):
 @of_run
 def convergence(ax, run, times):
     """|loss of networks - loss of the limit| against N at some times, with the interval of the
-    difference (Welch); where that has 0 inside, its upper end, hollow, with an arrow down."""
+    difference (Welch); where that has 0 inside, its upper end, hollow, with an arrow down. The line
+    of 1/N goes through the differences that are seen, at the time with most of them."""
     found, limit = widths_of(run, 1), ensembles(run)[-1][2]
     if "N" in limit.attrs:
         raise Missing("no limit to converge to ([solver] replicates = 0)")
-    N, top = np.array([N for N, _ in found]), 0
+    N, seen, top = np.array([N for N, _ in found]), np.zeros((0, 2)), []
     of = {key: np.array([[data[key].values[t] for _, data in [*found, (0, limit)]]
                          for t in times]) for key in ("loss", "loss_se", "n")}
     for k, t in enumerate(times):
@@ -230,13 +234,19 @@ def convergence(ax, run, times):
         for x, y in zip(where[~known], (gap + half)[~known]):
             ax.annotate("", (x, y), (0, -14), textcoords="offset points",
                         arrowprops={"arrowstyle": "<-", "color": colour, "shrinkB": 3})
-        ax.plot([], [], "o", ms=5, color=colour, label=f"$t = {t}$")
-        top = max(top, np.nanmax(gap * N))
-    if not top > 0:
+        ax.plot([], [], "o", ms=5, color=colour, mfc=colour if known.any() else "white",
+                label=f"$t = {t}$" + ("" if known.any() else ": no difference seen"))
+        top += [*np.where(known, gap, gap + half)]
+        if known.sum() > len(seen):
+            seen = np.stack([N, gap], axis=1)[known]
+    if not np.nanmax(top) > 0:
         raise Missing("no difference at these times")
-    ax.plot(N, top / N, color="grey", ls="--", lw=1, label="$1/N$", zorder=0)
+    if len(seen):
+        level = np.exp(np.log(seen.prod(axis=1)).mean())
+        ax.plot(N, level / N, color="grey", ls="--", lw=1, label="$1/N$", zorder=0)
     ax.set(xscale="log", yscale="log", xlabel="width $N$",
            ylabel=r"$|\,\mathrm{loss}_N - \mathrm{loss}_\infty\,|$")
+    scale(ax.yaxis, np.array(top)[np.array(top) > 0])
     ax.set_xticks(N, [f"{n:.0f}" for n in N])
     ax.set_xticks([], minor=True)
 

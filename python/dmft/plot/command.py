@@ -6,12 +6,12 @@
     dmft-plot --html OUT.html FILE.h5 ...
 
 or python -m dmft.plot. With --what all (the default) every picture that the file has data for is
-written, OUT_loss.png, OUT_kernels.png and so on; of a file of dmft-compare one of each for every
-parameterization, OUT_mup_loss.png, those of all on one axis, OUT_loss.png, and the coordinate
-check; of a sweep (or the folder OUT.d of one that is not complete) its losses and optima. Of
-several files: loss and kernels, or losses of sweeps, on one axis. --html writes one page with
-sliders instead (dmft.plot.page), of runs, comparisons or sweeps. The exit code is 2 where
-something asked for by name is not there, or a file is damaged, which one sentence says.
+written: OUT.png is a stem, and they are OUT_loss.png, OUT_kernels.png and so on. Of a file of dmft-
+compare there is one of each for every parameterization, OUT_mup_loss.png, those of all on one axis,
+OUT_loss.png, and the coordinate check; of a sweep (or the folder OUT.d of one that is not complete)
+its losses and optima. Of several files: loss and kernels, or losses of sweeps, on one axis. --html
+writes one page with sliders instead (dmft.plot.page), of runs, comparisons or sweeps. The exit code
+is 2 where something asked for by name is not there, or a file is damaged, which one sentence says.
 """
 from __future__ import annotations
 
@@ -90,7 +90,9 @@ def main(arguments=None) -> int:
                                      "and sweeps; of several files, on one axis.")
     parser.add_argument("file", nargs="+",
                         help="OUT.h5, also .partial; the folder OUT.d of a sweep")
-    parser.add_argument("-o", metavar="OUT.png", help="default: FILE.png in the current folder")
+    parser.add_argument("-o", metavar="OUT.png", help="a stem, to which the names of pictures are "
+                        "added, as in OUT_loss.png; OUT.png itself where --what names a single one "
+                        "(default: FILE.png in the current folder)")
     parser.add_argument("--what", choices=CHOICES, default="all",
                         help="all: OUT_loss.png, OUT_kernels.png, ... as far as there are data")
     parser.add_argument("--times", type=int, nargs="+", metavar="T", help="of heat maps "

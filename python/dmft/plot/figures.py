@@ -142,7 +142,7 @@ def figure_gates(run, _):
 
 def figure_convergence(run, options):
     times = moments([data for _, _, data in ensembles(run)], options.times, 4)
-    figure, axes = panels(run, 1, 1, 3.8, 3)
+    figure, axes = panels(run, 1, 1, 4.6, 3)
     draw.convergence(axes[0, 0], run, times if options.times else times[1:])
     return legend(figure, axes[0, 0], BARS + "\nhollow: upper limits")
 
@@ -170,19 +170,24 @@ def figure_coordinate(sides, _):
                       "network with experts of one hidden layer")
     figure, axes = panels(next(iter(parts.values())), 2 * len(parts), 5, 2.15, 1.9, sharex=True,
                           sharey=True)
-    figure.suptitle("exponent in $N$ of the parts of every signal;  " + BANDS, fontsize=9, x=0.01,
-                    ha="left", color="0.35")
+    figure.suptitle("exponent in $N$ of the parts of every signal", fontsize=9, x=0.01, ha="left",
+                    color="0.35")
     rows = [(side, part, terms) for side, part in parts.items() for terms in COORDINATES]
+    common, told = ["initial", "propagating", "effective"], set()
     for row, (side, part, terms) in zip(axes, rows):
         for ax, (words, some) in zip(row, terms):
             draw.coordinates(ax, part, some)
             ax.set_title(words)
-            if ax.get_legend_handles_labels()[0]:
+            lines, labels = ax.get_legend_handles_labels()
+            if lines and not set(labels) <= set(common) and words not in told:
                 ax.legend(fontsize=6.5, loc="lower right", labelspacing=0.2, handlelength=1.2)
+                told.add(words)
             ax.label_outer()
         way = "backward" if terms is COORDINATES[1] else "forward"
         row[0].set_ylabel(f"{NAMES.get(side, side)}, {way}\nexponent in $N$")
-    return figure
+    full = next((ax for ax in axes.flat if ax.get_legend_handles_labels()[1] == common), axes[0, 0])
+    return legend(figure, full, BANDS + "\na panel's legend holds\nunder the same title;\n"
+                  "all other panels:")
 
 
 FIGURES = {"loss": figure_loss, "kernels": figure_kernels, "exponents": figure_exponents,

@@ -15,8 +15,11 @@ def panels(run, rows: int, columns: int, width: float = 3.0, height: float = 2.3
 
 
 def legend(figure, ax, words: str):
-    """The whole figure's, at its right side, with the lines of one axis."""
+    """The whole figure's, at its right side, with the lines of one axis; and what a band that is
+    hatched (dmft.plot.axes.band) says, where there is one."""
     lines = ax.get_legend_handles_labels()
+    if any(part.get_hatch() for one in figure.axes for part in one.collections):
+        words += "\nhatched: down to 0"
     try:
         figure.legend(*lines, loc="outside right center", title=words, alignment="left")
     except ValueError:  # matplotlib 3.6: beside the last panel of the first row, or its colours

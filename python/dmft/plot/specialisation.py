@@ -104,7 +104,10 @@ def norms(ax, run, what: str = "gradient", block: str = "") -> None:
     if not names:
         blocks(run)
         raise NotThere(f"no norms of the {what} of each expert of the router \"{block}\"")
-    for colour, matrix in zip(COLOURS, names):
+    every = list(dict.fromkeys(one for kind in ("gradient", "change")
+                               for one in matrices(run, kind, block)))
+    for matrix in names:
+        colour = COLOURS[every.index(matrix) % len(COLOURS)]
         for (_, _, data), style in shown:
             _norm(ax, data[f"expert_{what}_{matrix}"], colour, style, matrix.replace("_", " "))
     for (words, _, _), style in shown:
@@ -133,12 +136,15 @@ def figure(run, _):
         information(row[0], run, block)
         share(row[1], run, block)
         grid.colorbar(overlap(row[2], run, -1, block), ax=row[2], shrink=0.9)
+        told = set()
         for ax, what in zip(row[3:], ("gradient", "change")):
-            if matrices(run, what, block):
+            if there := set(matrices(run, what, block)):
                 norms(ax, run, what, block)
-                ax.legend(fontsize=6.5)
             else:
                 ax.set_visible(False)
+            if not there <= told:  # of both panels, where the first has all of the second
+                ax.legend(fontsize=6.5)
+                told |= there
         if block:
             row[0].set_title(block.removeprefix("_"))
     return legend(grid, axes[0, 0], RUNS)

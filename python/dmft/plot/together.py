@@ -77,8 +77,8 @@ def _figure(runs, rows: int, columns: int, *size):
 def figure_loss(runs, _):
     """The losses of all runs on one axis."""
     figure, axes = _figure(runs, 1, 1, 4.2, 3)
+    draw.loss_axis(axes[0, 0], runs)
     overlay(axes[0, 0], runs, "loss")
-    draw.finish_loss(axes[0, 0], runs)
     return legend(figure, axes[0, 0], BANDS)
 
 
