@@ -10,7 +10,8 @@ convention, Network.parameter_groups what makes torch.optim train it as dmft-sol
 dmft.torch.verify (python -m dmft.torch FILE.ini) trains both and compares them. check sets the
 scales and rates of somebody's own module beside those of a network, coordinate_check measures what
 its matrices and their updates contribute (docs/pytorch.md). import_module makes a network of
-somebody's own module (docs/import.md).
+somebody's own module (docs/import.md), plan the scales and rates with which it trains alike at any
+size (docs/plan.md).
 """
 import sys
 
@@ -29,21 +30,22 @@ from dmft.torch.exponents import Check, check
 from dmft.torch.inputs import Data, data
 from dmft.torch.muon import Muon
 from dmft.torch.network import Network
+from dmft.torch.plans import Plan
 from dmft.torch.training import Lion, Momentum, loss_of, schedule_factor, train
 
 
 def __getattr__(name: str):
     """What needs a newer PyTorch than the rest is imported when it is asked for."""
-    if name not in ("import_module", "Imported"):
+    if name not in ("import_module", "Imported", "plan"):
         raise AttributeError(f"module dmft.torch has no attribute {name}")
     try:
-        from dmft.torch import importing
+        from dmft.torch import importing, planning
     except ImportError as error:
-        raise _InputError("dmft.torch.import_module needs PyTorch 2.3 or later, and this is "
-                          f"{_torch.__version__} ({error})") from error
-    return getattr(importing, name)
+        raise _InputError("dmft.torch.import_module and plan need PyTorch 2.3 or later, and this "
+                          f"is {_torch.__version__} ({error})") from error
+    return getattr(planning if name == "plan" else importing, name)
 
 
-__all__ = ["import_module", "Imported", "Network", "Data", "data", "train",
+__all__ = ["import_module", "Imported", "plan", "Plan", "Network", "Data", "data", "train",
            "loss_of", "schedule_factor", "Lion", "Momentum",
            "Muon", "verify", "Comparison", "check", "Check", "coordinate_check", "Coordinates"]

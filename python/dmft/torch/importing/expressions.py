@@ -280,7 +280,7 @@ class Builder:
             ones = self.make("ones", population=population)
             return self.times(x.data, self.map(ones, leaf, to, source))
         x.population.meet(population)
-        if x.operation == "times":
+        if x.operation == "times" and x.data[0] == x.data[1]:   # others stay where they stand
             return self.times(x.data, self.map(x.arguments[0], leaf, to, source))
         if leaf.factor != (1.0, 1.0):
             plain = dataclasses.replace(leaf, factor=(1.0, 1.0))
@@ -302,7 +302,7 @@ class Builder:
         for leaf in leaves:
             (population,) = leaf.populations.values()
             x.population.meet(population)
-        if x.operation == "times":
+        if x.operation == "times" and x.data[0] == x.data[1]:
             leaves, x = [leaf.times(x.data) for leaf in leaves], x.arguments[0]
         whole = self.make("look", (x,), (tuple(leaves),), None, x.axes, len(leaves))
         return [self.pick(whole, k) for k in range(len(leaves))]

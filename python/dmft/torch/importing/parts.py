@@ -83,8 +83,13 @@ class Part:
 
 def index_of(leaf: Leaf, shape) -> tuple:
     """Of the entries of a parameter of this shape."""
+    return index_at(leaf.at, shape)
+
+
+def index_at(at, shape) -> tuple:
+    """Of the entries that `at` of a leaf says."""
     return tuple(one.slice(total) if isinstance(one, Piece) else one
-                 for one, total in zip(leaf.at, shape))
+                 for one, total in zip(at, shape))
 
 
 def gathered(leaves, parameters) -> torch.Tensor:

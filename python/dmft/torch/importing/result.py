@@ -13,6 +13,7 @@ from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.guard import differences, fresh
 from dmft.recipe import recipe
 from dmft.torch.importing.judging import Judge, Recipe, groups
+from dmft.torch.importing.laws import power_of
 from dmft.torch.importing.parts import Part, index_of, uncovered
 from dmft.torch.importing.reading import Reading, read
 from dmft.torch.importing.record import InDouble, doubles, run
@@ -47,7 +48,6 @@ class Builds:
 
     def others(self, N: int) -> list[int]:
         """What all names are where the first is N: in proportion to it, or its power."""
-        from dmft.torch.importing.laws import power_of
         found = []
         for name, values in self.sizes.items():
             law = power_of(values, self.widths)
@@ -60,11 +60,16 @@ class Builds:
 
     def at(self, N: int) -> torch.nn.Module:
         """The module of width N."""
+        return self.of_sizes(self.others(N), N)
+
+    def of_sizes(self, sizes, seed: int) -> torch.nn.Module:
+        """The module of these sizes, in their order."""
+        N = ", ".join(map(str, sizes))
         try:
             with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(N)
+                torch.manual_seed(seed)
                 with InDouble(), doubles():
-                    module = self.build(*self.others(N))
+                    module = self.build(*sizes)
         except InputError:
             raise
         except Exception as error:      # of a stranger's code
@@ -82,7 +87,7 @@ class Builds:
                     parameter.zero_()
         return module
 
-    def _check(self, module, N: int) -> None:
+    def _check(self, module, N: str) -> None:
         parameters = dict(module.named_parameters())
         if not parameters:
             raise InputError("the module has no parameters")
@@ -257,12 +262,10 @@ class Imported:
                              for name, p in self._modules[0].named_parameters()):
             if name not in parameters:
                 raise InputError(f"the module has no parameter {name}; it is not what build makes")
-            for k, (one, two) in enumerate(zip(a.shape, b.shape)):
-                if one != two:
-                    N0, N1 = self._builds.widths
-                    have = parameters[name].shape[k]
-                    N = N0 + (have - one) * (N1 - N0) / (two - one)
-                    return round(N)
+            for k, sizes in enumerate(zip(a.shape, b.shape)):
+                law = power_of(sizes, self._builds.widths)
+                if law and law[1]:
+                    return round((parameters[name].shape[k] / law[0]) ** (1 / law[1]))
         raise InputError("no parameter of the module grows with the width")
 
     def load(self, module) -> Network:
