@@ -178,6 +178,20 @@ static void tied(void **state) {
     compare_series("examples/tied.ini", names, overrides, 0);
 }
 
+/* Vectors and a number that are trained: gains, biases, the scale of a branch. */
+static void vectors(void **state) {
+    (void)state;
+    static const char *const names[SERIES] = {"loss", "f", "Ch_diag", "Cg_loss_diag"},
+                             *const ways[][2] = {{"training.optimizer=gd", "training.eta0=0.3"},
+                                                 {"training.optimizer=adam", "training.eta0=0.03"}};
+    for (int k = 0; k < 2; k++) {
+        const char *const overrides[] = {
+            ways[k][0], ways[k][1], "training.steps=20", "data.inputs=2", "data.tokens=3",
+            PLAIN,      NULL};
+        compare_series("examples/gains.ini", names, overrides, 0);
+    }
+}
+
 /* A single pass, four inputs a step, and epochs in shuffled order; test inputs at every step. */
 static void fresh_inputs(void **state) {
     (void)state;
@@ -389,6 +403,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(residual_networks),
         cmocka_unit_test(resnet),
         cmocka_unit_test(tied),
+        cmocka_unit_test(vectors),
         cmocka_unit_test(fresh_inputs),
         cmocka_unit_test(optimizers),
         cmocka_unit_test(clipped),

@@ -98,3 +98,14 @@ def test_numbers_at_two_widths_stand_beside_the_powers():
     assert line.split() == ["W_out", f"{float(small.std):g},", f"{float(large.std):g}", "1",
                             f"{float(small.adam):g},", f"{float(large.adam):g}"]
     assert "At N = 64" not in str(found.at(N=128))
+
+
+def test_vectors_and_numbers():
+    """Laws of docs/theory/parameterizations.md: a vector is a read-in of the number 1."""
+    recipe = dmft.recipe(os.path.join(ROOT, "examples/gains.ini"))
+    assert {str(recipe[name].kind) for name in ("gain_1", "b1")} == {"vector"}
+    for name, law in (("gain_1", "gamma0^2 N"), ("branch", "gamma0^2")):
+        one = recipe[name]
+        assert str(one.sgd) == law and str(one.adam) == "1" and one.std is one.decay is None
+    assert str(recipe["b1"].eps) == "N^-1" and str(recipe["branch"].eps) == "1"
+    assert (str(recipe["b1"].rows), str(recipe["b1"].columns)) == ("1", "N")

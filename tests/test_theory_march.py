@@ -87,6 +87,11 @@ CASES = {
     "rotary": ("examples/rotary.ini", {**TOKENS, "training.eta0": 1}),
     "balanced": ("examples/balanced.ini", {
         "training.eta0": 1, "program.z_loss": 0.5, "program.balance_loss": 0.5}),
+    "gains": ("examples/gains.ini", {**TOKENS, "training.eta0": 1,
+                                     "network.activation": "tanh"}),
+    "gains_adam": ("examples/gains.ini", {
+        **TOKENS, "network.activation": "tanh", "training.optimizer": "adamw",
+        "training.eta0": 0.1, "training.weight_decay": 0.1}),
     "tied": ("examples/tied.ini", {"training.eta0": 1, "program.depth": 2})}
 EXACT = {"muon_heads"}  # linear in the normals: what a march drops is all that it misses
 
@@ -97,7 +102,7 @@ def solved(name):
     ini, more = os.path.join(ROOT, ini), {**more, "training.steps": STEPS}
     solver = {"solver.replicates": DRAWS, "solver.sites": 64 * DRAWS, "reference.widths": "",
               "output.kernels": "none"}
-    if name in ("adamw", "lion", "muon_exact", "muon_experts"):  # by entry, or many rows kept
+    if name in ("adamw", "lion", "gains_adam", "muon_exact", "muon_experts"):  # many rows
         solver |= {"solver.replicates": DRAWS // 2, "solver.sites": 32 * DRAWS}
     if name in ("regime2", "softmax"):
         solver["solver.expert_sites"] = 64 * DRAWS

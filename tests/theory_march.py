@@ -151,7 +151,9 @@ class March(Words, Optimizers):
         """What a thin matrix or a bias starts from."""
         if one.key not in self.start:
             count = one.numbers or 1
-            if term.values:
+            if term.values and one.population is not None:
+                made = np.full((1, self.sites[one.population]), term.values[0])
+            elif term.values:
                 made = np.reshape(term.values, (-1, count))
             elif one.population is None or not term.amplitude.value:
                 made = np.zeros((1 if one.population is None else count,
@@ -212,9 +214,10 @@ class March(Words, Optimizers):
         of_sites = isinstance(term.row, ex.Product)
         g, x = (term.row.factors[0], term.row.factors[1]) if of_sites else (term.row, ex.ONE)
         g = g.arguments[0] if isinstance(g, ex.Call) and g.word == "entry" else g
-        if not term.column:             # the read-out
-            return self.delta[s].T @ np.broadcast_to(self.at(g, s), (len(self.delta[s]), self.at(
-                g, s).shape[1]))
+        if not term.column:             # the read-out, or a vector
+            g = self.at(g, s)
+            error = self.delta[s] if term.delta else np.ones((len(g), 1))
+            return error.T @ np.broadcast_to(g, (len(error), g.shape[1]))
         error = (self.delta[s] if term.delta else 1) * self.at(g, s)
         x = self.at(x, s) if of_sites else np.eye(term.kinds)[self.kinds] if term.kinds else \
             np.ones((len(error), 1))

@@ -82,7 +82,7 @@ class Optimizers:
                 g = g * self.delta[-1]
             if learner.kinds:
                 g, x = np.eye(learner.kinds)[self.kinds], g
-            elif learner.kind == "bias":
+            elif learner.kind in ("bias", "vector"):
                 g, x = x, g
             total = total + g.T @ x
         return total / self.inputs

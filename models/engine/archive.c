@@ -131,7 +131,7 @@ static int thin_matrices(struct net *net, const struct data_setup *of, struct ar
         struct thin *thin = net->thins.item[i];
         const struct node *unseen = unseen_of(net, thin);
         if (other && unseen)
-            rows_scale(unseen->matrix.frozen ? 1 : net->place.decay, array_all(&thin->W));
+            rows_scale(unseen->matrix.decays ? net->place.decay : 1, array_all(&thin->W));
         else
             TRY(known_array(&thin->W, net->setup.backend, archive, err));
     }

@@ -116,11 +116,13 @@ static void add_matrix(struct net_counts *counts, const struct program *p, int i
     const struct node *x = v->argument[0] < 0 ? NULL : &p->node[v->argument[0]];
     struct share full = x ? shares[v->argument[0]].full : whole, read = shares[i].read;
     bool bias = v->op->matrix == MATRIX_NONE, learns = !v->matrix.weight.fixed;
-    double columns = x && x->on ? (double)x->on->sites : dimension,
+    bool inputs = v->op->matrix == MATRIX_READ_IN;
+    double columns = x && x->on               ? (double)x->on->sites
+                     : inputs                 ? dimension
+                     : v->constant.groups > 1 ? v->constant.groups
+                                              : 1,
            rows = v->on ? (double)v->on->sites : v->K, used = rows * read.sites;
-    if (bias)
-        columns = v->constant.groups > 1 ? v->constant.groups : 1;
-    else
+    if (!bias)
         used *= columns * full.sites * fmin(full.rows, read.rows);
     if (learns && node_begins_matrix(v)) {
         counts->parameters += rows * columns;

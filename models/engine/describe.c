@@ -88,16 +88,17 @@ static json_t *describe_matrix(const struct net *net, int i) {
     const struct map_declaration *map = v->matrix.map ? &v->matrix.map->declared : NULL;
     int rows = map ? map_each(map, true) : 0, columns = map ? map_each(map, false) : 0;
     const struct optimizer *optimizer = net_optimizer(&net->setup, v->matrix.map ? W->name : NULL);
+    bool given = bias || (v->op->matrix == MATRIX_VECTOR && v->matrix.start);
     json_t *start =
-        bias ? describe_list(v->matrix.start, (size_t)sets * (size_t)v->K) : json_null();
+        given ? describe_list(v->matrix.start, (size_t)sets * (size_t)v->K) : json_null();
     return json_pack("{s:s, s:s?, s:s, s:i, s:o, s:o, s:i, s:i, s:o, s:f, s:f, s:f, s:f, s:f, s:b, "
                      "s:b, s:b, s:b, s:i, s:f, s:s, s:i, s:i, s:s?}",
                      "name", W->name, "family", W->family, "kind", v->op->name, "operation", i,
                      "source", number_of(net, source), "target", number_of(net, v->on), "width",
                      width_of(v), "sets", sets, "start", start, "a0", W->a0, "s_f",
                      v->matrix.map ? W->s_f : 1.0, "rate", W->rate, "adam_rate", W->adam_rate,
-                     "adam_eps", W->adam_eps, "learns", !W->fixed, "decays",
-                     !v->matrix.frozen && !bias, "tied", W->tied, "iid", W->iid, "uses",
+                     "adam_eps", W->adam_eps, "learns", !W->fixed, "decays", v->matrix.decays,
+                     "tied", W->tied, "iid", W->iid, "uses",
                      v->matrix.map ? v->matrix.map->declared.uses : 1, "muon_rate", W->muon_rate,
                      "optimizer", optimizer ? optimizer->choice.name : "gd", "muon_rows", rows,
                      "muon_columns", columns, "muon_whole", whole_of(net, i));

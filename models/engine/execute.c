@@ -150,7 +150,7 @@ static int connect(struct net *net, struct err *err) {
         const struct node *x = v->argument[0] < 0 ? v : &p->node[v->argument[0]];
         if (parameter->node == p->read_out)
             parameter->A = net->output.loss_in_cotangent ? net->output.Delta : net->output.ones;
-        bool reads = parameter->thin && v->op->matrix != MATRIX_READ_IN;
+        bool reads = parameter->thin && !node_reads_no_rows(v);
         parameter->rows = tied ? v->matrix.map->of_all_uses[0].count : x->count;
         parameter->y = tied              ? v->matrix.map->of_all_uses[1]
                        : parameter->host ? (struct rows){0}
@@ -173,8 +173,7 @@ static int prepare(struct net *net, struct err *err) {
         for (int i = 0; i < p->nodes; i++) {
             TRY(program_poll(net, err));
             struct node *v = &p->node[i];
-            enum operation_matrix matrix = v->op->matrix;
-            int mine = matrix == MATRIX_READ_IN ? 0 : matrix == MATRIX_READ_OUT ? 1 : 2;
+            int mine = node_reads_no_rows(v) ? 0 : v->op->matrix == MATRIX_READ_OUT ? 1 : 2;
             if (mine == pass && v->op->prepare)
                 TRY(v->op->prepare(net, v, err));
         }

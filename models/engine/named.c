@@ -39,7 +39,7 @@ static bool name_of(const struct program *p, int i, char name[NET_NAME]) {
     char inner[NET_NAME];
     if (v->per > p->net->setup.data.n)
         return false;
-    bool matrix = v->on ? v->matrix.map || v->op->matrix == MATRIX_READ_IN : i == p->read_out;
+    bool matrix = v->on ? v->matrix.map || node_reads_no_rows(v) : i == p->read_out;
     if (matrix && v->matrix.use && !v->label)
         return snprintf(name, NET_NAME, "%s_use%d", v->matrix.weight.name, v->matrix.use + 1) <
                NET_NAME;

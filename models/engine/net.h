@@ -387,7 +387,7 @@ int net_change(const struct net *net, const struct parameter *p, int k, double r
 /* c [rows of p] = rate Delta_mu/P of stage k. */
 void net_coefficients(const struct net *net, const struct parameter *p, int k, double rate,
                       double *c);
-/* All weights *= factor, but biases and frozen matrices. */
+/* All that decays *= factor: matrices, and of vectors and numbers those that say so. */
 void net_decay(struct net *net, double factor);
 void net_next(struct net *net); /* the parameters have moved: the model's own rule, t + 1 */
 /* The state of an evaluated net between two steps: all that the next step and evaluation read, but

@@ -20,6 +20,7 @@ struct node;
 enum operation_matrix {
     MATRIX_NONE,
     MATRIX_READ_IN, /* from the inputs to a population */
+    MATRIX_VECTOR,  /* from the number 1, which is an input of its own, to a population */
     MATRIX_MAP,     /* from a population to a population */
     MATRIX_LOOK,    /* from a population to K numbers */
     MATRIX_READ_OUT /* from a population to the outputs; its cotangent is that of the program */
@@ -96,8 +97,8 @@ struct operation {
 extern const struct operation operation_read_in, operation_map, operation_fn, operation_add,
     operation_times, operation_multiply, operation_group_mean, operation_tile, operation_tile_mean,
     operation_average, operation_scale, operation_look, operation_bias, operation_numbers,
-    operation_shift, operation_top, operation_rows, operation_ones, operation_constant,
-    operation_noise, operation_read_out;
+    operation_vector, operation_shift, operation_top, operation_rows, operation_ones,
+    operation_constant, operation_noise, operation_read_out;
 
 /* A part of a cotangent that a node hands to argument k. */
 struct part {
@@ -111,11 +112,11 @@ struct node_matrix {
     struct weight weight;  /* with everything that settings multiply */
     struct weight written; /* before that */
     double power;          /* limit: the power of N that settings give the start of the matrix */
-    bool frozen;           /* by the settings: it does not even decay */
+    bool decays;           /* weight decay acts on it */
     struct map *map;
     int use; /* which use of its matrix, in the order of the nodes: of map->declared.uses */
     struct thin *thin, *unseen; /* of a read-in: columns over the test directions, or NULL */
-    double *start;              /* look: origins; bias: its K numbers */
+    double *start; /* look: origins; bias: its K numbers; vector: NULL, or what all entries are */
 };
 
 /* What the author gave an operation beside its arguments; each operation reads its own. */
@@ -265,6 +266,10 @@ bool node_groups(const struct population *groups, const struct population *units
 /* Whether a node is the first use of a matrix or of biases: tied ones have several. */
 static inline bool node_begins_matrix(const struct node *v) {
     return v->matrix.weight.name && v->matrix.use == 0;
+}
+/* Whether its rows are columns times coefficients that no operation has made. */
+static inline bool node_reads_no_rows(const struct node *v) {
+    return v->op->matrix == MATRIX_READ_IN || v->op->matrix == MATRIX_VECTOR;
 }
 /* For what adds a function that an author brings along: a failure where it has no name. */
 void node_check_rule(struct program *p, const char *what, struct rule_name rule);

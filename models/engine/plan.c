@@ -96,7 +96,7 @@ static void keep_values(struct program *p) {
     const struct mixture *mixture = &p->mixture;
     for (int i = 0; i < p->nodes; i++) {
         struct node *v = &p->node[i];
-        v->plan.measured |= v->matrix.map || v->op->matrix == MATRIX_READ_IN;
+        v->plan.measured |= v->matrix.map || node_reads_no_rows(v);
         if (v->matrix.map)
             p->node[v->argument[0]].plan.measured = true;
     }

@@ -152,7 +152,7 @@ static int draw_unseen(struct net *net, struct population *bottom, struct err *e
         if (!v->matrix.unseen || v->on != bottom)
             continue;
         code = population_fresh(bottom, (struct rows){0}, array_all(&v->matrix.unseen->W), err);
-        rows_scale(v->matrix.weight.a0 * (v->matrix.frozen ? 1 : net->place.decay),
+        rows_scale(v->matrix.weight.a0 * (v->matrix.decays ? net->place.decay : 1),
                    array_all(&v->matrix.unseen->W));
     }
     population_put_back(bottom, &mark);

@@ -57,6 +57,28 @@ struct value program_read_in(struct program *p, struct population *bottom, struc
     return out;
 }
 
+struct value program_vector(struct program *p, struct population *on, struct value like,
+                            const double *start, struct weight v) {
+    struct value out;
+    struct node *node = node_append(p, &operation_vector, none, none, &out);
+    if (!node)
+        return none;
+    if (like.at >= 0)
+        node_shape(p, node, node_of(p, like)->per);
+    node->on = on;
+    node->K = 1;
+    if (!weigh(p, node, v))
+        return none;
+    node->matrix.weight.a0 = weight_column(p, node);
+    node->matrix.thin = new_thin(p);
+    if (start && (node->matrix.start = program_memory(p, sizeof *start)))
+        *node->matrix.start = node->matrix.weight.a0 * *start;
+    add_parameter(p, out.at,
+                  (struct parameter){.thin = node->matrix.thin, .A = p->net->output.ones},
+                  p->net->setup.gamma0);
+    return out;
+}
+
 /* Whether the optimizer moves this map as a matrix. */
 static bool by_matrix(const struct net_setup *setup, const char *name) {
     const struct optimizer *optimizer = net_optimizer(setup, name);
@@ -128,16 +150,17 @@ struct value program_look(struct program *p, struct value x, int K, struct weigh
     return out;
 }
 
-/* groups sets of K numbers, [groups][K]. */
-static struct value add_bias(struct program *p, struct value s, int groups, const double *start,
-                             struct weight b) {
+/* groups sets of K numbers, [groups][K], that are added to s, or (none) by themselves. Those that
+ * never learn are no part of the state of a run, and so do not decay. */
+static struct value add_bias(struct program *p, struct value s, struct value like, int K,
+                             int groups, const double *start, struct weight b) {
     struct value out;
-    if (!node_given_numbers(p, "a bias", s))
-        return none;
-    int K = node_of(p, s)->K, count = groups * K;
-    struct node *node = node_append_numbers(p, &operation_bias, s, none, K, &out);
+    struct node *node = node_append_numbers(p, &operation_bias, like, none, K, &out);
+    int count = groups * K;
     if (!node || !weigh(p, node, b))
         return none;
+    node->argument[0] = s.at;
+    node->matrix.decays = node->matrix.decays && !node->matrix.weight.fixed;
     node->constant.groups = groups;
     node->A = node->gs;
     if (groups > 1 && program_failed(p, net_vector(p->net, (size_t)node->count, (size_t)count,
@@ -155,8 +178,19 @@ static struct value add_bias(struct program *p, struct value s, int groups, cons
     return out;
 }
 
+struct value program_trained(struct program *p, struct value like, int K, const double *start,
+                             struct weight b) {
+    return add_bias(p, none, like, K, 1, start, b);
+}
+
+/* K of the numbers s; 0 after a failure. */
+static int biased(struct program *p, struct value s) {
+    return node_given_numbers(p, "a bias", s) ? node_of(p, s)->K : 0;
+}
+
 struct value program_bias(struct program *p, struct value s, const double *start, struct weight b) {
-    return add_bias(p, s, 1, start, b);
+    int K = biased(p, s);
+    return K ? add_bias(p, s, s, K, 1, start, b) : none;
 }
 
 struct value program_bias_of_tokens(struct program *p, struct value s, const double *start,
@@ -164,7 +198,8 @@ struct value program_bias_of_tokens(struct program *p, struct value s, const dou
     if (!p->code && !p->net->setup.data.token)
         program_fail(p, "a bias of each kind of token needs inputs that are tokens");
     of_tokens(p, "a bias of each kind of token", s);
-    return add_bias(p, s, p->net->setup.data.V, start, b);
+    int K = biased(p, s);
+    return K ? add_bias(p, s, s, K, p->net->setup.data.V, start, b) : none;
 }
 
 void program_read_out(struct program *p, struct value h, struct weight w) {

@@ -24,6 +24,29 @@ const struct operation operation_read_in = {.name = "read_in",
                                             .storage.full_cotangent = true,
                                             .matrix = MATRIX_READ_IN};
 
+/* Normals of standard deviation a0, or one number everywhere. */
+static int vector_prepare(struct net *net, struct node *v, struct err *err) {
+    const double *start = v->matrix.start;
+    TRY(net_thin(net, v->on, 1, start ? 0 : v->matrix.weight.a0, false, v->matrix.thin, err));
+    struct rows W = array_all(&v->matrix.thin->W);
+    if (start && !net->setup.declare_only)
+        ops(net)->pointwise(FN_LINEAR, NULL, start, W, W, (struct rows){0});
+    return CODE_OK;
+}
+
+static void vector_forward(struct net *net, struct node *v) {
+    thin_read(v->matrix.thin, net->output.ones, v->value);
+}
+
+const struct operation operation_vector = {.name = "vector",
+                                           .linear = true,
+                                           .prepare = vector_prepare,
+                                           .forward = vector_forward,
+                                           .learns = true,
+                                           .storage.learning_reads_cotangent = true,
+                                           .storage.full_cotangent = true,
+                                           .matrix = MATRIX_VECTOR};
+
 /* Room for the rows of all uses of a matrix. */
 static int make_room_for_uses(struct net *net, const struct node *v, struct err *err) {
     const struct map_declaration *map = &v->matrix.map->declared;

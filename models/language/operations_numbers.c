@@ -86,21 +86,21 @@ static void bias_start(const struct program *p, const struct node *v, int kind, 
                        const double *b, double *x) {
     (void)p, (void)b;
     for (int k = 0; k < v->K; k++)
-        x[k] = a[k] + v->matrix.start[(v->constant.groups > 1 ? kind * v->K : 0) + k];
+        x[k] = (a ? a[k] : 0) + v->matrix.start[(v->constant.groups > 1 ? kind * v->K : 0) + k];
 }
 
 static void bias_forward(struct net *net, struct node *v) {
-    const double *s = argument(net, v, 0)->s;
+    const double *s = v->argument[0] < 0 ? NULL : argument(net, v, 0)->s;
     for (ptrdiff_t mu = 0; mu < v->count; mu++)
         for (int k = 0; k < v->K; k++)
-            v->s[mu * v->K + k] = s[mu * v->K + k] + v->matrix.start[set_of(net, v, mu) + k];
+            v->s[mu * v->K + k] =
+                (s ? s[mu * v->K + k] : 0) + v->matrix.start[set_of(net, v, mu) + k];
 }
 
 static void bias_backward(struct net *net, struct node *v) {
-    const struct node *s = argument(net, v, 0);
     int K = v->K, all = v->constant.groups * K;
     for (size_t k = 0; k < node_numbers(v) && v->plan.part[0].due; k++)
-        s->gs[k] += v->gs[k];
+        argument(net, v, 0)->gs[k] += v->gs[k];
     if (v->constant.groups == 1)
         return;
     memset(v->A, 0, (size_t)v->count * (size_t)all * sizeof *v->A);

@@ -53,6 +53,10 @@ extern const struct model *model_list[MODEL_MOST + 1];
 int network_add(const struct model *model, struct err *err);
 extern const struct param_row gate_rows[], router_rows[], balance_rows[], attention_rows[];
 
+/* Whether weight decay acts on something that is trained: on matrices, and not on vectors and
+ * numbers, unless its author says otherwise. */
+enum weight_decays { DECAYS_BY_KIND, DECAYS_YES, DECAYS_NO };
+
 /* A matrix. Numbers left at 0 are 1. */
 struct weight {
     const char *name;   /* for settings, output and messages */
@@ -62,6 +66,7 @@ struct weight {
     double muon_rate;           /* factor of Muon's rate; 0: that of Adam's */
     bool zero;                  /* W(0) = 0 */
     bool fixed;                 /* never learns */
+    enum weight_decays decays;
     /* Draws of a thin matrix that are matched with nothing. Of a look: its limit is a random one,
      * as if a selection began with ties (program_selects). */
     bool iid;
@@ -117,7 +122,12 @@ bool program_lists(const char *list, const char *name);
 
 struct value program_read_in(struct program *p, struct population *bottom, struct weight W);
 struct value program_map(struct program *p, struct value x, struct population *target,
-                         struct weight W);                                        /* s_f W x */
+                         struct weight W); /* s_f W x */
+/* A trained vector: one number at each site, the same in all rows, of which an input has as many as
+ * `like` (none: one for each token). At the start each is a0 s_f times *start, or (NULL) times a
+ * normal. It learns as a read-in of the number 1 does: v_i += rate c sum_mu Delta_mu g_mu,i. */
+struct value program_vector(struct program *p, struct population *on, struct value like,
+                            const double *start, struct weight v);
 struct value program_fn(struct program *p, enum fn fn, double k, struct value x); /* fn(k x) */
 struct value program_sigma(struct program *p, struct value x); /* [network] activation */
 /* [network] expert_activation, or that. */
@@ -152,7 +162,11 @@ struct value program_shift(struct program *p, struct value s, struct value x);
 /* <Q_k, x>, K of them. In a limit, unless it is a random one, their values at the first evaluation
  * are subtracted: they are 0 but for sampling errors. */
 struct value program_look(struct program *p, struct value x, int K, struct weight Q);
-/* s + b, with K trained numbers (or fixed ones), at first `start`. */
+/* K trained numbers b (or fixed ones), the same for all inputs, at first a0 s_f times `start`; an
+ * input has as many rows of them as `like` has (none: one for each token). */
+struct value program_trained(struct program *p, struct value like, int K, const double *start,
+                             struct weight b);
+/* s + b, with K such numbers. */
 struct value program_bias(struct program *p, struct value s, const double *start, struct weight b);
 /* The same with a set of numbers for each kind of token, start [V][K]. */
 struct value program_bias_of_tokens(struct program *p, struct value s, const double *start,

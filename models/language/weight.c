@@ -136,7 +136,8 @@ bool weight_settle(struct program *p, struct node *node) {
     W->a0 = W->zero ? 0 : weight_or_one(W->a0);
     W->a0 *= setting(p, setup->init, W->name, &node->matrix.power);
     double factor = setting(p, setup->rates, W->name, &power);
-    node->matrix.frozen = factor == 0;
+    bool kind = node->op->matrix != MATRIX_NONE && node->op->matrix != MATRIX_VECTOR;
+    node->matrix.decays = factor && (W->decays == DECAYS_BY_KIND ? kind : W->decays == DECAYS_YES);
     check_numbers(p, W);
     if (W->fixed)
         return !p->code;
@@ -165,7 +166,7 @@ static const struct node *first_use(const struct program *p, const struct node *
 static bool numbers_alike(const struct weight *a, const struct weight *b) {
     return a->a0 == b->a0 && a->s_f == b->s_f && a->rate == b->rate &&
            a->adam_rate == b->adam_rate && a->adam_eps == b->adam_eps && a->zero == b->zero &&
-           a->fixed == b->fixed;
+           a->fixed == b->fixed && a->decays == b->decays;
 }
 
 bool weight_tied(struct program *p, struct node *node, struct population *target, struct weight W) {
@@ -184,7 +185,7 @@ bool weight_tied(struct program *p, struct node *node, struct population *target
     node->matrix.weight = first->matrix.weight;
     node->matrix.written = W;
     node->matrix.power = first->matrix.power;
-    node->matrix.frozen = first->matrix.frozen;
+    node->matrix.decays = first->matrix.decays;
     node->matrix.map = first->matrix.map;
     node->matrix.use = node->matrix.map->declared.uses++;
     node->on = target;

@@ -96,8 +96,9 @@ struct script_population *script_population(lua_State *L, int arg);
 double script_real(lua_State *L, int arg, double least, double most);
 int script_whole(lua_State *L, int arg, int least, int most);
 /* "W", or {name = "W", a0 = ...}. Numbers left out are 1; a0 = 0 and rate = 0 mean what they say.
- * iid: whether the matrix may have this option, which others would not heed. */
-struct weight script_weight(lua_State *L, int arg, bool iid);
+ * may: the option that it may have beside those of all, which others would not heed. */
+enum script_may { SCRIPT_PLAIN, SCRIPT_IID, SCRIPT_START };
+struct weight script_weight(lua_State *L, int arg, enum script_may may);
 const struct node *script_node(lua_State *L, struct value v);
 /* A name of at most 23 letters, digits and _, a letter first, that no other `kind` has. */
 const char *script_name(lua_State *L, int arg, const char *kind);
@@ -115,7 +116,9 @@ bool script_option(lua_State *L, int table, const char *name);
 /* The options may have these fields, blank-separated, and no others. */
 void script_options(lua_State *L, int table, const char *known);
 
-int script_bias(lua_State *L); /* a word of script_matrices */
+int script_bias(lua_State *L); /* words of script_matrices */
+int script_vector(lua_State *L);
+int script_scalar(lua_State *L);
 void script_open_rows(lua_State *L);
 void script_open_tokens(lua_State *L);
 void script_open_numbers(lua_State *L);

@@ -280,50 +280,6 @@ static int reduce(lua_State *L) {
     return script_push(L, apply(L, (enum number_rule)rule, 0, script_numbers(L, 1)));
 }
 
-/* The number k of the list at `list`. */
-static double entry(lua_State *L, int list, int k) {
-    lua_rawgeti(L, list, k);
-    if (!is_number(L, -1) || !(fabs(lua_tonumber(L, -1)) <= 1e9))
-        luaL_error(L, "a list of numbers needs one at place %d", k);
-    double x = lua_tonumber(L, -1);
-    lua_pop(L, 1);
-    return x;
-}
-
-/* That the list at `list` has `length` entries, of what is told. */
-static void check_length(lua_State *L, int list, int length, const char *what) {
-    if ((lua_Integer)lua_rawlen(L, list) != length)
-        luaL_error(L, "a bias needs a list of %d %s, not of %d", length, what,
-                   (int)lua_rawlen(L, list));
-}
-
-/* bias(s, {b1, b2, ...}, W), or of each kind of token {{...}, {...}, ...}. */
-int script_bias(lua_State *L) {
-    struct program *p = script_program(L);
-    struct value s = script_numbers(L, 1);
-    int K = script_node(L, s)->K, V = p->net->setup.data.V;
-    luaL_checktype(L, 2, LUA_TTABLE);
-    lua_rawgeti(L, 2, 1);
-    bool tokens = lua_istable(L, -1);
-    int sets = tokens ? V : 1;
-    if (tokens && !V)
-        return luaL_error(L, "a bias of each kind of token needs inputs that are tokens");
-    check_length(L, 2, tokens ? V : K, tokens ? "lists, one for each kind of token" : "numbers");
-    double *start = script_memory(L, (size_t)sets * (size_t)K);
-    for (ptrdiff_t v = 0; v < sets; v++) {
-        if (tokens && lua_rawgeti(L, 2, v + 1) != LUA_TTABLE)
-            return luaL_error(L, "a bias of each kind of token needs %d lists of %d numbers", V, K);
-        if (tokens)
-            check_length(L, lua_gettop(L), K, "numbers for each kind of token");
-        for (int k = 0; k < K; k++)
-            start[(size_t)v * (size_t)K + (size_t)k] = entry(L, tokens ? lua_gettop(L) : 2, k + 1);
-        lua_settop(L, 3);
-    }
-    struct weight b = script_weight(L, 3, false);
-    return script_push(L, tokens ? program_bias_of_tokens(p, s, start, b)
-                                 : program_bias(p, s, start, b));
-}
-
 /* K normals that the limit and all networks of a seed share. */
 static int normals(lua_State *L) {
     int K = script_whole(L, 1, 1, 100000);

@@ -164,7 +164,16 @@ static const char *tied_name(lua_State *L) {
     return name;
 }
 
-struct weight script_weight(lua_State *L, int arg, bool iid) {
+/* decays = true or false; what is not said is DECAYS_BY_KIND. */
+static enum weight_decays decays(lua_State *L, int arg) {
+    bool said = script_option(L, arg, "decays"), yes = lua_toboolean(L, -1);
+    if (said)
+        luaL_checktype(L, -1, LUA_TBOOLEAN);
+    lua_pop(L, 1);
+    return !said ? DECAYS_BY_KIND : yes ? DECAYS_YES : DECAYS_NO;
+}
+
+struct weight script_weight(lua_State *L, int arg, enum script_may may) {
     struct weight W = {0};
     if (lua_type(L, arg) == LUA_TSTRING) {
         W.name = script_name(L, arg, "matrices");
@@ -174,8 +183,9 @@ struct weight script_weight(lua_State *L, int arg, bool iid) {
         luaL_argerror(L, arg,
                       "must be a matrix: its name, or a table {name = ..., a0 = ..., "
                       "rate = ...}");
-    script_options(L, arg,
-                   "name family heads_of a0 s_f rate adam_rate adam_eps zero fixed iid tied");
+    script_options(
+        L, arg,
+        "name family heads_of a0 s_f rate adam_rate adam_eps zero fixed decays iid tied start");
     W.tied = flag(L, arg, "tied");
     if (!script_option(L, arg, "name"))
         luaL_argerror(L, arg, "a matrix needs a name");
@@ -193,9 +203,13 @@ struct weight script_weight(lua_State *L, int arg, bool iid) {
     W.adam_eps = option_above_zero(L, arg, "adam_eps", fastest);
     W.zero = flag(L, arg, "zero") || W.a0 == 0;
     W.fixed = flag(L, arg, "fixed") || W.rate == 0;
+    W.decays = decays(L, arg);
     W.iid = flag(L, arg, "iid");
-    if (W.iid && !iid)
+    if (W.iid && may != SCRIPT_IID)
         luaL_error(L, "matrix %s: iid is for the matrices of look and read_out", W.name);
+    if (script_option(L, arg, "start") && may != SCRIPT_START)
+        luaL_error(L, "matrix %s: start is for vector and scalar", W.name);
+    lua_pop(L, 1);
     if (W.s_f == 0)
         luaL_argerror(L, arg, "s_f = 0 would multiply the matrix by 0; a0 = 0 starts it at zero");
     return W;
@@ -203,24 +217,25 @@ struct weight script_weight(lua_State *L, int arg, bool iid) {
 
 static int read_in(lua_State *L) {
     struct population *bottom = script_population(L, 1)->on;
-    return script_push(L, program_read_in(script_program(L), bottom, script_weight(L, 2, false)));
+    return script_push(
+        L, program_read_in(script_program(L), bottom, script_weight(L, 2, SCRIPT_PLAIN)));
 }
 
 static int map(lua_State *L) {
     struct value x = script_rows(L, 1);
     struct population *to = script_population(L, 2)->on;
-    return script_push(L, program_map(script_program(L), x, to, script_weight(L, 3, false)));
+    return script_push(L, program_map(script_program(L), x, to, script_weight(L, 3, SCRIPT_PLAIN)));
 }
 
 static int look(lua_State *L) {
     struct value x = script_rows(L, 1);
     int K = script_whole(L, 2, 1, 4096);
-    return script_push(L, program_look(script_program(L), x, K, script_weight(L, 3, true)));
+    return script_push(L, program_look(script_program(L), x, K, script_weight(L, 3, SCRIPT_IID)));
 }
 
 static int read_out(lua_State *L) {
     struct value x = script_rows(L, 1);
-    program_read_out(script_program(L), x, script_weight(L, 2, true));
+    program_read_out(script_program(L), x, script_weight(L, 2, SCRIPT_IID));
     script_check(L);
     return 0;
 }
@@ -326,6 +341,16 @@ const struct script_word script_matrices[] = {
      "K numbers s + b, as many as s has. b is trained and starts at a0 s_f times the K numbers "
      "of the list; `{{...}, {...}}` gives a list for each kind of token",
      script_bias, 0},
+    {"vector", "x, W", "rows",
+
+     "a trained number at each site of the rows x, or of a population, the same in all rows: a "
+     "gain or a bias. It starts at a0 s_f times `start`, or times normals if there is no `start`",
+     script_vector, 0},
+    {"scalar", "[x], W", "numbers",
+
+     "one trained number for all inputs, which starts at a0 s_f times `start`; a list `start` "
+     "makes K of them. x says how many rows an input has, that of a token if it is left out",
+     script_scalar, 0},
     {"read_out", "x, W", "",
 
      "the output f = `<w x>`/gamma0, once in a program: from the sites of x to the outputs. "

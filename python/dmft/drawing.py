@@ -166,6 +166,8 @@ def _words(op: Operation) -> str:
                        if constants["top"] < op.numbers else f" of {op.numbers}")
     if constants.get("rule") == "softmax" or op.operation == "softmax_by_head":
         return "causal softmax" if constants["causal"] else "softmax"
+    if op.operation == "vector":
+        return stem(op.matrix)
     if op.operation == "lag":
         return f"lag {constants['tokens']}"
     return "pool" if op.operation == "pool" else ""

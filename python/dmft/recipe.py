@@ -31,11 +31,11 @@ MOST = 24  # points of a sweep that are set side by side, each of which takes a 
 @dataclasses.dataclass
 class Tensor:
     """A tensor, or several that are alike in all numbers. A law is None where there is no such
-    number: of the start of biases, of the rates of what never learns."""
+    number: of a start that is given, of the rates of what never learns."""
     point: str | None               # of several that stand side by side, such as "mup"
     name: str                       # which addresses all of them in [init], [rates] and [eps]
     names: list[str]
-    kind: str                       # read_in, map, look, bias or read_out
+    kind: str                       # read_in, map, look, bias, vector or read_out
     count: Law                      # how many are alike
     rows: Law
     columns: Law
@@ -69,7 +69,7 @@ def numbers_of(place: Place, name: str) -> dict[str, float | None] | None:
     muon = scaling(place.muon, by_muon).muon if by_muon and by_muon.optimizer == "muon" else None
     learns = (own.sgd, own.adam, own.eps, 1 / own.adam if W.decays else None, muon) if W.learns \
         else (None,) * 5
-    std = None if W.kind == "bias" else own.std
+    std = None if W.start is not None else own.std
     return dict(zip(("rows", "columns", *NUMBERS), (float(rows), float(columns), std, *learns)))
 
 

@@ -11,6 +11,7 @@ of the source; where a side is finite V is U over what its operation divides by:
     kind      V              std             lr of SGD                 lr of Adam             eps
     map       U              a0 s_f/sqrt m   eta0 rate gamma0^2 n/m    eta0 adam_rate/m       /n
     read_in   U              a0 s_f          eta0 rate gamma0^2 n      eta0 adam_rate         /n
+    vector    U              a0 s_f          eta0 rate gamma0^2 n      eta0 adam_rate         /n
     look      U/m            a0 s_f/m        eta0 rate gamma0^2/m      eta0 adam_rate/m       1
     bias      U              as given        eta0 rate gamma0^2        eta0 adam_rate         1
     read_out  U/(gamma0 m)   a0 s_f/that     eta0 rate/m               eta0 adam_rate/that    1
@@ -18,6 +19,9 @@ of the source; where a side is finite V is U over what its operation divides by:
 Muon moves a map by lr NS(M/|M|), lr = eta0 muon_rate (n m)^1/2/m, where the n m in the root are
 those of the part of an expert or a head if each has a matrix of its own; of H maps that are moved
 as one matrix (`parts_of`) lr is H^1/2 times that of one (`muon`).
+
+A vector is a read-in of the number 1, and has its numbers; where all of its entries start at one
+number, or the trained numbers of a bias do, this is given.
 
 The last column is what eps adam_eps is multiplied by. The reason: a step moves U by rate (eta0
 gamma0/P) (1/m) sum_mu Delta_mu g_mu x_mu^T with g = n gamma0 df/dh, which is -dL/dU times
@@ -44,8 +48,8 @@ OPTIMIZERS = BY_MATRIX + BY_ENTRY + BY_WHOLE
 
 @dataclasses.dataclass(frozen=True)
 class Scaling:
-    """Numbers of one parameter. `unit`: it is U over this; std: of its entries at the start (a bias
-    has 0, its numbers are given); sgd, adam: lr over eta0; eps: over the eps of the ini."""
+    """Numbers of one parameter. `unit`: it is U over this; std: of its entries at the start (0
+    where its numbers are given); sgd, adam: lr over eta0; eps: over the eps of the ini."""
     shape: tuple[int, ...]
     unit: float
     std: float
@@ -86,6 +90,8 @@ def scaling(network: Program, matrix: Matrix) -> Scaling:
                        matrix.muon_rate * math.sqrt(part) / m)
     if matrix.kind == "read_in":
         return Scaling((n, matrix.width), 1, start, rate * n, adam, eps / n)
+    if matrix.kind == "vector":
+        return Scaling((n,), 1, 0 if matrix.start else start, rate * n, adam, eps / n)
     if matrix.kind == "look":
         return Scaling((matrix.width, m), m, start / m, rate / m, adam / m, eps)
     if matrix.kind == "bias":

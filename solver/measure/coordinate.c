@@ -6,7 +6,7 @@
  * From W(0) x and W x: init is the former at t = 0, prop what it has become since, eff the rest.
  * Finite networks keep W(0); limit maps know it as the normals of their bases. Root mean squares
  * over sites, inputs and the matrices of a family. Inputs do not change, nor the cotangent of f:
- * the read-in and, backward, the read-out have no propagating part. */
+ * the read-in, vectors and, backward, the read-out have no propagating part. */
 #include "solver/measure/coordinate.h"
 #include "solver/measure/observe.h"
 
@@ -42,7 +42,7 @@ static bool is_back(int k) {
 static bool exists(const struct node *v, int k, bool back, bool parts) {
     if (is_back(k) && !back)
         return false;
-    if (v->op->matrix == MATRIX_READ_IN)
+    if (node_reads_no_rows(v))
         return k == INIT || k == EFF || k == WHOLE;
     if (v->op->matrix == MATRIX_READ_OUT)
         return k != BACK + PROP;
@@ -203,7 +203,7 @@ static int split(struct coordinate_matrix *m, const struct net *net, const struc
                  double *square, struct err *err) {
     if (t == 0 && v->matrix.thin)
         TRY(array_keep(&m->W, array_all(&v->matrix.thin->W), err));
-    if (v->op->matrix == MATRIX_READ_IN)
+    if (node_reads_no_rows(v))
         return split_read_in(v, m, t, square, err);
     if (v->op->matrix == MATRIX_LOOK)
         return split_look(net, v, m, t, square, err);

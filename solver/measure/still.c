@@ -57,7 +57,7 @@ static int judge(const struct net *net, const struct parameter *p, double *why, 
     const struct node *v = node_of_parameter(net->program, p);
     bool read = false, back = false;
     *why = STILL_MOVES;
-    if (!v || v->matrix.frozen)
+    if (!v)
         return CODE_OK;
     if (p->map) {
         TRY(are_zero(p->map->x, &read, err));

@@ -8,7 +8,7 @@
 
 /* What a node writes: its matrix, and of a read-in the columns of what test inputs alone have. */
 enum slot { WHOLE, REST, SLOTS };
-enum form { MAP, READ_IN, LOOK, READ_OUT, BIAS, UNSEEN };
+enum form { MAP, READ_IN, LOOK, READ_OUT, BIAS, UNSEEN, VECTOR };
 static const struct {
     const char *about, *equation;
 } forms[] = {
@@ -21,6 +21,7 @@ static const struct {
     [UNSEEN] = {"what the read-in does with directions that test inputs alone have, the last of "
                 "their coordinates",
                 "sum_k W_ik A_nu,K+k"},
+    [VECTOR] = {"a trained number at each site", "v_i"},
 };
 
 static enum form form_of(const struct node *v, enum slot slot) {
@@ -29,6 +30,8 @@ static enum form form_of(const struct node *v, enum slot slot) {
         return MAP;
     case MATRIX_READ_IN:
         return slot == WHOLE ? READ_IN : UNSEEN;
+    case MATRIX_VECTOR:
+        return VECTOR;
     case MATRIX_LOOK:
         return LOOK;
     case MATRIX_READ_OUT:
@@ -46,6 +49,9 @@ static bool shape_of(const struct net *net, const struct node *v, enum slot slot
     if (form == MAP) {
         shape[0] = v->matrix.map->declared.target->sites;
         shape[1] = v->matrix.map->declared.source->sites;
+    } else if (form == VECTOR) {
+        shape[0] = v->on->sites;
+        shape[1] = 0;
     } else if (form == BIAS) {
         shape[0] = v->constant.groups > 1 ? (size_t)v->constant.groups : K;
         shape[1] = v->constant.groups > 1 ? K : 0;

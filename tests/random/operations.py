@@ -112,12 +112,29 @@ class Operations(Values):
         return x and self.add(f"norm({x})", x.on, x.per, [x])
 
     def vector(self) -> Value:
-        """A trained vector added to rows: a matrix that reads ones."""
-        x = self.rows()
-        one = self.add(f"exp({x}, 0)", x.on, x.per, [x], bounded=True, positive=True, same=True)
-        y = self.map(one, x.on)
-        return self.add(f"{x} + {y}", x.on, x.per, [x, y], size=x.size + y.size,
+        """A trained vector added to rows, or in front of them."""
+        x = self.tame(self.rows())
+        W, scale, zero = self.matrix("vector")
+        tokens = x.per == "token" or self.n == 1
+        y = self.add(f"vector({x.on if tokens and self.chance(0.5) else x}, {W})", x.on, x.per,
+                     [] if tokens else [x], passes=[], size=scale, vanishes=zero, weighted=True,
+                     same=True)
+        if self.chance(0.4):
+            return self.add(f"{x} + {y} * {x}", x.on, x.per, [x, y], size=(1 + scale) * x.size,
+                            vanishes=x.vanishes)
+        return self.add(f"{x} + {y}", x.on, x.per, [x, y], size=x.size + scale,
                         vanishes=x.vanishes)
+
+    def scalar(self) -> Value:
+        """Trained numbers in front of rows."""
+        x = self.tame(self.rows())
+        K = self.any(1, 1, 2)
+        W, scale, zero = self.matrix("scalar", K=K)
+        s = self.add(f"scalar({x}, {W})", None, x.per, [x], passes=[], K=K, size=scale,
+                     vanishes=zero, weighted=True, same=True)
+        part = f"{s}[{K}]" if K > 1 else str(s)
+        return self.add(f"{part} * {x}", x.on, x.per, [s, x], size=scale * x.size,
+                        vanishes=x.vanishes or zero)
 
     def between(self) -> Value | None:
         x = self.rows()

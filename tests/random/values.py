@@ -101,10 +101,13 @@ class Values(Settings):
     def matrix(self, kind: str, **said) -> tuple[str, float, bool]:
         """(text, its scale, whether it starts at zero)."""
         name = said.get("name") or self.name({"read_in": "R", "map": "W", "look": "Q",
-                                              "bias": "b", "read_out": "w"}[kind])
+                                              "bias": "b", "read_out": "w", "vector": "v",
+                                              "scalar": "s"}[kind])
         self.matrices.append(name)
         parts, scale, zero = [f'name = "{name}"'], 1.0, False
-        if self.chance(0.5) and not said.get("name"):
+        if said.get("K", 1) > 1:
+            parts.append("start = {0.7, -0.5}")
+        elif self.chance(0.5) and not said.get("name"):
             self.words.add("plain matrix")
             return f'"{name}"', 1.0, False
         if said.get("tied"):
@@ -125,6 +128,13 @@ class Values(Settings):
         elif self.chance(0.15) and not zero:
             parts.append(self.any("fixed = true", "rate = 0"))
             self.words.add("fixed")
+        if kind in ("vector", "scalar") and said.get("K", 1) == 1 and self.chance(0.4):
+            start = self.any(0, 0.6, -1.2)
+            scale, zero = scale * max(1, abs(start)), zero or not start
+            parts.append(f"start = {start}")
+        if self.chance(0.15):
+            parts.append(self.any("decays = true", "decays = false"))
+            self.words.add("decays")
         if self.chance(0.15):
             parts.append(f"adam_rate = {self.any(0.5, 2)}")
         if self.chance(0.15):

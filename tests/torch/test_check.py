@@ -220,15 +220,23 @@ def test_packed_tensors_are_judged_part_by_part(tmp_path):
             check(adam, names | wrong, Stacked, ini)
 
 
-VECTORS = """
+# Of vectors, and of matrices that read ones: both stand for what a module has.
+VECTORS = ["""
+local s = population("s")
+local x = read_in(s, "W1")
+x = tanh(x + vector(x, {name = "b1", start = 0}))
+x = map(x, s, "W2")
+x = norm(x + vector(x, {name = "b2", start = 0}))
+read_out(tanh(vector(x, {name = "gain", start = 1}) * x), "w")
+""", """
 local s = population("s")
 local h = read_in(s, "W1")
 local one = exp(h, 0)
-local function vector(p, name) return map(one, p, {name = name, zero = true}) end
-local x = tanh(h + vector(s, "b1"))
-local n = norm(map(x, s, "W2") + vector(s, "b2"))
-read_out(tanh(n + vector(s, "gain") * n), "w")
-"""
+local function reads_ones(p, name) return map(one, p, {name = name, zero = true}) end
+local x = tanh(h + reads_ones(s, "b1"))
+local n = norm(map(x, s, "W2") + reads_ones(s, "b2"))
+read_out(tanh(n + reads_ones(s, "gain") * n), "w")
+"""]
 
 
 class Vectors(torch.nn.Module):
@@ -250,11 +258,12 @@ class Vectors(torch.nn.Module):
         return self.w(torch.tanh(self.gain * h))[:, 0]
 
 
+@pytest.mark.parametrize("text", VECTORS, ids=["vectors", "matrices"])
 @pytest.mark.parametrize("power", [0, 1])
-def test_vectors_are_judged_as_vectors(tmp_path, power):
+def test_vectors_are_judged_as_vectors(tmp_path, power, text):
     """A rate that does not go with the width for Adam, as N for SGD; N^1 more explodes."""
     path = tmp_path / "vectors.lua"
-    path.write_text(VECTORS)
+    path.write_text(text)
     names = {"W1.weight": "W1", "W2.weight": "W2", "w.weight": "w", "W1.bias": "b1",
              "W2.bias": "b2", "gain": "gain"}
 

@@ -8,7 +8,7 @@ from dmft.theory.graph import Node
 from dmft.theory.structure import Process, Quantity, Symbol
 
 # Whose cotangent has a name of its own, because several equations read it.
-NAMED = ("map", "read_in", "look", "bias", "attend", "attend_by_head", "softmax_by_head",
+NAMED = ("map", "read_in", "vector", "look", "bias", "attend", "attend_by_head", "softmax_by_head",
          "softmax_of_sites", "softmax_of_numbers", "average")
 RULES = ("gates", "softmax")
 
@@ -129,6 +129,8 @@ class Adjoint:
 
     def _read_in(self, node, g, args):
         pass
+
+    _vector = _read_in
 
     def _map(self, node, g, args):
         d, key = self.d, f"back{node.at}"

@@ -129,8 +129,13 @@ class Derivation:
             symbol = Symbol(symbol.base, symbol.words + (r"\prime",), symbol.indices)
         return symbol
 
+    @staticmethod
+    def is_trained(node: Node) -> bool:
+        """Whether it is something that is trained, by itself: a vector, or numbers."""
+        return node.word == "vector" or node.word == "bias" and not node.args
+
     def _needs_name(self, node: Node) -> bool:
-        if node.word in ("read_out", "penalty", "ones", "tile"):
+        if node.word in ("read_out", "penalty", "ones", "tile") or self.is_trained(node):
             return False
         if node.name or node.word in NAMED:
             return True
@@ -157,6 +162,8 @@ class Derivation:
         return None
 
     def _suggest(self, node: Node, count: dict) -> Symbol:
+        if self.is_trained(node):
+            return self.of_matrix(node.matrix)
         if node.tex:
             return Symbol(node.tex, (), ())
         if node.name:
@@ -307,6 +314,8 @@ class Derivation:
             return ONE
         if word == "look":
             return Call("look", (Ref("thin:" + node.matrix), args[0]))
+        if self.is_trained(node):
+            return Ref("thin:" + node.matrix)
         if word == "bias":
             b = Ref("thin:" + node.matrix)
             return Sum((args[0], Call("of_kind", (b,)) if self.matrix(node.matrix).sets > 1 else b))

@@ -6,7 +6,7 @@ import math
 
 from dmft.scaling import BY_ENTRY, BY_MATRIX, parts_of, side_of
 from dmft.theory import names
-from dmft.theory.expression import ONE, Call, Expression, Ref, Scale, product
+from dmft.theory.expression import ONE, Call, Expression, Ref, Scale, number, product
 from dmft.theory.graph import Node
 from dmft.theory.structure import (Entries, Field, FieldTerm, Kernel, Learned, Learner, Memory,
                                    Process, Quantity, Response, Start, Symbol)
@@ -28,7 +28,7 @@ class Matrices:
             elif node.word == "map":
                 self._map(node)
         for node in self.nodes.values():
-            if node.word in ("look", "bias", "read_out"):
+            if node.word in ("vector", "look", "bias", "read_out"):
                 self._thin(node)
 
     def kernel(self, row: Expression, population: int, at: int, backward: bool) -> str:
@@ -245,24 +245,27 @@ class Matrices:
         return terms
 
     def _thin(self, node: Node) -> None:
-        """The columns of a look, a bias or the read-out, and what these learn."""
+        """The columns of a look, a vector, a bias or the read-out, and what these learn."""
         theory, d, name = self.theory, self.d, node.matrix
         matrix = d.matrix(name)
-        terms = [Start(d.of_matrix(name), d.amplitude(name),
-                       tuple(matrix.start) if matrix.start else None)]
-        row = d.row(node.args[0])
-        population = None if node.word == "bias" else self.nodes[node.args[0]].population
+        given = matrix.start and (node.word == "bias" or any(matrix.start))
+        terms = [Start(d.of_matrix(name), number(0.0) if matrix.start else d.amplitude(name),
+                       tuple(matrix.start) if given else None)]
+        alone = node.word in ("bias", "vector")         # it reads no rows
+        row = None if alone else d.row(node.args[0])
+        population = node.population if alone else self.nodes[node.args[0]].population
         g = None if node.word == "read_out" else self.adjoint.named(node.at)
         if self.moves(name) and (g is not None or node.word == "read_out"):
             if not self.summed(name):
                 terms.append(Entries(name, None))
-                self.learner(name, g, None if node.word == "bias" else row)
+                self.learner(name, g, row)
             elif node.word == "read_out":
                 terms.append(Learned(self.rate(name), None, row, True, output=theory.outputs > 1))
             else:
                 if node.word == "look":
                     g = product(Call("entry", (g,)) if matrix.width > 1 else g, row)
-                terms.append(Learned(self.rate(name), None, g, not theory.weighted, column=True,
+                terms.append(Learned(self.rate(name), None, g, not theory.weighted,
+                                     column=node.word != "vector",
                                      kinds=self.kinds(name)))
         key = "thin:" + name
         theory.quantities[key] = Quantity(

@@ -243,7 +243,7 @@ class Page:
     def _given(self) -> list[str]:
         """A sentence about biases that start from numbers of the description."""
         given = [self.w.start(term, Context(column="k,z" if one.kinds else "k"), one.key)
-                 for one, term in self._thin() if term.values]
+                 for one, term in self._thin() if term.values and one.population is None]
         return [f"Given are ${', '.join(given)}$."] if given else []
 
     def _other_use(self, one) -> bool:

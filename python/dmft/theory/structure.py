@@ -94,9 +94,9 @@ class Memory:
 
 @dataclass(frozen=True)
 class Learned:
-    """kernel None: none (a thin matrix or a bias); inputs: that of the inputs, Phi0. past: the
-    kernel whose row is taken at s, where that is of another use of the matrix. kinds: only tokens
-    of its own kind count, of so many kinds."""
+    """kernel None: none (of what is thin: a column, a vector, a bias); inputs: that of the inputs,
+    Phi0. past: the kernel whose row is taken at s, where that is of another use of the matrix.
+    kinds: only tokens of its own kind count, of so many kinds."""
     rate: Scale
     kernel: str | None
     row: Expression

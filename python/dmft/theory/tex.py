@@ -244,7 +244,9 @@ class Writer(Calls):
         return " + ".join(start + parts) or "0"
 
     def start(self, term: Start, at: Context, key: str) -> str:
-        """What a thin matrix or a bias starts from."""
+        """What a thin matrix, a vector or a bias starts from."""
+        if term.values and self.theory.quantities[key].population is not None:
+            return f"{term.values[0]:g}"
         more = "c" if key == "thin:" + self.theory.read_out and self.theory.outputs > 1 \
             else at.column if self.theory.quantities[key].numbers > 1 else ""
         return self.symbol(term.symbol, at, more) + "(0)"

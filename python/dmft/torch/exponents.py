@@ -161,7 +161,7 @@ class Pair:
     def __init__(self, piece: Piece, matrix: Matrix, by_entry: bool | None, theirs: Side,
                  ours: Side, widths):
         self.name, self.matrix, self.by_entry = piece.name, matrix, by_entry
-        self.vector = piece.vector
+        self.vector = piece.vector or matrix.kind == "vector"
         self.decay = None if None in theirs.decay else slope(theirs.decay, widths)
         self.decays = [one for one in theirs.decay if one != 0]
         self.std, self.lr, self.eps = (slope(side, widths)

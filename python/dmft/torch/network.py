@@ -108,8 +108,10 @@ class Network(torch.nn.Module):
         for W in self.program.matrices:
             scale = self.scale[W.name]
             shape = (scale.shape[0], self.dimension) if W.kind == "read_in" else scale.shape
-            if W.kind == "bias":
-                V = torch.tensor(W.start, dtype=dtype).reshape(shape)
+            if W.start is not None:
+                V = torch.tensor(W.start, dtype=dtype).expand(shape) if W.kind == "vector" else \
+                    torch.tensor(W.start, dtype=dtype).reshape(shape)
+                V = V.clone()
             else:
                 V = scale.std * torch.randn(shape, dtype=dtype, generator=generator)
             self.weights[W.name] = torch.nn.Parameter(V, requires_grad=W.learns)

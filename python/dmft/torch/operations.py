@@ -53,6 +53,12 @@ class Evaluation:
         """Sites of the population of its rows."""
         return self.program.size(operation.population)
 
+    def of_all(self, operation: Operation, b: torch.Tensor) -> torch.Tensor:
+        """One row b of all inputs, as the rows of an operation, which stay when b moves."""
+        n = self.program.tokens
+        rows = operation.places or {"token": n, "pair": n * n}.get(operation.row, 1)
+        return b.expand(len(self.A), rows, -1).clone()
+
     def group(self, operation: Operation) -> int:
         """How many sites of the population of its rows are side by side for one of another."""
         return self.program.populations[operation.population].group
@@ -71,9 +77,14 @@ def product(run, v, x):
 
 
 @OPERATIONS
-def bias(run, v, s):
+def vector(run, v):
+    return run.of_all(v, run.weights[v.matrix])
+
+
+@OPERATIONS
+def bias(run, v, s=None):
     b = run.weights[v.matrix]
-    return s + (b if b.dim() == 1 else b[run.kinds])
+    return run.of_all(v, b) if s is None else s + (b if b.dim() == 1 else b[run.kinds])
 
 
 # --- rows ------------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ def pieces_of(names: dict, model: torch.nn.Module, network: Program,
         vector = len(every) == 1 and whole[0].kind == "map" and sizes[0][1] > 1 \
             and V.numel() == sizes[0][0]
         for k, (W, shape) in enumerate(zip(whole, sizes)):
-            if W.kind in ("map", "look") and not vector \
+            if W.kind in ("map", "look", "vector") and not vector \
                     and V.numel() != math.prod(shape) * len(every):
                 raise InputError(_of_other_size(name, V, every, whole, sizes))
             shown = name if len(every) == 1 else f"{name}[{k}]"
