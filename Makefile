@@ -11,7 +11,7 @@
 #   make python-test  the Python package alone: runs, pictures, docs/tour.ipynb
 #   make study NAME=lr_transfer        data and picture of a study in studies/; make gallery: of all
 #   make bench        cost and accuracy of the limit beside finite networks; make bench-peers PEERS=PYTHON
-#   make; make info   builds ./dmft-solve, ./dmft-sweep, ./dmft-compare; says with what
+#   make; make info   builds ./dmft-solve, ./dmft-sweep, ./dmft-compare, ./dmft-data; says with what
 #   make install PREFIX=/usr/local;  make deb;  make wheel;  make site;  make CC=clang CXX=clang++;  make format
 #
 # DEBUG=1 and SAN=1 (address and undefined-behaviour sanitizers) choose other flags, CUDA=1 adds the
@@ -45,12 +45,12 @@ MPICC := OMPI_CC='$(CC)' MPICH_CC='$(CC)' mpicc
 endif
 LINKER := $(or $(MPICC),$(CC))
 SHARED := -fPIC -fno-semantic-interposition # objects serve programs and libdmft
-PKG := openblas lapacke gsl hdf5-serial inih lua5.4 zlib libzip jansson
+PKG := openblas lapacke gsl hdf5-serial inih lua5.4 jansson
 WARN := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
 CFLAGS = -std=c17 $(OPT) $(SHARED) $(WARN) -fopenmp -MMD -MP -I. $(patsubst -I%,-isystem %,$(shell pkg-config --cflags $(PKG)))
 LDLIBS = $(shell pkg-config --libs-only-L $(PKG)) -lhdf5_hl $(shell pkg-config --libs $(PKG)) -lm $(CUDA_LIBS)
 
-PROGRAMS := dmft-solve dmft-sweep dmft-compare
+PROGRAMS := dmft-solve dmft-sweep dmft-compare dmft-data
 all: versions $(PROGRAMS)
 include kernels/cuda.mk
 

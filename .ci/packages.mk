@@ -1,11 +1,11 @@
-# What a fresh Debian machine lacks; clang serves the fuzz targets and the format check, the data set
-# (31 MB) source = fashion and its test, Open MPI the tests of MPI=1.
+# What a fresh Debian machine lacks; clang serves the fuzz targets and the format check, Open MPI the
+# tests of MPI=1.
 PACKAGES := gcc g++ libc6-dev pkg-config libopenblas-dev liblapacke-dev libgsl-dev libhdf5-dev libinih-dev \
             librandom123-dev liblua5.4-dev libcmocka-dev hdf5-tools clang libclang-rt-dev clang-format libomp-dev \
-            zlib1g-dev libzip-dev libjansson-dev dataset-fashion-mnist libopenmpi-dev openmpi-bin
-# For the Python package and its tests alone (66 MB to fetch), so make test installs them, not make run.
+            libjansson-dev libopenmpi-dev openmpi-bin
+# For the Python package and its tests alone (97 MB to fetch, 31 of them images for dmft-data fashion), so make test installs them, not make run.
 PYTHON_PACKAGES := python3-numpy python3-h5py python3-scipy python3-xarray python3-matplotlib python3-pytest python3-nbclient \
-                   python3-ipykernel codespell
+                   python3-ipykernel codespell dataset-fashion-mnist
 # For dmft.torch and its tests (make torch-test): 40 MB and what they need.
 TORCH_PACKAGES := python3-torch
 INSTALL = for p in $(1); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
@@ -23,15 +23,15 @@ data/kjv.txt:
 
 # Fedora: other names, a fuzzer that is part of clang, and no data set.
 ifneq ($(wildcard /etc/fedora-release),)
-PKG := openblas lapacke gsl hdf5 inih lua zlib libzip jansson
+PKG := openblas lapacke gsl hdf5 inih lua jansson
 PACKAGES := gcc gcc-c++ git pkgconf-pkg-config openblas-devel lapack-devel gsl-devel hdf5-devel hdf5 inih-devel \
-            Random123-devel lua-devel libcmocka-devel clang compiler-rt clang-tools-extra libomp-devel zlib-devel \
-            libzip-dev jansson-devel openmpi-devel
+            Random123-devel lua-devel libcmocka-devel clang compiler-rt clang-tools-extra libomp-devel \
+            jansson-devel openmpi-devel
 INSTALL = rpm -q $(1) >/dev/null 2>&1 || { sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; $$sudo dnf -y -q install $(1); }
 endif
 
 # The oldest that offer what is used, by their pkg-config names.
-OLDEST = openblas:0.3 gsl:2.0 $(filter hdf5%,$(PKG)):1.10 $(filter lua%,$(PKG)):5.4 inih:53 libzip:1.0 jansson:2.8
+OLDEST = openblas:0.3 gsl:2.0 $(filter hdf5%,$(PKG)):1.10 $(filter lua%,$(PKG)):5.4 inih:53 jansson:2.8
 versions:
 	@for need in $(OLDEST); do name=$${need%:*}; oldest=$${need#*:}; \
 	pkg-config --atleast-version=$$oldest $$name || { found=$$(pkg-config --modversion $$name 2>/dev/null); \

@@ -13,7 +13,7 @@ make --no-print-directory -s install DESTDIR="$root" PREFIX=/usr
 mkdir -p "$root/usr/share/zsh/vendor-completions"
 mv "$root/usr/share/zsh/site-functions/_dmft-solve" "$root/usr/share/zsh/vendor-completions/"
 rmdir "$root/usr/share/zsh/site-functions"
-sed -i '1s|.*|#!/usr/bin/python3|' "$root/usr/bin/dmft-sweep"
+sed -i '1s|.*|#!/usr/bin/python3|' "$root/usr/bin/dmft-sweep" "$root/usr/bin/dmft-data"
 linked= # the programs and, if it is there, libdmft
 for file in "$root"/usr/bin/dmft-solve "$root"/usr/bin/dmft-compare "$root"/usr/lib/libdmft.so.?.*; do
     [ ! -f "$file" ] || linked="$linked ${file#"$work/"}"

@@ -11,10 +11,10 @@ AT = $(call QUOTED,$(value DESTDIR)$(value PREFIX))
 # As the replacement of a command s of sed.
 PC_PREFIX = $$(printf '%s' $(call QUOTED,$(value PREFIX)) | sed 's/[\\&|]/\\&/g')
 
-# dmft-sweep is of the Python package, which runs the dmft-solve beside it.
+# dmft-sweep, which runs the dmft-solve beside it, and dmft-data are of the Python package.
 SCRIPT = @mkdir -p $(@D); sed "1s|.*|\#!$$(NEED='h5py, numpy, scipy' PYTHON='$(PYTHON)' python/with -c \
          'import sys; print(sys.executable)' 2>/dev/null || echo /usr/bin/env python3)|" $< > $@ && chmod +x $@
-$(BUILD)/dmft-sweep: python/dmft-sweep $(BUILD)/python | $(BUILD)/dmft-solve
+$(BUILD)/dmft-sweep $(BUILD)/dmft-data: python/dmft-sweep $(BUILD)/python | $(BUILD)/dmft-solve
 	$(SCRIPT)
 $(BUILD)/python: FORCE
 	$(call STAMP,$(PYTHON))

@@ -44,7 +44,7 @@ REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend backend_bits 
            'solver/run/states': 'resume states',
            'solver/settings': 'param param_refusals include factor keys',
            'solver/data/normals': 'residual', 'solver/run/costs': 'cli_bits',
-           'solver/data': 'data data_targets data_file array_file tokens token_sources fashion',
+           'solver/data': 'data data_targets data_file tokens token_sources',
            'solver/study': 'compare fits'}
 
 

@@ -3,7 +3,7 @@
 #define _DEFAULT_SOURCE /* mincore */
 #include "include/dmft.h"
 #include "solver/data/corpus.h"
-#include "solver/data/mixture.h"
+#include "solver/data/normals.h"
 #include "solver/data/tokens.h"
 #include "solver/study/compare.h"
 #include "tests/support/counted.h"
@@ -107,14 +107,14 @@ static void failures(void **state) {
         }
 }
 
-/* Data of these sequences, with test inputs, or of a task whose law is known. */
-static int draw(struct data *data, const struct sequences *sequences, const struct task *task,
-                struct err *err) {
+/* Data of these sequences, or (NULL) of a power law, with test inputs. */
+static int draw(struct data *data, const struct sequences *sequences, struct err *err) {
     const struct data sizes =
         sequences ? tokens_sizes(sequences, 3, 2, sequences->kind == SEQUENCE_MODULAR ? 3 : 4, true)
                   : (struct data){.P = 3, .tests = 2, .n = 1, .D = 4, .C = 1};
     TRY(data_init(data, &sizes, err));
-    return sequences ? tokens_draw(data, sequences, err) : mixture_draw(data, task, err);
+    return sequences ? tokens_draw(data, sequences, err)
+                     : normals_power_law(data, 1, &(struct power_law){1, 1, 0.1}, err);
 }
 
 static int read_text(struct data *data, struct err *err) {
@@ -135,21 +135,17 @@ static int read_text(struct data *data, struct err *err) {
 /* Data that are drawn or read from a text: one allocation fails, each in turn. */
 static void data_failures(void **state) {
     (void)state;
-    static const struct sequences sequences[] = {{SEQUENCE_MARKOV, 5, 1, 1, 1, 0},
-                                                 {SEQUENCE_MARKOV, 5, 1, 1, 3, 0.5},
-                                                 {SEQUENCE_COPY, 5, 1, 0, 0, 0},
-                                                 {SEQUENCE_MODULAR, 5, 1, 0, 0, 0}};
-    static const struct task tasks[] = {{3, 0.5, 0.1, 1, 1, 1}, {0, 0.5, 0.1, 1, 1, 1}};
-    for (int source = 0; source < 7; source++) {
+    static const struct sequences sequences[] = {
+        {SEQUENCE_MARKOV, 5, 1, 1}, {SEQUENCE_COPY, 5, 1, 0}, {SEQUENCE_MODULAR, 5, 1, 0}};
+    for (int source = 0; source < 5; source++) {
         long failed = 0;
         for (long n = 1; n == failed + 1; n++) {
             struct data data = {0};
             struct err err;
             long before = atomic_load(&held);
             atomic_store(&left, n);
-            int code = source == 6  ? read_text(&data, &err)
-                       : source < 4 ? draw(&data, &sequences[source], NULL, &err)
-                                    : draw(&data, NULL, &tasks[source - 4], &err);
+            int code = source == 4 ? read_text(&data, &err)
+                                   : draw(&data, source < 3 ? &sequences[source] : NULL, &err);
             failed += atomic_exchange(&left, 0) <= 0;
             if (code != (failed == n ? CODE_SYSTEM : CODE_OK))
                 fail_msg("source %d, allocation %ld: code %d: %s", source, n, code,

@@ -190,8 +190,8 @@ static void inputs_of_zero(void **state) {
     for (int k = 0; k < 4; k++) {
         struct cli_result result;
         bool adam = k % 2;
-        cli_print("zero.csv", data[k / 2]);
-        cli_print("zero.ini", "[network]\nmodel = dense\n[data]\nsource = file\nfile = zero.csv\n"
+        cli_lines("inputs.h5", data[k / 2], false);
+        cli_print("zero.ini", "[network]\nmodel = dense\n[data]\nsource = file\nfile = inputs.h5\n"
                               "[training]\nsteps = 3\n[solver]\nsites = 64\nreplicates = 2\n"
                               "[reference]\nwidths = 8\nseeds = 2\n");
         cli_run(&result, ARGS("--force", "zero.ini",

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 static long most = 2; /* calls that fail in turn, of each kind and program; 0: every one */
 static bool places;   /* of kinds that count places alone */
@@ -22,7 +21,7 @@ static const char single[] =
     "[training]\nsteps = 2\n[solver]\nsites = 8\nreplicates = 2\nthreads = 1\n";
 static const char mixture[] =
     "[network]\nmodel = regime2\nexpert_width = 2\nkappa = 1\n[data]\nsource = file\n"
-    "file = d.csv\n[training]\nsteps = 2\n[solver]\nsites = 8\nexpert_sites = 150\n"
+    "file = d.h5\n[training]\nsteps = 2\n[solver]\nsites = 8\nexpert_sites = 150\n"
     "replicates = 2\nthreads = 1\n[reference]\nwidths = 4 8\nseeds = 2\ncoordinate_check = yes\n";
 static const char networks[] = "[reference]\nwidths = 4 8\nseeds = 2\n";
 static const char units[] =
@@ -39,9 +38,10 @@ static const char often[] = /* a matrix is used three times */
     "; local function W(x) return map(tanh(x), a, {name = 'W2', tied = true}) end; read_out(W(h) + "
     "W(W(h)), 'w')\n[data]\ninputs = 2\ndimension = 3\n[training]\nsteps = 2\n[solver]\nsites = 8\n"
     "replicates = 2\nthreads = 1\n";
-/* What the others leave out: images, units, all outputs, a third of the tolerance, and halves. */
-static const char images[] =
-    "[network]\nmodel = regime3\n[data]\nsource = fashion\nfolder = .\nclasses = 3 7\nside = 7\n"
+/* What the others leave out: test inputs, units, all outputs, a third of the tolerance, and halves.
+ */
+static const char rest[] =
+    "[network]\nmodel = regime3\n[data]\nsource = power_law\ndimension = 4\nnoise = 0.1\n"
     "inputs = 2\ntest_inputs = 2\n[training]\nsteps = 2\nintegrator = bs32\n[solver]\nsites = 8\n"
     "expert_sites = 8\nunit_sites = 8\nreplicates = 2\nthreads = 1\ncheck_tolerance = yes\n"
     "halves = yes\n[reference]\nwidths = 4 8\nseeds = 2\n[output]\nkernels_of = h1\nfields = h1\n"
@@ -223,24 +223,6 @@ static int check_kind(size_t c, int kind) {
     return bad;
 }
 
-static void write_gzip(const char *name, const void *bytes, unsigned size) {
-    gzFile file = gzopen(name, "wb");
-    assert_true(file && gzwrite(file, bytes, size) == (int)size && !gzclose(file));
-}
-
-/* Four images of two classes, to train with and to test. */
-static void write_images(void) {
-    static unsigned char image[16 + 4 * 28 * 28] = {0, 0, 8, 3,  0, 0, 0, 4,
-                                                    0, 0, 0, 28, 0, 0, 0, 28};
-    const unsigned char label[12] = {0, 0, 8, 1, 0, 0, 0, 4, 3, 7, 3, 7};
-    for (size_t i = 16; i < sizeof image; i++)
-        image[i] = (unsigned char)(37 * i % 251);
-    write_gzip("train-images-idx3-ubyte.gz", image, sizeof image);
-    write_gzip("t10k-images-idx3-ubyte.gz", image, sizeof image);
-    write_gzip("train-labels-idx1-ubyte.gz", label, sizeof label);
-    write_gzip("t10k-labels-idx1-ubyte.gz", label, sizeof label);
-}
-
 static void one_call_fails(void **state) {
     (void)state;
     setenv("DMFT_FAULT_COUNT", "count", 1);
@@ -252,10 +234,9 @@ static void one_call_fails(void **state) {
              "%s[reference]\nwidths = 4\nseeds = 2\n[sweep]\ntraining.eta0 = 0.25 0.5 1\n", single);
     cli_print("sweep.ini", text);
     cli_print("three.ini", mixture);
-    cli_print("four.ini", images);
+    cli_print("four.ini", rest);
     cli_print("five.ini", units);
-    write_images();
-    cli_print("d.csv", "1,0.5,1\n-0.5,1,-1\n");
+    cli_lines("d.h5", "1,0.5,1\n-0.5,1,-1\n", false);
     int bad = 0;
     for (size_t c = 0; c < COUNT(cases); c++) {
         cli_program(cases[c].program);

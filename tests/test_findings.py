@@ -51,8 +51,8 @@ SMALL = {
                         "training.eta0": "0.1 0.25 0.4"}),
     "muon_rates": ({**DRAWN, "training.steps": 3, "reference.widths": [16, 32]},
                    {"training.eta0": "0.2 0.4 0.8"}),
-    "image_rates": ({"data.inputs": 6, "data.classes": [], "data.side": [], "data.source":
-                     "multi_index", "data.dimension": 4, "data.test_inputs": 4, "training.loss":
+    "image_rates": ({"data.inputs": 6, "data.file": [], "data.source": "multi_index",
+                     "data.dimension": 4, "data.test_inputs": 4, "training.loss":
                      "mse", "training.batch": 2, "training.steps": 3, "reference.seeds": 2,
                      "reference.widths": [16, 32], "output.test_every": 2},
                     {"training.eta0": "0.2 0.4 0.8"}),
@@ -69,7 +69,7 @@ SMALL = {
                 "output.test_every": 5},
                {"network.depth, network.experts, network.alpha": "4 8 0.125 | 8 8 0.125",
                 "training.eta0": "0.1 0.2 0.4"}),
-    "freezing": ({"data.inputs": 8, "data.classes": [], "data.source": "multi_index",
+    "freezing": ({"data.inputs": 8, "data.file": [], "data.source": "multi_index",
                   "data.dimension": 4, "training.loss": "mse", "training.batch": 2,
                   "training.steps": 4, "reference.seeds": 2, "reference.widths": [16, 32]}, {}),
 }
@@ -338,11 +338,9 @@ def test_inis_of_comparisons_are_read(tmp_path):
 def test_images_are_told_from_tables(tmp_path, capsys):
     """The sweep of both sides becomes tables, and the same sentences are made of these alone."""
     sections = sections_of("images", {
-        "data.source": "gaussian", "data.inputs": 64, "data.test_inputs": 8, "training.batch": 4,
-        "training.steps": 16, "output.test_every": 15, "reference.seeds": 3,
+        "data.source": "gaussian", "data.file": [], "data.inputs": 64, "data.test_inputs": 8,
+        "training.batch": 4, "training.steps": 16, "output.test_every": 15, "reference.seeds": 3,
         "reference.widths": "16 32"}, {"training.eta0": "0.25 0.5 1"})
-    for key in ("classes", "side"):
-        del sections["data"][key]
     run = dmft.sweep(sections, output=str(tmp_path / "small.h5"), progress=False, jobs=2)
     study, stem = script("images"), str(tmp_path / "small")
     study.main(run.path, stem)

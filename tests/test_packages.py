@@ -46,5 +46,5 @@ def test_the_package_of_spack_needs_what_the_makefile_needs():
     package = text_of(*SPACK)
     assert " ".join(libraries()) in package
     needs = re.findall(r'depends_on\("([\w-]+)', package)
-    other = {"lapacke": "netlib-lapack", "zlib": "zlib-api"}
+    other = {"lapacke": "netlib-lapack"}
     assert {other.get(name, name) for name in libraries()} <= set(needs)

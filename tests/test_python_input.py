@@ -29,7 +29,7 @@ def test_arrays_beside_an_ini_that_refers_to_other_files(tmp_path, monkeypatch):
                                                        "positions = no\n[training]\nsteps = 3\n")
     monkeypatch.chdir(tmp_path)
     for data in ("[data]\ninputs = 6", "[data] # as drawn\ninputs = 6",
-                 "[ data ]\ninputs = 6\nseed = 2", "[data]\nsource = fashion\nside = 14"):
+                 "[ data ]\ninputs = 6\nseed = 2", "[data]\nsource = multi_index\ndimension = 14"):
         (tmp_path / "py" / "x.ini").write_text(f"include = more/base.ini\n{data}\n[network]\n"
                                                "program = net.lua\n")
         result = dmft.solve("py/x.ini", progress=False, **DATA,

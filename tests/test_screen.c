@@ -206,12 +206,12 @@ static void test_odd_targets(void **state) {
         {{"0", "2", "2"}, "cross_entropy", NULL},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        char csv[64], loss[64];
-        snprintf(csv, sizeof csv, "1,-1,%s\n1,1,%s\n-1,1,%s\n", cases[k].y[0], cases[k].y[1],
+        char lines[64], loss[64];
+        snprintf(lines, sizeof lines, "1,-1,%s\n1,1,%s\n-1,1,%s\n", cases[k].y[0], cases[k].y[1],
                  cases[k].y[2]);
         snprintf(loss, sizeof loss, "--training.loss=%s", cases[k].loss);
-        cli_print("odd.csv", csv);
-        cli_print("odd.ini", "[network]\nmodel = dense\n[data]\nsource = file\nfile = odd.csv\n"
+        cli_lines("odd.h5", lines, false);
+        cli_print("odd.ini", "[network]\nmodel = dense\n[data]\nsource = file\nfile = odd.h5\n"
                              "[training]\nsteps = 1\n[solver]\nsites = 64\nreplicates = 1\n");
         struct cli_result result =
             run("dmft-solve", ARGS("--force", "-o", "out.h5", "odd.ini", loss));

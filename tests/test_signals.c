@@ -3,7 +3,6 @@
  * draws have come there, and no time decides. */
 #define _POSIX_C_SOURCE 200809L
 #include "kernels/maps/thin.h"
-#include "solver/data/mixture.h"
 #include "solver/data/normals.h"
 #include "solver/data/tokens.h"
 #include "solver/measure/observe.h"
@@ -27,19 +26,14 @@ static int staircase(struct data *data, struct err *err) {
     return normals_draw(data, 1, true, err);
 }
 
-static int mixture(struct data *data, struct err *err) {
-    return mixture_draw(data, &(struct task){3, 0.5, 0.1, 1, 1, 1}, err);
-}
-
 static int power_law(struct data *data, struct err *err) {
-    return mixture_draw(data, &(struct task){0, 0.5, 0.1, 1, 1, 1}, err);
+    return normals_power_law(data, 1, &(struct power_law){1, 1, 0.1}, err);
 }
 
 /* Of INPUTS rows that are drawn one after the other the third sets the flag: the fourth is none. */
 static void rows_of_numbers(void **state) {
     (void)state;
-    static int (*const draw[])(struct data *, struct err *) = {gaussian, staircase, mixture,
-                                                               power_law};
+    static int (*const draw[])(struct data *, struct err *) = {gaussian, staircase, power_law};
     const struct data sizes = {.P = INPUTS, .n = 1, .D = LENGTH, .C = 1};
     for (size_t k = 0; k < sizeof draw / sizeof *draw; k++) {
         struct data data;
@@ -59,9 +53,8 @@ static void rows_of_numbers(void **state) {
  * the last. */
 static void sequences(void **state) {
     (void)state;
-    const struct sequences drawn[] = {{SEQUENCE_MARKOV, LETTERS, 1, 1, 1, 0},
-                                      {SEQUENCE_MARKOV, LETTERS, 1, 1, 3, 0.5},
-                                      {SEQUENCE_COPY, LETTERS, 1, 0, 0, 0}};
+    const struct sequences drawn[] = {{SEQUENCE_MARKOV, LETTERS, 1, 1},
+                                      {SEQUENCE_COPY, LETTERS, 1, 0}};
     for (size_t k = 0; k < sizeof drawn / sizeof *drawn; k++) {
         const struct data sizes = tokens_sizes(&drawn[k], INPUTS, 0, LENGTH, false);
         struct data whole, cut;
@@ -86,7 +79,7 @@ static void sequences(void **state) {
 
 static void rows_of_a_chain(void **state) {
     (void)state;
-    const struct sequences chain = {SEQUENCE_MARKOV, LETTERS, 1, 1, 1, 0};
+    const struct sequences chain = {SEQUENCE_MARKOV, LETTERS, 1, 1};
     double T[LETTERS][LETTERS] = {{0}};
     struct err told = {0};
     base_heed((const volatile sig_atomic_t *)&T[1][LETTERS - 1]);
@@ -100,7 +93,7 @@ static void rows_of_a_chain(void **state) {
 static void directions_and_pairs(void **state) {
     (void)state;
     volatile sig_atomic_t set = 1;
-    const struct sequences modular = {SEQUENCE_MODULAR, LETTERS, 1, 0, 0, 0};
+    const struct sequences modular = {SEQUENCE_MODULAR, LETTERS, 1, 0};
     const struct data sizes = tokens_sizes(&modular, INPUTS, 0, 3, false);
     const double X[] = {1, 2, 3, 4};
     double *A = NULL;

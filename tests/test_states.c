@@ -234,9 +234,9 @@ static void predictions_need_whole_runs(void **state) {
     (void)state;
     struct cli_result result;
     const char *const *predict =
-        ARGS("--predict", "out.csv", "-o", "out.prediction.h5", "--force", "out.h5");
+        ARGS("--predict", "in.h5", "-o", "out.prediction.h5", "--force", "out.h5");
     cli_program("dmft-solve");
-    cli_print("out.csv", "y,x0,x1\n0,1,2\n");
+    cli_lines("in.h5", "1,2,0\n", false);
     must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.checkpoint=99", "--solver.sites=64",
               "--data.dimension=2", "--training.steps=4"));
     cli_run(&result, predict);
@@ -259,9 +259,9 @@ static void predictions_leave_failed_networks_out(void **state) {
     (void)state;
     struct cli_result result;
     const char *const *predict =
-        ARGS("--predict", "in.csv", "-o", "out.prediction.h5", "--force", "out.h5");
+        ARGS("--predict", "in.h5", "-o", "out.prediction.h5", "--force", "out.h5");
     cli_program("dmft-solve");
-    cli_print("in.csv", "y,x0,x1\n0,1,2\n");
+    cli_lines("in.h5", "1,2,0\n", false);
     must(ARGS("--quiet", "-o", "out.h5", "case.ini", "--network.model=dense",
               "--network.activation=relu", "--data.dimension=2", "--data.inputs=4",
               "--training.steps=20", "--training.eta0=8", "--solver.replicates=0",

@@ -29,9 +29,7 @@ WHOLE = ("cures_regime2", "jiang_collapse")  # read off at widths of their own
 
 
 def small(study: str, folder) -> str:
-    """A copy of an ini with few rates, widths, seeds, steps, sites. Instead of Fashion-MNIST, which
-    takes a quarter of a second to read in each run, it has random inputs, but with LONG=1; a text
-    is README.md."""
+    """A copy of an ini with few rates, widths, seeds, steps, sites; a text is README.md."""
     with open(gallery.ini_of(study), encoding="utf-8") as file:
         text = re.sub(r"logspace\((.*), \d+\)", r"logspace(\1, 3)", file.read())
     less = {"seeds": "2", "steps": "5", "sites": "32", "expert_sites": "16", "unit_sites": "16",
@@ -42,10 +40,7 @@ def small(study: str, folder) -> str:
     text = re.sub(r"(?m)^fields_at = .*", "fields_at = 0 3 4", text)
     if study not in WHOLE:
         text = re.sub(r"(?m)^widths = (\d+) .*", "widths = 16 32", text)
-    if "source = fashion" in text and not (
-            os.environ.get("LONG") and os.path.exists("/usr/share/datasets/fashion-mnist")):
-        text = re.sub(r"(?s)source = fashion\n.*?\n\n",
-                      "source = multi_index\ninputs = 8\ntest_inputs = 8\n\n", text)
+    text = text.replace("file = ../data/fashion_32.h5", f"file = {ROOT}/data/fashion_32.h5")
     text = text.replace("file = ../data/kjv.txt\ninputs = 6416\ntest_inputs = 64",
                         f"file = {ROOT}/README.md\ninputs = 80\ntest_inputs = 8")
     path = folder / f"{study}.ini"

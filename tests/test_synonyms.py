@@ -49,7 +49,8 @@ def test_choices_of_others_are_told_with_ours():
     ("reference.widths=128,256", "numbers are separated by blanks, and not by commas"),
     ("reference.widths=128, 256", "separated by blanks"),
     ("training.eta0=0.1,0.2", "several values are for dmft-sweep"),
-    ("data.path=x.npz", "here it is [data] file"),
+    ("data.path=x.h5", "here it is [data] file"),
+    ("data.side=14", "here it is an option of dmft-data fashion"),
     ("network.top_k=2", "rho, the share K/experts")])
 def test_mistakes_that_were_seen(word, sentence):
     code, text = said(str(ROOT / "data/dense.ini"), "--" + word)

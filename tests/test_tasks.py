@@ -1,7 +1,5 @@
-"""Drawn data whose law is known: components, parameters and floors of /data, judged by their
-definitions in numpy, with sums over all hidden sequences where the program filters."""
-import itertools
-
+"""Drawn data whose law is known: parameters and floors of /data, judged by their definitions in
+numpy. Laws of dmft.data: test_data_command.py."""
 import numpy as np
 import pytest
 
@@ -16,44 +14,6 @@ def drawn(**keys):
                                    if "." not in key},
                        **{key: value for key, value in keys.items() if "." in key}},
                       progress=False).data
-
-
-def test_mixtures_are_what_they_say():
-    P, K, D, r, noise = 4000, 3, 12, 0.6, 0.3
-    data = drawn(source="mixture", components=K, separation=r, noise=noise, inputs=P,
-                 test_inputs=P, dimension=D)
-    means, teachers = data["means"].values, data["teachers"].values
-    for X, y, k in ((data["X"].values, data["y"].values, data["component"].values.astype(int)),
-                    (data["X_test"].values, data["y_test"].values,
-                     data["component_test"].values.astype(int))):
-        assert abs(np.bincount(k, minlength=K) - P / K).max() < 5 * np.sqrt(P * 2 / 9)
-        g = (X - r * means[k]) / np.sqrt(1 - r ** 2)
-        e = (y - np.einsum("mi,mi->m", teachers[k], X) / np.sqrt(D)) / noise
-        for numbers in (g, e):  # mean and variance of standard normals, five standard errors
-            assert abs(numbers.mean()) < 5 / np.sqrt(numbers.size)
-            assert abs(numbers.var() - 1) < 5 * np.sqrt(2 / numbers.size)
-        assert abs(np.corrcoef(g[:, 0], g[:, 1])[0, 1]) < 5 / np.sqrt(P)
-    # the best predictor, from the densities
-    X, y = data["X_test"].values, data["y_test"].values
-    log = -((X[:, None] - r * means) ** 2).sum(-1) / (2 * (1 - r ** 2))
-    p = np.exp(log - log.max(1, keepdims=True))
-    p /= p.sum(1, keepdims=True)
-    u = X @ teachers.T / np.sqrt(D)
-    best = (p * u).sum(1)
-    expected = ((p * (u - best[:, None]) ** 2).sum(1) + noise ** 2) / 2
-    assert data.attrs["floor"] == pytest.approx(expected.mean(), rel=1e-12)
-    loss = (y - best) ** 2 / 2
-    assert abs((loss - expected).mean()) < 4 * (loss - expected).std() / np.sqrt(P)
-    # and no predictor that does not know the component does better than one that does
-    assert expected.mean() > noise ** 2 / 2
-
-
-def test_without_separation_nothing_tells_the_component():
-    """The best prediction is then that of the mean teacher."""
-    data = drawn(source="mixture", components=2, separation=0, inputs=500, dimension=6)
-    u = data["X"].values @ data["teachers"].values.T / np.sqrt(6)
-    assert data.attrs["floor"] == pytest.approx((u[:, 0] - u[:, 1]).var() / 8
-                                                + (u[:, 0] - u[:, 1]).mean() ** 2 / 8, rel=1e-12)
 
 
 def test_power_laws():
@@ -81,47 +41,6 @@ def test_power_laws():
 CHAIN = {"source": "markov", "vocabulary": 3, "sharpness": 2, "training.loss": "cross_entropy"}
 
 
-def entropies(T, tokens, switching):
-    """Of each next letter, given all before it, by a sum over all sequences of components."""
-    K, n = len(T), len(tokens)
-    found = []
-    for s in range(n):
-        p = np.zeros(T.shape[-1])
-        for hidden in itertools.product(range(K), repeat=s + 1):
-            weight = 1 / K
-            for before, after in zip(hidden, hidden[1:]):
-                weight *= (1 - switching) * (before == after) + switching / K
-            for place in range(s):
-                weight *= T[hidden[place]][tokens[place], tokens[place + 1]]
-            p += weight * T[hidden[s]][tokens[s]]
-        p /= p.sum()
-        found.append(-(p * np.log(p)).sum())
-    return found
-
-
-@pytest.mark.parametrize("K, switching", ((2, 0), (3, 0.3), (2, 1)))
-def test_hidden_chains(K, switching):
-    data = drawn(**CHAIN, inputs=600, test_inputs=5, tokens=5, components=K, switching=switching)
-    T, tokens = data["chain"].values, data["tokens"].values
-    np.testing.assert_allclose(T.sum(-1), 1, rtol=1e-14)
-    by_hand = np.mean([entropies(T, row, switching) for row in data["tokens_test"].values])
-    assert data.attrs["floor"] == pytest.approx(by_hand, rel=1e-12)
-    component = data["component"].values.astype(int)
-    begin = np.bincount(component[:, 0], minlength=K)
-    assert abs(begin - 600 / K).max() < 5 * np.sqrt(600 / K)
-    changed = (component[:, 1:] != component[:, :-1]).mean()
-    p = switching * (1 - 1 / K)
-    assert abs(changed - p) <= 5 * np.sqrt(p * (1 - p) / component[:, 1:].size)
-    for k in range(K):  # letters follow the chain of the component behind them
-        at = np.flatnonzero((component[:, :-1] == k).ravel())
-        before, after = tokens[:, :-1].ravel()[at], tokens[:, 1:].ravel()[at]
-        for a in range(3):
-            from_a = after[before == a]
-            q = T[k, a]
-            share = np.bincount(from_a, minlength=3) / len(from_a)
-            assert (abs(share - q) < 5 * np.sqrt(q * (1 - q) / len(from_a))).all()
-
-
 def test_one_chain_has_its_entropy_rate():
     data = drawn(**CHAIN, inputs=2, test_inputs=3000, tokens=30)
     T = data["chain"].values[0]
@@ -136,20 +55,17 @@ def test_one_chain_has_its_entropy_rate():
 
 
 def test_inputs_do_not_depend_on_their_number():
-    for law in ({"source": "mixture", "components": 3}, {"source": "power_law"}):
-        few, many = drawn(**law, inputs=3, noise=0.1), drawn(**law, inputs=8, noise=0.1)
-        np.testing.assert_array_equal(few["X"], many["X"][:3])
-        np.testing.assert_array_equal(few["y"], many["y"][:3])
-    few = drawn(**CHAIN, inputs=3, tokens=4, components=2, switching=0.5)
-    many = drawn(**CHAIN, inputs=5, tokens=7, components=2, switching=0.5)
+    few, many = (drawn(source="power_law", inputs=P, noise=0.1) for P in (3, 8))
+    np.testing.assert_array_equal(few["X"], many["X"][:3])
+    np.testing.assert_array_equal(few["y"], many["y"][:3])
+    few, many = drawn(**CHAIN, inputs=3, tokens=4), drawn(**CHAIN, inputs=5, tokens=7)
     np.testing.assert_array_equal(few["tokens"], many["tokens"][:3, :4])
 
 
 @pytest.mark.parametrize("keys, sentence", (
-    ({"source": "mixture", "separation": 1}, "separation=1: out of range.* 0 to 0.999"),
-    ({"source": "mixture", "components": 0}, "components=0: out of range"),
-    ({"source": "power_law", "components": 2}, "used only when .* source = markov or mixture"),
-    ({"source": "mixture", "training.loss": "cross_entropy"}, "are numbers, not classes"),
+    ({"source": "power_law", "spectrum_decay": 101}, "spectrum_decay=101: out of range.* 0 to"),
+    ({"source": "markov", "components": 2}, "an option of dmft-data mixture and dmft-data chains"),
+    ({"source": "power_law", "training.loss": "cross_entropy"}, "are numbers, not classes"),
     ({"source": "gaussian", "noise": 1}, "used only when")))
 def test_what_is_no_task_is_refused(keys, sentence):
     with pytest.raises(dmft.InputError, match=sentence):

@@ -3,6 +3,7 @@ import os
 
 import dmft
 import numpy as np
+from dmft import data
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -22,10 +23,10 @@ def test_a_sweep_of_tokens_of_a_file_without_inputs(tmp_path):
     """One pass through its 24 inputs is 6 batches of 4, whatever the key inputs says, which is not
     read with a file."""
     tokens = np.arange(24 * 3).reshape(24, 3) ** 2 % 5
-    np.savez(tmp_path / "tokens.npz", tokens=tokens, y=tokens[:, ::-1])
+    data.write(tmp_path / "tokens.h5", data.Data({"tokens": tokens, "y": tokens[:, ::-1]}))
     run = dmft.sweep({"network.model": "transformer", "network.depth": 1, "network.experts": 0},
                      progress=False, **{"data.source": "file",
-                     "data.file": str(tmp_path / "tokens.npz"), "training.batch": 4,
+                     "data.file": str(tmp_path / "tokens.h5"), "training.batch": 4,
                      "training.steps": 40, "training.loss": "cross_entropy",
                      "solver.replicates": 0, "output.kernels": "none", "output.inputs": "none",
                      "reference.widths": [8], "reference.seeds": 2, "sweep.training.eta0": [1, 2]})

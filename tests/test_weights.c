@@ -2,6 +2,7 @@
  * times in the data. */
 #define _POSIX_C_SOURCE 200809L
 #include "integrators/fixed_point.h"
+#include "tests/support/cli.h"
 #include "tests/support/data_file.h"
 #include "tests/support/support.h"
 
@@ -15,8 +16,8 @@ static int make_files(void **state) {
     (void)state;
     if (!mkdtemp(folder))
         return -1;
-    snprintf(path[0], sizeof path[0], "%s/weights.csv", folder);
-    snprintf(path[1], sizeof path[1], "%s/again.csv", folder);
+    snprintf(path[0], sizeof path[0], "%s/weights.h5", folder);
+    snprintf(path[1], sizeof path[1], "%s/again.h5", folder);
     snprintf(stored, sizeof stored, "%s/data.h5", folder);
     return 0;
 }
@@ -29,11 +30,6 @@ static int remove_files(void **state) {
     return rmdir(folder);
 }
 
-static void write_text(const char *name, const char *text) {
-    FILE *file = fopen(name, "w");
-    assert_true(file && fputs(text, file) >= 0 && !fclose(file));
-}
-
 /* --- training -------------------------------------------------------------------------------- */
 
 #define FIRST "1.2,-0.3,0.7,%s%s\n"
@@ -43,12 +39,11 @@ static void write_text(const char *name, const char *text) {
 /* The three inputs with weights 6, 3 and 3, whose sum does not matter; and 2, 1 and 1 times. */
 static void write_both(const char *const y[3]) {
     char text[2][512];
-    snprintf(text[0], sizeof text[0], "x0,x1,x2,y,w\n" FIRST SECOND THIRD, y[0], ",6", y[1], ",3",
-             y[2], ",3");
-    snprintf(text[1], sizeof text[1], "x0,x1,x2,y\n" FIRST FIRST SECOND THIRD, y[0], "", y[0], "",
-             y[1], "", y[2], "");
-    write_text(path[0], text[0]);
-    write_text(path[1], text[1]);
+    snprintf(text[0], sizeof text[0], FIRST SECOND THIRD, y[0], ",6", y[1], ",3", y[2], ",3");
+    snprintf(text[1], sizeof text[1], FIRST FIRST SECOND THIRD, y[0], "", y[0], "", y[1], "", y[2],
+             "");
+    cli_lines(path[0], text[0], true);
+    cli_lines(path[1], text[1], false);
 }
 
 static void measured(struct record *record, int again, int N, const char *more) {

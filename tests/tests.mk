@@ -56,7 +56,7 @@ FAULTY := base_grow malloc calloc realloc strdup open_memstream write fwrite fcl
 $(BUILD)/faults/dmft-%: $(PLAIN)/solver/main_%.o $(PLAIN)/tests/faults/faults.o $(EMULATED_OBJECTS) $(BUILD)/objects
 	@mkdir -p $(@D)
 	$(LINK) -lstdc++ $(FAULTY:%=-Wl,--wrap=%)
-$(BUILD)/faults/dmft-sweep $(BUILD)/shared/dmft-sweep: python/dmft-sweep $(BUILD)/python
+$(foreach f,faults shared,$(BUILD)/$f/dmft-sweep $(BUILD)/$f/dmft-data): python/dmft-sweep $(BUILD)/python
 	$(SCRIPT)
 $(BUILD)/test_faults: | $(PROGRAMS:%=$(BUILD)/faults/%)
 
@@ -105,9 +105,6 @@ FUZZ := clang -std=c17 -O1 -g -I. -fsanitize=fuzzer,address,undefined
 build/fuzz_param: $(FUZZ_SOURCES)
 	@mkdir -p $(@D)
 	$(FUZZ) $^ -linih -o $@
-build/fuzz_data: tests/fuzz_data.c $(wildcard kernels/base/*.c solver/data/array_file*.c)
-	@mkdir -p $(@D)
-	$(FUZZ) $^ -lzip -o $@
 # With the keys of all networks, so that what is not fuzzed is linked as it is built.
 FUZZED := solver/command.c $(wildcard kernels/base/*.c solver/settings/*.c solver/data/*.c)
 build/fuzz_command: tests/fuzz_command.c $(FUZZED) $(filter-out $(FUZZED:%.c=$(PLAIN)/%.o),$(OBJECTS))
@@ -116,17 +113,15 @@ build/fuzz_command: tests/fuzz_command.c $(FUZZED) $(filter-out $(FUZZED:%.c=$(P
 
 LONG := models resume reference reference3 residual_reference transformer_reference networks coordinate \
         coordinate_limit stack_limit stack_norms fixed_point data_file script_fuzz faults
-check-long: test build/fuzz_param build/fuzz_data
+check-long: test build/fuzz_param
 	build/fuzz_param -max_total_time=30 -max_len=4096 -verbosity=0 -print_final_stats=1
-	@mkdir -p build/corpus
-	build/fuzz_data -max_total_time=30 -max_len=4096 -verbosity=0 -print_final_stats=1 build/corpus tests/corpus
 	@for t in $(LONG); do echo "$(BUILD)/test_$$t long"; $(BUILD)/test_$$t long || exit 1; done
 	LONG=1 PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) tests/python.sh -k 'every_study or without_a_term or no_term'
 	$(MAKE) SAN=1 test
 
 # Everything that is random, for TIME seconds, with a fresh seed (or SEED=number).
 TIME := 300
-soak: all build/fuzz_param build/fuzz_data build/fuzz_command $(BUILD)/test_script_fuzz
+soak: all build/fuzz_param build/fuzz_command $(BUILD)/test_script_fuzz
 	@BUILD=$(BUILD) tests/soak.sh $(TIME) $(if $(filter command% environment%,$(origin SEED)),$(SEED))
 
 python-test: all python-packages

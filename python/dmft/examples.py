@@ -18,7 +18,8 @@ from dmft.errors import DmftError, SystemFailure
 from dmft.pages import folder_with
 
 # Patterns of the files of each folder.
-KEPT = {"data": ("*.ini", "*.h5"), "examples": ("*.ini", "*.lua", "*.c"), "studies": ("*.ini",)}
+KEPT = {"data": ("*.ini", "*.h5"), "examples": ("*.ini", "*.lua", "*.c", "*.h5"),
+        "studies": ("*.ini",)}
 
 
 def _put(source: str, target: str) -> bool:

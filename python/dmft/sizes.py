@@ -193,7 +193,7 @@ class Family:
         """Gaussian inputs of the same dimension in the place of files, where that makes the same
         network: nothing is read then, and the dimension can be varied."""
         network = self.places[0].adam
-        if self.settings["data.source"] not in ("file", "fashion") or network.vocabulary:
+        if self.settings["data.source"] != "file" or network.vocabulary:
             return
         before, places = self.settings, self.places
         self.settings = {key: text for key, text in before.items() if not key.startswith("data.")}

@@ -175,7 +175,7 @@ int data_read(struct data *data, const char *path, const struct data_wanted *wan
     int code;
     *data = (struct data){0};
     DO(data_check_file(path, err));
-    DO(data_file_read(&stored, path, wanted->weight, wanted->most, err));
+    DO(data_file_read(&stored, path, wanted->weight, wanted->loss->choice.name, wanted->most, err));
     DO(get_sizes(&sizes, &stored, path, err));
     DO(weights_shape(&sizes, &stored, path, err));
     if (stored.tokens)
@@ -184,6 +184,10 @@ int data_read(struct data *data, const char *path, const struct data_wanted *wan
     DO(data_init(data, &sizes, err));
     fill_inputs(data, &stored);
     weights_fill(data, &stored);
+    if (isfinite(stored.floor)) {
+        DO(truth_init(&data->truth, err));
+        data->truth->floor = stored.floor;
+    }
     DO(targets_fill(data, &stored, wanted, path, err));
 done:
     data_file_free(&stored);

@@ -47,8 +47,8 @@ struct data_wanted {
     const char *weight; /* the array of weights of the inputs; NULL or "": none */
     size_t most;        /* entries of X, and of y */
 };
-/* Reads X [P][D] or [P][n][D], or tokens [P][n], and y (any integer or float types) of an HDF5,
- * npz or csv file, X_test or tokens_test and y_test where it has them, and the weights [P] that are
+/* Reads X [P][D] or [P][n][D], or tokens [P][n], and y (any integer or float types) of an HDF5
+ * file, X_test or tokens_test and y_test where it has them, and the weights [P] that are
  * asked for, with those of test inputs, NAME_test, where it has them, else 1.
  *
  * y [P][C] or, per token, [P][n][C] are numbers; in y [P] or [P][1], and per token in y [P][n][1]

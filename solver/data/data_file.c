@@ -1,7 +1,6 @@
-/* HDF5, or flat files (array_file.h); what is damaged is refused before its values are read. */
+/* HDF5 files; what is damaged is refused before its values are read. */
 #define _XOPEN_SOURCE 700
 #include "solver/data/data_file.h"
-#include "solver/data/array_file.h"
 
 #include <errno.h>
 #include <hdf5.h>
@@ -41,7 +40,7 @@ void data_file_free(struct data_file *stored) {
     *stored = (struct data_file){0};
 }
 
-/* An open file; of HDF5 with everything that was opened in it. */
+/* An open file with everything that was opened in it. */
 struct source {
     const char *path;
     hid_t file, access; /* access: of datasets, refuses links to other files */
@@ -49,9 +48,6 @@ struct source {
     hid_t set[DATA_FILE_SETS];
     hid_t opened[64]; /* six for each set, and a few */
     int count;
-    bool is_flat;
-    struct array_file flat;
-    const struct array_file_entry *array[DATA_FILE_SETS];
 };
 
 /* What HDF5 has opened (negative: a failure) is closed with the file. */
@@ -64,7 +60,6 @@ static hid_t hold(struct source *source, hid_t opened) {
 static void close_source(struct source *source) {
     while (source->count)
         H5Idec_ref(source->opened[--source->count]);
-    array_file_close(&source->flat);
 }
 
 static herr_t refuse_link(const char *file, const char *group, const char *other_file,
@@ -77,8 +72,10 @@ static herr_t refuse_link(const char *file, const char *group, const char *other
 /* Without locks: a data set may lie where files cannot be locked, or be open elsewhere. */
 static int open_file(struct source *source, struct err *err) {
     if (H5Fis_hdf5(source->path) <= 0)
-        return err_set(err, CODE_INPUT, "data file %s: is not an HDF5 file, npz or .csv",
-                       source->path);
+        return err_set(err, CODE_INPUT,
+                       "data file %s: is not an HDF5 file; of an npz or a csv the command "
+                       "dmft-data %s -o OUT.h5 makes one",
+                       source->path, source->path);
     hid_t access = hold(source, H5Pcreate(H5P_FILE_ACCESS));
     source->access = hold(source, H5Pcreate(H5P_DATASET_ACCESS));
     if (access < 0 || source->access < 0 || H5Pset_file_locking(access, false, true) < 0 ||
@@ -94,8 +91,6 @@ static int open_file(struct source *source, struct err *err) {
 }
 
 static bool has(const struct source *source, const char *name) {
-    if (source->is_flat)
-        return array_file_find(&source->flat, name) != NULL;
     return H5Lexists(source->file, name, H5P_DEFAULT) > 0;
 }
 
@@ -140,32 +135,6 @@ static int open_dataset(struct source *source, const char *name, hid_t *set, boo
     return CODE_OK;
 }
 
-static int open_array(struct source *source, const char *name, enum data_file_role role,
-                      bool *whole, struct err *err) {
-    if (!source->is_flat)
-        return open_dataset(source, name, &source->set[role], whole, err);
-    const struct array_file_entry *array = source->array[role] =
-        array_file_find(&source->flat, name);
-    if (!array)
-        return err_set(err, CODE_INPUT, "data file %s: has no array %s", source->path, name);
-    if (array->kind && !strchr("fiub", array->kind))
-        return err_set(err, CODE_INPUT, "data file %s: %s does not hold integers or floats",
-                       source->path, name);
-    *whole = array->whole;
-    return CODE_OK;
-}
-
-/* The rank, negative after a failure. */
-static int extents(struct source *source, enum data_file_role role, hsize_t shape[H5S_MAX_RANK]) {
-    if (source->is_flat) {
-        for (int axis = 0; axis < source->array[role]->rank; axis++)
-            shape[axis] = source->array[role]->shape[axis];
-        return source->array[role]->rank;
-    }
-    hid_t space = hold(source, H5Dget_space(source->set[role]));
-    return space < 0 ? -1 : H5Sget_simple_extent_dims(space, shape, NULL);
-}
-
 /* "4 x 3" */
 static void tell_shape(const hsize_t *shape, int rank, char text[DATA_FILE_NAME]) {
     int length = 0;
@@ -189,7 +158,8 @@ static int get_shape(struct source *source, struct data_file *stored, enum data_
                                                                              : DATA_FILE_RANK;
     hsize_t shape[H5S_MAX_RANK];
     char text[DATA_FILE_NAME];
-    int rank = extents(source, role, shape);
+    hid_t space = hold(source, H5Dget_space(source->set[role]));
+    int rank = space < 0 ? -1 : H5Sget_simple_extent_dims(space, shape, NULL);
     if (rank < least || rank > last)
         return err_set(err, CODE_INPUT, "data file %s: %s has rank %d, needed is %s", path, name,
                        rank,
@@ -301,10 +271,7 @@ static int read_set(struct source *source, struct data_file *stored, enum data_f
     struct data_file_set *set = &stored->set[role];
     char place[DATA_FILE_NAME];
     TRY(base_alloc(&set->value, set->count, sizeof *set->value, err));
-    if (source->is_flat)
-        TRY(array_file_read(&source->flat, source->array[role], set->value, err));
-    else
-        TRY(read_values(source, source->set[role], set->value, data_file_name(stored, role), err));
+    TRY(read_values(source, source->set[role], set->value, data_file_name(stored, role), err));
     for (size_t k = 0; k < set->count; k++) {
         if (isfinite(set->value[k]))
             continue;
@@ -315,44 +282,42 @@ static int read_set(struct source *source, struct data_file *stored, enum data_f
     return CODE_OK;
 }
 
-/* V of a flat file: an array of one number. */
-static int read_flat_vocabulary(const struct source *source, struct data_file *stored,
-                                struct err *err) {
-    const struct array_file_entry *array = array_file_find(&source->flat, "V");
-    if (!array)
-        return CODE_OK;
-    if (array->count != 1 || !strchr("iu", array->kind))
-        return err_set(err, CODE_INPUT, "data file %s: V must be one positive integer",
-                       source->path);
-    return array_file_read(&source->flat, array, &stored->vocabulary, err);
-}
-
 /* V: an attribute of tokens or a dataset beside it, one number. */
 static int read_vocabulary(struct source *source, struct data_file *stored, struct err *err) {
     hid_t tokens = source->set[DATA_FILE_INPUT], set = -1, space = -1;
-    bool attribute = !source->is_flat && H5Aexists(tokens, "V") > 0, whole, good = true;
+    bool attribute = H5Aexists(tokens, "V") > 0, whole, good;
     if (!attribute && !has(source, "V"))
         return CODE_OK;
-    if (source->is_flat) {
-        TRY(read_flat_vocabulary(source, stored, err));
-    } else if (attribute) {
+    if (attribute) {
         set = hold(source, H5Aopen(tokens, "V", H5P_DEFAULT));
         space = set < 0 ? -1 : hold(source, H5Aget_space(set));
     } else {
         TRY(open_dataset(source, "V", &set, &whole, err));
         space = hold(source, H5Dget_space(set));
     }
-    if (!source->is_flat)
-        good = space >= 0 && H5Sget_simple_extent_npoints(space) == 1;
+    good = space >= 0 && H5Sget_simple_extent_npoints(space) == 1;
     if (good && attribute)
         good = H5Aread(set, H5T_NATIVE_DOUBLE, &stored->vocabulary) >= 0;
-    else if (good && !source->is_flat)
+    else if (good)
         TRY(read_values(source, set, &stored->vocabulary, "V", err));
     double V = stored->vocabulary;
     if (!good || !(V >= 1 && V <= INT_MAX && V == floor(V)))
         return err_set(err, CODE_INPUT, "data file %s: V must be one positive integer",
                        source->path);
     return CODE_OK;
+}
+
+/* Attribute floor_LOSS of the file, one number. */
+static void read_floor(struct source *source, struct data_file *stored, const char *loss) {
+    char name[DATA_FILE_NAME];
+    snprintf(name, sizeof name, "floor_%s", loss);
+    hid_t floor = H5Aexists(source->file, name) > 0
+                      ? hold(source, H5Aopen(source->file, name, H5P_DEFAULT))
+                      : -1;
+    hid_t space = floor < 0 ? -1 : hold(source, H5Aget_space(floor));
+    if (space < 0 || H5Sget_simple_extent_npoints(space) != 1 ||
+        H5Aread(floor, H5T_NATIVE_DOUBLE, &stored->floor) < 0)
+        stored->floor = NAN;
 }
 
 /* Which of the two kinds of inputs there is; what would be passed over is refused. */
@@ -383,30 +348,31 @@ static bool is_read(const struct source *source, const struct data_file *stored,
     return tests || (role != DATA_FILE_TEST_INPUT && role != DATA_FILE_TEST_TARGET);
 }
 
-static int read_source(struct source *source, struct data_file *stored, size_t most,
-                       struct err *err) {
+static int read_source(struct source *source, struct data_file *stored, const char *loss,
+                       size_t most, struct err *err) {
     size_t left[2] = {most, most}; /* for inputs and for targets */
-    TRY(array_file_open(&source->flat, &source->is_flat, source->path, most, err));
-    if (!source->is_flat)
-        TRY(open_file(source, err));
+    TRY(open_file(source, err));
     TRY(choose_inputs(source, stored, err));
     for (enum data_file_role role = 0; role < DATA_FILE_SETS; role++)
         if (is_read(source, stored, role))
-            TRY(open_array(source, data_file_name(stored, role), role, &stored->set[role].whole,
-                           err));
+            TRY(open_dataset(source, data_file_name(stored, role), &source->set[role],
+                             &stored->set[role].whole, err));
     for (enum data_file_role role = 0; role < DATA_FILE_SETS; role++)
         if (is_read(source, stored, role))
             TRY(get_shape(source, stored, role, &left[role % 2], err));
     for (enum data_file_role role = 0; role < DATA_FILE_SETS; role++)
         if (stored->set[role].rank)
             TRY(read_set(source, stored, role, err));
-    return stored->tokens ? read_vocabulary(source, stored, err) : CODE_OK;
+    if (stored->tokens)
+        TRY(read_vocabulary(source, stored, err));
+    read_floor(source, stored, loss);
+    return CODE_OK;
 }
 
 /* Some damage ends a process within libhdf5 (a chunk of no length divides by 0 where the dataset is
  * opened), so a child reads the file first, and says nothing but that it has lived. */
-static int try_in_child(const struct data_file *asked, const char *path, size_t most,
-                        struct err *err) {
+static int try_in_child(const struct data_file *asked, const char *path, const char *loss,
+                        size_t most, struct err *err) {
     int status = 0;
     pid_t ended, child = fork();
     if (child < 0)
@@ -418,7 +384,7 @@ static int try_in_child(const struct data_file *asked, const char *path, size_t 
         setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
         signal(SIGINT, SIG_DFL);
         signal(SIGTERM, SIG_DFL);
-        read_source(&source, &stored, most, err);
+        read_source(&source, &stored, loss, most, err);
         _exit(0);
     }
     while (!(ended = waitpid(child, &status, WNOHANG)) || (ended < 0 && errno == EINTR)) {
@@ -435,16 +401,15 @@ static int try_in_child(const struct data_file *asked, const char *path, size_t 
                   : CODE_OK;
 }
 
-int data_file_read(struct data_file *stored, const char *path, const char *weight, size_t most,
-                   struct err *err) {
+int data_file_read(struct data_file *stored, const char *path, const char *weight, const char *loss,
+                   size_t most, struct err *err) {
     struct source source = {.path = path};
     *stored = (struct data_file){0};
     for (int test = 0; test < 2 && weight && *weight; test++)
         snprintf(stored->weight[test], DATA_FILE_WORD, "%s%s", weight, test ? "_test" : "");
-    source.flat.weight = stored->weight[0];
     if (H5Fis_hdf5(path) > 0)
-        TRY(try_in_child(stored, path, most, err));
-    int code = read_source(&source, stored, most, err);
+        TRY(try_in_child(stored, path, loss, most, err));
+    int code = read_source(&source, stored, loss, most, err);
     close_source(&source);
     return code;
 }

@@ -1,4 +1,4 @@
-/* The datasets of a data file, as they are stored: HDF5, or npz and csv (array_file.h).
+/* The datasets of a data file (HDF5), as they are stored.
  *
  * libhdf5 may break down in a file that is damaged or made to do harm: a child process tries one
  * first. No link to another file is followed. */
@@ -33,18 +33,20 @@ struct data_file {
     char weight[2][DATA_FILE_WORD]; /* names of the weights, of test inputs too; "": none asked */
     bool tokens;                    /* the inputs are tokens and tokens_test, else X and X_test */
     double vocabulary;              /* attribute V of tokens, or dataset V; 0: neither */
+    double floor;                   /* attribute floor_LOSS of the file; NAN: none */
     struct data_file_set set[DATA_FILE_SETS];
 };
 
 /* Reads X [P][D] or [P][n][D], or tokens [P][n], and y of one to three axes; X_test or tokens_test
  * with y_test where they are; and the array `weight` [P] (NULL or "": none; below DATA_FILE_WORD -
- * 5 bytes), with WEIGHT_test where it is. CODE_INPUT with one sentence naming the file and what is
- * wrong: cannot be opened as HDF5, no such dataset, not numeric, of another rank, empty, more than
- * `most` numbers in inputs or in targets (before anything is allocated), values that are not in
- * this file (external link, virtual dataset, external storage) or were never written, NaN or
- * infinite (with its index, counted from 0), damaged. To be freed in any case. */
-int data_file_read(struct data_file *stored, const char *path, const char *weight, size_t most,
-                   struct err *err);
+ * 5 bytes), with WEIGHT_test where it is; and floor_LOSS, the least loss on such data. CODE_INPUT
+ * with one sentence naming the file and what is wrong: cannot be opened as HDF5, no such dataset,
+ * not numeric, of another rank, empty, more than `most` numbers in inputs or in targets (before
+ * anything is allocated), values that are not in this file (external link, virtual dataset,
+ * external storage) or were never written, NaN or infinite (with its index, counted from 0),
+ * damaged. To be freed in any case. */
+int data_file_read(struct data_file *stored, const char *path, const char *weight, const char *loss,
+                   size_t most, struct err *err);
 void data_file_free(struct data_file *stored); /* accepts a zeroed struct; idempotent */
 const char *data_file_name(const struct data_file *stored, enum data_file_role role);
 /* "y_test[2][0]": where number k of a set stands. */

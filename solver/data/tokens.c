@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of PURPOSE_DATA, beside those of corpus.c and mixture.c. */
-enum { OWNER_CHAIN = 1, OWNER_LETTERS = 2, OWNER_COMPONENT = 9 };
+/* Of PURPOSE_DATA, beside those of corpus.c and normals.c. */
+enum { OWNER_CHAIN = 1, OWNER_LETTERS = 2 };
 
 void tokens_rows(const struct data *data, size_t first, size_t count, double *X) {
     size_t n = (size_t)data->n, D = (size_t)data->D, V = (size_t)data->V;
@@ -62,14 +62,10 @@ struct data tokens_sizes(const struct sequences *sequences, int P, int tests, in
                          .V = V};
 }
 
-static int chains(const struct sequences *sequences) {
-    return sequences->components ? sequences->components : 1;
-}
-
 double tokens_bytes(const struct sequences *sequences) {
     double pairs = (double)sequences->letters * sequences->letters;
     return sequences->kind == SEQUENCE_COPY     ? 0
-           : sequences->kind == SEQUENCE_MARKOV ? pairs * sizeof(double) * chains(sequences)
+           : sequences->kind == SEQUENCE_MARKOV ? pairs * sizeof(double)
                                                 : pairs * sizeof(size_t);
 }
 
@@ -101,7 +97,7 @@ int tokens_chain(const struct sequences *sequences, double *T, struct err *err) 
         .seed = sequences->seed, .purpose = PURPOSE_DATA, .owner = OWNER_CHAIN};
     size_t V = (size_t)sequences->letters;
     double pair[2];
-    for (size_t a = 0; a < V * (size_t)chains(sequences); a++) {
+    for (size_t a = 0; a < V; a++) {
         double *row = T + a * V, largest = -INFINITY, sum = 0;
         TRY(base_poll(err, "probabilities of the chain are drawn"));
         for (size_t b = 0; b < V; b++) {
@@ -125,150 +121,73 @@ static size_t pick(const double *probability, size_t V, double u) {
     return b;
 }
 
-/* The component of a sequence at its beginning (place 0), or drawn anew behind letter `place`, else
- * as it was. */
-static size_t next_component(const struct sequences *sequences, size_t mu, size_t place,
-                             size_t now) {
-    struct rng_stream stream = {
-        .seed = sequences->seed, .purpose = PURPOSE_DATA, .owner = OWNER_COMPONENT};
-    uint32_t bits[4];
-    rng_bits(stream, (uint32_t)mu, (uint32_t)place, bits);
-    bool anew = !place || bits[0] * 0x1p-32 < sequences->switching;
-    return anew ? ((uint64_t)bits[2] << 32 | bits[1]) % (size_t)chains(sequences) : now;
-}
-
-/* What a predictor believes that knows the matrices: the probability of each component. Of one
- * chain it knows all, and the entropies of its rows are found once. */
-struct belief {
-    size_t K, V;
-    double switching;
-    const double *T;
-    double *weight, *next, *row; /* [K], [V], [V]: entropies behind each letter; NULL where K > 1 */
-};
-
-/* Entropy of the next letter behind a, all that is believed taken together. */
-static double entropy(struct belief *belief, size_t a) {
+/* Entropy of the next letter behind a letter of which this is the row of the chain. */
+static double entropy(const double *row, size_t V) {
     double sum = 0;
-    for (size_t b = 0; b < belief->V; b++) {
-        belief->next[b] = 0;
-        for (size_t k = 0; k < belief->K; k++)
-            belief->next[b] += belief->weight[k] * belief->T[(k * belief->V + a) * belief->V + b];
-        sum -= belief->next[b] > 0 ? belief->next[b] * log(belief->next[b]) : 0;
-    }
+    for (size_t b = 0; b < V; b++)
+        sum -= row[b] > 0 ? row[b] * log(row[b]) : 0;
     return sum;
 }
 
-/* belief->row of one chain. */
-static int find_rows(struct belief *belief, struct err *err) {
-    TRY(base_alloc(&belief->row, belief->V, sizeof *belief->row, err));
-    belief->weight[0] = 1;
-    for (size_t a = 0; a < belief->V; a++) {
-        TRY(base_poll(err, "the entropy of the chain is found"));
-        belief->row[a] = entropy(belief, a);
-    }
-    return CODE_OK;
-}
-
-/* After b was seen behind a; belief->next as entropy left it. */
-static void learn(struct belief *belief, size_t a, size_t b) {
-    for (size_t k = 0; k < belief->K; k++) {
-        double *weight = &belief->weight[k];
-        *weight *= belief->T[(k * belief->V + a) * belief->V + b] / belief->next[b];
-        *weight = (1 - belief->switching) * *weight + belief->switching / (double)belief->K;
-    }
-}
-
-/* Of one chain: the mean entropy of its rows in the long run. */
-static int entropy_rate(struct belief *belief, double *share, double *rate, struct err *err) {
-    size_t V = belief->V;
+/* The mean entropy of the rows of a chain in the long run; share, next [V]: workspace. */
+static int entropy_rate(const double *T, const double *of_row, size_t V, double *share,
+                        double *next, double *rate, struct err *err) {
     for (size_t a = 0; a < V; a++)
         share[a] = 1 / (double)V;
     for (int step = 0; step < 10000; step++) {
-        memset(belief->next, 0, V * sizeof *belief->next);
+        memset(next, 0, V * sizeof *next);
         for (size_t a = 0; a < V; a++) {
             TRY(base_poll(err, "the entropy of the chain is found"));
             for (size_t b = 0; b < V; b++)
-                belief->next[b] += share[a] * belief->T[a * V + b];
+                next[b] += share[a] * T[a * V + b];
         }
         double change = 0;
         for (size_t b = 0; b < V; b++) {
-            change += fabs(belief->next[b] - share[b]);
-            share[b] = (belief->next[b] + share[b]) / 2; /* no cycle goes on for ever */
+            change += fabs(next[b] - share[b]);
+            share[b] = (next[b] + share[b]) / 2; /* no cycle goes on for ever */
         }
         if (change < 1e-14)
             break;
     }
     *rate = 0;
     for (size_t a = 0; a < V; a++)
-        *rate += share[a] * belief->row[a];
-    return CODE_OK;
-}
-
-static int add_labels(struct data *data, double *label[2], struct err *err) {
-    static const char *const name[] = {"component", "component_test"}, *const dims[] = {"mu token",
-                                                                                        "nu token"};
-    for (int k = 0; k < 2; k++)
-        if (k ? data->tests : data->P)
-            TRY(truth_add(data->truth,
-                          (struct truth_array){
-                              .name = name[k],
-                              .dims = dims[k],
-                              .about = "the chain that draws the target of each token",
-                              .shape = {(size_t)(k ? data->tests : data->P), (size_t)data->n}},
-                          &label[k], err));
+        *rate += share[a] * of_row[a];
     return CODE_OK;
 }
 
 static int draw_markov(struct data *data, const struct sequences *sequences, struct err *err) {
-    size_t n = (size_t)data->n, V = (size_t)data->V, K = (size_t)chains(sequences);
-    size_t first = data->tests ? (size_t)data->P : 0, train = (size_t)data->P * n;
-    struct belief belief = {.K = K, .V = V, .switching = sequences->switching};
-    double *T, *share = NULL, *label[2] = {NULL, NULL}, sum = 0;
+    size_t n = (size_t)data->n, V = (size_t)data->V;
+    size_t first = data->tests ? (size_t)data->P : 0;
+    double *T, *room = NULL, sum = 0;
     int code;
     DO(truth_init(&data->truth, err));
     DO(truth_add(data->truth,
                  (struct truth_array){.name = "chain",
                                       .dims = "law letter next",
                                       .about = "probabilities of the next letter",
-                                      .shape = {K, V, V}},
+                                      .shape = {1, V, V}},
                  &T, err));
     DO(tokens_chain(sequences, T, err));
-    belief.T = T;
-    DO(base_alloc(&belief.weight, K, sizeof *belief.weight, err));
-    DO(base_alloc(&belief.next, V, sizeof *belief.next, err));
-    DO(base_alloc(&share, V, sizeof *share, err));
-    if (K > 1) {
-        DO(add_labels(data, label, err));
-    } else {
-        DO(find_rows(&belief, err));
-        DO(entropy_rate(&belief, share, &data->truth->rate, err));
+    DO(base_alloc(&room, 3 * V, sizeof *room, err));
+    for (size_t a = 0; a < V; a++) {
+        DO(base_poll(err, "the entropy of the chain is found"));
+        room[a] = entropy(T + a * V, V);
     }
+    DO(entropy_rate(T, room, V, room + V, room + 2 * V, &data->truth->rate, err));
     for (size_t mu = 0; mu * n < data_rows(data); mu++) {
-        size_t letter = random_below(sequences, mu, 0, V), k = 0;
-        for (size_t i = 0; i < K; i++)
-            belief.weight[i] = 1 / (double)K;
+        size_t letter = random_below(sequences, mu, 0, V);
         for (size_t s = 0; s < n; s++) {
-            size_t row = mu * n + s, before = letter;
             DO(base_poll(err, "sequences are drawn"));
             double u = (double)(random_bits(sequences, mu, s + 1) >> 11) * 0x1p-53;
-            k = next_component(sequences, mu, s, k);
-            data->token[row] = (int)letter;
-            letter = pick(T + (k * V + letter) * V, V, u);
-            ask(data, row, letter);
-            double expected = belief.row ? belief.row[before] : entropy(&belief, before);
-            if (!belief.row)
-                learn(&belief, before, letter);
-            sum += mu >= first ? expected : 0;
-            if (K > 1)
-                label[row >= train][row >= train ? row - train : row] = (double)k;
+            sum += mu >= first ? room[letter] : 0;
+            data->token[mu * n + s] = (int)letter;
+            letter = pick(T + letter * V, V, u);
+            ask(data, mu * n + s, letter);
         }
     }
     data->truth->floor = sum / ((double)data_rows(data) - (double)(first * n));
 done:
-    free(belief.weight);
-    free(belief.next);
-    free(belief.row);
-    free(share);
+    free(room);
     return code;
 }
 

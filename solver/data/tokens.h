@@ -19,12 +19,8 @@ int tokens_open(const struct data *data, size_t *row, int *trained, int *count, 
  *
  * markov:
  *     n + 1 letters of a chain: the first uniform, each further one from a row of the matrix of
- *     tokens_chain. The last is only a target; the target of every token is the next letter. With
- *     several components there are as many matrices. A sequence begins with one of them, all being
- *     equally likely, and after each letter, with the probability `switching`, one is drawn anew:
- *     a hidden chain above that of the letters. The truth (truth.h) has the matrices, the
- *     component behind each target, and what a predictor loses in cross-entropy that knows the
- *     matrices and all letters before.
+ *     tokens_chain. The last is only a target; the target of every token is the next letter. The
+ *     truth (truth.h) has the matrix, and what a predictor loses in cross-entropy that knows it.
  *
  * copy:
  *     m = n/2 uniform letters a, a separator, and all of them but the last again,
@@ -45,8 +41,6 @@ struct sequences {
     int letters;
     uint64_t seed;
     double sharpness;
-    int components; /* chains of markov; 0: 1 */
-    double switching;
 };
 /* P, tests, n, D, C = letters, V: letters and the token that is none, if any. */
 struct data tokens_sizes(const struct sequences *sequences, int P, int tests, int n,
@@ -56,8 +50,8 @@ double tokens_bytes(const struct sequences *sequences);
 /* token, X and y of data of these sizes, which are zero. Of modular: less than letters^2 training
  * inputs, or no test inputs. */
 int tokens_draw(struct data *data, const struct sequences *sequences, struct err *err);
-/* T [components][letters][letters], T[k][a][b] the probability that b follows a in chain k: softmax
- * over b of sharpness times standard normals. */
+/* T [letters][letters], T[a][b] the probability that b follows a: softmax over b of sharpness times
+ * standard normals. */
 int tokens_chain(const struct sequences *sequences, double *T, struct err *err);
 
 #endif

@@ -99,11 +99,13 @@ static bool looks_like_classes(const double *y, size_t count, int *last) {
     return *last >= 2;
 }
 
-/* Inputs of three axes are sequences, which only attention tells from one another. */
+/* Inputs of three axes are sequences, which only attention tells from one another; rows of one
+ * number are pixels, as convolutions take them. */
 static int note_axes(struct run *run, struct err *err) {
     const struct data *data = &run->data;
     const char *keys = model_list[run->config.network.model]->keys;
-    if (!run->config.data.file[0] || !data->X || data->n == 1 || !keys || strstr(keys, "attention"))
+    if (!run->config.data.file[0] || !data->X || data->n == 1 || data->D == 1 || !keys ||
+        strstr(keys, "attention"))
         return CODE_OK;
     return tell(run, "inputs_of_tokens", "", false, err,
                 "X has three axes, so that each input is a sequence of %d tokens of %d numbers; of "

@@ -4,23 +4,18 @@
 
 #include "integrators/fixed_point.h"
 #include "solver/data/coordinates.h"
+#include "solver/data/normals.h"
 #include "solver/settings/param.h"
 
 enum source {
     SOURCE_GAUSSIAN,
     SOURCE_FILE,
     SOURCE_MULTI_INDEX,
-    SOURCE_FASHION,
     SOURCE_MARKOV,
     SOURCE_COPY,
     SOURCE_MODULAR,
     SOURCE_TEXT,
-    SOURCE_MIXTURE,
     SOURCE_POWER_LAW
-};
-struct task_settings { /* of data whose law is known */
-    int components;
-    double separation, noise, spectrum, target, switching;
 };
 struct text_settings { /* of windows of a text */
     int unit, stride;
@@ -32,13 +27,12 @@ struct label_noise_settings {
     uint64_t seed;
 };
 struct data_settings {
-    int source, inputs, tests, dimension, side, patch, tokens, vocabulary, positions;
+    int source, inputs, tests, dimension, tokens, vocabulary, positions;
     double sharpness;
     uint64_t seed;
-    struct int_list classes;
-    struct task_settings task;
+    struct power_law law;
     struct text_settings text;
-    const char *file, *folder, *weight;
+    const char *file, *weight;
     struct label_noise_settings wrong;
 };
 

@@ -7,10 +7,7 @@
 #include "solver/settings/config.h"
 #include "solver/data/corpus.h"
 #include "solver/data/data_file.h"
-#include "solver/data/fashion.h"
 #include "solver/data/label_noise.h"
-#include "solver/data/mixture.h"
-#include "solver/data/normals.h"
 #include "solver/data/tokens.h"
 #include "solver/data/truth.h"
 
@@ -24,9 +21,7 @@ static struct sequences sequences_of(const struct data_settings *settings) {
                                                                         : SEQUENCE_MODULAR,
                               .letters = settings->vocabulary,
                               .seed = settings->seed,
-                              .sharpness = settings->sharpness,
-                              .components = settings->task.components,
-                              .switching = settings->task.switching};
+                              .sharpness = settings->sharpness};
 }
 
 static bool is_sequences(const struct data_settings *settings) {
@@ -36,8 +31,7 @@ static bool is_sequences(const struct data_settings *settings) {
 
 /* Whether targets are numbers that a law gives. */
 static bool has_numbers(const struct data_settings *settings) {
-    return settings->source == SOURCE_MULTI_INDEX || settings->source == SOURCE_MIXTURE ||
-           settings->source == SOURCE_POWER_LAW;
+    return settings->source == SOURCE_MULTI_INDEX || settings->source == SOURCE_POWER_LAW;
 }
 
 static bool takes(const struct config *config, enum loss_targets targets) {
@@ -60,13 +54,6 @@ static struct data plan(const struct config *config) {
                             settings->source == SOURCE_MODULAR ? 3 : settings->tokens,
                             settings->positions);
     sizes.classes = !has_numbers(settings);
-    if (settings->source == SOURCE_FASHION) {
-        int edge = settings->patch ? settings->patch : settings->side,
-            count = settings->side / edge;
-        sizes.D = edge * edge;
-        sizes.n = count * count;
-        sizes.C = has_classes(config) ? settings->classes.count : 1;
-    }
     if (settings->source == SOURCE_GAUSSIAN) {
         sizes.n = settings->tokens;
         sizes.C = !has_classes(config) ? 1 : outputs ? outputs : 2;
@@ -136,32 +123,6 @@ static int check_text(const struct config *config, const struct params *params, 
     return CODE_OK;
 }
 
-static int check_fashion(const struct data_settings *settings, const struct params *params,
-                         bool halves, struct err *err) {
-    const struct int_list *classes = &settings->classes;
-    if (settings->inputs % 2 && halves)
-        return params_error(params, "data", "inputs", err,
-                            "must be even, as many with y = +1 as with y = -1");
-    if (settings->tests % 2 && halves)
-        return params_error(params, "data", "test_inputs", err,
-                            "must be even, as many with y = +1 as with y = -1");
-    if (FASHION_SIDE % settings->side)
-        return params_error(params, "data", "side", err, "must divide %d", FASHION_SIDE);
-    if (settings->patch && settings->side % settings->patch)
-        return params_error(params, "data", "patch", err, "must divide side = %d, or be 0",
-                            settings->side);
-    if (halves && (classes->count == 0 || classes->count % 2))
-        return params_error(params, "data", "classes", err, "must be an even number of labels");
-    if (classes->count < 2)
-        return params_error(params, "data", "classes", err, "must be at least two labels");
-    for (int c = 0; c < classes->count; c++)
-        for (int d = 0; d < c; d++)
-            if (classes->value[d] == classes->value[c])
-                return params_error(params, "data", "classes", err, "label %d comes twice",
-                                    classes->value[c]);
-    return CODE_OK;
-}
-
 static int check_source(const struct config *config, const struct params *params,
                         const struct data *sizes, struct err *err) {
     const struct data_settings *settings = &config->data;
@@ -177,8 +138,6 @@ static int check_source(const struct config *config, const struct params *params
                             numbers);
     if (is_sequences(settings))
         TRY(check_sequences(config, params, err));
-    if (settings->source == SOURCE_FASHION)
-        TRY(check_fashion(settings, params, !has_classes(config), err));
     int outputs = config->network.outputs;
     if (outputs && outputs != sizes->C)
         return params_error(params, "network", "outputs", err, "source = %s has %d", source,
@@ -192,26 +151,22 @@ static int check_size(const struct config *config, const struct params *params,
                       const struct data *sizes, struct err *err) {
     static const char *const remedy[] = {
         [SOURCE_GAUSSIAN] = "dimension", [SOURCE_MULTI_INDEX] = "dimension",
-        [SOURCE_FASHION] = "side",       [SOURCE_MARKOV] = "vocabulary",
-        [SOURCE_COPY] = "vocabulary",    [SOURCE_MODULAR] = "vocabulary",
-        [SOURCE_MIXTURE] = "dimension",  [SOURCE_POWER_LAW] = "dimension"};
+        [SOURCE_MARKOV] = "vocabulary",  [SOURCE_COPY] = "vocabulary",
+        [SOURCE_MODULAR] = "vocabulary", [SOURCE_POWER_LAW] = "dimension"};
     double inputs = (double)sizes->P + sizes->tests, rows = inputs * sizes->n;
     double kept = sizes->V ? fmin(rows, sizes->D) : rows;
     double numbers =
         3 * kept * sizes->D + (sizes->per_token ? rows : inputs) * (sizes->numbered ? 1 : sizes->C);
     struct sequences sequences = sequences_of(&config->data);
-    int components = config->data.task.components;
     double bytes = sizeof(double) * numbers + (sizes->V ? rows * sizeof(int) : 0) +
-                   (is_sequences(&config->data) ? tokens_bytes(&sequences) : 0) +
-                   (config->data.source == SOURCE_MIXTURE ? mixture_bytes(sizes, components) : 0);
+                   (is_sequences(&config->data) ? tokens_bytes(&sequences) : 0);
     if (1e-9 * bytes <= config->solver.max_memory)
         return CODE_OK;
     return params_error(
         params, "solver", "max_memory", err,
-        "the inputs alone would need about %.3g GB; try fewer inputs%s%s or a smaller "
+        "the inputs alone would need about %.3g GB; try fewer inputs%s or a smaller "
         "%s, or raise max_memory",
-        1e-9 * bytes, sizes->n > 1 ? ", fewer tokens" : "",
-        components > 1 ? ", fewer components" : "", remedy[config->data.source]);
+        1e-9 * bytes, sizes->n > 1 ? ", fewer tokens" : "", remedy[config->data.source]);
 }
 
 /* Labels, and what suits the numbers of inputs. */
@@ -244,22 +199,21 @@ static int check_inputs(const struct config *config, const struct params *params
 
 /* --- what lies in files ---------------------------------------------------------------------- */
 
-static int data_path(const struct params *params, const char *key, char **path, struct err *err) {
-    if (!params_find(params, "data", key)->text[0])
-        return params_error(params, "data", key, err, "this source needs the path of %s",
-                            strcmp(key, "file") ? "the folder of Fashion-MNIST"
-                            : !strcmp(params_find(params, "data", "source")->text, "text")
+static int data_path(const struct params *params, char **path, struct err *err) {
+    if (!params_find(params, "data", "file")->text[0])
+        return params_error(params, "data", "file", err, "this source needs the path of %s",
+                            !strcmp(params_find(params, "data", "source")->text, "text")
                                 ? "a text"
-                                : "a file with X and y: HDF5, npz or csv");
-    return params_path(params, "data", key, path, err);
+                                : "an HDF5 file with X and y");
+    return params_path(params, "data", "file", path, err);
 }
 
 /* The path as an absolute one in the record and in the settings. */
-static int record_path(struct params *params, const char *key, const char *path,
-                       const char **setting, struct err *err) {
+static int record_path(struct params *params, const char *path, const char **setting,
+                       struct err *err) {
     char *whole = realpath(path, NULL);
-    int code = params_record(params, "data", key, whole ? whole : path, err);
-    *setting = params_find(params, "data", key)->text;
+    int code = params_record(params, "data", "file", whole ? whole : path, err);
+    *setting = params_find(params, "data", "file")->text;
     free(whole);
     return code;
 }
@@ -276,7 +230,7 @@ static int read_file(struct config *config, struct params *params, struct data *
         .most = (size_t)(config->solver.max_memory * 1e9 / 3 / sizeof(double))};
     char *path = NULL;
     int code;
-    DO(data_path(params, "file", &path, err));
+    DO(data_path(params, &path, err));
     if (strlen(settings->weight) + strlen("_test") >= DATA_FILE_WORD)
         DO(params_error(params, "data", "weight", err, "a name has at most %zu letters",
                         DATA_FILE_WORD - 1 - strlen("_test")));
@@ -284,7 +238,7 @@ static int read_file(struct config *config, struct params *params, struct data *
     if (!data->V && (settings->vocabulary || !settings->positions))
         DO(params_error(params, "data", settings->vocabulary ? "vocabulary" : "positions", err,
                         "it is for tokens, and data file %s has X", path));
-    DO(record_path(params, "file", path, &settings->file, err));
+    DO(record_path(params, path, &settings->file, err));
 done:
     free(path);
     return code;
@@ -308,32 +262,12 @@ static int read_text(struct config *config, struct params *params, struct data *
     char *path = NULL;
     int code;
     DO(check_text(config, params, err));
-    DO(data_path(params, "file", &path, err));
+    DO(data_path(params, &path, err));
     corpus.path = path;
     DO(corpus_read(data, &corpus, err));
     if (config->network.outputs && config->network.outputs != data->C)
         DO(params_error(params, "network", "outputs", err, "the text has %d letters", data->C));
-    DO(record_path(params, "file", path, &settings->file, err));
-done:
-    free(path);
-    return code;
-}
-
-static int read_fashion(struct config *config, struct params *params, int C, struct data *data,
-                        struct err *err) {
-    struct data_settings *settings = &config->data;
-    struct fashion fashion = {.classes = settings->classes,
-                              .C = C,
-                              .inputs = settings->inputs,
-                              .side = settings->side,
-                              .patch = settings->patch,
-                              .tests = settings->tests};
-    char *path = NULL;
-    int code;
-    DO(data_path(params, "folder", &path, err));
-    fashion.folder = path;
-    DO(fashion_read(data, &fashion, err));
-    DO(record_path(params, "folder", path, &settings->folder, err));
+    DO(record_path(params, path, &settings->file, err));
 done:
     free(path);
     return code;
@@ -346,13 +280,14 @@ static bool sees_ahead(const struct config *config) {
 }
 
 /* The floors of sequences are cross-entropies of the next letter given those before, those of
- * vectors halves of squares. */
+ * vectors halves of squares; a file says of which loss its floor is. */
 static void forget_floor(const struct config *config, struct data *data) {
-    bool known = is_sequences(&config->data) ? takes(config, LOSS_TARGETS_CLASSES)
-                                             : config->training.loss == &loss_mse;
+    bool known =
+        config->data.source == SOURCE_FILE ||
+        (data->V ? takes(config, LOSS_TARGETS_CLASSES) : config->training.loss == &loss_mse);
     if (data->truth && !known)
         data->truth->rate = NAN;
-    if (data->truth && (!known || (is_sequences(&config->data) && sees_ahead(config))))
+    if (data->truth && (!known || (data->V && sees_ahead(config))))
         data->truth->floor = NAN;
 }
 
@@ -362,21 +297,13 @@ static int draw(struct config *config, struct params *params, struct data *data,
     const struct sequences sequences = sequences_of(settings);
     TRY(check_source(config, params, &sizes, err));
     TRY(check_size(config, params, &sizes, err));
-    if (settings->source == SOURCE_FASHION)
-        return read_fashion(config, params, sizes.C, data, err);
     TRY(data_init(data, &sizes, err));
     if (is_sequences(settings)) {
         TRY(tokens_draw(data, &sequences, err));
-    } else if (settings->source == SOURCE_MIXTURE || settings->source == SOURCE_POWER_LAW) {
-        const struct task_settings *task = &settings->task;
-        TRY(mixture_draw(data,
-                         &(struct task){settings->source == SOURCE_MIXTURE ? task->components : 0,
-                                        task->separation, task->noise, task->spectrum, task->target,
-                                        settings->seed},
-                         err));
+    } else if (settings->source == SOURCE_POWER_LAW) {
+        TRY(normals_power_law(data, settings->seed, &settings->law, err));
     } else
         TRY(normals_draw(data, settings->seed, settings->source == SOURCE_MULTI_INDEX, err));
-    forget_floor(config, data);
     return CODE_OK;
 }
 
@@ -428,6 +355,7 @@ int config_data(struct config *config, struct params *params, struct data *data,
         TRY(read_text(config, params, data, err));
     else
         TRY(draw(config, params, data, err));
+    forget_floor(config, data);
     TRY(check_pooling(config, params, data, err));
     TRY(make_wrong(config, params, data, err));
     return check_inputs(config, params, data, err);

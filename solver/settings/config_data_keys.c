@@ -1,36 +1,31 @@
 /* The keys of section [data]. */
 #include "solver/settings/config_data.h"
 #include "solver/settings/config.h"
-#include "solver/data/fashion.h"
 
 #define OFFSET(field) offsetof(struct data_settings, field)
 const struct param_row config_data_rows[] = {
     {"source", PARAM_CHOICE, OFFSET(source), "gaussian", 0, 0,
-     "gaussian file multi_index fashion markov copy modular text mixture power_law", NULL,
+     "gaussian file multi_index markov copy modular text power_law", NULL,
      "Where the training inputs and targets come from.\n"
      "  gaussian: inputs of independent standard normals, targets +1 and -1 in turn\n"
-     "  file: X [P][D] and y [P] of an HDF5, npz or csv file (docs/data.md)\n"
+     "  file: X [P][D] and y [P] of an HDF5 file, as dmft-data makes them of npz, csv, images\n"
+     "    and known laws (docs/data.md)\n"
      "  multi_index: inputs as gaussian, y = (x1 + x1 x2 + x1 x2 x3 + x1 x2 x3 x4)/2\n"
-     "  fashion: images of Fashion-MNIST\n"
      "  markov: letters of a Markov chain; the target is the next letter\n"
      "  copy: letters, a separator, the same letters again, which are the targets\n"
      "  modular: two numbers a and b; the target is a + b modulo vocabulary\n"
      "  text: windows of a text; the target is the next letter\n"
-     "  mixture: inputs of several components, each with a mean and a linear teacher of its own\n"
      "  power_law: inputs and linear targets whose parts along the directions fall as powers"},
     {"inputs", PARAM_INT, OFFSET(inputs), "4", 1, 100000, NULL,
-     "source=gaussian|multi_index|fashion|markov|copy|modular|text|mixture|power_law",
-     "Number P of training inputs. Of fashion these are the first of each class in the "
-     "training set, the classes in turn, and with one output P must be even. Of text they are "
-     "windows, drawn without repetition in an order drawn anew."},
+     "source=gaussian|multi_index|markov|copy|modular|text|power_law",
+     "Number P of training inputs. Of text they are windows, drawn without repetition in an order "
+     "drawn anew."},
     {"test_inputs", PARAM_INT, OFFSET(tests), "0", 0, 100000, NULL,
-     "source=gaussian|multi_index|fashion|markov|copy|modular|text|mixture|power_law",
-     "Number of test inputs, which are not trained on: further draws, or the first of each "
-     "class in the test set, or windows of what is held out. A file has them as X_test and "
-     "y_test."},
+     "source=gaussian|multi_index|markov|copy|modular|text|power_law",
+     "Number of test inputs, which are not trained on: further draws, or windows of "
+     "what is held out. A file has them as X_test and y_test."},
     {"dimension", PARAM_INT, OFFSET(dimension), "10", 1, 1000000, NULL,
-     "source=gaussian|multi_index|mixture|power_law",
-     "Dimension D of an input, or of each of its tokens."},
+     "source=gaussian|multi_index|power_law", "Dimension D of an input, or of each of its tokens."},
     {"tokens", PARAM_INT, OFFSET(tokens), "1", 1, 10000, NULL, "source=gaussian|markov|copy|text",
      "Number n of tokens of an input. Of copy these are n/2 letters, the separator, and all "
      "of the letters but the last."},
@@ -42,19 +37,11 @@ const struct param_row config_data_rows[] = {
     {"sharpness", PARAM_REAL, OFFSET(sharpness), "1", 0, 100, NULL, "source=markov",
      "Standard deviation of the logits of the Markov chain: the probabilities of the next "
      "letter are the softmax of sharpness times standard normals."},
-    {"components", PARAM_INT, OFFSET(task.components), "1", 1, 10000, NULL, "source=markov|mixture",
-     "Number of components of a mixture, or of Markov chains: each sequence begins with one of "
-     "them, all being equally likely. Which one it is, is in the file."},
-    {"switching", PARAM_REAL, OFFSET(task.switching), "0", 0, 1, NULL, "source=markov",
-     "Probability with which a chain is drawn anew after each letter."},
-    {"separation", PARAM_REAL, OFFSET(task.separation), "0.5", 0, 0.999, NULL, "source=mixture",
-     "Share r of the mean of its component in an input, x = r m + sqrt(1 - r^2) g. At 0 nothing in "
-     "the input tells the component."},
-    {"spectrum_decay", PARAM_REAL, OFFSET(task.spectrum), "1", 0, 100, NULL, "source=power_law",
+    {"spectrum_decay", PARAM_REAL, OFFSET(law.spectrum), "1", 0, 100, NULL, "source=power_law",
      "Exponent a of the variances of the inputs along direction i, i^-a."},
-    {"target_decay", PARAM_REAL, OFFSET(task.target), "1", 0, 100, NULL, "source=power_law",
+    {"target_decay", PARAM_REAL, OFFSET(law.target), "1", 0, 100, NULL, "source=power_law",
      "Exponent b of the share of the targets' variance along direction i, i^-b."},
-    {"noise", PARAM_REAL, OFFSET(task.noise), "0", 0, 1000, NULL, "source=mixture|power_law",
+    {"noise", PARAM_REAL, OFFSET(law.noise), "0", 0, 1000, NULL, "source=power_law",
      "Standard deviation of normal noise that is added to the targets, of variance 1."},
     {"positions", PARAM_CHOICE, OFFSET(positions), "yes", 0, 0, "no yes",
      "source=file|markov|copy|modular|text",
@@ -62,7 +49,7 @@ const struct param_row config_data_rows[] = {
      "  no: it is the one-hot token alone\n"
      "  yes: it is the one-hot token and the one-hot place"},
     {"seed", PARAM_SEED, OFFSET(seed), "1", 0, 0, NULL,
-     "source=gaussian|multi_index|markov|copy|modular|text|mixture|power_law",
+     "source=gaussian|multi_index|markov|copy|modular|text|power_law",
      "Seed of the random inputs and targets."},
     {"label_noise", PARAM_REAL, OFFSET(wrong.share), "0", 0, 1, NULL, NULL,
      "Probability with which the target of a training input is wrong on purpose: another class, "
@@ -73,7 +60,7 @@ const struct param_row config_data_rows[] = {
     {"file", PARAM_PATH, OFFSET(file), "", 0, 0, NULL, "source=file|text",
      "Path of the data file or the text, relative to the folder of the ini that names it."},
     {"weight", PARAM_TEXT, OFFSET(weight), "", 0, 0, NULL, "source=file",
-     "Name of the array of the data file (of a csv the column) that says how often each input "
+     "Name of the array of the data file that says how often each input "
      "counts in the loss, relative to the others; test inputs count by NAME_test where the file "
      "has it. Empty: all inputs count once."},
     {"unit", PARAM_CHOICE, OFFSET(text.unit), "characters", 0, 0, "characters bytes", "source=text",
@@ -88,21 +75,6 @@ const struct param_row config_data_rows[] = {
      "each letter is asked for once."},
     {"held_out", PARAM_REAL, OFFSET(text.held_out), "0.1", 0, 0.9, NULL, "source=text",
      "Share of the text, its last part, that test inputs lie in and no training input."},
-    {"classes", PARAM_INTS, OFFSET(classes), "2 4", 0, FASHION_CLASSES - 1, NULL, "source=fashion",
-     "Labels of the classes to take, 0 to 9. With one output their number is even, the first "
-     "half having y = +1 and the second y = -1; with cross_entropy or outputs > 1 each class "
-     "has an output."},
-    {"side", PARAM_INT, OFFSET(side), "7", 1, FASHION_SIDE, NULL, "source=fashion",
-     "Number of pixels along an edge after averaging over squares, a divisor of 28. D = "
-     "side^2; features are centred over the inputs, then each input is scaled to |x|^2 = D."},
-    {"patch", PARAM_INT, OFFSET(patch), "0", 0, FASHION_SIDE, NULL, "source=fashion",
-     "Number of pixels along an edge of the squares that an image is cut into, each a row of D = "
-     "patch^2, a divisor of side; 1: the pixels are rows, as convolutions take them. 0: an image "
-     "is "
-     "one row."},
-    {"folder", PARAM_PATH, OFFSET(folder), "/usr/share/datasets/fashion-mnist", 0, 0, NULL,
-     "source=fashion",
-     "Path of the folder of Fashion-MNIST, relative to the folder of the ini that names it."},
 };
 const size_t config_data_rows_count = sizeof config_data_rows / sizeof *config_data_rows;
 #undef OFFSET

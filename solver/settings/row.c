@@ -252,7 +252,7 @@ static bool parse_choice(const struct param_row *row, const char *text, int *out
     const char *ours = synonyms_choice(text);
     if (ours && find_choice(row, (struct text_word){ours, strlen(ours)}, NULL) >= 0)
         text_append(note, "; here it is called %s", ours);
-    else
+    else if (strcmp(row->key, "source") || !synonyms_tell_source(text, note))
         text_nearest_tell(&nearest, note);
     return false;
 }

@@ -41,6 +41,11 @@ static const struct {
     {"device", "[solver] backend"},
     {"dtype", "[reference] precision"},
     {"num_threads n_jobs num_workers", "[solver] threads"},
+    {"classes side patch folder",
+     "an option of dmft-data fashion, which writes a file for [data] source = file"},
+    {"components switching", "an option of dmft-data mixture and dmft-data chains, which write a "
+                             "file for [data] source = file"},
+    {"separation", "an option of dmft-data mixture, which writes a file for [data] source = file"},
 };
 
 static const struct {
@@ -66,6 +71,17 @@ bool synonyms_tell_key(const char *given, char note[TEXT_NOTE]) {
             return true;
         }
     return false;
+}
+
+bool synonyms_tell_source(const char *given, char note[TEXT_NOTE]) {
+    if (!text_lists("fashion mixture", given))
+        return false;
+    text_append(note, "; \"dmft-data %s", given);
+    text_append(note, "%s",
+                *given == 'f' ? " --classes 2 4 --inputs 32 -o x.h5\""
+                              : " --components 3 --inputs 64 --dimension 10 -o x.h5\"");
+    text_append(note, " writes such data for source = file, file = x.h5");
+    return true;
 }
 
 const char *synonyms_choice(const char *given) {

@@ -262,7 +262,7 @@ int main(int argc, char **argv) {
          160, 320},
         {"fashion", "data/fashion.ini", "solver.sites=2048", "solver.sites=1024", 40, 80},
         {"fashion_2048", "data/fashion.ini", "solver.sites=4096", "solver.sites=2048", 24, 48},
-        {"fashion10", "data/fashion10.ini data.test_inputs=0", "solver.sites=2048", NULL, 24, 0},
+        {"fashion10", "data/fashion10.ini", "solver.sites=2048", NULL, 24, 0},
         {"regime2_fashion", "data/regime2_fashion.ini",
          "solver.sites=4096 solver.expert_sites=4096", NULL, 24, 0},
         {"muon", "data/muon.ini", "solver.sites=8192", NULL, 40, 0},

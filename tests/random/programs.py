@@ -35,7 +35,7 @@ class Program:
         """The text of the ini, of a script and, where it is of a file, of data of this name."""
         keys = {**self.keys, "network": {"program": stem + ".lua", **self.keys["network"]}}
         if self.file:
-            keys["data"] = {**self.keys["data"], "file": stem + "_data" + self.file.ending}
+            keys["data"] = {**self.keys["data"], "file": stem + "_data.h5"}
         return f"# Random network {self.seed}.\n" + "".join(
             f"\n[{section}]\n" + "".join(f"{key} = {value}\n" for key, value in lines.items())
             for section, lines in keys.items() if lines)

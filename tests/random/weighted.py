@@ -20,28 +20,16 @@ def takes_weights(lua: str) -> bool:
 
 @dataclasses.dataclass
 class DataFile:
-    """Arrays by name, the keys of [data] but for the file, and the ending of its name."""
+    """Arrays by name, and the keys of [data] but for the file."""
     arrays: dict[str, list]
     keys: dict[str, object]
-    ending: str
 
     def write(self, stem: str) -> None:
         """The file, of which stem is the beginning."""
-        path, arrays = stem + self.ending, {name: np.array(x) for name, x in self.arrays.items()}
-        if self.ending == ".npz":
-            np.savez(path, **arrays)
-        elif self.ending == ".h5":
-            with h5py.File(path, "w") as file:
-                for name, array in arrays.items():
-                    file[name] = array
-        else:
-            y = arrays["y"].reshape(len(arrays["y"]), -1).T
-            columns = {f"x{k}": x for k, x in enumerate(arrays["X"].T)}
-            columns |= {"weight": arrays["weight"]}
-            columns |= {f"y{k}": x for k, x in enumerate(y)} if len(y) > 1 else {"y": y[0]}
-            with open(path, "w", encoding="utf-8") as file:
-                file.writelines(",".join(map(str, line)) + "\n"
-                                for line in (columns, *zip(*columns.values())))
+        path, arrays = stem + ".h5", {name: np.array(x) for name, x in self.arrays.items()}
+        with h5py.File(path, "w") as file:
+            for name, array in arrays.items():
+                file[name] = array
 
 
 class Draw:
@@ -55,10 +43,6 @@ class Draw:
         self.add(int(data["inputs"]), "")
         if data.get("test_inputs"):
             self.add(int(data["test_inputs"]), "_test")
-
-    def as_lines(self) -> bool:
-        """Whether a csv can have them."""
-        return self.n == 1 and not self.vocabulary and "X_test" not in self.arrays
 
     def normals(self, *shape: int):
         if not shape:
@@ -105,5 +89,4 @@ class Draw:
         if self.vocabulary:
             keys |= {"vocabulary": self.vocabulary}
             keys |= {"positions": data["positions"]} if "positions" in data else {}
-        endings = (".npz", ".h5", ".csv") if self.as_lines() else (".npz", ".h5")
-        return DataFile(self.arrays, keys, self.random.choice(endings))
+        return DataFile(self.arrays, keys)

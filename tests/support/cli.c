@@ -275,29 +275,6 @@ void cli_refused(int code, const char *const *arg, const char *const *part) {
 
 /* --- HDF5 ------------------------------------------------------------------------------------ */
 
-static void make_set(hid_t file, const char *name, int rank, const hsize_t *shape,
-                     const double *values) {
-    hid_t space = H5Screate_simple(rank, shape, NULL);
-    hid_t set =
-        H5Dcreate2(file, name, H5T_NATIVE_DOUBLE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-    assert_true(set >= 0);
-    if (H5Sget_simple_extent_npoints(space) > 0)
-        assert_true(H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values) >= 0);
-    H5Dclose(set);
-    H5Sclose(space);
-}
-
-void cli_make_data(const char *name, int rank, int P, int D, int length, double X2, double y1) {
-    double X[] = {1, 2, X2, -1, 0.5, 3, 2, -2, 1, 1, 0, 1}, y[] = {1, y1, -1, 1};
-    hsize_t x_shape[] = {(hsize_t)P, (hsize_t)D}, y_shape[] = {(hsize_t)length};
-    hid_t file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-    assert_true(file >= 0);
-    make_set(file, "X", rank, x_shape, X);
-    if (length >= 0)
-        make_set(file, "y", 1, y_shape, y);
-    H5Fclose(file);
-}
-
 hid_t cli_file(const char *name) {
     hid_t file = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
     if (file < 0)

@@ -75,6 +75,9 @@ int cli_clean(void **state);
 
 /* A data file with X [P][D] (rank 1: X [P]), X[0][2] = X2, and, unless its length is negative, y,
  * y[1] = y1; all else is good. */
+/* A data file: a line has the numbers of X, then y and, where weighted, w, with commas between
+ * them. */
+void cli_lines(const char *name, const char *lines, bool weighted);
 void cli_make_data(const char *name, int rank, int P, int D, int length, double X2, double y1);
 hid_t cli_file(const char *name);
 int cli_complete(const char *name);

@@ -127,7 +127,8 @@ SHARP = [
     ("data/regime2.ini", 16, EXPERTS | ADAM | {
         "network.balance_loss": 0.7, "network.rho": 0.5, "training.optimizer": "adamw",
         "training.weight_decay": 0.01, "training.schedule": "cosine"}),
-    ("data/fashion10.ini", 52, {"data.inputs": 12}),
+    ("data/fashion10.ini", 52, {"data.source": "gaussian", "data.inputs": 12, "data.dimension": 49,
+                                "network.outputs": 10}),
     ("data/transformer.ini", 12, TOKENS),
     ("data/transformer.ini", 12, TOKENS | ADAM),
 ]

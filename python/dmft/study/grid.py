@@ -12,7 +12,7 @@ where values have blanks themselves. POINTS are separated by |; each has one val
 separated by blanks or, with a comma anywhere in POINTS, by commas:
 
     training.eta0, network.q0 = 0.1 1 | 0.2 2 | 0.4 4
-    data.classes, training.eta0 = 0 1, 0.1 | 2 4, 0.2
+    output.fields_at, training.eta0 = 0 1, 0.1 | 2 4, 0.2
 
 A word --sweep.section.key=VALUES of the command line takes the place of the line of the same keys,
 or is one more line behind all of them. Numbers of a single key increase or decrease; points come in

@@ -27,13 +27,11 @@ class DmftSolve(MakefilePackage):
     depends_on("hdf5@1.10:+hl~mpi")
     depends_on("inih@53:")
     depends_on("lua@5.4:+pcfile")
-    depends_on("zlib-api")
-    depends_on("libzip@1:")
     depends_on("jansson@2.8:")
     depends_on("cuda@12:", when="+cuda")
     depends_on("mpi", when="+mpi")
 
-    depends_on("python@3.9:", type="run")  # of dmft-sweep, and what it imports
+    depends_on("python@3.9:", type="run")  # of dmft-sweep and dmft-data, and what it imports
     depends_on("py-h5py", type="run")
     depends_on("py-scipy", type="run")
 
@@ -43,7 +41,7 @@ class DmftSolve(MakefilePackage):
     def options(self):
         """Words of every call of make."""
         words = [f"PREFIX={self.prefix}",
-                 "PKG=openblas lapacke gsl hdf5 inih lua zlib libzip jansson"]
+                 "PKG=openblas lapacke gsl hdf5 inih lua jansson"]
         words += ["CUDA=1", f"CUDA_HOME={self.spec['cuda'].prefix}"] if "+cuda" in self.spec else []
         return words + (["MPI=1"] if "+mpi" in self.spec else [])
 
