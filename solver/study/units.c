@@ -29,9 +29,9 @@ static const char *type_of(const struct params *params, const char *name) {
             continue;
         for (size_t r = 0; r < section->count; r++)
             if (!strcmp(section->rows[r].key, name + length + 1))
-                return section->rows[r].type == PARAM_INT || section->rows[r].type == PARAM_REAL
-                           ? "number"
-                           : "word";
+                return section->rows[r].type == PARAM_INT    ? "integer"
+                       : section->rows[r].type == PARAM_REAL ? "number"
+                                                             : "word";
         return section->rows ? "word" : "number"; /* factors of matrices */
     }
     return "word";

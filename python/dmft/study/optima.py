@@ -2,6 +2,7 @@
 combination of the other keys (optimum.py): the group /optimum."""
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -26,6 +27,28 @@ NUMBERS = {
 }
 
 
+# Beyond an end of the grid where an optimum may lie the next grid goes on by this factor.
+FURTHER = 4
+
+
+def _beside(found: optimum.Optimum, value: list[float], whole: bool) -> tuple[float, float] | None:
+    """Where an optimum that is not known may lie, from and to, among increasing values of the key
+    or beyond them; None: that cannot be told, or nothing lies there."""
+    if found.best is None or found.reason in (optimum.KNOWN, optimum.NONE, optimum.RESTS):
+        return None
+    last, log = len(value) - 1, value[0] > 0
+    reach = 2 if found.reason in (optimum.LOWEST, optimum.HIGHEST, optimum.NOISE) else 1
+    low, high = value[max(found.best - reach, 0)], value[min(found.best + reach, last)]
+    room = (value[-1] - value[0]) * (FURTHER - 1) / FURTHER
+    if found.reason == optimum.LOWEST or found.best == 0:
+        low = value[0] / FURTHER if log else value[0] - room
+    if found.reason == optimum.HIGHEST or found.best == last:
+        high = value[-1] * FURTHER if log else value[-1] + room
+    if whole:
+        low = max(math.floor(low), min(1, value[0]))
+    return None if found.reason == optimum.LOWEST and low == value[0] else (low, high)
+
+
 def axis_of(sweep: Sweep, along: str | None) -> int | None:
     """The axis of the key `along`, which must have a line of its own and numbers; without one that
     of training.eta0 where it is such a key, else the first. Only keys with three values or more are
@@ -33,7 +56,7 @@ def axis_of(sweep: Sweep, along: str | None) -> int | None:
     kinds = dict(zip((key.name for key, _ in sweep.grid.keys), sweep.types))
     found = {axis.name: a for a, axis in enumerate(sweep.grid.axes)
              if len(axis.keys) == 1 and axis.keys[0].value and axis.count >= 3 and
-             kinds[axis.keys[0].name] == "number"}
+             kinds[axis.keys[0].name] in ("number", "integer")}
     along = along or sweep.grid.settings.get("along")
     if along is None:
         return found.get("training.eta0", next(iter(found.values()), None))
@@ -85,6 +108,35 @@ class Optima:
         self.rows = [(unit, _find(cells, axis, unit, True), _find(cells, axis, unit, False))
                      for unit in range(sweep.count)
                      if not sweep.grid.index(unit // sweep.columns, axis)]
+
+    def advice(self) -> str | None:
+        """Where no optimum is known, a sentence with the values of the key to try next: steps are
+        those of this grid, halved where the optimum lies inside of it."""
+        sweep, key = self.cells.sweep, self.cells.sweep.grid.axes[self.axis].keys[0]
+        value, log = sorted(key.value), min(key.value) > 0
+        whole = dict(zip((one.name for one, _ in sweep.grid.keys), sweep.types))[key.name] == \
+            "integer"
+        unknown = [(found.reason, there) for row in self.rows for found in row[1:]
+                   if (there := _beside(self._rising(found), value, whole))]
+        if not unknown:
+            return None
+        low, high = (pick(there[k] for _, there in unknown) for k, pick in enumerate((min, max)))
+        reasons = {reason for reason, _ in unknown}
+        span = [math.log(one) if log else one for one in (low, high, value[0], value[-1])]
+        count = (len(value) - 1) * (span[1] - span[0]) / (span[3] - span[2])
+        count = round(count * (1 if reasons <= {optimum.LOWEST, optimum.HIGHEST} else 2)) + 1
+        count = min(max(count, optimum.USABLE), optimum.MOST)
+        values = f"from {low:g} to {high:g}" if whole else \
+            f"= {'logspace' if log else 'linspace'}({low:.3g}, {high:.3g}, {count})"
+        more = ", with twice the seeds and replicates" \
+            if reasons & {optimum.NOISE, optimum.SINGLE} else ""
+        return f"where no optimum is known, try {key.name} {values} next{more}"
+
+    def _rising(self, found: optimum.Optimum) -> optimum.Optimum:
+        """With the place of the best value among increasing ones."""
+        value = self.cells.sweep.grid.axes[self.axis].keys[0].value
+        falls = value[0] > value[-1] and found.best is not None
+        return dataclasses.replace(found, best=len(value) - 1 - found.best) if falls else found
 
     def _numbers(self, row, means: bool) -> list[float]:
         unit, found = row[0], row[1 if means else 2]

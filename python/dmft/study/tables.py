@@ -93,5 +93,6 @@ def optima(found: Optima) -> list[str]:
              "means and of medians over the runs\n([]: intervals of 95 %)",
              f"{_keys(cells, None, axis)}{'N':>6}  {'optimum of means':>26}  {'mean':>30}  "
              f"{'optimum of medians':>26}  {'median':>30}"]
-    return lines + [_keys(cells, unit, axis) + _width(cells, unit) + _optimum(means)
-                    + _optimum(medians) for unit, means, medians in found.rows]
+    lines += [_keys(cells, unit, axis) + _width(cells, unit) + _optimum(means)
+              + _optimum(medians) for unit, means, medians in found.rows]
+    return lines + ([advice] if (advice := found.advice()) else [])
