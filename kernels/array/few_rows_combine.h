@@ -9,14 +9,16 @@ INLINE void NAME(combine_tile)(real *y, const real *later, bool add, const real 
         UNROLL for (int v = 0; v < V; v++) {
             if (add)
                 sum[l][v] = NAME(load)(y + (size_t)l * width + v * LANES);
-            __builtin_prefetch(later + (size_t)l * width + v * LANES, 1);
+            if (v * LANES % LINE == 0)
+                __builtin_prefetch(later + (size_t)l * width + v * LANES, 1);
         }
     }
     for (int r = 0; r < na; r++) {
         NAME(vec) x[4];
         UNROLL for (int v = 0; v < V; v++) {
             x[v] = NAME(load)(a + (size_t)r * width + v * LANES);
-            __builtin_prefetch(a + (size_t)(r + 8) * width + v * LANES);
+            if (v * LANES % LINE == 0)
+                __builtin_prefetch(a + (size_t)(r + 8) * width + v * LANES);
         }
         UNROLL for (int k = 0; k < A; k++) __builtin_prefetch(next + LINE * (A * r + k), 0, 2);
         UNROLL for (int l = 0; l < L; l++) {
@@ -33,10 +35,11 @@ INLINE void NAME(combine_tile)(real *y, const real *later, bool add, const real 
 /* Rows are padded to whole vectors of 64 bytes; what is computed there is never looked at. */
 INLINE void NAME(combine_rows)(real *y, bool add, const real *C, size_t stride, const real *a,
                                int na, int n, size_t width, int L, const real *next, int A) {
+    const int V = VECTORS(L), sites = V * LANES;
     int i = 0;
-    for (; i + 4 * LANES <= n; i += 4 * LANES) {
-        const real *later = i + 8 * LANES <= n ? y + i + 4 * LANES : y + (size_t)L * width;
-        NAME(combine_tile)(y + i, later, add, C, stride, a + i, na, width, L, 4, next, A);
+    for (; i + sites <= n; i += sites) {
+        const real *later = i + 2 * sites <= n ? y + i + sites : y + (size_t)L * width;
+        NAME(combine_tile)(y + i, later, add, C, stride, a + i, na, width, L, V, next, A);
         next += LINE * A * na;
     }
     for (; i < n; i += LANES)
@@ -81,7 +84,7 @@ TARGET static void NAME(combine_part)(real *y, int ny, bool add, const real *C, 
             NAME(PASTE(combine_rows_, PASTE(HIGH, _2)))(y, add, C, stride, a, na, n, width, next);
         y += HIGH * width;
         C += HIGH * stride;
-        next += n / (4 * LANES) * LINE * A * na;
+        next += n / (VECTORS(HIGH) * LANES) * LINE * A * na;
     }
     switch (ny) { /* fewer than HIGH */
 #if HIGH > 3
@@ -103,12 +106,15 @@ TARGET static void NAME(combine_part)(real *y, int ny, bool add, const real *C, 
     }
 }
 
-/* Rows of a that are met once stream past. Where they are met again, some of them, in strips, stay
- * in the cache while all rows of y come past; where whole rows are met, the next ones, which lie
- * behind them, are fetched meanwhile. */
+/* Few rows of y meet each row of a once, whole rows at a time, if a lies in a cache. From memory
+ * rows come faster along strips, a few rows at a time: across all rows they come line by line. Many
+ * rows of y meet a again, so that a strip of some rows of a stays in the cache while all of them
+ * come past; where whole rows are met, the next ones, which lie behind them, are fetched
+ * meanwhile. Each element of y is added up in the order of a's rows, whichever way is taken. */
 TARGET static void NAME(combine)(real *y, int ny, real beta, const real *C, const real *a, int na,
                                  int n, size_t width) {
-    int strip = n < STRIP || ny <= HIGH ? n : STRIP, rows = ny <= HIGH ? na : CACHED / strip;
+    bool once = ny <= HIGH && (size_t)na * (size_t)n <= SHARED;
+    int strip = n < STRIP || once ? n : STRIP, rows = once ? na : CACHED / strip;
     for (int l = 0; l < ny && beta != 0 && beta != 1; l++)
         for (int i = 0; i < n; i++)
             y[(size_t)l * width + (size_t)i] *= beta;

@@ -6,9 +6,10 @@
 
 #define CHUNK 8 /* rows that stay in the first cache */
 #define SITES FEW_ROWS_SITES
-#define COLUMNS 128                  /* of panels, which stay in the second cache, */
-#define STRIP 4096                   /* sites of a row that is met again */
-#define CACHED (262144 / REAL_BYTES) /* numbers that stay in the second, a quarter of a MB */
+#define COLUMNS 128                     /* of panels, which stay in the second cache, */
+#define STRIP 4096                      /* sites of a row that is met again */
+#define CACHED (262144 / REAL_BYTES)    /* numbers that stay in the second, a quarter of a MB */
+#define SHARED ((8 << 20) / REAL_BYTES) /* numbers that stay in the third */
 #define AT_ONCE (REAL_BYTES == 4 ? SITES : INT_MAX) /* sites whose products a register adds up */
 #define TERMS 256                                   /* of a matrix, and ... */
 #define MATRIX_COLUMNS 256                          /* ... columns, which are in panels at once */
@@ -22,6 +23,7 @@
 #define WIDE 6
 #define PANEL (2 * LANES)
 #define HIGH 3
+#define VECTORS(rows) 4
 #include "kernels/array/few_rows_tile.h"
 
 #if defined __x86_64__
@@ -31,7 +33,8 @@
 #define NARROW 3
 #define WIDE 6
 #define PANEL (2 * LANES)
-#define HIGH 3
+#define HIGH 6
+#define VECTORS(rows) ((rows) > 4 ? 2 : (rows) > 3 ? 3 : 4)
 #include "kernels/array/few_rows_tile.h"
 
 #define SUFFIX _avx512
@@ -41,6 +44,7 @@
 #define WIDE 12
 #define PANEL (2 * LANES)
 #define HIGH 6
+#define VECTORS(rows) 4
 #include "kernels/array/few_rows_tile.h"
 #endif
 

@@ -1,6 +1,6 @@
 /* The loops of few_rows.c, compiled once for each set of instructions: LANES numbers in a vector.
  * In registers lie, of dots, 4 rows times NARROW rows or WIDE rows times PANEL columns, of combine,
- * HIGH rows times 4 vectors. No include guard. */
+ * up to HIGH rows times VECTORS(rows) vectors. No include guard. */
 #define PASTE_(a, b) a##b
 #define PASTE(a, b) PASTE_(a, b)
 #define NAME(name) PASTE(name, SUFFIX)
@@ -55,3 +55,4 @@ INLINE NAME(vec) NAME(first)(NAME(vec) x, int count) {
 #undef WIDE
 #undef PANEL
 #undef HIGH
+#undef VECTORS
