@@ -6,7 +6,7 @@
  * gate that multiplies all that one expert makes leaves out rows. */
 #include "models/engine/counts.h"
 #include "kernels/array/functions.h"
-#include "models/engine/describe.h"
+#include "models/engine/node.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -25,13 +25,6 @@ static struct share smaller(struct share a, struct share b) {
 
 static struct share larger(struct share a, struct share b) {
     return (struct share){fmax(a.sites, b.sites), fmax(a.rows, b.rows)};
-}
-
-double node_selects(const struct node *v) {
-    json_t *constants = v->op->describe ? v->op->describe(v) : NULL;
-    double top = json_number_value(json_object_get(constants, "top"));
-    json_decref(constants);
-    return top;
 }
 
 static bool keeps_zero(const struct node *v) {

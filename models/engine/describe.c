@@ -1,5 +1,6 @@
 /* A network as data: each thing becomes one object of JSON, in the order of the program. */
 #include "models/engine/describe.h"
+#include "kernels/array/functions.h"
 
 #include <errno.h>
 #include <math.h>
@@ -37,9 +38,77 @@ json_t *describe_list(const double *values, size_t count) {
     return list;
 }
 
-json_t *describe_rule(const struct node *v, struct rule_name rule) {
-    return with_more(json_pack("{s:s}", "rule", rule.name),
-                     rule.constants ? rule.constants(v->constant.context) : json_object());
+/* The function that an author brought along; NULL: the operation is none of these. */
+static const struct rule_name *rule_of(const struct node *v) {
+    const struct node_constant *own = &v->constant;
+    return own->numbers   ? &own->numbers->rule_name
+           : own->custom  ? &own->custom->rule_name
+           : own->penalty ? &own->penalty->rule_name
+                          : NULL;
+}
+
+/* The constants of an operation or of its rule, and what they lie in. */
+static const struct constant_field *constants_of(const struct node *v, const void **in) {
+    static const struct constant_field none = {0};
+    const struct rule_name *rule = rule_of(v);
+    const struct constant_field *own = rule ? rule->constants : v->op->constants;
+    *in = rule ? v->constant.context : &v->constant;
+    return own ? own : &none;
+}
+
+static double number_in(const struct constant_field *field, const void *in) {
+    const void *at = (const char *)in + field->offset;
+    switch (field->type) {
+    case FIELD_REAL:
+        return *(const double *)at;
+    case FIELD_SIZE:
+        return (double)*(const size_t *)at;
+    case FIELD_BOOL:
+        return *(const bool *)at;
+    default:
+        return *(const int *)at;
+    }
+}
+
+static json_t *describe_constant(const struct node *v, const struct constant_field *field,
+                                 const void *in) {
+    switch (field->type) {
+    case FIELD_LIST:
+        return field->list(v);
+    case FIELD_FUNCTION:
+        return json_string(functions_name[v->constant.fn]);
+    case FIELD_REAL:
+        return json_real(number_in(field, in));
+    case FIELD_BOOL:
+        return json_boolean(number_in(field, in) != 0);
+    default:
+        return json_integer((json_int_t)number_in(field, in));
+    }
+}
+
+/* As an object, the rule first; NULL without memory. */
+static json_t *describe_constants(const struct node *v) {
+    const struct rule_name *rule = rule_of(v);
+    const void *in;
+    json_t *out = rule ? json_pack("{s:s}", "rule", rule->name) : json_object();
+    for (const struct constant_field *field = constants_of(v, &in); field->name && out; field++) {
+        json_t *value = describe_constant(v, field, in);
+        if (json_is_null(value))
+            json_decref(value);
+        else if (json_object_set_new(out, field->name, value)) {
+            json_decref(out);
+            return NULL;
+        }
+    }
+    return out;
+}
+
+double node_selects(const struct node *v) {
+    const void *in;
+    for (const struct constant_field *field = constants_of(v, &in); field->name; field++)
+        if (!strcmp(field->name, "top"))
+            return number_in(field, in);
+    return 0;
 }
 
 /* The number of a population in the list, or null. */
@@ -139,7 +208,7 @@ static json_t *describe_node(const struct net *net, int i) {
     out = with_word(out, "matrix", v->matrix.weight.name);
     if (!strcmp(row_of(net, v), "place"))
         out = with_more(out, json_pack("{s:i}", "places", v->per));
-    return with_more(with_more(out, v->op->describe ? v->op->describe(v) : json_object()), state);
+    return with_more(with_more(out, describe_constants(v)), state);
 }
 
 /* A kernel of the cotangent of a limit has the page's factor of its population in its scale. */

@@ -12,10 +12,7 @@
  * operations and kernels. The caller gives the object back with json_decref. */
 int describe_net(const struct net *net, json_t **out, struct err *err);
 
-/* For the descriptions of operations: the name and the constants of a function that an author
- * brought along; `state` is the first operation that shares what this one remembers. NULL without
- * memory. */
-json_t *describe_rule(const struct node *v, struct rule_name rule);
+/* NULL without memory. */
 json_t *describe_list(const double *values, size_t count);
 
 /* The sentence where jansson has given nothing since errno was 0: no memory, or (CODE_INPUT) a

@@ -61,8 +61,7 @@ struct operation_storage {
  * it is true. */
 struct operation {
     const char *name; /* in messages and in the description of a program (describe.h) */
-    /* NULL, or its own constants in that description, as an object; NULL without memory. */
-    struct json_t *(*describe)(const struct node *node);
+    const struct constant_field *constants; /* of its own, in that description; NULL: none */
     int (*prepare)(struct net *net, struct node *node, struct err *err); /* memory and draws */
     void (*forward)(struct net *net, struct node *node);
     void (*backward)(struct net *net, struct node *node); /* called where a part is due */

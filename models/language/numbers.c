@@ -107,7 +107,7 @@ struct value program_multiply_numbers(struct program *p, struct value a, struct 
 
 struct single {
     enum number_rule rule;
-    int K;
+    int K, column;
     double c;
 };
 
@@ -175,7 +175,7 @@ static void reduce(const void *context, const struct net *net, int rows, const d
     const struct single *f = context;
     (void)net;
     for (ptrdiff_t i = 0; i < rows; i++) {
-        out[i] = f->rule == NUMBER_PICK ? x[i * f->K + (int)f->c] : 0;
+        out[i] = f->rule == NUMBER_PICK ? x[i * f->K + f->column] : 0;
         for (int k = 0; k < f->K && f->rule == NUMBER_SUM; k++)
             out[i] += x[i * f->K + k];
     }
@@ -187,7 +187,7 @@ static void spread(const void *context, const struct net *net, int rows, const d
     (void)net, (void)x, (void)out;
     for (ptrdiff_t i = 0; i < rows; i++)
         for (int k = 0; k < f->K; k++)
-            gx[i * f->K + k] += f->rule == NUMBER_SUM || k == (int)f->c ? g[i] : 0;
+            gx[i * f->K + k] += f->rule == NUMBER_SUM || k == f->column ? g[i] : 0;
 }
 
 /* ln sum_k exp(x_k), the largest taken out first. */
@@ -213,14 +213,11 @@ static void log_sum_exp_backward(const void *context, const struct net *net, int
         gx[i] += exp(x[i] - out[i / K]) * g[i / K];
 }
 
-/* For the description of the program: c, which only some of these functions read. */
-static json_t *factor_constants(const void *context) {
-    return json_pack("{s:f}", "c", ((const struct single *)context)->c);
-}
-
-static json_t *column_constants(const void *context) {
-    return json_pack("{s:i}", "column", (int)((const struct single *)context)->c);
-}
+static const struct constant_field factor[] = {{"c", FIELD_REAL, offsetof(struct single, c), NULL},
+                                               {0}},
+                                   column[] = {
+                                       {"column", FIELD_INT, offsetof(struct single, column), NULL},
+                                       {0}};
 
 #define EACH(name, constants, zero)                                                                \
     {                                                                                              \
@@ -228,14 +225,14 @@ static json_t *column_constants(const void *context) {
                            .bare = true                                                            \
     }
 static const struct number_fn rules[] = {
-    [NUMBER_TIMES] = EACH("times", factor_constants, true),
-    [NUMBER_TIMES_STOP] = {{"times", factor_constants},
+    [NUMBER_TIMES] = EACH("times", factor, true),
+    [NUMBER_TIMES_STOP] = {{"times", factor},
                            .forward = each_forward,
                            .keeps_zero = true,
                            .bare = true},
-    [NUMBER_PLUS] = EACH("plus", factor_constants, false),
-    [NUMBER_OVER] = EACH("over", factor_constants, false),
-    [NUMBER_POWER] = EACH("power", factor_constants, true),
+    [NUMBER_PLUS] = EACH("plus", factor, false),
+    [NUMBER_OVER] = EACH("over", factor, false),
+    [NUMBER_POWER] = EACH("power", factor, true),
     [NUMBER_EXP] = EACH("exp", NULL, false),
     [NUMBER_LOG] = EACH("log", NULL, false),
     [NUMBER_TANH] = EACH("tanh", NULL, true),
@@ -244,13 +241,10 @@ static const struct number_fn rules[] = {
     [NUMBER_LOG_SUM_EXP] = {{"log_sum_exp", NULL},
                             .forward = log_sum_exp,
                             .backward = log_sum_exp_backward},
-    [NUMBER_PICK] = {{"pick", column_constants},
-                     .forward = reduce,
-                     .backward = spread,
-                     .keeps_zero = true},
+    [NUMBER_PICK] = {{"pick", column}, .forward = reduce, .backward = spread, .keeps_zero = true},
 };
 /* 0^c where c is 0 or less: 1, or no number. */
-static const struct number_fn power_of_zero = EACH("power", factor_constants, false);
+static const struct number_fn power_of_zero = EACH("power", factor, false);
 #undef EACH
 _Static_assert(sizeof rules / sizeof *rules == NUMBER_RULES, "a row for each rule");
 
@@ -261,7 +255,7 @@ struct value program_number(struct program *p, enum number_rule rule, double c, 
         return (struct value){-1};
     if (!isfinite(c))
         program_fail(p, "numbers are combined with a number that is infinite or none");
-    *f = (struct single){rule, node_of(p, s)->K, c};
+    *f = (struct single){rule, node_of(p, s)->K, (int)(rule == NUMBER_PICK ? c : 0), c};
     const struct number_fn *fn = rule == NUMBER_POWER && c <= 0 ? &power_of_zero : &rules[rule];
     return program_numbers(p, fn, f, s, reduces ? 1 : f->K);
 }

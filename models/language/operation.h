@@ -7,6 +7,13 @@
 
 #include <jansson.h>
 
+/* A constant of an operation, by its name in descriptions and its member of struct node_constant.
+ */
+#define CONSTANT(name, type, member)                                                               \
+    { name, type, offsetof(struct node_constant, member), NULL }
+/* All constants of an operation, or of a function that an author brings along. */
+#define CONSTANTS(...) ((const struct constant_field[]){__VA_ARGS__, {0}})
+
 static inline struct node *argument(const struct net *net, const struct node *v, int k) {
     return &net->program->node[v->argument[k]];
 }

@@ -43,14 +43,10 @@ static void fn_backward(struct net *net, struct node *v) {
     add_to_cotangent(net, v, 0);
 }
 
-static json_t *fn_describe(const struct node *v) {
-    return json_pack("{s:s, s:f}", "function", functions_name[v->constant.fn], "k",
-                     v->constant.factor);
-}
-
 const struct operation operation_fn = {.name = "fn",
                                        .zeros = ZEROS_OF_FIRST,
-                                       .describe = fn_describe,
+                                       .constants = CONSTANTS({"function", FIELD_FUNCTION, 0, NULL},
+                                                              CONSTANT("k", FIELD_REAL, factor)),
                                        .forward = fn_forward,
                                        .backward = fn_backward,
                                        .storage.keeps_slope = true,
@@ -115,13 +111,9 @@ static void times_backward(struct net *net, struct node *v) {
     add_to_cotangent(net, v, 0);
 }
 
-static json_t *times_describe(const struct node *v) {
-    return json_pack("{s:f}", "k", v->constant.factor);
-}
-
 const struct operation operation_times = {.name = "times",
                                           .zeros = ZEROS_OF_FIRST,
-                                          .describe = times_describe,
+                                          .constants = CONSTANTS(CONSTANT("k", FIELD_REAL, factor)),
                                           .linear = true,
                                           .forward = times_forward,
                                           .backward = times_backward,
@@ -255,18 +247,10 @@ static void top_forward(struct net *net, struct node *v) {
                                         &net->program->err));
 }
 
-static json_t *top_describe(const struct node *v) {
-    return json_pack("{s:I}", "top", (json_int_t)v->constant.top);
-}
-
 static void rows_forward(struct net *net, struct node *v) {
     remember_failure(net, v->constant.custom->forward(v->constant.context, net,
                                                       argument(net, v, 0)->value, v->value,
                                                       &net->program->err));
-}
-
-static json_t *rows_describe(const struct node *v) {
-    return describe_rule(v, v->constant.custom->rule_name);
 }
 
 static int ones_prepare(struct net *net, struct node *v, struct err *err) {
@@ -321,7 +305,7 @@ static void constant_forward(struct net *net, struct node *v) {
     (void)net, (void)v;
 }
 
-static json_t *constant_describe(const struct node *v) {
+static json_t *constant_values(const struct node *v) {
     json_t *rows = json_array();
     size_t each = constant_period(v->on);
     for (int s = 0; s < v->per; s++) {
@@ -330,14 +314,15 @@ static json_t *constant_describe(const struct node *v) {
             json_array_append_new(row, json_real(v->constant.given[(size_t)s * each + i]));
         json_array_append_new(rows, row);
     }
-    return json_pack("{s:o}", "values", rows);
+    return rows;
 }
 
-const struct operation operation_constant = {.name = "constant",
-                                             .describe = constant_describe,
-                                             .prepare = constant_prepare,
-                                             .forward = constant_forward,
-                                             .constant = true};
+const struct operation operation_constant = {
+    .name = "constant",
+    .constants = CONSTANTS({"values", FIELD_LIST, 0, constant_values}),
+    .prepare = constant_prepare,
+    .forward = constant_forward,
+    .constant = true};
 
 struct value program_noise(struct program *p, struct value x) {
     struct value out;
@@ -360,14 +345,11 @@ struct value program_constant(struct program *p, struct population *on, const do
 
 const struct operation operation_top = {.name = "top",
                                         .zeros = ZEROS_OF_RULE,
-                                        .describe = top_describe,
+                                        .constants = CONSTANTS(CONSTANT("top", FIELD_SIZE, top)),
                                         .forward = top_forward,
                                         .jumps = mask_acts};
-const struct operation operation_rows = {.name = "rows",
-                                         .zeros = ZEROS_OF_RULE,
-                                         .describe = rows_describe,
-                                         .forward = rows_forward,
-                                         .jumps = always};
+const struct operation operation_rows = {
+    .name = "rows", .zeros = ZEROS_OF_RULE, .forward = rows_forward, .jumps = always};
 const struct operation operation_ones = {.name = "ones",
                                          .linear = true,
                                          .prepare = ones_prepare,

@@ -61,13 +61,10 @@ static void scale_backward(struct net *net, struct node *v) {
     add_to_cotangent(net, v, 1);
 }
 
-static json_t *scale_describe(const struct node *v) {
-    return json_pack("{s:i}", "column", v->constant.column);
-}
-
 const struct operation operation_scale = {.name = "scale",
                                           .zeros = ZEROS_OF_EITHER,
-                                          .describe = scale_describe,
+                                          .constants =
+                                              CONSTANTS(CONSTANT("column", FIELD_INT, column)),
                                           .linear = true,
                                           .by_row = true,
                                           .scales_rows = true,
@@ -135,13 +132,8 @@ static void numbers_backward(struct net *net, struct node *v) {
         v->constant.numbers->backward(v->constant.context, net, v->count, x->s, v->s, v->gs, x->gs);
 }
 
-static json_t *numbers_describe(const struct node *v) {
-    return describe_rule(v, v->constant.numbers->rule_name);
-}
-
 const struct operation operation_numbers = {.name = "numbers",
                                             .zeros = ZEROS_OF_RULE,
-                                            .describe = numbers_describe,
                                             .forward = numbers_forward,
                                             .backward = numbers_backward,
                                             .storage.accumulates_itself = true,

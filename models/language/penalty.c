@@ -85,12 +85,7 @@ static void penalty_backward(struct net *net, struct node *v) {
         x->gs[k] += c * v->A[k];
 }
 
-static json_t *penalty_describe(const struct node *v) {
-    return describe_rule(v, v->constant.penalty->rule_name);
-}
-
 static const struct operation operation_penalty = {.name = "penalty",
-                                                   .describe = penalty_describe,
                                                    .forward = penalty_forward,
                                                    .backward = penalty_backward,
                                                    .storage.accumulates_itself = true,
@@ -113,6 +108,48 @@ void program_penalty(struct program *p, struct value s, const struct penalty_fn 
     node->constant.penalty = fn;
     node->constant.context = (void *)(uintptr_t)context;
     node->s = program_series(p, "t", 1, 0, name, about, equation);
+}
+
+struct mean {
+    double c;
+    int K;
+};
+
+static double mean_value(const void *context, const struct net *net, int rows, const double *x,
+                         double *g) {
+    const struct mean *of = context;
+    double sum = 0;
+    (void)net;
+    for (ptrdiff_t k = 0; k < (ptrdiff_t)rows * of->K; k++) {
+        sum += of->c * x[k] / rows;
+        g[k] = of->c / rows;
+    }
+    return sum;
+}
+
+static double mean_square_value(const void *context, const struct net *net, int rows,
+                                const double *x, double *g) {
+    const struct mean *of = context;
+    double sum = 0, c = of->c / rows;
+    (void)net;
+    for (ptrdiff_t k = 0; k < (ptrdiff_t)rows * of->K; k++) {
+        sum += c * x[k] * x[k];
+        g[k] = 2 * c * x[k];
+    }
+    return sum;
+}
+
+void program_penalty_mean(struct program *p, struct value s, double c, bool square,
+                          const char *name, const char *about, const char *equation) {
+    static const struct constant_field constants[] = {
+        {"c", FIELD_REAL, offsetof(struct mean, c), NULL}, {0}};
+    static const struct penalty_fn mean = {{"mean", constants}, mean_value},
+                                   mean_square = {{"mean_square", constants}, mean_square_value};
+    struct mean *of = program_memory(p, sizeof *of);
+    if (!of || !node_given_numbers(p, "a penalty", s))
+        return;
+    *of = (struct mean){c, node_of(p, s)->K};
+    program_penalty(p, s, square ? &mean_square : &mean, of, name, about, equation);
 }
 
 double program_penalties(const struct net *net) {

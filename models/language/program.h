@@ -27,6 +27,7 @@
 struct program;
 struct net;
 struct net_setup;
+struct node;
 struct json_t; /* jansson */
 struct value {
     int at;
@@ -171,13 +172,23 @@ struct value program_bias(struct program *p, struct value s, const double *start
 /* The same with a set of numbers for each kind of token, start [V][K]. */
 struct value program_bias_of_tokens(struct program *p, struct value s, const double *start,
                                     struct weight b);
-/* What the description of a program (models/engine/describe.h) says of a function that an author
- * brings along, so that another program can compute it: docs/program_format.md has the names and
- * what each of them means. A function without a name is refused. */
+/* A constant of an operation, or of a function that an author brings along: its name in the
+ * description of a network (docs/program_format.md), and where it lies in struct node_constant, or
+ * in the context of the function. Lists of constants end without a name. */
+enum field_type { FIELD_REAL, FIELD_INT, FIELD_SIZE, FIELD_BOOL, FIELD_FUNCTION, FIELD_LIST };
+struct constant_field {
+    const char *name;
+    enum field_type type;
+    size_t offset;
+    /* FIELD_LIST: makes it. Where it gives null, the constant is left out; NULL without memory. */
+    struct json_t *(*list)(const struct node *node);
+};
+/* What the description of a program says of a function that an author brings along, so that another
+ * program can compute it: docs/program_format.md has the names and what each of them means. A
+ * function without a name is refused. */
 struct rule_name {
     const char *name;
-    /* NULL: it has no constants; else these, as an object; NULL without memory. */
-    struct json_t *(*constants)(const void *context);
+    const struct constant_field *constants; /* NULL: it has none */
 };
 /* Any function of the numbers of a row. x, out: [rows][K] and [rows][K of out]. backward must add
  * to gx, not overwrite it; NULL: a constant in the backward pass. */
@@ -299,6 +310,9 @@ struct penalty_fn {
 void program_penalty(struct program *p, struct value s, const struct penalty_fn *fn,
                      const void *context, const char *name, const char *about,
                      const char *equation);
+/* c times the mean over rows of the sum of the numbers s, or of the sum of their squares. */
+void program_penalty_mean(struct program *p, struct value s, double c, bool square,
+                          const char *name, const char *about, const char *equation);
 /* The mean over all rows, or all numbers of inputs: one row, or K numbers, which go with their like
  * into terms of the loss, and not into the output. */
 struct value program_mean_of_rows(struct program *p, struct value x);

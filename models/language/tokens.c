@@ -46,7 +46,8 @@ static void attend_backward(struct net *net, struct node *v) {
 
 static const struct operation operation_attend = {.name = "attend",
                                                   .over_pairs = true,
-                                                  .describe = attend_describe,
+                                                  .constants =
+                                                      CONSTANTS(CONSTANT("k", FIELD_REAL, factor)),
                                                   .forward = attend_forward,
                                                   .backward = attend_backward,
                                                   .storage.accumulates_itself = true,
@@ -98,12 +99,9 @@ static void softmax_backward(const void *context, const struct net *net, int row
     }
 }
 
-static json_t *softmax_constants(const void *context) {
-    return json_pack("{s:b}", "causal", *(const bool *)context);
-}
-
 struct value program_softmax(struct program *p, struct value logits, bool causal) {
-    static const struct number_fn softmax = {.rule_name = {"softmax", softmax_constants},
+    static const struct constant_field constants[] = {{"causal", FIELD_BOOL, 0, NULL}, {0}};
+    static const struct number_fn softmax = {.rule_name = {"softmax", constants},
                                              .forward = softmax_forward,
                                              .backward = softmax_backward};
     bool *context = program_memory(p, sizeof *context);
@@ -184,13 +182,10 @@ static void lag_backward(struct net *net, struct node *v) {
     add_to_cotangent(net, v, 0);
 }
 
-static json_t *lag_describe(const struct node *v) {
-    return json_pack("{s:i}", "tokens", v->constant.by);
-}
-
 static const struct operation operation_lag = {.name = "lag",
                                                .zeros = ZEROS_OF_FIRST,
-                                               .describe = lag_describe,
+                                               .constants =
+                                                   CONSTANTS(CONSTANT("tokens", FIELD_INT, by)),
                                                .linear = true,
                                                .forward = lag_forward,
                                                .backward = lag_backward,
@@ -239,11 +234,17 @@ struct value program_pool(struct program *p, struct value x) {
     return out;
 }
 
+/* x^c of <x x> on a population. */
+struct root {
+    double c;
+    const struct population *on;
+};
+
 /* A row that is zero ends the run with a sentence; of a replay, which may have parts that are zero,
  * the result is no number. */
 static void root(const void *context, const struct net *net, int rows, const double *x,
                  double *out) {
-    const struct population *on = context;
+    const struct root *of = context;
     struct program *p = net->program;
     for (int i = 0; i < rows; i++) {
         out[i] = 1 / sqrt(x[i]);
@@ -252,7 +253,7 @@ static void root(const void *context, const struct net *net, int rows, const dou
                               "norm of rows on population %s: row %d of input %d is zero, which no "
                               "factor scales to 1; what makes it must not start at 0 (a0, [init]), "
                               "or the norm must come before it",
-                              on->name, i % (rows / net->setup.data.P),
+                              of->on->name, i % (rows / net->setup.data.P),
                               net->batch.index[i / (rows / net->setup.data.P)]);
     }
 }
@@ -264,16 +265,16 @@ static void root_backward(const void *context, const struct net *net, int rows, 
         gx[i] -= 0.5 * g[i] * out[i] / x[i];
 }
 
-static json_t *root_constants(const void *context) {
-    (void)context;
-    return json_pack("{s:f}", "c", -0.5);
-}
-
 struct value program_norm(struct program *p, struct value x) {
+    static const struct constant_field constants[] = {
+        {"c", FIELD_REAL, offsetof(struct root, c), NULL}, {0}};
     static const struct number_fn inverse_root = {
-        .rule_name = {"power", root_constants}, .forward = root, .backward = root_backward};
+        .rule_name = {"power", constants}, .forward = root, .backward = root_backward};
+    struct root *of = program_memory(p, sizeof *of);
     struct value square = program_average(p, x, x);
-    const struct population *on = p->code ? NULL : node_of(p, x)->on;
-    struct value s = program_numbers(p, &inverse_root, on, square, 1);
+    if (p->code)
+        return none;
+    *of = (struct root){-0.5, node_of(p, x)->on};
+    struct value s = program_numbers(p, &inverse_root, of, square, 1);
     return program_scale(p, s, 0, x);
 }

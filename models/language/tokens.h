@@ -50,9 +50,4 @@ static inline int seen(const struct net *net, ptrdiff_t row, bool causal) {
     return causal ? (int)(row % n) + 1 : n;
 }
 
-/* Of both kinds of attention: the factor of its logits. */
-static inline json_t *attend_describe(const struct node *v) {
-    return json_pack("{s:f}", "k", v->constant.factor);
-}
-
 #endif

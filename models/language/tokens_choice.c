@@ -96,10 +96,6 @@ static void first_rows_forward(struct net *net, struct node *v) {
     choose_all(net, v, choose_first);
 }
 
-static json_t *choice_describe(const struct node *v) {
-    return json_pack("{s:I}", "top", (json_int_t)v->constant.top);
-}
-
 static bool always(const struct program *p, int node) {
     (void)p, (void)node;
     return true;
@@ -107,16 +103,18 @@ static bool always(const struct program *p, int node) {
 
 static const struct operation operation_top_rows = {.name = "top_rows",
                                                     .zeros = ZEROS_OF_TOKENS,
-                                                    .describe = choice_describe,
+                                                    .constants =
+                                                        CONSTANTS(CONSTANT("top", FIELD_SIZE, top)),
                                                     .prepare = choice_prepare,
                                                     .forward = top_rows_forward,
                                                     .jumps = always},
-                              operation_first_rows = {.name = "first_rows",
-                                                      .zeros = ZEROS_OF_TOKENS,
-                                                      .describe = choice_describe,
-                                                      .prepare = choice_prepare,
-                                                      .forward = first_rows_forward,
-                                                      .jumps = always};
+                              operation_first_rows = {
+                                  .name = "first_rows",
+                                  .zeros = ZEROS_OF_TOKENS,
+                                  .constants = CONSTANTS(CONSTANT("top", FIELD_SIZE, top)),
+                                  .prepare = choice_prepare,
+                                  .forward = first_rows_forward,
+                                  .jumps = always};
 
 static struct value add_choice(struct program *p, const struct operation *op, struct value x,
                                int C) {

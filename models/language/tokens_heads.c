@@ -51,15 +51,16 @@ static void attend_heads_backward(struct net *net, struct node *v) {
         }
 }
 
-static const struct operation operation_attend_heads = {.name = "attend_by_head",
-                                                        .over_pairs = true,
-                                                        .describe = attend_describe,
-                                                        .prepare = units_prepare,
-                                                        .forward = attend_heads_forward,
-                                                        .backward = attend_heads_backward,
-                                                        .storage.full_cotangent = true,
-                                                        .part_rows = node_part_like_argument,
-                                                        .storage.backward_reads_arguments = true};
+static const struct operation operation_attend_heads = {
+    .name = "attend_by_head",
+    .over_pairs = true,
+    .constants = CONSTANTS(CONSTANT("k", FIELD_REAL, factor)),
+    .prepare = units_prepare,
+    .forward = attend_heads_forward,
+    .backward = attend_heads_backward,
+    .storage.full_cotangent = true,
+    .part_rows = node_part_like_argument,
+    .storage.backward_reads_arguments = true};
 
 struct value program_attend_by_head(struct program *p, struct value q, struct value k,
                                     struct population *heads, double beta) {
@@ -133,18 +134,15 @@ static void softmax_heads_backward(struct net *net, struct node *v) {
     add_to_cotangent(net, v, 0);
 }
 
-static json_t *softmax_by_head_describe(const struct node *v) {
-    return json_pack("{s:b}", "causal", v->constant.causal);
-}
-
-static const struct operation operation_softmax_heads = {.name = "softmax_by_head",
-                                                         .describe = softmax_by_head_describe,
-                                                         .prepare = softmax_prepare,
-                                                         .forward = softmax_heads_forward,
-                                                         .backward = softmax_heads_backward,
-                                                         .storage.full_cotangent = true,
-                                                         .part_rows = node_part_like_argument,
-                                                         .storage.backward_reads_value = true};
+static const struct operation operation_softmax_heads = {
+    .name = "softmax_by_head",
+    .constants = CONSTANTS(CONSTANT("causal", FIELD_BOOL, causal)),
+    .prepare = softmax_prepare,
+    .forward = softmax_heads_forward,
+    .backward = softmax_heads_backward,
+    .storage.full_cotangent = true,
+    .part_rows = node_part_like_argument,
+    .storage.backward_reads_value = true};
 
 struct value program_softmax_by_head(struct program *p, struct value logits, bool causal) {
     struct value out;

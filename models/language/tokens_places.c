@@ -25,7 +25,7 @@ static void mix_places_backward(struct net *net, struct node *v) {
 }
 
 /* The entries that are not 0, as [place, place that is read, number]. */
-static json_t *mix_places_describe(const struct node *v) {
+static json_t *entries_of(const struct node *v) {
     json_t *entries = json_array();
     for (ptrdiff_t s = 0; s < v->per; s++)
         for (int t = 0; t < v->constant.by; t++) {
@@ -33,17 +33,18 @@ static json_t *mix_places_describe(const struct node *v) {
             if (x != 0)
                 json_array_append_new(entries, json_pack("[i,i,f]", (int)s, t, x));
         }
-    return json_pack("{s:o}", "entries", entries);
+    return entries;
 }
 
-static const struct operation operation_mix_places = {.name = "mix_places",
-                                                      .describe = mix_places_describe,
-                                                      .linear = true,
-                                                      .forward = mix_places_forward,
-                                                      .backward = mix_places_backward,
-                                                      .storage.accumulates_itself = true,
-                                                      .storage.full_cotangent = true,
-                                                      .part_rows = node_part_like_argument};
+static const struct operation operation_mix_places = {
+    .name = "mix_places",
+    .constants = CONSTANTS({"entries", FIELD_LIST, 0, entries_of}),
+    .linear = true,
+    .forward = mix_places_forward,
+    .backward = mix_places_backward,
+    .storage.accumulates_itself = true,
+    .storage.full_cotangent = true,
+    .part_rows = node_part_like_argument};
 
 /* Whether a matrix from `from` rows of an input to `places` can be applied. */
 static bool fits(struct program *p, int places, int from, const double *S, int rows) {

@@ -3,7 +3,6 @@
 #include "models/parts/balance.h"
 #include "models/parts/router.h"
 
-#include <jansson.h>
 #include <math.h>
 
 /* --- terms of the loss ----------------------------------------------------------------------- */
@@ -14,36 +13,13 @@ static int mean_of_rows(lua_State *L) {
                                                rows ? script_rows(L, 1) : script_numbers(L, 1)));
 }
 
-/* The mean over inputs (and tokens) of numbers that are added up. */
-static double mean_value(const void *context, const struct net *net, int rows, const double *x,
-                         double *g) {
-    const int *K = context;
-    double sum = 0;
-    (void)net;
-    for (ptrdiff_t k = 0; k < (ptrdiff_t)rows * *K; k++) {
-        sum += x[k] / rows;
-        g[k] = 1.0 / rows;
-    }
-    return sum;
-}
-
-static json_t *mean_constants(const void *context) {
-    (void)context;
-    return json_pack("{s:f}", "c", 1.0);
-}
-
 static int penalty(lua_State *L) {
-    static const struct penalty_fn mean = {{"mean", mean_constants}, mean_value};
-    struct program *p = script_program(L);
     struct value s = script_numbers(L, 1);
     script_options(L, 3, "about equation");
     const char *name = script_result(L, 2);
     const char *about = script_text(L, 3, "about", "term of the loss");
     const char *equation = script_text(L, 3, "equation", "");
-    int *K = program_memory(p, sizeof *K);
-    script_check(L);
-    *K = script_node(L, s)->K;
-    program_penalty(p, s, &mean, K, name, about, equation);
+    program_penalty_mean(script_program(L), s, 1, false, name, about, equation);
     script_check(L);
     return 0;
 }

@@ -128,21 +128,21 @@ static void move_biases(void *context) {
     rows_add(&c, s->load, s->b);
 }
 
-/* For the description of the program. Biases that all start at 0 are not written down one by one.
- */
-static json_t *constants(const void *context) {
-    const struct balance *s = context;
+/* Biases that all start at 0 are not written down one by one. */
+static json_t *starts(const struct node *v) {
+    const struct balance *s = v->constant.context;
     size_t zeros = 0;
     while (zeros < s->experts && s->start[zeros] == 0)
         zeros++;
-    json_t *out = json_pack("{s:I, s:f, s:f}", "top", (json_int_t)s->K, "rho", s->rho, "eta_bias",
-                            s->eta_bias);
-    if (zeros == s->experts ||
-        !json_object_set_new(out, "start", describe_list(s->start, s->experts)))
-        return out;
-    json_decref(out);
-    return NULL;
+    return zeros == s->experts ? json_null() : describe_list(s->start, s->experts);
 }
+
+static const struct constant_field constants[] = {
+    {"top", FIELD_SIZE, offsetof(struct balance, K), NULL},
+    {"rho", FIELD_REAL, offsetof(struct balance, rho), NULL},
+    {"eta_bias", FIELD_REAL, offsetof(struct balance, eta_bias), NULL},
+    {"start", FIELD_LIST, 0, starts},
+    {0}};
 
 struct balance_rule balance_rule(const struct network *network, const struct population *experts,
                                  int l, int L) {

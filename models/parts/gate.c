@@ -3,7 +3,6 @@
 #include "models/engine/net.h"
 #include "models/parts/balance.h"
 
-#include <jansson.h>
 #include <math.h>
 
 const struct param_row gate_rows[] = {
@@ -82,55 +81,25 @@ static struct value log_mean(struct program *p, struct value psi,
                                program_number(p, NUMBER_TIMES, -beta, shift));
 }
 
-static double balance_value(const void *context, const struct net *net, int rows, const double *x,
-                            double *g) {
-    const struct network *network = context;
-    (void)net, (void)rows;
-    g[0] = network->routing.balance_loss / network->routing.rho;
-    return g[0] * x[0];
-}
-
-/* coefficient times the mean of x^2 */
-static double z_value(const void *context, const struct net *net, int rows, const double *x,
-                      double *g) {
-    const struct network *network = context;
-    double sum = 0, c = network->routing.z_loss / rows;
-    (void)net;
-    for (int i = 0; i < rows; i++) {
-        sum += c * x[i] * x[i];
-        g[i] = 2 * c * x[i];
-    }
-    return sum;
-}
-
-static json_t *balance_constants(const void *context) {
-    const struct network *network = context;
-    return json_pack("{s:f}", "c", network->routing.balance_loss / network->routing.rho);
-}
-
-static json_t *z_constants(const void *context) {
-    return json_pack("{s:f}", "c", ((const struct network *)context)->routing.z_loss);
-}
-
 /* e: exponentials of softmax gates, without mask or scale. */
 static void add_penalties(struct program *p, const struct block *block, struct value psi,
                           const struct population *experts, struct value e, struct value mask) {
-    static const struct penalty_fn balance = {{"mean", balance_constants}, balance_value},
-                                   z = {{"mean_square", z_constants}, z_value};
     const struct network *network = program_network(p);
     if (network->routing.balance_loss > 0) {
         if (network->routing.gate != GATE_SOFTMAX)
             e = sigmoids_of_any_size(p, psi, experts);
         struct value load = program_mean_of_rows(p, mask),
                      share = program_mean_of_rows(p, over_mean(p, e));
-        program_penalty(p, program_average(p, share, load), &balance, network,
-                        block_name(p, block, "balance_loss"), "load-balancing term of the loss",
-                        "balance_loss <load M share> / rho");
+        program_penalty_mean(p, program_average(p, share, load),
+                             network->routing.balance_loss / network->routing.rho, false,
+                             block_name(p, block, "balance_loss"),
+                             "load-balancing term of the loss",
+                             "balance_loss <load M share> / rho");
     }
     if (network->routing.z_loss > 0)
-        program_penalty(p, log_mean(p, psi, experts), &z, network, block_name(p, block, "z_loss"),
-                        "z-loss term of the loss",
-                        "z_loss mean over inputs of (ln <exp(beta psi)>)^2");
+        program_penalty_mean(p, log_mean(p, psi, experts), network->routing.z_loss, true,
+                             block_name(p, block, "z_loss"), "z-loss term of the loss",
+                             "z_loss mean over inputs of (ln <exp(beta psi)>)^2");
 }
 
 struct value gate_write(struct program *p, const struct block *block, struct value x1,

@@ -3,7 +3,6 @@
 #include "kernels/draws/rng.h"
 #include "models/engine/net.h"
 
-#include <jansson.h>
 #include <math.h>
 
 const struct param_row router_rows[] = {
@@ -94,8 +93,7 @@ static void add_noise(const void *context, const struct net *net, int rows, cons
     const struct router *router = context;
     int M = router->M;
     for (ptrdiff_t k = 0; k < (ptrdiff_t)rows * M; k++)
-        out[k] = x[k] + router->network->routing.bias_noise *
-                            shared_normal(net, 1, net->place.t, (int)(k % M));
+        out[k] = x[k] + router->bias_noise * shared_normal(net, 1, net->place.t, (int)(k % M));
 }
 
 static void pass_on(const void *context, const struct net *net, int rows, const double *x,
@@ -112,10 +110,9 @@ static void pass_on(const void *context, const struct net *net, int rows, const 
 static double balance_value(const void *context, const struct net *net, int rows, const double *x,
                             double *g) {
     const struct router *router = context;
-    const struct network *network = router->network;
     bool softmax = router->gate.softmax;
     const double *load = router->load;
-    double value = 0, c = network->routing.balance_loss * router->M / router->gate.K / rows;
+    double value = 0, c = router->balance_loss * router->M / router->gate.K / rows;
     double beta = router->gate.beta;
     int M = router->M;
     (void)net;
@@ -135,7 +132,7 @@ static double balance_value(const void *context, const struct net *net, int rows
 static double z_value(const void *context, const struct net *net, int rows, const double *x,
                       double *g) {
     const struct router *router = context;
-    double value = 0, c = router->network->routing.z_loss / rows, beta = router->gate.beta;
+    double value = 0, c = router->z_loss / rows, beta = router->gate.beta;
     int M = router->M;
     (void)net;
     for (ptrdiff_t mu = 0; mu < rows; mu++) {
@@ -167,31 +164,7 @@ static void entropy(const void *context, const struct net *net, int rows, const 
     }
 }
 
-/* --- what the description of a program says of these rules ----------------------------------- */
-
-/* Those of the gates, and the coefficient c. */
-static json_t *penalty_constants(const struct router *router, double c) {
-    json_t *constants = router_constants(router);
-    if (json_object_set_new(constants, "c", json_real(c))) {
-        json_decref(constants);
-        return NULL;
-    }
-    return constants;
-}
-
-static json_t *balance_constants(const void *context) {
-    const struct router *router = context;
-    return penalty_constants(router, router->network->routing.balance_loss);
-}
-
-static json_t *z_constants(const void *context) {
-    const struct router *router = context;
-    return penalty_constants(router, router->network->routing.z_loss);
-}
-
-static json_t *noise_constants(const void *context) {
-    return json_pack("{s:f}", "std", ((const struct router *)context)->network->routing.bias_noise);
-}
+/* --- the rules and the program ---------------------------------------------------------------- */
 
 static struct value add_biases(struct program *p, struct value psi, struct weight b) {
     const struct network *network = program_network(p);
@@ -212,13 +185,16 @@ static struct value add_biases(struct program *p, struct value psi, struct weigh
 
 static void add_penalties(struct program *p, const struct block *block, const struct router *router,
                           struct value psi) {
-    static const struct penalty_fn balance = {{"balance", balance_constants}, balance_value},
-                                   z = {{"z", z_constants}, z_value};
-    if (router->network->routing.balance_loss > 0)
+    static const struct constant_field
+        of_balance[] = {ROUTER_CONSTANTS, ROUTER_CONSTANT("c", FIELD_REAL, balance_loss), {0}},
+        of_z[] = {ROUTER_CONSTANTS, ROUTER_CONSTANT("c", FIELD_REAL, z_loss), {0}};
+    static const struct penalty_fn balance = {{"balance", of_balance}, balance_value},
+                                   z = {{"z", of_z}, z_value};
+    if (router->balance_loss > 0)
         program_penalty(p, psi, &balance, router, block_name(p, block, "balance_loss"),
                         "load-balancing term of the loss",
                         "balance_loss sum_i load_i/rho mean share_i");
-    if (router->network->routing.z_loss > 0)
+    if (router->z_loss > 0)
         program_penalty(p, psi, &z, router, block_name(p, block, "z_loss"),
                         "z-loss term of the loss",
                         "z_loss mean over inputs of (ln sum_i exp(beta psi_i))^2");
@@ -226,7 +202,9 @@ static void add_penalties(struct program *p, const struct block *block, const st
 
 struct value router_write(struct program *p, const struct block *block, struct value x1,
                           struct weight Q, struct weight b) {
-    static const struct number_fn noise = {.rule_name = {"noise", noise_constants},
+    static const struct constant_field of_noise[] = {ROUTER_CONSTANT("std", FIELD_REAL, bias_noise),
+                                                     {0}};
+    static const struct number_fn noise = {.rule_name = {"noise", of_noise},
                                            .forward = add_noise,
                                            .backward = pass_on},
                                   spread = {.rule_name = {"entropy", NULL}, .forward = entropy};
@@ -238,7 +216,9 @@ struct value router_write(struct program *p, const struct block *block, struct v
     struct router *router = router_new(p, M, gate);
     if (!router)
         return (struct value){-1};
-    router->network = network;
+    router->balance_loss = network->routing.balance_loss;
+    router->z_loss = network->routing.z_loss;
+    router->bias_noise = network->routing.bias_noise;
     router->eta_bias = network->routing.eta_bias;
     Q.a0 = amplitude(network) * weight_or_one(Q.a0);
     Q.zero = Q.a0 == 0;

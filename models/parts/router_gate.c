@@ -3,7 +3,6 @@
 #include "models/engine/net.h"
 
 #include <gsl/gsl_sort.h>
-#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
@@ -155,20 +154,13 @@ static void move_biases(void *context) {
         router->b[i] -= router->eta_bias * (router->load[i] - (double)router->gate.K / router->M);
 }
 
-json_t *router_constants(const void *context) {
-    const struct router *router = context;
-    return json_pack("{s:b, s:f, s:i, s:b, s:f}", "softmax", router->gate.softmax, "beta",
-                     router->gate.beta, "top", router->gate.K, "over_all", router->gate.over_all,
-                     "eta_bias", router->eta_bias);
-}
+static const struct constant_field constants[] = {ROUTER_CONSTANTS, {0}};
 
 /* The masks; what is seen of them, and their biases. */
 struct value router_watch(struct program *p, struct router *router, struct value psi,
                           const char *suffix) {
-    static const struct number_fn seen = {.rule_name = {"mask", router_constants},
-                                          .forward = watch,
-                                          .rule = move_biases,
-                                          .jumps = true};
+    static const struct number_fn seen = {
+        .rule_name = {"mask", constants}, .forward = watch, .rule = move_biases, .jumps = true};
     int M = router->M;
     program_selects(p, psi, router->gate.K);
     router->last = program_keep_numbers(p, program_count(p, psi), M);
@@ -198,7 +190,7 @@ struct router *router_new(struct program *p, int M, struct router_gate gate) {
 
 struct value router_top(struct program *p, struct value psi, int M, int K) {
     static const struct number_fn mask = {
-        .rule_name = {"mask", router_constants}, .forward = masks, .jumps = true};
+        .rule_name = {"mask", constants}, .forward = masks, .jumps = true};
     struct router *router = router_new(p, M, (struct router_gate){.K = K});
     program_selects(p, psi, K);
     return router ? program_numbers(p, &mask, router, psi, M) : (struct value){-1};
@@ -214,11 +206,11 @@ struct value router_select(struct program *p, struct value psi, int M, int K, do
 }
 
 struct value router_apply(struct program *p, const struct router *router, struct value psi) {
-    static const struct number_fn all = {.rule_name = {"gates", router_constants},
+    static const struct number_fn all = {.rule_name = {"gates", constants},
                                          .forward = gates,
                                          .backward = gates_backward,
                                          .drops_zero = true},
-                                  masked = {.rule_name = {"gates", router_constants},
+                                  masked = {.rule_name = {"gates", constants},
                                             .forward = gates,
                                             .backward = gates_backward,
                                             .jumps = true,

@@ -6,14 +6,14 @@
 
 /* What rowwise functions know: numbers per input. */
 struct router {
-    const struct network *network; /* of routers with more than gates */
     int M;
     struct router_gate gate;
     double eta_bias;
-    double *shares, *scores;        /* scratch: [M], [2][M] */
-    double *b;                      /* [M] selection biases; NULL: none */
-    double *load, *largest, *flips; /* [M], [1], [1] measured */
-    double *last;                   /* [count][M] masks of the last evaluation */
+    double balance_loss, z_loss, bias_noise; /* of routers with more than gates */
+    double *shares, *scores;                 /* scratch: [M], [2][M] */
+    double *b;                               /* [M] selection biases; NULL: none */
+    double *load, *largest, *flips;          /* [M], [1], [1] measured */
+    double *last;                            /* [count][M] masks of the last evaluation */
 };
 
 /* Gates of M numbers, without what only router_write knows. NULL without memory. */
@@ -23,7 +23,13 @@ double router_exponentials(const struct router *router, const double *psi, doubl
 /* Writes the weights of all experts, exponentials or sigmoids, over their sum. */
 void router_shares(const struct router *router, const double *psi, double *q);
 /* The constants of the gates, for the description of the program (struct rule_name). */
-struct json_t *router_constants(const void *context);
+#define ROUTER_CONSTANT(name, type, member)                                                        \
+    { name, type, offsetof(struct router, member), NULL }
+#define ROUTER_CONSTANTS                                                                           \
+    ROUTER_CONSTANT("softmax", FIELD_BOOL, gate.softmax),                                          \
+        ROUTER_CONSTANT("beta", FIELD_REAL, gate.beta), ROUTER_CONSTANT("top", FIELD_INT, gate.K), \
+        ROUTER_CONSTANT("over_all", FIELD_BOOL, gate.over_all),                                    \
+        ROUTER_CONSTANT("eta_bias", FIELD_REAL, eta_bias)
 /* The masks as numbers; declares the series of their loads and, with eta_bias, the biases. The name
  * of each series ends in `suffix`. */
 struct value router_watch(struct program *p, struct router *router, struct value psi,
