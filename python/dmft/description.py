@@ -6,7 +6,7 @@
     d.networks[0].size(1)                   # sites of population 1
 
 The fields are the keys of docs/program_format.md, which says what each of them means. A text with
-another key, or of another format, is refused.
+another key, or of another format, is refused; only operations may have constants of any name.
 """
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Matrix:
 
 @dataclasses.dataclass
 class Operation:
-    """One operation; `constants` has those of its own, and of its rule."""
+    """One operation; `constants` has what else is said of it: those of its own, and of its rule."""
     operation: str
     arguments: list[int]
     population: int | None
@@ -114,11 +114,6 @@ class Numbers:
     equation: str | None
 
 
-# Constants that operations and rules have.
-CONSTANTS = ("function k top values column tokens causal rule c softmax beta over_all eta_bias std "
-             "rho start entries").split()
-
-
 @functools.lru_cache(maxsize=None)
 def _fields(kind: type) -> frozenset[str]:
     return frozenset(field.name for field in dataclasses.fields(kind))
@@ -127,14 +122,12 @@ def _fields(kind: type) -> frozenset[str]:
 def _take(kind, given: dict, what: str):
     known = _fields(kind)
     rest = {key: value for key, value in given.items() if key not in known}
-    constants = {key: rest.pop(key) for key in list(rest) if key in CONSTANTS} \
-        if "constants" in known else {}
-    if rest:
+    if rest and "constants" not in known:
         raise InputError(f"the description of a network has {what} with {', '.join(rest)}, which "
                          f"format {FORMAT} does not have")
     made = kind(**{key: given[key] for key in given if key in known})
-    if constants:
-        made.constants = constants
+    if rest:
+        made.constants = rest
     return made
 
 
