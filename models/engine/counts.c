@@ -133,14 +133,14 @@ static void add_pairs(struct net_counts *counts, const struct net *net, const st
         2.0 * net->setup.data.P * n * n * (double)x->on->sites * (1 + 2 * v->plan.moves);
 }
 
-static int count(const struct net *net, int dimension, struct net_counts *counts, struct err *err) {
+static int count(const struct net *net, struct net_counts *counts, struct err *err) {
     const struct program *p = net->program;
     struct shares *shares;
     TRY(base_alloc(&shares, (size_t)p->nodes, sizeof *shares, err));
     find_shares(p, shares);
     for (int i = 0; i < p->nodes; i++) {
         if (p->node[i].matrix.weight.name)
-            add_matrix(counts, p, i, shares, dimension);
+            add_matrix(counts, p, i, shares, net->setup.data.D);
         else if (p->node[i].op->over_pairs)
             add_pairs(counts, net, &p->node[i]);
     }
@@ -149,15 +149,14 @@ static int count(const struct net *net, int dimension, struct net_counts *counts
     return CODE_OK;
 }
 
-int net_counts_of(const struct net_setup *setup, int dimension, struct net_counts *counts,
-                  struct err *err) {
+int net_counts_of(const struct net_setup *setup, struct net_counts *counts, struct err *err) {
     struct net net;
     struct net_setup shapes = *setup;
     shapes.declare_only = true;
     *counts = (struct net_counts){0};
     int code = net_init(&net, &shapes, err);
     if (!code)
-        code = count(&net, dimension, counts, err);
+        code = count(&net, counts, err);
     net_free(&net);
     return code;
 }

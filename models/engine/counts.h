@@ -24,9 +24,7 @@ struct net_counts {
     double parameters, active, flops_per_token, flops_per_step;
 };
 
-/* Of a network of finite width with this setup, without building it; dimension: numbers of a row of
- * the inputs. */
-int net_counts_of(const struct net_setup *setup, int dimension, struct net_counts *counts,
-                  struct err *err);
+/* Of a network of finite width with this setup, without building it. */
+int net_counts_of(const struct net_setup *setup, struct net_counts *counts, struct err *err);
 
 #endif

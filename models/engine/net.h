@@ -11,6 +11,7 @@
 #include "kernels/base/key.h"
 #include "kernels/maps/field.h"
 #include "kernels/maps/thin.h"
+#include "models/engine/data_shape.h"
 #include "models/engine/loss.h"
 #include "models/engine/optimizer.h"
 #include "models/language/program.h"
@@ -74,22 +75,16 @@ struct limit_setup {
 
 /* The inputs of an instance: how many there are, and what they look like. */
 struct data_setup {
+    DATA_SHAPE;           /* n, C: 0 is 1 */
     int P, K;             /* inputs of an evaluation; directions of their rows */
-    int n;                /* rows (tokens) of an input; 0: 1 */
-    int C;                /* outputs; 0: 1 */
-    bool per_token;       /* outputs of each token, else of each input */
+    int inputs;           /* of the training set; 0: P */
+    int test_directions;  /* of test inputs, those that are not among the K */
     const int *token;     /* NULL, or [inputs + tests][n] numbers of tokens, each below V */
-    int V;                /* tokens of the vocabulary */
-    bool places;          /* rows of tokens know their place in the sequence */
-    bool numbered;        /* targets are numbers of classes, -1: none, not rows of C */
-    bool classes;         /* targets are classes, or +-1: accuracies are measured */
-    int inputs, tests;    /* of the training set (0: P); inputs that are only predicted */
-    int test_directions;  /* of the latter, those that are not among the K */
     const double *weight; /* [inputs + tests], mean 1 over either; NULL: each counts once */
     /* [inputs + tests][n][K + test_directions] coordinates (thin_coordinates); Adam: X/sqrt(D) */
     const double *A;
-    /* Instead of A, where rows are tokens: [V + n][K + test_directions] of a token and (if places)
-     * of a place, whose sum is the row. */
+    /* Instead of A, where rows are tokens: [V + n][K + test_directions] of a token and (D > V) of a
+     * place, whose sum is the row. */
     const double *table;
 };
 

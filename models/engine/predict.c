@@ -39,7 +39,7 @@ void net_coordinates(const struct data_setup *data, size_t row, double *A, doubl
     size_t K = (size_t)data->K, more = (size_t)data->test_directions, all = K + more;
     size_t n = (size_t)data->n, at = data->A ? row : (size_t)data->token[row];
     const double *first = (data->A ? data->A : data->table) + at * all,
-                 *place = data->A || !data->places
+                 *place = data->A || data->D <= data->V
                               ? NULL
                               : data->table + ((size_t)data->V + row % n) * all;
     take(A, first, place, K);

@@ -60,12 +60,10 @@ int coordinates_find(struct coordinates *inputs, const struct data *data, bool b
 
 void coordinates_take(const struct coordinates *inputs, const struct data *data, size_t first,
                       size_t count, double *A) {
-    const struct data_setup setup = {.n = data->n,
+    const struct data_setup setup = {.shape = data->shape,
                                      .K = inputs->K,
                                      .test_directions = inputs->test_directions,
-                                     .V = data->V,
                                      .token = data->token,
-                                     .places = data->D > data->V,
                                      .A = inputs->A,
                                      .table = inputs->table};
     size_t all = (size_t)(inputs->K + inputs->test_directions);

@@ -50,7 +50,7 @@ void data_take(const struct data *data, size_t first, size_t count, double *X) {
 }
 
 void data_ask(const struct data *data, size_t first, size_t count, double *y) {
-    const struct data_setup setup = {.C = data->C, .numbered = data->numbered};
+    const struct data_setup setup = {.shape = data->shape};
     size_t C = (size_t)data->C;
     for (size_t k = 0; k < count; k++) {
         const double *target = net_targets(&setup, data->y, first + k, y + k * C);

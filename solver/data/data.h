@@ -3,23 +3,18 @@
 #define SOLVER_DATA_H
 
 #include "kernels/base/base.h"
+#include "models/engine/data_shape.h"
 
 struct data_truth;
 struct loss; /* models/engine/loss.h */
 
 struct data {
-    int P, tests;   /* inputs (sequences), test inputs */
-    int n;          /* rows (tokens) of an input; 1: an ordinary input */
-    int D;          /* dimension of a row */
-    int C;          /* outputs */
-    bool per_token; /* targets for each token, else for each input */
-    bool classes;   /* targets are one-hot classes, or +-1 with C = 1: accuracy makes sense */
-    bool numbered;  /* y holds the number of the class, -1 where nothing is asked */
-    bool weighted;  /* inputs have weights */
-    int V;          /* vocabulary; 0: no token numbers */
-    double *X;      /* [P + tests][n][D]; NULL with V: rows follow from token (tokens.h) */
-    int *token;     /* [P + tests][n]; NULL without V */
-    int *code;      /* NULL, or of a text [V]: codes of the letters, -1: all others */
+    DATA_SHAPE;
+    int P;         /* inputs (sequences) that are trained on */
+    bool weighted; /* inputs have weights */
+    double *X;     /* [P + tests][n][D]; NULL with V: rows follow from token (tokens.h) */
+    int *token;    /* [P + tests][n]; NULL without V */
+    int *code;     /* NULL, or of a text [V]: codes of the letters, -1: all others */
     /* [P + tests][per_token ? n : 1][C], or without [C] if numbered; with cross_entropy a row of
      * zeros is not asked */
     double *y;

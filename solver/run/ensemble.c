@@ -316,7 +316,7 @@ int ensemble_declare(const struct ensemble *e, int runs, struct err *err) {
 static int write_counts(const struct ensemble *e, struct err *err) {
     struct net_setup setup = run_setup(e->run, e->N, 0);
     struct net_counts counts;
-    TRY(net_counts_of(&setup, e->run->data.D, &counts, err));
+    TRY(net_counts_of(&setup, &counts, err));
     const struct {
         const char *name;
         double value;

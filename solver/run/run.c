@@ -93,18 +93,11 @@ int run_prepare(struct run *run, struct err *err) {
 struct net_setup run_setup(const struct run *run, int N, int r) {
     int P = batch_size(&run->config.training, run->data.P);
     struct net_setup setup = config_setup(&run->config, N, r, P, &run->inputs);
+    setup.data.shape = run->data.shape;
     setup.data.inputs = run->data.P;
-    setup.data.tests = run->data.tests;
     setup.data.test_directions = run->inputs.test_directions;
-    setup.data.n = run->data.n;
-    setup.data.C = run->data.C;
-    setup.data.per_token = run->data.per_token;
     setup.data.token = run->data.token;
-    setup.data.V = run->data.V;
-    setup.data.places = run->data.D > run->data.V;
-    setup.data.numbered = run->data.numbered;
     setup.data.weight = run->data.weight;
-    setup.data.classes = run->data.classes;
     if (N || !run->config.split.name) /* ranks that share sites stop together, between two times */
         setup.stop.flag = run->stop;
     return setup;

@@ -89,13 +89,10 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
 
 struct net_setup config_declare(const struct config *config, int N) {
     static const int token;
-    const struct data_shape *shape = &config->shape;
     struct net_setup setup = config_setup(config, N, 0, 1, &(struct coordinates){.K = 1});
     setup.declare_only = true;
-    setup.data.n = shape->n;
-    setup.data.C = shape->C;
-    setup.data.per_token = shape->per_token;
-    setup.data.V = shape->V;
+    setup.data.shape = config->shape;
+    setup.data.tests = 0;
     setup.data.token = setup.data.V ? &token : NULL;
     return setup;
 }

@@ -69,12 +69,6 @@ struct output_settings {
     double checkpoint; /* minutes; 0: no states are kept; below 0: states_minutes */
 };
 
-/* What a network knows of the data, as in struct data. */
-struct data_shape {
-    int n, C, V;
-    bool per_token;
-};
-
 /* Of a unit of a sweep: what other units of its point have, whose names it may use. */
 struct config_others {
     int width; /* 0: it has widths of its own, or the sweep has none */

@@ -46,7 +46,8 @@ static bool has_classes(const struct config *config) {
 /* The sizes of what a source other than a file will give. */
 static struct data plan(const struct config *config) {
     const struct data_settings *settings = &config->data;
-    struct data sizes = {settings->inputs, settings->tests, 1, settings->dimension, .C = 1};
+    struct data sizes = {
+        .P = settings->inputs, .tests = settings->tests, .n = 1, .D = settings->dimension, .C = 1};
     struct sequences sequences = sequences_of(settings);
     int outputs = config->network.outputs;
     if (is_sequences(settings))
@@ -340,10 +341,11 @@ static int make_wrong(const struct config *config, const struct params *params, 
 void config_shape(struct config *config, const struct data *data) {
     bool file = config->data.source == SOURCE_FILE || config->data.source == SOURCE_TEXT;
     int outputs = config->network.outputs;
-    const struct data none = {0}, sizes = !file ? plan(config) : data ? *data : none;
-    config->shape =
-        (struct data_shape){sizes.n, file && outputs ? outputs : sizes.C, sizes.V, sizes.per_token};
-    if (!data && !sizes.V)
+    const struct data none = {0};
+    config->shape = !file ? plan(config).shape : data ? data->shape : none.shape;
+    if (file && outputs)
+        config->shape.C = outputs;
+    if (!data && !config->shape.V)
         config->shape.V = 1;
 }
 
