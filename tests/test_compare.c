@@ -152,6 +152,7 @@ static void test_refusals(void **state) {
         cli_free(&result);
         assert_false(cli_exists("case_compare.h5"));
     }
+    cli_refused(2, ARGS(NULL), ARGS("which ini file?"));
 }
 
 /* Sides need not have the same matrices; the table has those of all. */

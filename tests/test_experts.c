@@ -208,6 +208,34 @@ static void shares_are_those_of_the_gates(void **state) {
         }
 }
 
+/* Outputs of two experts are compared where they are rows of one population. */
+static void outputs_of_different_populations(void **state) {
+    (void)state;
+    for (int same = 0; same < 2; same++) {
+        struct run run;
+        struct net net;
+        struct record record;
+        support_run_text(
+            &run, NULL,
+            "[network]\nmodel = program\nprogram_text = local a, b, c = population('a'), "
+            "population('b'), population('c'); local h = sigma(read_in(a, 'W1')); local psi = "
+            "bias(look(h, 2, 'Q'), {0.3, 0}, 'bias'); local p = softmax(psi); gates(p, psi); "
+            "local x, y = p[1] * map(h, b, 'V1'), p[2] * map(h, %s, 'V2'); "
+            "read_out(h * (average(x, x) + average(y, y)), 'w')\n[data]\ninputs = 4\n"
+            "dimension = 5\n[training]\nsteps = 2\n[solver]\nreplicates = 0\n[reference]\n"
+            "widths = 16\nseeds = 1\n[output]\nexperts = yes\n",
+            same ? "b" : "c");
+        support_net(&net, &run, 16, 0);
+        support_evaluate(&net, &run);
+        measure(&specialisation_instrument, &run, &net, &record);
+        assert_non_null(record_find(&record, "expert_share"));
+        assert_int_equal(record_find(&record, "expert_correlation") != NULL, same);
+        record_free(&record);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
 /* By hand: four rows of two experts; of no label the third has no part. */
 static void information_by_hand(void **state) {
     (void)state;
@@ -224,6 +252,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shares_are_those_of_the_gates),
         cmocka_unit_test(information_by_hand),
+        cmocka_unit_test(outputs_of_different_populations),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);

@@ -65,6 +65,8 @@ static void refusals(void **state) {
         {HEAD "show(mean_of_rows(mean(h)), 'm')\n" END,
          "t.lua:3: what is made of a mean over inputs is not shown"},
         {HEAD "penalty(h, 'r')\n" END, "bad argument #1 to 'penalty' (must be numbers of each"},
+        {HEAD "h = h * sum(look(h, 2, 'Q') + look(h, 3, 'V'))\n" END,
+         "t.lua:3: a sum of 2 and of 3 numbers of each input"},
         {HEAD "top(look(h, 2, 'Q'), 3)\n" END,
          "t.lua:3: bad argument #2 to 'top' (must be a number"},
         {HEAD "top(h, 1e9)\n" END, "t.lua:3: bad argument #2 to 'top' (must be a number from 1 to"},
