@@ -3,11 +3,13 @@ units that it had under way; and signals."""
 import concurrent.futures
 import os
 import pickle
+import runpy
 import signal
 import subprocess
 import sys
 import threading
 import time
+import types
 
 import dmft
 import numpy as np
@@ -183,3 +185,51 @@ def test_ctrl_c_in_python(tmp_path):
     with pytest.raises(dmft.Interrupted, match="the same command goes on from here"):
         dmft.sweep(LONG, output=tmp_path / "s.h5", progress=False)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("call", [
+    lambda: dmft.solve(BASE | {"sweep": {}}), lambda: dmft.sweep(BASE),
+    lambda: dmft.recipe({"network.model": "dense"})], ids=["solve", "sweep", "recipe"])
+def test_a_rank_starts_programs_that_are_none(tmp_path, monkeypatch, call):
+    """What mpirun and srun tell their processes is not told to a dmft-solve that one of them
+    starts: built for MPI it would look for the others, and end."""
+    (tmp_path / "dmft-solve").write_text(f"#!/bin/sh\nenv > {tmp_path}/seen\nexit 1\n")
+    (tmp_path / "dmft-solve").chmod(0o755)
+    monkeypatch.setenv("DMFT_HOME", str(tmp_path))
+    told = ["OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "SLURM_PROCID", "SLURM_STEP_ID",
+            "SLURM_STEPID", "SLURM_STEP_NUM_TASKS"]
+    for name in told:
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "2")  # which is not of ranks
+    with pytest.raises((dmft.DmftError, OSError)):
+        call()
+    seen = {line.partition("=")[0] for line in (tmp_path / "seen").read_text().splitlines()}
+    assert not seen & set(told) and "SLURM_CPUS_PER_TASK" in seen
+
+
+def test_scripts_of_clusters(tmp_path, monkeypatch):
+    """The job script of a sweep, with an executor of processes in the place of Slurm; Slurm's
+    lines stand above everything else, or it would not read them."""
+    submitit, docs = types.ModuleType("submitit"), os.path.join(os.path.dirname(PACKAGE), "docs")
+
+    class Processes(concurrent.futures.ProcessPoolExecutor):
+        def __init__(self, folder):
+            super().__init__(2)
+            self.folder, self.keys = folder, {}
+
+        def update_parameters(self, **keys):
+            self.keys |= keys
+
+    submitit.AutoExecutor = Processes
+    monkeypatch.setitem(sys.modules, "submitit", submitit)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rates.ini").write_text(dmft.sweep(BASE, progress=False).parameters["ini"])
+    monkeypatch.setattr(sys, "argv", ["slurm_sweep.py", "rates.ini", "rates.h5"])
+    runpy.run_path(os.path.join(docs, "slurm_sweep.py"))
+    assert dmft.load("rates.h5").sweep.sizes["training.eta0"] == 4
+    for name in ("slurm.sh", "slurm_sweep.py"):
+        with open(os.path.join(docs, name), encoding="utf-8") as file:
+            lines = [line for line in file.read().splitlines() if line]
+        asked = [k for k, line in enumerate(lines) if line.startswith("#SBATCH ")]
+        assert len(asked) > 5 and all(line.startswith("#") for line in lines[:asked[-1]])
+        assert "#SBATCH --requeue" in lines

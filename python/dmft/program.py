@@ -20,6 +20,16 @@ import urllib.request
 from dmft.errors import Interrupted, SystemFailure, failure
 
 
+# What mpirun and srun tell a process of a job of ranks. Its children are none of them.
+RANKS = re.compile("OMPI_|PMI_|PMIX_|PMI2_|MPI_LOCALRANKID|HYDRA_|PRTE_|SLURM_PROCID|SLURM_STEP")
+
+
+def alone() -> dict[str, str]:
+    """The environment of a program that is started here, and is no rank of a job that this process
+    is of."""
+    return {name: value for name, value in os.environ.items() if not RANKS.match(name)}
+
+
 def _installed_from() -> str | None:
     """The folder that pip installed this package from, if it was one."""
     try:
@@ -201,7 +211,8 @@ def call(name: str, arguments: list[str], progress: bool, hide: str = "") -> str
     source, sink = _open(screen)
     with tempfile.TemporaryFile() as report, _Interrupts() as interrupts:
         try:
-            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=report, stderr=sink)
+            child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=report, stderr=sink,
+                                     env=alone())
         except OSError as error:
             os.close(source)
             raise SystemFailure(f"{command[0]}: {error.strerror}") from None
@@ -273,7 +284,8 @@ class _Answers:
             self.end()
             self.child = subprocess.Popen([path, "--programs"], stdin=subprocess.PIPE,
                                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                          encoding="utf-8", start_new_session=True)
+                                          encoding="utf-8", start_new_session=True,
+                                          env=alone())
             self.made_for = wanted
         self.child.stdin.write(question + "\n")
         self.child.stdin.flush()

@@ -253,6 +253,10 @@ int main(int argc, char **argv) {
         {"residual", "data/residual.ini training.steps=9",
          "solver.sites=1024 solver.unit_sites=1024", "solver.sites=512 solver.unit_sites=512", 120,
          240},
+        /* experts at random biases are samples, and have sites that are doubled, too */
+        {"residual_normal", "data/residual.ini training.steps=9 network.bias_draws=normal",
+         "solver.sites=512 solver.unit_sites=512 solver.expert_sites=128",
+         "solver.sites=256 solver.unit_sites=256 solver.expert_sites=64", 80, 160},
         {"stack", "data/stack.ini", "solver.sites=2048 solver.expert_sites=2048",
          "solver.sites=1024 solver.expert_sites=1024", 120, 240},
         {"transformer", "data/transformer.ini training.steps=9 data.test_inputs=0",

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
 import subprocess
 import threading
@@ -18,13 +17,9 @@ import time
 from dmft import program
 from dmft.errors import DmftError, InputError, Interrupted, SystemFailure, failure
 
-# A process of a job of ranks must not take its child for one of them.
-RANKS = re.compile("OMPI_|PMI_|PMIX_|PMI2_|MPI_LOCALRANKID|HYDRA_|PRTE_|SLURM_PROCID")
-
-
 def _environment() -> dict[str, str]:
     """That of the child; with what dmft-solve sets for itself, and else starts once more for."""
-    own = {name: value for name, value in os.environ.items() if not RANKS.match(name)}
+    own = program.alone()
     if "OMP_WAIT_POLICY" not in own:
         own.setdefault("GOMP_SPINCOUNT", "10000")
     own.setdefault("OPENBLAS_NUM_THREADS", "1")
