@@ -29,11 +29,26 @@ class Papers(nn.Module):
         self.W_out = nn.Parameter(torch.randn(M, N, E) * E ** -0.5)
         self.w = nn.Linear(N, 1, bias=False)
 
+    def bottom(self, x):
+        """The stream, which only the experts and the router read."""
+        return torch.tanh(self.read(x))
+
     def forward(self, x):
-        x = torch.tanh(self.read(x))
+        x = self.bottom(x)
         units = torch.einsum("pn,mun->pmu", x, self.W_in).tanh()
         gated = units * self.Q(x).sigmoid()[..., None]
         return self.w(torch.einsum("pmu,mnu->pn", gated, self.W_out) / len(self.W_in))[:, 0]
+
+
+class Deep(Papers):
+    """The same above a hidden matrix, whose rows a router's are not to be taken for."""
+
+    def __init__(self, N, M=4, E=3):
+        super().__init__(N, M, E)
+        self.hidden = nn.Linear(N, N, bias=False)
+
+    def bottom(self, x):
+        return self.hidden(super().bottom(x))
 
 
 REGIMES = {"regime1": (lambda N, E: Papers(N, 4, E), ("N", "E")),
@@ -117,6 +132,15 @@ def test_laws_are_those_of_the_recipe_of_our_network(plans, regime, word):
             assert sum(mine[key].values()) == grown, (one.name, key)
             seen += 1
     assert seen >= 16
+
+
+@pytest.mark.parametrize("word", ["mup", "mssp"])
+@pytest.mark.parametrize("regime", ["regime2", "regime3"])
+def test_a_hidden_matrix_beneath_is_no_router(plans, regime, word):
+    deep = {"regime2": lambda N, M: Deep(N, M, 3), "regime3": Deep}
+    plan = plan_of(deep[regime], REGIMES[regime][1], word)
+    for name in TABLE[regime]:
+        assert laws(plan, name) == laws(plans[regime, word], name)
 
 
 def test_sp_changes_nothing(plans):

@@ -23,6 +23,7 @@ from dmft.torch.importing.expressions import Pairs
 from dmft.torch.importing.judging import Judge
 from dmft.torch.importing.parts import Part, index_at
 from dmft.torch.importing.result import Builds, import_module
+from dmft.torch.importing.writing import ordered
 from dmft.torch.plans import FORMAT, Plan, pattern_of
 from dmft.torch.plan_factors import Factors, growing_places
 
@@ -111,18 +112,19 @@ class Planner:
             known += [1.0] * (len(self.places) - 2 - len(known)) + list(values)
 
     def _of_experts(self, found: Found, imported) -> None:
-        """Which axis of a tensor with three is that of the experts: the first of two growing ones
-        on a side, or, where their units are few, the one whose sites a matrix of two axes also
-        makes (the router)."""
+        """Which axis of a tensor with three is that of the experts. Of two growing ones on a side
+        it is the first. Where the units of an expert are few, it is on their side of the product,
+        and its sites are those of a matrix of two axes, too, the router."""
         leaf, to, source = found.part.leaves[0], *(found.part.to or ((), ()))
         if found.part.kind != "map" or len(leaf.at) < 3:
             return
         found.wide = len(to) + len(source) > 2
-        for axes, summed in ((to, False), (source, True)):
-            if len(axes) == 2:
-                found.experts, found.summed = axes[0], summed
-            elif not found.wide and self._routed(leaf.populations[axes[0]].find(), imported):
-                found.experts, found.summed = axes[0], summed
+        read = {id(one.arguments[0]) for one in ordered(self._roots(imported))
+                if one.operation == "map" and one.data[0].parameter == leaf.parameter}
+        axes, summed = (source, True) if len(source) == 2 or not found.wide and len(read) > 1 \
+            else (to, False)
+        if found.wide or self._routed(leaf.populations[axes[0]].find(), imported):
+            found.experts, found.summed = axes[0], summed
 
     @staticmethod
     def _routed(population, imported) -> bool:
