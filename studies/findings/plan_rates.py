@@ -23,8 +23,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.dirname(HERE), os.path.join(HERE, "..", "..", "examples", "torch")]
 TABLE, MOVED = (os.path.join(HERE, name) for name in ("plan_rates.csv", "plan_coordinates.csv"))
 WORDS, WIDTHS, STEPS = ("sp", "mup", "mssp"), (64, 128, 256, 512), 200
-RATES = {"sp": range(4, 12), "mup": range(3, 10), "mssp": range(3, 10), "base": range(3, 11)}
+RATES = {"base": range(3, 11), "mup": range(4, 9), "mssp": range(4, 9)}     # 2^-k
 HEAD = ("parameterization", "N", "log2_rate", "seed", "bits")
+
+
+def rates_of(word, N):
+    """The grid, which in SP goes down with the width: twice at each doubling of it."""
+    middle = 6 + N.bit_length() - WIDTHS[0].bit_length()
+    return RATES.get(of_width(word, N), range(middle - 2, middle + 3))
 
 
 def of_width(word, N):
@@ -76,7 +82,7 @@ def run(seeds, widths):
         for N in widths:
             for seed in range(seeds):
                 for word in dict.fromkeys(of_width(word, N) for word in WORDS):
-                    for k in RATES[word]:
+                    for k in rates_of(word, N):
                         if (word, N, -k, seed) in done:
                             continue
                         plan = plans["sp" if word == "base" else word]
@@ -122,7 +128,7 @@ def optimum(means, errors, draws=4000):
 def losses(word, N, table):
     """{rate: mean}, {rate: its standard error} over seeds."""
     means, errors = {}, {}
-    for k in RATES[of_width(word, N)]:
+    for k in rates_of(word, N):
         values = np.array([bits for (one, n, rate, _), bits in table.items()
                            if (one, n, rate) == (of_width(word, N), N, -k)])
         values = values[np.isfinite(values)]
