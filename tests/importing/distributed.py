@@ -1,5 +1,5 @@
-"""Run by torchrun's way of starting: trains a model by a plan with one wrapper in two processes, and
-prints the losses and the rates of the first process.
+"""Trains a model by a plan with one wrapper, in one of two processes of gloo or alone, and prints
+the losses and the rates of the first process.
 
     python distributed.py PLAN.json {alone|ddp|fsdp|fsdp2} RANK FILE
 """
