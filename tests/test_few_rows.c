@@ -7,6 +7,7 @@
 #include "kernels/array/real.h"
 #include "tests/support/support.h"
 
+#include <float.h>
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -166,6 +167,28 @@ static void avx512_code(void **state) {
     check_code("avx512");
 }
 
+/* Of whole numbers, whose sums are exact. */
+static void check_all_dots(struct array x[2], double *sums) {
+    for (int i = 0; i < 2; i++) {
+        double *values = calloc((size_t)x[i].rows * x[i].sites, sizeof *values);
+        for (int k = 0; k < x[i].rows; k++)
+            for (int s = 0; s < (int)x[i].sites; s++)
+                values[(size_t)k * x[i].sites + (size_t)s] = number(k, s, i);
+        REAL_BACKEND.put(array_all(&x[i]), values);
+        free(values);
+    }
+    REAL_BACKEND.dots(array_all(&x[0]), array_all(&x[1]), sums);
+    for (int k = 0; k < x[0].rows; k++)
+        for (int l = 0; l < x[1].rows; l++) {
+            double sum = 0, now = sums[k * x[1].rows + l] * (double)x[0].sites;
+            for (int s = 0; s < (int)x[0].sites; s++)
+                sum += number(k, s, 0) * number(l, s, 1);
+            if (fabs(now - sum) > 4 * DBL_EPSILON * fabs(sum)) /* over the sites, and back */
+                fail_msg("%d rows times %d: (%d, %d) is %g, not %g", x[0].rows, x[1].rows, k, l,
+                         now, sum);
+        }
+}
+
 /* Beyond few rows the plain code leaves the products to BLAS, whose order of additions depends on
  * the shapes that it is given: these must not depend on the number of threads. */
 static void bits_of_plain_code_on_threads(void **state) {
@@ -190,6 +213,7 @@ static void bits_of_plain_code_on_threads(void **state) {
                 fail_msg("%d rows times %d over %d sites: other bits on %d threads", rows[0],
                          rows[1], shape[2], threads);
         }
+        check_all_dots(x, one);
         free(one);
         array_free(&x[0]);
         array_free(&x[1]);

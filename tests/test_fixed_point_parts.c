@@ -120,6 +120,35 @@ static void anderson_solves_a_linear_problem(void **state) {
     }
 }
 
+/* Kernels weigh alike whatever their sizes: of one in other units, a power of 2, all numbers are
+ * the same but for these. Two differences do not span all changes, so that weights matter. */
+static void anderson_knows_no_units(void **state) {
+    (void)state;
+    enum { N = 8 };
+    double value[2][4][N] = {{{0}}};
+    for (int units = 0; units < 2; units++) {
+        double(*x)[N] = value[units], unit = units ? 1. / (1 << 30) : 1;
+        struct twotime of[4];
+        struct anderson anderson = {.depth = 2, .damping = 1};
+        for (int k = 0; k < 4; k++)
+            of[k] = (struct twotime){1, 1, N, x[k]};
+        const struct fixed_point_kernel kernel[] = {{"A", &of[0], &of[1], 0},
+                                                    {"B", &of[2], &of[3], 0}};
+        for (int sweep = 0; sweep < 5; sweep++) {
+            for (int i = 0; i < N; i++) {
+                x[1][i] = 1 + 0.1 * i * x[0][i];
+                x[3][i] = unit * (0.2 * i + x[0][i]) - 0.1 * i * x[2][i];
+            }
+            ASK(anderson_mix(&anderson, kernel, 2, err));
+        }
+        anderson_free(&anderson);
+    }
+    for (int i = 0; i < N; i++) {
+        assert_true(value[0][0][i] == value[1][0][i]);
+        assert_true(value[0][2][i] == value[1][2][i] * (1 << 30));
+    }
+}
+
 /* What --help says of [solver] probe. */
 static void probes(void **state) {
     (void)state;
@@ -147,6 +176,7 @@ int main(void) {
         cmocka_unit_test(factor_at_the_floor),
         cmocka_unit_test(factor_of_no_kernel),
         cmocka_unit_test(anderson_solves_a_linear_problem),
+        cmocka_unit_test(anderson_knows_no_units),
         cmocka_unit_test(probes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
