@@ -241,6 +241,40 @@ static void networks_leave_out_experts(void **state) {
     }
 }
 
+/* Experts that add, and multiply by, rows that all inputs have: losses are those of a network whose
+ * gradients are taken to pieces, and which has all rows of everything. */
+static void experts_beside_rows_of_all(void **state) {
+    (void)state;
+    static const char script[] =
+        "network.program_text=local a = population('a') local h = sigma(read_in(a, 'W1')) "
+        "local p = softmax(bias(look(h, 4, 'Q'), normals(4), 'b'), {top = 2}) local out "
+        "for i = 1, 4 do local m = map(h, a, 'V' .. i) "
+        "m = p[i] * (sigma(m + h) * h + map(m * h + m, a, 'U' .. i)) "
+        "out = out and out + m or m end read_out(out, 'w')";
+    double f[2][P];
+    for (int all = 0; all < 2; all++) {
+        const char *const keys[] = {script, NULL};
+        struct run run;
+        struct net net;
+        support_run_text(&run, keys,
+                         "[network]\nprogram = t.lua\n[data]\ninputs = 16\n[training]\n"
+                         "eta0 = 0.3\n[solver]\nreplicates = 0\n[reference]\nwidths = 16\n"
+                         "[output]\nkernels = none\ninputs = none\n");
+        run.config.output.tangent = all;
+        support_net(&net, &run, 16, 0);
+        support_evaluate(&net, &run);
+        assert_int_equal(net.program->experts, all ? 0 : 4);
+        for (int t = 0; t < 6; t++)
+            ASK(integrator_of(&run.config.training)
+                    ->advance(&net, &run.config.training, run.data.y, err));
+        memcpy(f[all], net.output.f, sizeof f[all]);
+        net_free(&net);
+        run_free(&run);
+    }
+    for (int mu = 0; mu < P; mu++)
+        CHECK_ABS(f[1][mu], f[0][mu], 1e-11, "f of input %d", mu);
+}
+
 /* A script that writes its experts in front of the router: the selection is not known when they are
  * evaluated, so they have all rows, and the losses are those of the usual order. */
 static void experts_in_front_of_their_router(void **state) {
@@ -301,6 +335,7 @@ static void means_that_nobody_reads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(experts_in_front_of_their_router),
+                                       cmocka_unit_test(experts_beside_rows_of_all),
                                        cmocka_unit_test(rows_that_are_zero_change_nothing),
                                        cmocka_unit_test(rows_that_are_some_of_all_teach),
                                        cmocka_unit_test(rows_go_to_their_places),
