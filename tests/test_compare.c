@@ -71,6 +71,26 @@ static void check_row(hid_t file, const char *table, const char *side, const cha
     free(approach);
 }
 
+/* The last row of the table of losses: what networks tend to, chi^2 and z, as the file has them. */
+static void check_losses(hid_t file, const char *table, const char *side) {
+    static const char *const names[] = {"inf", "chi2", "z"};
+    char path[64], title[32];
+    double found[3], cell[7];
+    size_t count;
+    snprintf(title, sizeof title, "\n%s: loss", side);
+    const char *line = strstr(strstr(table, title), "\n   3 ");
+    assert_int_equal(sscanf(line, "%*d%lf +- %lf%lf +- %lf%lf +- %lf%lf +- %lf%lf%lf", &cell[0],
+                            &cell[1], &cell[2], &cell[3], &cell[4], &cell[5], &found[0], &cell[6],
+                            &found[1], &found[2]),
+                     10);
+    for (int k = 0; k < 3; k++) {
+        snprintf(path, sizeof path, "%s/compare/loss_%s", side, names[k]);
+        double *values = cli_values(file, path, &count);
+        CHECK_ABS(found[k], values[3], k ? 0.051 : cell[6], "%s of %s", names[k], side);
+        free(values);
+    }
+}
+
 /* Each side is, in its group, what dmft-solve writes; and a table of each is printed. */
 static void test_sides_are_runs_of_dmft_solve(void **state) {
     (void)state;
@@ -90,6 +110,8 @@ static void test_sides_are_runs_of_dmft_solve(void **state) {
     hid_t both = cli_file("out.h5");
     check_row(both, result.out, "mup", "G1_diag", 0);
     check_row(both, result.out, "mssp", "f", 40);
+    check_losses(both, result.out, "mup");
+    check_losses(both, result.out, "mssp");
     cli_free(&result);
     cli_program("dmft-solve");
     for (int k = 0; k < 2; k++) {
