@@ -119,13 +119,13 @@ def test_every_operation_of_the_programs_is_known():
     rows = subprocess.run([program, "--operations"], capture_output=True, text=True,
                           check=True).stdout
     with open(os.path.join(root, "python", "dmft", "operations.tsv"), encoding="utf-8") as kept:
-        assert kept.read() == rows, "dmft-solve --operations > python/dmft/operations.tsv"
+        assert kept.read() == rows, "make words"
     with open(os.path.join(root, "docs", "programs.md"), encoding="utf-8") as page:
         text = page.read()
     assert rows.count("\n") > 30
     for line in rows.splitlines():
-        chapter, name, arguments, _, about = line.split("\t")
-        assert f"| `{name}({arguments})` | {about} |\n" in text, f"docs/programs.md, {chapter}"
+        chapter, name, arguments, _, about, _ = line.split("\t")
+        assert f"| `{name}({arguments})` | {about} |\n" in text, f"make words: docs/programs.md, {chapter}"
     source = "".join(open(path, encoding="utf-8").read()
                      for path in glob.glob(os.path.join(root, "models", "lua", "*.c")))
     assert set(re.findall(r'lua_setglobal\(L, "(\w+)"\)', source)) - {"math", "string"} == \

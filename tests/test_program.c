@@ -5,7 +5,7 @@
  * Rows go through tanh before the read-out and after every sum and product, so that the loss is of
  * order one as support_gradient asks for. Masks are not drawn: a difference may not cross one. */
 #include "tests/support/places.h"
-#include "models/engine/node.h"
+#include "models/language/operation.h"
 
 #include <math.h>
 #include <glob.h>
@@ -121,11 +121,12 @@ static void regroup(struct program *p, int i) {
     if (place == EXPERTS)
         push(program_expand(p, x, on[UNITS]), UNITS, 0);
     else if (place == UNITS)
-        push(program_group_mean(p, x, on[EXPERTS]), EXPERTS, 0);
+        push(program_word(p, "group_mean", (struct operands){.x = x, .on = on[EXPERTS]}), EXPERTS,
+             0);
     else if (place == UNIT)
-        push(program_tile(p, x, on[PAIRS]), PAIRS, 0);
+        push(program_word(p, "tile", (struct operands){.x = x, .on = on[PAIRS]}), PAIRS, 0);
     else if (place == PAIRS)
-        push(program_tile_mean(p, x, on[UNIT]), UNIT, 0);
+        push(program_word(p, "tile_mean", (struct operands){.x = x, .on = on[UNIT]}), UNIT, 0);
     else
         push(program_times(p, 0.7, x), place, 0);
 }
@@ -166,6 +167,22 @@ static void between_places(struct program *p, int i) {
     push(program_mix_places(p, few, n, n - 1, up), place, 0);
 }
 
+/* A word of tokens that is an operation by its row, of rows alone, with its smallest constants. */
+static struct value of_tokens(struct program *p, struct value x) {
+    const struct operation *some[32];
+    int count = 0;
+    for (const struct operation *const *op = operation_words_of_tokens; *op; op++)
+        if ((*op)->backward && count < 32 && !strcmp((*op)->gives, "rows") &&
+            !strpbrk((*op)->arguments, "yps"))
+            some[count++] = *op;
+    const struct operation *op = some[count > 1 ? draw(count) : 0];
+    struct operands given = {.x = x};
+    int constants = 0;
+    for (const struct constant_field *field = op->constants; field && field->name; field++)
+        given.constant[constants++] = fmax(field->least, -2) + draw(5);
+    return program_apply(p, op, given);
+}
+
 static void append(struct program *p) {
     static const enum fn fns[] = {FN_TANH, FN_SIGMOID, FN_SOFTPLUS, FN_GELU, FN_ERF};
     int i = pick(-2), s = pick(-1), place = w.place[i];
@@ -197,7 +214,7 @@ static void append(struct program *p) {
         push(program_fn(p, FN_TANH, 1, program_norm(p, take(i))), place, 0);
         break;
     case 9: /* no rows of zeros alone, which a norm could meet */
-        push(program_add(p, take(i), program_lag(p, take(i), draw(5) - 2)), place, 0);
+        push(program_add(p, take(i), of_tokens(p, take(i))), place, 0);
         break;
     case 10:
         between_places(p, i);

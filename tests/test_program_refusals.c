@@ -62,8 +62,11 @@ static void write_sum_with_ones(struct program *p) {
 static void write_choice_of_none(struct program *p) {
     populate(p);
     struct value x = program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
-    program_read_out(p, program_multiply(p, program_top_rows(p, x, -1), x),
-                     (struct weight){.name = "w"});
+    program_read_out(
+        p,
+        program_multiply(
+            p, program_word(p, "top_rows", (struct operands){.x = x, .constant = {-1}}), x),
+        (struct weight){.name = "w"});
 }
 
 static void write_matrix_for_nothing(struct program *p) {
@@ -76,7 +79,8 @@ static void write_matrix_for_nothing(struct program *p) {
 static void write_tile_that_does_not_fit(struct program *p) {
     populate(p);
     struct value x = program_read_in(p, on[BOTTOM], (struct weight){.name = "in"});
-    program_read_out(p, program_tile(p, x, on[PAIRS]), (struct weight){.name = "w"});
+    program_read_out(p, program_word(p, "tile", (struct operands){.x = x, .on = on[PAIRS]}),
+                     (struct weight){.name = "w"});
 }
 
 static void write_bias_of_rows(struct program *p) {

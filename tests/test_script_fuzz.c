@@ -3,6 +3,7 @@
  * and as a limit, and must end in order: done, or refused in one sentence. A thousand of them; with
  * `long`, for a minute. */
 #define _POSIX_C_SOURCE 200809L
+#include "models/language/operation.h"
 #include "tests/support/support.h"
 
 #include <glob.h>
@@ -77,6 +78,28 @@ static const char *const calls[] = {"read_in PW>P",
                                     "balance_select SKV>S",
                                     "balance_select XKV>=",
                                     "mean_of_rows X>="};
+
+/* The same of a word that is an operation by its row. */
+static const char *by_row(void) {
+    static char call[64];
+    const struct operation *const *all =
+        draw(2) ? operation_words_of_rows : operation_words_of_tokens;
+    enum operation_argument kind;
+    int count = 0, values = 0;
+    while (all[count])
+        count++;
+    const struct operation *op = all[draw(count)];
+    const char *at = op->arguments;
+    size_t length = (size_t)snprintf(call, sizeof call - 8, "%s ", op->name);
+    while ((kind = operation_argument(&at)) && length < sizeof call - 4)
+        call[length++] = kind == ARGUMENT_POPULATION ? 'P'
+                         : kind == ARGUMENT_CONSTANT ? 'K'
+                         : values++                  ? 'Y'
+                                                     : 'X';
+    snprintf(call + length, sizeof call - length, strchr(op->arguments, 'p') ? ">P" : ">=");
+    return call;
+}
+
 static const char *const ends[] = {"kernel XNO>",        "gradient XNO>", "show SNO>",
                                    "show_gradient SNO>", "gates X>",      "read_out_kernel NO>",
                                    "penalty SNO>",       "penalty MNO>",  "name_rows XN>"};
@@ -257,7 +280,7 @@ static void compose(char *text) {
         snprintf(word, sizeof word, "v%d = ", values + 1);
         add(text, word);
         if (draw(3))
-            add_call(text, ANY(calls));
+            add_call(text, draw(8) ? ANY(calls) : by_row());
         else
             add_arithmetic(text);
         values++;

@@ -74,6 +74,10 @@ $(BENCHES): $(BUILD)/%: $(PLAIN)/tests/bench/%.o $(OBJECTS) $(BUILD)/objects
 # Where mpicc is, a plain build is compared with one for MPI.
 MPI_TEST = $(if $(CUDA)$(MPI)$(SAN)$(DEBUG),,$(if $(shell command -v mpicc),build/mpi/test_mpi))
 
+# After a change of the row of a word: the list of the Python package and the tables of documents.
+words: $(BUILD)/dmft-solve
+	DMFT_HOME=$(BUILD) $(PYTHON) tests/word_tables.py
+
 # The Python package, with the programs of a plain build.
 PYTHON_TEST = $(if $(CUDA)$(MPI)$(SAN)$(DEBUG),,tests/python.sh)
 

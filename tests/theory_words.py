@@ -168,6 +168,11 @@ class Words:
         S = S.T if what["transposed"] else S
         return np.einsum("st,ptx->psx", S, tokens(x, S.shape[1])).reshape(-1, x.shape[1])
 
+    def transpose(self, what, g, x):
+        """Of a word of one argument that combines rows, the same at every site."""
+        columns = [getattr(self, what["word"])(what, row[:, None]) for row in np.eye(len(x))]
+        return np.array([(column * g).sum(0) for column in columns])
+
     def lag(self, what, x):
         by = what["tokens"]
         x = tokens(x, len(x) // self.inputs)

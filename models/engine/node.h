@@ -62,6 +62,13 @@ struct operation_storage {
 struct operation {
     const char *name; /* in messages and in the description of a program (describe.h) */
     const struct constant_field *constants; /* of its own, in that description; NULL: none */
+    /* Of an operation that is a word of scripts by this row (models/language/apply.c), as struct
+     * script_word has them: x, y are rows, s numbers, p a population, every other argument the next
+     * of its constants. NULL: functions of models/lua/ build it, or models alone. */
+    const char *arguments, *gives, *doc;
+    /* Such a word's own shape, where it is not that of its first argument, and what it refuses by
+     * program_fail; on: the population p, or NULL. NULL: none. */
+    void (*shape)(struct program *p, struct node *node, struct population *on);
     int (*prepare)(struct net *net, struct node *node, struct err *err); /* memory and draws */
     void (*forward)(struct net *net, struct node *node);
     void (*backward)(struct net *net, struct node *node); /* called where a part is due */
@@ -94,10 +101,9 @@ struct operation {
     bool over_pairs;      /* sums over sites, or tokens, for each pair of tokens */
 };
 extern const struct operation operation_read_in, operation_map, operation_fn, operation_add,
-    operation_times, operation_multiply, operation_group_mean, operation_tile, operation_tile_mean,
-    operation_average, operation_scale, operation_look, operation_bias, operation_numbers,
-    operation_vector, operation_shift, operation_top, operation_rows, operation_ones,
-    operation_constant, operation_noise, operation_read_out;
+    operation_times, operation_multiply, operation_average, operation_scale, operation_look,
+    operation_bias, operation_numbers, operation_vector, operation_shift, operation_top,
+    operation_rows, operation_ones, operation_constant, operation_read_out;
 
 /* A part of a cotangent that a node hands to argument k. */
 struct part {
@@ -250,6 +256,9 @@ struct node *node_append_rows(struct program *p, const struct operation *op, str
                               struct value *out);
 struct node *node_append_numbers(struct program *p, const struct operation *op, struct value a,
                                  struct value b, int K, struct value *out);
+/* Rows of one population, of both. */
+struct node *node_append_pair(struct program *p, const struct operation *op, struct value a,
+                              struct value b, struct value *out);
 /* Rows of an input; a failure where an evaluation would have more than can be counted. */
 void node_shape(struct program *p, struct node *node, ptrdiff_t per);
 struct node *node_of(const struct program *p, struct value x);

@@ -213,10 +213,9 @@ static void log_sum_exp_backward(const void *context, const struct net *net, int
         gx[i] += exp(x[i] - out[i / K]) * g[i / K];
 }
 
-static const struct constant_field factor[] = {{"c", FIELD_REAL, offsetof(struct single, c), NULL},
-                                               {0}},
+static const struct constant_field factor[] = {CONSTANT_OF(struct single, "c", FIELD_REAL, c), {0}},
                                    column[] = {
-                                       {"column", FIELD_INT, offsetof(struct single, column), NULL},
+                                       CONSTANT_OF(struct single, "column", FIELD_INT, column),
                                        {0}};
 
 #define EACH(name, constants, zero)                                                                \

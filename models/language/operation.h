@@ -6,17 +6,35 @@
 #include "models/engine/node.h"
 
 #include <jansson.h>
+#include <string.h>
 
 /* A constant of an operation, by its name in descriptions and its member of struct node_constant.
  */
-#define CONSTANT(name, type, member)                                                               \
-    { name, type, offsetof(struct node_constant, member), NULL }
+#define CONSTANT(name, type, member) CONSTANT_OF(struct node_constant, name, type, member)
+#define CONSTANT_FROM(label, kind, member, lowest, highest)                                        \
+    {                                                                                              \
+        .name = label, .type = kind, .offset = offsetof(struct node_constant, member),             \
+        .least = lowest, .most = highest                                                           \
+    }
+#define CONSTANT_LIST(label, function)                                                             \
+    { .name = label, .type = FIELD_LIST, .list = function }
 /* All constants of an operation, or of a function that an author brings along. */
 #define CONSTANTS(...) ((const struct constant_field[]){__VA_ARGS__, {0}})
 
 static inline struct node *argument(const struct net *net, const struct node *v, int k) {
     return &net->program->node[v->argument[k]];
 }
+
+/* Words by their rows, in the order of the tables of docs/programs.md; each list ends with NULL. */
+extern const struct operation *const operation_words_of_rows[], *const operation_words_of_tokens[];
+/* What the next argument of such a word is, of the text that `rest` is moved through. */
+enum operation_argument { ARGUMENT_NONE, ARGUMENT_VALUE, ARGUMENT_POPULATION, ARGUMENT_CONSTANT };
+enum operation_argument operation_argument(const char **rest);
+/* Whether it takes rows and numbers alike. */
+static inline bool operation_takes_either(const struct operation *op) {
+    return !strcmp(op->gives, "rows or numbers");
+}
+struct value program_apply(struct program *p, const struct operation *op, struct operands given);
 
 /* Remembers a failure for program_forward and program_backward, which end with it. */
 static inline void remember_failure(struct net *net, int code) {

@@ -43,20 +43,21 @@ static void fn_backward(struct net *net, struct node *v) {
     add_to_cotangent(net, v, 0);
 }
 
-const struct operation operation_fn = {.name = "fn",
-                                       .zeros = ZEROS_OF_FIRST,
-                                       .constants = CONSTANTS({"function", FIELD_FUNCTION, 0, NULL},
-                                                              CONSTANT("k", FIELD_REAL, factor)),
-                                       .forward = fn_forward,
-                                       .backward = fn_backward,
-                                       .storage.keeps_slope = true,
-                                       .storage.value_in_place = true,
-                                       .storage.cotangent_in_place = true,
-                                       .across_inputs = true,
-                                       .by_row = true,
-                                       .function = true,
-                                       .part_rows = fn_part,
-                                       .jumps = fn_jumps};
+const struct operation operation_fn = {
+    .name = "fn",
+    .zeros = ZEROS_OF_FIRST,
+    .constants =
+        CONSTANTS(CONSTANT("function", FIELD_FUNCTION, fn), CONSTANT("k", FIELD_REAL, factor)),
+    .forward = fn_forward,
+    .backward = fn_backward,
+    .storage.keeps_slope = true,
+    .storage.value_in_place = true,
+    .storage.cotangent_in_place = true,
+    .across_inputs = true,
+    .by_row = true,
+    .function = true,
+    .part_rows = fn_part,
+    .jumps = fn_jumps};
 
 static bool same(struct rows a, struct rows b) {
     return a.array == b.array && a.first == b.first;
@@ -175,11 +176,28 @@ static void group_mean_backward(struct net *net, struct node *v) {
     add_to_cotangent(net, v, 0);
 }
 
-const struct operation operation_group_mean = {.name = "group_mean",
-                                               .zeros = ZEROS_OF_FIRST,
-                                               .linear = true,
-                                               .forward = group_mean_forward,
-                                               .backward = group_mean_backward};
+/* To another population, if the sites of the two go together. */
+static void move_to(struct program *p, struct node *node, struct population *on, bool fits) {
+    if (!fits)
+        program_fail(p, "%s from population %s does not fit %s", node->op->name, node->on->name,
+                     on->name);
+    node->on = on;
+}
+
+static void group_mean_shape(struct program *p, struct node *node, struct population *groups) {
+    move_to(p, node, groups, node_groups(groups, node->on));
+}
+
+static const struct operation operation_group_mean = {
+    .name = "group_mean",
+    .arguments = "x, p",
+    .gives = "rows",
+    .doc = "the mean over the units of each expert: from the units to the experts p",
+    .shape = group_mean_shape,
+    .zeros = ZEROS_OF_FIRST,
+    .linear = true,
+    .forward = group_mean_forward,
+    .backward = group_mean_backward};
 
 static void tile_forward(struct net *net, struct node *v) {
     ops(net)->tile(argument(net, v, 0)->value, v->value);
@@ -199,13 +217,40 @@ static void tile_mean_backward(struct net *net, struct node *v) {
     add_to_cotangent(net, v, 0);
 }
 
-const struct operation operation_tile = {
-    .name = "tile", .linear = true, .forward = tile_forward, .backward = tile_backward};
-const struct operation operation_tile_mean = {.name = "tile_mean",
-                                              .linear = true,
-                                              .forward = tile_mean_forward,
-                                              .backward = tile_mean_backward,
-                                              .mean_of_copies = true};
+/* Whether each group of `pairs` is a copy of `units`. */
+static bool tiles(const struct population *units, const struct population *pairs) {
+    return units->group == 1 && units->sites == (size_t)pairs->group &&
+           (!pairs->units || pairs->units == units);
+}
+
+static void tile_shape(struct program *p, struct node *node, struct population *pairs) {
+    move_to(p, node, pairs, tiles(node->on, pairs));
+}
+
+static void tile_mean_shape(struct program *p, struct node *node, struct population *units) {
+    move_to(p, node, units, tiles(units, node->on));
+}
+
+static const struct operation operation_tile = {
+    .name = "tile",
+    .arguments = "x, p",
+    .gives = "rows",
+    .doc = "rows of units that all experts share, copied to every expert: from the units to the "
+           "pairs p",
+    .shape = tile_shape,
+    .linear = true,
+    .forward = tile_forward,
+    .backward = tile_backward};
+static const struct operation operation_tile_mean = {
+    .name = "tile_mean",
+    .arguments = "x, p",
+    .gives = "rows",
+    .doc = "the mean over experts: from the pairs to the units p",
+    .shape = tile_mean_shape,
+    .linear = true,
+    .forward = tile_mean_forward,
+    .backward = tile_mean_backward,
+    .mean_of_copies = true};
 
 static void shift_forward(struct net *net, struct node *v) {
     ops(net)->pointwise(FN_LINEAR, NULL, column_of(net, argument(net, v, 0), 0),
@@ -277,8 +322,14 @@ static void noise_forward(struct net *net, struct node *v) {
     ops(net)->normals(v->value, stream);
 }
 
-const struct operation operation_noise = {
-    .name = "noise", .forward = noise_forward, .jumps = always};
+static const struct operation operation_noise = {
+    .name = "noise",
+    .arguments = "x",
+    .gives = "rows",
+    .doc = "standard normals on the sites of x, new at every site, input and step, constant in the "
+           "backward pass; 0 for test inputs",
+    .forward = noise_forward,
+    .jumps = always};
 
 /* How many numbers a constant has for a token: those of one group, or of all sites. */
 static size_t constant_period(const struct population *on) {
@@ -319,18 +370,10 @@ static json_t *constant_values(const struct node *v) {
 
 const struct operation operation_constant = {
     .name = "constant",
-    .constants = CONSTANTS({"values", FIELD_LIST, 0, constant_values}),
+    .constants = CONSTANTS(CONSTANT_LIST("values", constant_values)),
     .prepare = constant_prepare,
     .forward = constant_forward,
     .constant = true};
-
-struct value program_noise(struct program *p, struct value x) {
-    struct value out;
-    struct node *node = node_append_rows(p, &operation_noise, x, &out);
-    if (node)
-        node->plan.moves = false;
-    return out;
-}
 
 struct value program_constant(struct program *p, struct population *on, const double *values) {
     struct value out;
@@ -355,3 +398,6 @@ const struct operation operation_ones = {.name = "ones",
                                          .prepare = ones_prepare,
                                          .forward = ones_forward,
                                          .constant = true};
+
+const struct operation *const operation_words_of_rows[] = {
+    &operation_group_mean, &operation_tile, &operation_tile_mean, &operation_noise, NULL};

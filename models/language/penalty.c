@@ -141,8 +141,8 @@ static double mean_square_value(const void *context, const struct net *net, int 
 
 void program_penalty_mean(struct program *p, struct value s, double c, bool square,
                           const char *name, const char *about, const char *equation) {
-    static const struct constant_field constants[] = {
-        {"c", FIELD_REAL, offsetof(struct mean, c), NULL}, {0}};
+    static const struct constant_field constants[] = {CONSTANT_OF(struct mean, "c", FIELD_REAL, c),
+                                                      {0}};
     static const struct penalty_fn mean = {{"mean", constants}, mean_value},
                                    mean_square = {{"mean_square", constants}, mean_square_value};
     struct mean *of = program_memory(p, sizeof *of);

@@ -152,7 +152,7 @@ struct node *node_append(struct program *p, const struct operation *op, struct v
                           .plan.part = {{.item = -1}, {.item = -1}}};
     for (int k = 0; k < 2; k++)
         if (node->argument[k] >= 0) {
-            node->plan.moves |= p->node[node->argument[k]].plan.moves;
+            node->plan.moves |= op->backward && p->node[node->argument[k]].plan.moves;
             node->plan.across_inputs |= p->node[node->argument[k]].plan.across_inputs;
         }
     if (node->plan.across_inputs && !op->across_inputs)
@@ -199,6 +199,15 @@ static bool rows_alike(struct program *p, const char *op, struct value a, struct
     return node_paired(p, op, a, b);
 }
 
+struct node *node_append_pair(struct program *p, const struct operation *op, struct value a,
+                              struct value b, struct value *out) {
+    *out = none;
+    struct node *node = rows_alike(p, op->name, a, b) ? node_append(p, op, a, b, out) : NULL;
+    if (node)
+        node->on = node_of(p, a)->on;
+    return node;
+}
+
 bool node_given_numbers(struct program *p, const char *op, struct value s) {
     if (!p->code && (s.at < 0 || node_of(p, s)->on))
         program_fail(p, "%s takes numbers of each input, not rows", op);
@@ -216,19 +225,6 @@ struct node *node_append_rows(struct program *p, const struct operation *op, str
         node->count = node_of(p, x)->count;
     }
     return node;
-}
-
-/* The same on another population, if the sites of the two go together. */
-static struct value append_on(struct program *p, const struct operation *op, struct value x,
-                              struct population *on, bool fits) {
-    struct value out;
-    struct node *node = node_append_rows(p, op, x, &out);
-    if (node && !fits)
-        program_fail(p, "%s from population %s does not fit %s", op->name, node->on->name,
-                     on->name);
-    if (node)
-        node->on = on;
-    return out;
 }
 
 struct node *node_append_numbers(struct program *p, const struct operation *op, struct value a,
@@ -329,37 +325,11 @@ struct value program_expand(struct program *p, struct value x, struct population
     return program_multiply(p, x, program_ones(p, units));
 }
 
-struct value program_group_mean(struct program *p, struct value x, struct population *groups) {
-    const struct population *units = p->code || x.at < 0 ? NULL : node_of(p, x)->on;
-    bool fits = units && node_groups(groups, units);
-    return append_on(p, &operation_group_mean, x, groups, fits);
-}
-
-/* Whether each group of `pairs` is a copy of `units`. */
-static bool tiles(const struct population *units, const struct population *pairs) {
-    return units->group == 1 && units->sites == (size_t)pairs->group &&
-           (!pairs->units || pairs->units == units);
-}
-
-struct value program_tile(struct program *p, struct value x, struct population *pairs) {
-    const struct population *units = p->code || x.at < 0 ? NULL : node_of(p, x)->on;
-    bool fits = units && tiles(units, pairs);
-    return append_on(p, &operation_tile, x, pairs, fits);
-}
-
-struct value program_tile_mean(struct program *p, struct value x, struct population *units) {
-    const struct population *pairs = p->code || x.at < 0 ? NULL : node_of(p, x)->on;
-    bool fits = pairs && tiles(units, pairs);
-    return append_on(p, &operation_tile_mean, x, units, fits);
-}
-
 struct value program_top(struct program *p, struct value x, size_t K) {
     struct value out;
     struct node *node = node_append_rows(p, &operation_top, x, &out);
-    if (node) {
+    if (node)
         node->constant.top = K;
-        node->plan.moves = false;
-    }
     return out;
 }
 
@@ -381,7 +351,6 @@ struct value program_rows(struct program *p, const struct rows_fn *fn, void *con
     if (node) {
         node->constant.custom = fn;
         node->constant.context = context;
-        node->plan.moves = false;
     }
     return out;
 }

@@ -138,17 +138,20 @@ struct value program_times(struct program *p, double k, struct value x);
 /* a b, site by site; a may live on the groups that the sites of b belong to; b may have one row. */
 struct value program_multiply(struct program *p, struct value a, struct value b);
 struct value program_expand(struct program *p, struct value x, struct population *units);
-struct value program_group_mean(struct program *p, struct value x, struct population *groups);
-/* The same units in every group, and the mean over groups. */
-struct value program_tile(struct program *p, struct value x, struct population *pairs);
-struct value program_tile_mean(struct program *p, struct value x, struct population *units);
+/* What a word that is an operation by its row is given: values, the population p, constants in the
+ * order of its arguments. */
+struct operands {
+    struct value x, y;
+    struct population *on;
+    double constant[2];
+};
+/* The word `name` of docs/programs.md, one of these: group_mean, tile, tile_mean, noise, lag,
+ * top_rows, first_rows. */
+struct value program_word(struct program *p, const char *name, struct operands given);
 /* 1 on the K largest sites of each row, ties to the lower site: constant in the backward pass. */
 struct value program_top(struct program *p, struct value x, size_t K);
 /* One row of ones. */
 struct value program_ones(struct program *p, struct population *on);
-/* Standard normals like the rows of x, anew at every site, input and step, a constant in the
- * backward pass; 0 for inputs that are only predicted. */
-struct value program_noise(struct program *p, struct value x);
 /* Rows that never change, the same for all inputs: values [n][group] of the tokens at the sites of
  * a group, or [n][sites] where there are no groups. They live as long as the program. */
 struct value program_constant(struct program *p, struct population *on, const double *values);
@@ -180,9 +183,12 @@ struct constant_field {
     const char *name;
     enum field_type type;
     size_t offset;
+    double least, most; /* that a script may give */
     /* FIELD_LIST: makes it. Where it gives null, the constant is left out; NULL without memory. */
     struct json_t *(*list)(const struct node *node);
 };
+#define CONSTANT_OF(holder, label, kind, member)                                                   \
+    { .name = label, .type = kind, .offset = offsetof(holder, member) }
 /* What the description of a program says of a function that an author brings along, so that another
  * program can compute it: docs/program_format.md has the names and what each of them means. A
  * function without a name is refused. */
@@ -259,15 +265,6 @@ struct value program_attend_by_head(struct program *p, struct value q, struct va
                                     struct population *heads, double beta);
 struct value program_softmax_by_head(struct program *p, struct value logits, bool causal);
 struct value program_mix_by_head(struct program *p, struct value A, struct value v);
-/* Rows of the token `tokens` places before (negative: behind), 0 where there is none: what causal
- * convolutions are made of. */
-struct value program_lag(struct program *p, struct value x, int tokens);
-/* At each site, or of each of K numbers, 1 on the C largest of the tokens (or places) of an input,
- * ties to the first, else 0: experts that choose their tokens, many or a fixed number of them. And
- * 1 on the first C tokens whose x is above 0: experts of limited capacity, by order. Constant in
- * the backward pass; C is from 1 to the number of tokens. */
-struct value program_top_rows(struct program *p, struct value x, int C);
-struct value program_first_rows(struct program *p, struct value x, int C);
 /* Rows sum_t S_st x_t of places s, from the rows of an input: S [places][from] is a constant that
  * lives as long as the program, of finite entries that are not all 0; 1 <= places <= n, and `from`
  * the number of rows of x for each input. Shifts, strides and pooling, which convolutions are made

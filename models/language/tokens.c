@@ -100,7 +100,7 @@ static void softmax_backward(const void *context, const struct net *net, int row
 }
 
 struct value program_softmax(struct program *p, struct value logits, bool causal) {
-    static const struct constant_field constants[] = {{"causal", FIELD_BOOL, 0, NULL}, {0}};
+    static const struct constant_field constants[] = {{.name = "causal", .type = FIELD_BOOL}, {0}};
     static const struct number_fn softmax = {.rule_name = {"softmax", constants},
                                              .forward = softmax_forward,
                                              .backward = softmax_backward};
@@ -182,23 +182,26 @@ static void lag_backward(struct net *net, struct node *v) {
     add_to_cotangent(net, v, 0);
 }
 
-static const struct operation operation_lag = {.name = "lag",
-                                               .zeros = ZEROS_OF_FIRST,
-                                               .constants =
-                                                   CONSTANTS(CONSTANT("tokens", FIELD_INT, by)),
-                                               .linear = true,
-                                               .forward = lag_forward,
-                                               .backward = lag_backward,
-                                               .storage.full_cotangent = true,
-                                               .part_rows = node_part_like_argument};
-
-struct value program_lag(struct program *p, struct value x, int tokens) {
-    struct value out;
-    struct node *node = node_append_rows(p, &operation_lag, x, &out);
-    if (node && of_places(p, "a lag", x))
-        node->constant.by = tokens;
-    return out;
+static void lag_shape(struct program *p, struct node *node, struct population *on) {
+    (void)on;
+    of_places(p, "a lag", (struct value){node->argument[0]});
 }
+
+static const struct operation operation_lag = {
+    .name = "lag",
+    .arguments = "x, k",
+    .gives = "rows",
+    .doc =
+        "the rows of the token k places before, 0 where there is none; with k below 0, of a token "
+        "behind",
+    .shape = lag_shape,
+    .zeros = ZEROS_OF_FIRST,
+    .constants = CONSTANTS(CONSTANT_FROM("tokens", FIELD_INT, by, -100000, 100000)),
+    .linear = true,
+    .forward = lag_forward,
+    .backward = lag_backward,
+    .storage.full_cotangent = true,
+    .part_rows = node_part_like_argument};
 
 /* --- pooling and norm ------------------------------------------------------------------------ */
 
@@ -266,8 +269,8 @@ static void root_backward(const void *context, const struct net *net, int rows, 
 }
 
 struct value program_norm(struct program *p, struct value x) {
-    static const struct constant_field constants[] = {
-        {"c", FIELD_REAL, offsetof(struct root, c), NULL}, {0}};
+    static const struct constant_field constants[] = {CONSTANT_OF(struct root, "c", FIELD_REAL, c),
+                                                      {0}};
     static const struct number_fn inverse_root = {
         .rule_name = {"power", constants}, .forward = root, .backward = root_backward};
     struct root *of = program_memory(p, sizeof *of);
@@ -278,3 +281,6 @@ struct value program_norm(struct program *p, struct value x) {
     struct value s = program_numbers(p, &inverse_root, of, square, 1);
     return program_scale(p, s, 0, x);
 }
+
+const struct operation *const operation_words_of_tokens[] = {&operation_lag, &operation_top_rows,
+                                                             &operation_first_rows, NULL};

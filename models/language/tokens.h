@@ -50,4 +50,6 @@ static inline int seen(const struct net *net, ptrdiff_t row, bool causal) {
     return causal ? (int)(row % n) + 1 : n;
 }
 
+extern const struct operation operation_top_rows, operation_first_rows;
+
 #endif

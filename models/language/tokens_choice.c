@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct value none = {-1};
-
 /* A token of an input, and what a site or number has there. */
 struct candidate {
     double value;
@@ -101,48 +99,44 @@ static bool always(const struct program *p, int node) {
     return true;
 }
 
-static const struct operation operation_top_rows = {.name = "top_rows",
-                                                    .zeros = ZEROS_OF_TOKENS,
-                                                    .constants =
-                                                        CONSTANTS(CONSTANT("top", FIELD_SIZE, top)),
-                                                    .prepare = choice_prepare,
-                                                    .forward = top_rows_forward,
-                                                    .jumps = always},
-                              operation_first_rows = {
-                                  .name = "first_rows",
-                                  .zeros = ZEROS_OF_TOKENS,
-                                  .constants = CONSTANTS(CONSTANT("top", FIELD_SIZE, top)),
-                                  .prepare = choice_prepare,
-                                  .forward = first_rows_forward,
-                                  .jumps = always};
-
-static struct value add_choice(struct program *p, const struct operation *op, struct value x,
-                               int C) {
-    struct value out;
-    bool rows = !p->code && x.at >= 0 && node_of(p, x)->on;
-    if (!(rows ? node_given_rows(p, op->name, x, none) : node_given_numbers(p, op->name, x)) ||
-        !of_places(p, op->name, x))
-        return none;
+static void choice_shape(struct program *p, struct node *node, struct population *on) {
+    struct value x = {node->argument[0]};
+    int C = (int)node->constant.top;
+    (void)on;
+    if (!of_places(p, node->op->name, x))
+        return;
     if (C < 1 || C > node_of(p, x)->per)
         program_fail(p,
                      "%s of %d tokens, where an input has %d: it must be a whole number from 1 to "
                      "this",
-                     op->name, C, node_of(p, x)->per);
-    if (!rows)
-        program_selects_rows(p, x, C, op == &operation_first_rows);
-    struct node *node = rows ? node_append_rows(p, op, x, &out)
-                             : node_append_numbers(p, op, x, none, node_of(p, x)->K, &out);
-    if (node) {
-        node->constant.top = (size_t)C;
-        node->plan.moves = false;
-    }
-    return p->code ? none : out;
+                     node->op->name, C, node_of(p, x)->per);
+    if (!node->on)
+        program_selects_rows(p, x, C, node->op == &operation_first_rows);
 }
 
-struct value program_top_rows(struct program *p, struct value x, int C) {
-    return add_choice(p, &operation_top_rows, x, C);
-}
-
-struct value program_first_rows(struct program *p, struct value x, int C) {
-    return add_choice(p, &operation_first_rows, x, C);
-}
+const struct operation
+    operation_top_rows = {.name = "top_rows",
+                          .arguments = "x, C",
+                          .gives = "rows or numbers",
+                          .doc = "a mask, at each site or of each number: 1 on the C tokens of an "
+                                 "input with the largest x; "
+                                 "ties go to the first token; constant in the backward pass",
+                          .shape = choice_shape,
+                          .zeros = ZEROS_OF_TOKENS,
+                          .constants = CONSTANTS(CONSTANT_FROM("top", FIELD_SIZE, top, 1, 100000)),
+                          .prepare = choice_prepare,
+                          .forward = top_rows_forward,
+                          .jumps = always},
+    operation_first_rows = {.name = "first_rows",
+                            .arguments = "x, C",
+                            .gives = "rows or numbers",
+                            .doc = "a mask, at each site or of each number: 1 on the first C "
+                                   "tokens of an input whose x is "
+                                   "above 0; constant in the backward pass",
+                            .shape = choice_shape,
+                            .zeros = ZEROS_OF_TOKENS,
+                            .constants =
+                                CONSTANTS(CONSTANT_FROM("top", FIELD_SIZE, top, 1, 100000)),
+                            .prepare = choice_prepare,
+                            .forward = first_rows_forward,
+                            .jumps = always};

@@ -38,7 +38,7 @@ static json_t *entries_of(const struct node *v) {
 
 static const struct operation operation_mix_places = {
     .name = "mix_places",
-    .constants = CONSTANTS({"entries", FIELD_LIST, 0, entries_of}),
+    .constants = CONSTANTS(CONSTANT_LIST("entries", entries_of)),
     .linear = true,
     .forward = mix_places_forward,
     .backward = mix_places_backward,

@@ -164,7 +164,7 @@ static int run(lua_State *L) {
     script_open_numbers(L);
     script_open_ends(L);
     for (const struct script_chapter *chapter = script_chapters; chapter->title; chapter++)
-        script_register(L, chapter->words);
+        script_register(L, chapter);
     if (luaL_loadbufferx(L, source->text, source->size, source->chunk, "t"))
         return lua_error(L);
     lua_call(L, 0, 0);

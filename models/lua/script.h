@@ -62,7 +62,7 @@ double *script_memory(lua_State *L, size_t numbers);
 int script_push(lua_State *L, struct value v);
 
 /* One word of the language. Lua, `dmft-solve --operations`, the tables of docs/programs.md and the
- * class dmft.Network know it by this row alone. */
+ * class dmft.Network know it by this row alone, or by that of an operation (struct operation). */
 struct script_word {
     const char *name;
     /* As in docs/programs.md: x rows, s numbers, p a population, W a matrix (always last), `name` a
@@ -77,14 +77,16 @@ struct script_word {
 struct script_chapter {
     const char *title;
     const struct script_word *words;
+    const struct operation *const *operations; /* NULL, or those that are words by their rows */
 };
 extern const struct script_word script_matrices[], script_rows_words[], script_numbers_words[],
     script_tokens[], script_balance_words[], script_ends_words[];
 extern const struct script_chapter script_chapters[]; /* the last has no title */
-/* Prints all words, a line each, tabs between: chapter, name, arguments, gives, doc. */
+/* Prints all words, a line each, tabs between: chapter, name, arguments, gives, doc, and the
+ * constants that an operation has which is a word by its row (else -). */
 void script_print_words(FILE *out);
-/* The words of a list become globals. */
-void script_register(lua_State *L, const struct script_word *words);
+/* The words of a chapter become globals. */
+void script_register(lua_State *L, const struct script_chapter *chapter);
 
 /* Arguments; anything else is an error at this line. */
 struct value script_rows(lua_State *L, int arg);

@@ -1,6 +1,7 @@
 /* Arguments of scripts, and the part of Lua that they have. */
 #include "models/lua/script.h"
 #include "kernels/base/text.h"
+#include "models/language/operation.h"
 
 #include <lualib.h>
 #include <math.h>
@@ -208,12 +209,66 @@ static int call_word(lua_State *L) {
     return word->call(L);
 }
 
-void script_register(lua_State *L, const struct script_word *list) {
-    for (; list->name; list++) {
-        lua_pushinteger(L, list->number);
-        lua_pushlightuserdata(L, (void *)list);
+/* A word that is an operation by its row. */
+static int call_operation(lua_State *L) {
+    const struct operation *op = lua_touserdata(L, lua_upvalueindex(1));
+    const struct constant_field *field = op->constants;
+    struct operands given = {.x = {-1}, .y = {-1}};
+    enum operation_argument kind;
+    int arg = 1, values = 0, constants = 0;
+    for (const char *at = op->arguments; (kind = operation_argument(&at)); arg++) {
+        bool numbers = operation_takes_either(op) && script_is_numbers(L, arg);
+        if (kind == ARGUMENT_VALUE)
+            *(values++ ? &given.y : &given.x) =
+                numbers ? script_numbers(L, arg) : script_rows(L, arg);
+        else if (kind == ARGUMENT_POPULATION)
+            given.on = script_population(L, arg)->on;
+        else if (field->type == FIELD_BOOL)
+            given.constant[constants++] = lua_toboolean(L, arg);
+        else if (field->type == FIELD_REAL)
+            given.constant[constants++] = script_real(L, arg, field->least, field->most);
+        else
+            given.constant[constants++] = script_whole(L, arg, (int)field->least, (int)field->most);
+        field += kind == ARGUMENT_CONSTANT;
+    }
+    return script_push(L, program_apply(script_program(L), op, given));
+}
+
+static struct script_word word_of(const struct operation *op) {
+    return (struct script_word){op->name, op->arguments, op->gives, op->doc, call_operation, 0};
+}
+
+void script_register(lua_State *L, const struct script_chapter *chapter) {
+    for (const struct script_word *word = chapter->words; word->name; word++) {
+        lua_pushinteger(L, word->number);
+        lua_pushlightuserdata(L, (void *)word);
         lua_pushcclosure(L, call_word, 2);
-        lua_setglobal(L, list->name);
+        lua_setglobal(L, word->name);
+    }
+    for (const struct operation *const *op = chapter->operations; op && *op; op++) {
+        struct script_word word = word_of(*op);
+        lua_pushlightuserdata(L, (void *)*op);
+        memcpy(lua_newuserdatauv(L, sizeof word, 0), &word, sizeof word);
+        lua_pushcclosure(L, call_word, 2);
+        lua_setglobal(L, word.name);
+    }
+}
+
+static void print_word(FILE *out, const char *chapter, struct script_word word,
+                       const struct constant_field *field) {
+    fprintf(out, "%s\t%s\t%s\t%s\t%s\t", chapter, word.name, word.arguments, word.gives, word.doc);
+    for (const char *between = ""; field && field->name; field++, between = " ")
+        fprintf(out, "%s%s", between, field->name);
+    fputs("\n", out);
+}
+
+void script_print_words(FILE *out) {
+    static const struct constant_field none[] = {{.name = "-"}, {0}};
+    for (const struct script_chapter *chapter = script_chapters; chapter->title; chapter++) {
+        for (const struct script_word *word = chapter->words; word->name; word++)
+            print_word(out, chapter->title, *word, none);
+        for (const struct operation *const *op = chapter->operations; op && *op; op++)
+            print_word(out, chapter->title, word_of(*op), (*op)->constants);
     }
 }
 

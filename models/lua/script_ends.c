@@ -1,6 +1,7 @@
 /* What a script asks of the run, its keys and sizes, and what it has measured. */
 #include "models/lua/script.h"
 #include "kernels/base/text.h"
+#include "models/language/operation.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -242,20 +243,13 @@ const struct script_word script_ends_words[] = {
     {0}};
 
 const struct script_chapter script_chapters[] = {
-    {"Populations and matrices", script_matrices},
-    {"Functions of rows", script_rows_words},
-    {"Functions of rows and numbers", script_numbers_words},
-    {"Tokens", script_tokens},
-    {"Selections and terms of the loss", script_balance_words},
-    {"What is measured, and keys", script_ends_words},
+    {"Populations and matrices", script_matrices, NULL},
+    {"Functions of rows", script_rows_words, operation_words_of_rows},
+    {"Functions of rows and numbers", script_numbers_words, NULL},
+    {"Tokens", script_tokens, operation_words_of_tokens},
+    {"Selections and terms of the loss", script_balance_words, NULL},
+    {"What is measured, and keys", script_ends_words, NULL},
     {0}};
-
-void script_print_words(FILE *out) {
-    for (const struct script_chapter *chapter = script_chapters; chapter->title; chapter++)
-        for (const struct script_word *word = chapter->words; word->name; word++)
-            fprintf(out, "%s\t%s\t%s\t%s\t%s\n", chapter->title, word->name, word->arguments,
-                    word->gives, word->doc);
-}
 
 void script_open_ends(lua_State *L) {
     const struct net_setup *setup = program_setup(script_program(L));

@@ -280,27 +280,9 @@ static int constant(lua_State *L) {
     return script_push(L, program_constant(p, on, values));
 }
 
-typedef struct value between(struct program *p, struct value x, struct population *to);
-
-static int apply_between(lua_State *L, between *op) {
-    struct value x = script_rows(L, 1);
-    return script_push(L, op(script_program(L), x, script_population(L, 2)->on));
-}
-
 static int expand(lua_State *L) {
-    return apply_between(L, program_expand);
-}
-
-static int group_mean(lua_State *L) {
-    return apply_between(L, program_group_mean);
-}
-
-static int tile(lua_State *L) {
-    return apply_between(L, program_tile);
-}
-
-static int tile_mean(lua_State *L) {
-    return apply_between(L, program_tile_mean);
+    struct value x = script_rows(L, 1);
+    return script_push(L, program_expand(script_program(L), x, script_population(L, 2)->on));
 }
 
 static int average(lua_State *L) {
@@ -310,10 +292,6 @@ static int average(lua_State *L) {
 
 static int mean(lua_State *L) {
     return script_push(L, program_mean(script_program(L), script_rows(L, 1)));
-}
-
-static int noise(lua_State *L) {
-    return script_push(L, program_noise(script_program(L), script_rows(L, 1)));
 }
 
 static int norm(lua_State *L) {
@@ -371,18 +349,6 @@ const struct script_word script_rows_words[] = {
     {"mean", "x", "numbers", "one number, the mean `<x>` over sites", mean, 0},
     {"expand", "x, p", "rows",
      "rows over experts, copied to their units: from the experts to the units p", expand, 0},
-    {"group_mean", "x, p", "rows",
-     "the mean over the units of each expert: from the units to the experts p", group_mean, 0},
-    {"tile", "x, p", "rows",
-     "rows of units that all experts share, copied to every expert: from the units to the pairs p",
-     tile, 0},
-    {"tile_mean", "x, p", "rows", "the mean over experts: from the pairs to the units p", tile_mean,
-     0},
-    {"noise", "x", "rows",
-
-     "standard normals on the sites of x, new at every site, input and step, constant in the "
-     "backward pass; 0 for test inputs",
-     noise, 0},
     {"norm", "x", "rows",
      "x over its root mean square, x/sqrt`<x x>`, of each input and token by itself", norm, 0},
     {0}};

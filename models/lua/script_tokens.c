@@ -168,26 +168,6 @@ static int mix(lua_State *L) {
     return script_push(L, program_mix(p, A, script_rows(L, 2)));
 }
 
-static int lag(lua_State *L) {
-    struct value x = script_rows(L, 1);
-    return script_push(L, program_lag(script_program(L), x, script_whole(L, 2, -100000, 100000)));
-}
-
-/* Of rows, or of numbers. */
-static struct value script_either(lua_State *L, int arg) {
-    return script_is_numbers(L, arg) ? script_numbers(L, arg) : script_rows(L, arg);
-}
-
-static int top_rows(lua_State *L) {
-    struct value x = script_either(L, 1);
-    return script_push(L, program_top_rows(script_program(L), x, script_whole(L, 2, 1, 100000)));
-}
-
-static int first_rows(lua_State *L) {
-    struct value x = script_either(L, 1);
-    return script_push(L, program_first_rows(script_program(L), x, script_whole(L, 2, 1, 100000)));
-}
-
 static int pool(lua_State *L) {
     return script_push(L, program_pool(script_program(L), script_rows(L, 1)));
 }
@@ -211,21 +191,6 @@ const struct script_word script_tokens[] = {
      window, 0},
     {"pooling", "H, W, {size=, stride=, padding=}", "matrix",
      "the matrix for `mix(x, S)` that takes the mean over each window of an image", pooling, 0},
-    {"lag", "x, k", "rows",
-
-     "the rows of the token k places before, 0 where there is none; with k below 0, of a token "
-     "behind",
-     lag, 0},
-    {"top_rows", "x, C", "rows or numbers",
-
-     "a mask, at each site or of each number: 1 on the C tokens of an input with the largest x; "
-     "ties go to the first token; constant in the backward pass",
-     top_rows, 0},
-    {"first_rows", "x, C", "rows or numbers",
-
-     "a mask, at each site or of each number: 1 on the first C tokens of an input whose x is "
-     "above 0; constant in the backward pass",
-     first_rows, 0},
     {"pool", "x", "rows", "the mean over the n tokens of an input: one row for each input", pool,
      0},
     {0}};

@@ -82,12 +82,12 @@ struct value regime3_block(struct program *p, const struct block *block, struct 
     struct value h = program_map(p, x1, pairs, in);
     if (mssp) {
         tied = program_map(p, x1, units, A_in);
-        h = program_add(p, h, program_tile(p, tied, pairs));
+        h = program_add(p, h, program_word(p, "tile", (struct operands){.x = tied, .on = pairs}));
     }
     struct value x = program_sigma_of_experts(p, h), x2 = gate_apply(p, phi, x);
     struct value h3 = program_map(p, x2, top, out);
     if (mssp) {
-        means = program_tile_mean(p, x2, units);
+        means = program_word(p, "tile_mean", (struct operands){.x = x2, .on = units});
         h3 = program_add(p, h3, program_map(p, means, top, A_out));
     }
     gate_show(p, block, (struct gate_mixture){x1, psi, phi, h, x, x2, h3}, 1 / iota,

@@ -138,10 +138,10 @@ static json_t *starts(const struct node *v) {
 }
 
 static const struct constant_field constants[] = {
-    {"top", FIELD_SIZE, offsetof(struct balance, K), NULL},
-    {"rho", FIELD_REAL, offsetof(struct balance, rho), NULL},
-    {"eta_bias", FIELD_REAL, offsetof(struct balance, eta_bias), NULL},
-    {"start", FIELD_LIST, 0, starts},
+    CONSTANT_OF(struct balance, "top", FIELD_SIZE, K),
+    CONSTANT_OF(struct balance, "rho", FIELD_REAL, rho),
+    CONSTANT_OF(struct balance, "eta_bias", FIELD_REAL, eta_bias),
+    {.name = "start", .type = FIELD_LIST, .list = starts},
     {0}};
 
 struct balance_rule balance_rule(const struct network *network, const struct population *experts,

@@ -23,8 +23,7 @@ double router_exponentials(const struct router *router, const double *psi, doubl
 /* Writes the weights of all experts, exponentials or sigmoids, over their sum. */
 void router_shares(const struct router *router, const double *psi, double *q);
 /* The constants of the gates, for the description of the program (struct rule_name). */
-#define ROUTER_CONSTANT(name, type, member)                                                        \
-    { name, type, offsetof(struct router, member), NULL }
+#define ROUTER_CONSTANT(name, type, member) CONSTANT_OF(struct router, name, type, member)
 #define ROUTER_CONSTANTS                                                                           \
     ROUTER_CONSTANT("softmax", FIELD_BOOL, gate.softmax),                                          \
         ROUTER_CONSTANT("beta", FIELD_REAL, gate.beta), ROUTER_CONSTANT("top", FIELD_INT, gate.K), \

@@ -28,10 +28,10 @@ import numpy as np
 
 from dmft.errors import InputError
 
-# What dmft-solve --operations prints: chapter, name, arguments, what it gives, what it is.
+# What dmft-solve --operations prints: chapter, name, arguments, what it gives, what it is, constants.
 with open(os.path.join(os.path.dirname(__file__), "operations.tsv"), encoding="utf-8") as _lines:
     OPERATIONS = {name: (arguments, gives, about)
-                  for _, name, arguments, gives, about in
+                  for _, name, arguments, gives, about, _ in
                   (line.rstrip("\n").split("\t") for line in _lines)}
 CONSTANTS = "N limit tokens vocabulary outputs gamma0".split()
 FILE = "network.lua"  # by which the programs call it

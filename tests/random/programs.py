@@ -120,7 +120,7 @@ class Writer(Operations):
             self.between, self.number_times_rows, self.number_times_rows, self.softmax_over_sites,
             self.top_of_rows, self.look, self.logits, self.bias, self.mean_of_sites, self.gates,
             self.selected, self.of_numbers, self.of_numbers, self.of_numbers]
-        tokens = [self.attention, self.attention_by_head, self.mix_again, self.lag, self.lag,
+        tokens = [self.attention, self.attention_by_head, self.mix_again, self.lag, self.by_row,
                   self.choice_of_rows, self.choice_of_numbers, self.mixture_of_places,
                   self.constant]
         operations += tokens if self.n > 1 else []

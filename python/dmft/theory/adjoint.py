@@ -125,7 +125,8 @@ class Adjoint:
                 self.add(arg, g)
         else:
             for place, arg in enumerate(node.args):
-                self.add(arg, Call("transpose", (g, *args), (("place", place), ("word", word))))
+                self.add(arg, Call("transpose", (g, *args), (
+                    ("place", place), ("word", word), *d.constants(node))))
 
     def _read_in(self, node, g, args):
         pass

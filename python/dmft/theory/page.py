@@ -7,7 +7,7 @@ from dataclasses import replace
 from dmft.theory.expression import Call, Ref, Scale, calls
 from dmft.theory.lines import Line, fold
 from dmft.theory.optimizers import Optimizers
-from dmft.theory.sentences import LOSSES, NOTES, unknown_loss
+from dmft.theory.sentences import LOSSES, NOTES, plain_notes, unknown_loss
 from dmft.theory.structure import Process, Quantity, Selection, Start, Symbol, Theory
 from dmft.theory.symbols import Context, label, scale
 from dmft.theory.tex import Writer
@@ -277,7 +277,8 @@ class Page:
             words.append("$k$ and $k'$ count the uses of a matrix that has several.")
         if any(one.measured for one in theory.kernels.values()):
             self.w.used.add("measured")
-        notes = [note for name, note in NOTES.items() if name in self.w.used] + self._given()
+        notes = [note for name, note in NOTES.items() if name in self.w.used] + \
+            plain_notes(self.w.used) + self._given()
         if notes:
             words.append(" ".join(notes))
         if theory.training.get("batch"):

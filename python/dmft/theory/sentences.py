@@ -1,4 +1,5 @@
 r"""What a page of equations says in words, and the formulas of losses."""
+from dmft.network import OPERATIONS
 
 LOSSES = {
     "mse": (r"\tfrac12\sum_c(y_c-f_c)^2", r"y_c-f_c", r"\tfrac12(y-f)^2", "y-f"),
@@ -48,6 +49,16 @@ NOTES = {
     "balance": r"$F_{\mathrm{bal}}$: $q$ are the gates without mask over their sum, "
                r"$\langle m_k\rangle_\mu$ the loads, constants in the gradient.",
     "z": r"$F_{\mathrm z}$ is the square of the logarithm of the sum of exponentials."}
+
+
+def plain_notes(used: set) -> list[str]:
+    """Of words that have no note and no form of their own: what docs/programs.md says they are."""
+    plain = str.maketrans({"_": r"\_", "`": "", "<": r"$\langle$", ">": r"$\rangle$", "^": r"\^{}"})
+    notes = [(r"$\mathrm{%s}$: %s." % (name, OPERATIONS[name][2])).translate(plain)
+             for name in sorted(used & set(OPERATIONS) - set(NOTES))]
+    if "transpose" in used:
+        notes.append(r"$\mathrm f^\top_k$ is the transpose of $\mathrm f$ in its argument $k$.")
+    return notes
 
 
 def unknown_loss(name: str) -> tuple:
