@@ -19,7 +19,7 @@ class Calls:
         if rule:
             return rule(what, at)
         args = ", ".join(self.text(one, at) for one in what.arguments)
-        self.used.add(what.word)
+        self.plain.add(what.word)
         name = what.word.replace("_", r"\_")
         if what.word == "transpose":
             name, args = what["word"].replace("_", r"\_"), args

@@ -278,7 +278,7 @@ class Page:
         if any(one.measured for one in theory.kernels.values()):
             self.w.used.add("measured")
         notes = [note for name, note in NOTES.items() if name in self.w.used] + \
-            plain_notes(self.w.used) + self._given()
+            plain_notes(self.w.plain) + self._given()
         if notes:
             words.append(" ".join(notes))
         if theory.training.get("batch"):

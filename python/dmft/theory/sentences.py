@@ -55,7 +55,7 @@ def plain_notes(used: set) -> list[str]:
     """Of words that have no note and no form of their own: what docs/programs.md says they are."""
     plain = str.maketrans({"_": r"\_", "`": "", "<": r"$\langle$", ">": r"$\rangle$", "^": r"\^{}"})
     notes = [(r"$\mathrm{%s}$: %s." % (name, OPERATIONS[name][2])).translate(plain)
-             for name in sorted(used & set(OPERATIONS) - set(NOTES))]
+             for name in sorted(used & set(OPERATIONS))]
     if "transpose" in used:
         notes.append(r"$\mathrm f^\top_k$ is the transpose of $\mathrm f$ in its argument $k$.")
     return notes

@@ -23,6 +23,7 @@ class Writer(Calls):
     def __init__(self, theory: Theory):
         self.theory = theory
         self.used: set[str] = set()     # words that the page explains
+        self.plain: set[str] = set()    # those without a form of their own
         training = theory.training
         self.decay = training.get("weight_decay", 0) and (
             any(isinstance(one.value, Process) and one.value.decays
