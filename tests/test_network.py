@@ -125,7 +125,8 @@ def test_every_operation_of_the_programs_is_known():
     assert rows.count("\n") > 30
     for line in rows.splitlines():
         chapter, name, arguments, _, about, _ = line.split("\t")
-        assert f"| `{name}({arguments})` | {about} |\n" in text, f"make words: docs/programs.md, {chapter}"
+        row = f"| `{name}({arguments})` | {about} |\n"
+        assert row in text, f"make words: docs/programs.md, {chapter}"
     source = "".join(open(path, encoding="utf-8").read()
                      for path in glob.glob(os.path.join(root, "models", "lua", "*.c")))
     assert set(re.findall(r'lua_setglobal\(L, "(\w+)"\)', source)) - {"math", "string"} == \

@@ -28,7 +28,8 @@ import numpy as np
 
 from dmft.errors import InputError
 
-# What dmft-solve --operations prints: chapter, name, arguments, what it gives, what it is, constants.
+# What dmft-solve --operations prints: chapter, name, arguments, what it gives, what it is, and
+# constants.
 with open(os.path.join(os.path.dirname(__file__), "operations.tsv"), encoding="utf-8") as _lines:
     OPERATIONS = {name: (arguments, gives, about)
                   for _, name, arguments, gives, about, _ in

@@ -2,15 +2,7 @@
 which adds values and returns the last; None where there is nothing that it could take."""
 from __future__ import annotations
 
-import os
-
 from values import GROUPS, POPULATIONS, Value, Values
-
-# Rows of dmft-solve --operations without the chapter; and the words that methods here draw.
-with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python", "dmft",
-                       "operations.tsv"), encoding="utf-8") as _lines:
-    TABLE = [line.rstrip("\n").split("\t")[1:] for line in _lines]
-BY_HAND = ("group_mean", "tile", "tile_mean", "noise", "lag", "top_rows", "first_rows")
 
 
 class Operations(Values):
@@ -437,21 +429,6 @@ class Operations(Values):
         x, k = self.rows("token"), self.any(1, 1, -1, 2, -2, 0)
         self.words.add("lag")
         return self.add(f"lag({x}, {k})", x.on, "token", [x], size=x.size, vanishes=True)
-
-    def by_row(self) -> Value:
-        """Rows by a word that is an operation by its row, takes rows and constants alone, and has
-        no method here."""
-        words = [(name, arguments.split(", ")) for name, arguments, gives, _, constants in
-                 TABLE if constants != "-" and gives == "rows" and name not in BY_HAND and
-                 not set("psWK") & set(arguments.split(", "))]
-        if not words:
-            return self.lag()
-        name, arguments = self.random.choice(words)
-        x = self.rows("token")
-        given = ", ".join(str(x if one in "xy" else self.any(1, 2)) for one in arguments)
-        self.words.add(name)
-        return self.add(f"{name}({given})", x.on, "token", [x], size=x.size * self.n,
-                        vanishes=True)
 
     def pool(self) -> Value:
         x = self.rows("token")
