@@ -1,6 +1,6 @@
 /* The network of models/networks/regime2.c with explicit matrices, judged twice: by finite
- * differences of the loss in every parameter, and by the plain-loop oracle
- * (tests/oracles/oracle_regime2.c) in the forward pass, the kernels and the parameters over several
+ * differences of the loss in every parameter, and by the oracle
+ * (tests/oracles/oracle_stack.c) in the forward pass, the kernels and the parameters over several
  * training steps. */
 #include "tests/support/couple.h"
 

@@ -1,5 +1,5 @@
-/* Optimizers of finite networks: against plain-loop networks with plain-loop optimizers
- * (oracle_optimizer.h), and against stored trajectories of tiny networks (data/ref/
+/* Optimizers of finite networks: against oracles with optimizers in plain loops
+ * (oracle_optimizer.c), and against stored trajectories of tiny networks (data/ref/
  * parameterizations), in all three regimes; with schedules and clipping. The weights are the
  * oracle's, put into the net. */
 #include "integrators/optimizer.h"
@@ -37,38 +37,34 @@ static void tiny_fill(double *w, int count, int j, double factor) {
 /* W3 of each expert is numbered as its transpose, [unit][n]. */
 static void tiny_weights(const struct couple *p, int regime, bool mup) {
     enum { N = 6, M = 3, D = 3 };
+    const struct oracle_block *block = p->oracle->block;
+    int N_e = p->oracle->N_e;
+    tiny_fill(block[0].w, N * D, 0, 1);
+    tiny_fill(block[1].w, N, 4, 1);
     if (regime == 1) {
-        const struct oracle1 *o = p->oracle;
-        tiny_fill(o->W1, N * D, 0, 1);
-        tiny_fill(o->Q, M * N, 1, mup);
-        tiny_fill(o->w, N, 4, 1);
+        tiny_fill(block[2].w, M * N, 1, mup);
         for (int i = 0; i < M; i++)
             for (int n = 0; n < N; n++)
                 for (int k = 0; k < N; k++) {
-                    oracle1_W(o, 0, i)[n * N + k] = tiny_weight((i * N + n) * N + k, 2);
-                    oracle1_W(o, 1, i)[n * N + k] = tiny_weight((i * N + k) * N + n, 3);
+                    block[3].w[(i * N + n) * N + k] = tiny_weight((i * N + n) * N + k, 2);
+                    block[4].w[(i * N + n) * N + k] = tiny_weight((i * N + k) * N + n, 3);
                 }
     } else if (regime == 2) {
-        const struct oracle *o = p->oracle;
-        int units = M * o->Ne;
-        tiny_fill(o->W1, N * D, 0, 1);
-        tiny_fill(o->Q, M * N, 1, 1);
-        tiny_fill(o->W2in, units * N, 2, 1);
-        tiny_fill(o->w4, N, 4, 1);
+        int units = M * N_e;
+        tiny_fill(block[2].w, M * N, 1, 1);
+        tiny_fill(block[3].w, units * N, 2, 1);
         for (int ij = 0; ij < units; ij++)
             for (int n = 0; n < N; n++)
-                o->W2out[n * units + ij] = tiny_weight(ij * N + n, 3) / (mup ? sqrt(M) : 1);
+                block[4].w[(ij / N_e * N + n) * N_e + ij % N_e] =
+                    tiny_weight(ij * N + n, 3) / (mup ? sqrt(M) : 1);
     } else {
-        const struct oracle3 *o = p->oracle;
-        tiny_fill(o->block[ORACLE3_W1], N * D, 0, 1);
-        tiny_fill(o->block[ORACLE3_Q], M * N, 1, 1);
-        tiny_fill(o->block[ORACLE3_W4], N, 4, 1);
+        tiny_fill(block[2].w, M * N, 1, 1);
         for (int i = 0; i < M; i++)
-            for (int j = 0; j < o->Ne; j++)
+            for (int j = 0; j < N_e; j++)
                 for (int n = 0; n < N; n++) {
-                    int k = ((mup ? i : 0) * o->Ne + j) * N + n;
-                    o->block[ORACLE3_WIN][(i * o->Ne + j) * N + n] = tiny_weight(k, 2);
-                    o->block[ORACLE3_WOUT][(i * N + n) * o->Ne + j] = tiny_weight(k, 3);
+                    int k = ((mup ? i : 0) * N_e + j) * N + n;
+                    block[3].w[(i * N_e + j) * N + n] = tiny_weight(k, 2);
+                    block[4].w[(i * N + n) * N_e + j] = tiny_weight(k, 3);
                 }
     }
 }
@@ -134,18 +130,18 @@ static int equals_oracle_of(const char *network, const char *training, const dou
         network, training);
     couple_open(&p, 16, 0, "%.100s, %.100s", network, training);
     struct rng_stream stream = {.seed = 31, .purpose = PURPOSE_DATA};
-    for (int b = 0; b < p.optimizer->blocks; b++)
-        for (int k = 0; k < p.optimizer->block[b].count; k++) {
+    for (int b = 0; b < p.oracle->blocks; b++)
+        for (int k = 0; k < p.oracle->block[b].count; k++) {
             double pair[2];
             rng_normal_pair(stream, (uint32_t)b, (uint32_t)k, pair);
-            p.optimizer->block[b].w[k] = pair[0];
+            p.oracle->block[b].w[k] = pair[0];
         }
     couple_put(&p);
     support_evaluate(&p.net, &p.run);
-    p.optimizer->factor = factor;
+    p.oracle->rule.factor = factor;
     for (int t = 0; t < 5; t++) {
         double norm = couple_advance(&p, t, 1e-12, 1e-11);
-        clipped += p.optimizer->clip > 0 && norm > p.optimizer->clip;
+        clipped += p.oracle->rule.clip > 0 && norm > p.oracle->rule.clip;
     }
     couple_close(&p);
     return clipped;

@@ -1,5 +1,5 @@
 /* Several outputs in every network: explicit matrices against finite differences of the loss, and
- * the dense one against its plain-loop oracle with C outputs. That one output is the same with its
+ * the dense one against its oracle with C outputs. That one output is the same with its
  * loss inside of the cotangents: tests/test_transformer_limit.c. */
 #include "tests/support/couple.h"
 #include "tests/support/sequences.h"
@@ -174,35 +174,6 @@ static void dense_equals_oracle(void **state) {
         couple_open(&p, 14, 0, "%s", losses[k]);
         couple_train(&p, 4, 1e-12);
         couple_close(&p);
-    }
-}
-
-/* As tests/test_regime1.c judges it with one output: fourth order at h = 1e-4, ten times the
- * round-off of a loss of order one. */
-static void oracle_by_differences(void **state) {
-    (void)state;
-    for (int k = 0; k < 2; k++) {
-        struct oracle_dense *o = oracle_dense_new_outputs(3, 4, 6, 2, 3);
-        double error[3], scale[3];
-        o->loss = k ? ORACLE_CROSS_ENTROPY : ORACLE_MSE;
-        o->eta0 = 0.3;
-        o->gamma0 = 1.5;
-        for (int i = 0; i < 12; i++)
-            o->X[i] = sqrt(2) * cos(1 + 2.3 * i);
-        for (int mu = 0; mu < 3; mu++)
-            o->y[3 * mu + mu] = 1;
-        for (int block = 0, count; block < 3; block++) {
-            double *w = oracle_dense_block(o, block, &count);
-            for (int i = 0; i < count; i++)
-                w[i] = sqrt(2) * cos(1 + 2.3 * i + 0.7 * block);
-        }
-        oracle_dense_gradient_check(o, 1e-4, error, scale);
-        for (int block = 0; block < 3; block++) {
-            CHECK_ABS(error[block], 0, o->eta0 * o->gamma0 * o->gamma0 * o->N * 1.5e-10, "block %d",
-                      block);
-            assert_true(scale[block] > 1e-3);
-        }
-        oracle_dense_free(o);
     }
 }
 
@@ -415,7 +386,6 @@ int main(void) {
         cmocka_unit_test(terms_that_are_measured_twice),
         cmocka_unit_test(kernels_of_outputs),
         cmocka_unit_test(targets_of_tokens_are_aligned),
-        cmocka_unit_test(oracle_by_differences),
         cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(dense_equals_oracle),
         cmocka_unit_test(gradients_leave_no_trace),

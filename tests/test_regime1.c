@@ -1,5 +1,5 @@
 /* The networks of models/networks/regime1.c with explicit matrices (regime1 and dense), judged by
- * finite differences of the loss and by plain-loop oracles over several training steps; and what
+ * finite differences of the loss and by an oracle over several training steps; and what
  * the theory says of them exactly. */
 #include "tests/support/couple.h"
 #include "solver/measure/stats.h"
@@ -103,7 +103,6 @@ static void equals_oracle_with_noise(void **state) {
     compare(overrides, 14);
 }
 
-/* The dense network has an oracle of its own, and is regime1 with one expert, bit for bit. */
 static void dense_equals_its_oracle(void **state) {
     (void)state;
     for (int depth = 2; depth < 5; depth++) {

@@ -1,7 +1,6 @@
 /* The network of models/networks/regime3.c with explicit matrices, judged by finite differences of
- * the loss in every parameter and by the plain-loop oracle (tests/oracles/oracle_regime3.c, itself
- * judged by finite differences here) in the forward pass, the kernels and the parameters over
- * several steps; and the reproducibility of its limit. */
+ * the loss in every parameter and by the oracle (tests/oracles/oracle_stack.c) in the forward pass,
+ * the kernels and the parameters over several steps; and the reproducibility of its limit. */
 #include "tests/support/couple.h"
 
 #include <math.h>
@@ -107,28 +106,6 @@ static void equals_oracle_odd_shapes(void **state) {
                                   "data.dimension=1", "training.eta0=0.4"};
     compare(wide, 5, 12);
     compare(single, 5, 4);
-}
-
-static void oracle_by_differences(void **state) {
-    (void)state;
-    for (int gate = 0; gate < 4; gate++)
-        for (int variant = 0; variant < 4; variant++) {
-            const char *const more[] = {
-                gates[gate][0],
-                variant & 1 ? "network.parameterization=mup" : "network.parameterization=mssp",
-                variant & 2 ? "training.loss=logistic" : "network.activation=erf",
-                gate == 3     ? "network.kappa=1"
-                : variant & 2 ? "network.rho=0.5"
-                              : "network.rho=1",
-                gate == 1 ? gates[1][1] : NULL};
-            struct couple p;
-            start(&p.run, more, 5);
-            couple_open(&p, 8, 3, "gate %d, variant %d", gate, variant);
-            p.optimizer->step(p.oracle);
-            p.kind->forward(p.oracle);
-            couple_judge(&p, 3);
-            couple_close(&p);
-        }
 }
 
 /* Records of the limit (two replicates) and of networks of width 16 of a small run. */
@@ -290,7 +267,6 @@ int main(void) {
         cmocka_unit_test(bits_depend_on_nothing),
         cmocka_unit_test(linear_limits_have_no_sampling_error),
         cmocka_unit_test(mup_starts_without_gradients_below),
-        cmocka_unit_test(oracle_by_differences),
         cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(equals_oracle),
         cmocka_unit_test(equals_oracle_odd_shapes),

@@ -1,6 +1,5 @@
 /* The network of models/networks/residual.c with explicit matrices, judged by finite differences of
- * the loss and by the plain-loop oracle (tests/oracles/oracle_residual.c, itself judged by
- * differences). */
+ * the loss and by the oracle (tests/oracles/oracle_residual.c). */
 #include "tests/support/couple.h"
 
 #include <math.h>
@@ -65,19 +64,6 @@ static void equals_oracle(void **state) {
         couple_open(&p, 16, 3, "case %d", i);
         couple_train(&p, 5, 1e-12);
         assert_true(p.net.output.loss < 0.45); /* it did train */
-        couple_close(&p);
-    }
-}
-
-static void oracle_by_differences(void **state) {
-    (void)state;
-    for (int i = 0; i < CASES; i++) {
-        struct couple p;
-        configure(&p.run, cases[i]);
-        couple_open(&p, 16, 3, "case %d", i);
-        p.optimizer->step(p.oracle);
-        p.kind->forward(p.oracle);
-        couple_judge(&p, 41);
         couple_close(&p);
     }
 }
@@ -154,9 +140,9 @@ static void nodes_are_the_experts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(oracle_by_differences), cmocka_unit_test(gradient_by_differences),
-        cmocka_unit_test(equals_oracle),         cmocka_unit_test(sizes_are_refused),
-        cmocka_unit_test(multi_index_target),    cmocka_unit_test(nodes_are_the_experts),
+        cmocka_unit_test(gradient_by_differences), cmocka_unit_test(equals_oracle),
+        cmocka_unit_test(sizes_are_refused),       cmocka_unit_test(multi_index_target),
+        cmocka_unit_test(nodes_are_the_experts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
 /* The network of models/networks/resnet.c: explicit matrices against finite differences of the loss
- * and the plain-loop oracle (tests/oracles/oracle_resnet.c, itself judged by differences); its
+ * and the oracle (tests/oracles/oracle_resnet.c); its
  * limit against closed forms and the extrapolated networks of an independent code
  * (data/ref/resnet). */
 #include "tests/support/couple.h"
@@ -52,17 +52,6 @@ static void equals_oracle(void **state) {
         configure(&p.run, cases[i]);
         couple_open(&p, 14, 3, "case %d", i);
         couple_train(&p, 4, 1e-12);
-        couple_close(&p);
-    }
-}
-
-static void oracle_by_differences(void **state) {
-    (void)state;
-    for (int i = 0; i < CASES; i++) {
-        struct couple p;
-        configure(&p.run, cases[i]);
-        couple_open(&p, 6, 3, "case %d", i);
-        couple_judge(&p, 1);
         couple_close(&p);
     }
 }
@@ -198,7 +187,6 @@ static void reference(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(oracle_by_differences),
         cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(equals_oracle),
         cmocka_unit_test(closed_forms),

@@ -1,5 +1,5 @@
 /* Finite networks of models/networks/stack.c: against finite differences of the loss and the
- * plain-loop oracle (tests/oracles/oracle_stack.c, itself judged by differences), along the
+ * oracle (tests/oracles/oracle_stack.c), along the
  * gradient, with momentum and with Adam. */
 #include "tests/support/couple.h"
 
@@ -105,20 +105,8 @@ static void optimizers(void **state) {
     }
 }
 
-static void oracle_by_differences(void **state) {
-    (void)state;
-    for (int i = 0; i < CASES; i++) {
-        struct couple p;
-        configure(&p.run, cases[i]);
-        couple_open(&p, N, 3, "case %d", i);
-        couple_judge(&p, 1);
-        couple_close(&p);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(oracle_by_differences),
         cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(equals_oracle),
         cmocka_unit_test(optimizers),

@@ -1,7 +1,7 @@
 /* What a norm after the aggregation does not cure in muP (How to Scale Mixture-of-Experts, I.11.1):
  * section 4 of docs/theory/stack.md. The argument `long` takes more widths and seeds. */
 #include "tests/support/support.h"
-#include "tests/oracles/oracle_stack.h"
+#include "tests/oracles/oracle.h"
 #include "kernels/draws/rng.h"
 
 #include <math.h>
@@ -100,42 +100,49 @@ static void fill(double *w, int count, int seed, int which) {
     }
 }
 
-static struct oracle_stack *regime_3(int N, bool mssp, bool after, int seed) {
+static struct oracle *regime_3(int N, bool mssp, bool after, int seed) {
     enum { P = 2, D = 4 };
-    struct oracle_stack *o = oracle_stack_new(3, P, D, N, 1, N / 2, N / 4, 2);
-    double *w, rate;
-    o->after = after;
-    o->eta0 = 0.3;
-    for (int i = 0, count; oracle_stack_parameter(o, i, &w, &count, &rate); i++) {
-        int own = mssp && i > 3 ? count / o->M : count;
-        if (!w)
-            continue;
-        fill(w, own, seed, i);
+    struct oracle *o = oracle_new((struct oracle){.network = &oracle_stack,
+                                                  .regime = 3,
+                                                  .P = P,
+                                                  .D = D,
+                                                  .N = N,
+                                                  .M = N / 2,
+                                                  .N_e = N / 4,
+                                                  .E = 2,
+                                                  .gate = ORACLE_SIGMOID_M,
+                                                  .stream = true,
+                                                  .after = after,
+                                                  .eta0 = 0.3});
+    for (int i = 0; i < o->blocks; i++) {
+        int count = o->block[i].count, own = mssp && i > 2 ? count / o->M : count;
+        double *w = o->block[i].w;
+        fill(w, own, seed, i < 3 ? i : i + 1);
         for (int k = own; k < count; k++)
             w[k] = w[k % own];
     }
     fill(o->X, P * D, 1, 99);
     for (int mu = 0; mu < P; mu++)
         o->y[mu] = mu ? -1 : 1;
-    oracle_stack_forward(o);
+    oracle_forward(o);
     memcpy(o->f0, o->f, P * sizeof *o->f);
     return o;
 }
 
 /* to[n] += factor (1/M) sum_i phi_i W_out,i s_i/sqrt N of input mu, s given or sigma(W_in u). */
-static void add_output(const struct oracle_stack *o, int mu, const double *W_in, const double *u,
+static void add_output(const struct oracle *o, int mu, const double *W_in, const double *u,
                        const double *W_out, double factor, double *to) {
-    const struct oracle_stack_block *b = &o->block[0];
+    const double *phi = oracle_find(o, "p_0")->values + mu * o->M,
+                 *s2 = oracle_find(o, "PhiE_0")->values + mu * o->M * o->N_e;
     int N = o->N, N_e = o->N_e;
-    for (int i = 0; i < o->M; i++)
-        for (int j = 0; j < N_e; j++) {
-            double h = b->h[0][(mu * o->M + i) * N_e + j];
-            for (int n = 0; n < N && W_in; n++)
-                h = (n ? h : 0) + W_in[(i * N_e + j) * N + n] * u[n] / sqrt(N);
-            double s = factor * b->phi[mu * o->M + i] * tanh(h) / (o->M * sqrt(N));
-            for (int n = 0; n < N; n++)
-                to[n] += s * W_out[(i * N + n) * N_e + j];
-        }
+    for (int k = 0; k < o->M * N_e; k++) {
+        double h = 0;
+        for (int n = 0; n < N && W_in; n++)
+            h += W_in[k * N + n] * u[n] / sqrt(N);
+        double s = factor * phi[k / N_e] * (W_in ? tanh(h) : s2[k]) / (o->M * sqrt(N));
+        for (int n = 0; n < N; n++)
+            to[n] += s * W_out[(k / N_e * N + n) * N_e + k % N_e];
+    }
 }
 
 static double *copy(const double *from, int count) {
@@ -146,19 +153,21 @@ static double *copy(const double *from, int count) {
 
 /* ln of |A21|/|A3| after three steps. */
 static double ln_part(int N, bool mssp, bool after, int seed) {
-    struct oracle_stack *o = regime_3(N, mssp, after, seed);
-    struct oracle_stack_block *b = &o->block[0];
+    struct oracle *o = regime_3(N, mssp, after, seed);
+    const double *learned = o->block[4].w, *x;
     int all = o->M * o->N_e * N;
-    double *W_in = copy(b->W[0], all), *W_out = copy(b->W[1], all), *u = copy(b->in, o->P * N);
-    double *A = calloc((size_t)(2 * N), sizeof *A), A21 = 0, A3 = 0;
+    double *W_in = copy(o->block[3].w, all), *W_out = copy(learned, all),
+           *u = copy(oracle_find(o, "Ch_0")->values, o->P * N),
+           *A = calloc((size_t)(2 * N), sizeof *A), A21 = 0, A3 = 0;
     for (int t = 0; t < 3; t++)
-        oracle_stack_step(o);
-    oracle_stack_forward(o);
+        oracle_step(o);
+    oracle_forward(o);
+    x = oracle_find(o, "Ch_0")->values;
     for (int mu = 0; mu < o->P; mu++) {
         memset(A, 0, (size_t)(2 * N) * sizeof *A);
-        add_output(o, mu, W_in, b->in + mu * N, W_out, 1, A);
+        add_output(o, mu, W_in, x + mu * N, W_out, 1, A);
         add_output(o, mu, W_in, u + mu * N, W_out, -1, A);
-        add_output(o, mu, NULL, NULL, b->W[1], 1, A + N);
+        add_output(o, mu, NULL, NULL, learned, 1, A + N);
         add_output(o, mu, NULL, NULL, W_out, -1, A + N);
         for (int n = 0; n < N; n++) {
             A21 += A[n] * A[n];
@@ -169,7 +178,7 @@ static double ln_part(int N, bool mssp, bool after, int seed) {
     free(u);
     free(W_in);
     free(W_out);
-    oracle_stack_free(o);
+    oracle_free(o);
     return log(A21 / A3) / 2;
 }
 

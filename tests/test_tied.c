@@ -1,11 +1,11 @@
 /* A matrix with several uses (examples/tied.lua, h_l+1 = h_l + (b/L) W sigma(h_l)): networks
- * against plain loops, which are those of the network with L matrices (oracle_resnet) where these
+ * against an oracle, which is that of the network with L matrices (oracle_resnet) where these
  * are equal at every step and each learns what all of them do; the limit of a linear network
  * against its closed form; and that tying is seen. Its gradients, bits and memory are judged by
  * test_models, the limit beside networks by test_networks, tied matrices anywhere by test_program.
  */
 #include "tests/support/support.h"
-#include "tests/oracles/oracle_resnet.h"
+#include "tests/oracles/oracle.h"
 #include "solver/measure/record.h"
 
 #include <math.h>
@@ -38,27 +38,31 @@ static void configure(struct run *run, const char *const *more) {
 }
 
 /* The weights of the net, in the oracle's normalisation: variance one. */
-static struct oracle_resnet *copy(const struct run *run, const struct net *net, int i) {
+static struct oracle *copy(const struct run *run, const struct net *net, int i) {
     const struct data *data = &run->data;
-    int N = WIDTH, D = data->D, K, count;
+    int N = WIDTH, D = data->D, K;
     double *A, *B, *block, *W = support_matrix(support_map(net, "W")),
                            *W0 = support_get(array_all(&support_thin(net, "W0")->W));
-    struct oracle_resnet *o = oracle_resnet_new(data->P, D, N, wanted[i].L);
+    struct oracle *o = oracle_new((struct oracle){.network = &oracle_resnet,
+                                                  .P = data->P,
+                                                  .D = D,
+                                                  .N = N,
+                                                  .L = wanted[i].L,
+                                                  .activation = wanted[i].activation,
+                                                  .gamma0 = run->config.training.gamma0,
+                                                  .eta0 = run->config.training.eta0,
+                                                  .branch = wanted[i].branch / sqrt(wanted[i].L)});
     ASK(thin_coordinates(data->X, data->P, D, &A, &B, &K, err));
-    o->activation = wanted[i].activation;
-    o->gamma0 = run->config.training.gamma0;
-    o->eta0 = run->config.training.eta0;
-    o->branch = wanted[i].branch / sqrt(o->L);
     memcpy(o->X, data->X, (size_t)(data->P * D) * sizeof *o->X);
     memcpy(o->y, data->y, (size_t)data->P * sizeof *o->y);
-    support_copy(oracle_resnet_block(o, 0, &count), array_all(&support_thin(net, "w")->W), 1);
-    block = oracle_resnet_block(o, 1, &count);
+    support_copy(o->block[1].w, array_all(&support_thin(net, "w")->W), 1);
+    block = o->block[0].w;
     for (int n = 0; n < N * D; n++)
         for (int k = 0; k < K; k++)
             block[n] += W0[k * N + n / D] * B[k * D + n % D];
     for (int l = 0; l < o->L; l++)
         for (int k = 0; k < N * N; k++)
-            oracle_resnet_block(o, 2 + l, &count)[k] = sqrt(N) * W[k];
+            o->block[2 + l].w[k] = sqrt(N) * W[k];
     free(A);
     free(B);
     free(W);
@@ -67,30 +71,30 @@ static struct oracle_resnet *copy(const struct run *run, const struct net *net, 
 }
 
 /* Each of the L matrices has moved by what its own place asks for: all move by the sum. */
-static void tie(struct oracle_resnet *o, double *W) {
+static void tie(struct oracle *o, double *W) {
     int NN = o->N * o->N;
     for (int k = 0; k < NN; k++) {
         double moved = W[k];
         for (int l = 0; l < o->L; l++)
-            moved += o->W[l * NN + k] - W[k];
+            moved += o->block[2 + l].w[k] - W[k];
         W[k] = moved;
     }
     for (int l = 0; l < o->L; l++)
-        memcpy(o->W + l * NN, W, (size_t)NN * sizeof *W);
+        memcpy(o->block[2 + l].w, W, (size_t)NN * sizeof *W);
 }
 
-static void check_kernels(const struct net *net, const struct oracle_resnet *o, int i) {
+static void check_kernels(const struct net *net, const struct oracle *o, int i) {
     double K[64];
     assert_int_equal(net->kernels.count, 2 * o->L + 1);
     for (int k = 0; k < net->kernels.count; k++) {
         struct rows rows = net->kernels.item[k].rows;
         const char *name = net->kernels.item[k].name;
-        int l = name[2] - '0';
         rows.array->backend->dots(rows, rows, K);
         for (int a = 0; a < rows.count * rows.count; a++) {
             int mu = a / rows.count, nu = a % rows.count;
-            double want =
-                name[0] == 'C' ? oracle_resnet_hh(o, l, mu, nu) : oracle_resnet_gg(o, l, mu, nu);
+            char kept[8];
+            snprintf(kept, sizeof kept, "%s_%c", name[0] == 'C' ? "Ch" : "Cg", name[2]);
+            double want = oracle_kernel(o, kept, mu, nu);
             CHECK_ABS(K[a], want, 1e-12 * fmax(1, fabs(want)), "case %d: %s[%d]", i, name, a);
         }
     }
@@ -105,20 +109,19 @@ static void equals_oracle(void **state) {
         struct net net;
         configure(&run, cases[i]);
         support_net(&net, &run, WIDTH, 3);
-        struct oracle_resnet *o = copy(&run, &net, i);
+        struct oracle *o = copy(&run, &net, i);
         double *W = calloc((size_t)(WIDTH * WIDTH), sizeof *W);
-        memcpy(W, o->W, (size_t)(WIDTH * WIDTH) * sizeof *W);
+        memcpy(W, o->block[2].w, (size_t)(WIDTH * WIDTH) * sizeof *W);
         for (int t = 0; t < 4; t++) {
             support_evaluate(&net, &run);
-            double loss = oracle_resnet_forward(o);
-            oracle_resnet_backward(o);
+            double loss = oracle_forward(o);
             CHECK_ABS(net.output.loss, loss, 1e-12, "case %d: loss at %d", i, t);
             for (int mu = 0; mu < run.data.P; mu++)
                 CHECK_ABS(net.output.f[mu], o->f[mu], 1e-12 * fmax(1, fabs(o->f[mu])),
                           "case %d: f[%d] at %d", i, mu, t);
             check_kernels(&net, o, i);
             support_learn(&net, &run);
-            oracle_resnet_step(o);
+            oracle_step(o);
             tie(o, W);
             double *got = support_matrix(support_map(&net, "W"));
             for (int k = 0; k < WIDTH * WIDTH; k++)
@@ -127,7 +130,7 @@ static void equals_oracle(void **state) {
             free(got);
         }
         free(W);
-        oracle_resnet_free(o);
+        oracle_free(o);
         net_free(&net);
         run_free(&run);
     }

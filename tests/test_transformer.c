@@ -1,7 +1,7 @@
 /* The network of models/networks/transformer.c: explicit matrices against finite differences of the
- * loss, with the rates of docs/theory/transformer.md, and against the plain-loop oracle written
- * from that page (tests/oracles/oracle_transformer.c, itself judged by differences), by gradient
- * descent, momentum and Adam. Its limit: tests/test_transformer_limit.c. */
+ * loss, with the rates of docs/theory/transformer.md, and against the oracle written from
+ * that page (tests/oracles/oracle_transformer.c), by gradient descent, momentum and Adam. Its
+ * limit: tests/test_transformer_limit.c. */
 #include "tests/support/couple.h"
 #include "tests/support/sequences.h"
 
@@ -187,35 +187,8 @@ static void muon(void **state) {
         }
 }
 
-static double loss_of(void *oracle) {
-    return oracle_transformer_forward(oracle);
-}
-
-static double step_of(void *oracle) {
-    return oracle_transformer_step(oracle);
-}
-
-static void oracle_by_differences(void **state) {
-    (void)state;
-    for (int i = 0; i < TASKS; i++) {
-        struct couple p;
-        struct oracles_parameter all[ORACLES_PARAMETERS];
-        open_task(&p, &tasks[i], "eta0 = 0.1");
-        const struct oracle_transformer *o = p.oracle;
-        int blocks = oracle_transformer_blocks(o);
-        assert_true(blocks <= ORACLES_PARAMETERS);
-        for (int k = 0; k < blocks; k++) {
-            all[k].w = oracle_transformer_block(o, k, &all[k].count);
-            all[k].rate = o->eta0 * oracle_transformer_rate(o, k);
-        }
-        oracles_judge(p.oracle, loss_of, step_of, all, blocks, 7, tasks[i].network);
-        couple_close(&p);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(oracle_by_differences),
         cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(equals_oracle),
         cmocka_unit_test(optimizers),

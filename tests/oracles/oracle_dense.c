@@ -1,5 +1,5 @@
 #include "tests/oracles/oracle_dense.h"
-#include "tests/oracles/oracle.h"
+#include "tests/oracles/plain.h"
 
 #include <string.h>
 
@@ -105,13 +105,6 @@ double oracle_dense_forward(struct oracle_dense *o) {
         loss += lose(o, mu);
     }
     return loss / o->P;
-}
-
-void oracle_dense_centre_here(struct oracle_dense *o) {
-    o->centre = false;
-    oracle_dense_forward(o);
-    memcpy(o->f0, o->f, (size_t)(o->P * o->C) * sizeof *o->f);
-    o->centre = true;
 }
 
 void oracle_dense_backward(struct oracle_dense *o) {

@@ -1,12 +1,11 @@
-/* The finite deep dense network, plain loops over explicit row-major arrays:
+/* The finite deep dense network in plain loops over explicit row-major arrays, its backward pass
+ * written by hand:
  *
  *     h_1 = W_1 x/sqrt(D),   h_l = W_l sigma(h_{l-1})/sqrt(N), l = 2 ... depth,
  *     f = w.sigma(h_depth)/(gamma0 N)
  *
- * trained by gradient descent with rate eta0 gamma0^2 N for every parameter. It judges the network
- * code of the program and shares nothing with it, nor with the oracle of regime I, of which it is
- * the case of one expert, gate 1, activated expert output. Activation and loss are those of
- * oracle_regime2.h.
+ * trained by gradient descent with rate eta0 gamma0^2 N for every parameter. It judges the
+ * tape of the other oracles (test_oracle), and batches of the program.
  *
  * The gradients are g_l = gamma0 N df/dh_l:
  *
@@ -17,7 +16,7 @@
 #ifndef TESTS_ORACLE_DENSE_H
 #define TESTS_ORACLE_DENSE_H
 
-#include "tests/oracles/oracle_regime2.h"
+#include "tests/oracles/oracle.h"
 
 struct oracle_dense {
     int P, D, N, depth, C;
@@ -50,8 +49,6 @@ void oracle_dense_free(struct oracle_dense *o);
 double oracle_dense_forward(struct oracle_dense *o);
 void oracle_dense_backward(struct oracle_dense *o);
 double oracle_dense_step(struct oracle_dense *o);
-/* Stores the raw outputs of now as f0 and switches centre on: f = 0 until the next step. */
-void oracle_dense_centre_here(struct oracle_dense *o);
 
 /* Blocks 0: w, l = 1 ... depth: W_l, as flat arrays of *count numbers. */
 double *oracle_dense_block(const struct oracle_dense *o, int block, int *count);

@@ -1,5 +1,5 @@
 #include "tests/oracles/oracle_muon.h"
-#include "tests/oracles/oracle.h"
+#include "tests/oracles/plain.h"
 
 #include <string.h>
 

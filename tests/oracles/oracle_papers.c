@@ -1,5 +1,5 @@
 #include "tests/oracles/oracle_papers.h"
-#include "tests/oracles/oracle.h"
+#include "tests/oracles/plain.h"
 
 #include <math.h>
 #include <stdlib.h>

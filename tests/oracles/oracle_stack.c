@@ -1,446 +1,223 @@
-#include "tests/oracles/oracle_stack.h"
+/* Blocks of experts one above the other: docs/theory/stack.md, and of one block (`single`)
+ * regime1.md, regime2.md and regime3.md; the dense network is regime 1 with one expert, whose
+ * output is activated, and a constant gate. All weights have variance one but what these pages say.
+ *
+ * Experts are chains of E matrices: E is free in regime 1, and 2 in the others. Blocks of weights
+ * after the ends are, for each block of experts, Q [M][N] unless gates are constant, the biases [M]
+ * if they are trained, and the matrices [M][n][m] of the chain. */
 #include "tests/oracles/oracle.h"
+#include "tests/oracles/plain.h"
 
-#include <string.h>
-
-int oracle_stack_source(const struct oracle_stack *o, int k) {
+static int source(const struct oracle *o, int k) {
     return k == 0 ? o->N : o->N_e;
 }
 
-int oracle_stack_target(const struct oracle_stack *o, int k) {
+static int target(const struct oracle *o, int k) {
     return k == o->E - 1 ? o->N : o->N_e;
 }
 
-double oracle_stack_branch(const struct oracle_stack *o) {
-    return o->stream ? pow(o->L, -o->branch_power) : 1;
+static bool routed(const struct oracle *o) {
+    return o->gate != ORACLE_CONSTANT;
 }
 
-static int entries(const struct oracle_stack *o, int k) {
-    return o->M * oracle_stack_source(o, k) * oracle_stack_target(o, k);
-}
+/* --- numbers of the pages -------------------------------------------------------------------- */
 
-static void make_block(const struct oracle_stack *o, struct oracle_stack_block *b) {
-    b->Q = array(o->M * o->N);
-    b->bias = array(o->M);
-    double **per_site[] = {&b->in, &b->out, &b->g_in, &b->g_out};
-    double **per_expert[] = {&b->psi, &b->phi, &b->g_psi, &b->g_phi};
-    for (int i = 0; i < 4; i++) {
-        *per_site[i] = array(o->P * o->N);
-        *per_expert[i] = array(o->P * o->M);
-    }
-    for (int k = 0; k < o->E; k++) {
-        b->W[k] = array(entries(o, k));
-        b->h[k] = array(o->P * o->M * oracle_stack_target(o, k));
-        b->g_h[k] = array(o->P * o->M * oracle_stack_target(o, k));
-    }
-}
-
-struct oracle_stack *oracle_stack_new(int regime, int P, int D, int N, int L, int M, int N_e,
-                                      int E) {
-    struct oracle_stack *o = memory(1, sizeof *o);
-    if (L > ORACLE_STACK_DEPTH || E > ORACLE_STACK_CHAIN)
-        stop("too many blocks or matrices");
-    *o = (struct oracle_stack){.regime = regime, .P = P, .D = D, .N = N, .L = L, .M = M};
-    o->N_e = N_e;
-    o->E = E;
-    o->stream = true;
-    o->gate = ORACLE_SIGMOID_M;
-    o->activation = o->expert_activation = ORACLE_TANH;
-    o->loss = ORACLE_MSE;
-    o->eta0 = o->gamma0 = o->beta = o->rho = o->lambda_in = o->router_rate = o->branch_power = 1;
-    double **per_input[] = {&o->y, &o->f0, &o->f, &o->Delta};
-    for (int i = 0; i < 4; i++)
-        *per_input[i] = array(P);
-    o->X = array(P * D);
-    o->W1 = array(N * D);
-    o->w = array(N);
-    o->h1 = array(P * N);
-    o->x = array((L + 1) * P * N);
-    o->g = array((L + 1) * P * N);
-    for (int l = 0; l < L; l++)
-        make_block(o, &o->block[l]);
-    return o;
-}
-
-void oracle_stack_free(struct oracle_stack *o) {
-    if (!o)
-        return;
-    double *own[] = {o->X, o->y, o->W1, o->w, o->f0, o->h1, o->x, o->f, o->Delta, o->g};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        free(own[i]);
-    for (int l = 0; l < o->L; l++) {
-        struct oracle_stack_block *b = &o->block[l];
-        double *of_block[] = {b->Q,   b->bias,  b->in,    b->psi,  b->phi,
-                              b->out, b->g_psi, b->g_phi, b->g_in, b->g_out};
-        for (size_t i = 0; i < sizeof of_block / sizeof *of_block; i++)
-            free(of_block[i]);
-        for (int k = 0; k < o->E; k++) {
-            free(b->W[k]);
-            free(b->h[k]);
-            free(b->g_h[k]);
-        }
-    }
-    free(o);
-}
-
-/* --- numbers of the page --------------------------------------------------------------------- */
-
-/* What multiplies Q in and W[k] as they act, weights being of variance one. */
-static double router_scale(const struct oracle_stack *o) {
+/* What multiplies Q in and the matrices as they act. */
+static double router_scale(const struct oracle *o) {
     return o->regime == 1 ? 1.0 / o->N : 1 / sqrt(o->N);
 }
 
-static double scale(const struct oracle_stack *o, int k) {
+static double scale(const struct oracle *o, int k) {
     if (o->regime == 2 && k == 1)
         return 1 / sqrt((double)o->M * o->N_e);
     if (o->regime == 3 && k == 1)
         return 1 / (o->M * sqrt(o->N));
-    return 1 / sqrt(oracle_stack_source(o, k));
+    return 1 / sqrt(source(o, k));
 }
 
-static double sigma(const struct oracle_stack *o, double h) {
-    return oracle_sigma(o->expert_activation, h);
+/* w = W/a learns with eta/a and a eps. */
+static struct oracle_block *add(struct oracle *o, int count, double sgd, double a, double rate,
+                                double nu) {
+    return oracle_declare(o, count, o->gamma0 * o->gamma0 * sgd, rate / a, a * nu);
 }
 
-static double slope(const struct oracle_stack *o, double h) {
-    return oracle_sigma_prime(o->expert_activation, h);
+/* Routers over many experts are matrices, and what an expert has; (9) of the page of stacks, from
+ * the columns of parameterizations.md. */
+static void declare_block(struct oracle *o) {
+    double N = o->N, b = o->stream ? o->branch : 1, own = o->stream ? 1 / (o->L * b * b) : 1;
+    double adam = own * b, sum = o->regime == 1 ? 1 : o->M; /* who share a gradient */
+    if (routed(o)) {
+        double rate = o->regime == 1 ? o->router_rate : 1;
+        add(o, o->M * o->N, own * (o->regime == 1 ? N * rate : o->M), router_scale(o),
+            adam / N * rate, b / sum);
+        if (o->regime > 1)
+            oracle_in_turn(o, 1, o->M, o->N);
+    }
+    if (o->biased)
+        add(o, o->M, own, 1, adam, b)->bias = true;
+    for (int k = 0; k < o->E; k++) {
+        int m = source(o, k), n = target(o, k);
+        double sgd = o->regime == 3 ? N * N : o->regime == 2 && k == 0 ? N * o->lambda_in : N;
+        /* W_out = M x (what acts) in regimes 2 and 3 */
+        double a = scale(o, k) * (k == 1 ? sum : 1);
+        double nu = o->regime == 2 && k == 0 ? b / o->M : b / (N * sum);
+        struct oracle_block *block = add(o, o->M * n * m, own * sgd, a, adam / m, nu);
+        oracle_in_turn(o, o->M, n, m);
+        block->matrices.units = o->regime > 1;
+        block->matrices.out = k == 1;
+    }
 }
 
-/* Whether sigma acts on h[k]. */
-static bool bends(const struct oracle_stack *o, int k) {
-    return k < o->E - 1 || o->activated;
+/* Standard parameterization: one rate and one eps for W = a w, a the multiplier of w (1 of W1,
+ * whose rate and eps of Adam are divided by sqrt D). */
+static void standard(struct oracle *o) {
+    for (int i = 0; i < o->blocks; i++) {
+        struct oracle_block *block = &o->block[i];
+        bool router = routed(o) && i == 2, biases = block->bias;
+        double a = i == 1         ? 1 / (o->gamma0 * o->N)
+                   : router       ? 1.0 / o->N
+                   : !i || biases ? 1
+                                  : 1 / sqrt(o->N);
+        double in = i ? 1 : 1 / sqrt(o->D);
+        block->adam_rate = in / a;
+        block->nu = in * a;
+        block->sgd = 1 / (a * a);
+    }
+}
+
+static void declare(struct oracle *o) {
+    oracle_declare_ends(o);
+    for (int l = 0; l < o->L; l++)
+        declare_block(o);
+    if (o->sp)
+        standard(o);
 }
 
 /* --- forward --------------------------------------------------------------------------------- */
 
-/* y = x/sqrt<x x>; y may be x. */
-static void norm(int N, const double *x, double *y) {
-    double square = dot(x, x, N) / N;
-    for (int n = 0; n < N; n++)
-        y[n] = x[n] / sqrt(square);
+/* x/sqrt<x x> */
+static int norm(struct tape *t, int N, int x) {
+    int square = tape_total(t, 1.0 / N, N, tape_product(t, N, x, 1, x, 1));
+    return tape_quotient(t, N, x, 1, tape_map(t, ORACLE_SQRT, 1, square), 0);
 }
 
-/* gx = (dy/dx)^T g for the same */
-static void norm_backward(int N, const double *x, const double *g, double *gx) {
-    double square = dot(x, x, N) / N, product = dot(x, g, N) / N;
-    for (int n = 0; n < N; n++)
-        gx[n] = (g[n] - x[n] * product / square) / sqrt(square);
+/* Rows of block l, of matrix k + 2 and of expert i where these are not negative. */
+static void keep(struct oracle *o, bool gradient, int row, double factor, int first, int width,
+                 const char *name, int k, int l, int i) {
+    char number[16] = "", block[16] = "", expert[16] = "";
+    if (k >= 0)
+        snprintf(number, sizeof number, "%d", k + 2);
+    if (!o->single)
+        snprintf(block, sizeof block, "_%d", l);
+    if (i >= 0 && o->M > 1)
+        snprintf(expert, sizeof expert, "_%d", i);
+    double b = gradient && o->stream ? o->branch : 1;
+    oracle_keep(o, gradient, row, factor / b, first, width, "%s%s%s%s", name, number, block,
+                expert);
 }
 
-/* softmax of regime 1 adds up to 1, of the others to M */
-static void gate(const struct oracle_stack *o, const double *psi, double *phi) {
-    double m[64], sum = 0;
-    if (o->M > 64)
-        stop("too many experts");
-    find_mask(psi, o->M, o->gate == ORACLE_CONSTANT ? o->M : whole(o->rho * o->M), m);
-    for (int i = 0; i < o->M; i++)
-        sum += m[i] * exp(o->beta * psi[i]);
+/* The gates of block l from what it reads. */
+static int route(struct oracle *o, int l, int row, int in, int *next) {
+    struct tape *t = &o->tape;
+    int M = o->M, fixed = tape_put(t, o->bias + l * M, M), psi = fixed;
+    if (routed(o)) {
+        psi = tape_times_matrix(t, router_scale(o), M, o->N, o->block[(*next)++].node, in);
+        psi = tape_sum(t, M, 1, psi, 1, fixed);
+        if (o->biased)
+            psi = tape_sum(t, M, 1, psi, 1, o->block[(*next)++].node);
+        psi = tape_sum(t, M, 1, psi, 1, tape_put(t, o->noise, M));
+    }
+    int p = oracle_gate(o, l, row, psi, o->regime == 1 ? 1 : M);
+    if (!routed(o))
+        return p;
+    keep(o, false, row, 1, psi, M, "psi", -1, l, -1);
+    keep(o, true, row, (o->stream ? o->branch : 1) / o->N, p, M, "gphi", -1, l, -1);
+    keep(o, false, row, 1, p, M, "p", -1, l, -1);
+    keep(o, false, row, 1, p, M, "phit2", -1, l, -1);
+    keep(o, true, row, (double)M / o->N, psi, M, "Gphi", -1, l, -1);
+    keep(o, true, row, (double)M / o->N, psi, M, "G1phi", -1, l, -1);
+    return p;
+}
+
+/* Regime 1: what expert i puts out. */
+static int chain(struct oracle *o, int l, int row, int i, int in, int first) {
+    struct tape *t = &o->tape;
+    for (int k = 0; k < o->E; k++) {
+        int m = source(o, k), n = target(o, k);
+        int h = tape_times_matrix(t, scale(o, k), n, m, o->block[first + k].node + i * n * m, in);
+        keep(o, true, row, 1, h, n, "G", k, l, i);
+        in = h;
+        if (k == o->E - 1 && !o->activated)
+            break;
+        in = tape_map(t, o->expert_activation, n, h);
+        keep(o, false, row, 1, in, n, "Phi", k, l, i);
+    }
+    return in;
+}
+
+static void mean_over_experts(struct oracle *o) {
+    struct oracle_rows *rows = &o->kept[o->count - 1];
+    rows->groups = o->M;
+    rows->apart = o->N_e;
+}
+
+/* Regimes 2 and 3: the hidden units of all experts, times their gates. */
+static int units(struct oracle *o, int l, int row, int p, int in, int first) {
+    struct tape *t = &o->tape;
+    int M = o->M, N_e = o->N_e, all = M * N_e;
+    int h = tape_times_matrix(t, scale(o, 0), all, o->N, o->block[first].node, in);
+    int s = tape_map(t, o->expert_activation, all, h), gated = oracle_gated(o, p, s, N_e);
+    keep(o, false, row, 1, gated, all, "Phib", -1, l, -1);
+    keep(o, false, row, 1, gated, all, "Phibar", -1, l, -1);
+    keep(o, false, row, 1, s, all, "PhiE", -1, l, -1);
+    keep(o, true, row, (double)M / o->N, h, all, "Gb", -1, l, -1);
+    keep(o, true, row, M, h, all, "Gbar", -1, l, -1);
+    keep(o, false, row, 1, gated, N_e, "Phitil", -1, l, -1);
+    if (!row)
+        mean_over_experts(o);
+    keep(o, true, row, M, h, N_e, "Gtil", -1, l, -1);
+    if (!row)
+        mean_over_experts(o);
+    return gated;
+}
+
+static int block(struct oracle *o, int l, int row, int in, int *next) {
+    struct tape *t = &o->tape;
+    int N = o->N, N_e = o->N_e, p = route(o, l, row, in, next), first = *next;
+    int gated = o->regime > 1 ? units(o, l, row, p, in, first) : 0, out = 0;
     for (int i = 0; i < o->M; i++) {
-        if (o->gate == ORACLE_SOFTMAX)
-            phi[i] = m[i] * exp(o->beta * psi[i]) / sum * (o->regime == 1 ? 1 : o->M);
-        else
-            phi[i] = o->gate == ORACLE_CONSTANT ? 1 : m[i] * sig(o->beta * psi[i]);
-        if (o->gate == ORACLE_SIGMOID_K)
-            phi[i] /= o->rho;
+        int one = o->regime > 1
+                      ? tape_times_matrix(t, scale(o, 1), N, N_e,
+                                          o->block[first + 1].node + i * N * N_e, gated + i * N_e)
+                      : tape_product(t, N, p + i, 0, chain(o, l, row, i, in, first), 1);
+        out = i ? tape_sum(t, N, 1, out, 1, one) : one;
     }
+    *next = first + o->E;
+    return out;
 }
 
-/* (dphi/dpsi)^T g, the mask held */
-static void gate_backward(const struct oracle_stack *o, const double *psi, const double *phi,
-                          const double *g, double *g_psi) {
-    double total = 0, mean = 0;
-    for (int i = 0; i < o->M; i++) {
-        total += phi[i];
-        mean += phi[i] * g[i];
-    }
-    for (int i = 0; i < o->M; i++) {
-        g_psi[i] = 0;
-        if (o->gate == ORACLE_SOFTMAX)
-            g_psi[i] = o->beta * phi[i] * (g[i] - mean / total);
-        else if (o->gate != ORACLE_CONSTANT)
-            g_psi[i] = o->beta * phi[i] * (1 - sig(o->beta * psi[i])) * g[i];
-    }
-}
-
-/* One block on one input: from b->in to b->out. */
-static void block_forward(const struct oracle_stack *o, struct oracle_stack_block *b, int mu) {
-    int N = o->N, M = o->M;
-    const double *in = b->in + mu * N;
-    double *psi = b->psi + mu * M, *phi = b->phi + mu * M, *out = b->out + mu * N;
-    for (int i = 0; i < M; i++) {
-        psi[i] = o->biased ? b->bias[i] : 0;
-        for (int n = 0; n < N; n++)
-            psi[i] += router_scale(o) * b->Q[i * N + n] * in[n];
-    }
-    gate(o, psi, phi);
-    memset(out, 0, (size_t)N * sizeof *out);
-    for (int i = 0; i < M; i++)
-        for (int k = 0; k < o->E; k++) {
-            int m = oracle_stack_source(o, k), n = oracle_stack_target(o, k);
-            const double *W = b->W[k] + i * n * m;
-            const double *below = k ? b->h[k - 1] + (mu * M + i) * m : in;
-            double *h = b->h[k] + (mu * M + i) * n;
-            for (int a = 0; a < n; a++) {
-                h[a] = 0;
-                for (int c = 0; c < m; c++)
-                    h[a] += scale(o, k) * W[a * m + c] * (k ? sigma(o, below[c]) : below[c]);
-                if (k == o->E - 1)
-                    out[a] += phi[i] * (o->activated ? sigma(o, h[a]) : h[a]);
+static void pass(struct oracle *o) {
+    struct tape *t = &o->tape;
+    int N = o->N;
+    if (!o->single || o->regime > 1)
+        oracle_keep(o, false, 0, 1, o->block[1].node, N, o->single ? "G3" : "Cw");
+    for (int mu = 0; mu < o->P; mu++) {
+        int h1 = oracle_read_in(o, mu), x = tape_map(t, o->activation, N, h1), next = 2;
+        oracle_keep(o, false, mu, 1, x, N, o->single ? "Phi1" : "Ch_0");
+        oracle_keep(o, true, mu, 1, o->single ? h1 : x, N, o->single ? "G1" : "Cg_0");
+        for (int l = 0; l < o->L; l++) {
+            int out = block(o, l, mu, o->before ? norm(t, N, x) : x, &next);
+            out = o->after ? norm(t, N, out) : out;
+            x = o->stream ? tape_sum(t, N, 1, x, o->branch, out) : out;
+            if (!o->single) {
+                oracle_keep(o, false, mu, 1, x, N, "Ch_%d", l + 1);
+                oracle_keep(o, true, mu, 1, x, N, "Cg_%d", l + 1);
             }
         }
-}
-
-/* l(f) of one input, and Delta */
-static double loss(const struct oracle_stack *o, double f, double y, double *Delta) {
-    if (o->loss == ORACLE_LOGISTIC) {
-        *Delta = y * sig(-y * f);
-        return log(1 + exp(-y * f));
-    }
-    *Delta = y - f;
-    return (y - f) * (y - f) / 2;
-}
-
-static double input_forward(struct oracle_stack *o, int mu) {
-    int P = o->P, D = o->D, N = o->N;
-    for (int n = 0; n < N; n++) {
-        o->h1[mu * N + n] = 0;
-        for (int d = 0; d < D; d++)
-            o->h1[mu * N + n] += o->W1[n * D + d] * o->X[mu * D + d] / sqrt(D);
-        o->x[mu * N + n] = oracle_sigma(o->activation, o->h1[mu * N + n]);
-    }
-    for (int l = 0; l < o->L; l++) {
-        struct oracle_stack_block *b = &o->block[l];
-        const double *x = o->x + (l * P + mu) * N;
-        double *next = o->x + ((l + 1) * P + mu) * N;
-        memcpy(b->in + mu * N, x, (size_t)N * sizeof *x);
-        if (o->before)
-            norm(N, x, b->in + mu * N);
-        block_forward(o, b, mu);
-        memcpy(next, b->out + mu * N, (size_t)N * sizeof *next);
-        if (o->after)
-            norm(N, next, next);
-        for (int n = 0; n < N && o->stream; n++)
-            next[n] = x[n] + oracle_stack_branch(o) * next[n];
-    }
-    o->f[mu] = -o->f0[mu];
-    for (int n = 0; n < N; n++)
-        o->f[mu] += o->w[n] * o->x[(o->L * P + mu) * N + n] / (o->gamma0 * N);
-    return loss(o, o->f[mu], o->y[mu], &o->Delta[mu]);
-}
-
-double oracle_stack_forward(struct oracle_stack *o) {
-    double sum = 0;
-    for (int mu = 0; mu < o->P; mu++)
-        sum += input_forward(o, mu);
-    return sum / o->P;
-}
-
-/* --- backward -------------------------------------------------------------------------------- */
-
-/* From b->g_out to b->g_in. */
-static void block_backward(const struct oracle_stack *o, struct oracle_stack_block *b, int mu) {
-    int N = o->N, M = o->M;
-    double *g_in = b->g_in + mu * N;
-    memset(g_in, 0, (size_t)N * sizeof *g_in);
-    for (int i = 0; i < M; i++)
-        for (int k = o->E - 1; k >= 0; k--) {
-            int m = oracle_stack_source(o, k), n = oracle_stack_target(o, k);
-            const double *W = b->W[k] + i * n * m, *h = b->h[k] + (mu * M + i) * n;
-            double *g = b->g_h[k] + (mu * M + i) * n;
-            double *down = k ? b->g_h[k - 1] + (mu * M + i) * m : g_in;
-            if (k == o->E - 1) {
-                double *g_phi = &b->g_phi[mu * M + i];
-                *g_phi = 0;
-                for (int a = 0; a < n; a++) {
-                    double out = b->g_out[mu * N + a];
-                    *g_phi += out * (o->activated ? sigma(o, h[a]) : h[a]);
-                    g[a] = b->phi[mu * M + i] * out;
-                }
-            }
-            for (int a = 0; a < n && bends(o, k); a++)
-                g[a] *= slope(o, h[a]);
-            for (int c = 0; c < m; c++) {
-                double sum = 0;
-                for (int a = 0; a < n; a++)
-                    sum += scale(o, k) * W[a * m + c] * g[a];
-                down[c] = k ? sum : down[c] + sum;
-            }
-        }
-    gate_backward(o, b->psi + mu * M, b->phi + mu * M, b->g_phi + mu * M, b->g_psi + mu * M);
-    for (int i = 0; i < M; i++)
-        for (int n = 0; n < N; n++)
-            g_in[n] += router_scale(o) * b->Q[i * N + n] * b->g_psi[mu * M + i];
-}
-
-static void input_backward(struct oracle_stack *o, int mu) {
-    int P = o->P, N = o->N;
-    memcpy(o->g + (o->L * P + mu) * N, o->w, (size_t)N * sizeof *o->w);
-    for (int l = o->L - 1; l >= 0; l--) {
-        struct oracle_stack_block *b = &o->block[l];
-        const double *above = o->g + ((l + 1) * P + mu) * N;
-        double *g = o->g + (l * P + mu) * N, *g_out = b->g_out + mu * N;
-        for (int n = 0; n < N; n++)
-            g_out[n] = oracle_stack_branch(o) * above[n];
-        if (o->after) {
-            double *copy = array(N);
-            memcpy(copy, g_out, (size_t)N * sizeof *copy);
-            norm_backward(N, b->out + mu * N, copy, g_out);
-            free(copy);
-        }
-        block_backward(o, b, mu);
-        memcpy(g, b->g_in + mu * N, (size_t)N * sizeof *g);
-        if (o->before)
-            norm_backward(N, o->x + (l * P + mu) * N, b->g_in + mu * N, g);
-        for (int n = 0; n < N && o->stream; n++)
-            g[n] += above[n];
+        if (o->single)
+            oracle_keep(o, false, mu, 1, x, N, o->regime == 1 ? "PhiL" : "Phi3");
+        oracle_read_out(o, mu, x);
     }
 }
 
-void oracle_stack_backward(struct oracle_stack *o) {
-    for (int mu = 0; mu < o->P; mu++)
-        input_backward(o, mu);
-}
-
-/* --- learning -------------------------------------------------------------------------------- */
-
-bool oracle_stack_parameter(const struct oracle_stack *o, int index, double **w, int *count,
-                            double *rate) {
-    double N = o->N, unit = o->gamma0 * o->gamma0, b = oracle_stack_branch(o);
-    double own = o->stream ? 1 / (o->L * b * b) : 1, kappa = o->M / N;
-    int per_block = 2 + o->E, l = (index - 2) / per_block, k = (index - 2) % per_block;
-    if (index < 2) {
-        *w = index ? o->w : o->W1;
-        *count = index ? o->N : o->N * o->D;
-        *rate = unit * N;
-        return true;
-    }
-    if (l >= o->L)
-        return false;
-    const struct oracle_stack_block *block = &o->block[l];
-    *w = k == 0 ? block->Q : k == 1 ? block->bias : block->W[k - 2];
-    *count = k == 0 ? o->M * o->N : k == 1 ? o->M : entries(o, k - 2);
-    *rate = unit * own;
-    if (k == 0)
-        *rate *= o->regime == 1 ? N * o->router_rate : N * kappa;
-    else if (k > 1)
-        *rate *= o->regime == 1 ? N : o->regime == 3 ? N * N : k == 2 ? N * o->lambda_in : N;
-    if ((k == 1 && !o->biased) || (k == 0 && o->gate == ORACLE_CONSTANT))
-        *w = NULL;
-    return true;
-}
-
-/* -dL/dw: (1/P) sum Delta_mu (N gamma0 df/dw)/(N gamma0) */
-static double force(const struct oracle_stack *o, int mu) {
-    return o->Delta[mu] / (o->P * o->N * o->gamma0);
-}
-
-static void block_step(const struct oracle_stack *o, struct oracle_stack_block *b, int mu,
-                       const double *rate) {
-    int N = o->N, M = o->M;
-    double c = o->eta0 * force(o, mu);
-    for (int i = 0; i < M; i++) {
-        double g = b->g_psi[mu * M + i];
-        for (int n = 0; n < N; n++)
-            b->Q[i * N + n] += c * rate[0] * router_scale(o) * g * b->in[mu * N + n];
-        b->bias[i] += o->biased ? c * rate[1] * g : 0;
-        for (int k = 0; k < o->E; k++) {
-            int m = oracle_stack_source(o, k), n = oracle_stack_target(o, k);
-            const double *x = k ? b->h[k - 1] + (mu * M + i) * m : b->in + mu * N;
-            const double *g_h = b->g_h[k] + (mu * M + i) * n;
-            for (int a = 0; a < n; a++)
-                for (int d = 0; d < m; d++)
-                    b->W[k][(i * n + a) * m + d] +=
-                        c * rate[2 + k] * scale(o, k) * g_h[a] * (k ? sigma(o, x[d]) : x[d]);
-        }
-    }
-}
-
-double oracle_stack_step(struct oracle_stack *o) {
-    int P = o->P, N = o->N, D = o->D, count, per_block = 2 + o->E;
-    double mean = oracle_stack_forward(o), rate[2 + ORACLE_STACK_DEPTH * 8], *w;
-    oracle_stack_backward(o);
-    for (int i = 0; oracle_stack_parameter(o, i, &w, &count, &rate[i]);)
-        i++;
-    for (int mu = 0; mu < P; mu++) {
-        double c = o->eta0 * force(o, mu);
-        for (int n = 0; n < N; n++) {
-            double g1 = o->g[mu * N + n] * oracle_sigma_prime(o->activation, o->h1[mu * N + n]);
-            for (int d = 0; d < D; d++)
-                o->W1[n * D + d] += c * rate[0] * g1 * o->X[mu * D + d] / sqrt(D);
-            o->w[n] += c * rate[1] * o->x[(o->L * P + mu) * N + n];
-        }
-        for (int l = 0; l < o->L; l++)
-            block_step(o, &o->block[l], mu, rate + 2 + l * per_block);
-    }
-    return mean;
-}
-
-/* --- Adam ------------------------------------------------------------------------------------ */
-
-static double step(void *o) {
-    return oracle_stack_step(o);
-}
-
-/* Rates and eps of W over those of w = W/a: eta/a, a eps. */
-static void set(struct oracle_weights *weights, double a, double rate, double nu) {
-    weights->adam_rate = rate / a;
-    weights->nu = a * nu;
-}
-
-static void add(struct oracle_optimizer *a, double *w, int count, double sgd) {
-    struct oracle_weights *weights = &a->block[a->blocks++];
-    if (a->blocks > ORACLE_OPTIMIZER_BLOCKS)
-        stop("too many parameters");
-    *weights = (struct oracle_weights){.w = w, .count = count, .own = sgd, .sgd = sgd};
-    weights->G = array(count);
-    weights->first = array(count);
-    weights->second = array(count);
-}
-
-/* Of parameter k of a block: (9) of the page, from the columns of parameterizations.md. */
-static void set_adam(const struct oracle_stack *o, struct oracle_weights *weights, int k) {
-    double N = o->N, M = o->M, b = oracle_stack_branch(o), m = oracle_stack_source(o, k - 2);
-    double sum = o->regime == 1 ? 1 : M; /* experts among which a gradient is shared */
-    double own = o->stream ? 1 / (o->L * b) : 1;
-    if (k == 0)
-        set(weights, o->regime == 1 ? 1 / N : 1 / sqrt(N),
-            own / N * (o->regime == 1 ? o->router_rate : 1), b / sum);
-    else if (k == 1)
-        set(weights, 1, own, b);
-    else if (o->regime == 2 && k == 2)
-        set(weights, 1 / sqrt(m), own / m, b / M);
-    else /* W_out = M x (what acts) in regimes 2 and 3 */
-        set(weights, scale(o, k - 2) * (k == 3 ? sum : 1), own / m, b / (N * sum));
-    weights->bias = k == 1;
-}
-
-/* Routers over many experts are matrices, and what an expert has. */
-static void set_matrices(const struct oracle_stack *o, struct oracle_optimizer *a, int k) {
-    if (k == 1 || (k == 0 && o->regime == 1))
-        return;
-    int n = k ? oracle_stack_target(o, k - 2) : o->M, m = k ? oracle_stack_source(o, k - 2) : o->N;
-    oracle_optimizer_matrices(a, (struct oracle_matrices){1, k ? o->M : 1, n, m, 0, n * m, m, 1,
-                                                          k && o->regime > 1, k == 3, 0});
-}
-
-struct oracle_optimizer *oracle_optimizer_stack(struct oracle_stack *o) {
-    struct oracle_optimizer *a = memory(1, sizeof *a);
-    *a = (struct oracle_optimizer){
-        .network = o, .step = step, .eta0 = &o->eta0, .f = o->f, .rate = 1};
-    double *w, rate;
-    for (int i = 0, count; oracle_stack_parameter(o, i, &w, &count, &rate); i++) {
-        if (!w)
-            continue;
-        add(a, w, count, rate);
-        struct oracle_weights *weights = &a->block[a->blocks - 1];
-        if (i == 0)
-            set(weights, 1 / sqrt(o->D), 1.0 / o->D, 1.0 / o->N);
-        else if (i == 1)
-            set(weights, 1 / (o->gamma0 * o->N), 1 / (o->gamma0 * o->N), 1);
-        else
-            set_adam(o, weights, (i - 2) % (2 + o->E));
-        if (i > 1)
-            set_matrices(o, a, (i - 2) % (2 + o->E));
-    }
-    return a;
-}
+const struct oracle_network oracle_stack = {declare, pass};

@@ -1,447 +1,182 @@
-#include "tests/oracles/oracle_transformer.h"
+/* (1) to (10) of docs/theory/transformer.md, and the rates of (17) to (20). Entries of a matrix
+ * have variance 1/fan-in, those of W0, w and r are of order one. Heads are H groups of N_k units,
+ * whether H or N_k stays fixed as N grows; X has the coordinates A [P n][D] of the read-in.
+ *
+ * Blocks of weights: W0 [D][N], w, then for each block W_Q, W_K, W_V [H N_k][N], W_O [N][H N_k]
+ * and, where there are M experts, r [M][N], biases [V][M] where they are trained, W1 and, of gated
+ * experts, W3 [M N_e][N], and W2 [N][M N_e]. */
 #include "tests/oracles/oracle.h"
+#include "tests/oracles/plain.h"
 
-struct oracle_transformer *oracle_transformer_new(const struct oracle_sizes *z) {
-    struct oracle_transformer *o = memory(1, sizeof *o);
-    int R = z->P * z->n, U = z->H * z->N_k, M = z->E * z->N_e, L = z->L, N = z->N;
-    *o = (struct oracle_transformer){.P = z->P,
-                                     .n = z->n,
-                                     .C = z->C,
-                                     .K = z->K,
-                                     .V = z->V,
-                                     .N = N,
-                                     .L = L,
-                                     .H = z->H,
-                                     .N_k = z->N_k,
-                                     .E = z->E,
-                                     .N_e = z->N_e};
-    o->activation = ORACLE_TANH;
-    o->loss = ORACLE_MSE;
-    o->gate = ORACLE_SOFTMAX;
-    o->top = z->E;
-    o->norm = o->final_norm = true;
-    o->eta0 = o->gamma0 = o->b = o->beta_A = o->beta = o->kappa_r = o->kappa_b = 1;
-    o->A = array(R * z->K);
-    o->token = memory((size_t)R, sizeof *o->token);
-    o->W0 = array(z->K * N);
-    o->w = array(z->C * N);
-    double **in[] = {&o->W_Q, &o->W_K, &o->W_V, &o->W_O}, **hidden[] = {&o->W1, &o->W3, &o->W2};
-    for (int i = 0; i < 4; i++)
-        *in[i] = array(L * U * N);
-    for (int i = 0; i < 3; i++)
-        *hidden[i] = array(L * M * N);
-    o->r = array(L * z->E * N);
-    o->bias = array(L * z->V * z->E);
-    double **outs[] = {&o->y, &o->f0, &o->f, &o->Delta}, **stream[] = {&o->h, &o->x, &o->g};
-    double **heads[] = {&o->q, &o->k, &o->v, &o->o, &o->gq, &o->gk, &o->gv};
-    double **gates[] = {&o->psi, &o->p, &o->gphi, &o->gpsi},
-           **units[] = {&o->u, &o->t, &o->gu, &o->gt};
-    for (int i = 0; i < 4; i++) {
-        *outs[i] = array(R * z->C);
-        *gates[i] = array(L * R * z->E);
-        *units[i] = array(L * R * M);
-    }
-    for (int i = 0; i < 3; i++)
-        *stream[i] = array((2 * L + 1) * R * N);
-    for (int i = 0; i < 7; i++)
-        *heads[i] = array(L * R * U);
-    o->s = array((2 * L + 1) * R);
-    o->logit = array(L * z->H * R * z->n);
-    o->a = array(L * z->H * R * z->n);
-    o->work = array(N);
-    return o;
+static void add(struct oracle *o, int count, double sgd, double rate, double nu) {
+    double L = o->L, b = o->branch;
+    oracle_declare(o, count, o->gamma0 * o->gamma0 / (L * b * b) * sgd, rate / (L * b), b * nu);
 }
 
-void oracle_transformer_free(struct oracle_transformer *o) {
-    if (!o)
-        return;
-    double *owned[] = {o->A,  o->y,    o->W0,   o->w,  o->W_Q,   o->W_K,   o->W_V, o->W_O,
-                       o->W1, o->W3,   o->W2,   o->r,  o->bias,  o->f0,    o->h,   o->x,
-                       o->s,  o->q,    o->k,    o->v,  o->o,     o->logit, o->a,   o->psi,
-                       o->p,  o->u,    o->t,    o->f,  o->Delta, o->g,     o->gq,  o->gk,
-                       o->gv, o->gphi, o->gpsi, o->gu, o->gt,    o->work};
-    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++)
-        free(owned[i]);
-    free(o->token);
-    free(o);
-}
-
-static int rows_of(const struct oracle_transformer *o) {
-    return o->P * o->n;
-}
-
-static int outs_of(const struct oracle_transformer *o) {
-    return o->per_token ? rows_of(o) : o->P;
-}
-
-/* Row of the stream (or of its cotangent) at a place, [N]. */
-static double *site(const struct oracle_transformer *o, double *all, int place, int row) {
-    return all + (place * rows_of(o) + row) * o->N;
-}
-
-/* Row of a block over `width` units or numbers. */
-static double *of(const struct oracle_transformer *o, double *all, int l, int row, int width) {
-    return all + (l * rows_of(o) + row) * width;
-}
-
-/* Weights or logits of a token, [n]. */
-static double *pairs(const struct oracle_transformer *o, double *all, int l, int head, int row) {
-    return all + ((l * o->H + head) * rows_of(o) + row) * o->n;
-}
-
-/* out [to] = W x, W [to][from] */
-static void times(const double *W, const double *x, int to, int from, double *out) {
-    for (int i = 0; i < to; i++)
-        out[i] = dot(W + i * from, x, from);
-}
-
-/* out [from] += W^T x, W [to][from] */
-static void transposed(const double *W, const double *x, int to, int from, double *out) {
-    for (int i = 0; i < to; i++)
-        for (int j = 0; j < from; j++)
-            out[j] += W[i * from + j] * x[i];
-}
-
-/* (2) */
-static void normalise(struct oracle_transformer *o, int place, bool norm, int row) {
-    const double *h = site(o, o->h, place, row);
-    double s = norm ? sqrt(dot(h, h, o->N) / o->N) : 1;
-    o->s[place * rows_of(o) + row] = s;
-    for (int i = 0; i < o->N; i++)
-        site(o, o->x, place, row)[i] = h[i] / s;
-}
-
-/* Tokens t = 0 ... that token s attends to. */
-static int seen(const struct oracle_transformer *o, int row) {
-    return o->causal ? row % o->n + 1 : o->n;
-}
-
-/* (4), (5), (6) of one row of one head. */
-static void attend(struct oracle_transformer *o, int l, int head, int row) {
-    int U = o->H * o->N_k, at = head * o->N_k, first = row / o->n * o->n;
-    double *logit = pairs(o, o->logit, l, head, row), *a = pairs(o, o->a, l, head, row), sum = 0;
-    for (int t = 0; t < o->n; t++)
-        logit[t] = o->beta_A / o->N_k *
-                   dot(of(o, o->q, l, row, U) + at, of(o, o->k, l, first + t, U) + at, o->N_k);
-    for (int t = 0; t < o->n; t++)
-        sum += a[t] = t < seen(o, row) ? exp(logit[t]) : 0;
-    for (int j = at; j < at + o->N_k; j++)
-        of(o, o->o, l, row, U)[j] = 0;
-    for (int t = 0; t < o->n; t++) {
-        a[t] /= sum;
-        for (int j = at; j < at + o->N_k; j++)
-            of(o, o->o, l, row, U)[j] += a[t] * of(o, o->v, l, first + t, U)[j];
+/* A matrix of all heads or experts, and the way back. */
+static void add_units(struct oracle *o, int count, int each, bool heads, bool out) {
+    double N = o->N, all = heads ? count * each : each;
+    if (out)
+        add(o, count * each * o->N, N / all, 1 / all, 1 / N);
+    else
+        add(o, count * each * o->N, 1, 1 / N, 1 / all);
+    oracle_in_turn(o, count, out ? o->N : each, out ? each : o->N);
+    struct oracle_block *block = &o->block[o->blocks - 1];
+    block->heads = heads;
+    block->matrices.out = out;
+    if (out) { /* side by side */
+        block->matrices.matrix = each;
+        block->matrices.row = count * each;
     }
 }
 
-/* (3) to (6) */
-static void attention(struct oracle_transformer *o, int l) {
-    int U = o->H * o->N_k, N = o->N, R = rows_of(o);
-    for (int row = 0; row < R; row++) {
-        const double *y = site(o, o->x, 2 * l, row);
-        times(o->W_Q + l * U * N, y, U, N, of(o, o->q, l, row, U));
-        times(o->W_K + l * U * N, y, U, N, of(o, o->k, l, row, U));
-        times(o->W_V + l * U * N, y, U, N, of(o, o->v, l, row, U));
-    }
-    for (int row = 0; row < R; row++) {
-        for (int head = 0; head < o->H; head++)
-            attend(o, l, head, row);
-        times(o->W_O + l * N * U, of(o, o->o, l, row, U), N, U, o->work);
-        for (int i = 0; i < N; i++)
-            site(o, o->h, 2 * l + 1, row)[i] = site(o, o->h, 2 * l, row)[i] + o->b * o->work[i];
-    }
-}
-
-/* (7), (8) */
-static void route(struct oracle_transformer *o, int l, int row) {
-    int E = o->E, V = o->V;
-    const double *y = site(o, o->x, 2 * l + 1, row);
-    double *psi = of(o, o->psi, l, row, E), *p = of(o, o->p, l, row, E), sum = 0;
-    for (int e = 0; e < E; e++)
-        psi[e] = dot(o->r + (l * E + e) * o->N, y, o->N) / o->N +
-                 o->bias[(l * V + o->token[row]) * E + e];
-    find_mask(psi, E, o->top, p);
-    for (int e = 0; e < E; e++) {
-        if (o->gate == ORACLE_SOFTMAX)
-            p[e] *= exp(o->beta * psi[e]);
-        else
-            p[e] = o->gate == ORACLE_CONSTANT ? 1 : p[e] * sig(o->beta * psi[e]);
-        sum += p[e];
-    }
-    for (int e = 0; e < E && o->gate == ORACLE_SOFTMAX; e++)
-        p[e] /= sum;
-}
-
-/* What unit m of the experts gives to W2, without its gate. */
-static double given(const struct oracle_transformer *o, int l, int row, int m) {
-    int M = o->E * o->N_e;
-    return oracle_sigma(o->activation, of(o, o->u, l, row, M)[m]) * of(o, o->t, l, row, M)[m];
-}
-
-/* (7) to (9) of one row */
-static void experts(struct oracle_transformer *o, int l, int row) {
-    int M = o->E * o->N_e, N = o->N;
-    const double *y = site(o, o->x, 2 * l + 1, row), *p = of(o, o->p, l, row, o->E);
-    double *next = site(o, o->h, 2 * l + 2, row), *t = of(o, o->t, l, row, M);
-    route(o, l, row);
-    times(o->W1 + l * M * N, y, M, N, of(o, o->u, l, row, M));
-    times(o->W3 + l * M * N, y, M, N, t);
-    for (int m = 0; m < M && !o->gated; m++)
-        t[m] = 1;
-    for (int i = 0; i < N; i++) {
-        next[i] = site(o, o->h, 2 * l + 1, row)[i];
-        for (int m = 0; m < M; m++)
-            next[i] += o->b * o->W2[(l * N + i) * M + m] * p[m / o->N_e] * given(o, l, row, m);
-    }
-}
-
-static double cross_entropy(int C, const double *f, const double *y, double *Delta) {
-    double sum = 0, asked = 0, l = 0;
-    for (int c = 0; c < C; c++) {
-        sum += exp(f[c]);
-        asked += y[c];
-    }
-    for (int c = 0; c < C; c++) {
-        Delta[c] = y[c] - asked * exp(f[c]) / sum;
-        l -= y[c] * log(exp(f[c]) / sum);
-    }
-    return l;
-}
-
-/* (10) of output row i, and l */
-static double read_out(struct oracle_transformer *o, int i) {
-    int C = o->C, first = o->per_token ? i : i * o->n, count = o->per_token ? 1 : o->n;
-    double *f = o->f + i * C, *Delta = o->Delta + i * C, l = 0;
-    for (int c = 0; c < C; c++) {
-        f[c] = -o->f0[i * C + c];
-        for (int s = 0; s < count; s++)
-            f[c] += dot(o->w + c * o->N, site(o, o->x, 2 * o->L, first + s), o->N) /
-                    (o->gamma0 * o->N * count);
-    }
-    if (o->loss == ORACLE_CROSS_ENTROPY)
-        return cross_entropy(C, f, o->y + i * C, Delta);
-    for (int c = 0; c < C; c++) {
-        Delta[c] = o->y[i * C + c] - f[c];
-        l += Delta[c] * Delta[c] / 2;
-    }
-    return l;
-}
-
-double oracle_transformer_forward(struct oracle_transformer *o) {
-    int R = rows_of(o), N = o->N;
-    double loss = 0;
-    for (int row = 0; row < R; row++)
-        for (int i = 0; i < N; i++) { /* (1) */
-            double *h = site(o, o->h, 0, row);
-            h[i] = 0;
-            for (int k = 0; k < o->K; k++)
-                h[i] += o->A[row * o->K + k] * o->W0[k * N + i];
-        }
+static void declare(struct oracle *o) {
+    double N = o->N, sgd = o->gamma0 * o->gamma0 * N, root = sqrt(o->D);
+    oracle_declare(o, o->D * o->N, sgd, 1 / root, 1 / root / N);
+    oracle_declare(o, o->C * o->N, sgd, 1, 1 / (o->gamma0 * N));
     for (int l = 0; l < o->L; l++) {
-        for (int row = 0; row < R; row++)
-            normalise(o, 2 * l, o->norm, row);
-        attention(o, l);
-        for (int row = 0; row < R; row++) {
-            normalise(o, 2 * l + 1, o->norm, row);
-            experts(o, l, row); /* none: copies the row */
+        for (int k = 0; k < 4; k++)
+            add_units(o, o->H, o->N_k, true, k == 3);
+        if (o->M && o->gate != ORACLE_CONSTANT)
+            add(o, o->M * o->N, N * o->router_rate, o->router_rate, 1 / N);
+        if (o->M && o->biased) {
+            add(o, o->V * o->M, 1, 1, 1);
+            o->block[o->blocks - 1].bias = true;
         }
+        for (int k = 0; k < 2 + o->gated && o->M; k++)
+            add_units(o, o->M, o->N_e, false, k == 1 + o->gated);
     }
+}
+
+/* (2) of one row */
+static int normalised(struct oracle *o, bool norm, int h) {
+    struct tape *t = &o->tape;
+    int N = o->N;
+    if (!norm)
+        return h;
+    int square = tape_total(t, 1.0 / N, N, tape_product(t, N, h, 1, h, 1));
+    return tape_quotient(t, N, h, 1, tape_map(t, ORACLE_SQRT, 1, square), 0);
+}
+
+/* (4), (5) of one row of one head: weights of all n tokens; q and k of all rows. */
+static int attend(struct oracle *o, int l, int head, int row, int q, int k) {
+    struct tape *t = &o->tape;
+    int U = o->H * o->N_k, at = head * o->N_k, first = row / o->n * o->n, n = o->n;
+    double *seen = array(n);
+    for (int s = 0; s < n; s++)
+        seen[s] = s <= row % n || !o->causal;
+    int logit = tape_linear(t, o->beta_A / o->N_k, n, o->N_k, k + first * U + at, U, 1,
+                            q + row * U + at, 1);
+    int e = tape_product(t, n, tape_put(t, seen, n), 1, tape_map(t, ORACLE_EXP, n, logit), 1);
+    int a = tape_quotient(t, n, e, 1, tape_total(t, 1, n, e), 0);
+    free(seen);
+    oracle_keep(o, false, row, 1, logit, n, "logits_%d_%d", l, head);
+    oracle_keep(o, false, row, 1, a, n, "attention_%d_%d", l, head);
+    if (head == 0) { /* the means over heads, whose numbers follow at equal distances */
+        struct oracle_rows *logits = oracle_keep(o, false, row, 1, logit, n, "logits_%d", l);
+        logits->groups = o->H;
+        logits->apart = t->numbers - logit;
+        struct oracle_rows *weights = oracle_keep(o, false, row, 1, a, n, "attention_%d", l);
+        weights->groups = o->H;
+        weights->apart = t->numbers - logit;
+    }
+    return a;
+}
+
+/* (3) to (6): h of all rows after attention */
+static void attention(struct oracle *o, int l, int first, int *h) {
+    struct tape *t = &o->tape;
+    int U = o->H * o->N_k, N = o->N, R = o->P * o->n, of[3] = {0};
+    int *y = memory((size_t)R, sizeof *y), *a = memory((size_t)o->H, sizeof *a);
     for (int row = 0; row < R; row++)
-        normalise(o, 2 * o->L, o->final_norm, row);
-    for (int i = 0; i < outs_of(o); i++)
-        loss += read_out(o, i) / outs_of(o);
-    return loss;
-}
-
-/* D_{mu s, c} */
-static double force(const struct oracle_transformer *o, int row, int c) {
-    return o->Delta[(o->per_token ? row : row / o->n) * o->C + c] / o->n;
-}
-
-/* g [N] += b norm'(gy) at a place: below (11) */
-static void norm_back(struct oracle_transformer *o, int place, bool norm, int row, double b,
-                      const double *gy, double *g) {
-    const double *y = site(o, o->x, place, row);
-    double s = o->s[place * rows_of(o) + row], mean = norm ? dot(y, gy, o->N) / o->N : 0;
-    for (int i = 0; i < o->N; i++)
-        g[i] += b * (gy[i] - y[i] * mean) / s;
-}
-
-/* (12), (13) of one row: g at the place below the experts */
-static void experts_back(struct oracle_transformer *o, int l, int row) {
-    int M = o->E * o->N_e, N = o->N, E = o->E;
-    const double *above = site(o, o->g, 2 * l + 2, row), *p = of(o, o->p, l, row, E);
-    double *g = site(o, o->g, 2 * l + 1, row), *gphi = of(o, o->gphi, l, row, E),
-           *gpsi = of(o, o->gpsi, l, row, E), mean = 0;
-    double *gu = of(o, o->gu, l, row, M), *gt = of(o, o->gt, l, row, M), *gy = o->work;
-    for (int e = 0; e < E; e++)
-        gphi[e] = 0;
-    for (int m = 0; m < M; m++) {
-        int e = m / o->N_e;
-        double z = 0, u = of(o, o->u, l, row, M)[m];
-        for (int i = 0; i < N; i++)
-            z += o->W2[(l * N + i) * M + m] * above[i];
-        gphi[e] += z * given(o, l, row, m) / N;
-        gu[m] = p[e] * oracle_sigma_prime(o->activation, u) * z * of(o, o->t, l, row, M)[m];
-        gt[m] = o->gated ? p[e] * oracle_sigma(o->activation, u) * z : 0;
-    }
-    for (int e = 0; e < E; e++)
-        mean += p[e] * gphi[e];
-    for (int e = 0; e < E; e++)
-        gpsi[e] = o->gate == ORACLE_CONSTANT  ? 0
-                  : o->gate == ORACLE_SOFTMAX ? o->beta * p[e] * (gphi[e] - mean)
-                                              : o->beta * p[e] * (1 - p[e]) * gphi[e];
-    for (int i = 0; i < N; i++) {
-        g[i] = above[i];
-        gy[i] = 0;
-    }
-    transposed(o->W1 + l * M * N, gu, M, N, gy);
-    transposed(o->W3 + l * M * N, gt, M, N, gy);
-    transposed(o->r + l * E * N, gpsi, E, N, gy);
-    norm_back(o, 2 * l + 1, o->norm, row, o->b, gy, g);
-}
-
-/* (14), (15) of one row s of one head; u [U]: of that row. Adds to gk, gv of all rows t. */
-static void attend_back(struct oracle_transformer *o, int l, int head, int row, const double *u) {
-    int U = o->H * o->N_k, at = head * o->N_k, first = row / o->n * o->n;
-    const double *a = pairs(o, o->a, l, head, row);
-    double *q = of(o, o->q, l, row, U), *gq = of(o, o->gq, l, row, U), mean = 0;
-    for (int t = 0; t < o->n; t++)
-        mean += a[t] * dot(u + at, of(o, o->v, l, first + t, U) + at, o->N_k) / o->N_k;
-    for (int t = 0; t < o->n; t++) {
-        const double *k = of(o, o->k, l, first + t, U);
-        double *gk = of(o, o->gk, l, first + t, U), *gv = of(o, o->gv, l, first + t, U);
-        double B = dot(u + at, of(o, o->v, l, first + t, U) + at, o->N_k) / o->N_k;
-        B = a[t] * (B - mean);
-        for (int j = at; j < at + o->N_k; j++) {
-            gv[j] += a[t] * u[j];
-            gq[j] += o->beta_A * B * k[j];
-            gk[j] += o->beta_A * B * q[j];
+        y[row] = normalised(o, o->norm, h[row]);
+    for (int k = 0; k < 3; k++)
+        for (int row = 0; row < R; row++) {
+            int x = tape_times_matrix(t, 1, U, N, o->block[first + k].node, y[row]);
+            of[k] = row ? of[k] : x;
         }
-    }
-}
-
-/* (14) to (16) */
-static void attention_back(struct oracle_transformer *o, int l) {
-    int U = o->H * o->N_k, N = o->N, R = rows_of(o);
-    double *u = array(U), *gy = o->work;
-    for (int i = l * R * U; i < (l + 1) * R * U; i++)
-        o->gq[i] = o->gk[i] = o->gv[i] = 0;
     for (int row = 0; row < R; row++) {
-        for (int j = 0; j < U; j++)
-            u[j] = 0;
-        transposed(o->W_O + l * N * U, site(o, o->g, 2 * l + 1, row), N, U, u);
+        int v = of[2] + row / o->n * o->n * U, out = 0;
         for (int head = 0; head < o->H; head++)
-            attend_back(o, l, head, row, u);
-    }
-    for (int row = 0; row < R; row++) {
-        double *g = site(o, o->g, 2 * l, row);
-        for (int i = 0; i < N; i++) {
-            g[i] = site(o, o->g, 2 * l + 1, row)[i];
-            gy[i] = 0;
+            a[head] = attend(o, l, head, row, of[0], of[1]);
+        for (int head = 0; head < o->H; head++) {
+            int x = tape_linear(t, 1, o->N_k, o->n, v + head * o->N_k, 1, U, a[head], 1);
+            out = head ? out : x;
         }
-        transposed(o->W_Q + l * U * N, of(o, o->gq, l, row, U), U, N, gy);
-        transposed(o->W_K + l * U * N, of(o, o->gk, l, row, U), U, N, gy);
-        transposed(o->W_V + l * U * N, of(o, o->gv, l, row, U), U, N, gy);
-        norm_back(o, 2 * l, o->norm, row, o->b, gy, g);
+        h[row] = tape_sum(t, N, 1, h[row], o->branch,
+                          tape_times_matrix(t, 1, N, U, o->block[first + 3].node, out));
     }
-    free(u);
+    free(y);
+    free(a);
 }
 
-void oracle_transformer_backward(struct oracle_transformer *o) {
-    int R = rows_of(o), N = o->N, top = 2 * o->L;
-    for (int row = 0; row < R; row++) { /* (11) */
-        double *g = site(o, o->g, top, row);
-        for (int i = 0; i < N; i++) {
-            g[i] = o->work[i] = 0;
-            for (int c = 0; c < o->C; c++)
-                o->work[i] += force(o, row, c) * o->w[c * N + i];
-        }
-        norm_back(o, top, o->final_norm, row, 1, o->work, g);
+/* (7), (8) of one row; *next goes on to the first matrix of the experts */
+static int route(struct oracle *o, int l, int row, int y, int *next) {
+    struct tape *t = &o->tape;
+    int M = o->M, at = (l * o->V + o->token[row]) * M, psi = tape_put(t, o->bias + at, M);
+    if (o->gate != ORACLE_CONSTANT)
+        psi = tape_sum(t, M, 1, psi, 1,
+                       tape_times_matrix(t, 1.0 / o->N, M, o->N, o->block[(*next)++].node, y));
+    if (o->biased)
+        psi = tape_sum(t, M, 1, psi, 1, o->block[(*next)++].node + o->token[row] * M);
+    int p = oracle_gate(o, l, row, psi, 1);
+    oracle_keep(o, false, row, 1, psi, M, "psi_%d", l);
+    oracle_keep(o, false, row, 1, p, M, "p_%d", l);
+    oracle_keep(o, true, row, 1.0 / o->N, p, M, "gphi_%d", l);
+    return p;
+}
+
+/* (7) to (9) of one row: what is added to the stream */
+static int experts(struct oracle *o, int l, int row, int next, int h) {
+    struct tape *t = &o->tape;
+    int M = o->M * o->N_e, N = o->N, y = normalised(o, o->norm, h);
+    int p = route(o, l, row, y, &next);
+    int x = tape_map(t, o->activation, M, tape_times_matrix(t, 1, M, N, o->block[next++].node, y));
+    if (o->gated)
+        x = tape_product(t, M, x, 1, tape_times_matrix(t, 1, M, N, o->block[next++].node, y), 1);
+    x = oracle_gated(o, p, x, o->N_e);
+    return tape_times_matrix(t, o->branch, N, M, o->block[next].node, x);
+}
+
+static void keep_stream(struct oracle *o, const int *h, int l, const char *between) {
+    for (int row = 0; row < o->P * o->n; row++) {
+        oracle_keep(o, false, row, 1, h[row], o->N, "Ch_%s%d", between, l);
+        oracle_keep(o, true, row, 1, h[row], o->N, "Cg_%s%d", between, l);
     }
-    for (int l = o->L - 1; l >= 0; l--) {
+}
+
+/* (10) */
+static void read_out(struct oracle *o, const int *h) {
+    int count = o->per_token ? 1 : o->n;
+    for (int i = 0; i < oracle_outs(o); i++) {
+        int mean = 0;
+        for (int s = 0; s < count; s++) {
+            int x = normalised(o, o->final_norm, h[i * count + s]);
+            mean = tape_sum(&o->tape, o->N, 1.0 / count, x, s ? 1 : 0, s ? mean : x);
+        }
+        oracle_read_out(o, i, mean);
+    }
+}
+
+static void pass(struct oracle *o) {
+    struct tape *t = &o->tape;
+    int R = o->P * o->n, N = o->N, D = o->D, each = (o->blocks - 2) / o->L;
+    int *h = memory((size_t)R, sizeof *h);
+    for (int row = 0; row < R; row++) /* (1) */
+        h[row] = tape_linear(t, 1, N, D, o->block[0].node, 1, N, tape_put(t, o->X + row * D, D), 1);
+    for (int l = 0; l < o->L; l++) {
+        int first = 2 + l * each;
+        keep_stream(o, h, l, "");
+        attention(o, l, first, h);
+        if (!o->M)
+            continue;
+        keep_stream(o, h, l, "mid_");
         for (int row = 0; row < R; row++)
-            experts_back(o, l, row);
-        attention_back(o, l);
+            h[row] = tape_sum(t, N, 1, h[row], 1, experts(o, l, row, first + 4, h[row]));
     }
+    keep_stream(o, h, o->L, "");
+    read_out(o, h);
+    free(h);
 }
 
-/* W [to][from] += rate y x^T */
-static void learn(double *W, double rate, const double *y, int to, const double *x, int from) {
-    for (int i = 0; i < to; i++)
-        for (int j = 0; j < from; j++)
-            W[i * from + j] += rate * y[i] * x[j];
-}
-
-/* (17), (18) of one row */
-static void learn_block(struct oracle_transformer *o, int l, int row) {
-    int U = o->H * o->N_k, M = o->E * o->N_e, N = o->N, E = o->E;
-    double c_b = o->eta0 * o->gamma0 / o->P / (o->L * o->b);
-    const double *y = site(o, o->x, 2 * l, row);
-    learn(o->W_Q + l * U * N, c_b / N, of(o, o->gq, l, row, U), U, y, N);
-    learn(o->W_K + l * U * N, c_b / N, of(o, o->gk, l, row, U), U, y, N);
-    learn(o->W_V + l * U * N, c_b / N, of(o, o->gv, l, row, U), U, y, N);
-    learn(o->W_O + l * U * N, c_b / U, site(o, o->g, 2 * l + 1, row), N, of(o, o->o, l, row, U), U);
-    y = site(o, o->x, 2 * l + 1, row);
-    double *out = array(M);
-    for (int m = 0; m < M; m++)
-        out[m] = of(o, o->p, l, row, E)[m / o->N_e] * given(o, l, row, m);
-    learn(o->W1 + l * M * N, c_b / N, of(o, o->gu, l, row, M), M, y, N);
-    learn(o->W3 + l * M * N, c_b / N, of(o, o->gt, l, row, M), M, y, N);
-    if (E)
-        learn(o->W2 + l * M * N, c_b / o->N_e, site(o, o->g, 2 * l + 2, row), N, out, M);
-    learn(o->r + l * E * N, c_b * o->kappa_r, of(o, o->gpsi, l, row, E), E, y, N);
-    for (int e = 0; e < E; e++)
-        o->bias[(l * o->V + o->token[row]) * E + e] +=
-            c_b * o->kappa_b * of(o, o->gpsi, l, row, E)[e];
-    free(out);
-}
-
-double oracle_transformer_step(struct oracle_transformer *o) {
-    double loss = oracle_transformer_forward(o), c = o->eta0 * o->gamma0 / o->P;
-    oracle_transformer_backward(o);
-    for (int row = 0; row < rows_of(o); row++) {
-        for (int l = 0; l < o->L; l++)
-            learn_block(o, l, row);
-        for (int i = 0; i < o->C; i++) /* (19) */
-            learn(o->w + i * o->N, c * force(o, row, i), (double[]){1}, 1,
-                  site(o, o->x, 2 * o->L, row), o->N);
-        learn(o->W0, c, o->A + row * o->K, o->K, site(o, o->g, 0, row), o->N);
-    }
-    return loss;
-}
-
-int oracle_transformer_blocks(const struct oracle_transformer *o) {
-    return 2 + o->L * ORACLE_PER_BLOCK;
-}
-
-double *oracle_transformer_block(const struct oracle_transformer *o, int block, int *count) {
-    int U = o->H * o->N_k, M = o->E * o->N_e, N = o->N, l = (block - 2) / ORACLE_PER_BLOCK;
-    double *const all[] = {o->W_Q, o->W_K, o->W_V, o->W_O, o->r, o->bias, o->W1, o->W3, o->W2};
-    const int size[] = {U * N, U * N, U * N, U * N, o->E * N, o->V * o->E, M * N, M * N, M * N};
-    if (block < 2) {
-        *count = N * (block ? o->C : o->K);
-        return block ? o->w : o->W0;
-    }
-    int kind = (block - 2) % ORACLE_PER_BLOCK;
-    *count = size[kind];
-    return all[kind] + l * size[kind];
-}
-
-double oracle_transformer_rate(const struct oracle_transformer *o, int block) {
-    double unit = o->gamma0 * o->gamma0, N = o->N;
-    if (block < 2)
-        return unit * N;
-    /* W_Q, W_K, W_V, W_O, the router, its bias, W_1, W_3, W_2 */
-    const double of_kind[ORACLE_PER_BLOCK] = {1,          1, 1, N / (o->H * o->N_k), N * o->kappa_r,
-                                              o->kappa_b, 1, 1, N / o->N_e};
-    return unit / (o->L * o->b * o->b) * of_kind[(block - 2) % ORACLE_PER_BLOCK];
-}
-
-double oracle_transformer_hh(const struct oracle_transformer *o, int place, int row, int other) {
-    return dot(site(o, o->h, place, row), site(o, o->h, place, other), o->N) / o->N;
-}
-
-double oracle_transformer_gg(const struct oracle_transformer *o, int place, int row, int other) {
-    return dot(site(o, o->g, place, row), site(o, o->g, place, other), o->N) / o->N;
-}
+const struct oracle_network oracle_transformer = {declare, pass};

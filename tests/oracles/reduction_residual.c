@@ -1,5 +1,5 @@
 #include "tests/oracles/reduction_residual.h"
-#include "tests/oracles/oracle.h"
+#include "tests/oracles/plain.h"
 
 struct reduction_residual *reduction_residual_new(int P, int d, int E, int S, int L) {
     struct reduction_residual *o = memory(1, sizeof *o);

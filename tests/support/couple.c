@@ -1,4 +1,5 @@
 #include "tests/support/couple.h"
+#include "integrators/optimizer.h"
 #include "kernels/maps/map_finite.h"
 
 #include <math.h>
@@ -10,19 +11,12 @@ const struct couple_oracle *const couple_list[] = {
     &couple_regime3, &couple_residual,    &couple_resnet,
     &couple_stack,   &couple_transformer, NULL};
 
-enum oracle_gate couple_gate(const struct couple *p) {
-    const struct network *network = &p->run.config.network;
-    if (network->routing.gate == GATE_SIGMOID)
-        return network->routing.aggregation == AGGREGATION_K ? ORACLE_SIGMOID_K : ORACLE_SIGMOID_M;
-    return network->routing.gate == GATE_SOFTMAX ? ORACLE_SOFTMAX : ORACLE_CONSTANT;
-}
-
-enum oracle_loss couple_loss(const struct couple *p) {
-    const struct loss *loss = p->run.config.training.loss;
-    assert_true(loss == &loss_mse || loss == &loss_logistic || loss == &loss_cross_entropy);
-    return loss == &loss_mse        ? ORACLE_MSE
-           : loss == &loss_logistic ? ORACLE_LOGISTIC
-                                    : ORACLE_CROSS_ENTROPY;
+enum oracle_activation couple_activation(int function) {
+    static const enum oracle_activation activation[] = {
+        [FN_LINEAR] = ORACLE_LINEAR, [FN_TANH] = ORACLE_TANH, [FN_ERF] = ORACLE_ERF,
+        [FN_RELU] = ORACLE_RELU,     [FN_GELU] = ORACLE_GELU, [FN_SOFTPLUS] = ORACLE_SOFTPLUS};
+    assert_true((size_t)function < sizeof activation / sizeof *activation);
+    return activation[function];
 }
 
 struct couple_part couple_part(double factor, const char *format, ...) {
@@ -31,6 +25,13 @@ struct couple_part couple_part(double factor, const char *format, ...) {
     va_start(list, format);
     vsnprintf(part.name, sizeof part.name, format, list);
     va_end(list);
+    return part;
+}
+
+struct couple_part couple_slice(struct couple_part part, int i, int entries) {
+    part.first = i * entries;
+    part.axis[0] = part.axis[1] = (struct couple_axis){1, 0, 0};
+    part.axis[2] = (struct couple_axis){entries, 1, 1};
     return part;
 }
 
@@ -125,14 +126,14 @@ static int parts_of(const struct couple *p, int block, struct couple_part *part)
         part[0] = couple_part(1, "w");
         return 1;
     }
-    int parts = p->kind->parts(p, p->optimizer->block[block].w, part);
+    int parts = p->kind->parts(p, block, part);
     assert_in_range(parts, 0, COUPLE_PARTS);
     return parts;
 }
 
 /* Of parts at one place, the first takes all. */
 static void put_parts(const struct couple *p, int block) {
-    const struct oracle_weights *weights = &p->optimizer->block[block];
+    const struct oracle_block *weights = &p->oracle->block[block];
     struct couple_part part[COUPLE_PARTS];
     int place = -1;
     for (int i = 0, parts = parts_of(p, block, part); i < parts; i++)
@@ -163,7 +164,7 @@ static void put_read_in(const struct couple *p, const double *W) {
 
 /* A block of the oracle as the net has it; what the net has not is zero. */
 static void take(const struct couple *p, int block, double *out) {
-    const struct oracle_weights *weights = &p->optimizer->block[block];
+    const struct oracle_block *weights = &p->oracle->block[block];
     struct couple_part part[COUPLE_PARTS];
     memset(out, 0, (size_t)weights->count * sizeof *out);
     if (block == 0 && !p->kind->coordinates) {
@@ -175,8 +176,8 @@ static void take(const struct couple *p, int block, double *out) {
 }
 
 void couple_put(struct couple *p) {
-    for (int block = 0; block < p->optimizer->blocks; block++) {
-        struct oracle_weights *weights = &p->optimizer->block[block];
+    for (int block = 0; block < p->oracle->blocks; block++) {
+        struct oracle_block *weights = &p->oracle->block[block];
         if (block == 0 && !p->kind->coordinates)
             put_read_in(p, weights->w);
         else
@@ -205,6 +206,52 @@ static void find_coordinates(struct couple *p) {
         p->B[d * data->D + d] = 1;
 }
 
+/* What all networks have. */
+static struct oracle common(const struct couple *p) {
+    const struct config *c = &p->run.config;
+    const struct network *network = &c->network;
+    const struct data *data = &p->run.data;
+    const struct loss *loss = c->training.loss;
+    assert_true(loss == &loss_mse || loss == &loss_logistic || loss == &loss_cross_entropy);
+    struct oracle of = {.P = data->P, .D = data->D, .C = data->C, .N = p->net.setup.N};
+    of.activation = of.expert_activation = couple_activation(network->activation);
+    of.loss = loss == &loss_mse        ? ORACLE_MSE
+              : loss == &loss_logistic ? ORACLE_LOGISTIC
+                                       : ORACLE_CROSS_ENTROPY;
+    of.gate = network->routing.gate == GATE_SOFTMAX           ? ORACLE_SOFTMAX
+              : network->routing.gate != GATE_SIGMOID         ? ORACLE_CONSTANT
+              : network->routing.aggregation == AGGREGATION_K ? ORACLE_SIGMOID_K
+                                                              : ORACLE_SIGMOID_M;
+    of.eta0 = c->training.eta0;
+    of.gamma0 = c->training.gamma0;
+    of.beta = network->routing.beta;
+    of.rho = network->routing.rho;
+    of.router_rate = network->routing.router_rate;
+    of.lambda_in = network->routing.lambda_in == LAMBDA_IN_KAPPA ? network->routing.kappa : 1;
+    of.carried = p->net.output.loss_in_cotangent;
+    return of;
+}
+
+static void set_rule(struct oracle_rule *a, const struct training *training) {
+    a->adam = optimizer_by_entry(training->optimizer);
+    a->lion = training->optimizer == &optimizer_lion;
+    a->inside = training->adam.eps_place == ADAM_EPS_INSIDE;
+    a->rate = training->eta0;
+    a->muon = training->optimizer == &optimizer_muon;
+    a->exact = training->muon.way == MUON_EXACT;
+    a->nesterov = training->muon.nesterov;
+    a->together = training->muon.experts == MUON_TOGETHER;
+    a->heads_together = training->muon.heads == MUON_TOGETHER;
+    a->rest_adam = training->muon.rest_optimizer == &optimizer_adam;
+    a->rest_rate = training->muon.rest_eta0;
+    a->momentum = a->muon || training->optimizer == &optimizer_momentum ? training->momentum : 0;
+    a->beta1 = training->adam.beta1;
+    a->beta2 = training->adam.beta2;
+    a->eps = training->adam.eps;
+    a->decay = training->weight_decay;
+    a->clip = training->clip;
+}
+
 void couple_open(struct couple *p, int N, int seed, const char *what, ...) {
     struct run run = p->run;
     const struct data *data = &p->run.data;
@@ -220,27 +267,27 @@ void couple_open(struct couple *p, int N, int seed, const char *what, ...) {
     p->kind = couple_list[k];
     assert_non_null(p->kind);
     find_coordinates(p);
-    p->kind->make(p);
-    *p->optimizer->eta0 = run.config.training.eta0;
-    oracles_set_optimizer(p->optimizer, &run.config.training);
-    if (p->X)
-        data_take(data, 0, (size_t)data->P, p->X);
-    data_ask(data, 0, (size_t)p->net.batch.output_rows, p->y);
-    for (int block = 0; block < p->optimizer->blocks; block++)
-        take(p, block, p->optimizer->block[block].w);
+    struct oracle of = common(p);
+    p->kind->settle(p, &of);
+    struct oracle *o = p->oracle = oracle_new(of);
+    set_rule(&o->rule, &run.config.training);
+    if (!p->kind->coordinates)
+        data_take(data, 0, (size_t)data->P, o->X);
+    data_ask(data, 0, (size_t)p->net.batch.output_rows, o->y);
+    if (p->kind->fill)
+        p->kind->fill(p);
+    for (int block = 0; block < o->blocks; block++)
+        take(p, block, o->block[block].w);
     if (!run.config.reference.centre)
         return;
     if (p->kind->at)
         p->kind->at(p, 0);
-    p->kind->forward(p->oracle);
-    memcpy(p->f0, p->optimizer->f, (size_t)(p->net.batch.output_rows * data->C) * sizeof *p->f0);
-    if (p->centre)
-        *p->centre = true;
+    oracle_forward(o);
+    memcpy(o->f0, o->f, (size_t)(p->net.batch.output_rows * data->C) * sizeof *o->f0);
 }
 
 void couple_close(struct couple *p) {
-    oracle_optimizer_free(p->optimizer);
-    p->kind->free(p->oracle);
+    oracle_free(p->oracle);
     net_free(&p->net);
     run_free(&p->run);
     free(p->B);
@@ -251,8 +298,7 @@ void couple_close(struct couple *p) {
 static void check_outputs(const struct couple *p, double loss, int t, double tolerance) {
     CHECK_ABS(p->net.output.loss, loss, tolerance, "%s: loss at %d", p->what, t);
     for (int k = 0; k < p->net.batch.output_rows * p->run.data.C; k++)
-        CHECK_ABS(p->net.output.f[k], p->optimizer->f[k], tolerance, "%s: f[%d] at %d", p->what, k,
-                  t);
+        CHECK_ABS(p->net.output.f[k], p->oracle->f[k], tolerance, "%s: f[%d] at %d", p->what, k, t);
 }
 
 static void check_kernels(const struct couple *p, int t, double tolerance) {
@@ -265,7 +311,7 @@ static void check_kernels(const struct couple *p, int t, double tolerance) {
         double *K = calloc((size_t)(n * n), sizeof *K);
         net->setup.backend->dots(kernel->rows, kernel->rows, K);
         for (int a = 0; a < n * n; a++) {
-            double want = p->kind->kernel(p, kernel->name, a / n, a % n);
+            double want = oracle_kernel(p->oracle, kernel->name, a / n, a % n);
             CHECK_ABS(kernel->scale * K[a], want,
                       tolerance * (p->kind->absolute ? 1 : fmax(1, fabs(want))),
                       "%s: kernel %s[%d] at %d", p->what, kernel->name, a, t);
@@ -274,9 +320,23 @@ static void check_kernels(const struct couple *p, int t, double tolerance) {
     }
 }
 
+/* Numbers of which the oracle keeps rows of the same name. */
+static int check_numbers(const struct couple *p, int t, double tolerance) {
+    int compared = 0;
+    for (int k = 0; k < p->net.numbers.count; k++) {
+        const struct numbers *x = &p->net.numbers.item[k];
+        const struct oracle_rows *rows = oracle_find(p->oracle, x->name);
+        for (int i = 0; rows && i < rows->rows * rows->width; i++)
+            CHECK_ABS(x->values[i], rows->values[i], tolerance * fmax(1, fabs(rows->values[i])),
+                      "%s: %s[%d] at %d", p->what, x->name, i, t);
+        compared += rows != NULL;
+    }
+    return compared;
+}
+
 static void check_weights(const struct couple *p, int t, double tolerance) {
-    for (int block = 0; block < p->optimizer->blocks; block++) {
-        const struct oracle_weights *weights = &p->optimizer->block[block];
+    for (int block = 0; block < p->oracle->blocks; block++) {
+        const struct oracle_block *weights = &p->oracle->block[block];
         double *got = calloc((size_t)weights->count + 1, sizeof *got);
         take(p, block, got);
         for (int k = 0; k < weights->count; k++)
@@ -291,14 +351,13 @@ void couple_train(struct couple *p, int steps, double tolerance) {
         support_evaluate(&p->net, &p->run);
         if (p->kind->at)
             p->kind->at(p, t);
-        double loss = p->kind->forward(p->oracle);
-        p->kind->backward(p->oracle);
-        check_outputs(p, loss, t, tolerance);
+        check_outputs(p, oracle_forward(p->oracle), t, tolerance);
         check_kernels(p, t, tolerance);
+        p->numbers = check_numbers(p, t, tolerance);
         if (p->kind->more)
             p->kind->more(p, t, tolerance);
         support_learn(&p->net, &p->run);
-        p->optimizer->step(p->oracle);
+        oracle_step(p->oracle);
         check_weights(p, t, tolerance);
     }
 }
@@ -307,38 +366,10 @@ double couple_advance(struct couple *p, int t, double tolerance, double weights)
     const struct training *training = &p->run.config.training;
     double norm;
     ASK(net_gradient_norm(&p->net, &norm, err));
-    check_outputs(p, oracle_optimizer_step(p->optimizer), t, tolerance);
-    CHECK_ABS(norm, p->optimizer->norm, tolerance, "%s: norm of the gradient at %d", p->what, t);
+    check_outputs(p, oracle_optimizer_step(p->oracle), t, tolerance);
+    CHECK_ABS(norm, p->oracle->rule.norm, tolerance, "%s: norm of the gradient at %d", p->what, t);
     ASK(integrator_of(training)->advance(&p->net, training, p->run.data.y, err));
     if (weights > 0)
         check_weights(p, t, weights);
     return norm;
-}
-
-static double loss_with_held_mask(void *couple) {
-    const struct couple *p = couple;
-    if (p->hold_mask)
-        *p->hold_mask = true;
-    double loss = p->kind->forward(p->oracle);
-    if (p->hold_mask)
-        *p->hold_mask = false;
-    return loss;
-}
-
-/* Leaves the mask that is held next. */
-static double step_and_look(void *couple) {
-    const struct couple *p = couple;
-    p->optimizer->step(p->oracle);
-    return p->kind->forward(p->oracle);
-}
-
-void couple_judge(struct couple *p, int stride) {
-    struct oracles_parameter all[ORACLE_OPTIMIZER_BLOCKS];
-    for (int k = 0; k < p->optimizer->blocks; k++) {
-        const struct oracle_weights *weights = &p->optimizer->block[k];
-        all[k] = (struct oracles_parameter){weights->w, weights->count,
-                                            weights->own * *p->optimizer->eta0};
-    }
-    oracles_judge(p, loss_with_held_mask, step_and_look, all, p->optimizer->blocks, stride,
-                  p->what);
 }
