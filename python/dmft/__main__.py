@@ -5,7 +5,7 @@ import sys
 # Of each command the module that has its main(words).
 COMMANDS = {"diff": "dmft.diff_command", "draw": "dmft.drawing", "recipe": "dmft.recipe_command",
             "equations": "dmft.theory.command", "examples": "dmft.examples",
-            "data": "dmft.data_command"}
+            "data": "dmft.data_command", "torch": "dmft.torch_command"}
 
 if __name__ == "__main__":
     given = sys.argv[1] if len(sys.argv) > 1 else ""

@@ -14,9 +14,10 @@ PATIENCE = 2.0  # seconds after which a command says what it is at
 
 
 @contextlib.contextmanager
-def patience(name: str):
+def patience(name: str, what: str = "networks of several sizes are described, which takes the "
+             "longer the more experts and blocks they have"):
     """A command that describes networks says so where that takes long: in a terminal with their
-    number, elsewhere once."""
+    number, elsewhere once. what: the sentence that it says."""
     screen, done, begin = program.Screen(name), threading.Event(), time.monotonic()
 
     def wait() -> None:

@@ -57,7 +57,7 @@ class Planner:
             raise InputError(f"base: {base!r}; must be the sizes where your numbers hold, as "
                              "{\"N\": 256}, in the order of build's arguments")
         self.base, self.sizes = base, list(base)
-        self.small = {size: pair[0] for size, pair in (widths or {}).items()} or _halved(base)
+        self.small = {size: pair[0] for size, pair in (widths or {}).items()} or halved(base)
         if set(self.small) != set(base):
             raise InputError(f"widths: {sorted(self.small)} are given, and base has "
                              f"{sorted(base)}")
@@ -237,7 +237,7 @@ class Planner:
         return (values.detach().double() - offset).square().mean().sqrt().item()
 
 
-def _halved(base: dict) -> dict:
+def halved(base: dict) -> dict:
     """Small sizes in the same proportions."""
     times = 1
     while all(value % (2 * times) == 0 for value in base.values()) \

@@ -1,0 +1,109 @@
+"""The command dmft-torch: what it prints and writes, and what it refuses."""
+import json
+import os
+import textwrap
+
+import dmft
+import pytest
+from dmft.torch_command import main
+
+MODEL = """
+    import torch
+    from torch import nn
+
+    def build(N):
+        return nn.Sequential(nn.Linear(7, N, bias=False), nn.Tanh(), nn.Linear(N, N, bias=False),
+                             nn.Tanh(), nn.Linear(N, 1, bias=False), nn.Flatten(0))
+
+    def letters(N):
+        return nn.Sequential(nn.Embedding(9, N), nn.Linear(N, 9, bias=False))
+
+    def plain(model):
+        return torch.optim.Adam(model.parameters(), 1e-3)
+
+    def scaled(model):
+        read, hidden, head = (one.weight for one in model if hasattr(one, "weight"))
+        N = len(read)
+        with torch.no_grad():
+            read.normal_(std=1.0)
+            head.normal_(std=1 / N)
+        groups = [{"params": [read], "eps": 1e-8 / N}, {"params": [hidden], "lr": 1 / N,
+                  "eps": 1e-8 / N}, {"params": [head], "lr": 1 / N}]
+        return torch.optim.Adam(groups, 1.0)
+
+    def fails(N):
+        raise RuntimeError("no such width")
+"""
+
+
+@pytest.fixture(name="file")
+def model_file(tmp_path, monkeypatch):
+    """A file with builds and optimizers."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text(textwrap.dedent(MODEL))
+    return "model.py"
+
+
+NUMBERS = ["--example", "numbers 48 7", "--widths", "N=64:256"]
+
+
+def test_it_prints_the_matrices(file, capsys):
+    assert main([f"{file}:build", *NUMBERS]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("<3 parameters of a module as 3 matrices") and "4.weight: W4" in said
+
+
+def test_tokens(file, capsys):
+    assert main([f"{file}:letters", "--example", "tokens 24 5 9", "--recipe"]) == 0
+    assert "0.weight" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("optimizer, code", [("plain", 1), ("scaled", 0)])
+def test_check_says_in_its_exit_code_whether_all_agrees(file, capsys, optimizer, code):
+    assert main([f"{file}:build", *NUMBERS, "--check", f"{file}:{optimizer}"]) == code
+    said = capsys.readouterr().out
+    assert ("explode" in said) == bool(code) and "outputs from the same weights: the same" in said
+
+
+def test_recipe_and_plan_together(file, capsys, tmp_path):
+    assert main([f"{file}:build", *NUMBERS, "--recipe", "--plan", "plan.json",
+                 "--parameterization", "mup"]) == 0
+    said = capsys.readouterr().out
+    assert "at width N your numbers are those at 64" in said and "mup: your numbers" in said
+    assert json.loads((tmp_path / "plan.json").read_text())["parameterization"] == "mup"
+
+
+def test_the_limit_has_the_keys_of_the_ini(file, capsys, tmp_path):
+    ini = tmp_path / "settings.ini"
+    ini.write_text("[training]\nsteps = 3\n[data]\nsource = gaussian\ninputs = 5\ndimension = 7\n"
+                   "[solver]\nsites = 128\nreplicates = 2\n[reference]\nwidths = 16\nseeds = 2\n")
+    assert main([f"{file}:build", *NUMBERS, "--limit", str(ini), "--limit-to", "out.h5"]) == 0
+    assert "loss, mean with 95 % interval" in capsys.readouterr().out
+    run = dmft.load("out.h5")
+    assert len(run.limit["loss"]) == 3 and len(run.limit["f"].mu) == 5
+
+
+BAD = {"no file": (["nowhere.py:build", *NUMBERS], "nowhere.py: there is no such file"),
+       "no function": (["model.py:bild", *NUMBERS], "has no function bild"),
+       "no colon": (["model.py", *NUMBERS], "is given as FILE.py:NAME"),
+       "example": (["model.py:build", "--example", "numbers 48"], "must be \"tokens"),
+       "kind": (["model.py:build", "--example", "words 3 4 5"], "must be \"tokens"),
+       "base": (["model.py:build", *NUMBERS, "--base", "64"], "sizes are written N=64,M=8"),
+       "widths": (["model.py:build", "--example", "numbers 48 7", "--widths", "N=64"],
+                  "sizes are written N=32:64"),
+       "fails": (["model.py:fails", *NUMBERS], "failed: RuntimeError: no such width"),
+       "broken": (["broken.py:build", *NUMBERS], "broken.py cannot be imported: SyntaxError"),
+       "ignore": (["model.py:build", *NUMBERS, "--ignore", "x"], "has no parameter x"),
+       "word": (["model.py:build", *NUMBERS, "--plan", "x.json", "--parameterization", "up"],
+                "must be one of mssp mup sp"),
+       "limit": (["model.py:build", *NUMBERS, "--limit", "nowhere.ini"], "nowhere.ini")}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_sentence(file, capsys, name):
+    words, sentence = BAD[name]
+    with open("broken.py", "w", encoding="utf-8") as broken:
+        broken.write("def build(:\n")
+    assert main(words) == 2 and os.path.exists(file)
+    said = capsys.readouterr().err
+    assert sentence in said and said.startswith("dmft-torch: ") and "Traceback" not in said
