@@ -83,8 +83,7 @@ done:
     return code;
 }
 
-/* From W_n, which is stage 0, to the evaluated end of a step. low [P]: f of order 2, not centred.
- */
+/* From W_n, which is stage 0, to the evaluated end of a step. low [P]: f of order 2. */
 static int bs32_try(struct net *net, const struct training *training, const double *y,
                     const struct step *step, double *low, struct err *err) {
     static const double half[] = {0.5}, late[] = {0, 0.75};
@@ -110,7 +109,7 @@ static double bs32_error(const struct net *net, const struct training *training,
     for (int mu = 0; mu < net->batch.output_rows * net->setup.data.C; mu++) {
         double f = net->output.f[mu], allowed = fmax(fabs(f), fabs(start[mu]));
         allowed = training->flow.atol + training->flow.rtol * allowed;
-        error = fmax(error, fabs(f - (low[mu] - net->output.f0[mu])) / allowed);
+        error = fmax(error, fabs(f - low[mu]) / allowed);
     }
     return error;
 }

@@ -56,9 +56,10 @@ static const char *keys_of(int way, const char *keys[5]) {
     return optimizer;
 }
 
-/* Programs: blocks that share one matrix; trained vectors and a number. */
-static const struct model programs[] = {{.name = "../examples/tied"},
-                                        {.name = "../examples/gains"}};
+/* Programs: blocks that share one matrix; trained vectors and a number; an output behind the
+ * read-out. */
+static const struct model programs[] = {
+    {.name = "../examples/tied"}, {.name = "../examples/gains"}, {.name = "../examples/capped"}};
 enum { PROGRAMS = sizeof programs / sizeof *programs };
 
 /* Network number i: those that are built in, and these; NULL after the last. */
@@ -94,7 +95,7 @@ static double slope(struct net *net, const struct run *run) {
         double step = place[k] * h;
         ASK(net_place(net, 1, &step, err));
         support_evaluate(net, run);
-        sum += weight[k] * net->output.loss / (12 * h);
+        sum += weight[k] * (net->output.loss + net->output.penalty) / (12 * h);
     }
     return sum;
 }

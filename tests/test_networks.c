@@ -178,17 +178,22 @@ static void tied(void **state) {
     compare_series("examples/tied.ini", names, overrides, 0);
 }
 
-/* Vectors and a number that are trained: gains, biases, the scale of a branch. */
+/* Vectors and a number that are trained: gains, biases, the scale of a branch; and an output with a
+ * bias, a cap and a z-loss. */
 static void vectors(void **state) {
     (void)state;
-    static const char *const names[SERIES] = {"loss", "f", "Ch_diag", "Cg_loss_diag"},
-                             *const ways[][2] = {{"training.optimizer=gd", "training.eta0=0.3"},
-                                                 {"training.optimizer=adam", "training.eta0=0.03"}};
-    for (int k = 0; k < 2; k++) {
+    static const char *const names[][SERIES] = {
+        {"loss", "f", "Ch_diag", "Cg_loss_diag"},
+        {"loss", "f", "Ch_diag", "Cg_total_diag", "z_loss"}};
+    static const char *const ways[][3] = {
+        {"examples/gains.ini", "training.optimizer=gd", "training.eta0=0.3"},
+        {"examples/gains.ini", "training.optimizer=adam", "training.eta0=0.03"},
+        {"examples/capped.ini", "program.cap=1", "training.eta0=1"}};
+    for (int k = 0; k < 3; k++) {
         const char *const overrides[] = {
-            ways[k][0], ways[k][1], "training.steps=20", "data.inputs=2", "data.tokens=3",
+            ways[k][1], ways[k][2], "training.steps=20", "data.inputs=2", "data.tokens=3",
             PLAIN,      NULL};
-        compare_series("examples/gains.ini", names, overrides, 0);
+        compare_series(ways[k][0], names[k == 2], overrides, 0);
     }
 }
 

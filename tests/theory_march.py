@@ -19,7 +19,7 @@ class March(Words, Optimizers):
         self.sites = self.populations(sites, few)
         self.basis = {at: Basis(self.sites[at]) for at in self.drawn()}
         self.draws = {one.draw: Draw() for one in theory.fields.values()}
-        self.start, self.past, self.delta, self.f = {}, [], [], []
+        self.start, self.past, self.delta, self.f, self.first = {}, [], [], [], 0
         self.begin()
         for self.t in range(steps):
             self.now, self.past = {}, self.past + [{}]
@@ -66,6 +66,8 @@ class March(Words, Optimizers):
         value = np.atleast_2d(value)
         if one.of_input and len(value) < rows:
             value = np.repeat(value, rows // len(value), axis=0)
+        if one.key == "delta":
+            self.delta[-1] = value
         self.now[one.key] = self.past[-1][one.key] = value, one.population
         if one.population in self.basis and not one.numbers:
             for row in value:
@@ -73,16 +75,16 @@ class March(Words, Optimizers):
 
     def output(self):
         """f, and Delta of the loss."""
-        (h, _), (w, _) = self.expression(self.theory.top), self.now["thin:" + self.theory.read_out]
-        f = h @ w.T / (h.shape[1] * self.theory.gamma0)
-        self.first = f if self.t == 0 and self.theory.centre else self.first if self.t else 0
-        f = f - self.first
+        w = self.now["thin:" + self.theory.read_out][0]
+        f = self.expression(self.theory.output)[0] if self.theory.output else \
+            self.read_out(None, w, self.expression(self.theory.top)[0])
         y = self.y.reshape(f.shape)
         slope = {"mse": lambda: y - f, "huber": lambda: np.clip(y - f, -1, 1),
                  "logistic": lambda: y / (1 + np.exp(y * f)), "hinge": lambda: y * (y * f < 1),
                  "cross_entropy": lambda: y - np.exp(f) / np.exp(f).sum(1, keepdims=True)}
         self.f.append(f)
-        self.delta.append(slope[self.theory.loss]() * (self.inputs / len(f)))
+        self.slope = slope[self.theory.loss]() * (self.inputs / len(f))
+        self.delta.append(None if self.theory.output else self.slope)
 
     # --- draws --------------------------------------------------------------------------------
 

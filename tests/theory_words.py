@@ -11,7 +11,7 @@ FUNCTIONS = {("tanh", 0): np.tanh, ("tanh", 1): lambda h: 1 - np.tanh(h) ** 2,
              ("exp", 0): np.exp, ("exp", 1): np.exp,
              ("sin", 0): np.sin, ("sin", 1): np.cos,
              ("cos", 0): np.cos, ("cos", 1): lambda h: -np.sin(h)}
-NUMBERS = ("look", "attend", "columns", "penalty_slope")
+NUMBERS = ("look", "read_out", "loss_slope", "attend", "columns", "penalty_slope")
 
 
 def tokens(x, n):
@@ -41,6 +41,15 @@ class Words:
 
     def look(self, _, columns, x):
         return x @ columns.T / x.shape[1]
+
+    def read_out(self, _, columns, x):
+        r = self.look(_, columns, x) / self.theory.gamma0
+        if self.t == 0 and self.theory.centre:
+            self.first = r
+        return r - self.first
+
+    def loss_slope(self, _):
+        return self.slope
 
     def look_back(self, _, g, columns):
         return g @ columns

@@ -89,7 +89,7 @@ static struct share read_of(const struct program *p, const struct shares *shares
 
 static void find_shares(const struct program *p, struct shares *shares) {
     for (int i = 0; i < p->nodes; i++) {
-        bool ends = i == p->read_out || p->node[i].op->starts_backward;
+        bool ends = i == p->output || p->node[i].op->starts_backward;
         shares[i] = (struct shares){full_of(p, shares, &p->node[i]), {ends, ends}};
     }
     for (int i = p->nodes - 1; i >= 0; i--)

@@ -249,7 +249,7 @@ int describe_net(const struct net *net, json_t **out, struct err *err) {
     errno = 0;
     *out = json_pack(
         "{s:s, s:o, s:f, s:i, s:i, s:i, s:i, s:b, s:i, s:b, s:b, s:b, s:o, s:o, s:o, s:o, s:o, "
-        "s:i}",
+        "s:i, s:i}",
         "network", net->model->name, "width", s->N ? json_integer(s->N) : json_null(), "gamma0",
         s->gamma0, "inputs", s->data.P, "tokens", s->data.n, "vocabulary", s->data.V, "outputs",
         s->data.C, "output_of_token", s->data.per_token, "directions", s->data.K, "centre",
@@ -258,7 +258,8 @@ int describe_net(const struct net *net, json_t **out, struct err *err) {
         list(net, p->nodes, describe_matrix, node_begins_matrix), "operations",
         list(net, p->nodes, describe_node, NULL), "kernels",
         list(net, net->kernels.count, describe_kernel, NULL), "results",
-        list(net, net->numbers.count, describe_result, NULL), "read_out", p->read_out);
+        list(net, net->numbers.count, describe_result, NULL), "read_out", p->read_out, "output",
+        p->output);
     return *out ? CODE_OK : describe_failed("the description of the network", err);
 }
 

@@ -78,6 +78,8 @@ int program_backward(struct net *net, struct err *err) {
     for (int i = 0; i < p->nodes; i++)
         if (p->node[i].gs)
             memset(p->node[i].gs, 0, node_numbers(&p->node[i]) * sizeof *p->node[i].gs);
+    for (size_t k = 0; p->node[p->read_out].A && k < node_numbers(&p->node[p->output]); k++)
+        p->node[p->output].gs[k] = net->setup.gamma0 * net->output.Delta[k];
     for (int i = p->nodes - 1; i >= 0; i--) {
         TRY(program_poll(net, err));
         measure(net, i, true);
@@ -97,6 +99,9 @@ void program_rules(struct net *net) {
             p->node[i].constant.numbers->rule(p->node[i].constant.context);
 }
 
+static const char behind_read_out[] =
+    "; output(s) makes numbers that follow from the read-out the output";
+
 /* Every use of what learns has a cotangent. */
 static int check_reach(const struct net *net, const struct parameter *parameter, struct err *err) {
     const struct program *p = net->program;
@@ -104,16 +109,17 @@ static int check_reach(const struct net *net, const struct parameter *parameter,
     for (int i = parameter->node; i < (again ? p->nodes : parameter->node + 1); i++) {
         const struct node *v = &p->node[i];
         bool mine = i == parameter->node || (v->matrix.map && v->matrix.map == parameter->map);
-        if (mine && i != p->read_out && !v->plan.g_count)
-            return err_set(err, CODE_INPUT, "network %s: the output does not depend on %s %s",
+        if (mine && i != p->output && !v->plan.g_count)
+            return err_set(err, CODE_INPUT, "network %s: the output does not depend on %s %s%s",
                            net->model->name, v->matrix.use ? "all uses of matrix" : "matrix",
-                           parameter->name);
+                           parameter->name, i > p->read_out ? behind_read_out : "");
     }
     return CODE_OK;
 }
 
-/* Neither other operations, nor the backward pass, nor a series read idle numbers. */
-static void find_idle(struct net *net) {
+/* Neither other operations, nor the backward pass, nor a series read idle numbers. What acts on
+ * those of the read-out is meant to be read. */
+static int find_idle(struct net *net, struct err *err) {
     struct program *p = net->program;
     for (int i = 0; i < p->nodes; i++) {
         struct node *v = &p->node[i];
@@ -125,6 +131,11 @@ static void find_idle(struct net *net) {
         for (int k = 0; k < 2 && !p->node[i].plan.idle; k++)
             if (p->node[i].argument[k] >= 0)
                 p->node[p->node[i].argument[k]].plan.idle = false;
+    for (int i = p->read_out + 1; i < p->nodes; i++)
+        if (p->node[i].plan.idle && p->node[i].argument[0] == p->read_out)
+            return err_set(err, CODE_INPUT, "network %s: nothing reads what acts on the read-out%s",
+                           net->model->name, behind_read_out);
+    return CODE_OK;
 }
 
 /* Rows of what is measured and of what parameters learn with. */
@@ -149,7 +160,9 @@ static int connect(struct net *net, struct err *err) {
         TRY(check_reach(net, parameter, err));
         const struct node *x = v->argument[0] < 0 ? v : &p->node[v->argument[0]];
         if (parameter->node == p->read_out)
-            parameter->A = net->output.loss_in_cotangent ? net->output.Delta : net->output.ones;
+            parameter->A = v->A                            ? v->A
+                           : net->output.loss_in_cotangent ? net->output.Delta
+                                                           : net->output.ones;
         bool reads = parameter->thin && !node_reads_no_rows(v);
         parameter->rows = tied ? v->matrix.map->of_all_uses[0].count : x->count;
         parameter->y = tied              ? v->matrix.map->of_all_uses[1]
@@ -158,7 +171,7 @@ static int connect(struct net *net, struct err *err) {
                                          : v->g;
     }
     named_connect(net);
-    find_idle(net);
+    TRY(find_idle(net, err));
     if (p->gates >= 0)
         net->gates.rows = p->node[p->gates].value;
     if (p->gates >= 0 && p->logits >= 0 && net->setup.measure.router)
@@ -184,7 +197,7 @@ int program_build(struct net *net, struct err *err) {
     struct program *p;
     TRY(base_alloc(&net->program, 1, sizeof *net->program, err));
     p = net->program;
-    *p = (struct program){.net = net, .read_out = -1, .gates = -1};
+    *p = (struct program){.net = net, .read_out = -1, .output = -1, .gates = -1};
     TRY(net_vector(net, (size_t)net->batch.rows, (size_t)net->setup.data.n, &p->c, err));
     net->model->write(p);
     if (!p->code && p->read_out < 0)
@@ -194,6 +207,7 @@ int program_build(struct net *net, struct err *err) {
         *err = p->err;
         return p->code;
     }
+    net->output.f = p->node[p->output].s;
     if (net->gates.tied && !net->gates.random)
         return CODE_OK;
     TRY(named_select(p, err));

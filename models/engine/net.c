@@ -48,8 +48,6 @@ static int make(struct net *net, const struct net_setup *setup, bool random, str
     TRY(net_vector(net, rows, (size_t)setup->data.test_directions, &net->batch.A_rest, err));
     if (setup->data.token)
         TRY(net_reserve(net, &net->batch.token, rows, 1, sizeof *net->batch.token, err));
-    TRY(net_vector(net, outputs, 1, &net->output.f, err));
-    TRY(net_origin(net, net_outputs(net), &net->output.f0, err));
     TRY(net_vector(net, outputs, 1, &net->output.Delta, err));
     TRY(net_vector(net, outputs, 1, &net->place.apart, err));
     TRY(net_vector(net, rows, (size_t)n, &net->output.ones, err));
@@ -254,18 +252,13 @@ static double mean_loss(const struct net *net, const struct loss *loss, const do
     return sum;
 }
 
-/* Centres f; loss and Delta. The loss of zeros is of use only beside one that is beyond its scale.
+/* Loss and Delta. The loss of zeros is of use only beside one that is beyond its scale.
  */
 static void measure_loss(struct net *net, const struct loss *loss, const double *y) {
     struct net_output *output = &net->output;
     int count = net->batch.output_rows * net->setup.data.C,
         each = net->batch.output_rows / net->setup.data.P;
     double scale = net->batch.started ? output->loss_scale : 1;
-    for (int k = 0; k < count; k++) {
-        if (!net->batch.started && net->setup.limit.centre)
-            output->f0[k] = output->f[k];
-        output->f[k] -= output->f0[k];
-    }
     output->loss = mean_loss(net, loss, y, output->f, output->Delta);
     if (!net->batch.started || output->loss > scale) {
         scale = fmax(scale, mean_loss(net, loss, y, NULL, NULL));

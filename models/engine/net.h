@@ -221,12 +221,13 @@ struct net_gates {
 
 /* Outputs and loss of the last evaluation. */
 struct net_output {
-    double *f, *f0, *Delta; /* [output_rows][C], among the vectors; f is centred; -w dl/df */
-    double *ones;           /* [R n] */
-    double loss;            /* of the outputs alone, mean over the rows of f */
-    double penalty;         /* what the network adds to it */
-    double loss_scale;      /* the largest of 1, its first value and that of f = 0, which is
-                             taken at the first evaluation and at those beyond the scale */
+    /* [output_rows][C], among the vectors: the numbers of the node program.output; -w dl/df */
+    double *f, *Delta;
+    double *ones;      /* [R n] */
+    double loss;       /* of the outputs alone, mean over the rows of f */
+    double penalty;    /* what the network adds to it */
+    double loss_scale; /* the largest of 1, its first value and that of f = 0, which is
+                        taken at the first evaluation and at those beyond the scale */
     /* With several outputs, tokens or penalties, the backward pass starts from sum_c Delta_c w_c,
      * and learning carries 1 instead of Delta: rows are as many as inputs, whatever C is. */
     bool loss_in_cotangent;

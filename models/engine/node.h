@@ -121,7 +121,7 @@ struct node_matrix {
     struct map *map;
     int use; /* which use of its matrix, in the order of the nodes: of map->declared.uses */
     struct thin *thin, *unseen; /* of a read-in: columns over the test directions, or NULL */
-    double *start; /* look: origins; bias: its K numbers; vector: NULL, or what all entries are */
+    double *start; /* look, read-out: origins; bias: its K numbers; vector: NULL, or each entry */
 };
 
 /* What the author gave an operation beside its arguments; each operation reads its own. */
@@ -187,8 +187,8 @@ struct node {
     struct node_matrix matrix;
     struct node_plan plan;
     struct node_expert expert;
-    /* Bias: cotangents, each at its token's place; penalty: its gradient; choices among tokens:
-     * scratch. */
+    /* Bias: cotangents, each at its token's place; read-out, where something acts on its numbers:
+     * their cotangents over gamma0; penalty: its gradient; choices among tokens: scratch. */
     double *A;
     struct rows value, slope, g, work;
     double *s, *gs; /* numbers and their cotangent */
@@ -224,7 +224,7 @@ struct program {
     struct lease *lease; /* on a backend that poisons */
     struct expert_rows **expert;
     int nodes, measures, memories, leases, experts;
-    int read_out;           /* its node; -1: none yet */
+    int read_out, output;   /* the node that reads out, and that whose numbers are f; -1: none */
     int gates, logits;      /* -1: none */
     struct mixture mixture; /* of no rows: none */
     double *c;              /* [R n] scratch */

@@ -66,6 +66,8 @@ static int rows_that_differ(const struct program *p, const struct node *v, int k
 
 /* Which cotangents there are, with how many rows, and who is first to add to them. */
 static int find_cotangents(struct program *p, struct err *err) {
+    if (p->output != p->read_out)
+        p->node[p->output].plan.g_count = 1;
     for (int i = p->nodes - 1; i >= 0; i--) {
         struct node *v = &p->node[i];
         bool wide = v->plan.measured_g || v->op->storage.full_cotangent ||
@@ -76,7 +78,7 @@ static int find_cotangents(struct program *p, struct err *err) {
             return err_set(err, CODE_INPUT,
                            "network %s: it measures a gradient that the output does not have",
                            p->net->model->name);
-        if (!v->plan.g_count && i != p->read_out && !v->op->starts_backward)
+        if (!v->plan.g_count && i != p->output && !v->op->starts_backward)
             continue;
         for (int k = 0; k < 2; k++) {
             struct node *a = v->argument[k] < 0 ? NULL : &p->node[v->argument[k]];

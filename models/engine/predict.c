@@ -130,14 +130,10 @@ static int look(struct net *net, const struct aside *aside, int first, int count
         map_put_back(net->maps.item[i], &aside->map[i]);
     for (int i = 0; i < net->populations.count; i++)
         population_put_back(net->populations.item[i], &aside->population[i]);
-    if (!net->batch.started) {
-        if (net->setup.limit.centre)
-            memcpy(net->output.f0, net->output.f,
-                   (size_t)(net->batch.output_rows * net->setup.data.C) * sizeof *net->output.f);
+    if (!net->batch.started)
         keep_origins(net);
-    }
-    for (ptrdiff_t k = 0; k < (ptrdiff_t)count * net_outputs(net) && f; k++)
-        f[k] = net->output.f[k] - net->output.f0[k];
+    if (f)
+        memcpy(f, net->output.f, (size_t)count * (size_t)net_outputs(net) * sizeof *f);
     return code;
 }
 

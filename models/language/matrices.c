@@ -202,11 +202,11 @@ struct value program_bias_of_tokens(struct program *p, struct value s, const dou
     return K ? add_bias(p, s, s, K, p->net->setup.data.V, start, b) : none;
 }
 
-void program_read_out(struct program *p, struct value h, struct weight w) {
+struct value program_read_out(struct program *p, struct value h, struct weight w) {
     struct value out;
     struct net *net = p->net;
     if (!node_given_rows(p, "the read-out", h, none))
-        return;
+        return none;
     if (p->read_out >= 0)
         program_fail(p, "it has two read-outs");
     if (!net->setup.data.per_token && node_of(p, h)->per > 1)
@@ -214,16 +214,36 @@ void program_read_out(struct program *p, struct value h, struct weight w) {
     if (!p->code && node_of(p, h)->per != net->batch.output_rows / net->setup.data.P)
         program_fail(p, "outputs are of tokens, but tokens are pooled");
     if (p->code)
-        return;
+        return none;
     bool zero = net->setup.network->read_out == READ_OUT_ZERO;
     w.zero |= zero;
     w.iid |= net->gates.random;
-    struct node *node = node_append(p, &operation_read_out, h, none, &out);
+    struct node *node =
+        node_append_numbers(p, &operation_read_out, h, none, net->setup.data.C, &out);
     if (!node || !weigh(p, node, w))
-        return;
+        return none;
     node->matrix.weight.a0 = weight_column(p, node);
-    node->K = net->setup.data.C;
     node->matrix.thin = new_thin(p);
-    p->read_out = out.at;
+    if (net->setup.limit.centre)
+        program_failed(p, net_origin(net, net_outputs(net), &node->matrix.start, &p->err));
+    p->read_out = p->output = out.at;
     add_parameter(p, out.at, (struct parameter){.thin = node->matrix.thin}, 1);
+    return out;
+}
+
+void program_output(struct program *p, struct value s) {
+    if (!node_given_numbers(p, "the output", s))
+        return;
+    const struct node *v = node_of(p, s), *read_out = &p->node[p->read_out < 0 ? 0 : p->read_out];
+    if (p->read_out < 0)
+        program_fail(p, "an output before anything is read out");
+    else if (p->output != p->read_out)
+        program_fail(p, "it has two outputs");
+    else if (v->count != read_out->count || v->K != read_out->K)
+        program_fail(p,
+                     "the output has %d numbers of %d rows of an input, and must have %d of %d, "
+                     "as many as are read out",
+                     v->K, v->per, read_out->K, read_out->per);
+    p->output = s.at;
+    p->net->output.loss_in_cotangent = true;
 }

@@ -134,13 +134,18 @@ static int thin_prepare(struct net *net, struct node *v, struct err *err) {
                     v->matrix.thin, err);
 }
 
-static void look_forward(struct net *net, struct node *v) {
+/* What numbers are at the first evaluation. */
+static void subtract_origin(const struct net *net, const struct node *v) {
     size_t count = node_numbers(v);
-    ops(net)->dots(argument(net, v, 0)->value, array_all(&v->matrix.thin->W), v->s);
     if (v->matrix.start && !net->batch.started)
         memcpy(v->matrix.start, v->s, count * sizeof *v->s);
     for (size_t k = 0; k < count && v->matrix.start; k++)
         v->s[k] -= v->matrix.start[k];
+}
+
+static void look_forward(struct net *net, struct node *v) {
+    ops(net)->dots(argument(net, v, 0)->value, array_all(&v->matrix.thin->W), v->s);
+    subtract_origin(net, v);
 }
 
 static void look_backward(struct net *net, struct node *v) {
@@ -159,6 +164,21 @@ const struct operation operation_look = {.name = "look",
                                          .matrix = MATRIX_LOOK,
                                          .part_rows = node_part_like_argument};
 
+/* Whether its numbers are not the output alone, so that they have a cotangent of their own. */
+static bool is_read_out_followed(const struct program *p) {
+    bool followed = p->output != p->read_out;
+    for (int i = p->read_out + 1; i < p->nodes; i++)
+        followed = followed || p->node[i].argument[0] == p->read_out ||
+                   p->node[i].argument[1] == p->read_out;
+    return followed && p->net->output.loss_in_cotangent;
+}
+
+static int read_out_prepare(struct net *net, struct node *v, struct err *err) {
+    if (is_read_out_followed(net->program))
+        TRY(net_vector(net, (size_t)v->count, (size_t)v->K, &v->A, err));
+    return thin_prepare(net, v, err);
+}
+
 static int read_out_part(const struct program *p, const struct node *v, int k) {
     return p->net->output.loss_in_cotangent ? node_part_like_argument(p, v, k) : 1;
 }
@@ -166,25 +186,28 @@ static int read_out_part(const struct program *p, const struct node *v, int k) {
 static void read_out_forward(struct net *net, struct node *v) {
     struct rows h = argument(net, v, 0)->value, w = array_all(&v->matrix.thin->W);
     if (v->K == 1)
-        ops(net)->averages(h, w, net->output.f);
+        ops(net)->averages(h, w, v->s);
     else
-        ops(net)->dots(h, w, net->output.f);
-    for (int k = 0; k < net->batch.output_rows * v->K; k++)
-        net->output.f[k] /= net->setup.gamma0;
+        ops(net)->dots(h, w, v->s);
+    for (size_t k = 0; k < node_numbers(v); k++)
+        v->s[k] /= net->setup.gamma0;
+    subtract_origin(net, v);
 }
 
 static void read_out_backward(struct net *net, struct node *v) {
     const struct node *h = argument(net, v, 0);
     struct rows w = array_all(&v->matrix.thin->W);
+    for (size_t k = 0; k < node_numbers(v) && v->A; k++)
+        v->A[k] = v->gs[k] / net->setup.gamma0;
     if (net->output.loss_in_cotangent)
-        ops(net)->combine(h->g, v->plan.part[0].first ? 0 : 1, net->output.Delta, w);
+        ops(net)->combine(h->g, v->plan.part[0].first ? 0 : 1, v->A ? v->A : net->output.Delta, w);
     else if (h->g.array != w.array)
         add_part(net, w, v->plan.part[0].first, h->g);
 }
 
 const struct operation operation_read_out = {.name = "read_out",
                                              .linear = true,
-                                             .prepare = thin_prepare,
+                                             .prepare = read_out_prepare,
                                              .forward = read_out_forward,
                                              .backward = read_out_backward,
                                              .learns = true,

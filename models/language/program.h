@@ -279,8 +279,11 @@ struct value program_norm(struct program *p, struct value x);
 
 /* --- ends ------------------------------------------------------------------------------------ */
 
-/* f = <w_c, h>/gamma0, once in a program; tokens are pooled first where outputs are of inputs. */
-void program_read_out(struct program *p, struct value h, struct weight w);
+/* C numbers <w_c, h>/gamma0, once in a program, less what they are at the first evaluation where
+ * outputs are centred; tokens are pooled first where outputs are of inputs. They are the output f,
+ * unless the author makes others of them the output: with a bias, say, or below a cap. */
+struct value program_read_out(struct program *p, struct value h, struct weight w);
+void program_output(struct program *p, struct value s);
 
 /* Rows x -> rows of the same population, constant in the backward pass, by a rule of the model
  * that may remember (rows in context, from program_keep); `rule` runs once a step, after the

@@ -235,7 +235,11 @@ static int look(lua_State *L) {
 
 static int read_out(lua_State *L) {
     struct value x = script_rows(L, 1);
-    program_read_out(script_program(L), x, script_weight(L, 2, SCRIPT_IID));
+    return script_push(L, program_read_out(script_program(L), x, script_weight(L, 2, SCRIPT_IID)));
+}
+
+static int output(lua_State *L) {
+    program_output(script_program(L), script_numbers(L, 1));
     script_check(L);
     return 0;
 }
@@ -329,11 +333,16 @@ const struct script_word script_matrices[] = {
      "one trained number for all inputs, which starts at a0 s_f times `start`; a list `start` "
      "makes K of them. x says how many rows an input has, that of a token if it is left out",
      script_scalar, 0},
-    {"read_out", "x, W", "",
+    {"read_out", "x, W", "numbers",
 
      "the output f = `<w x>`/gamma0, once in a program: from the sites of x to the outputs. "
      "Tokens are pooled where outputs are of inputs",
      read_out, 0},
+    {"output", "s", "",
+
+     "makes numbers s that follow from the read-out the output in its place: with a bias, or "
+     "below a cap",
+     output, 0},
     {0}};
 
 const struct script_word script_rows_words[] = {

@@ -152,6 +152,7 @@ class Program:
     kernels: list[Kernel]
     results: list[Numbers]
     read_out: int
+    output: int
 
     def __post_init__(self):
         for name, kind in (("populations", Population), ("matrices", Matrix), ("kernels", Kernel),

@@ -90,8 +90,8 @@ def _sources(program: Program, at: int) -> list[int]:
 
 def _reached(program: Program) -> set[int]:
     """Operations that the output or a penalty depends on."""
-    reached, ends = set(), [k for k, op in enumerate(program.operations)
-                            if op.operation in ("read_out", "penalty")]
+    reached, ends = set(), [program.output, *(k for k, op in enumerate(program.operations)
+                                              if op.operation == "penalty")]
     while ends:
         at = ends.pop()
         if at not in reached:
@@ -209,10 +209,14 @@ class Drawing:
                               self.program.operations[k].constants.get("rule"))}
         return next((title for word, title in OVALS if word in kinds), "numbers")
 
+    def _is_behind(self, at: int) -> bool:
+        """Whether numbers are among those between what is read out and the output."""
+        return at in self._ovals and self.program.output in self._ovals[at].members
+
     def _key(self, at: int) -> str:
         """The box of an operation."""
         op = self.program.operations[at]
-        if op.operation == "read_out":
+        if op.operation == "read_out" or self._is_behind(at):
             return "f"
         if op.population is not None:
             return box_name(self.program, op.population)
@@ -226,7 +230,7 @@ class Drawing:
 
     def _place(self, at: int) -> None:
         op, key = self.program.operations[at], self._key(at)
-        if op.operation == "read_out":
+        if key == "f":
             box = self._boxes.setdefault(key, Box("f", True))
         elif op.population is not None:
             on = self.program.populations[op.population]

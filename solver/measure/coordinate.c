@@ -165,18 +165,19 @@ done:
     return code;
 }
 
-/* f, not centred; of a limit less what it is at the start. */
+/* What is read out; of a limit less what it is at the start. */
 static int split_read_out(const struct net *net, const struct node *v, struct coordinate_matrix *m,
                           int t, double *square, struct err *err) {
     struct array initial = {0};
     struct rows h = net->program->node[v->argument[0]].value, w = array_all(&m->W);
     int code, count = net->batch.output_rows * v->K;
+    const double *start = v->matrix.start;
     double *s = NULL;
     DO(base_alloc(&s, 2 * (size_t)count, sizeof *s, err));
     (v->K == 1 ? net->setup.backend->averages : net->setup.backend->dots)(h, w, s);
     for (int k = 0; k < count; k++) {
-        s[k] = s[k] / net->setup.gamma0 - (net->setup.N ? 0 : net->output.f0[k]);
-        s[count + k] = net->output.f[k] + (net->setup.N ? net->output.f0[k] : 0);
+        s[k] = s[k] / net->setup.gamma0 - (start && !net->setup.N ? start[k] : 0);
+        s[count + k] = v->s[k] + (start && net->setup.N ? start[k] : 0);
     }
     DO(split_numbers(&m->s, s, s + count, (size_t)count, t, square, err));
     DO(array_keep(&initial, array_all(&m->W), err));

@@ -133,6 +133,24 @@ class Writer(Operations):
         return self.add(f"{name}({given})", x.on, "token", [x], size=x.size * self.n,
                         vanishes=True)
 
+    def behind(self, text: str) -> str:
+        """The read-out, and what may act on its numbers on their way to the output."""
+        if self.chance(0.7):
+            return text
+        self.words.add("output")
+        lines = [f"local f = {text}"]
+        if self.chance(0.5):
+            W = self.matrix("bias")[0]
+            lines += ["local start = {}", "for c = 1, outputs do start[c] = 0.3 * (-1) ^ c end",
+                      f"f = bias(f, start, {W})"]
+        if self.chance(0.6):
+            W = self.matrix("scalar")[0] if self.chance(0.4) else None
+            lines.append(f"f = scalar(f, {W}) * f" if W else
+                         self.any("f = 2 * tanh(f / 2)", "f = 0.8 * f + 0.1"))
+        if self.chance(0.4):
+            lines.append(f'penalty(0.05 * log_sum_exp(f) ^ 2, "{self.name("pen")}")')
+        return "\n".join([*lines, "output(f)"])
+
     def compose(self) -> Program:
         self.add_first()
         operations = [self.map] * 4 + [self.function] * 4 + [self.residual] * 2 + [
@@ -202,9 +220,9 @@ class Writer(Operations):
             else:
                 t = self.tame(v)
                 self.end(f'penalty(0.05 * {t} ^ 2, "{self.name("pen")}")', [t], [t])
-        W = self.matrix("read_out")[0]
+        end = self.behind(f"read_out({out}, {self.matrix('read_out')[0]})")
         self.draw_training()
-        return self.write(out, W, needed, learning)
+        return self.write(out, end, needed, learning)
 
     def measures(self, needed: set[int], learning: set[int]) -> list[str]:
         lines, shown = [], 0
@@ -236,7 +254,7 @@ class Writer(Operations):
             self.words.add("gates")
         return lines
 
-    def write(self, out: Value, W: str, needed: set[int], learning: set[int]) -> Program:
+    def write(self, out: Value, end: str, needed: set[int], learning: set[int]) -> Program:
         kept = [v for v in self.values if v.at in needed]
         lines = [f"{v} = {v.text}" for v in kept]
         ends = [text for text, _, _ in self.ends]
@@ -257,7 +275,7 @@ class Writer(Operations):
             if self.chance(0.5):
                 program["scale"] = self.any(0.5, 1.2)
         measured = self.measures(needed, learning)
-        lua = "\n".join(first + lines + ends + measured + [f"read_out({out}, {W})"]) + "\n"
+        lua = "\n".join(first + lines + ends + measured + [end]) + "\n"
         return Program(self.seed, lua, self.sections(lua, body, program), self.any(8, 16),
                        self.words)
 

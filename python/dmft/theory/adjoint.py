@@ -29,8 +29,12 @@ class Adjoint:
     def backward(self) -> None:
         """All nodes, last to first."""
         theory = self.d.theory
-        w = Ref("thin:" + self.read_out.matrix)
-        self.add(self.read_out.args[0], Call("error", (w,)) if theory.weighted else w)
+        if theory.output is None:
+            self._from_read_out()
+        else:
+            front = Scale(theory.gamma0, 1.0, ((r"\gamma_0", 1.0),))
+            self.add(self.d.graph.find(self.d.limit.output),
+                     product(front, Call("loss_slope", ())))
         for node in reversed(list(self.nodes.values())):
             if node.word == "penalty":
                 self.add(node.args[0], self.penalty(node))
@@ -40,6 +44,19 @@ class Adjoint:
                     g = self.name(node, g)
                 self.found[node.at] = g
                 self.transpose(node, g)
+
+    def _from_read_out(self) -> None:
+        w = Ref("thin:" + self.read_out.matrix)
+        self.add(self.read_out.args[0], Call("error", (w,)) if self.d.theory.weighted else w)
+
+    def _read_out(self, node, g, args):
+        """Delta is what arrives here, over gamma0."""
+        theory, over = self.d.theory, Scale(1 / self.d.theory.gamma0, 1.0, ((r"\gamma_0", -1.0),))
+        terms = g.terms if isinstance(g, Sum) else [g]
+        theory.quantities["delta"] = Quantity(
+            "delta", Symbol(r"\Delta"), None, total([product(over, term) for term in terms]),
+            backward=True, numbers=node.numbers, row=node.row, places=node.places)
+        self._from_read_out()
 
     def add(self, at: int, g: Expression) -> None:
         """A part of the cotangent of a node; nothing where it does not learn."""

@@ -45,6 +45,16 @@ class Calls:
             return rf"\sum_c\Delta_c{at.time}\,{self.indexed(what.arguments[0], 'c', at)}"
         return rf"\Delta{at.time}\,{self.text(what.arguments[0], at)}"
 
+    def _read_out(self, what, at):
+        w, x = what.arguments
+        c = at.column if self.theory.outputs > 1 else ""
+        minus = " - " + self.symbol(self.theory.quantities[str(what["at"])].symbol, at, c) + "(0)" \
+            if self.theory.centre else ""
+        return rf"\tfrac1{{\gamma_0}}\langle {self.text(w, at)}\,{self.factor(x, at)}\rangle{minus}"
+
+    def _loss_slope(self, what, at):
+        return ("e_" + at.column if at.column else "e") + at.time
+
     def _columns(self, what, at):
         return r"\bigl(" + ",\\,".join(self.text(one, at) for one in what.arguments) + r"\bigr)"
 

@@ -135,7 +135,9 @@ class Derivation:
         return node.word == "vector" or node.word == "bias" and not node.args
 
     def _needs_name(self, node: Node) -> bool:
-        if node.word in ("read_out", "penalty", "ones", "tile") or self.is_trained(node):
+        if node.word == "read_out":     # something acts on it
+            return bool(node.users)
+        if node.word in ("penalty", "ones", "tile") or self.is_trained(node):
             return False
         if node.name or node.word in NAMED:
             return True
@@ -164,6 +166,8 @@ class Derivation:
     def _suggest(self, node: Node, count: dict) -> Symbol:
         if self.is_trained(node):
             return self.of_matrix(node.matrix)
+        if node.word == "read_out":
+            return Symbol("r", (), ())
         if node.tex:
             return Symbol(node.tex, (), ())
         if node.name:
@@ -312,6 +316,8 @@ class Derivation:
             return Call("noise_of_rows", ())
         if word == "ones":
             return ONE
+        if word == "read_out":
+            return Call(word, (Ref("thin:" + node.matrix), args[0]), (("at", node.at),))
         if word == "look":
             return Call("look", (Ref("thin:" + node.matrix), args[0]))
         if self.is_trained(node):
@@ -354,6 +360,8 @@ class Derivation:
         theory = self.theory
         theory.read_out = read_out.matrix
         theory.top = self.row(read_out.args[0])
+        if read_out.users:
+            theory.output = self.row(self.graph.find(self.limit.output))
         for node in self.nodes.values():
             if node.at in self.symbols and node.word not in FIELDS:
                 theory.quantities[str(node.at)] = Quantity(
@@ -397,7 +405,7 @@ class Derivation:
     def of_input(self, expression: Expression) -> bool:
         """Whether a row differs from input to input."""
         known = self.theory.quantities
-        if isinstance(expression, Call) and expression.word == "error":
+        if isinstance(expression, Call) and expression.word in ("error", "loss_slope"):
             return True
         if isinstance(expression, Ref):
             return known[expression.key].of_input if expression.key in known else \

@@ -168,7 +168,7 @@ class Graph:
 
     def _keep(self) -> None:
         """Leaves what leads to the output or to a penalty, and says who uses it."""
-        roots = [self.find(self.limit.read_out)]
+        roots = [self.find(self.limit.output)]
         roots += [node.at for node in self.nodes.values() if node.word == "penalty"]
         seen = set()
         while roots:

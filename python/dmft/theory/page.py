@@ -32,12 +32,13 @@ class Page:
         value = one.value
         thin = one.key.startswith("thin:")
         by_column = thin or (not isinstance(value, Process) and any(
-            call.word == "look" for call in calls(value))) or (
+            call.word in ("look", "read_out") for call in calls(value))) or (
             not isinstance(value, Process) and any(
                 isinstance(child, Ref) and child.key.startswith("thin:")
                 for child in value.children()))
         column = "k" if by_column and one.numbers > 1 else ""
-        if thin and one.key == "thin:" + self.theory.read_out and self.theory.outputs > 1:
+        of_outputs = isinstance(value, Call) and value.word == "read_out"
+        if (of_outputs or one.key == "thin:" + self.theory.read_out) and self.theory.outputs > 1:
             column = "c"
         if one.kinds:
             column = (column or "k") + ",z"
@@ -83,6 +84,9 @@ class Page:
                         "c" if several else "")
         minus = rf" - f{c}(0)" if theory.centre else ""
         lines = [rf"f{c}(t) &= \tfrac1{{\gamma_0}}\langle {read}(t)\,{top}\rangle{minus}"]
+        error = r"\Delta"
+        if theory.output is not None:
+            lines, error = [f"f &= {w.text(theory.output, Context())}"], "e"
         many, slope, one, single = LOSSES.get(theory.loss) or unknown_loss(theory.loss)
         loss, delta = (many, slope) if several else (one, single)
         mean = r"\tfrac1{P\,n}\sum_{\mu,\tau}" if theory.output_of_token else r"\tfrac1P\sum_\mu"
@@ -92,7 +96,7 @@ class Page:
         lines.append(rf"\mathcal L &= {mean}\Bigl[{loss}\Bigr]{plus}")
         scale = (r"\tfrac1n" if theory.output_of_token else "") + weight
         over = scale + r"\bigl(" + delta + r"\bigr)" if scale else delta
-        lines.append(rf"\Delta{c} &= -P\,\tfrac{{\partial\mathcal L}}{{\partial f{c}}} = {over}")
+        lines.append(rf"{error}{c} &= -P\,\tfrac{{\partial\mathcal L}}{{\partial f{c}}} = {over}")
         self.parts.append(("Output and loss", [], lines))
 
     def _families(self) -> list[list[int]]:

@@ -208,6 +208,7 @@ class Theory:
     responses: dict[str, Response]
     read_out: str                       # the thin matrix w
     top: Expression                     # what it reads
+    output: Expression | None = None    # f, where something acts on what is read out
     penalties: list[Expression] = field(default_factory=list)
     selections: list[Selection] = field(default_factory=list)
     learners: list[Learner] = field(default_factory=list)

@@ -251,7 +251,7 @@ def _downstream(network: Program, pairs: dict[str, Pair]) -> dict[str, float]:
     numbers take a mean over sites, what is random adds up to N^0.5 less than what has learned."""
     operations = network.operations
     arriving = [-math.inf] * len(operations)
-    arriving[network.read_out] = 0.0
+    arriving[network.output] = 0.0
     powers: dict[str, float] = {}
     for i in reversed(range(len(operations))):
         name, own = operations[i].matrix, 0.0

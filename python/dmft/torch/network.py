@@ -38,10 +38,11 @@ class Network(torch.nn.Module):
 
     ini: as of dmft.describe, with keys on top of it, or a Result. weights: "drawn" by PyTorch with
     the seed; or "dmft", those of dmft-solve's network of this seed; or a Result that has them
-    ([output] weights = initial). centre: whether f at the start is subtracted; None: as the ini
-    says. Noise of rows (`noise` in a program) is drawn by PyTorch, in training mode alone: not
-    after .eval(), nor in what is subtracted. `program` is its description, `training_settings` the
-    section training of the ini, `penalty` what the last evaluation adds to the loss.
+    ([output] weights = initial). centre: whether what is read out at the start is subtracted; None:
+    as the ini says. Noise of rows (`noise` in a program) is drawn by PyTorch, in training mode
+    alone: not after .eval(), nor in what is subtracted. `program` is its description,
+    `training_settings` the section training of the ini, `penalty` what the last evaluation adds to
+    the loss.
 
     >>> net = Network("data/regime2.ini", N=64, weights="dmft")             # doctest: +SKIP
     >>> net(X).shape                                                        # doctest: +SKIP
@@ -199,14 +200,14 @@ class Network(torch.nn.Module):
             X = torch.cat([X, place], -1) / math.sqrt(2)
         return X * math.sqrt(self.dimension)
 
-    def _run(self, X, tokens, of_start: bool) -> Evaluation:
+    def _run(self, X, tokens, of_start: bool, origin=None) -> Evaluation:
         prefix = "start_" if of_start else ""
         weights = {name: getattr(self, prefix + name) for name in self.weights} if of_start else \
             self.weights
         biases = {state: getattr(self, f"{prefix}selection_{state}") for state in self._states}
         A = X.to(self.dtype) / math.sqrt(self.dimension)
         return Evaluation(self.program, weights, biases, A[:, None] if A.dim() == 2 else A, tokens,
-                          noisy=self.training and not of_start)
+                          self.training and not of_start, origin)
 
     def _shape(self, f: torch.Tensor) -> torch.Tensor:
         """[P] or [P, C], of outputs of tokens [P, n] or [P, n, C]."""
@@ -225,13 +226,12 @@ class Network(torch.nn.Module):
         there are kinds of them; of tokens alone where inputs are nothing else. f has the shape of
         the result file: [P], [P, C], [P, n] or [P, n, C]."""
         X = self.inputs_of(tokens) if X is None else X
-        self.last = self._run(X, tokens, False)
-        f = self._shape(self.last.output)
+        origin = None
         if self.centre:
             with torch.no_grad():
-                start = self._shape(self._run(X, tokens, True).output)
-            f = f - start
-        return f
+                origin = self._run(X, tokens, True).read_out
+        self.last = self._run(X, tokens, False, origin)
+        return self._shape(self.last.output)
 
     @property
     def penalty(self) -> torch.Tensor:

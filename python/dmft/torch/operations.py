@@ -27,11 +27,12 @@ class Evaluation:
     loss, and `loads`, {state: (its loads, what they should be, eta_bias)}.
 
     A is [P, n, D], kinds the tokens [P, n] or None; weights and selection biases by name and by
-    state; noisy: whether noise of rows is drawn, else it is 0."""
+    state; noisy: whether noise of rows is drawn, else it is 0; origin: what is subtracted from the
+    numbers that are read out, or None."""
 
     def __init__(self, program: Program, weights, biases, A: torch.Tensor,
-                 kinds: torch.Tensor | None, noisy: bool = False):
-        self.noisy = noisy
+                 kinds: torch.Tensor | None, noisy: bool = False, origin=None):
+        self.noisy, self.origin = noisy, origin
         self.program, self.weights, self.biases, self.A, self.kinds = \
             program, weights, biases, A, kinds
         self.penalty, self.loads = A.new_zeros(()), {}
@@ -47,6 +48,11 @@ class Evaluation:
     @property
     def output(self) -> torch.Tensor:
         """f, [P, n or 1, C]."""
+        return self.values[self.program.output]
+
+    @property
+    def read_out(self) -> torch.Tensor:
+        """What is read out, of this shape: f, unless something acts on it."""
         return self.values[self.program.read_out]
 
     def sites(self, operation: Operation) -> int:
@@ -71,9 +77,15 @@ def read_in(run, v):
     return run.A @ run.weights[v.matrix].T
 
 
-@OPERATIONS("map", "look", "read_out")
+@OPERATIONS("map", "look")
 def product(run, v, x):
     return x @ run.weights[v.matrix].T
+
+
+@OPERATIONS
+def read_out(run, v, x):
+    read = product(run, v, x)
+    return read if run.origin is None else read - run.origin
 
 
 @OPERATIONS

@@ -1,0 +1,126 @@
+/* Operations on what is read out: closed forms of limits, the output as it is behind an operation
+ * that changes nothing, refusals. test_script has finite differences of examples/capped.lua,
+ * test_models goes on from its states, and test_networks has its limit beside networks. */
+#include "tests/support/script.h"
+
+#include "models/engine/node.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define READ "key('depth')\nlocal a = population('a')\n"
+
+static void script(struct run *run, const char *text, const char *const *overrides) {
+    struct err why;
+    if (support_script(run, text, overrides, &why))
+        fail_msg("%s", why.text);
+}
+
+/* f = 2 tanh((<w b>/gamma0 + c)/2) with a vector b, the read-out w and a bias c. With u = Delta
+ * df/d(<w b>/gamma0) and S = (eta0 gamma0/P) sum u a step is b += S w, w += S b, and c += gamma0
+ * times rate S, so that c, <w w>, <b b> and <w b> are all that there is. What is read out counts
+ * from its start, and c does not. */
+static void closed_form(void **state) {
+    (void)state;
+    enum { STEPS = 8, INPUTS = 3 };
+    const double gamma0 = 1.25, eta0 = 0.5, rate = 1.5;
+    struct run run;
+    struct net net;
+    double ww = 1, bb = 1, wb = 0, c = 0.5, moved = 0;
+    script(&run,
+           READ "local f = bias(read_out(vector(a, 'b'), 'w'), {0.5}, {name = 'c', rate = 1.5})\n"
+                "output(2 * tanh(0.5 * f))\n",
+           (const char *const[]){"training.eta0=0.5", "training.gamma0=1.25", "data.inputs=3",
+                                 "solver.sites=64", NULL});
+    support_net(&net, &run, 0, 0);
+    for (int t = 0; t < STEPS; t++) {
+        double f = 2 * tanh(0.5 * (wb / gamma0 + c)), S = 0;
+        support_evaluate(&net, &run);
+        for (int mu = 0; mu < INPUTS; mu++) {
+            CHECK_ABS(net.output.f[mu], f, 1e-12, "t = %d", t);
+            S += eta0 * gamma0 / INPUTS * (run.data.y[mu] - f) * (1 - f * f / 4);
+        }
+        double next = wb + S * (bb + ww) + S * S * wb, squares = bb + 2 * S * wb + S * S * ww;
+        ww += 2 * S * wb + S * S * bb;
+        bb = squares;
+        wb = next;
+        c += rate * gamma0 * S;
+        moved = fmax(moved, fmin(fabs(wb), fabs(c - 0.5)));
+        support_learn(&net, &run);
+    }
+    assert_true(moved > 0.05);
+    net_free(&net);
+    run_free(&run);
+}
+
+/* Training, and outputs of test inputs and of batches, behind an operation that changes nothing:
+ * equal to round-off, though cotangents now have the error inside. */
+static void nothing_behind(void **state) {
+    (void)state;
+    static const char *const text = READ "local f = read_out(map(tanh(read_in(a, 'W1')), a, 'W2'), "
+                                         "'w')\n%s\n",
+                             *const ends[] = {"", "output(f + 0)"},
+                             *const names[] = {"loss", "test_loss", "f"};
+    for (int way = 0; way < 3; way++) {
+        struct record record[2];
+        for (int k = 0; k < 2; k++) {
+            struct run run;
+            char whole[512];
+            const char *const more[] = {"data.inputs=4",
+                                        "data.test_inputs=3",
+                                        "training.steps=5",
+                                        "training.eta0=0.4",
+                                        "training.gamma0=1.5",
+                                        "solver.sites=256",
+                                        "solver.replicates=1",
+                                        "solver.tolerance=1e-8",
+                                        way == 2 ? "reference.centre=no" : NULL,
+                                        NULL};
+            snprintf(whole, sizeof whole, text, ends[k]);
+            script(&run, whole, more);
+            ASK(run_ensemble(&run, way ? 16 : 0, 1, &record[k], err));
+            run_free(&run);
+        }
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+            const struct series *series = record_find(&record[0], names[i]);
+            if (!series)
+                fail_msg("no %s", names[i]);
+            size_t each = series->size / (size_t)record[0].T;
+            for (int t = 0; t < 5; t++)
+                for (size_t k = 0; k < each; k++)
+                    CHECK_ABS(support_value(&record[1], names[i], 0, t, k),
+                              support_value(&record[0], names[i], 0, t, k), way ? 1e-13 : 1e-8,
+                              "%s, t = %d", names[i], t);
+        }
+        record_free(&record[0]);
+        record_free(&record[1]);
+    }
+}
+
+static void refusals(void **state) {
+    (void)state;
+    static const char *const none[] = {NULL};
+#define HEAD "local a = population('a')\nlocal f = read_out(read_in(a, 'W1'), 'w')\n"
+    static const char *const cases[][2] = {
+        {HEAD "bias(f, {0}, 'c')\n", "the output does not depend on matrix c; output(s) makes"},
+        {HEAD "f = tanh(f)\n", "nothing reads what acts on the read-out; output(s) makes numbers"},
+        {HEAD "output(f * scalar({name = 's', start = {1, 2}}))\n",
+         "t.lua:3: the output has 2 numbers of 1 rows of an input, and must have 1 of 1"},
+        {HEAD "output(f + 1)\noutput(f + 2)\n", "t.lua:4: it has two outputs"},
+        {"output(scalar('s'))\n", "t.lua:1: an output before anything is read out"},
+        {HEAD "output(scalar('s'))\n", "the output does not depend on matrix W1"},
+        {HEAD "output(read_in(a, 'V'))\n", "must be numbers of each input, is rows"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        support_refuse_script(cases[k][0], none, cases[k][1]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(closed_form),
+        cmocka_unit_test(nothing_behind),
+        cmocka_unit_test(refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
