@@ -308,7 +308,7 @@ static void each_program(bool judged) {
             w.state = (seed + 100 * (uint32_t)k) * 2654435761u;
             new_net(&net, &run, 8, &model_random, &shapes[k]);
             if (judged)
-                support_gradient_of(&net, &run, 7, NULL);
+                support_gradient_of(&net, &run, 7);
             net_free(&net);
         }
     }

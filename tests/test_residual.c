@@ -1,23 +1,11 @@
-/* The network of models/networks/residual.c with explicit matrices, judged by finite differences of
- * the loss and by the oracle (tests/oracles/oracle_residual.c). */
+/* The network of models/networks/residual.c with explicit matrices, judged by the oracle
+ * (tests/oracles/oracle_residual.c). */
 #include "tests/support/couple.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Rates of the theory page, in the entries of the maps: N_e E L/N for W1 and W2, E L/N for the
- * router, 1 for W0 and w. */
-static double lambda(const struct net *net, int parameter) {
-    const struct parameter *p = &net->parameters.item[parameter];
-    double N = net->setup.N, L = net->setup.network->block.depth;
-    if (!p->map)
-        return 1;
-    const struct population *stream = net->populations.item[0];
-    const struct map_declaration *map = &p->map->declared;
-    return L / N * (double)(map->source == stream ? map->target : map->source)->sites;
-}
 
 static const char *const cases[][6] = {
     {"network.depth=1", "network.alpha=0.5", "network.experts=4"},
@@ -42,16 +30,6 @@ static void configure(struct run *run, const char *const *more) {
         overrides[at] = more[i];
     }
     support_run(run, "data/residual.ini", overrides);
-}
-
-static void gradient_by_differences(void **state) {
-    (void)state;
-    for (int i = 0; i < CASES; i++) {
-        struct run run;
-        configure(&run, cases[i]);
-        support_gradient_rates(&run, 16, 29, lambda);
-        run_free(&run);
-    }
 }
 
 /* Sums of fewer than 300 terms of order one: round-off below 300 eps = 7e-14, amplified by the
@@ -140,8 +118,9 @@ static void nodes_are_the_experts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradient_by_differences), cmocka_unit_test(equals_oracle),
-        cmocka_unit_test(sizes_are_refused),       cmocka_unit_test(multi_index_target),
+        cmocka_unit_test(equals_oracle),
+        cmocka_unit_test(sizes_are_refused),
+        cmocka_unit_test(multi_index_target),
         cmocka_unit_test(nodes_are_the_experts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

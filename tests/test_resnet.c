@@ -1,7 +1,6 @@
-/* The network of models/networks/resnet.c: explicit matrices against finite differences of the loss
- * and the oracle (tests/oracles/oracle_resnet.c); its
- * limit against closed forms and the extrapolated networks of an independent code
- * (data/ref/resnet). */
+/* The network of models/networks/resnet.c: explicit matrices against the oracle
+ * (tests/oracles/oracle_resnet.c); its limit against closed forms and the extrapolated networks of
+ * an independent code (data/ref/resnet). */
 #include "tests/support/couple.h"
 
 #include <hdf5.h>
@@ -25,22 +24,6 @@ static void configure(struct run *run, const char *const *more) {
                                  "training.gamma0=1.5", "reference.centre=no"};
     memcpy(overrides + 5, more, sizeof cases[0]);
     support_run(run, "data/resnet.ini", overrides);
-}
-
-/* In units of eta0 gamma0^2 N/m, entries of variance 1/m: section 1 of the page. */
-static double page_rate(const struct net *net, int parameter) {
-    (void)net, (void)parameter;
-    return 1;
-}
-
-static void gradient_by_differences(void **state) {
-    (void)state;
-    for (int i = 0; i < CASES; i++) {
-        struct run run;
-        configure(&run, cases[i]);
-        support_gradient_rates(&run, 12, 7, page_rate);
-        run_free(&run);
-    }
 }
 
 /* Sums have fewer than 200 terms of order one: round-off is below 200 eps = 4e-14, amplified in
@@ -187,7 +170,6 @@ static void reference(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(equals_oracle),
         cmocka_unit_test(closed_forms),
         cmocka_unit_test(reference),

@@ -1,6 +1,5 @@
-/* Finite networks of models/networks/stack.c: against finite differences of the loss and the
- * oracle (tests/oracles/oracle_stack.c), along the
- * gradient, with momentum and with Adam. */
+/* Finite networks of models/networks/stack.c: against the oracle
+ * (tests/oracles/oracle_stack.c), along the gradient, with momentum and with Adam. */
 #include "tests/support/couple.h"
 
 #include <math.h>
@@ -49,34 +48,6 @@ static void configure(struct run *run, const char *const more[12]) {
     support_run(run, "data/stack.ini", overrides);
 }
 
-/* Section 2 of the page, in units of eta0 gamma0^2 N/m for entries of variance 1/m. */
-static double page_rate(const struct net *net, int parameter) {
-    const struct network *network = net->setup.network;
-    const char *name = net->parameters.item[parameter].name;
-    double b = network->block.stream ? pow(network->block.depth, -network->block.branch_power) : 1;
-    double own = network->block.stream ? 1 / (network->block.depth * b * b) : 1;
-    if (!strcmp(name, "W1") || !strcmp(name, "w"))
-        return 1;
-    if (network->block.mixture == 0)
-        return own * (name[0] == 'Q' ? network->routing.router_rate : 1);
-    if (name[0] == 'Q')
-        return own * network->routing.kappa;
-    if (network->block.mixture == 2)
-        return own * net->setup.N;
-    bool kappa = network->routing.lambda_in == LAMBDA_IN_KAPPA && !strncmp(name, "W_in", 4);
-    return own * (kappa ? network->routing.kappa : 1);
-}
-
-static void gradient_by_differences(void **state) {
-    (void)state;
-    for (int i = 0; i < CASES; i++) {
-        struct run run;
-        configure(&run, cases[i]);
-        support_gradient_rates(&run, N, 5, page_rate);
-        run_free(&run);
-    }
-}
-
 /* Sums of fewer than 200 terms of order one: round-off below 200 eps = 4e-14, amplified in four
  * steps by no more than 10, and once more by norms of small rows: 1e-12. */
 static void equals_oracle(void **state) {
@@ -107,7 +78,6 @@ static void optimizers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(equals_oracle),
         cmocka_unit_test(optimizers),
     };

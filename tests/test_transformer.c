@@ -1,7 +1,6 @@
-/* The network of models/networks/transformer.c: explicit matrices against finite differences of the
- * loss, with the rates of docs/theory/transformer.md, and against the oracle written from
- * that page (tests/oracles/oracle_transformer.c), by gradient descent, momentum and Adam. Its
- * limit: tests/test_transformer_limit.c. */
+/* The network of models/networks/transformer.c: explicit matrices against the oracle written
+ * from docs/theory/transformer.md (tests/oracles/oracle_transformer.c), by gradient descent,
+ * momentum and Adam. Its limit: tests/test_transformer_limit.c. */
 #include "tests/support/couple.h"
 #include "tests/support/sequences.h"
 
@@ -94,34 +93,6 @@ static void configure(struct run *run, const struct task *task, const char *opti
     sequences_run(run, &task->sequences, network, training);
 }
 
-/* In units of eta0 gamma0^2 N/m, m the sites of the source: the table below (19). */
-static double page_rate(const struct net *net, int parameter) {
-    const struct network *network = net->setup.network;
-    const char *name = net->parameters.item[parameter].name;
-    double L = network->block.depth, b = pow(L, -network->block.branch_power),
-           rate = 1 / (L * b * b);
-    if (!strcmp(name, "W0") || !strcmp(name, "w"))
-        return 1;
-    if (!strncmp(name, "R_", 2))
-        return rate * network->routing.router_rate;
-    if (!strncmp(name, "W_O", 3) && network->attention.head_limit == HEADS_FIXED)
-        return rate / network->attention.heads;
-    return rate;
-}
-
-static void gradient_by_differences(void **state) {
-    (void)state;
-    for (int i = 0; i < TASKS; i++) {
-        struct run run;
-        struct net net;
-        configure(&run, &tasks[i], "eta0 = 0.1");
-        support_net(&net, &run, tasks[i].N, 0);
-        support_gradient_of(&net, &run, 11, page_rate);
-        net_free(&net);
-        run_free(&run);
-    }
-}
-
 /* --- beside the oracle ----------------------------------------------------------------------- */
 
 static void open_task(struct couple *p, const struct task *task, const char *optimizer) {
@@ -189,7 +160,6 @@ static void muon(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradient_by_differences),
         cmocka_unit_test(equals_oracle),
         cmocka_unit_test(optimizers),
         cmocka_unit_test(muon),

@@ -104,8 +104,9 @@ struct oracle_rows *oracle_keep(struct oracle *o, bool gradient, int row, double
             stop("too many rows");
         rows = &o->kept[o->count++];
         *rows = new;
-        rows->first = memory((size_t)(o->P * o->n), sizeof *rows->first);
-        rows->values = array(o->P * o->n * width);
+        int most = o->P * o->n > o->C ? o->P * o->n : o->C;
+        rows->first = memory((size_t)most, sizeof *rows->first);
+        rows->values = array(most * width);
     }
     if (row != rows->rows)
         stop("rows are not kept in order");

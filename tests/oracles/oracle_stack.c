@@ -199,8 +199,8 @@ static int block(struct oracle *o, int l, int row, int in, int *next) {
 static void pass(struct oracle *o) {
     struct tape *t = &o->tape;
     int N = o->N;
-    if (!o->single || o->regime > 1)
-        oracle_keep(o, false, 0, 1, o->block[1].node, N, o->single ? "G3" : "Cw");
+    for (int c = 0; c < o->C && (!o->single || o->regime > 1); c++)
+        oracle_keep(o, false, c, 1, o->block[1].node + c * N, N, o->single ? "G3" : "Cw");
     for (int mu = 0; mu < o->P; mu++) {
         int h1 = oracle_read_in(o, mu), x = tape_map(t, o->activation, N, h1), next = 2;
         oracle_keep(o, false, mu, 1, x, N, o->single ? "Phi1" : "Ch_0");

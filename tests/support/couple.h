@@ -35,7 +35,7 @@ struct couple_part {
         int count, oracle, net;
     } axis[3];
 };
-enum { COUPLE_PARTS = 16 }; /* of a block, at most */
+enum { COUPLE_PARTS = 64 }; /* of a block, at most */
 
 struct couple_oracle {
     const char *model; /* of the network */

@@ -282,35 +282,21 @@ static double declared(const struct parameter *p) {
     return p->rate * p->map->declared.target->size / (p->map->declared.source->size * s_f * s_f);
 }
 
-/* The rate that a theory page has, in units of eta0 gamma0^2 N/m. */
-static double printed(const struct net *net, const struct parameter *p, double lambda) {
-    double m = p->map ? (double)p->map->declared.source->sites : 1;
-    return lambda * (p->host ? 1 : net->setup.N / m);
-}
-
-void support_gradient(const struct run *run, int N, int stride) {
-    support_gradient_rates(run, N, stride, NULL);
-}
-
-void support_gradient_rates(const struct run *run, int N, int stride,
-                            double (*lambda)(const struct net *net, int parameter)) {
-    struct net net;
-    support_net(&net, run, N, 0);
-    support_gradient_of(&net, run, stride, lambda);
-    net_free(&net);
-}
-
 /* After two steps. */
-void support_gradient_of(struct net *net, const struct run *run, int stride,
-                         double (*lambda)(const struct net *net, int parameter)) {
+void support_gradient_of(struct net *net, const struct run *run, int stride) {
     for (int step = 0; step < 2; step++) {
         support_evaluate(net, run);
         support_learn(net, run);
     }
     for (int i = 0; i < net->parameters.count; i++)
-        check_parameter(net, run, i, stride,
-                        lambda ? printed(net, &net->parameters.item[i], lambda(net, i))
-                               : declared(&net->parameters.item[i]));
+        check_parameter(net, run, i, stride, declared(&net->parameters.item[i]));
+}
+
+void support_gradient(const struct run *run, int N, int stride) {
+    struct net net;
+    support_net(&net, run, N, 0);
+    support_gradient_of(&net, run, stride);
+    net_free(&net);
 }
 
 void support_copy(double *dst, struct rows rows, double factor) {

@@ -53,13 +53,8 @@ void support_learn(struct net *net, const struct run *run);
  * apart than the 2 h they are moved by (a mask that flips inside a difference shows as an error of
  * order one). */
 void support_gradient(const struct run *run, int N, int stride);
-/* The same with the learning rates that a theory page prints, in units of eta0 gamma0^2 N/m. */
-void support_gradient_rates(const struct run *run, int N, int stride,
-                            double (*lambda)(const struct net *net, int parameter));
-/* The same of a fresh net, whatever its program is; lambda NULL: the rates that program.h states.
- */
-void support_gradient_of(struct net *net, const struct run *run, int stride,
-                         double (*lambda)(const struct net *net, int parameter));
+/* The same of a fresh net, whatever its program is. */
+void support_gradient_of(struct net *net, const struct run *run, int stride);
 /* The entries of an explicit matrix: rows over the source sites. */
 struct array *support_entries(const struct map *map);
 /* The matrix of a finite map, explicit or history, [target sites][source sites], to be freed. */
