@@ -17,11 +17,12 @@ was seen
 is compared: numbers to one unit of their last digit, which of entries that should be zero is at
 least the round-off of the dataset's largest entry. .62(3) is a value with its standard error in
 units of the last digit; the error is that of the dataset NAME_se beside NAME, and is known within
-half of itself; exponents must have one. An optimum, and the objective there, must have its interval
-of 95 %, .62 [.58, .66]: that of the datasets NAME_low and NAME_high (low and high of at). One that
-is not known is refused, with the reason that the file has (its row may give /optimum/least_at), and
-so is one whose row does not say of which key it is ("best eta0"). --update writes the numbers that
-are seen into the rows and their pages."""
+half of itself. Every value has one where the file has one above 1e-4 of it, and exponents must. An
+optimum, and the objective there, must have its interval of 95 %, .62 [.58, .66]: that of the
+datasets NAME_low and NAME_high (low and high of at). One that is not known is refused, with the
+reason that the file has (its row may give /optimum/least_at), and so is one whose row does not say
+of which key it is ("best eta0"). --update writes the numbers that are seen into the rows and their
+pages."""
 
 import math
 import os
@@ -35,7 +36,8 @@ from pathlib import Path
 from coverage_rows import ENTRY, NUMBER, ROOT, SEEN, read_rows, write_pages, write_rows
 
 NEEDS_ERROR = re.compile(r"_exponent$|_approach$")
-OPTIMUM = re.compile(r"^/optimum/(median_)?(at|objective)$")
+OPTIMUM = re.compile(r"^/optimum/(median_)?(at|objective|shift|factor)$")
+UNSEEN = 1e-4  # an error below so much of its value is beyond the digits of the page
 ROUND_OFF = 1e-12  # of sums of some thousand products, relative to the largest entry
 
 
@@ -136,6 +138,9 @@ def refused(file, path, index, errors, before):
         if f"best {key}" not in before:
             return f'this is the optimum of {key}, and the row does not say "best {key}"'
     optimum = OPTIMUM.match(path)
+    if optimum and optimum[2] in ("shift", "factor"):
+        there = values_of(file, None, path, index)[0]
+        return None if all(map(math.isfinite, there)) else "it is not known"
     if optimum:
         why = values_of(file, None, f"/optimum/{optimum[1] or ''}reason", index)[0]
         if any(why):
@@ -155,7 +160,7 @@ def change_over(file, path, index):
     return float(values[-1] / values[0]), float(low), float(high)
 
 
-def entries_of(file, path, index, reduction, said):
+def entries_of(file, path, index, reduction):
     """The entries that are meant as rows (value,), (value, error) or (value, low, high); what is
     round-off is 0."""
     if reduction == "times":
@@ -164,12 +169,15 @@ def entries_of(file, path, index, reduction, said):
     beside, optimum = [], OPTIMUM.match(path)
     if optimum and not reduction:
         kind, name = optimum.groups()
-        ends = ("low", "high") if name == "at" else ("objective_low", "objective_high")
+        ends = ("low", "high") if name == "at" else (name + "_low", name + "_high")
         beside = [f"/optimum/{kind or ''}{end}" for end in ends]
-    elif not reduction and ("(" in said or NEEDS_ERROR.search(path)):
+    elif not reduction and (path + "_se" in file or NEEDS_ERROR.search(path)):
         beside = [path + "_se"]
     seen = [0.0 if abs(value) < floor else value for value in seen]
-    return list(zip(seen, *(values_of(file, None, more, index)[0] for more in beside)))
+    rows = zip(seen, *(values_of(file, None, more, index)[0] for more in beside))
+    return [row[:1] if len(row) == 2 and abs(row[1]) < max(UNSEEN * abs(row[0]), floor)
+            else row
+            for row in rows]
 
 
 def differs(said, entry):
@@ -192,10 +200,10 @@ def compare(match, folder, output, problems):
     reduction, name, path, index, said = match.groups()
     try:
         with h5py.File(folder / (name or output)) as file:
-            seen = entries_of(file, path, index, reduction, said or "")
+            seen = entries_of(file, path, index, reduction)
             errors = [entry[1] for entry in seen if len(entry) == 2]
             reason = refused(file, path, index, errors, match.string[:match.start()])
-    except (OSError, KeyError) as error:
+    except (OSError, KeyError, IndexError) as error:
         problems.append(f"{path}: {error}")
         return match[0]
     if not said:

@@ -142,8 +142,8 @@ def test_the_table_of_optima_is_what_is_printed(tmp_path):
     done = subprocess.run([home / "dmft-sweep", "rates.ini"], cwd=tmp_path, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     assert done.returncode == 0, done.stdout
-    quotes = table("optimum of training.eta0 by loss")
-    assert len(quotes) == 7
+    quotes = table("optimum of training.eta0 by loss") + table("whole curves over training.eta0")
+    assert len(quotes) == 7 + 6
     for quote in quotes:
         assert any(near(quote, line) for line in done.stdout.splitlines()), \
             f"{quote}\n" + done.stdout[-2000:]

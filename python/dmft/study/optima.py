@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from dmft.errors import InputError
-from dmft.study import optimum
+from dmft.study import curves, optimum
 from dmft.study.cells import Cells
 from dmft.study.sweep import Sweep
 from dmft.study.text import clip
@@ -75,18 +75,26 @@ def _point(cell, x: float, means: bool, rests: bool) -> optimum.Point:
                          not math.isfinite(found.mean))
 
 
-def _find(cells: Cells, axis: int, unit: int, means: bool) -> optimum.Optimum:
-    """Of the column whose first unit this is, in the units of the key; best: a value of the key in
-    the order of the grid."""
-    sweep = cells.sweep
-    value, stride = sweep.grid.axes[axis].keys[0].value, sweep.stride(axis)
+def _points(cells: Cells, axis: int, unit: int, means: bool) -> tuple[list, bool]:
+    """The points of the column whose first unit this is, at increasing values of the key, and
+    whether all of it rests."""
+    value, stride = cells.sweep.grid.axes[axis].keys[0].value, cells.sweep.stride(axis)
     units = [unit + i * stride for i in range(len(value))]
     rests = all(cells.rests(one) for one in units)
     logarithmic = min(value[0], value[-1]) > 0
     points = [_point(cells.cell[one], math.log(x) if logarithmic else x, means, rests)
               for one, x in zip(units, value)]
-    falls = value[0] > value[-1]
-    found = optimum.find(points[::-1] if falls else points, means, sweep.width(unit))
+    return points[::-1] if value[0] > value[-1] else points, rests
+
+
+def _find(cells: Cells, axis: int, unit: int, means: bool) -> optimum.Optimum:
+    """Of the column whose first unit this is, in the units of the key; best: a value of the key in
+    the order of the grid."""
+    sweep = cells.sweep
+    value = sweep.grid.axes[axis].keys[0].value
+    logarithmic, falls = min(value[0], value[-1]) > 0, value[0] > value[-1]
+    points, rests = _points(cells, axis, unit, means)
+    found = optimum.find(points, means, sweep.width(unit))
     if logarithmic:
         with np.errstate(over="ignore"):
             found.sample = np.exp(found.sample)
@@ -108,6 +116,22 @@ class Optima:
         self.rows = [(unit, _find(cells, axis, unit, True), _find(cells, axis, unit, False))
                      for unit in range(sweep.count)
                      if not sweep.grid.index(unit // sweep.columns, axis)]
+        self.curves = self._compare()
+
+    def _compare(self) -> list[tuple] | None:
+        """Of each row its whole curve beside that of the smallest width (curves.NUMBERS); None:
+        there is one width, or the key is no positive number."""
+        sweep = self.cells.sweep
+        if sweep.columns < 2 or min(sweep.grid.axes[self.axis].keys[0].value) <= 0:
+            return None
+        found = []
+        for unit, *_ in self.rows:
+            base = unit - unit % sweep.columns
+            points = [_points(self.cells, self.axis, one, True)[0] for one in (base, unit)]
+            found.append((1.0,) * len(curves.NUMBERS) if unit == base else
+                         curves.compare(points[0], sweep.width(base), points[1],
+                                        sweep.width(unit)))
+        return found
 
     def advice(self) -> str | None:
         """Where no optimum is known, a sentence with the values of the key to try next: steps are
@@ -161,6 +185,9 @@ class Optima:
             table = np.array([self._numbers(row, means) for row in self.rows], float).T
             for (name, about), values in zip(NUMBERS.items(), table):
                 output.series("optimum", before + name, dims, about, values.reshape(shape))
+            if means and self.curves:
+                for (name, about), values in zip(curves.NUMBERS.items(), np.array(self.curves).T):
+                    output.series("optimum", name, dims, about, values.reshape(shape))
             found = [row[1 if means else 2] for row in self.rows]
             for name, samples, about in (
                     ("at_samples", [one.sample for one in found], "at, had the runs been others; "

@@ -163,7 +163,10 @@ class Spline:
 
     def at(self, y: np.ndarray, places: np.ndarray) -> np.ndarray:
         """[sample][place] of the curve through estimates [sample][x]."""
-        line, weight = self.solve(y)
+        return self.height(*self.solve(y), places)
+
+    def height(self, line: np.ndarray, weight: np.ndarray, places: np.ndarray) -> np.ndarray:
+        """[sample][place] of curves that solve() has found."""
         at = places - self.x[0]
         return line[:, :1] + line[:, 1:] * at + \
             self.rough * (weight @ _covariance(self.lines[:, 1:], at))
@@ -224,7 +227,7 @@ class Curve:
         pool = np.exp(np.log(variance + SMALLEST).mean())
         self.variance = ((n - 1) * (variance + SMALLEST) + 4 * pool) / (n - 1 + 4)
 
-    def _moved(self) -> np.ndarray:
+    def moved(self) -> np.ndarray:
         """[sample][x] of y, as other runs might have had it."""
         n, sample, runs = self.runs, np.arange(SAMPLES), np.arange(self.kept)
         # sqrt(nu/chi^2) of nu = n - 1 degrees of freedom
@@ -279,7 +282,7 @@ class Curve:
     def _draw(self, spline: Spline, found: Optimum) -> None:
         places = self.places()
         path = self._paths(spline.rough, places)
-        height = spline.at(self._moved() - path[:, ::FINE], places) + path
+        height = spline.at(self.moved() - path[:, ::FINE], places) + path
         best = height.argmin(axis=1)
         at = np.where(best == 0, -np.inf, np.where(best == len(places) - 1, np.inf, places[best]))
         for side in (0, 1):
@@ -297,7 +300,7 @@ class Curve:
         self.find_errors()
         spline, places = Spline(self.x, self.y, self.variance), self.places()
         self._draw(spline, found)
-        found.low, found.high = _interval(found.sample)
+        found.low, found.high = interval(found.sample)
         height = spline.at(self.y[None], places)[0]
         best = int(height.argmin())
         down = math.isinf(found.low) or best == 0
@@ -308,10 +311,11 @@ class Curve:
         at = _vertex(places[best - 1:best + 2], height[best - 1:best + 2])
         found.at = min(max(at, found.low), found.high)
         found.value = self.points[self.best].value * math.exp(math.sinh(height[best]))
-        found.value_low, found.value_high = _interval(found.sample_value)
+        found.value_low, found.value_high = interval(found.sample_value)
 
 
-def _interval(sample: np.ndarray) -> tuple[float, float]:
+def interval(sample: np.ndarray) -> tuple[float, float]:
+    """That holds 95 % of the samples."""
     ordered = np.sort(sample)
     return float(ordered[TAIL - 1]), float(ordered[SAMPLES - TAIL])
 

@@ -95,4 +95,23 @@ def optima(found: Optima) -> list[str]:
              f"{'optimum of medians':>26}  {'median':>30}"]
     lines += [_keys(cells, unit, axis) + _width(cells, unit) + _optimum(means)
               + _optimum(medians) for unit, means, medians in found.rows]
-    return lines + ([advice] if (advice := found.advice()) else [])
+    return lines + ([advice] if (advice := found.advice()) else []) + _curves(found)
+
+
+def _curves(found: Optima) -> list[str]:
+    """Whole curves of each width beside that of the smallest."""
+    if not found.curves:
+        return []
+    cells, axis = found.cells, found.axis
+    smallest = cells.sweep.width(found.rows[0][0])
+    lines = [f"\nwhole curves over {cells.sweep.grid.axes[axis].name}, beside that of N = "
+             f"{smallest}: the factor in the key that lays one on\nthe "
+             "other, and the factor between them at the same values ([]: intervals of 95 %)",
+             f"{_keys(cells, None, axis)}{'N':>6}  {'shift':>26}  {'factor between':>26}"]
+    for (unit, *_), numbers in zip(found.rows, found.curves):
+        if unit % cells.sweep.columns:
+            told = [_interval(*part) if all(map(math.isfinite, part)) else "not known"
+                    for part in (numbers[:3], numbers[3:])]
+            lines.append(_keys(cells, unit, axis) + _width(cells, unit)
+                         + "".join(f"  {one:>26}" for one in told))
+    return lines

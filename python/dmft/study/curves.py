@@ -1,0 +1,111 @@
+"""Whether the whole curve of an objective over a key, as a learning rate, is the same at every
+width: by which factor the key of one curve has to be multiplied to lay it on the other, and how far
+apart the two are.
+
+A best rate is one place of a curve, and where the curve is flat, or has several minima, it says
+little: its interval is wide, or jumps. A shift uses the objective at all values of the key where
+both widths train. Curves are laid on each other as the optimum sees them, asinh(ln(objective/its
+least)), up to a height, so that a wider network may be better at all rates; between the values of
+the key the curve of the smallest width is the spline of optimum.py. The distance is the root mean
+square of the logarithm of the quotient of the two objectives, at the same values of the key, less
+what their errors make of it. Intervals are those of samples, which move both curves as other runs
+would move them.
+"""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from dmft.study import optimum
+
+SHIFTS = 81  # that are tried
+
+# Of the group /optimum, of means alone.
+NUMBERS = {
+    "shift": "factor in the key that lays the whole curve of the objective on that of the smallest "
+             "width; NaN where that is not known",
+    "shift_low": "lower end of the interval of 95 % of shift",
+    "shift_high": "upper end of the interval of 95 % of shift",
+    "factor": "by which factor the curves of the objective are apart, at the same values of the "
+              "key: exp of the root mean square of the logarithm of their quotient, less the part "
+              "of its errors",
+    "factor_low": "lower end of the interval of 95 % of factor",
+    "factor_high": "upper end of the interval of 95 % of factor",
+}
+UNKNOWN = (math.nan,) * len(NUMBERS)
+
+
+class _Samples:
+    """A curve whose points are those that train, with samples of it."""
+
+    def __init__(self, points: list[optimum.Point], N: int):
+        best = min((i for i, point in enumerate(points) if point.usable),
+                   key=lambda i: points[i].value, default=None)
+        self.curve = optimum.Curve(points, best, True, N) if best is not None else None
+        self.count = len(self.curve.x) if self.curve else 0
+        if self.count < optimum.USABLE or self.curve.runs < 2:
+            self.count = 0
+            return
+        self.curve.find_errors()
+        self.x, least = self.curve.x, math.log(self.curve.points[self.curve.best].value)
+        self.y = np.vstack([self.curve.y, self.curve.moved()])  # first the estimates, then samples
+        self.height = least + np.sinh(self.y)
+
+
+def _lowest(shifts: np.ndarray, cost: np.ndarray) -> np.ndarray:
+    """Of each sample the shift of least cost, between the tried ones by a parabola; infinite at an
+    end."""
+    best = cost.argmin(axis=1)
+    inner = np.clip(best, 1, len(shifts) - 2)
+    rows = np.arange(len(cost))
+    before, there, after = (cost[rows, inner + k] for k in (-1, 0, 1))
+    bend = np.maximum(before - 2 * there + after, 1e-300)
+    at = shifts[inner] + (shifts[1] - shifts[0]) * np.clip((before - after) / (2 * bend), -.5, .5)
+    return np.where(best == 0, -np.inf, np.where(best == len(shifts) - 1, np.inf, at))
+
+
+def _shift(first: _Samples, other: _Samples) -> np.ndarray:
+    """[estimates and samples] what is to be added to the first one's x."""
+    spline = optimum.Spline(first.x, first.curve.y, first.curve.variance)
+    reach = min(np.ptp(first.x), np.ptp(other.x)) / 2
+    shifts = np.linspace(-reach, reach, SHIFTS)
+    cost, solved = np.empty((len(first.y), SHIFTS)), spline.solve(first.y)
+    for k, shift in enumerate(shifts):
+        place = other.x - shift
+        both = (place >= first.x[0] - 1e-9) & (place <= first.x[-1] + 1e-9)
+        apart = other.y[:, both] - spline.height(*solved, place[both])
+        weight = 1 / (other.curve.variance[both] + float(np.mean(first.curve.variance)))
+        apart = apart - (apart @ weight / weight.sum())[:, None]
+        cost[:, k] = apart ** 2 @ weight / weight.sum()
+    return _lowest(shifts, cost)
+
+
+def _distance(first: _Samples, other: _Samples) -> np.ndarray | None:
+    """[estimates and samples] the mean square of ln of the quotient, less that of its errors, which
+    samples have twice; None: fewer than the values of the key that an optimum takes."""
+    same, mine, yours = np.intersect1d(np.round(first.x, 9), np.round(other.x, 9),
+                                       return_indices=True)
+    if len(same) < optimum.USABLE:
+        return None
+    apart = other.height[:, yours] - first.height[:, mine]
+    noise = apart[1:].var(axis=0)
+    times = np.ones((len(apart), 1))
+    times[1:] = 2
+    return (apart ** 2 - times * noise).mean(axis=1)
+
+
+def compare(points: list[optimum.Point], N: int, others: list[optimum.Point], M: int) -> tuple:
+    """The NUMBERS of the curve through `others` beside that through `points`; x of both are
+    logarithms of the key, increasing. N, M: widths, 0 for the limit."""
+    first, other = _Samples(points, N), _Samples(others, M)
+    if not first.count or not other.count:
+        return UNKNOWN
+    shift, square = _shift(first, other), _distance(first, other)
+    low, high = optimum.interval(shift[1:])
+    known = math.isfinite(shift[0]) and math.isfinite(low + high)
+    found = [math.exp(one) if known else math.nan for one in (shift[0], low, high)]
+    if square is None:
+        return (*found, *UNKNOWN[3:])
+    ends = (square[0], *optimum.interval(square[1:]))
+    return (*found, *(math.exp(math.sqrt(max(one, 0.0))) for one in ends))

@@ -1,0 +1,67 @@
+"""Whole curves of an objective over a key, laid on each other: on made-up curves whose shift and
+factor are known, their intervals hold them as often as they say."""
+import math
+
+import numpy as np
+
+from dmft.study import curves, optimum
+
+X = np.log(np.geomspace(0.15, 2.4, 9))
+
+
+def column(generator, runs, shift=0.0, times=1.0, spread=0.15):
+    """Points of a valley whose lowest place is at 0 + shift; runs have a factor of their own that
+    is the same at all places, and one at each place."""
+    own = generator.normal(size=runs) * 0.2
+    points = []
+    for x in X:
+        z = x - shift
+        value = times * (np.exp(1.2 * z * z / (1 + abs(z))) + 0.5 * math.exp(2 * (z - 0.6)))
+        value = value * np.exp(own + generator.normal(size=runs) * spread)
+        points.append(optimum.Point(x, value.mean(), value.std(ddof=1) / math.sqrt(runs), runs,
+                                    value, False))
+    return points
+
+
+def test_intervals_hold_the_shift_and_the_factor():
+    """Of 40 pairs two are to be missed; seven or more are by a chance of .003."""
+    generator = np.random.default_rng(3)
+    for runs, shift, times in ((6, 0.0, 1.0), (12, math.log(1.3), 1.0)):
+        missed = np.zeros(2, int)
+        for _ in range(40):
+            one, low, high, factor, factor_low, factor_high = curves.compare(
+                column(generator, runs), 16, column(generator, runs, shift, times), 64)
+            assert low <= one <= high and factor_low <= factor_high
+            missed += [not low <= math.exp(shift) <= high,
+                       shift == 0 and factor_low > math.exp(1e-9)]
+        assert (missed < 7).all(), (runs, missed)
+
+
+def test_a_curve_that_is_better_everywhere_is_not_shifted():
+    generator = np.random.default_rng(4)
+    one, low, high, factor, *ends = curves.compare(
+        column(generator, 32, spread=0.01), 16, column(generator, 32, times=0.5, spread=0.01), 64)
+    assert low < 1 < high and high / low < 1.1
+    assert ends[0] < 2 < ends[1] and ends[1] / ends[0] < 1.3 and abs(math.log(factor / 2)) < 0.2
+
+
+def test_curves_of_few_values_or_single_runs_are_not_known():
+    generator = np.random.default_rng(5)
+    whole = column(generator, 6)
+    few = [point if i < 3 else optimum.Point(point.x, math.nan, math.nan, 0, None, True)
+           for i, point in enumerate(column(generator, 6))]
+    single = [optimum.Point(x, math.exp(x * x), math.nan, 1, np.array([math.exp(x * x)]), False)
+              for x in X]
+    for other in (few, single):
+        assert all(map(math.isnan, curves.compare(whole, 16, other, 64)))
+        assert all(map(math.isnan, curves.compare(other, 16, whole, 64)))
+    far = column(generator, 6, shift=3.0)
+    assert math.isnan(curves.compare(whole, 16, far, 64)[0])
+
+
+def test_runs_that_failed_leave_the_other_values():
+    generator = np.random.default_rng(6)
+    whole, part = column(generator, 16), column(generator, 16, math.log(1.3))
+    part[-1] = optimum.Point(part[-1].x, math.nan, math.nan, 0, None, True)
+    one, low, high, *_ = curves.compare(whole, 16, part, 64)
+    assert low < 1.3 < high and high / low < 1.6
