@@ -380,7 +380,7 @@ static void reading_fails(void **state) {
             char *count = cli_read("count", NULL);
             calls = n ? calls : atol(count);
             free(count);
-            assert_true(calls > 0 && cli_exists("out.h5"));
+            assert_true((inside || calls > 0) && cli_exists("out.h5"));
         }
 }
 
