@@ -67,6 +67,8 @@ static void refusals(void **state) {
         {HEAD "penalty(h, 'r')\n" END, "bad argument #1 to 'penalty' (must be numbers of each"},
         {HEAD "h = h * sum(look(h, 2, 'Q') + look(h, 3, 'V'))\n" END,
          "t.lua:3: a sum of 2 and of 3 numbers of each input"},
+        {HEAD "map(h, a, '2V')\n" END, "#3 to 'map' (a name is a letter and then letters"},
+        {HEAD "map(h, a, 'V2345678901234567890123A')\n" END, "digits and _, at most 23)"},
         {HEAD "look(h, 2.5, 'Q')\n" END,
          "t.lua:3: bad argument #2 to 'look' (must be a whole number, is 2.5)"},
         {HEAD "top(look(h, 2, 'Q'), 3)\n" END,
