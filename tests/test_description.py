@@ -132,7 +132,7 @@ def test_unknown_keys_and_formats_are_refused():
     given = json.loads(dmft.describe(INIS[0]).text)
     given["limit"]["populations"][0]["colour"] = "red"
     with pytest.raises(dmft.InputError, match="populations with colour"):
-        description.read(json.dumps(given))
+        description.read(json.dumps(given)).limit.populations  # pylint: disable=W0106
     with pytest.raises(dmft.InputError, match="format 2"):
         description.read('{"format": 2}')
 

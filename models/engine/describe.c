@@ -111,12 +111,9 @@ double node_selects(const struct node *v) {
     return 0;
 }
 
-/* The number of a population in the list, or null. */
-static json_t *number_of(const struct net *net, const struct population *on) {
-    for (int k = 0; k < net->populations.count; k++)
-        if (net->populations.item[k] == on)
-            return json_integer(k);
-    return json_null();
+/* The number of a population in the list, which its draws have too, or null. */
+static json_t *number_of(const struct population *on) {
+    return on ? json_integer(on->draws.stream.owner) : json_null();
 }
 
 /* The size of a finite network is a number; that of the limit, factor N^power, is read off its
@@ -125,7 +122,7 @@ static json_t *describe_population(const struct net *net, int k) {
     const struct population *on = net->populations.item[k];
     double power = weight_power(on->size);
     json_t *out = json_pack("{s:s, s:i, s:o, s:o, s:f}", "name", on->name, "group", on->group, "of",
-                            number_of(net, on->of), "shared", number_of(net, on->units), "page",
+                            number_of(on->of), "shared", number_of(on->units), "page",
                             on->cotangent_scale == 0 ? 1 : on->cotangent_scale);
     json_t *size = net->setup.N ? json_pack("{s:I}", "size", (json_int_t)on->sites)
                                 : json_pack("{s:f, s:f, s:I}", "factor",
@@ -138,12 +135,15 @@ static int width_of(const struct node *v) {
     return v->op->matrix == MATRIX_MAP ? 0 : v->K;
 }
 
+static int after_node(const void *at, const void *parameter) {
+    return *(const int *)at - ((const struct parameter *)parameter)->node;
+}
+
 /* The matrix that a node's map is moved with as one; NULL: none but its own. */
 static const char *whole_of(const struct net *net, int i) {
-    for (int k = 0; k < net->parameters.count; k++)
-        if (net->parameters.item[k].node == i)
-            return net->parameters.item[k].whole;
-    return NULL;
+    const struct parameter *all = net->parameters.item, *mine;
+    mine = all ? bsearch(&i, all, (size_t)net->parameters.count, sizeof *all, after_node) : NULL;
+    return mine ? mine->whole : NULL;
 }
 
 static json_t *describe_matrix(const struct net *net, int i) {
@@ -163,11 +163,10 @@ static json_t *describe_matrix(const struct net *net, int i) {
     return json_pack("{s:s, s:s?, s:s, s:i, s:o, s:o, s:i, s:i, s:o, s:f, s:f, s:f, s:f, s:f, s:b, "
                      "s:b, s:b, s:b, s:i, s:f, s:s, s:i, s:i, s:s?}",
                      "name", W->name, "family", W->family, "kind", v->op->name, "operation", i,
-                     "source", number_of(net, source), "target", number_of(net, v->on), "width",
-                     width_of(v), "sets", sets, "start", start, "a0", W->a0, "s_f",
-                     v->matrix.map ? W->s_f : 1.0, "rate", W->rate, "adam_rate", W->adam_rate,
-                     "adam_eps", W->adam_eps, "learns", !W->fixed, "decays", v->matrix.decays,
-                     "tied", W->tied, "iid", W->iid, "uses",
+                     "source", number_of(source), "target", number_of(v->on), "width", width_of(v),
+                     "sets", sets, "start", start, "a0", W->a0, "s_f", v->matrix.map ? W->s_f : 1.0,
+                     "rate", W->rate, "adam_rate", W->adam_rate, "adam_eps", W->adam_eps, "learns",
+                     !W->fixed, "decays", v->matrix.decays, "tied", W->tied, "iid", W->iid, "uses",
                      v->matrix.map ? v->matrix.map->declared.uses : 1, "muon_rate", W->muon_rate,
                      "optimizer", optimizer ? optimizer->choice.name : "gd", "muon_rows", rows,
                      "muon_columns", columns, "muon_whole", whole_of(net, i));
@@ -202,7 +201,7 @@ static json_t *describe_node(const struct net *net, int i) {
     json_t *state =
         v->constant.context ? json_pack("{s:i}", "state", state_of(net, v)) : json_object();
     json_t *out = json_pack("{s:s, s:o, s:o, s:s, s:i, s:b}", "operation", v->op->name, "arguments",
-                            describe_arguments(v), "population", number_of(net, v->on), "row",
+                            describe_arguments(v), "population", number_of(v->on), "row",
                             row_of(net, v), "numbers", v->on ? 0 : v->K, "moves", v->plan.moves);
     out = with_word(with_word(out, "name", v->label), "tex", v->tex);
     out = with_word(out, "matrix", v->matrix.weight.name);

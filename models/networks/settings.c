@@ -49,7 +49,7 @@ static const struct param_row common[] = {
      "Activation function of the hidden units inside experts.\n"
      "  same: the one that activation names\n"
      "  linear tanh erf relu gelu softplus silu: the function of that name"},
-    {"depth", PARAM_INT, NETWORK_KEY(block.depth), "3", 1, 32, NULL, NULL,
+    {"depth", PARAM_INT, NETWORK_KEY(block.depth), "3", 1, 1000, NULL, NULL,
      "Number of hidden layers (dense) or of blocks (residual, resnet, stack, transformer)."},
     {"kappa", PARAM_REAL, NETWORK_KEY(routing.kappa), "1", 1e-3, 1e3, NULL, NULL,
      "Number of experts divided by the width, kappa = M/N."},

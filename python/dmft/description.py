@@ -20,6 +20,7 @@ from dmft.errors import InputError
 FORMAT = 1
 
 
+@functools.lru_cache(maxsize=2 ** 18)
 def stem(name: str) -> str:
     """The name of what is one of several like it: of blocks, experts, heads.
 
@@ -121,6 +122,8 @@ def _fields(kind: type) -> frozenset[str]:
 
 def _take(kind, given: dict, what: str):
     known = _fields(kind)
+    if given.keys() <= known:
+        return kind(**given)
     rest = {key: value for key, value in given.items() if key not in known}
     if rest and "constants" not in known:
         raise InputError(f"the description of a network has {what} with {', '.join(rest)}, which "
@@ -129,6 +132,10 @@ def _take(kind, given: dict, what: str):
     if rest:
         made.constants = rest
     return made
+
+
+LISTS = {"populations": Population, "matrices": Matrix, "operations": Operation, "kernels": Kernel,
+         "results": Numbers}
 
 
 @dataclasses.dataclass
@@ -155,9 +162,15 @@ class Program:
     output: int
 
     def __post_init__(self):
-        for name, kind in (("populations", Population), ("matrices", Matrix), ("kernels", Kernel),
-                           ("operations", Operation), ("results", Numbers)):
-            setattr(self, name, [_take(kind, one, name) for one in getattr(self, name)])
+        self._given = {name: self.__dict__.pop(name) for name in LISTS}
+
+    def __getattr__(self, name: str):
+        """Lists become objects when they are asked for: of thousands of experts that takes
+        seconds."""
+        if name not in LISTS or name not in self.__dict__.get("_given", ()):
+            raise AttributeError(name)
+        setattr(self, name, [_take(LISTS[name], one, name) for one in self._given.pop(name)])
+        return self.__dict__[name]
 
     def matrix(self, name: str) -> Matrix:
         """The matrix of this name."""

@@ -14,15 +14,18 @@ graphviz).
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
+import functools
 import os
 import subprocess
 import sys
 from fractions import Fraction
 
-from dmft.command import keys_of
+from dmft.command import keys_of, patience
 from dmft.description import Description, Operation, Program, stem
 from dmft.errors import DmftError, InputError, SystemFailure
+from dmft.files import Result
 
 SUFFIXES = ("dot", "svg", "pdf", "png")
 FILLS = "#eef3fb #fdf3e4 #eef7ee #f8eef6 #f3f3ee #eaf6f7".split()
@@ -49,6 +52,7 @@ def size_text(program: Program, k: int) -> str:
     return str(on.size) if on.size is not None else _product(on.factor, on.power)
 
 
+@functools.cache
 def _product(factor: float, power: float) -> str:
     """factor N^power."""
     exact = Fraction(factor).limit_denominator(1000)
@@ -338,9 +342,14 @@ def draw(config, *, width: int | None = None, **more) -> Drawing:
     >>> dmft.draw("data/regime2.ini").save("regime2.svg")       # doctest: +SKIP
     """
     from dmft.run import describe
-    described: Description = describe(config, **more)
     if width is not None:
-        return Drawing(described[width])
+        return Drawing(describe(config, **more)[width])
+    if not isinstance(config, Result):
+        with contextlib.suppress(InputError):   # the limit alone; an ini may need a width
+            limit = describe(config, **more | {"reference.widths": ""}).limit
+            if limit is not None:
+                return Drawing(limit)
+    described: Description = describe(config, **more)
     return Drawing(described.limit or described.networks[0])
 
 
@@ -354,8 +363,10 @@ def main(words: list[str] | None = None) -> int:
     options, rest = parser.parse_known_args(words)
     try:
         keys = keys_of(rest)
+        with patience("dmft-draw"):
+            drawn = draw(options.file, **keys)
         name = os.path.splitext(os.path.basename(options.file))[0]
-        draw(options.file, **keys).save(options.output or name + ".svg")
+        drawn.save(options.output or name + ".svg")
     except DmftError as error:
         print(f"dmft-draw: {error}", file=sys.stderr)
         return error.code

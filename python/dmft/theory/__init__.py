@@ -7,14 +7,17 @@
 """
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 
 from dmft.errors import InputError
 from dmft.files import Result
+from dmft.theory import many
 from dmft.theory.derive import derive
 from dmft.theory.page import Page
 from dmft.theory.structure import Theory
@@ -23,10 +26,18 @@ __all__ = ["Equations", "equations", "derive", "Theory"]
 
 
 class Equations:
-    """The mean-field theory of a network: `theory` (dmft.theory.structure), and as text."""
+    """The mean-field theory of a network: `theory` (dmft.theory.structure), and as text, which of
+    many experts or blocks takes a few of them, while their theory is derived where it is asked
+    for."""
 
-    def __init__(self, theory: Theory):
-        self.theory, self._page = theory, Page(theory)
+    def __init__(self, derived: Callable[[], Theory], page: many.Page | None = None):
+        self._derived = derived
+        self._page = page or Page(self.theory)
+
+    @functools.cached_property
+    def theory(self) -> Theory:
+        """All quantities of the network."""
+        return self._derived()
 
     def latex(self) -> str:
         """A LaTeX document."""
@@ -122,24 +133,53 @@ def equations(config, *, network=None, symbols: dict[str, str] | None = None, **
     >>> dmft.equations("x.ini").write("x.tex")                              # doctest: +SKIP
     >>> dmft.equations("x.ini", symbols={"h_in": r"z"})                     # doctest: +SKIP
     """
-    from dmft.run import describe       # which imports what stands above this package
+    from dmft.run import describe, settings_of      # which import what stands above this package
 
+    whole = None
     if isinstance(config, Result) and network is None and not more:
-        described = describe(config)
-        config = config.parameters["ini"]
-    else:
-        described = describe(config, network=network, **more)
-    if described.limit is None:
-        raise InputError(f"this network has no limit: {described.no_limit}")
-    _refuse_commands(described.limit)
-    _rename(described.limit, symbols or {})
+        whole, config = describe(config), config.parameters["ini"]
+    said = settings_of(config, network=network, **more)
+    page = _of_few(many.fewer(said), config, network, symbols or {}, more, said)
+    return Equations(lambda: _theory(config, network, symbols or {}, more, whole), page)
 
-    def again(key: str, value: float):
-        """The description at another value of one key."""
-        text = int(value) if float(value).is_integer() else value
-        keys = {**more, key: text}
+
+def _of_few(few: many.Few, config, network, symbols, more, said) -> many.Page | None:
+    """The page of many experts or blocks, from those of few; None: these do not show it."""
+    from dmft.run import describe
+    if not few.sizes:
+        return None
+    settings = [more | few.settings(sample) for sample in few.samples]
+    try:
+        theories = [_theory(config, network, symbols, one) for one in settings]
+        for theory in theories:
+            theory.values |= {r"\rho": float(said["network.rho"])} if few.chosen else {}
+        page = many.Page([Page(theory) for theory in theories], few)
+    except (InputError, ValueError):    # of all of them the sentence may be another one
+        return None
+    if any(key.startswith("program.") for key in few.sizes):
+        if not many.alike(*(describe(config, network=network, **one | {"reference.widths": ""})
+                            for one in (settings[0], more))):
+            return None
+    return page
+
+
+def _theory(config, network, symbols: dict[str, str], more: dict, whole=None) -> Theory:
+    """The theory of an ini, or of its description."""
+    from dmft.run import describe
+
+    def limit_of(keys: dict):
         try:                            # networks may be too narrow for it, and are not read
             return describe(config, network=network, **keys | {"reference.widths": ""})
         except InputError:              # the ini may need a width
             return describe(config, network=network, **keys)
-    return Equations(derive(described, again))
+    described = whole or limit_of(more)
+    if described.limit is None:
+        raise InputError(f"this network has no limit: {described.no_limit}")
+    _refuse_commands(described.limit)
+    _rename(described.limit, symbols)
+
+    def again(key: str, value: float):
+        """The description at another value of one key."""
+        text = int(value) if float(value).is_integer() else value
+        return limit_of({**more, key: text})
+    return derive(described, again)

@@ -2,6 +2,8 @@ r"""Pages of equations: a theory as LaTeX, for a document or for Markdown."""
 from __future__ import annotations
 
 import dataclasses
+import functools
+import re
 from dataclasses import replace
 
 from dmft.theory.expression import Call, Ref, Scale, calls
@@ -92,12 +94,26 @@ class Page:
         mean = r"\tfrac1{P\,n}\sum_{\mu,\tau}" if theory.output_of_token else r"\tfrac1P\sum_\mu"
         weight = r"w_\mu" if theory.input_weights else ""
         mean += weight and " " + weight
-        plus = "".join(" + " + w.text(one, Context()) for one in theory.penalties)
+        plus = "".join(" + " + self._summed(line) for line in fold(
+            [Line(functools.partial(w.text, one), self._indices(one), None)
+             for one in theory.penalties]))
         lines.append(rf"\mathcal L &= {mean}\Bigl[{loss}\Bigr]{plus}")
         scale = (r"\tfrac1n" if theory.output_of_token else "") + weight
         over = scale + r"\bigl(" + delta + r"\bigr)" if scale else delta
         lines.append(rf"{error}{c} &= -P\,\tfrac{{\partial\mathcal L}}{{\partial f{c}}} = {over}")
         self.parts.append(("Output and loss", [], lines))
+
+    def _indices(self, what) -> tuple:
+        """The indices of the first quantity of an expression that has some."""
+        if isinstance(what, Ref) and what.key in self.theory.quantities:
+            return self.theory.quantities[what.key].symbol.indices
+        return next(filter(None, map(self._indices, what.children())), ())
+
+    @staticmethod
+    def _summed(line: Line) -> str:
+        """A term, or the sum of all that differ by an index."""
+        return "".join(rf"\sum_{{{letter}={first}}}^{{{last}}}"
+                       for letter, first, last in line.ranges) + line.text()
 
     def _families(self) -> list[list[int]]:
         """Populations that one display shows together: groups and what they are groups of."""
@@ -136,10 +152,10 @@ class Page:
             shown = {at for line in here for at in line.populations or (line.population,)}
             shown |= {self.theory.populations[at].of for at in shown}
             names = "; ".join(self._size(at) for at in family if at in shown)
-            more = [label(self.theory.populations[at].name) for at in places if at not in family
+            more = [self.theory.populations[at].name for at in places if at not in family
                     and at is not None]
             if more:
-                names += "; likewise " + ", ".join(more)
+                names += "; likewise " + ", ".join(shortened(more))
             self.parts.append(("Sites of " + names, [], [self.shown(line) for line in here]))
         numbers = [self.shown(line) for line in self.lines if line.population is None]
         if numbers:
@@ -248,7 +264,7 @@ class Page:
         """A sentence about biases that start from numbers of the description."""
         given = [self.w.start(term, Context(column="k,z" if one.kinds else "k"), one.key)
                  for one, term in self._thin() if term.values and one.population is None]
-        return [f"Given are ${', '.join(given)}$."] if given else []
+        return [f"Given are {', '.join(shortened(given, '${}$'.format))}."] if given else []
 
     def _other_use(self, one) -> bool:
         """Whether this is a response to another use of the same matrix, which that to the same
@@ -337,6 +353,19 @@ class Page:
                     line.replace(r"\texttt{", r"\mathtt{") for line in lines) +
                     "\n\\end{aligned}\n$$")
         return "\n\n".join(out).replace("<", r"\lt ") + "\n"
+
+
+def shortened(names: list[str], write=label) -> list[str]:
+    r"""Names as a page writes them; of three or more that differ in numbers the first and the last.
+
+    >>> shortened(["top", "head_1", "head_2", "head_3"], str)
+    ['top', 'head_1, $\\dots$, head_3']
+    """
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(re.sub(r"\d+", "#", name), []).append(name)
+    return [", ".join(map(write, those)) if len(those) < 3 else
+            rf"{write(those[0])}, $\dots$, {write(those[-1])}" for those in found.values()]
 
 
 def constants(what):
