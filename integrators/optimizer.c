@@ -10,18 +10,18 @@
 
 #include <stdlib.h>
 
-const struct choice *const optimizer_list[] = {&optimizer_gd.choice,
-                                               &optimizer_momentum.choice,
-                                               &optimizer_adam.choice,
-                                               &optimizer_adamw.choice,
-                                               &optimizer_lion.choice,
-                                               &optimizer_muon.choice,
-                                               NULL};
+#define OPTIMIZER_CHOICE(name) &optimizer_##name.choice,
+const struct choice *const optimizer_list[] = {OPTIMIZERS(OPTIMIZER_CHOICE) NULL};
+#undef OPTIMIZER_CHOICE
 const struct choice *const optimizer_rest_list[] = {&optimizer_adam.choice, &optimizer_gd.choice,
                                                     NULL};
 
 const struct optimizer *optimizer_row(size_t k) {
     return (const struct optimizer *)optimizer_list[k];
+}
+
+const char *optimizer_class(const struct optimizer *optimizer) {
+    return optimizer->matrices ? "whole" : optimizer->rule ? "entry" : "matrix";
 }
 
 void optimizer_name_by_entry(char *note) {

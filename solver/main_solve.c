@@ -1,7 +1,9 @@
 /* dmft-solve: the infinite-width limit of mixture-of-experts training, beside finite networks. */
 #define _POSIX_C_SOURCE 200809L /* getline */
+#include "integrators/optimizer.h"
 #include "kernels/array/dist.h"
 #include "kernels/array/profile.h"
+#include "models/engine/loss.h"
 #include "models/lua/script.h"
 #include "solver/command.h"
 #include "solver/run/costs.h"
@@ -101,6 +103,17 @@ static const char *const first_keys[] = {
     "training.gamma0",   "training.optimizer",       "solver.sites",
     "solver.replicates", "reference.widths",         NULL};
 
+/* Optimizers and losses, as words are printed: how an optimizer moves a matrix, and what it is;
+ * what the targets of a loss are, and its formula in TeX. */
+static void print_rows(void) {
+    for (size_t k = 0; optimizer_row(k); k++)
+        printf("Optimizers\t%s\t%s\t\t%s\t-\n", optimizer_list[k]->name,
+               optimizer_class(optimizer_row(k)), optimizer_list[k]->doc);
+    for (size_t k = 0; loss_row(k); k++)
+        printf("Losses\t%s\t%s\t\t%s\t-\n", loss_list[k]->name, loss_targets(loss_row(k)),
+               loss_row(k)->tex);
+}
+
 static int print_help(const struct options *options, struct err *err) {
     const struct command *command = &options->command;
     struct param_section *sections;
@@ -116,6 +129,7 @@ static int print_help(const struct options *options, struct err *err) {
         printf("dmft-solve %s\n", provenance_version);
     } else if (options->operations) {
         script_print_words(stdout);
+        print_rows();
     } else if (options->defaults && command->file) {
         code = print_whole(command, sections, count, err);
     } else if (options->defaults) {

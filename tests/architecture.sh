@@ -54,7 +54,9 @@ close solver_names_no_network
 program=$(echo "$sources" | grep -E '^(kernels|models|integrators|solver)/')
 rows=$(sed -nE 's/^(static )?const struct [a-z_0-9]+ ([a-z_0-9]+) = \{.*/\2/p' $program | sort -u)
 [ -n "$rows" ] || say "no rows"
-listed=$(grep -ohE '&[a-z_0-9]+' $program | tr -d '&' | sort -u | paste -sd ' ')
+listed=$(for row in $(grep -ohE '&[a-z_0-9]+|OPTIMIZER\([a-z_0-9]+\)' $program | tr -d '&)' | sort -u); do
+    echo "$row" | sed 's/^OPTIMIZER(/optimizer_/'
+done | paste -sd ' ')
 for row in $rows; do
     case " $listed " in
     *" $row "*) ;;

@@ -114,7 +114,8 @@ def test_every_word_of_programs_is_in_a_program():
             scripts.append(file.read())
     used = set(re.findall(r"(\w+) ?\(", "\n".join(scripts)))
     with open(f"{ROOT}/python/dmft/operations.tsv", encoding="utf-8") as file:
-        words = {line.split("\t")[1] for line in file}
+        words = {row[1] for row in (line.split("\t") for line in file)
+                 if row[0] not in ("Optimizers", "Losses")}
     assert len(words) > 40 and words <= used, words - used
 
 

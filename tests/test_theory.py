@@ -7,9 +7,11 @@ import subprocess
 
 import dmft
 import pytest
+from dmft import rows
 from dmft.scaling import OPTIMIZERS
 from dmft.theory import command, insert, structure
-from dmft.theory.sentences import LOSSES
+from dmft.theory.optimizers import KNOWN
+from dmft.theory.sentences import LOSSES, unknown_loss
 from test_description import INIS, LUA, MORE, ROOT
 
 SETTINGS = {"adam": ("data/dense.ini", {"training.optimizer": "adam"}),
@@ -188,8 +190,10 @@ def test_softmax_norms_and_attention_are_one_thing_each(pages):
 
 
 def test_equations_know_every_loss_and_optimizer(choices):
-    assert set(LOSSES) == choices("loss")
-    assert set(OPTIMIZERS) == choices("optimizer")
+    """A loss without a form here has that of its row; other optimizers are refused."""
+    assert set(LOSSES) <= choices("loss") == set(rows.LOSSES)
+    assert set(KNOWN) <= choices("optimizer") == set(rows.OPTIMIZERS) == set(OPTIMIZERS)
+    assert unknown_loss("hinge")[3] == r"-\tfrac{d}{df}\bigl(\max(0, 1 - y f)\bigr)"
 
 
 def test_momentum_weighs_earlier_gradients():

@@ -49,7 +49,8 @@ def main() -> None:
     page = ROOT / "docs/programs.md"
     write(page, with_rows(page.read_text(encoding="utf-8"), [
         (f"| `{name}(", f"| `{name}({arguments})` | {about} |")
-        for _, name, arguments, _, about, _ in given]))
+        for chapter, name, arguments, _, about, _ in given
+        if chapter not in ("Optimizers", "Losses")]))
     page = ROOT / "docs/program_format.md"
     text, last = page.read_text(encoding="utf-8"), "| `pool` | "
     for _, name, _, _, about, constants in given:

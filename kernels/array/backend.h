@@ -51,23 +51,28 @@ struct rows {
     int first, count;
 };
 
-/* Functions of one variable, with their derivative. */
-enum fn {
-    FN_LINEAR,
-    FN_TANH,
-    FN_ERF,
-    FN_RELU,
-    FN_GELU,
-    FN_SOFTPLUS,
-    FN_SILU,
-    FN_SIGMOID,
-    FN_EXP,
-    FN_SIN,
-    FN_COS,
-    FN_INVERSE
-};
+/* Functions of one variable, with their derivative, as settings and scripts call them; first those
+ * that are activations, in the order of the key [network] activation, with their formula. */
+#define FN_ACTIVATIONS(FIRST, ROW)                                                                 \
+    FIRST(LINEAR, "linear", "h")                                                                   \
+    ROW(TANH, "tanh", "tanh(h)")                                                                   \
+    ROW(ERF, "erf", "erf(h)")                                                                      \
+    ROW(RELU, "relu", "max(0, h)")                                                                 \
+    ROW(GELU, "gelu", "h Phi(h), Phi the distribution function of a standard normal")              \
+    ROW(SOFTPLUS, "softplus", "log(1 + exp(h))")                                                   \
+    ROW(SILU, "silu", "h/(1 + exp(-h))")
+#define FN_ALL(ROW)                                                                                \
+    FN_ACTIVATIONS(ROW, ROW)                                                                       \
+    ROW(SIGMOID, "sigmoid", "1/(1 + exp(-h))")                                                     \
+    ROW(EXP, "exp", "exp(h)")                                                                      \
+    ROW(SIN, "sin", "sin(h)")                                                                      \
+    ROW(COS, "cos", "cos(h)")                                                                      \
+    ROW(INVERSE, "inverse", "1/h")
+#define FN_NUMBER(NUMBER, name, formula) FN_##NUMBER,
+enum fn { FN_ALL(FN_NUMBER) };
 enum { FN_COUNT = FN_INVERSE + 1 };
-extern const char *const functions_name[FN_COUNT]; /* as settings and scripts call them */
+#undef FN_NUMBER
+extern const char *const functions_name[FN_COUNT];
 
 /* How optimizers move one entry along g, minus its gradient, with memories m and v of earlier
  * steps; each returns the change of the entry:

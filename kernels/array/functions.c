@@ -47,11 +47,9 @@ extern float cosf(float);
 #endif
 
 #ifndef SINGLE
-const char *const functions_name[FN_COUNT] = {
-    [FN_LINEAR] = "linear", [FN_TANH] = "tanh",       [FN_ERF] = "erf",
-    [FN_RELU] = "relu",     [FN_GELU] = "gelu",       [FN_SOFTPLUS] = "softplus",
-    [FN_SILU] = "silu",     [FN_SIGMOID] = "sigmoid", [FN_EXP] = "exp",
-    [FN_SIN] = "sin",       [FN_COS] = "cos",         [FN_INVERSE] = "inverse"};
+#define NAME(number, name, formula) name,
+const char *const functions_name[FN_COUNT] = {FN_ALL(NAME)};
+#undef NAME
 #endif
 
 /* Numbers of a pass, and of the longest vector: passes are whole vectors, so that no element is

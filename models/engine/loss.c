@@ -45,7 +45,7 @@ static void huber_curvature(int C, const double *f, const double *y, double *H) 
         H[k] = k % (C + 1) == 0 && fabs(y[k % C] - f[k % C]) <= 1;
 }
 
-const struct loss loss_huber = {
+static const struct loss loss_huber = {
     .choice = {.name = "huber",
                .doc = "l = (y - f)^2/2 where |y - f| <= 1, else |y - f| - 1/2, summed over "
                       "outputs"},
@@ -70,7 +70,7 @@ static void logistic_curvature(int C, const double *f, const double *y, double *
     *H = fabs(Delta) * (1 - fabs(Delta));
 }
 
-const struct loss loss_logistic = {
+static const struct loss loss_logistic = {
     .choice = {.name = "logistic",
                .doc = "l = log(1 + exp(-y f)), for one output and labels +1 or -1"},
     .equation = "log(1 + exp(-y f))",
@@ -94,7 +94,7 @@ static void hinge_curvature(int C, const double *f, const double *y, double *H) 
     *H = 0;
 }
 
-const struct loss loss_hinge = {
+static const struct loss loss_hinge = {
     .choice = {.name = "hinge", .doc = "l = max(0, 1 - y f), for one output and labels +1 or -1"},
     .equation = "max(0, 1 - y f)",
     .tex = "\\max(0, 1 - y f)",
@@ -135,7 +135,7 @@ static void cross_entropy_curvature(int C, const double *f, const double *y, dou
         }
 }
 
-const struct loss loss_cross_entropy = {
+static const struct loss loss_cross_entropy = {
     .choice = {.name = "cross_entropy",
                .doc = "l = -log softmax(f) at the class that is the target, for several outputs"},
     .equation = "-sum_c y_c log softmax_c(f)",
@@ -148,6 +148,13 @@ const struct loss loss_cross_entropy = {
 const struct choice *const loss_list[] = {&loss_mse.choice,           &loss_huber.choice,
                                           &loss_logistic.choice,      &loss_hinge.choice,
                                           &loss_cross_entropy.choice, NULL};
+
+const char *loss_targets(const struct loss *loss) {
+    static const char *const words[] = {[LOSS_TARGETS_NUMBERS] = "numbers",
+                                        [LOSS_TARGETS_SIGNS] = "signs",
+                                        [LOSS_TARGETS_CLASSES] = "classes"};
+    return words[loss->targets];
+}
 
 double loss_weighted(const struct loss *loss, double weight, int C, const double *f,
                      const double *y, double *Delta) {

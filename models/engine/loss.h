@@ -31,8 +31,10 @@ struct loss {
 
 /* The losses there are; NULL at the end. The first is the default. */
 extern const struct choice *const loss_list[];
-extern const struct loss loss_mse, loss_huber, loss_logistic, loss_hinge, loss_cross_entropy;
+extern const struct loss loss_mse;
 
+/* Its targets in a word: "numbers", "signs" or "classes". */
+const char *loss_targets(const struct loss *loss);
 /* l and Delta of an input that counts `weight` times. */
 double loss_weighted(const struct loss *loss, double weight, int C, const double *f,
                      const double *y, double *Delta);

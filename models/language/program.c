@@ -254,7 +254,7 @@ struct value program_fn(struct program *p, enum fn fn, double k, struct value x)
     return out;
 }
 
-/* The order of the choices of activation is that of enum fn. */
+/* The choices of activation are the first of enum fn (FN_ACTIVATIONS). */
 struct value program_sigma(struct program *p, struct value x) {
     enum fn fn = (enum fn)program_network(p)->activation;
     return fn == FN_LINEAR ? x : program_fn(p, fn, 1, x);

@@ -1,5 +1,6 @@
 /* The keys of section [network], put together from those of the models. */
 #include "models/networks/settings.h"
+#include "kernels/array/backend.h"
 #include "kernels/base/text.h"
 #include "models/language/program.h"
 
@@ -10,6 +11,12 @@
 
 /* Of the models: names, blank-separated, and what is said of the key that chooses one. */
 static char *names, *about;
+
+/* The words of activations, and a line of help for each. */
+#define FIRST_WORD(number, name, formula) name
+#define NEXT_WORD(number, name, formula) " " name
+#define FORMULA(number, name, formula) "\n  " name ": " formula
+#define ACTIVATIONS FN_ACTIVATIONS(FIRST_WORD, NEXT_WORD)
 
 static const struct param_row common[] = {
     {"model", PARAM_CHOICE, NETWORK_KEY(model), NULL, 0, 0, NULL, NULL, NULL},
@@ -34,21 +41,13 @@ static const struct param_row common[] = {
      "Distribution of the initial entries of the read-out w.\n"
      "  normal: standard normal\n"
      "  zero: all entries are 0"},
-    {"activation", PARAM_CHOICE, NETWORK_KEY(activation), "tanh", 0, 0,
-     "linear tanh erf relu gelu softplus silu", NULL,
-     "Activation function sigma(h) of hidden units.\n"
-     "  linear: h\n"
-     "  tanh: tanh(h)\n"
-     "  erf: erf(h)\n"
-     "  relu: max(0, h)\n"
-     "  gelu: h Phi(h), Phi the distribution function of a standard normal\n"
-     "  softplus: log(1 + exp(h))\n"
-     "  silu: h/(1 + exp(-h))"},
+    {"activation", PARAM_CHOICE, NETWORK_KEY(activation), "tanh", 0, 0, ACTIVATIONS, NULL,
+     "Activation function sigma(h) of hidden units." FN_ACTIVATIONS(FORMULA, FORMULA)},
     {"expert_activation", PARAM_CHOICE, NETWORK_KEY(experts.activation), "same", 0, 0,
-     "same linear tanh erf relu gelu softplus silu", NULL,
+     "same " ACTIVATIONS, NULL,
      "Activation function of the hidden units inside experts.\n"
      "  same: the one that activation names\n"
-     "  linear tanh erf relu gelu softplus silu: the function of that name"},
+     "  " ACTIVATIONS ": the function of that name"},
     {"depth", PARAM_INT, NETWORK_KEY(block.depth), "3", 1, 1000, NULL, NULL,
      "Number of hidden layers (dense) or of blocks (residual, resnet, stack, transformer)."},
     {"kappa", PARAM_REAL, NETWORK_KEY(routing.kappa), "1", 1e-3, 1e3, NULL, NULL,

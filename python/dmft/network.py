@@ -27,13 +27,8 @@ import tempfile
 import numpy as np
 
 from dmft.errors import InputError
+from dmft.rows import WORDS as OPERATIONS
 
-# What dmft-solve --operations prints: chapter, name, arguments, what it gives, what it is, and
-# constants.
-with open(os.path.join(os.path.dirname(__file__), "operations.tsv"), encoding="utf-8") as _lines:
-    OPERATIONS = {name: (arguments, gives, about)
-                  for _, name, arguments, gives, about, _ in
-                  (line.rstrip("\n").split("\t") for line in _lines)}
 CONSTANTS = "N limit tokens vocabulary outputs gamma0".split()
 FILE = "network.lua"  # by which the programs call it
 MOST = 100000  # of what goes on a command line

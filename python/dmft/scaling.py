@@ -39,10 +39,12 @@ import dataclasses
 import math
 
 from dmft.description import Matrix, Program
+from dmft.rows import OPTIMIZERS as ROWS
 
 # Optimizers that move matrices along their gradients, those that move every entry by itself, and
 # those that move a matrix by a function of all of its gradient.
-BY_MATRIX, BY_ENTRY, BY_WHOLE = ("gd", "momentum"), ("adam", "adamw", "lion"), ("muon",)
+BY_MATRIX, BY_ENTRY, BY_WHOLE = (tuple(name for name, way in ROWS.items() if way == one)
+                                 for one in ("matrix", "entry", "whole"))
 OPTIMIZERS = BY_MATRIX + BY_ENTRY + BY_WHOLE
 
 

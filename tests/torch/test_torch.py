@@ -11,7 +11,7 @@ from common import OPTIMIZERS, ROOT, ROUND_OFF, SPARSE
 
 import dmft
 import dmft.torch
-from dmft.torch import network, operations, rules, training
+from dmft.torch import operations, rules, training
 
 # data/text.ini reads a file that `make text` makes; its network is that of transformer.ini, and
 # language_model.ini has a larger one, which takes half a minute. The normals of noisy_top.ini are
@@ -277,7 +277,7 @@ def test_no_operation_optimizer_or_loss_is_missing(choices):
     names = set(re.findall(r"`(\w+)`", " ".join(cells[1] for cells in rows)))
     assert names >= {"map", "lag", "read_out"}
     for given, known in ((names, operations.OPERATIONS), (choices("loss"), training.LOSSES),
-                         (choices("optimizer"), network.OPTIMIZERS)):
+                         (choices("optimizer"), training.OPTIMIZERS)):
         missing = given - set(known)
         assert not missing, missing
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dmft.description import Description, Program
 from dmft.errors import InputError
-from dmft.scaling import OPTIMIZERS
 from dmft.theory import names
 from dmft.theory.adjoint import Adjoint
 from dmft.theory.experts import Experts
@@ -12,6 +11,7 @@ from dmft.theory.expression import (ONE, Apply, Call, Column, Expression, Mean, 
                                     product, total)
 from dmft.theory.graph import Graph, Node
 from dmft.theory.maps import Matrices
+from dmft.theory.optimizers import KNOWN
 from dmft.theory.scales import Scales
 from dmft.theory.structure import Process, Quantity, Selection, Sites, Symbol, Theory
 
@@ -38,9 +38,9 @@ class Derivation:
         self.scale = Scales(limit, described, again)
         training = settings["training"]
         optimizer = training.get("optimizer", "gd")
-        if optimizer not in OPTIMIZERS:
+        if optimizer not in KNOWN:
             raise InputError(f"the equations of [training] optimizer = {optimizer} are not known; "
-                             "known are those of " + ", ".join(OPTIMIZERS))
+                             "known are those of " + ", ".join(KNOWN))
         self.experts = Experts(limit, self.nodes)
         self.symbols: dict[int, Symbol] = {}
         self.taken: dict[Symbol, object] = {}

@@ -7,6 +7,7 @@ from dmft.theory.structure import Learner, Theory
 from dmft.theory.symbols import LEARNED, Context, learned_symbol, scale
 from dmft.theory.tex import Writer
 
+KNOWN = ("gd", "momentum", "adam", "adamw", "lion", "muon")  # whose steps are written here
 ETA = (r"\eta_0", r"\eta_{\mathrm{rest}}")  # [without, beside Muon] the rate of all but Muon
 
 

@@ -1,5 +1,6 @@
 r"""What a page of equations says in words, and the formulas of losses."""
-from dmft.network import OPERATIONS
+from dmft.rows import LOSSES as ROWS
+from dmft.rows import WORDS as OPERATIONS
 
 LOSSES = {
     "mse": (r"\tfrac12\sum_c(y_c-f_c)^2", r"y_c-f_c", r"\tfrac12(y-f)^2", "y-f"),
@@ -62,6 +63,6 @@ def plain_notes(used: set) -> list[str]:
 
 
 def unknown_loss(name: str) -> tuple:
-    """A loss whose formula is not in LOSSES, by its name."""
-    loss = rf"\mathrm{{{name}}}(y,f)".replace("_", r"\_")
+    """A loss that is not in LOSSES: the formula of its row."""
+    loss = rf"\bigl({ROWS[name]}\bigr)"
     return (loss, rf"-\tfrac{{\partial}}{{\partial f_c}}{loss}", loss, rf"-\tfrac{{d}}{{df}}{loss}")

@@ -10,7 +10,7 @@ from dmft.torch.by_parameter import ByParameter
 from dmft.torch.muon import Muon
 from dmft.torch.table import Table
 
-LOSSES = Table("loss")
+LOSSES, OPTIMIZERS = Table("loss"), Table("optimizer")
 
 
 @LOSSES
@@ -111,21 +111,32 @@ def refuse_what_torch_lacks(training: dict) -> None:
                          "not; adam_eps = outside is PyTorch's")
 
 
+@OPTIMIZERS("gd", "momentum")
+def _by_matrix(groups, said):
+    if said["optimizer"] == "momentum" and said["weight_decay"]:
+        return Momentum(groups, momentum=said["momentum"])
+    return torch.optim.SGD(groups, lr=0, momentum=said.get("momentum", 0))
+
+
+@OPTIMIZERS("adam", "adamw", "lion")
+def _by_entry(groups, said):
+    make = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "lion": Lion}[said["optimizer"]]
+    return make(groups, betas=(said["beta1"], said["beta2"]))
+
+
+@OPTIMIZERS
+def muon(groups, said):
+    """Beside the optimizer of what it does not move."""
+    return Muon(groups, momentum=said["momentum"], nesterov=said["nesterov"] == "yes",
+                exact=said["muon"] == "exact",
+                betas=(said.get("beta1", 0.9), said.get("beta2", 0.999)))
+
+
 def make_optimizer(net, **more) -> torch.optim.Optimizer:
     """The optimizer of the ini, with the groups of a Network; more: those of parameter_groups."""
     said = net.training_settings
     refuse_what_torch_lacks(said)
-    kind, groups = said["optimizer"], net.parameter_groups(**more)
-    if kind == "momentum" and said["weight_decay"]:
-        return Momentum(groups, momentum=said["momentum"])
-    if kind in ("gd", "momentum"):
-        return torch.optim.SGD(groups, lr=0, momentum=said.get("momentum", 0))
-    if kind == "muon":
-        return Muon(groups, momentum=said["momentum"], nesterov=said["nesterov"] == "yes",
-                    exact=said["muon"] == "exact",
-                    betas=(said.get("beta1", 0.9), said.get("beta2", 0.999)))
-    make = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "lion": Lion}[kind]
-    return make(groups, betas=(said["beta1"], said["beta2"]))
+    return OPTIMIZERS[said["optimizer"]](net.parameter_groups(**more), said)
 
 
 def train(net, data, steps: int | None = None, measure=None) -> list[float]:
