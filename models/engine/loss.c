@@ -70,7 +70,7 @@ static void logistic_curvature(int C, const double *f, const double *y, double *
     *H = fabs(Delta) * (1 - fabs(Delta));
 }
 
-static const struct loss loss_logistic = {
+const struct loss loss_logistic = {
     .choice = {.name = "logistic",
                .doc = "l = log(1 + exp(-y f)), for one output and labels +1 or -1"},
     .equation = "log(1 + exp(-y f))",
@@ -135,7 +135,7 @@ static void cross_entropy_curvature(int C, const double *f, const double *y, dou
         }
 }
 
-static const struct loss loss_cross_entropy = {
+const struct loss loss_cross_entropy = {
     .choice = {.name = "cross_entropy",
                .doc = "l = -log softmax(f) at the class that is the target, for several outputs"},
     .equation = "-sum_c y_c log softmax_c(f)",

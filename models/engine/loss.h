@@ -31,7 +31,7 @@ struct loss {
 
 /* The losses there are; NULL at the end. The first is the default. */
 extern const struct choice *const loss_list[];
-extern const struct loss loss_mse;
+extern const struct loss loss_mse, loss_logistic, loss_cross_entropy; /* what others ask for */
 
 /* Its targets in a word: "numbers", "signs" or "classes". */
 const char *loss_targets(const struct loss *loss);
