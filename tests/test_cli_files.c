@@ -78,8 +78,10 @@ static const struct layout common[] = {
     {"gate_largest", "t mu", {T, P}},
     {"gate_top", "t mu", {T, P}},
 };
-static const struct layout of_limit[] = {
-    {"rank", "t basis", {T, BASES}}, {"fallback", "t", {T}}, {"unmatched", "t", {T}}};
+static const struct layout of_limit[] = {{"rank", "t basis", {T, BASES}},
+                                         {"fallback", "t", {T}},
+                                         {"unmatched", "t", {T}},
+                                         {"carriers", "t", {T}}};
 static const struct layout diagonal[] = {
     {"Phi1_diag", "t mu", {T, P}}, {"Phi3_diag", "t mu", {T, P}}, {"G1_diag", "t mu", {T, P}},
     {"G3_diag", "t", {T}},         {"Phib_diag", "t mu", {T, P}}, {"Gb_diag", "t mu", {T, P}},
@@ -109,7 +111,7 @@ static void check_ensemble(hid_t file, const char *group, const struct layout *k
         all[total++] = kernels[i];
     for (size_t i = 0; kernels == full && i < COUNT(diagonal); i++)
         all[total++] = diagonal[i];
-    for (size_t i = 0; limit && i < COUNT(of_limit); i++)
+    for (size_t i = 0; limit && i < COUNT(of_limit) - !count; i++) /* carriers are of kernels */
         all[total++] = of_limit[i];
     for (size_t i = 0; limit && kernels == full && i < COUNT(responses); i++)
         all[total++] = responses[i];

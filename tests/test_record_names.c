@@ -142,10 +142,8 @@ static void kinds_of_series(void **state) {
                                         "expert_share",
                                         "expert_share_of_input",
                                         NULL};
-    static const char *const computed[] = {"rank", "fallback", "unmatched", NULL}, *const kept[] = {
-                                                                                       "f", "loss",
-                                                                                       "test_loss",
-                                                                                       NULL};
+    static const char *const computed[] = {"rank", "fallback", "unmatched", "carriers", NULL},
+                             *const kept[] = {"f", "loss", "test_loss", NULL};
     for (int k = 0; k < 4; k++) {
         int found[4] = {0};
         struct run run;
@@ -168,7 +166,7 @@ static void kinds_of_series(void **state) {
             found[2] += s->keep_runs;
             found[3] += positive;
         }
-        assert_true(found[0] >= 8 && found[1] == (k % 2 ? 0 : 3) && found[2] == 3 && found[3] > 0);
+        assert_true(found[0] >= 8 && found[1] == (k % 2 ? 0 : 4) && found[2] == 3 && found[3] > 0);
         record_free(&record);
         run_free(&run);
     }

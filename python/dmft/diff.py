@@ -51,7 +51,8 @@ RTOL, RTOL_SINGLE = 1e-8, 1e-3
 CHANCE = 0.01           # of a difference that is none, in a whole comparison by sigma = "auto"
 ASIDE = ("parameters", "provenance", "notes")
 TIMES = ("t", "at", "kept")
-COMPUTATION = ("rank", "fallback", "unmatched")  # counts of the march, of which runs tell no error
+# counts of the march, of which runs tell no error
+COMPUTATION = ("rank", "fallback", "unmatched", "carriers")
 
 
 def _open(what) -> Result:

@@ -1,6 +1,7 @@
 /* Measuring a net at every time: the list of instruments, and one run of them. */
 #include "solver/measure/observe.h"
 #include "kernels/array/profile.h"
+#include "solver/measure/carriers.h"
 #include "solver/measure/expert_norms.h"
 #include "solver/measure/cross_kernels.h"
 #include "solver/measure/fields.h"
@@ -37,6 +38,7 @@ static const struct instrument *const instruments[] = {&outputs_first,
                                                        &limit_series_steps,
                                                        &coordinate_instrument,
                                                        &limit_series,
+                                                       &carriers_instrument,
                                                        &response_instrument,
                                                        &still_instrument,
                                                        &outputs_last,

@@ -47,6 +47,29 @@ bool condense_find(const struct record *record, bool unbounded, struct condense 
     return true;
 }
 
+/* Of the replicates that came to t. */
+static double mean_carriers(const struct record *record, const struct series *carriers, int t) {
+    double sum = 0;
+    int count = 0;
+    for (int r = 0; r < record->runs; r++)
+        if (record->steps[r] > t) {
+            sum += *record_at(record, carriers, r, t);
+            count++;
+        }
+    return count ? sum / count : INFINITY;
+}
+
+int condense_units(const struct record *record) {
+    const struct series *carriers = record_find(record, "carriers");
+    double start = carriers ? mean_carriers(record, carriers, 0) : 0;
+    for (int t = 0; carriers && t < record->T; t++) {
+        double now = mean_carriers(record, carriers, t);
+        if (now < 10 && now < start / 4)
+            return t;
+    }
+    return record->T;
+}
+
 int condense_ask(struct run *run, struct err *err) {
     struct net_setup setup = run_setup(run, 0, 0);
     struct net net;

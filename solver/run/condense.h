@@ -18,6 +18,10 @@ struct condense {
 /* Judged by what the gates did; only those that are not bounded can condense (condense_ask).
  * False: the network has no gates over many experts, or nothing has been run. */
 bool condense_find(const struct record *record, bool unbounded, struct condense *gates);
+/* The first time at which a handful of sites carries a feature kernel, as where units multiply rows
+ * that grow: fewer than 10 in the mean over replicates, and than a quarter of those at the start.
+ * T: never. */
+int condense_units(const struct record *record);
 /* Asks the network of the run, built in or a program of the user's, whether its gates have no bound
  * (exponentials), and how much they amplify fluctuations (net->gates.steep); keeps the answers in
  * run->gates_unbounded and run->steep. */

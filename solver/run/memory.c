@@ -3,6 +3,7 @@
 #include "solver/run/memory.h"
 #include "integrators/batch.h"
 #include "kernels/base/text.h"
+#include "solver/measure/carriers.h"
 #include "solver/measure/gradients.h"
 #include "solver/measure/observe.h"
 #include "solver/run/ensemble.h"
@@ -79,14 +80,17 @@ static double measured_bytes(const struct config *config, const struct net *net)
         numbers = fmax(numbers, 3 * matrix);
     if (config->training.clip != 0)
         numbers = fmax(numbers, net->setup.N ? fmin(2 * R * R, 257 * (R + side)) : 2 * R * R);
-    double kept = config->reference.coordinate_check ? 2 * all : 0;
+    double kept = config->reference.coordinate_check ? 2 * all : 0, carried = 0;
+    for (int k = 0; k < net->kernels.count && output->kernels && !net->setup.N; k++)
+        carried =
+            fmax(carried, (double)array_bytes(net->kernels.item[k].rows.array, CARRIERS_ROWS));
     for (int k = 0; k < net->kernels.count && output->gradients; k++)
         numbers += net->kernels.item[k].gradient ? terms * R * R : 0;
     if (gradients)
         numbers += terms * gradients_blocks(config, net) * P * P;
     if (apart && (gradients || output->sharpness))
         kept += net->host_bytes + (output->sharpness ? net_outputs(net) + 1 : terms) * y;
-    return sizeof(double) * numbers + kept;
+    return sizeof(double) * numbers + kept + carried;
 }
 
 static int add_measured(const struct run *run, struct net_setup setup, double *bytes,

@@ -80,7 +80,13 @@ void notes_print(const struct notes *notes) {
 
 static int find_gates(struct run *run, struct err *err) {
     struct condense gates;
-    int T = run->results.limit.T;
+    int T = run->results.limit.T, few = condense_units(&run->results.limit);
+    if (few < T)
+        ADD("not_self_averaging", "limit", few, true,
+            "from t = %d on fewer than 10 sites carry a feature kernel: the limit is not "
+            "self-averaging there, its errors are too small, and networks come to it only at "
+            "widths far above these; lower eta0 or gamma0",
+            few);
     if (!condense_find(&run->results.limit, run->gates_unbounded, &gates))
         return CODE_OK;
     if (gates.condensed < T)
@@ -378,8 +384,10 @@ static int write_group(struct run *run, int N, const struct record *record, stru
     if (N)
         return CODE_OK;
     struct condense gates;
-    if (condense_find(record, run->gates_unbounded, &gates))
-        TRY(io_attribute(io, group, "self_averaging", gates.condensed == record->T, err));
+    bool over_many = condense_find(record, run->gates_unbounded, &gates);
+    if (over_many || record_find(record, "carriers"))
+        TRY(io_attribute(io, group, "self_averaging",
+                         gates.condensed == record->T && condense_units(record) == record->T, err));
     TRY(io_attribute(io, group, "rests", has(&run->notes, "rests"), err));
     return io_attribute(io, group, "unmatched", last_of(record, "unmatched"), err);
 }

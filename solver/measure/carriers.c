@@ -1,0 +1,60 @@
+#include "solver/measure/carriers.h"
+
+#include <math.h>
+
+/* The least over rows x of S <x^2>^2 / <x^4>, S the number of their sites: as many equal ones would
+ * have the same ratio. Rows of zeros count as equal. A few rows at a time. */
+static int fewest(struct rows x, double *least, struct err *err) {
+    double S = (double)x.array->sites, second[CARRIERS_ROWS], fourth[CARRIERS_ROWS];
+    struct array squares;
+    *least = fmin(*least, S);
+    TRY(array_init(&squares, x.array->backend, x.array->sites, x.array->group, CARRIERS_ROWS, err));
+    for (int k = 0; k < x.count; k += CARRIERS_ROWS) {
+        int some = x.count - k < CARRIERS_ROWS ? x.count - k : CARRIERS_ROWS;
+        struct rows part = {x.array, x.first + k, some}, square = {&squares, 0, some};
+        rows_multiply(part, part, square);
+        x.array->backend->averages(part, part, second);
+        x.array->backend->averages(square, square, fourth);
+        for (int i = 0; i < some; i++)
+            if (fourth[i] > 0)
+                *least = fmin(*least, S * (second[i] / fourth[i] * second[i]));
+    }
+    array_free(&squares);
+    return CODE_OK;
+}
+
+static bool is_carried(const struct kernel *kernel) {
+    return !kernel->gradient && !kernel->for_all_inputs;
+}
+
+static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+    const struct net *net = m->net;
+    (void)item;
+    *out[0] = INFINITY;
+    for (int k = 0; k < net->kernels.count; k++)
+        if (is_carried(&net->kernels.item[k]))
+            TRY(fewest(net->kernels.item[k].rows, out[0], err));
+    return CODE_OK;
+}
+
+static int declare(struct record *record, const struct config *config, const struct net *net,
+                   const double *y, struct err *err) {
+    const struct series carriers = {
+        .name = "carriers",
+        .dims = "t",
+        .about = "sites that carry a feature kernel x, of the one and the input with fewest",
+        .equation = "number of sites times <x^2>^2 / <x^4>",
+        .axes = 1,
+        .shape = {(size_t)record->T},
+        .computation = true};
+    bool some = false;
+    (void)y;
+    for (int k = 0; k < net->kernels.count; k++)
+        some = some || is_carried(&net->kernels.item[k]);
+    if (net->setup.N || !config->output.kernels || !some)
+        return CODE_OK;
+    TRY(record_fill_by(record, fill, 0, 1, err));
+    return record_add(record, carriers, err);
+}
+
+const struct instrument carriers_instrument = {.declare = declare};
