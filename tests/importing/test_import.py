@@ -59,7 +59,7 @@ def test_activations_are_put_together(act):
 
 
 def test_many_blocks_are_cut_at_once_and_have_a_recipe():
-    mine = dmft.torch.import_module(lambda N: modules.Transformer(N, blocks=40),
+    mine = dmft.torch.import_module(lambda N: modules.Transformer(N, blocks=44),
                                     modules.letters(), (16, 32))
     assert mine.difference < 10 * ROUND_OFF and len(mine.network.lua) > 100000
     assert "attention.39.qkv.weight" in str(mine.recipe(base=64))
@@ -195,13 +195,25 @@ def test_a_shared_parameter_is_found():
     assert "letter.weight is used as several matrices" in refusal(Tied, modules.letters())
 
 
-def test_a_bias_of_the_output_is_named_and_can_be_ignored():
-    def build(N):
-        module = modules.Perceptron(N)
-        module.last = nn.Linear(2 * N, 1)
-        return module
-    assert "ignore=['last.bias']" in refusal(build)
-    mine = dmft.torch.import_module(build, modules.numbers(), (16, 32), ignore=["last.bias"])
+class Ended(modules.Perceptron):
+    """With a bias of the output, below a cap."""
+
+    def __init__(self, N):
+        super().__init__(N)
+        self.last = nn.Linear(2 * N, 1)
+        self.branch = nn.Parameter(torch.tensor(0.7))
+
+    def forward(self, x):
+        return self.branch * 3 * torch.tanh(super().forward(x) / 3)
+
+
+def test_what_acts_on_the_output():
+    mine = dmft.torch.import_module(Ended, modules.numbers(), (16, 32))
+    assert mine.difference < ROUND_OFF and {"last.bias", "branch"} <= set(mine.names)
+    assert "output(" in mine.network.lua and "scalar(" in mine.network.lua
+    module = Ended(16)
+    mine.store(mine.load(module), module)
+    mine = dmft.torch.import_module(Ended, modules.numbers(), (16, 32), ignore=["last.bias"])
     assert mine.difference < ROUND_OFF and "last.bias" not in mine.names
 
 

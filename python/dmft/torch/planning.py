@@ -357,7 +357,7 @@ class Assembly:
     # --- entries ---------------------------------------------------------------------------------
 
     def _entry(self, names: list[str], laws: dict) -> dict:
-        offset = next((one.part.start for one in self._parts[names[0]]), 0.0)
+        offset = next((one.part.start for one in self._parts[names[0]]), None) or 0.0
         shape = self.planner.shape_laws[names[0]]
         parts = []
         for at, law, alike in laws["std"]:

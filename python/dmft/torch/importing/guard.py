@@ -38,7 +38,7 @@ def evaluate(net, parts, parameters, x: torch.Tensor):
     weights = {}
     for part in parts:
         shape = net.weights[part.name].shape
-        weights[part.name] = part.of(parameters, N, shape[-1]).reshape(shape)
+        weights[part.name] = part.of(parameters, N).reshape(shape)
     kinds = None if x.is_floating_point() else x
     X = net.inputs_of(x) if kinds is not None else x
     A = X / math.sqrt(net.dimension)

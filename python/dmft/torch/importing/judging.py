@@ -66,8 +66,7 @@ class Judge:
             if kind not in networks:
                 networks[kind] = self.networks(kind)
             both = networks[kind]
-            piece = Piece(", ".join(part.parameters), part.parameters[0], part.name, 1.0, 0, 1,
-                          part.kind == "vector")
+            piece = Piece(", ".join(part.parameters), part.parameters[0], part.name, 1.0, 0, 1)
             ours = [rates.of_network(network, part, kind) for network in both]
             side = exponents.Side(*([getattr(one, name) for one in ours]
                                      for name in ("std", "lr", "eps")))
@@ -122,7 +121,8 @@ class Judge:
             sizes = [self._sizes(network, part.name) for network in networks]
             values = rates.weight_options(part, numbers, law, sizes, self.widths)
             frozen = all(one.lr == 0 for one in numbers)
-            return self._written(writer, values, frozen)
+            said = {"decays": bool(both[0][1])} if decay else {}
+            return said | self._written(writer, values, frozen)
         return self.imported.write(options, rates.Trained(keys)).network
 
     def _of_powers(self, numbers):
@@ -150,22 +150,15 @@ class Judge:
         return found
 
     def _decay(self, found) -> float:
-        shares = {}
-        for part in self.imported.parts:
-            for _, decay in found[part.name]:
-                shares.setdefault(round(decay, 15), part)
-            if part.kind in ("bias", "vector") and part.start and found[part.name][0][1] \
-                    or part.kind == "bias" and found[part.name][0][1]:
-                raise InputError(f"{', '.join(part.parameters)} decays towards 0 in the optimizer, "
-                                 "which a program does not have of it; put it into a group with "
-                                 "weight_decay=0")
-        trained = {decay for decay, part in shares.items() if part.kind != "bias"}
-        if len(trained) > 1:
-            low, high = min(trained), max(trained)
+        """The share that a step takes of all that decays."""
+        shares = {round(decay, 15): part for part in self.imported.parts
+                  for _, decay in found[part.name] if decay}
+        if len(shares) > 1:
+            low, high = min(shares), max(shares)
             raise InputError(f"a step decays {', '.join(shares[low].parameters)} by {low:g} and "
                              f"{', '.join(shares[high].parameters)} by {high:g}, at one of the two "
-                             "widths at least; a program has one decay for all matrices")
-        return trained.pop() if trained else 0.0
+                             "widths at least; a program has one decay for all that decays")
+        return next(iter(shares), 0.0)
 
 
 # --- a recipe --------------------------------------------------------------------------------

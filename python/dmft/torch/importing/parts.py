@@ -10,7 +10,7 @@ from dmft.errors import InputError
 from dmft.torch.importing.axes import Piece
 from dmft.torch.importing.expressions import Leaf
 
-# Kinds of parts, and the operation that has them; a vector is a map that reads ones.
+# Kinds of parts, and the operation that has them.
 KINDS = ("map", "look", "read_in", "read_out", "bias", "vector")
 
 
@@ -19,13 +19,13 @@ class Part:
     """One matrix of the program. `leaves`: the parts of parameters that are its rows (of a read-in
     its columns; of a map or a vector there is one); `to`: the axes of the leaf that are the
     target and the source of a map; `factor`: (c, p), the matrix is c N^p times the parameter;
-    `start`: from which number a vector is counted."""
+    `start`: the number that a vector starts at, or None."""
     name: str
     kind: str
     leaves: tuple[Leaf, ...]
     factor: tuple[float, float]
     to: tuple | None = None
-    start: float = 0.0
+    start: float | None = None
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -36,8 +36,8 @@ class Part:
         """The factor at a width."""
         return self.factor[0] * N ** self.factor[1]
 
-    def of(self, parameters, N: int, sites: int) -> torch.Tensor:
-        """The parameter of dmft.torch.Network, whose columns are `sites` ones for a vector."""
+    def of(self, parameters, N: int) -> torch.Tensor:
+        """The parameter of dmft.torch.Network."""
         if self.kind == "map":
             (leaf,) = self.leaves
             block = parameters[leaf.parameter][index_of(leaf, parameters[leaf.parameter].shape)]
@@ -46,8 +46,7 @@ class Part:
             return self.at(N) * block.reshape(math.prod(block.shape[:split]), -1)
         block = gathered(self.leaves, parameters)
         if self.kind == "vector":
-            column = (self.at(N) * block[0] - self.start) / sites
-            return column[:, None].expand(-1, sites)
+            return self.at(N) * block[0]
         if self.kind == "read_in":
             return self.at(N) * block.T
         return self.at(N) * (block[:, 0] if self.kind == "bias" else block)
@@ -71,7 +70,7 @@ class Part:
             target[index] = V.reshape(shape).permute(back) / self.at(N)
             return
         if self.kind == "vector":
-            V = (V.sum(1) + self.start)[None]
+            V = V[None]
         elif self.kind == "read_in":
             V = V.T
         elif self.kind == "bias":

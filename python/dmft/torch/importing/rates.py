@@ -1,12 +1,9 @@
 """Scales and rates between a module's parameters and the matrices of its program.
 
-A matrix V of dmft.torch.Network is F times a parameter W, F the factor of its Part; a vector b is
-spread over the m columns of V, so that V = F b/m. Gradients go the other way, dL/dW = F dL/dV, and
-a vector moves m times as far as each column. So, of V and of W,
+A matrix V of dmft.torch.Network is F times a parameter W, F the factor of its Part. Gradients go
+the other way, dL/dW = F dL/dV. So W has
 
-    kind          std of W       lr of SGD       lr of Adam      eps of Adam
-    others        std/F          lr/F^2          lr/F            F eps
-    vector        m^1/2 std/F    m lr/F^2        m lr/F          F eps
+    std/F of its entries, lr/F^2 of SGD, lr/F and F eps of Adam,
 
 and the numbers of V are those of dmft.scaling.
 """
@@ -37,20 +34,16 @@ class Numbers:
 def of_network(network: Program, part: Part, kind: str) -> Numbers:
     """What the network's own numbers are for the parameter of a part; kind: sgd or adam."""
     scale = scaling(network, network.matrix(part.name))
-    F, m = abs(part.at(network.width)), 1
-    std = scale.std / F
-    if part.kind == "vector":
-        m = scale.shape[1]
-        std *= math.sqrt(m)
-    lr = m * scale.sgd / F ** 2 if kind == "sgd" else m * scale.adam / F
-    return Numbers(std, lr, F * scale.eps)
+    F = abs(part.at(network.width))
+    return Numbers(scale.std / F, scale.sgd / F ** 2 if kind == "sgd" else scale.adam / F,
+                   F * scale.eps)
 
 
 def entries(part: Part, parameters) -> torch.Tensor:
     """All numbers of a part, counted from its start."""
     found = torch.cat([parameters[leaf.parameter].detach().double()[
         index_of(leaf, parameters[leaf.parameter].shape)].reshape(-1) for leaf in part.leaves])
-    return found - part.start
+    return found - (part.start or 0.0)
 
 
 # --- somebody's optimizer --------------------------------------------------------------------
@@ -135,7 +128,8 @@ def weight_options(part: Part, numbers: tuple[Numbers, Numbers], law: Law, sizes
     for name, value in (("a0", _start), ("rate", _rate), ("adam_rate", _adam_rate),
                         ("adam_eps", _eps)):
         if name == ("adam_rate" if law.kind == "sgd" else "rate") \
-                or name == "adam_eps" and law.kind == "sgd" or name == "a0" and part.kind == "bias":
+                or name == "adam_eps" and law.kind == "sgd" \
+                or name == "a0" and (part.kind == "bias" or part.start is not None):
             continue
         found[name] = tuple(value(part, one, abs(part.at(N)), *size)
                             for one, N, size in zip(numbers, widths, sizes))

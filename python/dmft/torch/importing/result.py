@@ -205,7 +205,7 @@ class Imported:
         same = all((v == one[0]).all() for v in values)
         if not leaf.populations:
             return one[0].item(), False
-        return (one[0].item() if same else 0.0), not same
+        return (one[0].item() if same else None), not same
 
     def write(self, options=None, network=None) -> Writer:
         """The program, with what options(part, writer) says of each matrix."""
@@ -276,7 +276,7 @@ class Imported:
         with torch.no_grad():
             for part in self.parts:
                 V = net.weights[part.name]
-                V.copy_(part.of(parameters, N, V.shape[-1]).reshape(V.shape))
+                V.copy_(part.of(parameters, N).reshape(V.shape))
         return net
 
     def store(self, net: Network, module) -> None:

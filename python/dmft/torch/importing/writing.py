@@ -33,37 +33,52 @@ class Writer:
         self._populations: dict[object, object] = {}
         self._names: set[str] = set()
         self._tied: dict = {}
-        self._ones = None
 
     # --- the whole -------------------------------------------------------------------------------
 
     def write(self, output: Expression, penalties) -> None:
         """The program of an output that is a look, and of terms of the loss."""
         self._tied = self._uses([output, *penalties])
-        x, leaves = self._read_out(output)
+        end, x, leaves = self._read_out(output)
         rows = self._value(x)
-        for k, term in enumerate(penalties):
-            self.network.penalty(self._value(term), f"penalty_{k}")
         try:
             part = self._part("read_out", leaves, output)
         except Gap as gap:
             raise Refusal(f"the output: {gap} ({output.place})") from None
-        self.network.read_out(rows, {"name": part.name, **self._more(part, self)})
+        self._values[id(end)] = self.network.read_out(
+            rows, {"name": part.name, **self._more(part, self)})
+        if end is not output:
+            self.network.output(self._value(output))
+        for k, term in enumerate(penalties):
+            self.network.penalty(self._value(term), f"penalty_{k}")
 
     def _read_out(self, output: Expression):
+        """(what is read out, the rows that it reads, the parts of its matrix)."""
         if output.operation == "times" and output.arguments[0].operation == "look":
-            x, leaves = self._read_out(output.arguments[0])
-            return x, tuple(leaf.times(output.data) for leaf in leaves)
-        if output.operation == "look":
-            return output.arguments[0], output.data[0]
-        if output.operation == "add" and any(one.operation == "parameter"
-                                             for one in output.arguments):
-            (name,) = [one.data[0][0].parameter for one in output.arguments
-                       if one.operation == "parameter"]
-            raise Refusal(f"{name} is a bias of the output, which a program does not have; with "
-                          f"ignore=['{name}'] it is held at 0 ({output.place})")
+            _, x, leaves = self._read_out(output.arguments[0])
+            return output, x, tuple(leaf.times(output.data) for leaf in leaves)
+        looks = self._looks(output)
+        if len(looks) == 1 and looks[0].width == output.width:
+            return looks[0], looks[0].arguments[0], looks[0].data[0]
         raise Refusal(f"the output is made by {_said(output)}, and a program ends with a product "
-                      f"of rows and a matrix ({output.place})")
+                      f"of rows and a matrix, and what acts on it ({output.place})")
+
+    @staticmethod
+    def _looks(output: Expression) -> list:
+        """The products of rows and a matrix that numbers are made of, by numbers alone."""
+        looks, todo, seen = [], [output], set()
+        while todo:
+            one = todo.pop()
+            if id(one) in seen:
+                continue
+            seen.add(id(one))
+            if one.is_rows:
+                return []
+            if one.operation == "look":
+                looks.append(one)
+            else:
+                todo += one.arguments
+        return looks
 
     @staticmethod
     def _uses(roots) -> dict:
@@ -148,7 +163,7 @@ class Writer:
 
     # --- matrices --------------------------------------------------------------------------------
 
-    def _part(self, kind: str, leaves, one: Expression, to=None, more=1.0, start=0.0) -> Part:
+    def _part(self, kind: str, leaves, one: Expression, to=None, more=1.0, start=None) -> Part:
         """The matrix of leaves, whose factors must be the same."""
         factors = {leaf.factor for leaf in leaves}
         if len(factors) > 1:
@@ -215,16 +230,12 @@ class Writer:
         return self.network.read_in(self.population(one.population), self._weight(part))
 
     def _write_vector(self, one):
-        """A matrix that reads ones, until the language has vectors: this is the only place."""
-        start, varies = self._starts(one.data[0])
+        start, _ = self._starts(one.data[0])
         part = self._part("vector", one.data, one, start=start)
-        if self._ones is None:
-            p = self.network.population("ones")
-            self._ones = self._constant_rows(p, 1.0)
-        p = self.population(one.population)
-        more = {} if varies else {"zero": True}
-        moved = self.network.map(self._ones, p, self._weight(part, **more))
-        return moved if start == 0 else moved + self._constant_rows(p, start)
+        more = {} if start is None else {"start": start}
+        if start and part.factor != (1.0, 0):
+            more["a0"] = self.number(tuple(part.at(N) for N in self.widths))
+        return self.network.vector(self.population(one.population), self._weight(part, **more))
 
     def _constant_rows(self, population, value):
         text = repr(value) if isinstance(value, float) else value._text
@@ -259,19 +270,15 @@ class Writer:
     def _known(self, one: Expression):
         """The value of an argument, which may be a number of its own."""
         if one.operation == "parameter":
-            zero = 0.0 * self.network.mean(self._one())
-            return self._bias(zero, one, one)
+            part = self._part("bias", one.data[0], one)
+            start = [self._starts(leaf)[0] for leaf in one.data[0]]
+            return self.network.scalar(self._weight(part, start=start))
         value = self._values[id(one)]
         if one.operation == "attend":
             value = self.network.attend(*self._arguments(one))
         if value is None:
             raise Gap(f"{_said(one)} is used in a way that a program does not have")
         return value
-
-    def _one(self):
-        if self._ones is None:
-            self._ones = self._constant_rows(self.network.population("ones"), 1.0)
-        return self._ones
 
     def _table(self, table: Expression, one: Expression):
         if table.operation == "of_token":
