@@ -111,7 +111,7 @@ def work(given) -> int:
     asked = [given.recipe, given.check, given.limit]
     code = 0
     if any(asked) or not given.plan:
-        from dmft.torch.planning import halved
+        from dmft.torch.plan_laws import halved
         pairs = widths or {name: (one, 2 * one) for name, one in halved(base).items()}
         mine = dmft.torch.import_module(build, example, pairs, **more)
         if not any(asked):

@@ -55,9 +55,11 @@ def growing_places(roots, widths) -> set[str]:
 
 class Factors:
     """`of`: {key of a leaf: F at both widths}, where it is not 1; `left`: what could not be
-    moved. places: the lines whose factors are meant."""
+    moved. places: the lines whose factors are meant; marks: {id of an expression: a factor that it
+    is to have beside them}."""
 
-    def __init__(self, roots, widths, places):
+    def __init__(self, roots, widths, places, marks=None):
+        self._marks = marks or {}
         self._roots, self._widths, self._blocked = roots, widths, set()
         self._places = places
         self._absorbs: dict[int, bool] = {}
@@ -105,6 +107,8 @@ class Factors:
 
     def _hand_on(self, one, value, place) -> None:
         """What is asked of an expression is asked of its arguments."""
+        if id(one) in self._marks:
+            value, place = _times(value, self._marks[id(one)]), one.place
         if one.operation == "times":
             if one.place in self._places and not self._upward(one):
                 place = one.place if _same(value, ONE) else place

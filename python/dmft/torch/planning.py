@@ -1,273 +1,14 @@
-"""dmft.torch.plan: the laws of a module's scales and rates, in all sizes that grow.
-
-The module is imported at small sizes (dmft.torch.import_module), once along each direction in which
-its sizes can grow: all sizes doubled, and each but the first to the fourth. The numbers of the
-network at all these places are products of powers of the sizes, which dmft.power finds. In the
-language of the program they are MSSP's; muP takes the standard deviation, and what follows from it,
-of a sum over experts from the inputs of one expert (docs/plan.md).
-"""
+"""dmft.torch.plan: a plan of a module, in the parameterization that is asked for (docs/plan.md)."""
 from __future__ import annotations
 
-import dataclasses
 import fnmatch
-import math
 import warnings
 
-import torch
-
 from dmft.errors import InputError, NoteWarning
-from dmft.power import Law, fit
-from dmft.torch.importing import rates
 from dmft.torch.importing.axes import Piece
-from dmft.torch.importing.expressions import Pairs
-from dmft.torch.importing.judging import Judge
-from dmft.torch.importing.parts import Part, index_at
-from dmft.torch.importing.result import Builds, import_module
-from dmft.torch.importing.writing import ordered
+from dmft.torch.plan_laws import WORDS, Planner, added, in_words
 from dmft.torch.plans import FORMAT, Plan, pattern_of
-from dmft.torch.plan_factors import Factors, growing_places
 
-WORDS = ("mssp", "mup", "sp")
-SMALL = 64                              # a base above it is halved for the trace
-# So many modules are drawn to measure the power of a start, FEW of those with more numbers than
-# LARGE.
-SEEDS, FEW, LARGE = 16, 4, 200000
-NUMBERS = ("std", "sgd", "adam", "eps")
-
-
-@dataclasses.dataclass
-class Found:
-    """What was found of a part of a parameter: its numbers at all places, and how a sum over
-    experts enters it. `experts`: the axis along which the parameter has one matrix for each, None
-    if there is none such; `summed`: whether the product sums over it; `wide`: whether the units of
-    an expert grow, too."""
-    part: Part
-    values: dict
-    experts: int | None = None
-    summed: bool = False
-    wide: bool = False
-
-
-class Planner:
-    """Collects the numbers of all parameters. `base`: {size: its value where your numbers hold}."""
-
-    def __init__(self, build, example, base, widths, more):
-        if not isinstance(base, dict) or not base or not all(
-                isinstance(one, int) and one > 1 for one in base.values()):
-            raise InputError(f"base: {base!r}; must be the sizes where your numbers hold, as "
-                             "{\"N\": 256}, in the order of build's arguments")
-        self.base, self.sizes = base, list(base)
-        self.small = {size: pair[0] for size, pair in (widths or {}).items()} or halved(base)
-        if set(self.small) != set(base):
-            raise InputError(f"widths: {sorted(self.small)} are given, and base has "
-                             f"{sorted(base)}")
-        ignore = more.get("ignore", ())
-        self.ignored = [ignore] if isinstance(ignore, str) else list(ignore)
-        self._builds = Builds(build, {size: (value, 2 * value)
-                                      for size, value in self.small.items()}, self.ignored)
-        self.places: list[dict] = []
-        self.found: dict[str, Found] = {}
-        self.left: dict[str, list] = {}
-        self._import(build, example, more)
-
-    # --- imports ---------------------------------------------------------------------------------
-
-    def _import(self, build, example, more) -> None:
-        imports = []
-        for direction in [None, *self.sizes[1:]]:
-            pairs = {size: (value, 4 * value if size == direction else 2 * value)
-                     for size, value in self.small.items()}
-            imports.append((pairs, import_module(build, example, pairs, **more)))
-        places = set().union(*(growing_places(self._roots(one), one._builds.widths)
-                               for _, one in imports))
-        for pairs, one in imports:
-            self.places += [{size: pair[k] for size, pair in pairs.items()} for k in (0, 1)]
-            self._collect(one, Factors(self._roots(one), one._builds.widths, places))
-
-    @staticmethod
-    def _roots(imported) -> list:
-        output, terms = imported._expressions
-        return [output, *terms]
-
-    def _collect(self, imported, factors) -> None:
-        judge = Judge(imported)
-        networks = {kind: judge.networks(kind) for kind in ("sgd", "adam")}
-        for part in imported.parts:
-            F = factors.of.get(part.leaves[0].key(), (1.0, 1.0))
-            found = self.found.setdefault(part.name, Found(part, {key: [] for key in NUMBERS}))
-            for k, (sgd, adam) in enumerate(zip(networks["sgd"], networks["adam"])):
-                one, other = (rates.of_network(net, part, kind)
-                              for net, kind in ((sgd, "sgd"), (adam, "adam")))
-                for key, value in (("std", one.std / F[k]), ("sgd", one.lr / F[k] ** 2),
-                                   ("adam", other.lr / F[k]), ("eps", other.eps * F[k])):
-                    found.values[key].append(value)
-            self._of_experts(found, imported)
-        for left in factors.left:
-            self._left(left.place, left.values)
-
-    def _left(self, place: str, values) -> None:
-        """A factor that stays is kept with its values at all places so far."""
-        known = self.left.setdefault(place, [])
-        if len(known) < len(self.places):
-            known += [1.0] * (len(self.places) - 2 - len(known)) + list(values)
-
-    def _of_experts(self, found: Found, imported) -> None:
-        """Which axis of a tensor with three is that of the experts. Of two growing ones on a side
-        it is the first. Where the units of an expert are few, it is on their side of the product,
-        and its sites are those of a matrix of two axes, too, the router."""
-        leaf, to, source = found.part.leaves[0], *(found.part.to or ((), ()))
-        if found.part.kind != "map" or len(leaf.at) < 3:
-            return
-        found.wide = len(to) + len(source) > 2
-        read = {id(one.arguments[0]) for one in ordered(self._roots(imported))
-                if one.operation == "map" and one.data[0].parameter == leaf.parameter}
-        axes, summed = (source, True) if len(source) == 2 or not found.wide and len(read) > 1 \
-            else (to, False)
-        if found.wide or self._routed(leaf.populations[axes[0]].find(), imported):
-            found.experts, found.summed = axes[0], summed
-
-    @staticmethod
-    def _routed(population, imported) -> bool:
-        return any(part.kind == "map" and len(part.leaves[0].at) == 2 and len(part.to[0]) == 1
-                   and part.leaves[0].populations[part.to[0][0]].find() is population
-                   for part in imported.parts)
-
-    # --- laws ------------------------------------------------------------------------------------
-
-    def law(self, values, what: str) -> dict:
-        """{size: power} of numbers at all places."""
-        law = fit(self.places, values)
-        if not law.exact:
-            raise InputError(f"{what} is no product of powers of {', '.join(self.sizes)}")
-        return _powers(law)
-
-    def of_part(self, found: Found, word: str) -> tuple[dict, int | None]:
-        """({number: law} of a part, the axis along which it starts alike)."""
-        name = found.part.parameters[0]
-        if word == "sp":
-            return dict.fromkeys(NUMBERS, {}) | {"std": None}, None
-        laws = {key: self.law(values, f"{key} of {name}") if any(values) else {}
-                for key, values in found.values.items()}
-        if found.experts is None:
-            return laws, None
-        alike = found.experts if found.wide and word == "mssp" else None
-        if found.summed:
-            inputs, F = self._inputs(found), self._factor(found)
-            n = _sum(*(self._length(found, axis) for axis in found.part.to[0]))
-            if word == "mup":
-                laws |= {"std": _times(inputs, -0.5), "adam": _times(inputs, -1.0),
-                         "sgd": _sum(n, inputs, F, signs=(1, -1, -1))}
-            elif found.wide:            # the same matrix acts on the mean over experts
-                count = self._length(found, found.experts)
-                laws["std"] = _sum(_times(inputs, -0.5), F, count, signs=(1, -1, -1))
-        return laws, alike
-
-    def _length(self, found: Found, axis: int) -> dict:
-        """The law of an axis of a parameter."""
-        return self.shape_laws[found.part.parameters[0]][axis][1]
-
-    def _inputs(self, found: Found) -> dict:
-        """Of how many inputs one expert has."""
-        return _sum(*(self._length(found, axis) for axis in found.part.to[1]
-                      if axis != found.experts))
-
-    def of_muon(self, parts) -> dict | None:
-        """Of a matrix with two growing sides the law of 1/F, else None."""
-        first = parts[0]
-        if any(one.part.kind != "map" for one in parts) or len(first.part.leaves[0].at) != 2:
-            return None
-        return _times(self._factor(first), -1.0)
-
-    def _factor(self, found: Found) -> dict:
-        """F of U = F W: eps of the network is F/n."""
-        n = _sum(*(self._length(found, axis) for axis in found.part.to[0]))
-        return _sum(self.law(found.values["eps"], "eps"), n)
-
-    # --- starts and shapes -----------------------------------------------------------------------
-
-    def measure(self) -> None:
-        """Shapes of all parameters, and how their starts go with each size by itself."""
-        points = [self.small] + [self.small | {size: 2 * self.small[size]} for size in self.sizes]
-        self._points = points
-        first = self._builds.of_sizes(list(self.small.values()), 0)
-        seeds = SEEDS if sum(one.numel() for one in first.parameters()) < LARGE else FEW
-        self._modules = [[dict(self._builds.of_sizes(list(point.values()), seed).named_parameters())
-                          for seed in range(seeds)] for point in points]
-        self.shape_laws = {}
-        for name, one in self._modules[0][0].items():
-            shapes = [modules[0][name].shape for modules in self._modules]
-            self.shape_laws[name] = [self._dimension(points, lengths)
-                                     for lengths in zip(*shapes)]
-            if any(len(shape) != one.dim() for shape in shapes):
-                raise InputError(f"{name} has another number of dimensions at another size")
-
-    @staticmethod
-    def _dimension(points, lengths):
-        law = fit(points, lengths)
-        return [law.coefficient, _powers(law)] if law.exact else [None, {}]
-
-    def start(self, names, at, offset: float) -> tuple[dict | None, float]:
-        """(the law of the standard deviation of parameters that are alike, as the module draws
-        them, None if it is no power of the sizes; its value at the base). at: which entries;
-        offset: from where they are counted."""
-        stds, error = [], 0.0
-        for modules in self._modules:
-            values = torch.cat([
-                (one[name] if at is None else one[name][index_at(at, one[name].shape)])
-                .detach().double().reshape(-1) - offset for one in modules for name in names])
-            stds.append(values.square().mean().sqrt().item())
-            error = max(error, 1 / math.sqrt(2 * len(values)))
-        if not all(stds):
-            return {}, stds[0]
-        law = {}
-        for size, std in zip(self.sizes, stds[1:]):
-            up = math.log2(std / stds[0])
-            law[size] = round(2 * up) / 2
-            if abs(up - law[size]) > 0.02 + 6 * error:
-                return None, self._at_base(names, at, offset)
-        law = {size: up for size, up in law.items() if up}
-        ratios = {size: self.base[size] / self.small[size] for size in self.sizes}
-        return law, stds[0] * math.prod(ratios[size] ** up for size, up in law.items())
-
-    def _at_base(self, names, at, offset: float) -> float:
-        """A standard deviation that is no power of the sizes, in the module of the base."""
-        module = self._builds.of_sizes(list(self.base.values()), 0)
-        values = torch.cat([(one if at is None else one[index_at(at, one.shape)]).reshape(-1)
-                            for name, one in module.named_parameters() if name in names])
-        return (values.detach().double() - offset).square().mean().sqrt().item()
-
-
-def halved(base: dict) -> dict:
-    """Small sizes in the same proportions."""
-    times = 1
-    while all(value % (2 * times) == 0 for value in base.values()) \
-            and next(iter(base.values())) // times > SMALL:
-        times *= 2
-    return {size: value // times for size, value in base.items()}
-
-
-def _powers(law: Law) -> dict:
-    return {size: float(up) for size, up in law.powers.items() if up}
-
-
-def _said(law: dict) -> str:
-    return " ".join(f"{size}^{up:g}" for size, up in law.items()) or "1"
-
-
-def _times(law: dict, k: float) -> dict:
-    return {size: k * up for size, up in law.items() if up}
-
-
-def _sum(*laws: dict, signs=()) -> dict:
-    """The law of a product (sign -1: of what divides)."""
-    found: dict = {}
-    for law, sign in zip(laws, signs or (1,) * len(laws)):
-        for size, up in law.items():
-            found[size] = found.get(size, 0) + sign * up
-    return {size: up for size, up in found.items() if up}
-
-
-# --- the plan --------------------------------------------------------------------------------
 
 def _words_of(parameterization, names) -> dict:
     """{parameter: what is said of it}: a word, or powers of one's own."""
@@ -299,7 +40,8 @@ class Assembly:
         text = parameterization if isinstance(parameterization, str) else "powers of your own"
         self.content = {
             "format": FORMAT, "base": planner.base, "parameterization": text,
-            "notes": self._notes(words), "counts": {},
+            "notes": self._notes(words), "counts": {size: planner.count(size)
+                                                    for size in planner.counts},
             "parameters": [self._entry(alike, laws[alike[0]]) for alike in self._families(laws)]}
 
     def _families(self, laws) -> list[list[str]]:
@@ -324,6 +66,8 @@ class Assembly:
                 law for _, law in self.planner.shape_laws[name])
             return own | {"muon": {} if hidden else None, "std": [(None, own["std"], None)]}
         found = [self.planner.of_part(one, word) for one in parts]
+        if word == "mssp":
+            found = [(self._deep(name, one), alike) for one, alike in found]
         for key in ("sgd", "adam", "eps"):
             if any(one[key] != found[0][0][key] for one, _ in found):
                 raise InputError(f"parts of {name} have rates that go with different powers, and "
@@ -338,10 +82,17 @@ class Assembly:
         return {"sgd": first["sgd"], "adam": first["adam"], "eps": first["eps"],
                 "muon": self.planner.of_muon(parts), "std": starts}
 
-    def _own(self, name: str, powers: dict) -> dict:
+    def _deep(self, name: str, laws: dict) -> dict:
+        """With the powers of the numbers of blocks."""
+        for size, of in self.planner.deep.items():
+            laws = {key: added(law, {size: of.get(name, {}).get(key, 0)})
+                    for key, law in laws.items()}
+        return laws
+
+    def _own(self, name: str, given: dict) -> dict:
         """Powers of one's own: {"std": -0.5, "lr": {"N": -1}, "eps": ...}."""
         found = {}
-        for key, law in powers.items():
+        for key, law in given.items():
             if key not in ("std", "lr", "eps"):
                 raise InputError(f"parameterization of {name}: {key!r} is none of std lr eps")
             law = law if isinstance(law, dict) else {self.sizes[0]: law}
@@ -378,8 +129,12 @@ class Assembly:
             times = " ".join(f"({size}/{self.planner.base[size]})^{-up:g}"
                              for size, up in law.items())
             if times:
-                found.append(f"{place}: what is computed here goes as {_said(law)}, which no scale "
-                             f"of a matrix mends: multiply it by {times}")
+                found.append(f"{place}: what is computed here goes as {in_words(law)}, which no "
+                             f"scale of a matrix mends: multiply it by {times}")
+        for size, places in self.planner.branches.items() if "mssp" in words.values() else ():
+            found += [f"{place}: what is added to the stream here must go as 1/{size}, which no "
+                      f"scale of a matrix does: multiply it by {self.planner.base[size]}/{size}"
+                      for place in places]
         return found
 
 
