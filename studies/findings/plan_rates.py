@@ -8,8 +8,8 @@
 muP and MSSP by dmft.torch.plan, and adds a line to plan_rates.csv for each run; those that the
 table has are not done again, so that it may be stopped. It needs a PyTorch that dmft.torch.plan
 knows. At the base, width 64, all three are the same model and are trained once. `judge` says what
-is seen: the best rate of a width is the minimum of a parabola through the mean losses of the best
-rate and its neighbours, for each of many draws of the losses with their errors over seeds.
+is seen: the best rate of a width is the minimum of a parabola through the losses of the best rate
+and its neighbours, for each of many draws of the losses with their errors over seeds.
 `coordinates` measures how far each part has moved after ten steps, and writes
 plan_coordinates.csv.
 """
@@ -109,32 +109,37 @@ def coordinates(steps=10, rate=2.0 ** -6, widths=WIDTHS[:3]):
                 loss=lambda f, y: __import__("torch").nn.functional.cross_entropy(
                     f.flatten(0, 1), y.flatten()))
             print(word, found, sep="\n")
+            for name, parts in ROWS.items():
+                for part in parts:
+                    values = [found.rms("adamw", name, part, N) for N in widths]
+                    out.writerow((word, name, part, *(f"{one:.4g}" for one in values)))
 
 
-def optimum(means, errors, draws=4000):
-    """Draws of (log2 of the best rate, loss there) from means and errors at rates: {rate: ..}."""
-    rates = sorted(means)
+def optimum(losses, draws=4000):
+    """Draws of (log2 of the best rate, loss there) from losses {rate: of each seed}. What a seed
+    adds at all rates is taken apart from the rest; both have errors of Student's t."""
+    rates = sorted(losses)
+    L = np.array([losses[rate] for rate in rates])
+    (R, n), of_seed = L.shape, L.mean(0) - L.mean()
+    rest = L - L.mean(1, keepdims=True) - of_seed
+    free = (R - 1) * (n - 1)
     rng = np.random.default_rng(0)
-    sample = np.array([means[k] for k in rates]) \
-        + rng.standard_normal((draws, len(rates))) * [errors[k] for k in rates]
+    sample = L.mean(1) + rng.standard_t(free, (draws, R)) * np.sqrt((rest ** 2).sum() / free / n) \
+        + rng.standard_t(n - 1, (draws, 1)) * of_seed.std(ddof=1) / n ** 0.5
     at = sample.argmin(1)
-    inside = (at > 0) & (at < len(rates) - 1)
-    at = at.clip(1, len(rates) - 2)
+    inside = (at > 0) & (at < R - 1)
+    at = at.clip(1, R - 2)
     left, middle, right = (sample[np.arange(draws), at + d] for d in (-1, 0, 1))
     shift = np.where(inside, (left - right) / (2 * (left - 2 * middle + right)), np.nan)
     return np.array(rates)[at] + shift, middle - (left - right) * shift / 4
 
 
 def losses(word, N, table):
-    """{rate: mean}, {rate: its standard error} over seeds."""
-    means, errors = {}, {}
-    for k in rates_of(word, N):
-        values = np.array([bits for (one, n, rate, _), bits in table.items()
-                           if (one, n, rate) == (of_width(word, N), N, -k)])
-        values = values[np.isfinite(values)]
-        if len(values) > 1:
-            means[-k], errors[-k] = values.mean(), values.std(ddof=1) / len(values) ** 0.5
-    return means, errors
+    """{log2 of a rate: bits of each seed}, of the seeds that all rates have."""
+    name, grid = of_width(word, N), rates_of(word, N)
+    seeds = [seed for seed in range(99) if all((name, N, -k, seed) in table for k in grid)]
+    return {-k: [table[name, N, -k, seed] for seed in seeds] for k in grid} \
+        if len(seeds) > 1 else {}
 
 
 def judge_all():
@@ -143,14 +148,15 @@ def judge_all():
     table, best = lines(), {}
     for word in WORDS:
         for N in WIDTHS:
-            means, errors = losses(word, N, table)
-            if len(means) < 3:
+            found = losses(word, N, table)
+            if not found:
                 continue
-            best[word, N] = rate, loss = optimum(means, errors)
+            best[word, N] = rate, loss = optimum(found)
             low, high = interval(rate)
             print(f"{word}, N = {N}: best rate 2^{np.nanmedian(rate):.2f} [{low:.2f}, {high:.2f}], "
                   f"held-out bits there {np.median(loss):.3f} [{interval(loss)[0]:.3f}, "
-                  f"{interval(loss)[1]:.3f}], {len(means)} rates")
+                  f"{interval(loss)[1]:.3f}], {len(found)} rates, "
+                  f"{len(next(iter(found.values())))} seeds")
     for word in WORDS:
         widths = [N for N in WIDTHS if (word, N) in best]
         first, last = best[word, widths[0]], best[word, widths[-1]]
