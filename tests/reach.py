@@ -24,16 +24,16 @@ REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend backend_bits 
            'models/engine/archive': 'resume', 'models/engine/replay': 'coordinate',
            'models/engine/apart': 'bytes', 'models/engine/describe': 'description',
            'models/language': 'script script_built_in program program_refusals models',
-           'models/engine': 'models', 'models/lua': 'script script_built_in script_fuzz',
+           'models/engine': 'models', 'models/lua': 'script script_built_in script_fuzz refusals',
            'models/parts/router': 'balance', 'models/parts/gate': 'balance regime3',
            'models/parts/balance': 'script residual',
            'models/parts/attention': 'transformer', 'models/parts/experts': 'transformer stack',
            'models/parts/block': 'stack residual',
            'models/parts': 'models', 'models/': 'models',
-           'solver/command': 'cli cli_refusals', 'solver/files': 'io io_partial cli_files',
-           'solver/files/partial': 'faults', 'kernels/base/text': 'cli_refusals',
+           'solver/command': 'cli cli_refusals refusals', 'solver/files': 'io io_partial cli_files',
+           'solver/files/partial': 'faults', 'kernels/base/text': 'refusals',
            'solver/run/run': 'cli_files',
-           'solver/study/units': 'sweep sweep_refusals faults',
+           'solver/study/units': 'sweep sweep_refusals refusals faults',
            'solver/measure': 'fields fields_experts outputs rates',
            'solver/measure/aggregation': 'coordinate coordinate_limit coordinate_state',
            'solver/measure/record': 'statistics halves',
@@ -42,7 +42,7 @@ REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend backend_bits 
            'solver/run/estimate': 'estimate',
            'solver/run/report': 'cli cli_files cli_warnings cli_bits',
            'solver/run/states': 'resume states',
-           'solver/settings': 'param param_refusals include factor keys',
+           'solver/settings': 'param param_refusals refusals include factor keys',
            'solver/data/normals': 'residual', 'solver/run/costs': 'cli_bits',
            'solver/data': 'data data_targets data_file tokens token_sources',
            'solver/study': 'compare fits'}
@@ -80,6 +80,8 @@ def reached(paths):
     for path in paths:
         if path.startswith('tests/test_') and path.endswith('.c'):
             tests.add(path[11:-2])
+        elif path == 'tests/refusals.txt':
+            tests.add('refusals')
         elif path.startswith(('kernels/base', 'tests/support')):
             tests |= GENERAL
         elif path.startswith('tests/oracles/oracle_'):
@@ -88,7 +90,7 @@ def reached(paths):
             tests |= {name for name in names() if weight(name, path)}
         elif path.startswith('python/dmft/study/'):
             tests |= {'python', 'grid', 'marks', 'objective', 'sweep', 'sweep_output',
-                      'sweep_refusals'}
+                      'sweep_refusals', 'refusals'}
         elif path.startswith(('python/', 'studies/', 'tests/')) and path.endswith('.py'):
             tests.add('python')
     return sorted(test for test in tests if test in names() + ['architecture', 'python'])

@@ -98,29 +98,10 @@ static void nothing_behind(void **state) {
     }
 }
 
-static void refusals(void **state) {
-    (void)state;
-    static const char *const none[] = {NULL};
-#define HEAD "local a = population('a')\nlocal f = read_out(read_in(a, 'W1'), 'w')\n"
-    static const char *const cases[][2] = {
-        {HEAD "bias(f, {0}, 'c')\n", "the output does not depend on matrix c; output(s) makes"},
-        {HEAD "f = tanh(f)\n", "nothing reads what acts on the read-out; output(s) makes numbers"},
-        {HEAD "output(f * scalar({name = 's', start = {1, 2}}))\n",
-         "t.lua:3: the output has 2 numbers of 1 rows of an input, and must have 1 of 1"},
-        {HEAD "output(f + 1)\noutput(f + 2)\n", "t.lua:4: it has two outputs"},
-        {"output(scalar('s'))\n", "t.lua:1: an output before anything is read out"},
-        {HEAD "output(scalar('s'))\n", "the output does not depend on matrix W1"},
-        {HEAD "output(read_in(a, 'V'))\n", "must be numbers of each input, is rows"},
-    };
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
-        support_refuse_script(cases[k][0], none, cases[k][1]);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(closed_form),
         cmocka_unit_test(nothing_behind),
-        cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,52 +10,8 @@
 
 #define HEAD "local a = population('a')\nlocal h = read_in(a, 'W1')\n"
 #define END "read_out(h, 'w')\n"
-/* Units of the sites of a, and another population that has as many sites as a. */
-#define OTHERS                                                                                     \
-    HEAD "local b = population('b')\nlocal u = population('u', {of = a, group = 2})\n"             \
-         "local v = read_in(u, 'V1')\nlocal c = read_in(b, 'C1')\n"
 
 static const char *const none[] = {NULL}, *const tokens[] = {"data.tokens=4", NULL};
-
-static void options_have_an_effect(void **state) {
-    (void)state;
-    static const char *const cases[][2] = {
-        {HEAD "h = map(h, a, {name='W2', adam_rate=0})\n" END,
-         "t.lua:3: adam_rate must be above 0; rate = 0 or fixed = true keeps a matrix as it is"},
-        {HEAD "h = map(h, a, {name='W2', adam_eps=0})\n" END, "t.lua:3: adam_eps must be above 0"},
-        {HEAD "h = map(h, a, {name='W2', iid=true})\n" END,
-         "t.lua:3: matrix W2: iid is for the matrices of look and read_out"},
-        {HEAD "read_in(a, {name='W2', iid=true})\n" END, "t.lua:3: matrix W2: iid is for"},
-        {HEAD "h = h * bias(mean(h), {1, 2}, 'b')\n" END,
-         "t.lua:3: a bias needs a list of 1 numbers, not of 2"},
-        {HEAD "bias(look(h, 2, 'Q'), {1, 2, 3, 4}, 'b')\n" END,
-         "t.lua:3: a bias needs a list of 2 numbers, not of 4"},
-        {HEAD "population('b', {of = a, group = 2, sites = 64})\n" END,
-         "t.lua:3: population b: `sites` beside `of`, whose sites and `group` say how many"},
-        {HEAD "population('b', {of = a, group = 2, size = 3})\n" END,
-         "t.lua:3: population b: its size, 3.0, contradicts `of` and `group`, which make it 2.0"},
-        {"population('a', {group = 2})\n", "t.lua:1: population a: a group needs the population"},
-        {"local a = population('a', {sites = 33400000})\npopulation('b', {of = a, group = 30})\n",
-         "t.lua:2: population b would have 1002000000.0 sites"},
-        {HEAD "gates(h)\ngates(h)\n" END, "t.lua:4: gates are told twice"},
-        {HEAD "h = map(h, a, 'W2', {rate = 0})\n" END,
-         "t.lua:3: map takes at most 3 arguments, map(x, p, W), and has 4"},
-        {HEAD "h = h + noise(h, 0.1)\n" END,
-         "t.lua:3: noise takes at most 1 argument, noise(x), and has 2"},
-        {HEAD "h = h * sigmoid(look(h, 2, 'Q'), 3, {top = 1})[1]\n" END,
-         "t.lua:3: sigmoid of rows takes (x, k), of numbers (s, {beta=, top=})"},
-        {HEAD "sigmoid(look(h, 2, 'Q'), {beta = 1.005e6})\n" END,
-         "must be a number from -1e+06 to 1e+06, is 1.005e+06"},
-        {HEAD "local s = mean(h) + 1 / 0\n" END,
-         "t.lua:3: numbers are combined with a number that"},
-        {HEAD "local s = 0 / 0 / mean(h)\n" END,
-         "t.lua:3: numbers are combined with a number that"},
-        {HEAD "local s = mean(h) ^ (1 / 0)\n" END, "t.lua:3: numbers are combined with a number"},
-        {HEAD "h = sigmoid(h, 3, {top = 1})\n" END, "t.lua:3: sigmoid of rows takes (x, k), of"},
-    };
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
-        support_refuse_script(cases[k][0], none, cases[k][1]);
-}
 
 /* A function takes the options that docs/programs.md names, and no others. */
 static void options_are_those_of_the_page(void **state) {
@@ -126,29 +82,6 @@ static void biases_of_tokens_fit(void **state) {
 /* As many sites do not make two populations one, nor one the groups of the other. */
 static void populations_are_told_apart(void **state) {
     (void)state;
-    static const char *const cases[][2] = {
-        {"h = h * c\n", "a product of rows of different populations"},
-        {"v = c * v\n", "a product of rows of different populations"},
-        {"v = expand(c, u)\n", "a product of rows of different populations"},
-        {"group_mean(v, b)\n", "t.lua:7: group_mean from population u does not fit b"},
-    };
-    static const char *const of_tokens[][2] = {
-        {"attend(v, v, 1, b)\n", "t.lua:7: attention from population u does not fit b"},
-        {"local w = population('w', {of = b, group = 2})\nlocal A = attend(v, v, 1, a)\n"
-         "mix(A, read_in(w, 'C2'))\n",
-         "t.lua:9: a mixture of tokens needs a row for each pair of them, on the heads of w"},
-        {"mix(attend(v, v, 1, a), pool(v))\n",
-         "t.lua:7: a mixture of tokens takes one row for each token"},
-    };
-    char text[1024];
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        snprintf(text, sizeof text, OTHERS "%s" END, cases[k][0]);
-        support_refuse_script(text, none, cases[k][1]);
-    }
-    for (size_t k = 0; k < sizeof of_tokens / sizeof *of_tokens; k++) {
-        snprintf(text, sizeof text, OTHERS "%s" END, of_tokens[k][0]);
-        support_refuse_script(text, tokens, of_tokens[k][1]);
-    }
     /* One unit for each site is as many sites, and does go with them. */
     struct run run;
     struct err why;
@@ -160,26 +93,6 @@ static void populations_are_told_apart(void **state) {
     run_free(&run);
     if (code)
         fail_msg("%s", why.text);
-}
-
-static void powers_of_the_width_are_refused(void **state) {
-    (void)state;
-    static const char *const cases[][2] = {
-        {HEAD "h = map(h, a, {name='W2', rate = N ^ 0.2})\n" END,
-         "the learning rate of matrix W2 grows as N^0.2"},
-        {HEAD "h = map(h, a, {name='W2', a0 = 3 * N ^ 0.2})\n" END,
-         "the initial scale of matrix W2 grows as N^0.204"},
-        {HEAD "h = map(h, a, {name='W2', a0 = 100 * math.sqrt(N)})\n" END, "grows as N^0.5"},
-    };
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
-        support_refuse_script(cases[k][0], none, cases[k][1]);
-}
-
-/* Numbers of pairs of tokens have no axis in the output. */
-static void numbers_of_pairs_are_not_shown(void **state) {
-    (void)state;
-    support_refuse_script(OTHERS "show(mean(attend(v, v, 1, a)), 'ml')\n" END, tokens,
-                          "t.lua:7: numbers of pairs of tokens cannot be measured");
 }
 
 /* [output] router = yes measures the loads of gates whose logits nobody knows. */
@@ -309,17 +222,6 @@ static void functions_of_the_same_rows(void **state) {
     }
 }
 
-/* Whichever key asks: rows of one name are not told apart. */
-static void rows_of_one_name_are_refused(void **state) {
-    (void)state;
-    static const char *const asked[] = {"output.fields=g_W1", "output.kernels_of=g_W1",
-                                        "output.cross=g_W1"};
-    for (size_t k = 0; k < sizeof asked / sizeof *asked; k++)
-        support_refuse_script(HEAD "h = tanh(h)\nname_rows(h, 'g_W1')\n" END,
-                              (const char *const[]){asked[k], NULL},
-                              "two kinds of rows of this network are called g_W1");
-}
-
 /* A file of as many bytes as a program may have, and of one more. */
 static void long_programs_are_refused(void **state) {
     (void)state;
@@ -343,36 +245,6 @@ static void long_programs_are_refused(void **state) {
     }
     fclose(file);
     remove(name);
-}
-
-/* Instructions, texts, calls of functions of C, numbers: each is counted before it is there. */
-static void bounds(void **state) {
-    (void)state;
-    static const char *const cases[][2] = {
-        {HEAD "for k = 1, 30000 do h = tanh(h) end\n" END,
-         "a network has more than 20000 operations"},
-        {HEAD "for k = 1, 19998 do h = tanh(h) end\nlocal s = mean(h)\npenalty(s, 'p')\n" END,
-         "t.lua:5: a network has more than 20000 operations"}, /* the very call */
-        {HEAD "for k = 1, 20000 do look(h, 4096, 'Q' .. k) end\n" END,
-         "a network has more than 134 million numbers of its inputs"},
-        {"while true do end", "t.lua:1: a network takes more than 3 million instructions"},
-        {HEAD "constant(population('b', {sites = 3000001}), math.abs)\n" END,
-         "t.lua:3: a network takes more than 3 million instructions"},
-        {HEAD
-         "for k = 1, 40 do constant(population('b' .. k, {sites = 75001}), math.abs) end\n" END,
-         "t.lua:3: a network takes more than 3 million instructions"},
-        {HEAD "bias(look(h, 4096, 'Q'), normals(4096), 'b')\nnormals(4097)\n"
-              "for k = 1, 9e5 do look(h, 4096, 'P' .. k) end\n" END,
-         "t.lua:5: a network has more than 134 million numbers of its inputs and constants"},
-        {"local s = 'x'\nwhile true do s = s .. s end", "more memory to write than"},
-        {"local s = 'x'\nfor k = 1, 17 do s = s .. s end", "8 MB, 64 kB for a text"},
-        {"local s = '1'\nfor k = 1, 15 do s = s .. s end\nfor k = 1, 8191 do tonumber(s) end\n"
-         "assert(tonumber(s) == 1 / 0)\nlocal t = s .. '1'\nerror(s + 0)",
-         "t.lua:6: a network reads more than 256 MB of texts to write"},
-        {"local function f() return f() + 1 end\nf()", "more memory to write than"},
-    };
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
-        support_refuse_script(cases[k][0], none, cases[k][1]);
 }
 
 /* A signal is heard at every word, on a thread that heeds the signal and on others. */
@@ -417,20 +289,15 @@ static void selections_of_a_declared_net(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_have_an_effect),
         cmocka_unit_test(options_are_those_of_the_page),
         cmocka_unit_test(biases_of_tokens_fit),
         cmocka_unit_test(populations_are_told_apart),
-        cmocka_unit_test(powers_of_the_width_are_refused),
-        cmocka_unit_test(numbers_of_pairs_are_not_shown),
         cmocka_unit_test(loads_of_gates_without_logits),
         cmocka_unit_test(gates_that_condense),
-        cmocka_unit_test(bounds),
         cmocka_unit_test(selections_of_a_declared_net),
         cmocka_unit_test(signals_are_heard),
         cmocka_unit_test(norm_of_zero),
         cmocka_unit_test(functions_of_the_same_rows),
-        cmocka_unit_test(rows_of_one_name_are_refused),
         cmocka_unit_test(long_programs_are_refused),
         cmocka_unit_test(fixed_matrices_decay_or_are_frozen),
     };

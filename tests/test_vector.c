@@ -237,33 +237,6 @@ static void fixed_point(void **state) {
     record_free(&record[1]);
 }
 
-static void refusals(void **state) {
-    (void)state;
-    static const char *const none[] = {NULL};
-#define HEAD "local a = population('a')\nlocal h = read_in(a, 'W1')\n"
-#define END "\nread_out(h, 'w')\n"
-    static const char *const cases[][2] = {
-        {HEAD "h = map(h, a, {name = 'V', start = 1})" END,
-         "t.lua:3: matrix V: start is for vector and scalar"},
-        {HEAD "h = h + vector(h, {name = 'V', start = {1, 2}})" END,
-         "t.lua:3: start of V must be a number"},
-        {HEAD "h = scalar({name = 'V', start = {}}) * h" END,
-         "t.lua:3: start of V must be a number, or a list of 1 to 4096 numbers"},
-        {HEAD "h = h + vector(h, {name = 'V', start = 'x'})" END,
-         "option start must be a number, is string"},
-        {HEAD "h = h + vector(mean(h), 'V')" END, "must be a population"},
-        {HEAD "h = h + vector(h, {name = 'V', decays = 1})" END, "boolean expected, got number"},
-        {HEAD "h = h + vector(h, {name = 'V', tied = true})" END,
-         "t.lua:3: matrix V: only maps may be tied, not vector"},
-        {HEAD "h = h + vector(h, {name = 'V', a0 = N ^ 0.5})" END, "grows as N^0.5"},
-        {HEAD "local b = population('b')\nh = h + vector(b, 'V')" END,
-         "a sum of rows of different populations"},
-        {HEAD "vector(h, 'V')" END, "the output does not depend on matrix V"},
-    };
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
-        support_refuse_script(cases[k][0], none, cases[k][1]);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(vectors_beside_matrices_that_read_ones),
@@ -272,7 +245,6 @@ int main(void) {
         cmocka_unit_test(decay),
         cmocka_unit_test(starts),
         cmocka_unit_test(fixed_point),
-        cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

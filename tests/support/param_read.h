@@ -1,5 +1,5 @@
 /* An ini given as bytes or as text is read by the table of tests/support/param_table.h, as a
- * program reads its own; and tables of inis that must be refused. */
+ * program reads its own. */
 #ifndef TESTS_PARAM_READ_H
 #define TESTS_PARAM_READ_H
 
@@ -75,30 +75,5 @@ static inline void accept(struct fixture *f, const char *text, const char *overr
     if (read_text(f, text, override ? (const char *const[]){override, NULL} : NULL))
         fail_msg("refused: %s", f->err.text);
 }
-
-struct refusal {
-    const char *text;        /* behind the beginning, so that its first line is line 3 */
-    const char *override[3]; /* up to two */
-    const char *part[4]; /* of the message; the file is always one unless an override is given */
-};
-
-static inline void check_refusals(const struct refusal *refusal, size_t count) {
-    struct fixture f;
-    for (size_t i = 0; i < count; i++) {
-        if (!read_text(&f, refusal[i].text, refusal[i].override))
-            fail_msg("accepted: %s", refusal[i].text);
-        assert_int_equal(f.err.code, CODE_INPUT);
-        const char *name = strrchr(f.path, '/') + 1;
-        if (!refusal[i].override[0] && !strstr(f.err.text, name))
-            fail_msg("no file name: %s", f.err.text);
-        for (size_t k = 0; k < 4 && refusal[i].part[k]; k++)
-            if (!strstr(f.err.text, refusal[i].part[k]))
-                fail_msg("\"%s\" is not in: %s", refusal[i].part[k], f.err.text);
-        if (strchr(f.err.text, '\n'))
-            fail_msg("more than one line: %s", f.err.text);
-        params_free(&f.params);
-    }
-}
-#define CHECK_REFUSALS(table) check_refusals(table, sizeof(table) / sizeof *(table))
 
 #endif
