@@ -16,6 +16,9 @@ import sys
 HOME = pathlib.Path(__file__).resolve().parent.parent
 # Tests that go through much of the program.
 GENERAL = {'limit', 'map', 'oracle', 'networks', 'program', 'io', 'cli', 'flow', 'regime1'}
+# Tests of networks beside their oracles.
+JUDGED = {'oracle', 'network', 'regime1', 'regime3', 'residual', 'resnet', 'stack', 'transformer',
+          'optimizer', 'outputs', 'parameterization', 'tied', 'batches'}
 # What tests go through most, beside those that are named like a file or include its header.
 REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend backend_bits single',
            'kernels/maps/map_field': 'fixed_point fixed_point_parts fixed_point_sweeps bytes',
@@ -84,8 +87,8 @@ def reached(paths):
             tests.add('refusals')
         elif path.startswith(('kernels/base', 'tests/support')):
             tests |= GENERAL
-        elif path.startswith('tests/oracles/oracle_'):
-            tests |= {name for name in names() if path[21:].split('.')[0] in name}
+        elif path.startswith('tests/oracles/'):
+            tests |= JUDGED | {name for name in names() if path[21:].split('.')[0] in name}
         elif path.endswith(('.c', '.h', '.cu')):
             tests |= {name for name in names() if weight(name, path)}
         elif path.startswith('python/dmft/study/'):

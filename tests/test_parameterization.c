@@ -4,7 +4,7 @@
  * The draws are those of muP, whose standard deviations are divided out: other parameterizations of
  * a seed must have the same ones at their own scale. */
 #include "tests/support/support.h"
-#include "tests/oracles/oracle_papers.h"
+#include "tests/oracles/oracle.h"
 #include "models/engine/node.h"
 #include "models/networks/settings.h"
 
@@ -94,32 +94,31 @@ static void copy_map(double *to, const struct net *net, const char *name, double
 }
 
 /* The initial weights of a net of muP, in units of their standard deviation. */
-static void copy_draws(struct oracle_papers *o, const struct net *net, const struct run *run,
-                       int regime) {
+static void copy_draws(struct oracle *o, const struct net *net, const struct run *run, int regime) {
     double *Q = NULL, *w = support_get(array_all(&support_weight(net, "w")->matrix.thin->W));
     char name[32];
-    copy_read_in(o->matrix[PAPERS_W1].W, net, run);
+    copy_read_in(o->block[PAPERS_W1].w, net, run);
     for (int n = 0; n < N; n++)
-        o->matrix[PAPERS_W4].W[n] = w[n] / (gamma0 * N);
+        o->block[PAPERS_W4].w[n] = w[n] / (gamma0 * N);
     if (regime == 1) {
         Q = support_get(array_all(&support_weight(net, "Q")->matrix.thin->W));
         for (int k = 0; k < o->M * N; k++)
-            o->matrix[PAPERS_Q].W[k] = Q[k] / N;
+            o->block[PAPERS_Q].w[k] = Q[k] / N;
         for (int i = 0; i < o->M; i++) {
-            o->matrix[PAPERS_B].W[i] = run->config.network.routing.biases.value[i];
+            o->block[PAPERS_B].w[i] = run->config.network.routing.biases.value[i];
             snprintf(name, sizeof name, "W2_%d", i);
-            copy_map(o->matrix[PAPERS_W2].W + i * N * o->Ne, net, name, 1, 0);
+            copy_map(o->block[PAPERS_W2].w + i * N * o->N_e, net, name, 1, 0);
             snprintf(name, sizeof name, "W3_%d", i);
-            copy_map(o->matrix[PAPERS_W3].W + i * N * o->Ne, net, name, 1, 0);
+            copy_map(o->block[PAPERS_W3].w + i * N * o->N_e, net, name, 1, 0);
         }
     } else {
-        copy_map(o->matrix[PAPERS_Q].W, net, "Q", 1, 0);
-        copy_map(o->matrix[PAPERS_W2].W, net, "W_in", 1, 0);
-        copy_map(o->matrix[PAPERS_W3].W, net, "W_out", o->M, o->Ne);
+        copy_map(o->block[PAPERS_Q].w, net, "Q", 1, 0);
+        copy_map(o->block[PAPERS_W2].w, net, "W_in", 1, 0);
+        copy_map(o->block[PAPERS_W3].w, net, "W_out", o->M, o->N_e);
     }
     for (int b = 0; b < PAPERS_MATRICES; b++)
-        for (int k = 0; k < o->matrix[b].count && b != PAPERS_B; k++)
-            o->matrix[b].W[k] /= mup(regime, b, o->M, o->Ne).std;
+        for (int k = 0; k < o->block[b].count && b != PAPERS_B; k++)
+            o->block[b].w[k] /= mup(regime, b, o->M, o->N_e).std;
     free(w);
     free(Q);
 }
@@ -139,18 +138,27 @@ static void run_of(struct run *run, const struct example *e, const char *name) {
         strcmp(e->optimizer, "adam") ? "" : "adam_read_in = 1\neps = 0.05\n", N);
 }
 
-static struct oracle_papers *oracle_of(const struct example *e, const struct run *run) {
+static struct oracle *oracle_of(const struct example *e, const struct run *run) {
     const struct training *training = &run->config.training;
-    struct oracle_papers *o = oracle_papers_new(P, D, N, e->M, e->Ne);
+    bool softmax = !strcmp(e->gate, "softmax"), adam = !strcmp(e->optimizer, "adam");
+    struct oracle *o =
+        oracle_new((struct oracle){.network = &oracle_papers,
+                                   .P = P,
+                                   .D = D,
+                                   .N = N,
+                                   .M = e->M,
+                                   .N_e = e->Ne,
+                                   .gate = softmax ? ORACLE_SOFTMAX : ORACLE_SIGMOID_M,
+                                   .branch = e->regime == 1 || softmax ? 1 : 1.0 / e->M});
     struct run reference;
     struct net net;
-    o->X = run->data.X;
-    o->y = run->data.y;
-    o->softmax = !strcmp(e->gate, "softmax");
-    o->adam = !strcmp(e->optimizer, "adam");
-    o->agg = e->regime == 1 || o->softmax ? 1 : 1.0 / e->M;
-    o->beta1 = training->adam.beta1;
-    o->beta2 = training->adam.beta2;
+    memcpy(o->X, run->data.X, (size_t)(P * D) * sizeof *o->X);
+    memcpy(o->y, run->data.y, P * sizeof *o->y);
+    o->rule = (struct oracle_rule){.adam = adam,
+                                   .rate = 1,
+                                   .eps = 1,
+                                   .beta1 = training->adam.beta1,
+                                   .beta2 = training->adam.beta2};
     run_of(&reference, e, "mup");
     support_net(&net, &reference, N, 0);
     copy_draws(o, &net, &reference, e->regime);
@@ -158,12 +166,12 @@ static struct oracle_papers *oracle_of(const struct example *e, const struct run
     run_free(&reference);
     for (int b = 0; b < PAPERS_MATRICES; b++) {
         struct scales s = scales_of(e->name, e->regime, b, e->M, e->Ne);
-        o->matrix[b].rate = eta0 * (o->adam ? s.adam_rate : s.rate);
-        o->matrix[b].eps = eps0 * s.nu;
-        if (b == PAPERS_B && e->regime != 1)
-            o->matrix[b].rate = 0;
-        for (int k = 0; k < o->matrix[b].count; k++)
-            o->matrix[b].W[k] *= s.std;
+        bool learns = b != PAPERS_B || e->regime == 1;
+        o->block[b].sgd = learns ? eta0 * s.rate : 0;
+        o->block[b].adam_rate = learns ? eta0 * s.adam_rate : 0;
+        o->block[b].nu = eps0 * s.nu;
+        for (int k = 0; k < o->block[b].count; k++)
+            o->block[b].w[k] *= s.std;
     }
     return o;
 }
@@ -175,16 +183,16 @@ static void check_example(const struct example *e) {
     struct run run;
     struct net net;
     run_of(&run, e, e->name);
-    struct oracle_papers *o = oracle_of(e, &run), *off = oracle_of(e, &run);
+    struct oracle *o = oracle_of(e, &run), *off = oracle_of(e, &run);
     for (int b = 0; b < PAPERS_MATRICES; b++)
-        for (int k = 0; k < off->matrix[b].count; k++)
-            off->matrix[b].W[k] *= 1 + 1e-8 * (k % 2 ? 1 : -1);
+        for (int k = 0; k < off->block[b].count; k++)
+            off->block[b].w[k] *= 1 + 1e-8 * (k % 2 ? 1 : -1);
     support_net(&net, &run, N, 0);
     support_evaluate(&net, &run);
     for (int t = 0; t <= STEPS; t++) {
         double most = 0;
-        oracle_papers_step(o);
-        oracle_papers_step(off);
+        oracle_optimizer_step(o);
+        oracle_optimizer_step(off);
         for (int mu = 0; mu < P; mu++)
             most = fmax(most, fabs(o->f[mu] - off->f[mu]) / 1e-8);
         for (int mu = 0; mu < P; mu++)
@@ -195,8 +203,8 @@ static void check_example(const struct example *e) {
         ASK(integrator_of(&run.config.training)
                 ->advance(&net, &run.config.training, run.data.y, err));
     }
-    oracle_papers_free(o);
-    oracle_papers_free(off);
+    oracle_free(o);
+    oracle_free(off);
     net_free(&net);
     run_free(&run);
 }

@@ -69,7 +69,9 @@ struct oracle_network {
     void (*declare)(struct oracle *o); /* its blocks: read-in, read-out, others */
     void (*pass)(struct oracle *o);    /* from the weights to the outputs */
 };
-extern const struct oracle_network oracle_stack, oracle_residual, oracle_resnet, oracle_transformer;
+extern const struct oracle_network oracle_stack, oracle_residual, oracle_resnet, oracle_transformer,
+    oracle_papers;
+enum { PAPERS_W1, PAPERS_Q, PAPERS_B, PAPERS_W2, PAPERS_W3, PAPERS_W4, PAPERS_MATRICES };
 
 enum { ORACLE_BLOCKS = 40, ORACLE_KEPT = 256 };
 struct oracle {
