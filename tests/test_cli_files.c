@@ -267,36 +267,51 @@ static void test_laws_beside_weights(void **state) {
     H5Fclose(file);
 }
 
-/* Coordinates of inputs, in directions that read-ins have columns for, have the products of the
- * inputs over D: sums of three terms of order one. */
+#define WEIGHTS                                                                                    \
+    "[solver]\nreplicates = 0\n[reference]\nwidths = 8\nseeds = 1\n"                               \
+    "[output]\nweights = initial\n"
+
+/* Coordinates of inputs, or of tokens and their places, in directions that read-ins have columns
+ * for: they have the products of the rows of X over D, sums of at most seven terms of order one. */
 static void test_coordinates(void **state) {
     (void)state;
-    enum { INPUTS = 5, TESTS = 2, D = 3 };
-    cli_print("case.ini", "[network]\nmodel = dense\n[data]\ninputs = 5\ntest_inputs = 2\n"
-                          "dimension = 3\n[training]\nsteps = 2\n[solver]\nreplicates = 0\n"
-                          "[reference]\nwidths = 8\nseeds = 1\n[output]\nweights = initial\n");
-    cli_done("dmft-solve", ARGS("--quiet", "-o", "out.h5", "case.ini"));
-    hid_t file = cli_file("out.h5");
-    size_t count[4];
-    double *set[] = {cli_values(file, "data/coordinates", &count[0]),
-                     cli_values(file, "data/X", &count[1]),
-                     cli_values(file, "data/coordinates_test", &count[2]),
-                     cli_values(file, "data/X_test", &count[3])};
-    for (int k = 0; k < 4; k++)
-        assert_int_equal(count[k], D * (k < 2 ? INPUTS : TESTS));
-    for (int mu = 0; mu < INPUTS + TESTS; mu++)
-        for (int nu = 0; nu < INPUTS; nu++) {
-            double product[2] = {0};
-            for (int k = 0; k < 2; k++)
-                for (int i = 0; i < D; i++)
-                    product[k] +=
-                        set[k][nu * D + i] *
-                        (mu < INPUTS ? set[k][mu * D + i] : set[2 + k][(mu - INPUTS) * D + i]);
-            assert_true(fabs(D * product[0] - product[1]) < 1e-14 * D);
-        }
-    for (int k = 0; k < 4; k++)
-        free(set[k]);
-    H5Fclose(file);
+    static const struct {
+        const char *ini;
+        size_t rows, tests, D, K;
+    } cases[] = {
+        {"[network]\nmodel = dense\n[data]\ninputs = 5\ntest_inputs = 2\ndimension = 3\n"
+         "[training]\nsteps = 2\n" WEIGHTS,
+         5, 2, 3, 3},
+        {"[network]\nmodel = transformer\n[data]\nsource = markov\ninputs = 6\ntokens = 4\n"
+         "vocabulary = 3\n[training]\nsteps = 2\nloss = cross_entropy\n" WEIGHTS,
+         24, 0, 7, 6}};
+    for (size_t c = 0; c < COUNT(cases); c++) {
+        size_t rows = cases[c].rows, D = cases[c].D, K = cases[c].K, count[4] = {0};
+        cli_print("case.ini", cases[c].ini);
+        cli_done("dmft-solve", ARGS("--quiet", "--force", "-o", "out.h5", "case.ini"));
+        hid_t file = cli_file("out.h5");
+        static const char *const names[] = {"data/coordinates", "data/X", "data/coordinates_test",
+                                            "data/X_test"};
+        double *set[4] = {NULL};
+        for (int k = 0; k < (cases[c].tests ? 4 : 2); k++)
+            set[k] = cli_values(file, names[k], &count[k]);
+        assert_true(count[0] == rows * K && count[1] == rows * D);
+        assert_true(count[2] == cases[c].tests * K && count[3] == cases[c].tests * D);
+        for (size_t mu = 0; mu < rows + cases[c].tests; mu++)
+            for (size_t nu = 0; nu < rows; nu++) {
+                const double *A = mu < rows ? set[0] + mu * K : set[2] + (mu - rows) * K,
+                             *X = mu < rows ? set[1] + mu * D : set[3] + (mu - rows) * D;
+                double difference = 0;
+                for (size_t k = 0; k < K; k++)
+                    difference += (double)D * A[k] * set[0][nu * K + k];
+                for (size_t i = 0; i < D; i++)
+                    difference -= X[i] * set[1][nu * D + i];
+                assert_true(fabs(difference) < 1e-14 * (double)D);
+            }
+        for (int k = 0; k < 4; k++)
+            free(set[k]);
+        H5Fclose(file);
+    }
 }
 
 /* What each block measures of each input has an axis of tokens where inputs have them. */
