@@ -57,7 +57,7 @@ static void functions(void **state) {
 
 /* Everything that a tape can do, of 8 numbers; arguments that overlap, steps and factors. */
 static double expression(struct tape *t, const double *x, double *gradient) {
-    tape_start(t);
+    tape_rewind(t);
     int a = tape_put(t, x, 8);
     int product = tape_linear(t, 0.7, 2, 3, a, 1, 2, a + 1, 2);
     int both = tape_sum(t, 2, 1.3, product, -0.4, a);
@@ -91,7 +91,7 @@ static void tape_by_differences(void **state) {
         assert_true(fabs(gradient[k]) > 1e-3);
         CHECK_ABS(gradient[k], (up - down) / (2 * h), 1e-8, "gradient %d", k);
     }
-    tape_free(&t);
+    tape_release(&t);
 }
 
 /* Round-off of a few dozen terms of order one, amplified by three steps. */

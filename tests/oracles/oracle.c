@@ -54,7 +54,7 @@ void oracle_free(struct oracle *o) {
             free(of_block[k]);
     }
     forget(o);
-    tape_free(&o->tape);
+    tape_release(&o->tape);
     free(o);
 }
 
@@ -198,7 +198,7 @@ double oracle_forward(struct oracle *o) {
     double loss = 0;
     int outs = oracle_outs(o);
     forget(o);
-    tape_start(&o->tape);
+    tape_rewind(&o->tape);
     for (int b = 0; b < o->blocks; b++)
         o->block[b].node = tape_put(&o->tape, o->block[b].w, o->block[b].count);
     o->network->pass(o);

@@ -80,13 +80,13 @@ static int reserve(struct tape *t, int n) {
     return first;
 }
 
-void tape_start(struct tape *t) {
+void tape_rewind(struct tape *t) {
     t->numbers = t->rows = 0;
     reserve(t, 1);
     t->value[0] = 1;
 }
 
-void tape_free(struct tape *t) {
+void tape_release(struct tape *t) {
     free(t->value);
     free(t->gradient);
     free(t->row);

@@ -31,8 +31,8 @@ struct tape {
     int numbers, rows, room, row_room;
 };
 
-void tape_start(struct tape *t); /* forgets all numbers but the constant; a zeroed tape is empty */
-void tape_free(struct tape *t);
+void tape_rewind(struct tape *t); /* forgets all numbers but the constant; a zeroed tape is empty */
+void tape_release(struct tape *t);
 /* n numbers that depend on none; x NULL: zeros. */
 int tape_put(struct tape *t, const double *x, int n);
 /* i < n: c sum_k<m W[i row + k column] x[k step] */
