@@ -158,6 +158,25 @@ static void data_failures(void **state) {
     }
 }
 
+/* An ini whose number of sites is found and then recorded; one allocation fails, each in turn. */
+static void keys(void **state) {
+    (void)state;
+    char *overrides[] = {"solver.sites=auto"};
+    long failed = 0;
+    for (long n = 1; n == failed + 1; n++) {
+        struct run run = {0};
+        struct err err;
+        atomic_store(&left, n);
+        int code = run_configure(&run, "data/dense.ini", 1, overrides, &err);
+        failed += atomic_exchange(&left, 0) <= 0;
+        if (code != (failed == n ? CODE_SYSTEM : CODE_OK))
+            fail_msg("allocation %ld: code %d: %s", n, code, code ? err.text : "");
+        run_free(&run);
+    }
+    print_message("keys: %ld allocations\n", failed);
+    assert_true(failed > 100);
+}
+
 /* The handle of the library, with what it was given. */
 static void handles(void **state) {
     (void)state;
@@ -263,7 +282,7 @@ int main(void) {
         cmocka_unit_test(scripts),       cmocka_unit_test(values),
         cmocka_unit_test(failures),      cmocka_unit_test(handles),
         cmocka_unit_test(shared_out),    cmocka_unit_test(comparisons),
-        cmocka_unit_test(data_failures),
+        cmocka_unit_test(data_failures), cmocka_unit_test(keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,7 +74,7 @@ static const struct {
     {"dmft-solve",
      QUIET,
      {"one.ini", "--output.experts=yes", "--output.singular=W2_0 W2", "--output.gradients=yes",
-      "--output.sharpness=blocks", "--training.optimizer=muon"},
+      "--output.sharpness=blocks", "--training.optimizer=muon", "--training.muon_experts=together"},
      {500, 200, 40, 9, 0, 0, 9}},
     {"dmft-solve",
      QUIET,
