@@ -72,7 +72,7 @@ static void test_memory(void **state) {
         {"--reference.widths=1000"},
         {"--training.steps=20000"},
     };
-    static const char form[] = "memory: at most about %lf GB for the limit, about %lf GB for "
+    static const char form[] = "memory: about %lf GB for the limit, %lf GB for "
                                "networks, %lf GB of results, beside %*f GB of the program and its "
                                "data\n%*[^:]: %*[^:]: the run would need about %lf GB";
     for (size_t i = 0; i < COUNT(large); i++) {

@@ -33,4 +33,4 @@ def test_tour(monkeypatch):
     notes = [part["data"]["text/plain"] for cell in cells for part in cell.outputs
              if part.output_type == "display_data" and "image/png" not in part["data"]]
     assert len(notes) == 3 and all("\r" not in note and "step" not in note for note in notes)
-    assert all(note.startswith("memory: at most about") for note in notes[:1])
+    assert all(note.startswith("memory: about") for note in notes[:1])

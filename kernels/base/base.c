@@ -116,13 +116,6 @@ int base_file_code(int cause) {
     return CODE_SYSTEM;
 }
 
-int base_exists(const char *path, bool *exists, struct err *err) {
-    *exists = !access(path, F_OK);
-    if (*exists || base_file_code(errno) == CODE_INPUT)
-        return CODE_OK;
-    return err_set(err, CODE_SYSTEM, "%.1600s: cannot be looked up: %s", path, strerror(errno));
-}
-
 int base_open(FILE **stream, const char *path, struct err *err) {
     struct stat status;
     *stream = NULL;

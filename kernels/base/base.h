@@ -71,9 +71,6 @@ int base_copy(char **out, const char *text, struct err *err);
 /* What a file that cannot be opened or read for this cause (errno) is: CODE_INPUT where a name or a
  * right is wrong, else CODE_SYSTEM. */
 int base_file_code(int cause);
-/* Whether there is such a file. CODE_SYSTEM where that cannot be known now: what cannot be asked is
- * not missing. */
-int base_exists(const char *path, bool *exists, struct err *err);
 /* Opens a regular file to be read; the caller closes *stream. CODE_INPUT, and a sentence that
  * begins with the path, also of a folder, and of a pipe, whose writer may never come. */
 int base_open(FILE **stream, const char *path, struct err *err);

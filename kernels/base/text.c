@@ -131,14 +131,6 @@ bool text_wants_quotes(const char *value) {
     return length && (*value == '"' || is_blank(*value) || is_blank(value[length - 1]));
 }
 
-char *text_next_part(char **cursor, char separator) {
-    char *part = *cursor, *end = part ? strchr(part, separator) : NULL;
-    if (end)
-        *end++ = '\0';
-    *cursor = end;
-    return part ? text_trim(part) : NULL;
-}
-
 bool text_next_word(const char **cursor, const char *separators, struct text_word *word) {
     word->text = *cursor + strspn(*cursor, separators);
     word->length = strcspn(word->text, separators);

@@ -40,9 +40,6 @@ bool text_ends(const char *text);
 bool text_wants_quotes(const char *value);
 /* Takes blanks off both ends in place; returns the new beginning. */
 char *text_trim(char *text);
-/* Cuts off the part before the next separator, trimmed; NULL when none is left. *cursor moves
- * behind it, and is NULL behind the last. */
-char *text_next_part(char **cursor, char separator);
 /* The next word at *cursor, which moves behind it; false at the end. */
 bool text_next_word(const char **cursor, const char *separators, struct text_word *word);
 bool text_same(struct text_word a, struct text_word b);

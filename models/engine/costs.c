@@ -9,12 +9,18 @@ static double rows_bytes(struct rows rows) {
     return (double)array_bytes(rows.array, rows.count);
 }
 
-/* Whether a program has functions with kinks or steps by itself, whatever the settings. */
-static bool has_kinks(const struct program *p) {
+/* Whether a program has functions with kinks or steps by itself, whatever the settings; among those
+ * of one site alone (as relu), or masks, too. */
+static bool has_kinks(const struct program *p, bool masks) {
     for (int i = 0; i < p->nodes; i++)
-        if (p->node[i].op->jumps && p->node[i].op->jumps(p, i))
+        if (p->node[i].op->jumps && p->node[i].op->jumps(p, i) &&
+            (masks || p->node[i].op->function))
             return true;
     return false;
+}
+
+static bool is_smooth(const struct net *net) {
+    return network_compresses(net->setup.network) && !has_kinks(net->program, true);
 }
 
 /* Rows of a token that a matrix meets in an evaluation: those of all its uses, and of pairs of
@@ -28,29 +34,43 @@ static double rows_of_token(const struct net *net, const struct map *map) {
     return (double)most * map->declared.uses;
 }
 
-/* Rows that the basis of a limit reaches where a matrix meets `rows` in an evaluation, and `all` of
- * the whole training set. */
-static double rank_bound(const struct net *net, const struct population *population, double rows,
-                         double all, double evaluations) {
+/* The share of the rows that a limit meets which are new to a basis. Smooth functions of the same
+ * inputs bring rows near those before, the more the longer the run and the larger the tolerance;
+ * rows of tokens are near one another, too. Masks make half of the rows new, relu all. The
+ * numbers are those of the limits of data/ and examples/. */
+static double share_of_new_rows(const struct net *net, double evaluations) {
     const struct net_setup *setup = &net->setup;
-    double most = POPULATION_RANK_LIMIT * (double)population->sites, met = rows * evaluations;
-    if (network_compresses(setup->network) && !has_kinks(net->program))
-        met = fmin(met, 20.0 * all * -log10(net_tolerance(setup)));
+    if (setup->data.inputs > setup->data.P || has_kinks(net->program, false))
+        return 1;
+    if (!is_smooth(net))
+        return 0.75;
+    double digits = -log10(net_tolerance(setup));
+    return (setup->data.n > 1 ? 2. / 3 : 1) / (1 + evaluations / (5 * digits * digits));
+}
+
+/* Rows that the basis of a limit comes to where a matrix meets `rows` in an evaluation, and `all`
+ * of the whole training set. */
+static double rank_expected(const struct net *net, const struct population *population, double rows,
+                            double all, double evaluations) {
+    double most = POPULATION_RANK_LIMIT * (double)population->sites,
+           met = rows * evaluations * share_of_new_rows(net, evaluations);
+    if (is_smooth(net))
+        met = fmin(met, 20.0 * all * -log10(net_tolerance(&net->setup)));
     return fmin(met, most);
 }
 
 /* Where it meets a row of each token. */
 static double rank_of_tokens(const struct net *net, const struct population *population,
                              double of_token, double evaluations) {
-    return rank_bound(net, population, of_token * net->batch.rows,
-                      of_token * net->setup.data.inputs * net->setup.data.n, evaluations);
+    return rank_expected(net, population, of_token * net->batch.rows,
+                         of_token * net->setup.data.inputs * net->setup.data.n, evaluations);
 }
 
 /* Of what a matrix reads: rows that do not follow from what learns are the same at all times,
  * unless there is noise, which jumps. */
 static double rank_forward(const struct net *net, const struct map *map, double of_token,
                            double evaluations) {
-    bool moves = has_kinks(net->program);
+    bool moves = has_kinks(net->program, true);
     for (int i = 0; i < net->program->nodes; i++) {
         const struct node *v = &net->program->node[i];
         moves = moves || (v->matrix.map == map && net->program->node[v->argument[0]].plan.moves);
@@ -73,7 +93,7 @@ static double rank_backward(const struct net *net, const struct map *map, double
     double uses = map->declared.uses;
     bool met = map->numbers.fr != 0 || map_learns_backward(&map->declared);
     return !due || !met ? 0
-           : single     ? rank_bound(net, map->declared.target, uses, uses, evaluations)
+           : single     ? rank_expected(net, map->declared.target, uses, uses, evaluations)
                         : rank_of_tokens(net, map->declared.target, of_token, evaluations);
 }
 

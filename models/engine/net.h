@@ -291,12 +291,12 @@ void net_rewind(struct net *net);
  * of a group, where all groups share them; 0 where only linear functions live, whose moments are
  * exact, or sites are not drawn. */
 size_t net_sampled_sites(const struct net *net, int k);
-/* Bytes that a net of this setup will need. Ranks of limit maps are bounded by one row per
- * evaluation and input, and by what smooth activations were seen to need, 20 log10(1/tolerance) for
- * each training input; ReLU and masks fill the former. T > 0 adds rows of T times for kernels. */
+/* Bytes that a net of this setup will need. Bases of limit maps have a share of one row per
+ * evaluation and input, and at most what smooth activations were seen to need, 20
+ * log10(1/tolerance) for each training input. T > 0 adds rows of T times for kernels. */
 int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,
               struct err *err);
-/* What it is reckoned with of one map, by the same bounds. */
+/* What it is reckoned with of one map. */
 struct map_costs net_map_costs(const struct net *net, const struct map *map, double evaluations);
 /* Forward, loss and Delta, backward of the inputs `index`: everything that can be measured at this
  * place. loss is the mean over these inputs (and their tokens). y [inputs][per_token ? n : 1][C]:

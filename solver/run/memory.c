@@ -219,18 +219,23 @@ double memory_most(void) {
     return 1024 * (double)(most ? most : used.ru_maxrss);
 }
 
-/* Bases of a limit are counted as large as they can become, since nobody knows before how many
- * directions the run will meet. */
+/* What libraries take once they are at work: buffers of OpenBLAS, caches of HDF5. */
+static const double libraries = 10e6;
+
+/* Nobody knows before how many directions a limit will meet: its bases are counted as large as
+ * those of other runs were. */
 int memory_check(struct run *run, struct err *err) {
     struct need need;
     TRY(find_need(run, &need, err));
     if (run->config.output.checkpoint > 0)
         log_line(&run->log, "states: at most about %.3g GB on disk",
                  1e-9 * (need.states + need.results));
-    log_line(&run->log,
-             "memory: at most about %.3g GB for the limit, about %.3g GB for networks, %.3g GB of "
-             "results, beside %.3g GB of the program and its data",
-             1e-9 * need.limit, 1e-9 * need.networks, 1e-9 * need.results, 1e-9 * memory_most());
+    log_line(
+        &run->log,
+        "memory: about %.3g GB for the limit, %.3g GB for networks, %.3g GB of results, beside "
+        "%.3g GB of the program and its data",
+        1e-9 * need.limit, 1e-9 * need.networks, 1e-9 * need.results,
+        1e-9 * (memory_most() + libraries));
     double most = fmax(need.limit, need.networks), total = 1e-9 * (most + need.results);
     return total <= run->config.solver.max_memory ? check_device(run, most, err)
                                                   : refuse_memory(run, &need, total, err);

@@ -2,8 +2,8 @@
 
     memory.py DMFT_SOLVE [FILE.ini ...]
 
-Without files, those of data/. A run says a bound where it has a limit, since bases are counted as
-large as they can become. OMP_NUM_THREADS is that of the caller.
+Without files, those of data/. Bases of a limit are counted as large as those of other runs were.
+OMP_NUM_THREADS is that of the caller.
 """
 
 import os
@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-SAID = re.compile(r"memory: at most about (\S+) GB for the limit, about (\S+) GB for networks, "
+SAID = re.compile(r"memory: about (\S+) GB for the limit, (\S+) GB for networks, "
                   r"(\S+) GB of results, beside (\S+) GB")
 TRIED = re.compile(r"^all, with the data .* (\S+) GB$", re.MULTILINE)
 
