@@ -242,12 +242,17 @@ def multipliers(run, units):
     plain = run.points[1.0, 1.0, 1.0, 1.0]
     for ax, (top, bottom, words) in zip(axes[:, 2], (
             ("rms_A21", "rms_A3", "forward"), ("rms_A4", "rms_E", "backward"))):
+        ax.set_yscale("log")  # bands that reach 0 are hatched then
         for k, (n, data) in enumerate(plain.reference.items()):
             for term, style in ((top, "-"), (bottom, "--")):
                 mean, half = (one.values for one in quantity(data, term))
                 band(ax, mean, half, COLOURS[k], ls=style, label=f"$N = {n}$, {draw_name(term)}")
-        ax.set(yscale="log", xlabel="step $t$", ylabel="rms", title=f"multipliers 1, {words}")
-        ax.legend(fontsize=6.5, handlelength=1.6, title=BANDS, title_fontsize=6.5)
+        ax.set(xlabel="step $t$", ylabel="rms", title=f"multipliers 1, {words}")
+        least = min(line.get_ydata()[line.get_ydata() > 0].min() for line in ax.lines)
+        hatched = any(one.get_hatch() for one in ax.collections)
+        ax.set_ylim(bottom=least / 2)
+        ax.legend(fontsize=6.5, handlelength=1.6, title_fontsize=6.5,
+                  loc="lower right", title=BANDS + "\nhatched: down to 0" * hatched)
         early, late, other = ([ratio(data, top, bottom, t) for data in part.reference.values()]
                               for part, t in ((plain, EARLY), (plain, -1),
                                               (units.points[0.001, 12288.0], EARLY)))

@@ -81,6 +81,19 @@ def told(best, name: str = "at", kind: str = "") -> str:
                      for reason, *entry, least in rows)
 
 
+def end_of_limit(ax) -> None:
+    """A word where the broad black curve of a limit ends before those of networks."""
+    ends = {True: [], False: []}
+    for line in ax.lines:
+        x, y = np.array(line.get_data(), float)
+        if np.isfinite(y).any():
+            last = np.flatnonzero(np.isfinite(y))[-1]
+            ends[line.get_color() == "black" and line.get_lw() > 2].append((x[last], y[last]))
+    if ends[True] and max(ends[True])[0] < 0.9 * max(ends[False])[0]:
+        words = f"$N \\to \\infty$: not known\nbeyond {max(ends[True])[0]:.2g}"  # points are dodged
+        ax.text(0.97, 0.97, words, fontsize=7, transform=ax.transAxes, ha="right", va="top")
+
+
 def rates(run, cells, titles, columns: int = 3):
     """A panel of the objective against the rate for each combination of other keys, and one of the
     optima."""
@@ -95,6 +108,7 @@ def rates(run, cells, titles, columns: int = 3):
     low, high = min(np.nanmin(objective), 1.5 * np.nanmin(ends)), np.nanmax(objective)
     for ax, cell, title in zip(axes.flat, cells, titles):
         sweeps.losses(ax, sweep.sel(cell), key)
+        end_of_limit(ax)
         sweeps.scale(ax.yaxis, objective)
         ax.set(title=title, ylim=(0.6 * low, 1.6 * min(high, 10)))
         if ax.get_subplotspec().is_first_col():

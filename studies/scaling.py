@@ -6,8 +6,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import dmft
-from common import (at_widths, exponent, factor, grid, name, of_exponent, of_limit, optimum, pm,
-                    rates, runs_of, span, told, widths_axis)
+from common import (at_widths, end_of_limit, exponent, factor, grid, name, of_exponent, of_limit,
+                    optimum, pm, rates, runs_of, span, told, widths_axis)
 from dmft.plot import axes as draw
 from dmft.plot import sweeps
 from dmft.plot.layout import legend
@@ -83,6 +83,7 @@ def parts_over_time(run):
     figure, axes = grid(3, 2, 1.9, sharex=True, sharey="row")
     for column, (point, part) in zip(axes.T, run.points.items()):
         draw.loss(column[0], trusted(part))
+        end_of_limit(column[0])
         column[0].set_title(name(point[0]))
         for ax, (words, terms) in zip(column[1:], TERMS.items()):
             for level in (-0.5, -1, -1.5, -2):
