@@ -184,38 +184,10 @@ static int power(lua_State *L) {
 
 /* --- functions by name ----------------------------------------------------------------------- */
 
-enum { GATES = NUMBER_RULES };
-enum {
-    F_TANH,
-    F_ERF,
-    F_RELU,
-    F_GELU,
-    F_SILU,
-    F_SOFTPLUS,
-    F_SIGMOID,
-    F_EXP,
-    F_LOG,
-    F_SIN,
-    F_COS,
-    FUNCTIONS
-};
-static const struct {
-    const char *name;
-    int rows, numbers; /* enum fn, enum number_rule (or GATES); -1: none */
-} functions[] = {
-    [F_TANH] = {"tanh", FN_TANH, NUMBER_TANH},
-    [F_ERF] = {"erf", FN_ERF, -1},
-    [F_RELU] = {"relu", FN_RELU, -1},
-    [F_GELU] = {"gelu", FN_GELU, -1},
-    [F_SILU] = {"silu", FN_SILU, -1},
-    [F_SOFTPLUS] = {"softplus", FN_SOFTPLUS, -1},
-    [F_SIGMOID] = {"sigmoid", FN_SIGMOID, GATES},
-    [F_EXP] = {"exp", FN_EXP, NUMBER_EXP},
-    [F_LOG] = {"log", -1, NUMBER_LOG},
-    [F_SIN] = {"sin", FN_SIN, -1},
-    [F_COS] = {"cos", FN_COS, -1},
-};
-_Static_assert(sizeof functions / sizeof *functions == FUNCTIONS, "a row for each function");
+/* The number of a word: what it is of rows, an enum fn, and of numbers, an enum number_rule or
+ * GATES; NEITHER: it takes none of these. */
+enum { NEITHER = -1, GATES = NUMBER_RULES, RULES = NUMBER_RULES + 2 };
+#define OF(fn, rule) (((int)(fn) + 1) * RULES + (int)(rule) + 1)
 
 /* softmax or sigmoid of beta s, 0 but for the K largest. */
 static int gate(lua_State *L, bool softmax) {
@@ -232,26 +204,26 @@ static int gate(lua_State *L, bool softmax) {
 
 /* f(x), or f(x, k) = f(k x) of rows. */
 static int function(lua_State *L) {
-    int k = (int)lua_tointeger(L, lua_upvalueindex(1));
-    const char *name = functions[k].name;
+    int number = (int)lua_tointeger(L, lua_upvalueindex(1)), of_rows = number / RULES - 1,
+        of_numbers = number % RULES - 1;
+    const char *name = ((const struct script_word *)lua_touserdata(L, lua_upvalueindex(2)))->name;
     if (!lua_isnoneornil(L, 3))
         return luaL_error(L, "%s of rows takes (x, k), of numbers (s, {beta=, top=})", name);
-    if (script_is_rows(L, 1) && functions[k].rows >= 0) {
+    if (script_is_rows(L, 1) && of_rows >= 0) {
         double factor = lua_isnoneornil(L, 2) ? 1 : script_real(L, 2, -1e9, 1e9);
         struct value x = script_rows(L, 1);
-        return script_push(L, program_fn(script_program(L), (enum fn)functions[k].rows, factor, x));
+        return script_push(L, program_fn(script_program(L), (enum fn)of_rows, factor, x));
     }
-    if (script_is_numbers(L, 1) && functions[k].numbers == GATES)
+    if (script_is_numbers(L, 1) && of_numbers == GATES)
         return gate(L, false);
-    bool numbers = script_is_numbers(L, 1) && functions[k].numbers >= 0;
+    bool numbers = script_is_numbers(L, 1) && of_numbers >= 0;
     if (numbers && !lua_isnoneornil(L, 2))
         return luaL_error(L, "%s of numbers takes no factor: %s(k * x)", name, name);
     if (numbers)
-        return script_push(
-            L, apply(L, (enum number_rule)functions[k].numbers, 0, script_numbers(L, 1)));
-    return luaL_error(L, "%s takes %s%s%s", name, functions[k].rows >= 0 ? "rows" : "",
-                      functions[k].rows >= 0 && functions[k].numbers >= 0 ? " or " : "",
-                      functions[k].numbers >= 0 ? "numbers of each input" : "");
+        return script_push(L, apply(L, (enum number_rule)of_numbers, 0, script_numbers(L, 1)));
+    return luaL_error(L, "%s takes %s%s%s", name, of_rows >= 0 ? "rows" : "",
+                      of_rows >= 0 && of_numbers >= 0 ? " or " : "",
+                      of_numbers >= 0 ? "numbers of each input" : "");
 }
 
 /* Of numbers; or, with `causal` said, of the logits of attention over tokens. */
@@ -293,22 +265,25 @@ static int normals(lua_State *L) {
 
 const struct script_word script_numbers_words[] = {
     {"tanh", "x, [k]", "rows or numbers", "tanh(k x) of rows, tanh(s) of numbers", function,
-     F_TANH},
-    {"erf", "x, [k]", "rows", "erf(k x)", function, F_ERF},
-    {"relu", "x, [k]", "rows", "max(0, k x)", function, F_RELU},
+     OF(FN_TANH, NUMBER_TANH)},
+    {"erf", "x, [k]", "rows", "erf(k x)", function, OF(FN_ERF, NEITHER)},
+    {"relu", "x, [k]", "rows", "max(0, k x)", function, OF(FN_RELU, NEITHER)},
     {"gelu", "x, [k]", "rows",
-     "k x Phi(k x), with Phi the distribution function of a standard normal", function, F_GELU},
-    {"silu", "x, [k]", "rows", "k x/(1 + exp(-k x))", function, F_SILU},
-    {"softplus", "x, [k]", "rows", "log(1 + exp(k x))", function, F_SOFTPLUS},
+     "k x Phi(k x), with Phi the distribution function of a standard normal", function,
+     OF(FN_GELU, NEITHER)},
+    {"silu", "x, [k]", "rows", "k x/(1 + exp(-k x))", function, OF(FN_SILU, NEITHER)},
+    {"softplus", "x, [k]", "rows", "log(1 + exp(k x))", function, OF(FN_SOFTPLUS, NEITHER)},
     {"sigmoid", "x, [k, {beta=, top=}]", "rows or numbers",
 
      "1/(1 + exp(-k x)) of rows; of numbers gates 1/(1 + exp(-beta s)), which are 0 except for "
      "the `top` largest",
-     function, F_SIGMOID},
-    {"exp", "x, [k]", "rows or numbers", "exp(k x) of rows, exp(s) of numbers", function, F_EXP},
-    {"sin", "x, [k]", "rows", "sin(k x)", function, F_SIN},
-    {"cos", "x, [k]", "rows", "cos(k x)", function, F_COS},
-    {"log", "s", "numbers", "the natural logarithm of each number", function, F_LOG},
+     function, OF(FN_SIGMOID, GATES)},
+    {"exp", "x, [k]", "rows or numbers", "exp(k x) of rows, exp(s) of numbers", function,
+     OF(FN_EXP, NUMBER_EXP)},
+    {"sin", "x, [k]", "rows", "sin(k x)", function, OF(FN_SIN, NEITHER)},
+    {"cos", "x, [k]", "rows", "cos(k x)", function, OF(FN_COS, NEITHER)},
+    {"log", "s", "numbers", "the natural logarithm of each number", function,
+     OF(NEITHER, NUMBER_LOG)},
     {"softmax", "s, {beta=, top=, causal=}", "numbers or rows",
 
      "gates exp(beta s) over their sum, which are 0 except for the `top` largest. With `causal` "
