@@ -130,6 +130,20 @@ def test_the_command_stands_beside_the_programs(tmp_path):
     assert done.returncode == 2 and done.stderr == "dmft-data: components = 0: must be 1 to 10000\n"
 
 
+@pytest.mark.parametrize("words, code, sentence", (
+    ("mixture --components 1 --inputs 1 --dimension 1 --seed -1", 2, "seed = -1: must be 0 to"),
+    ("mixture --components 1 --inputs 10000000 --dimension 1000000", 1, "Unable to allocate"),
+    ("chains --components 1 --vocabulary 1 --tokens 2 --inputs 1", 2, "vocabulary = 1: must be 2"),
+    ("fashion --classes 3 7 --inputs 4 --folder nowhere", 2, "nowhere/train-images"),
+    ("nowhere.csv", 2, "nowhere.csv: No such file")))
+def test_bad_input_gets_one_sentence(words, code, sentence, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert data_command.main([*words.split(), "-o", "x.h5"]) == code
+    said = capsys.readouterr().err
+    assert said.startswith("dmft-data: ") and sentence in said and said.count("\n") == 1
+    assert not os.listdir(tmp_path)
+
+
 # ---- Fashion-MNIST ----
 
 LABELS = np.array([3, 5, 3, 7, 8, 7, 3, 5, 7], np.uint8)

@@ -146,13 +146,15 @@ def write(path, data: Data, force: bool = True) -> None:
     try:
         if not force and os.path.exists(path):
             raise InputError(f"{path}: exists; --force overwrites it")
+        with open(mine, "wb"):  # whose error is shorter than that of HDF5
+            pass
         with h5py.File(mine, "w", libver="earliest") as file:
             for name, array in data.items():
                 file.create_dataset(name, data=array, track_times=False)
             file.attrs.update(getattr(data, "attributes", {}))
         os.replace(mine, path)
     except OSError as error:
-        raise SystemFailure(f"{path}: cannot be written: {error}") from None
+        raise SystemFailure(f"{path}: cannot be written: {error.strerror or error}") from None
     finally:
         if os.path.exists(mine):
             os.remove(mine)
@@ -252,14 +254,18 @@ def fashion(classes, inputs: int, test_inputs: int = 0, side: int = 7, patch: in
 
 # ---- laws that are known ----
 
+def _key(seed: int, owner: int) -> np.ndarray:
+    return np.array([seed, owner], np.uint64)
+
+
 def _draws(seed: int, inputs: int, owner: int, *shape) -> np.ndarray:
     """Normals [inputs][shape]; those of an input do not depend on how many inputs there are."""
-    return np.random.Generator(np.random.Philox(key=[seed, owner])).standard_normal(
+    return np.random.Generator(np.random.Philox(key=_key(seed, owner))).standard_normal(
         (inputs, *shape))
 
 
 def _uniform(seed: int, inputs: int, owner: int, *shape) -> np.ndarray:
-    return np.random.Generator(np.random.Philox(key=[seed, owner])).random((inputs, *shape))
+    return np.random.Generator(np.random.Philox(key=_key(seed, owner))).random((inputs, *shape))
 
 
 def _split(inputs: int, **arrays) -> dict:
@@ -288,7 +294,8 @@ def mixture(components: int, inputs: int, dimension: int, separation: float = 0.
     others. Further arrays: means, teachers [K][D], component [P]."""
     _check(components=(components, 1, 10000), inputs=(inputs, 1, 10 ** 7),
            dimension=(dimension, 1, 10 ** 6), separation=(separation, 0, 0.999),
-           noise=(noise, 0, 1000), test_inputs=(test_inputs, 0, 10 ** 7))
+           noise=(noise, 0, 1000), test_inputs=(test_inputs, 0, 10 ** 7),
+           seed=(seed, 0, 2 ** 64 - 1))
     count, r, D = inputs + test_inputs, separation, dimension
     means, teachers = (_draws(seed, components, owner, D) for owner in (1, 2))
     k = (_uniform(seed, count, 3) * components).astype(int)
@@ -317,7 +324,8 @@ def chains(components: int, vocabulary: int, tokens: int, inputs: int, switching
     asked for has no floor. For one chain `[data] source = markov` needs no file."""
     _check(components=(components, 1, 10000), vocabulary=(vocabulary, 2, 100000),
            tokens=(tokens, 2, 10000), inputs=(inputs, 1, 10 ** 7), switching=(switching, 0, 1),
-           sharpness=(sharpness, 0, 100), test_inputs=(test_inputs, 0, 10 ** 7))
+           sharpness=(sharpness, 0, 100), test_inputs=(test_inputs, 0, 10 ** 7),
+           seed=(seed, 0, 2 ** 64 - 1))
     count, K, V = inputs + test_inputs, components, vocabulary
     logits = sharpness * _draws(seed, K, 1, V, V)
     T = np.exp(logits - logits.max(-1, keepdims=True))
