@@ -6,6 +6,7 @@ import textwrap
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import to_hex
 
 import dmft
 import verdict
@@ -88,7 +89,8 @@ def end_of_limit(ax) -> None:
         x, y = np.array(line.get_data(), float)
         if np.isfinite(y).any():
             last = np.flatnonzero(np.isfinite(y))[-1]
-            ends[line.get_color() == "black" and line.get_lw() > 2].append((x[last], y[last]))
+            black = to_hex(line.get_color()) == "#000000" and line.get_lw() > 2
+            ends[black].append((x[last], y[last]))
     if ends[True] and max(ends[True])[0] < 0.9 * max(ends[False])[0]:
         words = f"$N \\to \\infty$: not known\nbeyond {max(ends[True])[0]:.2g}"  # points are dodged
         ax.text(0.97, 0.97, words, fontsize=7, transform=ax.transAxes, ha="right", va="top")

@@ -145,11 +145,14 @@ def test_readme(data, tmp_path, monkeypatch):
         readme = file.read()
     for link in re.findall(r"\]\(([^)#]+)", readme):
         assert "://" in link or os.path.exists(os.path.join(ROOT, link)), link
-    python, = re.findall(r"(?s)```python\n(.*?)```", readme)
+    python, = [block for block in re.findall(r"(?s)```python\n(.*?)```", readme)
+               if "mup_mssp.png" in block]
     assert len(python.splitlines()) == 5
     ini = os.path.abspath(small("fig1_regime2", tmp_path))
     monkeypatch.chdir(tmp_path)
-    exec(python.replace('"studies/fig1_regime2.ini"', f'{ini!r}, progress=False'), {})
+    assert "a `NoteWarning` then says" in readme
+    with pytest.warns(dmft.NoteWarning, match="a limit rests"):
+        exec(python.replace('"studies/fig1_regime2.ini"', f'{ini!r}, progress=False'), {})
     plt.close("all")
     assert (tmp_path / "mup_mssp.png").exists()
     with open(os.path.join(ROOT, "docs", "networks.md"), encoding="utf-8") as file:

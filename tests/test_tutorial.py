@@ -1,6 +1,5 @@
 """The page docs/tutorial.md: the tables that it prints are those of its commands. The sweep of
 section 4 takes half a minute of two cores and is run by `make tables-check`."""
-import functools
 import json
 import math
 import os
@@ -105,18 +104,6 @@ def test_other_inis_of_the_page_are_taken(tmp_path):
     dmft.solve(tmp_path / "first.ini", progress=False, **SMALL | {"rates.W_in": "N^-0.5"})
     with pytest.raises(dmft.InputError, match=r"N\^0.5"):
         dmft.solve(tmp_path / "first.ini", progress=False, **SMALL | {"rates.W_in": "N^0.5"})
-
-
-def test_the_script_of_the_readme_runs(tmp_path, monkeypatch):
-    """Its sweep with few steps, sites and networks; and the note that it announces comes."""
-    (script,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
-    (tmp_path / "studies").symlink_to(ROOT / "studies")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(dmft, "sweep", functools.partial(
-        dmft.sweep, progress=False, **SMALL | {"training.steps": 5, "reference.widths": [8, 16]}))
-    with pytest.warns(dmft.NoteWarning, match="a limit rests"):
-        exec(script, {})
-    assert (tmp_path / "mup_mssp.png").exists()
 
 
 def test_the_page_says_of_the_intervals_what_stands_in_its_table():
