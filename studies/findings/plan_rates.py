@@ -96,6 +96,8 @@ def coordinates(steps=10, rate=2.0 ** -6, widths=WIDTHS[:3]):
     """How far the parts of the model have moved after some steps, and its power of the width."""
     import dmft.torch
     import language_model as lm
+    import torch
+    from torch.nn import functional as F
     read, _ = lm.windows()
     text = read[:lm.BATCH]
     with open(MOVED, "w", encoding="utf-8", newline="") as file:
@@ -103,16 +105,18 @@ def coordinates(steps=10, rate=2.0 ** -6, widths=WIDTHS[:3]):
         out.writerow(("parameterization", "module", "part", "power", *widths))
         for word in WORDS:
             plan = made_plan(word)
+            torch.manual_seed(0)
             found = dmft.torch.coordinate_check(
-                lambda N: model_of(plan, N, 0), list(widths), (text[:, :-1], text[:, 1:]),
-                optimizers={"adamw": lambda model: optimizer_of(plan, model, rate)}, steps=steps,
-                loss=lambda f, y: __import__("torch").nn.functional.cross_entropy(
-                    f.flatten(0, 1), y.flatten()))
+                lambda N: model_of(plan, N, torch.initial_seed()), list(widths),
+                (text[:, :-1], text[:, 1:]), steps=steps, seeds=4,
+                optimizers={"adamw": lambda model: optimizer_of(plan, model, rate)},
+                loss=lambda f, y: F.cross_entropy(f.flatten(0, 1), y.flatten()))
             print(word, found, sep="\n")
-            for name, parts in ROWS.items():
-                for part in parts:
-                    values = [found.rms("adamw", name, part, N) for N in widths]
-                    out.writerow((word, name, part, *(f"{one:.4g}" for one in values)))
+            for name, parts in found.rms["adamw"].items():
+                for part, values in parts.items():
+                    power = found.exponent("adamw", name, part)
+                    out.writerow((word, name, part, "" if power is None else f"{power:.3f}",
+                                  *(f"{one:.4g}" for one in values)))
 
 
 def optimum(losses, draws=4000):

@@ -80,7 +80,7 @@ def test_a_branch_that_no_matrix_carries_is_said_with_its_line():
             for up, down in zip(self.up, self.down):
                 h = h + torch.tanh(down(torch.tanh(up(h))))
             return self.outlet(self.last(h))[:, 0]
-    with pytest.warns(dmft.NoteWarning, match=r"test_plan.py:\d+: .*multiply it by 2/L"):
+    with pytest.warns(dmft.NoteWarning, match=r"test_plan_depth.py:\d+: .*multiply it by 2/L"):
         dmft.torch.plan(lambda N, L: Normed(N, L, float), modules.numbers(), {"N": 16, "L": 2},
                         widths=DEPTH)
 
