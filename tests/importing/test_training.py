@@ -133,3 +133,40 @@ def test_a_recipe_has_your_numbers_at_the_base():
     assert abs(float(line.split()[2]) - (3 * 64) ** -0.5) < 0.01
     with pytest.raises(dmft.InputError, match="mssp"):
         mine.recipe(parameterization="sp")
+
+
+def test_check_of_a_module_alone_is_that_of_its_import():
+    build, example, more = modules.MODULES["soft"]
+
+    def optimizer(model):
+        return torch.optim.Adam(model.parameters(), 1e-3)
+    found = dmft.torch.check(build, example(), widths=(16, 32), optimizer=optimizer, **more)
+    mine = dmft.torch.import_module(build, example(), (16, 32), **more)
+    assert str(found) == str(mine.check(optimizer)) and found.agrees is False
+    assert found.outputs.same
+
+
+def test_what_few_numbers_hide_is_not_called_right():
+    """At widths 16 and 32 a head of some numbers does not tell N^-1/2 from N^-1; the rate of Adam,
+    which is no measurement, is judged all the same."""
+    build = modules.MODULES["without_biases"][0]
+
+    def optimizer(model):
+        first, second, last = model.parameters()
+        rate = {"lr": 1 / len(first)}
+        return torch.optim.Adam([{"params": [first]}, {"params": [second, last], **rate}])
+    found = dmft.torch.check(build, modules.numbers(), widths=(16, 32), optimizer=optimizer)
+    assert found.agrees is None and "larger widths mend" in found["last.weight"].text
+    far = dmft.torch.check(build, modules.numbers(), widths=(64, 512), optimizer=optimizer)
+    assert far.agrees is False and "at the start" in far["last.weight"].text
+
+
+def test_check_of_what_cannot_be_read_says_that_it_cannot_tell():
+    class Sorted(modules.Perceptron):
+        def forward(self, x):
+            return super().forward(x) + self.first.weight.sort(0).values.sum()
+    with pytest.raises(dmft.InputError, match="cannot tell .* test_import.py|cannot tell .*sort"):
+        dmft.torch.check(Sorted, modules.numbers(), widths=(16, 32),
+                         optimizer=lambda m: torch.optim.SGD(m.parameters(), 0.1))
+    with pytest.raises(dmft.InputError, match="a tensor of inputs"):
+        dmft.torch.check(Sorted, modules.numbers(), "x.ini", optimizer=None)

@@ -19,6 +19,7 @@ from dmft.torch.pieces import Piece, parameters_of, pieces_of
 from dmft.torch.same_outputs import Outputs, compare_outputs
 
 CLOSE = 0.05  # of an exponent
+LEAST = 0.5  # power by which starts and rates of parameterizations differ
 
 
 @dataclasses.dataclass
@@ -188,16 +189,16 @@ class Pair:
 
     def tensor(self, gradient: float, error: float) -> Tensor:
         """What is said of it, where its gradient is off by this power, known to this error."""
-        learned, eps = None, None
+        learned, eps, sure = None, None, CLOSE if self.by_entry else error
         if self.lr is not None and self.lr_ours is not None and self.by_entry is not None:
             learned = self.rate + (0 if self.by_entry else gradient)
             if self.by_entry and self.eps is not None:
                 eps = self.eps - self.eps_ours - gradient
         return Tensor(self.name, self.matrix.name, self.std,
                       None if self.zero else self.std_ours, self.lr, self.lr_ours, learned,
-                      [*self._of_start(), *self._of_rate(), *self._of_updates(learned, error)],
+                      [*self._of_start(), *self._of_rate(), *self._of_updates(learned, sure)],
                       [*self._of_eps(eps, error), *self._of_decay()],
-                      [*self._of_what_is_not_known()])
+                      [*self._of_what_is_not_known(), *self._of_noise(learned, sure)])
 
     def _of_start(self):
         if self.start == -math.inf:
@@ -229,6 +230,15 @@ class Pair:
             yield "its decay is no fixed share of it, and is not judged"
         if self.by_entry is None:
             yield "how its updates go with its gradient is not known, and they are not judged"
+
+    def _of_noise(self, learned: float | None, sure: float):
+        """At small widths a start is measured from few numbers, and may be off unseen: what is
+        found is as ours, and within two standard errors also off by the least power there is."""
+        drawn = self.std is not None and self.matrix.kind != "bias" and not self.vector
+        if drawn and LEAST - self.error / 2 <= abs(self.start) <= self.error:
+            yield f"its start is known to N^+-{self.error / 2:.2f} alone, which larger widths mend"
+        elif learned is not None and LEAST - sure / 2 <= abs(learned) <= sure:
+            yield f"its updates are known to N^+-{sure / 2:.2f} alone, which larger widths mend"
 
     @staticmethod
     def _of_updates(learned: float | None, error: float):
@@ -291,8 +301,7 @@ def _described(ini, widths, by_entry: bool, network, keys) -> Description:
     return found
 
 
-def check(models, names: dict, ini, widths=(256, 1024), *, optimizer, network=None,
-          **keys) -> Check:
+def check(models, names, ini=None, widths=None, *, optimizer, network=None, **keys) -> Check:
     """How the scales and rates of your own module go with the width, beside those of the network of
     an ini: tensor by tensor what differs, and what it does in the limit.
 
@@ -308,10 +317,19 @@ def check(models, names: dict, ini, widths=(256, 1024), *, optimizer, network=No
     widths. Only where these are the same, and every trainable tensor has its matrix, does the whole
     agree: a factor of the forward pass that no tensor carries shows nowhere else.
 
+    Without an ini the network is the module itself, as import_module reads it, and names is an
+    example of its inputs; other keywords are those of import_module.
+
     >>> check(build, {"head.weight": "w"}, "data/regime1.ini",
     ...       optimizer=lambda model: torch.optim.Adam(model.parameters(), 1e-3))
     ...                                                                     # doctest: +SKIP
     """
+    if isinstance(names, torch.Tensor) and ini is None and network is None:
+        return _imported(models, names, widths, optimizer, keys)
+    if not isinstance(names, dict) or ini is None and network is None:
+        raise InputError("names: must be {parameter: matrix}, with the ini of a network, or, "
+                         "without one, a tensor of inputs, with which the module is imported")
+    widths = widths or (256, 1024)
     if len(widths) != 2 or not 0 < widths[0] < widths[1]:
         raise InputError(f"widths {' '.join(map(str, widths))}: must be two, the larger one last")
     models = _models(models, widths)
@@ -339,6 +357,18 @@ def check(models, names: dict, ini, widths=(256, 1024), *, optimizer, network=No
     outputs = Outputs(None, "not every tensor has its matrix") if unnamed or missing else \
         compare_outputs(models, of_sizes, widths, ini, network, keys)
     return judged(pairs, ours, widths, unnamed, missing, outputs)
+
+
+def _imported(build, example, widths, optimizer, keys) -> Check:
+    """The check of a module beside the network that it is."""
+    import dmft.torch
+    given = {"widths": widths} if widths else {}
+    try:
+        mine = dmft.torch.import_module(build, example, **given, **keys)
+    except InputError as error:
+        raise InputError("cannot tell how the scales go with the width, since the module is no "
+                         f"network of this program: {error.sentence}") from error
+    return mine.check(optimizer)
 
 
 def judged(pairs: list[Pair], network: Program, widths, unnamed: list[str], missing: list[str],
