@@ -75,10 +75,10 @@ enum { PAPERS_W1, PAPERS_Q, PAPERS_B, PAPERS_W2, PAPERS_W3, PAPERS_W4, PAPERS_MA
 
 enum { ORACLE_BLOCKS = 40, ORACLE_KEPT = 256 };
 struct oracle {
-    /* For oracle_new; a number that is 0 there becomes 1, but for P, D, N, M, N_e, E, eta_b. */
+    /* Settings for oracle_new. Of n, C, L, H, V, regime and of numbers but eta_b a 0 stands for 1.
+     * E: matrices of an expert of a stack; V: kinds of tokens that have biases of their own. */
     const struct oracle_network *network;
-    int P, n, D, C, N, L, M, N_e, E, H, N_k, V; /* E: matrices of an expert of a stack; V: biases */
-    int regime;                                 /* of a stack; its experts have N units in 1 */
+    int P, n, D, C, N, L, M, N_e, E, H, N_k, V, regime;
     enum oracle_gate gate;
     enum oracle_activation activation, expert_activation;
     enum oracle_loss loss;

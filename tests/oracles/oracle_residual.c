@@ -37,7 +37,9 @@ static int gates(struct oracle *o, int l, int mu, int p) {
     return tape_product(t, M, tape_put(t, mask, M), 1, s, 1);
 }
 
-/* L N gamma0 df/dp_k M/N = sig'(p_k) A_k of the page, and so c_k u of units. */
+/* One block of one input. The page has cotangents over the means of experts and of units and
+ * without 1/L: sig'(p_k) A_k is M L/N times N gamma0 df/dp_k, and c_k u of a unit is M N_e L/N
+ * times N gamma0 df/dpsi. */
 static int block(struct oracle *o, int l, int mu, int h) {
     struct tape *t = &o->tape;
     int N = o->N, M = o->M, units = M * o->N_e;
