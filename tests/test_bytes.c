@@ -258,6 +258,27 @@ static void muon_needs_room(void **state) {
     run_free(&run);
 }
 
+/* Matrices of two heads that are moved as one. */
+static void muon_of_parts_leaves_nothing(void **state) {
+    (void)state;
+    const char *const all[] = {"network.heads=2",  "training.muon_heads=together",
+                               "solver.sites=64",  "training.optimizer=muon",
+                               "solver.threads=1", NULL};
+    for (int N = 0; N <= 32; N += 32) {
+        struct run run;
+        struct net net;
+        support_run(&run, "data/transformer.ini", all);
+        long before = watch();
+        support_net(&net, &run, N, 0);
+        support_evaluate(&net, &run);
+        ASK(integrator_of(&run.config.training)
+                ->advance(&net, &run.config.training, run.data.y, err));
+        net_free(&net);
+        none_since(before, "heads");
+        run_free(&run);
+    }
+}
+
 /* Arrays that come and go take the places of those before them, though something small stays behind
  * each of them, as from replicate to replicate: the heap grows by less than one of them. */
 static void arrays_fit_where_arrays_were(void **state) {
@@ -292,6 +313,7 @@ int main(void) {
         cmocka_unit_test(thin_matrices),
         cmocka_unit_test(bases),
         cmocka_unit_test(muon_needs_room),
+        cmocka_unit_test(muon_of_parts_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,6 +38,10 @@ static const char often[] = /* a matrix is used three times */
     "; local function W(x) return map(tanh(x), a, {name = 'W2', tied = true}) end; read_out(W(h) + "
     "W(W(h)), 'w')\n[data]\ninputs = 2\ndimension = 3\n[training]\nsteps = 2\n[solver]\nsites = 8\n"
     "replicates = 2\nthreads = 1\n";
+static const char heads[] = /* Muon moves their matrices as one */
+    "[network]\nmodel = transformer\ndepth = 1\nheads = 2\n[data]\ninputs = 2\ntokens = 2\n"
+    "dimension = 2\n[training]\nsteps = 2\noptimizer = muon\neta0 = 0.05\nmuon_heads = together\n"
+    "[solver]\nsites = 32\nreplicates = 1\nthreads = 1\n";
 /* What the others leave out: test inputs, units, all outputs, a third of the tolerance, and halves.
  */
 static const char rest[] =
@@ -74,7 +78,7 @@ static const struct {
     {"dmft-solve",
      QUIET,
      {"one.ini", "--output.experts=yes", "--output.singular=W2_0 W2", "--output.gradients=yes",
-      "--output.sharpness=blocks", "--training.optimizer=muon", "--training.muon_experts=together"},
+      "--output.sharpness=blocks", "--training.optimizer=muon"},
      {500, 200, 40, 9, 0, 0, 9}},
     {"dmft-solve",
      QUIET,
@@ -341,17 +345,19 @@ static int going_on(const char *ini, const char *more) {
 
 /* A run that goes on from its states does so, or says that it does not, whatever of them cannot be
  * held; the result of before is then still there. Experts share the matrices that they learn, or
- * each learns its own; or a matrix is used often. */
+ * each learns its own; or a matrix is used often, or two are moved as one. */
 static void going_on_fails(void **state) {
     (void)state;
     setenv("DMFT_FAULT_COUNT", "count", 1);
     cli_print("one.ini", single);
     cli_print("six.ini", apart);
     cli_print("eight.ini", often);
+    cli_print("nine.ini", heads);
     cli_program("dmft-solve");
     int bad = going_on("one.ini", "--reference.coordinate_check=yes");
     bad += going_on("six.ini", NULL);
     bad += going_on("eight.ini", NULL);
+    bad += going_on("nine.ini", NULL);
     assert_int_equal(bad, 0);
 }
 
