@@ -60,7 +60,7 @@ y = y + map(mix(s, v) + expand(group_mean(v, heads), units), upper, "O")
 local z = bias(look(y, 3, "Q"), {0, 0.1, 0.2}, "b")
 local b = top(z, 2)
 local t = exp(stop(z)) * 2 + log(1 + sum(b) ^ 2) + 1 / (2 + tanh(z[1])) + softmax(z)[2]
-t = t + log_sum_exp(z)
+t = t + log_sum_exp(gelu(z))
 t = t * sum(balance_select(z, 1, {eta_bias = 0.1, name = "c"}))
 y = mean(y) + t[1] * y
 y = y * top(y, 8)

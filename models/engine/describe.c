@@ -76,7 +76,7 @@ static json_t *describe_constant(const struct node *v, const struct constant_fie
     case FIELD_LIST:
         return field->list(v);
     case FIELD_FUNCTION:
-        return json_string(functions_name[v->constant.fn]);
+        return json_string(functions_name[(int)number_in(field, in)]);
     case FIELD_REAL:
         return json_real(number_in(field, in));
     case FIELD_BOOL:

@@ -1,5 +1,6 @@
 /* What is made of numbers of each input: sums and products, in which one column goes with any
  * number of them, functions of single numbers, and one number made of all. */
+#include "kernels/array/functions.h"
 #include "models/language/operation.h"
 
 #include <math.h>
@@ -108,6 +109,7 @@ struct value program_multiply_numbers(struct program *p, struct value a, struct 
 struct single {
     enum number_rule rule;
     int K, column;
+    enum fn fn;
     double c;
 };
 
@@ -169,6 +171,35 @@ static void each_backward(const void *context, const struct net *net, int rows, 
         gx[k] += slope_of(f, x[k], out[k], g[k]);
 }
 
+/* A function that rows have as well: fn(c x) and its slope, so many numbers at once. */
+enum { AT_ONCE = 256 };
+
+static int part_of(ptrdiff_t first, ptrdiff_t all) {
+    return all - first < AT_ONCE ? (int)(all - first) : AT_ONCE;
+}
+
+static void fn_forward(const void *context, const struct net *net, int rows, const double *x,
+                       double *out) {
+    const struct single *f = context;
+    ptrdiff_t all = (ptrdiff_t)rows * f->K;
+    (void)net;
+    for (ptrdiff_t k = 0; k < all; k += AT_ONCE)
+        functions_apply(f->fn, f->c, 0, x + k, part_of(k, all), out + k, NULL);
+}
+
+static void fn_backward(const void *context, const struct net *net, int rows, const double *x,
+                        const double *out, const double *g, double *gx) {
+    const struct single *f = context;
+    ptrdiff_t all = (ptrdiff_t)rows * f->K;
+    double slope[AT_ONCE];
+    (void)net, (void)out;
+    for (ptrdiff_t k = 0; k < all; k += AT_ONCE) {
+        functions_apply(f->fn, f->c, 0, x + k, part_of(k, all), NULL, slope);
+        for (int i = 0; i < part_of(k, all); i++)
+            gx[k + i] += f->c * slope[i] * g[k + i];
+    }
+}
+
 /* One number of a row: the sum of its K, or number c of them. */
 static void reduce(const void *context, const struct net *net, int rows, const double *x,
                    double *out) {
@@ -214,6 +245,10 @@ static void log_sum_exp_backward(const void *context, const struct net *net, int
 }
 
 static const struct constant_field factor[] = {CONSTANT_OF(struct single, "c", FIELD_REAL, c), {0}},
+                                   function[] = {CONSTANT_OF(struct single, "function",
+                                                             FIELD_FUNCTION, fn),
+                                                 CONSTANT_OF(struct single, "k", FIELD_REAL, c),
+                                                 {0}},
                                    column[] = {
                                        CONSTANT_OF(struct single, "column", FIELD_INT, column),
                                        {0}};
@@ -235,6 +270,7 @@ static const struct number_fn rules[] = {
     [NUMBER_EXP] = EACH("exp", NULL, false),
     [NUMBER_LOG] = EACH("log", NULL, false),
     [NUMBER_TANH] = EACH("tanh", NULL, true),
+    [NUMBER_FN] = {{"fn", function}, .forward = fn_forward, .backward = fn_backward, .bare = true},
     [NUMBER_STOP] = {{"same", NULL}, .forward = each_forward, .keeps_zero = true, .bare = true},
     [NUMBER_SUM] = {{"sum", NULL}, .forward = reduce, .backward = spread},
     [NUMBER_LOG_SUM_EXP] = {{"log_sum_exp", NULL},
@@ -247,14 +283,25 @@ static const struct number_fn power_of_zero = EACH("power", factor, false);
 #undef EACH
 _Static_assert(sizeof rules / sizeof *rules == NUMBER_RULES, "a row for each rule");
 
-struct value program_number(struct program *p, enum number_rule rule, double c, struct value s) {
+static struct value append_single(struct program *p, enum number_rule rule, double c, enum fn fn,
+                                  struct value s) {
     bool reduces = rule == NUMBER_SUM || rule == NUMBER_LOG_SUM_EXP || rule == NUMBER_PICK;
     struct single *f = program_memory(p, sizeof *f);
     if (!f || !node_given_numbers(p, "a function of numbers", s))
         return (struct value){-1};
     if (!isfinite(c))
         program_fail(p, "numbers are combined with a number that is infinite or none");
-    *f = (struct single){rule, node_of(p, s)->K, (int)(rule == NUMBER_PICK ? c : 0), c};
-    const struct number_fn *fn = rule == NUMBER_POWER && c <= 0 ? &power_of_zero : &rules[rule];
-    return program_numbers(p, fn, f, s, reduces ? 1 : f->K);
+    *f = (struct single){rule, node_of(p, s)->K, (int)(rule == NUMBER_PICK ? c : 0), fn, c};
+    const struct number_fn *of = rule == NUMBER_POWER && c <= 0 ? &power_of_zero : &rules[rule];
+    return program_numbers(p, of, f, s, reduces ? 1 : f->K);
+}
+
+struct value program_number(struct program *p, enum number_rule rule, double c, struct value s) {
+    return append_single(p, rule, c, FN_LINEAR, s);
+}
+
+struct value program_fn_of_numbers(struct program *p, enum fn fn, double k, struct value s) {
+    if (fn == FN_RELU)
+        program_bends(p, s);
+    return append_single(p, NUMBER_FN, k, fn, s);
 }

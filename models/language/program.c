@@ -277,6 +277,13 @@ struct value program_times(struct program *p, double k, struct value x) {
     return out;
 }
 
+struct value program_stop(struct program *p, struct value x) {
+    struct value out = program_times(p, 1, x);
+    if (out.at >= 0)
+        node_of(p, out)->plan.moves = false;
+    return out;
+}
+
 struct value program_add(struct program *p, struct value a, struct value b) {
     struct value out;
     if (!rows_alike(p, "a sum", a, b))

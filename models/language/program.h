@@ -135,6 +135,8 @@ struct value program_sigma(struct program *p, struct value x); /* [network] acti
 struct value program_sigma_of_experts(struct program *p, struct value x);
 struct value program_add(struct program *p, struct value a, struct value b);
 struct value program_times(struct program *p, double k, struct value x);
+/* The same rows, constant in the backward pass. */
+struct value program_stop(struct program *p, struct value x);
 /* a b, site by site; a may live on the groups that the sites of b belong to; b may have one row. */
 struct value program_multiply(struct program *p, struct value a, struct value b);
 struct value program_expand(struct program *p, struct value x, struct population *units);
@@ -224,6 +226,7 @@ enum number_rule {
     NUMBER_EXP,
     NUMBER_LOG,
     NUMBER_TANH,
+    NUMBER_FN,   /* by program_fn_of_numbers: a function of rows, of numbers */
     NUMBER_STOP, /* s, constant in the backward pass */
     NUMBER_SUM,
     NUMBER_LOG_SUM_EXP, /* finite for numbers of any size */
@@ -231,6 +234,7 @@ enum number_rule {
     NUMBER_RULES
 };
 struct value program_number(struct program *p, enum number_rule rule, double c, struct value s);
+struct value program_fn_of_numbers(struct program *p, enum fn fn, double k, struct value s);
 
 /* To be told by whatever takes the K largest of the numbers s, as a constant in the backward pass.
  * Where the K-th and the one after it are equal at the start of the limit, fluctuations select, and
@@ -239,6 +243,8 @@ void program_selects(struct program *p, struct value s, int K);
 /* The same of what takes, of each number, C of the tokens of an input: those where it is largest,
  * or (above) some of those where it is above 0. */
 void program_selects_rows(struct program *p, struct value s, int C, bool above);
+/* The same of a function that has a kink where a number is 0. */
+void program_bends(struct program *p, struct value s);
 /* Whether the K-th largest of M numbers is equal to the one after it. */
 bool program_tied(const double *x, int M, int K);
 /* To be told by whatever makes gates of numbers: a softmax or sigmoids of beta s, 0 but for the K

@@ -94,6 +94,7 @@ struct selection {
     int K;        /* that are selected */
     bool of_rows; /* not among the numbers: of each, tokens are selected by its values there */
     bool above;   /* and only those where it is above 0 */
+    bool bends;   /* and its slope differs there, so that what is exactly 0 has one */
     bool softmax; /* gates are a function of differences */
     bool known;   /* the numbers */
     bool tied;    /* fluctuations select the K largest */
@@ -118,7 +119,7 @@ static bool rows_tied(const struct start *start, int M, const struct selection *
     bool tied = !selection->above;
     for (int k = 0; k < M; k++)
         tied = tied || start->x[k] == 0;
-    return tied && (start->fluctuates || start->moves);
+    return tied && (start->fluctuates || (start->moves && !selection->bends));
 }
 
 /* Of the numbers of node `last`. */
@@ -178,6 +179,13 @@ void program_selects_rows(struct program *p, struct value s, int C, bool above) 
     bool mask = v->op->jumps && v->op->jumps(p, s.at); /* what is 0 there is exactly so */
     if (above ? !mask : C < v->per)
         select(p, s, (struct selection){.K = node_of(p, s)->K, .of_rows = true, .above = above});
+}
+
+void program_bends(struct program *p, struct value s) {
+    if (node_given_numbers(p, "a function of numbers", s))
+        select(p, s,
+               (struct selection){
+                   .K = node_of(p, s)->K, .of_rows = true, .above = true, .bends = true});
 }
 
 void program_steep(struct program *p, double factor) {

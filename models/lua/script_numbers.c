@@ -185,7 +185,7 @@ static int power(lua_State *L) {
 /* --- functions by name ----------------------------------------------------------------------- */
 
 /* The number of a word: what it is of rows, an enum fn, and of numbers, an enum number_rule or
- * GATES; NEITHER: it takes none of these. */
+ * GATES (NUMBER_FN: that of rows); NEITHER: it takes no rows. */
 enum { NEITHER = -1, GATES = NUMBER_RULES, RULES = NUMBER_RULES + 2 };
 #define OF(fn, rule) (((int)(fn) + 1) * RULES + (int)(rule) + 1)
 
@@ -216,14 +216,18 @@ static int function(lua_State *L) {
     }
     if (script_is_numbers(L, 1) && of_numbers == GATES)
         return gate(L, false);
+    if (script_is_numbers(L, 1) && of_numbers == NUMBER_FN) {
+        double factor = lua_isnoneornil(L, 2) ? 1 : script_real(L, 2, -1e9, 1e9);
+        struct value x = script_numbers(L, 1);
+        return script_push(L,
+                           program_fn_of_numbers(script_program(L), (enum fn)of_rows, factor, x));
+    }
     bool numbers = script_is_numbers(L, 1) && of_numbers >= 0;
     if (numbers && !lua_isnoneornil(L, 2))
         return luaL_error(L, "%s of numbers takes no factor: %s(k * x)", name, name);
     if (numbers)
         return script_push(L, apply(L, (enum number_rule)of_numbers, 0, script_numbers(L, 1)));
-    return luaL_error(L, "%s takes %s%s%s", name, of_rows >= 0 ? "rows" : "",
-                      of_rows >= 0 && of_numbers >= 0 ? " or " : "",
-                      of_numbers >= 0 ? "numbers of each input" : "");
+    return luaL_error(L, "%s takes %snumbers of each input", name, of_rows >= 0 ? "rows or " : "");
 }
 
 /* Of numbers; or, with `causal` said, of the logits of attention over tokens. */
@@ -243,6 +247,8 @@ static int softmax(lua_State *L) {
 }
 
 static int stop(lua_State *L) {
+    if (script_is_rows(L, 1))
+        return script_push(L, program_stop(script_program(L), script_rows(L, 1)));
     return script_push(L, apply(L, NUMBER_STOP, 0, script_numbers(L, 1)));
 }
 
@@ -266,13 +272,14 @@ static int normals(lua_State *L) {
 const struct script_word script_numbers_words[] = {
     {"tanh", "x, [k]", "rows or numbers", "tanh(k x) of rows, tanh(s) of numbers", function,
      OF(FN_TANH, NUMBER_TANH)},
-    {"erf", "x, [k]", "rows", "erf(k x)", function, OF(FN_ERF, NEITHER)},
-    {"relu", "x, [k]", "rows", "max(0, k x)", function, OF(FN_RELU, NEITHER)},
-    {"gelu", "x, [k]", "rows",
+    {"erf", "x, [k]", "rows or numbers", "erf(k x)", function, OF(FN_ERF, NUMBER_FN)},
+    {"relu", "x, [k]", "rows or numbers", "max(0, k x)", function, OF(FN_RELU, NUMBER_FN)},
+    {"gelu", "x, [k]", "rows or numbers",
      "k x Phi(k x), with Phi the distribution function of a standard normal", function,
-     OF(FN_GELU, NEITHER)},
-    {"silu", "x, [k]", "rows", "k x/(1 + exp(-k x))", function, OF(FN_SILU, NEITHER)},
-    {"softplus", "x, [k]", "rows", "log(1 + exp(k x))", function, OF(FN_SOFTPLUS, NEITHER)},
+     OF(FN_GELU, NUMBER_FN)},
+    {"silu", "x, [k]", "rows or numbers", "k x/(1 + exp(-k x))", function, OF(FN_SILU, NUMBER_FN)},
+    {"softplus", "x, [k]", "rows or numbers", "log(1 + exp(k x))", function,
+     OF(FN_SOFTPLUS, NUMBER_FN)},
     {"sigmoid", "x, [k, {beta=, top=}]", "rows or numbers",
 
      "1/(1 + exp(-k x)) of rows; of numbers gates 1/(1 + exp(-beta s)), which are 0 except for "
@@ -280,8 +287,8 @@ const struct script_word script_numbers_words[] = {
      function, OF(FN_SIGMOID, GATES)},
     {"exp", "x, [k]", "rows or numbers", "exp(k x) of rows, exp(s) of numbers", function,
      OF(FN_EXP, NUMBER_EXP)},
-    {"sin", "x, [k]", "rows", "sin(k x)", function, OF(FN_SIN, NEITHER)},
-    {"cos", "x, [k]", "rows", "cos(k x)", function, OF(FN_COS, NEITHER)},
+    {"sin", "x, [k]", "rows or numbers", "sin(k x)", function, OF(FN_SIN, NUMBER_FN)},
+    {"cos", "x, [k]", "rows or numbers", "cos(k x)", function, OF(FN_COS, NUMBER_FN)},
     {"log", "s", "numbers", "the natural logarithm of each number", function,
      OF(NEITHER, NUMBER_LOG)},
     {"softmax", "s, {beta=, top=, causal=}", "numbers or rows",
@@ -289,7 +296,8 @@ const struct script_word script_numbers_words[] = {
      "gates exp(beta s) over their sum, which are 0 except for the `top` largest. With `causal` "
      "= true or false: attention weights, from logits of either kind",
      softmax, 0},
-    {"stop", "s", "numbers", "the same numbers, constant in the backward pass", stop, 0},
+    {"stop", "x", "rows or numbers", "the same rows or numbers, constant in the backward pass",
+     stop, 0},
     {"sum", "s", "numbers", "one number, the sum of the K numbers", reduce, NUMBER_SUM},
     {"log_sum_exp", "s", "numbers",
      "one number, the logarithm of the sum of their exponentials, which overflows for no numbers",

@@ -2,10 +2,11 @@
 which adds values and returns the last; None where there is nothing that it could take."""
 from __future__ import annotations
 
-from values import GROUPS, POPULATIONS, Value, Values
+from trained import Trained
+from values import GROUPS, POPULATIONS, Value
 
 
-class Operations(Values):
+class Operations(Trained):
     """Draws values from those that are there."""
 
     # --- operations ------------------------------------------------------------------------------
@@ -110,31 +111,6 @@ class Operations(Values):
     def norm(self) -> Value | None:
         x = self.pick(lambda v: v.on and v.per in ("input", "token") and not v.vanishes)
         return x and self.add(f"norm({x})", x.on, x.per, [x])
-
-    def vector(self) -> Value:
-        """A trained vector added to rows, or in front of them."""
-        x = self.tame(self.rows())
-        W, scale, zero = self.matrix("vector")
-        tokens = x.per == "token" or self.n == 1
-        y = self.add(f"vector({x.on if tokens and self.chance(0.5) else x}, {W})", x.on, x.per,
-                     [] if tokens else [x], passes=[], size=scale, vanishes=zero, weighted=True,
-                     same=True)
-        if self.chance(0.4):
-            return self.add(f"{x} + {y} * {x}", x.on, x.per, [x, y], size=(1 + scale) * x.size,
-                            vanishes=x.vanishes)
-        return self.add(f"{x} + {y}", x.on, x.per, [x, y], size=x.size + scale,
-                        vanishes=x.vanishes)
-
-    def scalar(self) -> Value:
-        """Trained numbers in front of rows."""
-        x = self.tame(self.rows())
-        K = self.any(1, 1, 2)
-        W, scale, zero = self.matrix("scalar", K=K)
-        s = self.add(f"scalar({x}, {W})", None, x.per, [x], passes=[], K=K, size=scale,
-                     vanishes=zero, weighted=True, same=True)
-        part = f"{s}[{K}]" if K > 1 else str(s)
-        return self.add(f"{part} * {x}", x.on, x.per, [s, x], size=scale * x.size,
-                        vanishes=x.vanishes or zero)
 
     def between(self) -> Value | None:
         x = self.rows()
@@ -280,12 +256,18 @@ class Operations(Values):
         if s is None:
             return None
         kind = self.any("tanh", "exp", "log", "square", "root", "over", "plus", "times", "stop",
-                        "sum", "pick", "pair", "pair", "quotient", "log of square", "log_sum_exp")
+                        "sum", "pick", "pair", "pair", "quotient", "log of square", "log_sum_exp",
+                        "function")
         t = self.tame(s)
         more = {"K": s.K, "bounded": s.bounded}
         if kind == "tanh":
             return self.add(f"tanh({s})", None, s.per, [s], vanishes=s.vanishes,
                             **more | {"bounded": True})
+        if kind == "function":
+            word = self.any("erf", "relu", "gelu", "silu", "softplus", "sin", "cos")
+            k = self.any("", ", 0.5", ", -1.5")
+            return self.add(f"{word}({t}{k})", None, s.per, [t], size=1.5 * t.size + 1,
+                            vanishes=True, **more)
         if kind == "exp":
             t = self.tame(s, 0)
             return self.add(f"exp({t})", None, s.per, [t], size=1.5, positive=True,

@@ -283,6 +283,8 @@ class Adjoint:
             self.add(arg, product(d.row(node.at), g))
         elif rule == "tanh":
             self.add(arg, product(Apply("tanh", s, 1), g))
+        elif rule == "fn":
+            self._fn(node, g, args)
         elif rule == "log":
             self.add(arg, product(Call("over", (s,), (("c", 1.0),)), g))
         elif rule == "log_sum_exp":

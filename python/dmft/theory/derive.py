@@ -343,6 +343,8 @@ class Derivation:
 
     def _numbers(self, node: Node, s: Expression, constants: tuple) -> Expression:
         rule = node.constants["rule"]
+        if rule == "fn":
+            return Apply(node.constants["function"], product(self.constant(node, "k"), s))
         if rule == "times":
             return product(self.constant(node, "c"), s)
         if rule == "plus":

@@ -125,7 +125,7 @@ def multiply_numbers(run, v, a, b):
 
 @OPERATIONS
 def times(run, v, x):
-    return v["k"] * x
+    return v["k"] * (x if v.moves else x.detach())
 
 
 @OPERATIONS
@@ -181,6 +181,9 @@ def mean_of_all(run, v, x):
 
 
 # --- rules -----------------------------------------------------------------------------------
+
+rules.NUMBERS["fn"] = fn
+
 
 @OPERATIONS
 def numbers(run, v, s):

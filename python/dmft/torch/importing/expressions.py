@@ -243,8 +243,6 @@ class Builder:
         if value:
             known = FUNCTIONS[name](k * torch.tensor(value, dtype=torch.float64))
             return self.constant(known.tolist())
-        if not a.is_rows and name not in ("tanh", "exp", "log", "sigmoid"):
-            raise Gap(f"{name} of numbers, which a program has of rows alone")
         if a.is_rows and name == "log":
             raise Gap("the logarithm of rows, which a program has of numbers alone")
         return self.make("function", (a,), (name, k), a.population)

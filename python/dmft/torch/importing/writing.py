@@ -355,9 +355,6 @@ class Writer:
         return self.network.top_rows(*self._arguments(one), one.data[0])
 
     def _write_stop(self, one):
-        if one.is_rows:
-            raise Gap("rows without their gradient (detach, no_grad), which a program has of "
-                      "numbers alone")
         return self.network.stop(*self._arguments(one))
 
     def _write_mean_of_rows(self, one):

@@ -1,0 +1,41 @@
+"""What is drawn for a random network of trained vectors and numbers, and of stopped rows."""
+from __future__ import annotations
+
+from values import Value, Values
+
+
+class Trained(Values):
+    """Draws values from those that are there."""
+
+    def vector(self) -> Value:
+        """A trained vector added to rows, or in front of them."""
+        x = self.tame(self.rows())
+        W, scale, zero = self.matrix("vector")
+        tokens = x.per == "token" or self.n == 1
+        y = self.add(f"vector({x.on if tokens and self.chance(0.5) else x}, {W})", x.on, x.per,
+                     [] if tokens else [x], passes=[], size=scale, vanishes=zero, weighted=True,
+                     same=True)
+        if self.chance(0.4):
+            return self.add(f"{x} + {y} * {x}", x.on, x.per, [x, y], size=(1 + scale) * x.size,
+                            vanishes=x.vanishes)
+        return self.add(f"{x} + {y}", x.on, x.per, [x, y], size=x.size + scale,
+                        vanishes=x.vanishes)
+
+    def scalar(self) -> Value:
+        """Trained numbers in front of rows."""
+        x = self.tame(self.rows())
+        K = self.any(1, 1, 2)
+        W, scale, zero = self.matrix("scalar", K=K)
+        s = self.add(f"scalar({x}, {W})", None, x.per, [x], passes=[], K=K, size=scale,
+                     vanishes=zero, weighted=True, same=True)
+        part = f"{s}[{K}]" if K > 1 else str(s)
+        return self.add(f"{part} * {x}", x.on, x.per, [s, x], size=scale * x.size,
+                        vanishes=x.vanishes or zero)
+
+    def stop_of_rows(self) -> Value:
+        """Rows beside themselves without a gradient."""
+        x = self.tame(self.rows())
+        y = self.add(f"stop({x})", x.on, x.per, [x], [], moves=False, size=x.size,
+                     vanishes=x.vanishes)
+        return self.add(f"{x} - 0.5 * {y}", x.on, x.per, [x, y], [x], size=1.5 * x.size,
+                        vanishes=x.vanishes)
