@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import word_tables
 
 import dmft
 
@@ -134,6 +135,14 @@ def test_every_operation_of_the_programs_is_known():
     assert set(re.findall(r'lua_setglobal\(L, "(\w+)"\)', source)) - {"math", "string"} == \
         set(sys.modules["dmft.network"].CONSTANTS)
     assert dmft.Network().look.__doc__.startswith("look(x, K, W) -> numbers: ")
+
+
+def test_a_new_word_stands_behind_the_one_before_it():
+    """make words, of a page."""
+    page = "| `a(x)` | old |\n| `c(x)` | c |\n"
+    assert word_tables.with_rows(page, [
+        ("| `a(", "| `a(x, k)` | new |"), ("| `b(", "| `b(x)` | b |"),
+        ("| `c(", "| `c(x)` | c |")]) == "| `a(x, k)` | new |\n| `b(x)` | b |\n| `c(x)` | c |\n"
 
 
 def test_sweeps_go_on(tmp_path):

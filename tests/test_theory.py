@@ -11,7 +11,7 @@ from dmft import rows
 from dmft.scaling import OPTIMIZERS
 from dmft.theory import command, insert, structure
 from dmft.theory.optimizers import KNOWN
-from dmft.theory.sentences import LOSSES, unknown_loss
+from dmft.theory.sentences import LOSSES, plain_notes, unknown_loss
 from test_description import INIS, LUA, MORE, ROOT
 
 SETTINGS = {"adam": ("data/dense.ini", {"training.optimizer": "adam"}),
@@ -194,6 +194,13 @@ def test_equations_know_every_loss_and_optimizer(choices):
     assert set(LOSSES) <= choices("loss") == set(rows.LOSSES)
     assert set(KNOWN) <= choices("optimizer") == set(rows.OPTIMIZERS) == set(OPTIMIZERS)
     assert unknown_loss("hinge")[3] == r"-\tfrac{d}{df}\bigl(\max(0, 1 - y f)\bigr)"
+
+
+def test_words_without_a_form_have_the_sentence_of_their_row():
+    assert plain_notes({"top_rows", "hash"})[0].startswith(
+        r"$\mathrm{top\_rows}$: a mask, at each site or of each number")
+    assert plain_notes({"transpose"}) == [
+        r"$\mathrm f^\top_k$ is the transpose of $\mathrm f$ in its argument $k$."]
 
 
 def test_momentum_weighs_earlier_gradients():

@@ -11,6 +11,7 @@ import theory_draws
 from dmft.theory import expression as ex
 from dmft.theory import structure as st
 from theory_march import March
+from theory_words import Words
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 STEPS, DRAWS, SITES = 6, 16, 512
@@ -342,3 +343,14 @@ def test_no_term_can_be_left_out(solutions):
             assert z > limit_of(change.shape[1], len(found) - 1), (quantity.symbol, left_out)
             terms, far = terms + 1, far + (largest_z(case, found) > 1)
     assert terms >= 15 and far >= terms - 2
+
+
+def test_transposes_are_found_from_words():
+    """Of a word that combines rows: that of a lag is the lag the other way."""
+    words, draw = Words(), np.random.default_rng(5)
+    words.inputs = 2
+    g, x = draw.standard_normal((2, 6, 4))
+    for k in (1, 2, -1, 0):
+        back = ex.Call("transpose", (), (("place", 0), ("word", "lag"), ("tokens", k)))
+        np.testing.assert_array_equal(words.transpose(back, g, x), words.lag(
+            ex.Call("lag", (), (("tokens", -k),)), g))

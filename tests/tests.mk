@@ -221,5 +221,5 @@ draws: $(BUILD)/draws
 validation: $(BUILD)/validation
 	$< > docs/validation.md
 
-.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test torch-test import-test torch-faults check-random bench bench-against bench-precision bench-device bench-memory bench-peers bench-figures coverage coverage-of coverage-check tables-check draws bias \
+.PHONY: test $(TESTS:%=test-%) test-changed test-mpi check-long soak python-test torch-test import-test torch-faults check-random words bench bench-against bench-precision bench-device bench-memory bench-peers bench-figures coverage coverage-of coverage-check tables-check draws bias \
         validation mutants

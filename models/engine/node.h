@@ -256,9 +256,9 @@ struct node *node_append_rows(struct program *p, const struct operation *op, str
                               struct value *out);
 struct node *node_append_numbers(struct program *p, const struct operation *op, struct value a,
                                  struct value b, int K, struct value *out);
-/* Rows of one population, of both. */
-struct node *node_append_pair(struct program *p, const struct operation *op, struct value a,
-                              struct value b, struct value *out);
+/* Of rows of one population, for each input or one for all; `what` is the operation in messages. */
+struct node *node_append_pair(struct program *p, const struct operation *op, const char *what,
+                              struct value a, struct value b, struct value *out);
 /* Rows of an input; a failure where an evaluation would have more than can be counted. */
 void node_shape(struct program *p, struct node *node, ptrdiff_t per);
 struct node *node_of(const struct program *p, struct value x);

@@ -1,6 +1,7 @@
 /* Operations that are words by their rows alone: what a word is given becomes a node. */
 #include "models/language/operation.h"
 
+#include <assert.h>
 #include <string.h>
 
 static const struct operation *const *const lists[] = {operation_words_of_rows,
@@ -34,16 +35,20 @@ struct value program_apply(struct program *p, const struct operation *op, struct
     struct value out = none;
     enum operation_argument kind;
     int values = 0, constants = 0;
-    for (const char *at = op->arguments; (kind = operation_argument(&at));)
+    for (const char *at = op->arguments; (kind = operation_argument(&at));) {
         values += kind == ARGUMENT_VALUE;
+        if (kind == ARGUMENT_POPULATION && !given.on)
+            program_fail(p, "%s without a population", op->name);
+    }
     bool numbers =
         operation_takes_either(op) && !p->code && given.x.at >= 0 && !node_of(p, given.x)->on;
     struct node *node =
         numbers       ? node_append_numbers(p, op, given.x, none, node_of(p, given.x)->K, &out)
-        : values == 2 ? node_append_pair(p, op, given.x, given.y, &out)
+        : values == 2 ? node_append_pair(p, op, op->name, given.x, given.y, &out)
                       : node_append_rows(p, op, given.x, &out);
     for (const char *at = op->arguments; node && (kind = operation_argument(&at));)
         if (kind == ARGUMENT_CONSTANT) {
+            assert(constants < OPERANDS_CONSTANTS);
             set_constant(node, &op->constants[constants], given.constant[constants]);
             constants++;
         }

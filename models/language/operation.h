@@ -36,6 +36,12 @@ static inline bool operation_takes_either(const struct operation *op) {
 }
 struct value program_apply(struct program *p, const struct operation *op, struct operands given);
 
+/* Of what jumps at any value. */
+static inline bool operation_always(const struct program *p, int node) {
+    (void)p, (void)node;
+    return true;
+}
+
 /* Remembers a failure for program_forward and program_backward, which end with it. */
 static inline void remember_failure(struct net *net, int code) {
     if (!net->program->code)

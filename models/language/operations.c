@@ -14,11 +14,6 @@ int node_part_like_argument(const struct program *p, const struct node *v, int k
     return p->node[v->argument[k]].count;
 }
 
-static bool always(const struct program *p, int i) {
-    (void)p, (void)i;
-    return true;
-}
-
 static int fn_part(const struct program *p, const struct node *v, int k) {
     (void)p, (void)k;
     return larger(v->plan.g_count, v->count);
@@ -329,7 +324,7 @@ static const struct operation operation_noise = {
     .doc = "standard normals on the sites of x, new at every site, input and step, constant in the "
            "backward pass; 0 for test inputs",
     .forward = noise_forward,
-    .jumps = always};
+    .jumps = operation_always};
 
 /* How many numbers a constant has for a token: those of one group, or of all sites. */
 static size_t constant_period(const struct population *on) {
@@ -392,7 +387,7 @@ const struct operation operation_top = {.name = "top",
                                         .forward = top_forward,
                                         .jumps = mask_acts};
 const struct operation operation_rows = {
-    .name = "rows", .zeros = ZEROS_OF_RULE, .forward = rows_forward, .jumps = always};
+    .name = "rows", .zeros = ZEROS_OF_RULE, .forward = rows_forward, .jumps = operation_always};
 const struct operation operation_ones = {.name = "ones",
                                          .linear = true,
                                          .prepare = ones_prepare,

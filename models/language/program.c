@@ -199,10 +199,10 @@ static bool rows_alike(struct program *p, const char *op, struct value a, struct
     return node_paired(p, op, a, b);
 }
 
-struct node *node_append_pair(struct program *p, const struct operation *op, struct value a,
-                              struct value b, struct value *out) {
+struct node *node_append_pair(struct program *p, const struct operation *op, const char *what,
+                              struct value a, struct value b, struct value *out) {
     *out = none;
-    struct node *node = rows_alike(p, op->name, a, b) ? node_append(p, op, a, b, out) : NULL;
+    struct node *node = rows_alike(p, what, a, b) ? node_append(p, op, a, b, out) : NULL;
     if (node)
         node->on = node_of(p, a)->on;
     return node;
@@ -286,12 +286,9 @@ struct value program_stop(struct program *p, struct value x) {
 
 struct value program_add(struct program *p, struct value a, struct value b) {
     struct value out;
-    if (!rows_alike(p, "a sum", a, b))
-        return none;
-    struct node *node = node_append(p, &operation_add, a, b, &out);
+    struct node *node = node_append_pair(p, &operation_add, "a sum", a, b, &out);
     if (!node)
         return none;
-    node->on = node_of(p, a)->on;
     if (node_of(p, a)->count != node_of(p, b)->count)
         program_fail(p, "a sum of rows of all inputs and of each");
     node->count = node_of(p, a)->count;

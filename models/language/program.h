@@ -142,10 +142,11 @@ struct value program_multiply(struct program *p, struct value a, struct value b)
 struct value program_expand(struct program *p, struct value x, struct population *units);
 /* What a word that is an operation by its row is given: values, the population p, constants in the
  * order of its arguments. */
+enum { OPERANDS_CONSTANTS = 4 };
 struct operands {
     struct value x, y;
     struct population *on;
-    double constant[2];
+    double constant[OPERANDS_CONSTANTS];
 };
 /* The word `name` of docs/programs.md, one of these: group_mean, tile, tile_mean, noise, lag,
  * top_rows, first_rows. */

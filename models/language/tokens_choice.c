@@ -94,11 +94,6 @@ static void first_rows_forward(struct net *net, struct node *v) {
     choose_all(net, v, choose_first);
 }
 
-static bool always(const struct program *p, int node) {
-    (void)p, (void)node;
-    return true;
-}
-
 static void choice_shape(struct program *p, struct node *node, struct population *on) {
     struct value x = {node->argument[0]};
     int C = (int)node->constant.top;
@@ -126,7 +121,7 @@ const struct operation
                           .constants = CONSTANTS(CONSTANT_FROM("top", FIELD_SIZE, top, 1, 100000)),
                           .prepare = choice_prepare,
                           .forward = top_rows_forward,
-                          .jumps = always},
+                          .jumps = operation_always},
     operation_first_rows = {.name = "first_rows",
                             .arguments = "x, C",
                             .gives = "rows or numbers",
@@ -139,4 +134,4 @@ const struct operation
                                 CONSTANTS(CONSTANT_FROM("top", FIELD_SIZE, top, 1, 100000)),
                             .prepare = choice_prepare,
                             .forward = first_rows_forward,
-                            .jumps = always};
+                            .jumps = operation_always};

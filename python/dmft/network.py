@@ -109,7 +109,7 @@ class Network:
 
     >>> net = Network()
     >>> x = net.read_in(net.population("bottom"), "W", rate=2)
-    >>> net.read_out(x - 0.5 * net.tanh(x), "w")
+    >>> f = net.read_out(x - 0.5 * net.tanh(x), "w")
     >>> print(net.lua, end="")
     -- written by dmft.Network
     v1 = population("bottom")
@@ -117,7 +117,7 @@ class Network:
     v3 = tanh(v2)
     v4 = 0.5 * v3
     v5 = v2 - v4
-    read_out(v5, "w")
+    v6 = read_out(v5, "w")
     """
 
     def __init__(self):

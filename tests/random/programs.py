@@ -20,11 +20,11 @@ from operations import Operations  # noqa: E402
 from values import GROUPS, POPULATIONS, Value  # noqa: E402
 from weighted import DataFile, Draw, takes_weights  # noqa: E402
 
-# Rows of dmft-solve --operations without the chapter; and the words that methods here draw.
+# Rows of dmft-solve --operations without the chapter; the words by rows that methods alone draw.
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python", "dmft",
                        "operations.tsv"), encoding="utf-8") as _lines:
     TABLE = [line.rstrip("\n").split("\t")[1:] for line in _lines]
-BY_HAND = ("group_mean", "tile", "tile_mean", "noise", "lag", "top_rows", "first_rows")
+BY_HAND = ("group_mean", "tile", "tile_mean", "noise", "top_rows", "first_rows")
 
 
 @dataclasses.dataclass
@@ -119,13 +119,10 @@ class Writer(Operations):
                         [out, v], size=out.size * 2)
 
     def by_row(self) -> Value:
-        """Rows by a word that is an operation by its row, takes rows and constants alone, and has
-        no method here."""
+        """Rows by a word that is an operation by its row and takes rows and constants alone."""
         words = [(name, arguments.split(", ")) for name, arguments, gives, _, constants in
                  TABLE if constants != "-" and gives == "rows" and name not in BY_HAND and
                  not set("psWK") & set(arguments.split(", "))]
-        if not words:
-            return self.lag()
         name, arguments = self.random.choice(words)
         x = self.rows("token")
         given = ", ".join(str(x if one in "xy" else self.any(1, 2)) for one in arguments)
