@@ -158,7 +158,7 @@ def judge_all():
             best[word, N] = rate, loss = optimum(found)
             low, high = interval(rate)
             print(f"{word}, N = {N}: best rate 2^{np.nanmedian(rate):.2f} [{low:.2f}, {high:.2f}], "
-                  f"held-out bits there {np.median(loss):.3f} [{interval(loss)[0]:.3f}, "
+                  f"held-out bits there {np.nanmedian(loss):.3f} [{interval(loss)[0]:.3f}, "
                   f"{interval(loss)[1]:.3f}], {len(found)} rates, "
                   f"{len(next(iter(found.values())))} seeds")
     for word in WORDS:
@@ -169,10 +169,10 @@ def judge_all():
             (within_factor(1.5), "is the same within a factor of 1.5")
         low, high = np.exp(interval(change))
         print(f"{word}: the best rate at N = {widths[-1]} over that at {widths[0]} is "
-              f"{np.exp(np.median(change)):.2f} [{low:.2f}, {high:.2f}]; that it {said}: "
+              f"{np.exp(np.nanmedian(change)):.2f} [{low:.2f}, {high:.2f}]; that it {said}: "
               f"{SAID[judge(change, claim)]}")
         gain = first[1] - last[1]
-        print(f"{word}: the loss falls with the width by {np.median(gain):.3f} "
+        print(f"{word}: the loss falls with the width by {np.nanmedian(gain):.3f} "
               f"{interval(gain)}: {SAID[judge(gain, above(0))]}")
 
 
