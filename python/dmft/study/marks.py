@@ -26,9 +26,9 @@ class Mark:
 
 MARKS = [
     Mark("valid_until", "the first time from which a warning holds, or the number of times"),
-    Mark("self_averaging", "0: gates of the limit condense, a handful of experts carries the "
-         "average", letter="c", means="gates of the limit condense: its mean depends on "
-         "expert_sites, and its error is too small"),
+    Mark("self_averaging", "0: a handful of experts or units carries an average of the limit",
+         letter="c", means="a handful of experts or units carries an average of the limit: its "
+         "mean depends on the sites, and its error is too small"),
     Mark("edge_of_stability", "1: over the second half of the times the variance of f over "
          "networks does not fall with N", attribute=False, letter="e",
          means="at the edge of stability: "
