@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+import torch.utils.checkpoint
 
 # Of outputs and gradients of some hundred operations in double precision; 7e-15 has been seen.
 ROUND_OFF = 1e-12
@@ -143,6 +144,105 @@ def test_rows_without_their_gradient():
     assert mine.difference < ROUND_OFF and "stop(" in mine.network.lua
     assert "depend on matrix two" in refusal(lambda N: Changed(
         N, lambda s, h: s.one(h) + s.two(h).detach()))
+
+
+class Inner(modules.Perceptron):
+    """A perceptron with something in its middle."""
+
+    def __init__(self, N):
+        super().__init__(N)
+        self.register_buffer("scale", torch.tensor(float(N)) ** -0.5)
+        self.register_buffer("calls", torch.zeros(()))
+        self.register_buffer("steps", torch.linspace(0, 1, N))
+
+    def forward(self, x):
+        h = self.middle(torch.tanh(self.first(x)))
+        return self.last(torch.tanh(self.second(h)))[:, 0]
+
+
+class Twice(torch.autograd.Function):
+    """Its gradient is another one."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+def counted(module, h):
+    module.calls += 1
+    return h * module.calls
+
+
+def changed(module, h):
+    with torch.no_grad():
+        module.second.weight.mul_(0.9)
+    return h
+
+
+def held(module, h):
+    h = 1.0 * h
+    h.data.mul_(2)
+    return h
+
+
+@pytest.mark.parametrize("middle, words", [
+    (lambda s, h: h * s.scale, None), (lambda s, h: h * h.mean(-1, keepdim=True).detach(), None),
+    (lambda s, h: torch.utils.checkpoint.checkpoint(torch.sin, h, use_reentrant=False), None),
+    (lambda s, h: h * s.steps, "differ from site to site"), (counted, "remembers earlier calls"),
+    (lambda s, h: h if h.mean() > 0 else 2 * h, "a branch on data"), (changed, "in-place"),
+    (held, "holds gradients back"), (lambda s, h: Twice.apply(h), "autograd.Function"),
+    (lambda s, h: h + (h.sign() - h).detach(), "no counterpart"),
+    (lambda s, h: h + 0.1 * torch.randn_like(h), "random numbers")],
+    ids="buffer stop checkpoint steps calls branch in_place data function through noise".split())
+def test_ways_to_be_silently_wrong(middle, words):
+    """Each is read as it is, or refused."""
+    build = type("Tried", (Inner,), {"middle": middle})
+    if words:
+        assert words in refusal(build)
+    else:
+        assert dmft.torch.import_module(build, modules.numbers(), (16, 32)).difference < ROUND_OFF
+
+
+def test_a_module_in_half_precision_is_read_in_double():
+    mine = dmft.torch.import_module(lambda N: modules.Perceptron(N).half(),
+                                    modules.numbers().half(), (16, 32))
+    assert mine.difference < ROUND_OFF
+
+
+def test_memory_is_said_in_advance():
+    """Nothing of it is allocated."""
+    made = []
+
+    class Large(nn.Module):
+        def __init__(self, N):
+            super().__init__()
+            self.one = nn.Linear(N * 1000, N * 1000)
+            made.append(self.one.weight.device.type)
+    sentence = refusal(Large, widths=(64, 128))
+    assert "4.1e+09 parameters" in sentence and "197 GB" in sentence and made == ["meta"]
+
+
+def test_experts_that_the_example_never_chose_are_told():
+    class Loop(modules.Dispatched):
+        def __init__(self, N):
+            super().__init__(N)
+            self.router = nn.Linear(N, self.count)
+            with torch.no_grad():
+                self.router.weight.zero_()
+                self.router.bias.copy_(torch.arange(4.0))
+
+        def mix(self, x):
+            chosen = self.router(x).topk(1, -1).indices[:, 0]
+            total = torch.zeros_like(x)
+            for e in chosen.unique().tolist():
+                row = torch.where(chosen == e)[0]
+                total = total.index_add(0, row, self.experts[e](x[row]))
+            return total
+    assert re.search("chose|choice", refusal(Loop))
 
 
 def test_a_branch_on_data_is_found():

@@ -1,6 +1,6 @@
 """Is the program the module? Outputs and all gradients are compared, at a width and on inputs that
 the import has not seen: a module that agrees forward may still hold gradients back (padding_idx,
-detach), share a parameter, or branch on its data."""
+detach), share a parameter, branch on its data, or remember earlier calls."""
 from __future__ import annotations
 
 import math
@@ -21,6 +21,18 @@ def fresh(example: torch.Tensor, seed: int) -> torch.Tensor:
                                    generator=generator)
     letters = torch.unique(example)
     return letters[torch.randint(len(letters), (count, *example.shape[1:]), generator=generator)]
+
+
+# What is compared beside outputs, terms of the loss and gradients.
+OTHER = "the output at other weights and inputs"
+AGAIN = "the output of the same inputs in a second call"
+
+
+def others(x: torch.Tensor) -> list[torch.Tensor]:
+    """A few inputs on which a branch on data may go another way: of the other sign, larger,
+    smaller; or more tokens."""
+    x = x[:24]
+    return [-x, 3 * x, 0.1 * x] if x.is_floating_point() else [fresh(x, 11), fresh(x, 12)]
 
 
 def relative(found: torch.Tensor, wanted: torch.Tensor) -> float:
@@ -46,9 +58,10 @@ def evaluate(net, parts, parameters, x: torch.Tensor):
     return net._shape(run.output), run.penalty
 
 
-def differences(module, net, parts, ignored, x, output=None) -> dict[str, float]:
+def differences(module, net, parts, ignored, x, output=None, more=()) -> dict[str, float]:
     """{"output" or the name of a parameter: relative difference of the output, or of its gradient},
-    of the sum of outputs times normals and of what the module adds to the loss."""
+    of the sum of outputs times normals and of what the module adds to the loss; and of the outputs
+    of `more`, modules of the same size with other weights."""
     parameters = {name: one for name, one in module.named_parameters() if name not in ignored}
     wanted, terms = call(module, x, output)
     made, penalty = evaluate(net, parts, parameters, x)
@@ -71,4 +84,21 @@ def differences(module, net, parts, ignored, x, output=None) -> dict[str, float]
         small = theirs.abs().max() < 1e-12 * none
         found[name] = (theirs - ours).abs().max().item() / none if small else \
             relative(ours, theirs)
+    return found | _on_others(module, wanted.detach(), more, net, parts, ignored, x, output)
+
+
+def _on_others(module, wanted, more, net, parts, ignored, x, output) -> dict[str, float]:
+    """Of the same inputs once more; and of other weights, and inputs of other sizes."""
+    found = {OTHER: 0.0}
+    with torch.no_grad():
+        again = call(module, x, output)[0].reshape(wanted.shape)
+        found[AGAIN] = relative(again, wanted)
+        for one, z, k in zip(more, others(x), (1.0, -1.0, 2.0)):
+            for p in one.parameters():
+                p.mul_(k)
+            parameters = {name: p for name, p in one.named_parameters() if name not in ignored}
+            ours = evaluate(net, parts, parameters, z)[0]
+            theirs = call(one, z, output)[0].reshape(ours.shape)
+            if theirs.isfinite().all():     # what is positive at the start may now be negative
+                found[OTHER] = max(found[OTHER], relative(ours, theirs))
     return found

@@ -113,13 +113,12 @@ def gathered(leaves, parameters) -> torch.Tensor:
 
 def uncovered(parts, parameters, ignored) -> list[str]:
     """Parameters of which some entries are in no matrix; one that is in two is refused."""
-    missing = []
-    for name, parameter in parameters.items():
-        count = torch.zeros(parameter.shape)
-        for part in parts:
-            for leaf in part.leaves:
-                if leaf.parameter == name:
-                    count[index_of(leaf, count.shape)] += 1
+    missing, counts = [], {name: torch.zeros(one.shape) for name, one in parameters.items()}
+    for part in parts:
+        for leaf in part.leaves:
+            count = counts[leaf.parameter]
+            count[index_of(leaf, count.shape)] += 1
+    for name, count in counts.items():
         if count.max() > 1:
             twice = [part.name for part in parts if name in part.parameters]
             raise InputError(f"{name} is used as several matrices ({', '.join(twice)}), which a "

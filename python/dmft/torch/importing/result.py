@@ -10,7 +10,7 @@ from dmft.torch.importing import (grouped, pointwise, products, reductions,  # n
                                   selections, shapes)
 from dmft.torch.importing.axes import cells_shape
 from dmft.torch.importing.expressions import Gap
-from dmft.torch.importing.guard import differences, fresh
+from dmft.torch.importing.guard import AGAIN, OTHER, differences, fresh
 from dmft.recipe import recipe
 from dmft.torch.importing.judging import Judge, Recipe, groups
 from dmft.torch.importing.laws import power_of
@@ -23,7 +23,7 @@ from dmft.torch.network import Network
 
 # Round-off of a module of some hundred operations in double precision.
 AGREES = 1e-8
-MOST = 2 ** 31                          # numbers of all parameters of a module that is run
+MOST, COPIES = 2 ** 28, 6               # parameters of a module that is run; of them in memory
 
 
 class Builds:
@@ -65,6 +65,7 @@ class Builds:
     def of_sizes(self, sizes, seed: int) -> torch.nn.Module:
         """The module of these sizes, in their order."""
         N = ", ".join(map(str, sizes))
+        self._count(sizes, N)
         try:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(seed)
@@ -99,10 +100,18 @@ class Builds:
             if one.device.type != "cpu":
                 raise InputError(f"{name} is on {one.device}; build the module on the processor, "
                                  "it is run at small widths only")
-        count = sum(one.numel() for one in parameters.values())
+
+    def _count(self, sizes, N: str) -> None:
+        """Refuses a module that is too large before it takes memory: it is built without any."""
+        try:
+            with torch.random.fork_rng(devices=[]), torch.device("meta"):
+                count = sum(one.numel() for one in self.build(*sizes).parameters())
+        except Exception:               # a stranger's code, which may want numbers
+            return
         if count > MOST:
-            raise InputError(f"the module has {count:.2g} numbers at N = {N}, {8 * count:.2g} "
-                             "bytes; give smaller widths=, as (64, 128)")
+            raise InputError(f"build({N}) has {count:.2g} parameters, for which an import takes "
+                             f"{COPIES * 8 * count / 1e9:.0f} GB; it needs small modules only: "
+                             "give smaller widths=, as (64, 128), or fewer blocks and experts")
 
     def _without_dropout(self, module) -> None:
         for name, one in module.named_modules():
@@ -160,8 +169,9 @@ class Imported:
             except InputError:
                 raise
             except Exception as error:  # of a stranger's code
+                why = (str(error).splitlines() or [""])[0]
                 raise InputError(f"the module of width {N} cannot be run on the example: "
-                                 f"{type(error).__name__}: {error}") from error
+                                 f"{type(error).__name__}: {why}") from error
         try:
             return read(records, self._builds.ignored)
         except Gap as gap:
@@ -296,8 +306,10 @@ class Imported:
         N = self._builds.third()
         module, x = self._builds.at(N), fresh(self._example, 5)
         net = self.load(module)
+        sizes = self._builds.others(N)
+        more = (self._builds.of_sizes(sizes, N + k) for k in (1, 2, 3))
         self.differences = differences(module, net, self.parts, self._builds.ignored, x,
-                                       self._output)
+                                       self._output, more)
 
     def as_trained(self, optimizer):
         """The network as you train it: with your standard deviations, learning rates, eps and
@@ -366,7 +378,8 @@ def import_module(build, example, widths=(64, 128), *, output=None, ignore=(),
     found.compare()
     worst = max(found.differences, key=found.differences.get)
     if check and not found.difference <= AGREES:
-        what = worst if worst in ("output", "terms of the loss") else f"the gradient of {worst}"
+        what = worst if worst in ("output", "terms of the loss", OTHER, AGAIN) else \
+            f"the gradient of {worst}"
         raise InputError(f"the network is not the module: {what} differs by "
                          f"{found.difference:.1e} of its largest value at a width and on inputs "
                          "that were not traced; " + _why(worst))
@@ -374,7 +387,9 @@ def import_module(build, example, widths=(64, 128), *, output=None, ignore=(),
 
 
 def _why(worst: str) -> str:
-    if worst == "output":
+    if worst == AGAIN:
+        return "it remembers earlier calls, as in a buffer that every call changes"
+    if worst in ("output", OTHER):
         return "a branch on data, an expert that the example never chose, or a number that is no " \
             "power of the width"
     return "something holds gradients back (detach, padding_idx, a hook), or shares a parameter"

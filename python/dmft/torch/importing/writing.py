@@ -33,6 +33,7 @@ class Writer:
         self._populations: dict[object, object] = {}
         self._names: set[str] = set()
         self._tied: dict = {}
+        self._maps: dict[tuple, Part] = {}
 
     # --- the whole -------------------------------------------------------------------------------
 
@@ -205,9 +206,8 @@ class Writer:
         uses = self._tied[leaf.key()]
         if len(set(uses)) > 1:
             raise Gap(f"{leaf.parameter} is used as a matrix and as its transpose")
-        there = [part for part in self.parts if part.kind == "map"
-                 and part.leaves[0].key() == leaf.key()]
-        part = there[0] if there else self._part("map", (leaf,), one, tuple(to))
+        part = self._maps.get(leaf.key()) or self._part("map", (leaf,), one, tuple(to))
+        self._maps[leaf.key()] = part
         (x,) = self._arguments(one)
         tied = {"tied": True} if len(uses) > 1 else {}
         return self.network.map(x, self.population(one.population), self._weight(part, **tied))
