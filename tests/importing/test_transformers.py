@@ -52,6 +52,26 @@ def test_outputs_and_gradients_are_those_of_the_model(name):
     assert set(mine.names) == {key for key, _ in BUILDS[name](16).named_parameters()}
 
 
+# Powers of N of the standard deviation and of the rate of Adam: the root of d in attention is in q
+# and k, a fourth root in each, through the rotary positions; the router ends in few numbers.
+POWERS = {"self_attn.q_proj": (-0.75, -1.25), "self_attn.k_proj": (-0.75, -1.25),
+          "self_attn.v_proj": (-0.5, -1), "mlp.gate.": (-1, -1), "experts.gate_up": (-0.5, -1),
+          "experts.down": (-0.5, -1), "norm": (0, 0), "embed_tokens": (0, 0), "lm_head": (-1, -1)}
+
+
+def test_a_plan_of_mixtral_needs_no_change_of_it():
+    plan = dmft.torch.plan(BUILDS["mixtral"], example(), {"N": 16}, widths={"N": (16, 32)})
+    assert not plan.notes
+    for word, powers in POWERS.items():
+        entries = [one for one in plan._content["parameters"] if word in one["names"][0]]
+        assert entries, word
+        for one in entries:
+            assert (one["parts"][0]["std"].get("N", 0), one["adam"].get("N", 0)) == powers, word
+    model = BUILDS["mixtral"](64)
+    plan.initialize(model)
+    assert plan.sizes(model) == {"N": 64} and len(plan.groups(model, lr=1e-3)) > 2
+
+
 @pytest.mark.parametrize("name, kind", [("gpt2", "adam"), ("mixtral_loop", "sgd"),
                                         ("mixtral_loop", "adam"), ("llama", "adam")])
 def test_his_loop_and_ours_are_one(name, kind):
