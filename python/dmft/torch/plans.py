@@ -71,9 +71,11 @@ class Plan:
 
     def save(self, path: str) -> None:
         """Writes the plan, as JSON."""
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(self._content, file, indent=1)
-            file.write("\n")
+        try:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(json.dumps(self._content, indent=1) + "\n")
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror}") from None
 
     @classmethod
     def load(cls, path: str) -> Plan:
@@ -281,10 +283,10 @@ class Plan:
 
 def _of(given, name: str, what: str) -> float:
     """A number that is given for all names, or by patterns."""
-    if not isinstance(given, dict):
-        return float(given)
-    for pattern, value in given.items():
+    for pattern, value in given.items() if isinstance(given, dict) else (("*", given),):
         if fnmatch.fnmatchcase(name, pattern):
+            if isinstance(value, bool) or not isinstance(value, (int, float)):
+                raise InputError(f"{what} of {name} is {value!r}, and a number is wanted")
             return float(value)
     raise InputError(f"{what}: no pattern of {' '.join(given)} fits {name}; add one, as '*'")
 
