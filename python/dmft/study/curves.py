@@ -6,7 +6,8 @@ A best rate is one place of a curve, and where the curve is flat, or has several
 little: its interval is wide, or jumps. A shift uses the objective at all values of the key where
 both widths train. Curves are laid on each other as the optimum sees them, asinh(ln(objective/its
 least)), up to a height, so that a wider network may be better at all rates; between the values of
-the key the curve of the smallest width is the spline of optimum.py. The distance is the root mean
+the key the curve of the smallest width is the spline of optimum.py, and samples go as far from it
+as its process does. The distance is the root mean
 square of the logarithm of the quotient of the two objectives, at the same values of the key, less
 what their errors make of it. Intervals are those of samples, which move both curves as other runs
 would move them.
@@ -65,16 +66,25 @@ def _lowest(shifts: np.ndarray, cost: np.ndarray) -> np.ndarray:
     return np.where(best == 0, -np.inf, np.where(best == len(shifts) - 1, np.inf, at))
 
 
+def _between(places: np.ndarray, height: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """[sample][at] of curves that are known at places close to each other."""
+    right = np.clip(np.searchsorted(places, at), 1, len(places) - 1)
+    share = (at - places[right - 1]) / (places[right] - places[right - 1])
+    return height[:, right - 1] * (1 - share) + height[:, right] * share
+
+
 def _shift(first: _Samples, other: _Samples) -> np.ndarray:
     """[estimates and samples] what is to be added to the first one's x."""
     spline = optimum.Spline(first.x, first.curve.y, first.curve.variance)
+    places, drawn = first.curve.drawn(spline)
+    height = np.vstack([spline.at(first.curve.y[None], places), drawn])
     reach = min(np.ptp(first.x), np.ptp(other.x)) / 2
     shifts = np.linspace(-reach, reach, SHIFTS)
-    cost, solved = np.empty((len(first.y), SHIFTS)), spline.solve(first.y)
+    cost = np.empty((len(height), SHIFTS))
     for k, shift in enumerate(shifts):
         place = other.x - shift
         both = (place >= first.x[0] - 1e-9) & (place <= first.x[-1] + 1e-9)
-        apart = other.y[:, both] - spline.height(*solved, place[both])
+        apart = other.y[:, both] - _between(places, height, place[both])
         weight = 1 / (other.curve.variance[both] + float(np.mean(first.curve.variance)))
         apart = apart - (apart @ weight / weight.sum())[:, None]
         cost[:, k] = apart ** 2 @ weight / weight.sum()

@@ -163,10 +163,7 @@ class Spline:
 
     def at(self, y: np.ndarray, places: np.ndarray) -> np.ndarray:
         """[sample][place] of the curve through estimates [sample][x]."""
-        return self.height(*self.solve(y), places)
-
-    def height(self, line: np.ndarray, weight: np.ndarray, places: np.ndarray) -> np.ndarray:
-        """[sample][place] of curves that solve() has found."""
+        line, weight = self.solve(y)
         at = places - self.x[0]
         return line[:, :1] + line[:, 1:] * at + \
             self.rough * (weight @ _covariance(self.lines[:, 1:], at))
@@ -279,10 +276,15 @@ class Curve:
         steep = h[3] - continued > CLIFF * (abs(continued - chord) + math.sqrt(variance))
         return float(x[3]) if steep else math.nan
 
-    def _draw(self, spline: Spline, found: Optimum) -> None:
+    def drawn(self, spline: Spline) -> tuple[np.ndarray, np.ndarray]:
+        """(places, [sample][place] of the curve as other runs, and what lies between the values of
+        the key, might have had it)."""
         places = self.places()
         path = self._paths(spline.rough, places)
-        height = spline.at(self.moved() - path[:, ::FINE], places) + path
+        return places, spline.at(self.moved() - path[:, ::FINE], places) + path
+
+    def _draw(self, spline: Spline, found: Optimum) -> None:
+        places, height = self.drawn(spline)
         best = height.argmin(axis=1)
         at = np.where(best == 0, -np.inf, np.where(best == len(places) - 1, np.inf, places[best]))
         for side in (0, 1):
