@@ -384,6 +384,8 @@ REFUSED = {"word": (lambda: plan_of(small_net, ("N",), "mupp"), "must be one of 
            "number": (lambda: plan_of(modules.Perceptron, ("N",), {"first.*": {"beta": 1}}),
                       "none of std lr eps"),
            "base": (lambda: dmft.torch.plan(small_net, modules.numbers(), 256), "base: 256"),
+           "size": (lambda: plan_of(lambda N, M: small_net(N), ("N", "M"),
+                                    output=lambda m, x: m(x)[:, 0]), "M: no parameter"),
            "widths": (lambda: dmft.torch.plan(small_net, modules.numbers(), {"N": 64},
                                               widths={"M": (4, 8)}), "and base has")}
 

@@ -253,6 +253,10 @@ class Planner:
                                      for lengths in zip(*shapes)]
             if any(len(shape) != one.dim() for shape in shapes):
                 raise InputError(f"{name} has another number of dimensions at another size")
+        grown = {size for shape in self.shape_laws.values() for _, law in shape for size in law}
+        for size in self.growing:
+            if size not in grown:
+                raise InputError(f"{size}: no parameter of the module grows with it")
 
     @staticmethod
     def _dimension(points, lengths):
