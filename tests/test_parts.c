@@ -203,9 +203,11 @@ static int check_family(const struct net *net, const struct net *fresh, const ch
 
 /* Thin matrices: the series alone know their parts; they are sums of few numbers. */
 static void check_thin(const struct net *net, const struct record *record, int t) {
-    double sum = 0, f0 = net->setup.N && net->setup.limit.centre ? 1 : 0;
+    const double *f0 = net->program->node[net->program->read_out].matrix.start;
+    double sum = 0;
+    bool centred = net->setup.N && net->setup.limit.centre;
     for (int mu = 0; mu < net->setup.data.P; mu++) {
-        double f = net->output.f[mu] + f0 * net->output.f0[mu];
+        double f = net->output.f[mu] + (centred ? f0[mu] : 0);
         sum += f * f / net->setup.data.P;
     }
     CHECK_ABS(value(record, t, "f", ""), sqrt(sum), 1e-12, "rms of f");

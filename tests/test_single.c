@@ -222,7 +222,7 @@ static double terms_of_output(struct net *net, const struct run *run) {
             sum += w[i] * x[(size_t)k * sites + i];
             terms += fabs(w[i] * x[(size_t)k * sites + i]);
         }
-        squares += pow(net->output.f0[k] * terms / sum, 2) / rows.count;
+        squares += pow(v->matrix.start[k] * terms / sum, 2) / rows.count;
     }
     free(x);
     free(w);

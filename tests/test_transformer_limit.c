@@ -270,8 +270,9 @@ static void start(void **state) {
             else if (!strcmp(x->name, "psi"))
                 CHECK_ABS(x->values[i], i % 2 ? -0.4 : 0.4, 1e-13, "psi[%d]", i);
     }
+    const double *f0 = net.program->node[net.program->read_out].matrix.start;
     for (int mu = 0; mu < P; mu++)
-        CHECK_ABS(net.output.f[mu] + net.output.f0[mu], 0, 1e-13, "f[%d]", mu);
+        CHECK_ABS(net.output.f[mu] + (f0 ? f0[mu] : 0), 0, 1e-13, "f[%d]", mu);
     net_free(&net);
     run_free(&run);
 }
