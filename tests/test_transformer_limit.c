@@ -1,6 +1,7 @@
 /* What must hold exactly for transformers, networks and limit (docs/theory/transformer.md,
  * section 7): what one token makes irrelevant, equal tokens, permuted tokens, heads, the start; and
  * limits that nothing is sampled in, attention without experts. */
+#include "models/engine/node.h"
 #include "tests/support/sequences.h"
 
 #include <math.h>
