@@ -199,6 +199,7 @@ class Description:
     networks: list[Program]
     no_limit: str | None = None
     text: str = ""
+    test_inputs: int = 0
 
     def __getitem__(self, width: int) -> Program:
         for network in self.networks:

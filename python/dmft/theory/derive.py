@@ -50,7 +50,7 @@ class Derivation:
             network=limit.network, gamma0=limit.gamma0, eta0=training["eta0"], inputs=limit.inputs,
             tokens=limit.tokens, outputs=limit.outputs, output_of_token=limit.output_of_token,
             weighted=limit.weighted, centre=limit.centre, loss=training["loss"], training=training,
-            test_inputs=settings["data"].get("test_inputs", 0),
+            test_inputs=described.test_inputs,
             populations=[self._sites(k) for k in range(len(limit.populations))], quantities={},
             fields={}, kernels={}, responses={}, read_out="", top=ONE, random=limit.random,
             values=self.scale.values, first_column=self.experts.first,
