@@ -19,7 +19,7 @@ cp docs/*.md "$stage/dmft/share/docs"
 cp docs/theory/*.md "$stage/dmft/share/docs/theory"
 mkdir "$stage/dmft/share/data" "$stage/dmft/share/examples" "$stage/dmft/share/studies"
 cp data/*.ini data/*.h5 "$stage/dmft/share/data"
-cp examples/* "$stage/dmft/share/examples"
+cp examples/*.* "$stage/dmft/share/examples"
 cp studies/*.ini "$stage/dmft/share/studies"
 find "$stage" -name __pycache__ -prune -exec rm -r {} +
 # The programs lie in the package, and commands of their names start them.

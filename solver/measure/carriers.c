@@ -7,7 +7,7 @@
 static int fewest(struct rows x, double *least, struct err *err) {
     double S = (double)x.array->sites, second[CARRIERS_ROWS], fourth[CARRIERS_ROWS];
     struct array squares;
-    *least = fmin(*least, S);
+    *least = S < *least ? S : *least;
     TRY(array_init(&squares, x.array->backend, x.array->sites, x.array->group, CARRIERS_ROWS, err));
     for (int k = 0; k < x.count; k += CARRIERS_ROWS) {
         int some = x.count - k < CARRIERS_ROWS ? x.count - k : CARRIERS_ROWS;
@@ -15,16 +15,18 @@ static int fewest(struct rows x, double *least, struct err *err) {
         rows_multiply(part, part, square);
         x.array->backend->averages(part, part, second);
         x.array->backend->averages(square, square, fourth);
-        for (int i = 0; i < some; i++)
-            if (fourth[i] > 0)
-                *least = fmin(*least, S * (second[i] / fourth[i] * second[i]));
+        for (int i = 0; i < some; i++) {
+            double carried = fourth[i] ? S * (second[i] / fourth[i] * second[i]) : S;
+            *least = isnan(carried) || carried < *least ? carried : *least; /* NaN stays */
+        }
     }
     array_free(&squares);
     return CODE_OK;
 }
 
+/* Not those that a setting asks for: the number is of the network, whatever else is measured. */
 static bool is_carried(const struct kernel *kernel) {
-    return !kernel->gradient && !kernel->for_all_inputs;
+    return !kernel->gradient && !kernel->for_all_inputs && !kernel->as_it_is;
 }
 
 static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
