@@ -139,10 +139,9 @@ static int add_networks(const struct run *run, json_t *whole, struct err *err) {
 
 int description_text(const struct run *run, char **text, struct err *err) {
     errno = 0;
-    json_t *whole =
-        json_pack("{s:i, s:s, s:o, s:i, s:i}", "format", FORMAT, "version", provenance_version,
-                  "settings", settings_of(run), "dimension", run->data.D, "test_inputs",
-                  run->data.tests);
+    json_t *whole = json_pack("{s:i, s:s, s:o, s:i, s:i}", "format", FORMAT, "version",
+                              provenance_version, "settings", settings_of(run), "dimension",
+                              run->data.D, "test_inputs", run->data.tests);
     int code = CODE_OK;
     *text = NULL;
     if (!whole)
