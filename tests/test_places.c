@@ -124,10 +124,10 @@ static void layers(void **state) {
     for (int k = 0; k < 2; k++) {
         struct run run;
         struct net net;
-        const char *more[] = {"data.inputs=2", "solver.sites=256", "training.eta0=1", NULL};
+        const char *more[] = {"solver.sites=256", "training.eta0=1", NULL};
         support_run(&run, cases[k].ini, more);
         support_net(&net, &run, 8, 1);
-        assert_int_equal(find(&net, "map", 0)->value.count, P * cases[k].places);
+        assert_int_equal(find(&net, "map", 0)->value.count, net.setup.data.P * cases[k].places);
         net_free(&net);
         support_gradient(&run, 8, 7);
         run_free(&run);
