@@ -1,7 +1,9 @@
 """Recipes of hundreds of experts and tens of blocks, of which few are described."""
 import os
+import threading
 
 import dmft
+
 import pytest
 from dmft import command, program, recipe_command, run, sizes
 
@@ -87,6 +89,15 @@ def test_a_command_that_takes_long_says_so(monkeypatch, capsys):
     said = capsys.readouterr()
     assert said.err.startswith("dmft-recipe: networks of several sizes are described")
     assert said.out.startswith("tensor") and said.err.count("\n") == 1
+
+
+def test_a_command_says_what_it_is_at(monkeypatch):
+    said, there = [], threading.Event()
+    monkeypatch.setattr(command, "PATIENCE", 0.0)
+    monkeypatch.setattr(program.Screen, "line", lambda _, text: (said.append(text), there.set()))
+    with command.patience("dmft-torch", "the module is built"):
+        assert there.wait(60)
+    assert said == ["dmft-torch: the module is built"]
 
 
 def test_numbers_at_two_widths_stand_beside_the_powers():

@@ -23,8 +23,7 @@ def patience(name: str, what: str = "networks of several sizes are described, wh
     def wait() -> None:
         end = done.wait(PATIENCE)
         if not end and not screen.changes:
-            screen.line(f"{name}: networks of several sizes are described, which takes the longer "
-                        "the more experts and blocks they have")
+            screen.line(f"{name}: {what}")
         while not end:
             end = done.wait(0.5)
             screen.status("" if end else f"{name}: {program.described.count} networks described, "
