@@ -11,7 +11,7 @@ from common import OPTIMIZERS, ROOT, ROUND_OFF, SPARSE
 
 import dmft
 import dmft.torch
-from dmft.torch import operations, rules, training
+from dmft.torch import network, operations, rules, training
 
 # data/text.ini reads a file that `make text` makes; its network is that of transformer.ini, and
 # language_model.ini has a larger one, which takes half a minute. The normals of noisy_top.ini are
@@ -177,6 +177,7 @@ def words():
     z = net.bias(net.look(y, 3, "Q"), [0, 0.1, 0.2], "b")
     t = net.exp(net.stop(z)) * 2 + net.log(1 + net.sum(net.top(z, 2)) ** 2) + net.softmax(z)[1]
     t = t + 1 / (2 + net.tanh(z[0])) + net.balance_select(z, 1, eta_bias=0.1, name="c")
+    t = t + net.silu(z[2])
     y = net.lag(net.mean(y) + t[0] * y, -1) + y * net.top(y, 4) * net.first_rows(y, 2)
     experts = net.population("experts", size=0.25)
     units = net.population("units", size=0.5, of=experts, group=2)
