@@ -23,14 +23,18 @@ def column(generator, runs, shift=0.0, times=1.0, spread=0.15):
     return points
 
 
+def compare(points, others):
+    return curves.compare(curves.Samples(points, 16), curves.Samples(others, 64))
+
+
 def test_intervals_hold_the_shift_and_the_factor():
     """Of 40 pairs two are to be missed; seven or more are by a chance of .003."""
     generator = np.random.default_rng(3)
     for runs, shift, times in ((6, 0.0, 1.0), (12, math.log(1.3), 1.0)):
         missed = np.zeros(2, int)
         for _ in range(40):
-            one, low, high, factor, factor_low, factor_high = curves.compare(
-                column(generator, runs), 16, column(generator, runs, shift, times), 64)
+            one, low, high, factor, factor_low, factor_high = compare(
+                column(generator, runs), column(generator, runs, shift, times))
             assert low <= one <= high and factor_low <= factor_high
             missed += [not low <= math.exp(shift) <= high,
                        shift == 0 and factor_low > math.exp(1e-9)]
@@ -39,8 +43,8 @@ def test_intervals_hold_the_shift_and_the_factor():
 
 def test_a_curve_that_is_better_everywhere_is_not_shifted():
     generator = np.random.default_rng(4)
-    one, low, high, factor, *ends = curves.compare(
-        column(generator, 32, spread=0.01), 16, column(generator, 32, times=0.5, spread=0.01), 64)
+    one, low, high, factor, *ends = compare(
+        column(generator, 32, spread=0.01), column(generator, 32, times=0.5, spread=0.01))
     assert low < 1 < high and high / low < 1.1
     assert ends[0] < 2 < ends[1] and ends[1] / ends[0] < 1.3 and abs(math.log(factor / 2)) < 0.2
 
@@ -53,15 +57,15 @@ def test_curves_of_few_values_or_single_runs_are_not_known():
     single = [optimum.Point(x, math.exp(x * x), math.nan, 1, np.array([math.exp(x * x)]), False)
               for x in X]
     for other in (few, single):
-        assert all(map(math.isnan, curves.compare(whole, 16, other, 64)))
-        assert all(map(math.isnan, curves.compare(other, 16, whole, 64)))
+        assert all(map(math.isnan, compare(whole, other)))
+        assert all(map(math.isnan, compare(other, whole)))
     far = column(generator, 6, shift=3.0)
-    assert math.isnan(curves.compare(whole, 16, far, 64)[0])
+    assert math.isnan(compare(whole, far)[0])
 
 
 def test_runs_that_failed_leave_the_other_values():
     generator = np.random.default_rng(6)
     whole, part = column(generator, 16), column(generator, 16, math.log(1.3))
     part[-1] = optimum.Point(part[-1].x, math.nan, math.nan, 0, None, True)
-    one, low, high, *_ = curves.compare(whole, 16, part, 64)
+    one, low, high, *_ = compare(whole, part)
     assert low < 1.3 < high and high / low < 1.6

@@ -241,6 +241,16 @@ static void networks_leave_out_experts(void **state) {
     }
 }
 
+/* Trains a net for six steps, gives its outputs, and frees it with its run. */
+static void end_after_six_steps(struct run *run, struct net *net, double f[P]) {
+    for (int t = 0; t < 6; t++)
+        ASK(integrator_of(&run->config.training)
+                ->advance(net, &run->config.training, run->data.y, err));
+    memcpy(f, net->output.f, P * sizeof *f);
+    net_free(net);
+    run_free(run);
+}
+
 /* Experts that add, and multiply by, rows that all inputs have: losses are those of a network whose
  * gradients are taken to pieces, and which has all rows of everything. */
 static void experts_beside_rows_of_all(void **state) {
@@ -264,12 +274,7 @@ static void experts_beside_rows_of_all(void **state) {
         support_net(&net, &run, 16, 0);
         support_evaluate(&net, &run);
         assert_int_equal(net.program->experts, all ? 0 : 4);
-        for (int t = 0; t < 6; t++)
-            ASK(integrator_of(&run.config.training)
-                    ->advance(&net, &run.config.training, run.data.y, err));
-        memcpy(f[all], net.output.f, sizeof f[all]);
-        net_free(&net);
-        run_free(&run);
+        end_after_six_steps(&run, &net, f[all]);
     }
     for (int mu = 0; mu < P; mu++)
         CHECK_ABS(f[1][mu], f[0][mu], 1e-11, "f of input %d", mu);
@@ -300,12 +305,7 @@ static void experts_in_front_of_their_router(void **state) {
                          "[output]\nkernels = none\ninputs = none\n");
         support_net(&net, &run, 16, 0);
         support_evaluate(&net, &run);
-        for (int t = 0; t < 6; t++)
-            ASK(integrator_of(&run.config.training)
-                    ->advance(&net, &run.config.training, run.data.y, err));
-        memcpy(f[late], net.output.f, sizeof f[late]);
-        net_free(&net);
-        run_free(&run);
+        end_after_six_steps(&run, &net, f[late]);
     }
     for (int mu = 0; mu < P; mu++)
         CHECK_ABS(f[1][mu], f[0][mu], 1e-11, "f of input %d", mu);

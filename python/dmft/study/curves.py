@@ -14,6 +14,7 @@ would move them.
 """
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -37,8 +38,9 @@ NUMBERS = {
 UNKNOWN = (math.nan,) * len(NUMBERS)
 
 
-class _Samples:
-    """A curve whose points are those that train, with samples of it."""
+class Samples:
+    """A curve whose points are those that train, with samples of it. points: at increasing x, the
+    logarithms of the key; N: the width, 0 for the limit."""
 
     def __init__(self, points: list[optimum.Point], N: int):
         best = min((i for i, point in enumerate(points) if point.usable),
@@ -52,6 +54,14 @@ class _Samples:
         self.x, least = self.curve.x, math.log(self.curve.points[self.curve.best].value)
         self.y = np.vstack([self.curve.y, self.curve.moved()])  # first the estimates, then samples
         self.height = least + np.sinh(self.y)
+
+    @functools.cached_property
+    def between(self) -> tuple[np.ndarray, np.ndarray]:
+        """(places, [estimates and samples][place] of the curve), also between the values of the
+        key."""
+        spline = optimum.Spline(self.x, self.curve.y, self.curve.variance)
+        places, drawn = self.curve.drawn(spline)
+        return places, np.vstack([spline.at(self.curve.y[None], places), drawn])
 
 
 def _lowest(shifts: np.ndarray, cost: np.ndarray) -> np.ndarray:
@@ -73,11 +83,9 @@ def _between(places: np.ndarray, height: np.ndarray, at: np.ndarray) -> np.ndarr
     return height[:, right - 1] * (1 - share) + height[:, right] * share
 
 
-def _shift(first: _Samples, other: _Samples) -> np.ndarray:
+def _shift(first: Samples, other: Samples) -> np.ndarray:
     """[estimates and samples] what is to be added to the first one's x."""
-    spline = optimum.Spline(first.x, first.curve.y, first.curve.variance)
-    places, drawn = first.curve.drawn(spline)
-    height = np.vstack([spline.at(first.curve.y[None], places), drawn])
+    places, height = first.between
     reach = min(np.ptp(first.x), np.ptp(other.x)) / 2
     shifts = np.linspace(-reach, reach, SHIFTS)
     cost = np.empty((len(height), SHIFTS))
@@ -91,7 +99,7 @@ def _shift(first: _Samples, other: _Samples) -> np.ndarray:
     return _lowest(shifts, cost)
 
 
-def _distance(first: _Samples, other: _Samples) -> np.ndarray | None:
+def _distance(first: Samples, other: Samples) -> np.ndarray | None:
     """[estimates and samples] the mean square of ln of the quotient, less that of its errors, which
     samples have twice; None: fewer than the values of the key that an optimum takes."""
     same, mine, yours = np.intersect1d(np.round(first.x, 9), np.round(other.x, 9),
@@ -105,10 +113,8 @@ def _distance(first: _Samples, other: _Samples) -> np.ndarray | None:
     return (apart ** 2 - times * noise).mean(axis=1)
 
 
-def compare(points: list[optimum.Point], N: int, others: list[optimum.Point], M: int) -> tuple:
-    """The NUMBERS of the curve through `others` beside that through `points`; x of both are
-    logarithms of the key, increasing. N, M: widths, 0 for the limit."""
-    first, other = _Samples(points, N), _Samples(others, M)
+def compare(first: Samples, other: Samples) -> tuple:
+    """The NUMBERS of the curve `other` beside `first`, which may serve several."""
     if not first.count or not other.count:
         return UNKNOWN
     shift, square = _shift(first, other), _distance(first, other)

@@ -126,11 +126,12 @@ class Optima:
             return None
         found = []
         for unit, *_ in self.rows:
-            base = unit - unit % sweep.columns
-            points = [_points(self.cells, self.axis, one, True)[0] for one in (base, unit)]
-            found.append((1.0,) * len(curves.NUMBERS) if unit == base else
-                         curves.compare(points[0], sweep.width(base), points[1],
-                                        sweep.width(unit)))
+            curve = curves.Samples(_points(self.cells, self.axis, unit, True)[0],
+                                   sweep.width(unit))
+            if unit % sweep.columns == 0:
+                smallest = curve
+            found.append((1.0,) * len(curves.NUMBERS) if curve is smallest else
+                         curves.compare(smallest, curve))
         return found
 
     def advice(self) -> str | None:
