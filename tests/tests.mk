@@ -202,7 +202,7 @@ JOBS := 2
 mutants:
 	$(PYTHON) tests/mutate.py --count $(COUNT) --seed $(SEED) --jobs $(JOBS)
 
-# Every command of docs/coverage.md, and what the page says that it shows: five core-minutes.
+# Every command of docs/coverage.md, and what its rows say that it shows: ten core-minutes.
 coverage-check: all
 	NEED='h5py, numpy' PYTHON=$(PYTHON) python/with tests/coverage_table.py
 
