@@ -34,7 +34,7 @@ _dmft_networks="$(echo $networks)"
 _dmft_options() { # of a program, into \$list
     list="-o --force --quiet --help --version"
     case \$1 in
-    *-solve) list="\$list --profile --defaults --program --programs --estimate --operations --continue --predict" ;;
+    *-solve) list="\$list --profile --defaults --program --no-limit --programs --estimate --operations --continue --predict" ;;
     *-compare) list="\$list --continue" ;;
     *-sweep) list="\$list --jobs --retry --points" ;;
     esac

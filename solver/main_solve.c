@@ -27,7 +27,7 @@ struct options {
     struct command command;
     const char *output, *again, *predict;
     bool force, help, version, defaults, operations, program, programs, units, estimate, quiet;
-    bool profile;
+    bool profile, no_limit;
 };
 
 static const char usage[] =
@@ -37,7 +37,7 @@ static const char usage[] =
     "       dmft-solve --predict DATA -o PREDICTION.h5 [--force] OUT.h5\n"
     "       dmft-solve --help [NETWORK [--section.key=value ...]] | --version\n"
     "       dmft-solve --defaults [FILE.ini [--section.key=value ...]]\n"
-    "       dmft-solve --program FILE.ini [--section.key=value ...]\n"
+    "       dmft-solve --program [--no-limit] FILE.ini [--section.key=value ...]\n"
     "       dmft-solve --programs | --units\n"
     "       dmft-solve --estimate FILE.ini [--section.key=value ...]\n"
     "       dmft-solve --operations";
@@ -55,6 +55,7 @@ static int read_options(struct options *options, int argc, char **argv, struct e
         {"--operations", &options->operations, NULL, NULL},
         {"--program", &options->program, NULL, NULL},
         {"--programs", &options->programs, NULL, NULL},
+        {"--no-limit", &options->no_limit, NULL, NULL},
         {"--units", &options->units, NULL, NULL},
         {"--estimate", &options->estimate, NULL, NULL},
         {"-o", NULL, &options->output, "the name of the output file"},
@@ -75,6 +76,9 @@ static int read_options(struct options *options, int argc, char **argv, struct e
                        options->program ? "--program prints the network"
                                         : "--estimate prints the costs",
                        options->again ? "--continue" : "-o");
+    if (options->no_limit && !options->program)
+        return err_set(err, CODE_INPUT,
+                       "--no-limit goes with --program; of a run: --solver.replicates=0");
     return CODE_OK;
 }
 
@@ -166,12 +170,13 @@ static void tell_costs(const struct run *run, double start) {
         fprintf(stderr, "warning: no profile: %s\n", err.text);
 }
 
-/* The networks of an ini as data (docs/program_format.md); nothing is computed. */
-static int print_program(struct run *run, const struct command *command, struct err *err) {
+/* The networks of an ini and their limit as data (docs/program_format.md); nothing is computed. */
+static int print_program(struct run *run, const struct command *command, bool limit,
+                         struct err *err) {
     char *text = NULL;
     run->config.only_told = true;
     TRY(run_configure(run, command->file, command->overrides, command->override, err));
-    TRY(description_text(run, &text, err));
+    TRY(description_text(run, limit, &text, err));
     puts(text);
     free(text);
     return CODE_OK;
@@ -179,7 +184,8 @@ static int print_program(struct run *run, const struct command *command, struct 
 
 /* The words of a command line without options, from a JSON list of texts. */
 static int print_answer(struct run *run, json_t *words, struct err *err) {
-    static const struct command_option none[] = {{0}};
+    bool no_limit = false;
+    const struct command_option known[] = {{"--no-limit", &no_limit, NULL, NULL}, {0}};
     size_t count = json_array_size(words);
     const char **argv = calloc(count + 1, sizeof *argv);
     struct command command;
@@ -188,11 +194,11 @@ static int print_answer(struct run *run, json_t *words, struct err *err) {
         if (!(argv[k + 1] = json_string_value(json_array_get(words, k))))
             code = err_set(err, CODE_INPUT, "word %zu is no text", k + 1);
     if (!code)
-        code = command_read(&command, none, usage, (int)count + 1, (char **)(uintptr_t)argv, err);
+        code = command_read(&command, known, usage, (int)count + 1, (char **)(uintptr_t)argv, err);
     if (!code && !command.file)
         code = err_set(err, CODE_INPUT, "which ini file?");
     if (!code)
-        code = print_program(run, &command, err);
+        code = print_program(run, &command, !no_limit, err);
     free(argv);
     return code;
 }
@@ -305,7 +311,7 @@ int main(int argc, char **argv) {
     else if (!code && options.units)
         code = units_answer(stdin, stdout, run.stop, &err);
     else if (!code && options.program)
-        code = print_program(&run, &options.command, &err);
+        code = print_program(&run, &options.command, !options.no_limit, &err);
     else if (!code && options.estimate)
         code = print_estimate(&run, &options.command, &err);
     else if (!code && options.predict)

@@ -20,7 +20,7 @@ static void *allocate(size_t size) {
 
 static int text_of(const struct run *run, char **text, struct err *err) {
     calls = 0;
-    return description_text(run, text, err);
+    return description_text(run, true, text, err);
 }
 
 /* Fails unless it ends in a sentence, or did not need what failed and is the same text. */
@@ -70,7 +70,7 @@ static void a_number_is_infinite(void **state) {
     support_run(&run, "data/dense.ini", (const char *const[]){NULL});
     run.config.training.eta0 = INFINITY;
     errno = ENOMEM; /* of long ago */
-    assert_int_equal(description_text(&run, &text, &err), CODE_INPUT);
+    assert_int_equal(description_text(&run, true, &text, &err), CODE_INPUT);
     assert_non_null(strstr(err.text, "would have a number that is infinite or none"));
     run_free(&run);
 }

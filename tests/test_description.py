@@ -178,6 +178,21 @@ def test_a_limit_that_does_not_exist_is_none_and_says_why():
     assert d.limit is None and "Q grows as N^0.5" in d.no_limit
 
 
+@pytest.mark.parametrize("ask", ["python", "program"])
+def test_a_limit_that_is_not_asked_for(ask):
+    """Nor is it in what dmft.torch asks for, which would take twice as long."""
+    whole = dmft.describe(f"{ROOT}/data/regime2.ini")
+    if ask == "python":
+        d = dmft.describe(f"{ROOT}/data/regime2.ini", limit=False)
+    else:
+        d = description.read(dmft.program.call("dmft-solve", [
+            "--program", f"{ROOT}/data/regime2.ini", "--no-limit"], False))
+    assert whole.limit and d.limit is None and d.no_limit is None
+    assert d.networks == whole.networks and json.loads(d.text)["limit"] is None
+    with pytest.raises(dmft.InputError, match="--no-limit goes with --program; of a run: "):
+        dmft.program.call("dmft-solve", ["--no-limit", f"{ROOT}/data/regime2.ini"], False)
+
+
 def test_dimension_and_decay():
     """D where inputs span fewer directions; biases do not decay."""
     d = dmft.describe(f"{ROOT}/data/regime1.ini")

@@ -2,7 +2,8 @@
  * limits, networks, fixed points, sweeps and comparisons. It ends with one sentence and the code of
  * that failure, or passes it over and does all it should; what it leaves is whole. A few n in make
  * test, every n with the argument long (half an hour); places: one allocation, and one call of
- * HDF5, of every place, and thirty of what writes (minutes); inside: places of a mutant. */
+ * HDF5, of every place, and thirty of what writes (an hour), of one case alone where its number
+ * follows; inside: places of a mutant. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "tests/support/cli.h"
@@ -12,9 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static long most = 2; /* calls that fail in turn, of each kind and program; 0: every one */
-static bool places;   /* of kinds that count places alone */
-static bool inside;   /* a call that a mutant does not check, where there may be none */
+static long most = 2;  /* calls that fail in turn, of each kind and program; 0: every one */
+static bool places;    /* of kinds that count places alone */
+static bool inside;    /* a call that a mutant does not check, where there may be none */
+static long only = -1; /* of the cases below, and nothing else; below 0: all */
 
 static const char single[] =
     "[network]\nmodel = regime1\nexperts = 2\nq0 = 1\n[data]\ninputs = 2\ndimension = 3\n"
@@ -245,7 +247,7 @@ static void one_call_fails(void **state) {
     int bad = 0;
     for (size_t c = 0; c < COUNT(cases); c++) {
         cli_program(cases[c].program);
-        for (int kind = 0; kind < KINDS; kind++)
+        for (int kind = 0; kind < KINDS && (only < 0 || (size_t)only == c); kind++)
             if (cases[c].least[kind] && (places ? kind == PLACE || kind == FILES || kind == WRITE
                                                 : most || kind != PLACE)) /* all are of ALLOC */
                 bad += check_kind(c, kind);
@@ -420,5 +422,7 @@ int main(int argc, char **argv) {
     places = inside || (argc > 1 && !strcmp(argv[1], "places"));
     if (argc > 1)
         most = strcmp(argv[1], "long") ? atol(argv[1]) : 0; /* 0 of places, too */
+    if (argc > 2 && (only = atol(argv[2])) >= 0)
+        cmocka_set_test_filter("one_call_fails");
     return cmocka_run_group_tests(tests, open_all, cli_close);
 }

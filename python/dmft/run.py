@@ -325,11 +325,12 @@ def words_of(config, folder: Folder, network: Network | None, more: Mapping) -> 
     return _prepare(config, folder, os.path.join(folder.path, "data"), network, more)[0]
 
 
-def describe(config, *, network: Network | None = None, **more) -> Description:
+def describe(config, *, network: Network | None = None, limit: bool = True,
+             **more) -> Description:
     """The networks of an ini and their limit as data (dmft.description); nothing is computed.
 
-    config: as of solve, or a Result, whose file says which networks it is of. Other arguments as
-    those of solve.
+    config: as of solve, or a Result, whose file says which networks it is of. limit: whether the
+    limit is asked for, too, which takes as long as a network. Other arguments as those of solve.
 
     >>> [W.name for W in dmft.describe("x.ini").networks[0].matrices]       # doctest: +SKIP
     ['W1', 'W2', 'w']
@@ -343,7 +344,7 @@ def describe(config, *, network: Network | None = None, **more) -> Description:
                              "are in its groups, those of a sweep in the files of its runs")
         return description.read(config["/"]["description"].item())
     folder = Folder()
-    words = words_of(config, folder, network, more)
+    words = words_of(config, folder, network, more) + ["--no-limit"] * (not limit)
     try:
         return description.read(program.described(words))
     except DmftError as error:

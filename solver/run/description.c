@@ -137,7 +137,7 @@ static int add_networks(const struct run *run, json_t *whole, struct err *err) {
     return CODE_OK;
 }
 
-int description_text(const struct run *run, char **text, struct err *err) {
+int description_text(const struct run *run, bool limit, char **text, struct err *err) {
     errno = 0;
     json_t *whole = json_pack("{s:i, s:s, s:o, s:i, s:i}", "format", FORMAT, "version",
                               provenance_version, "settings", settings_of(run), "dimension",
@@ -146,7 +146,7 @@ int description_text(const struct run *run, char **text, struct err *err) {
     *text = NULL;
     if (!whole)
         DO(describe_failed("the description of the network", err));
-    DO(add_limit(run, whole, err));
+    DO(limit ? add_limit(run, whole, err) : add(whole, "limit", json_null(), err));
     DO(add_networks(run, whole, err));
     DO(describe_text(whole, "the description of the network", text, err));
 done:

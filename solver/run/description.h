@@ -8,7 +8,7 @@
 
 /* The whole as JSON text on one line, to be freed by the caller; the run is configured
  * (run_prepare) and nothing of it is computed. A limit that does not exist is null, and `no_limit`
- * says why. */
-int description_text(const struct run *run, char **text, struct err *err);
+ * says why; one that is not wanted is left out. */
+int description_text(const struct run *run, bool limit, char **text, struct err *err);
 
 #endif

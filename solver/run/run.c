@@ -147,7 +147,7 @@ static int write_program(struct run *run, struct err *err) {
 
 static int write_description(struct run *run, struct err *err) {
     char *text;
-    TRY(description_text(run, &text, err));
+    TRY(description_text(run, true, &text, err));
     int code = io_document(&run->io, "description",
                            "the networks of this file, docs/program_format.md", text, err);
     free(text);

@@ -90,7 +90,7 @@ class Network(torch.nn.Module):
     def _describe(self, optimizer: str | None = None) -> Description:
         """Of the ini, or of the same with another optimizer, which rates may depend on."""
         more = {"training.optimizer": optimizer} if optimizer else {}
-        return describe(self._ini, network=self._network, **self._keys | more)
+        return describe(self._ini, network=self._network, limit=False, **self._keys | more)
 
     def _trained_by(self, kind: str) -> tuple[Program, dict]:
         """The network and the section training, with an optimizer of this kind."""
