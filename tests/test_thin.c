@@ -123,6 +123,14 @@ static void test_thin_coordinates(void **state) {
     check_coordinates(X, 32, (int)D, 29);
     memset(X, 0, D * sizeof *X);
     check_coordinates(X, 1, (int)D, 0);
+    /* A direction is new where what is left of the input is above 1e-12 of it. */
+    const double beyond[] = {1, 0, 1, 1.005e-12}, within[] = {1, 0, 1, 0.995e-12};
+    check_coordinates(beyond, 2, 2, 2);
+    double *A;
+    int K;
+    ASK(thin_coordinates(within, 2, 2, &A, NULL, &K, &err));
+    assert_int_equal(K, 1);
+    free(A);
     check_coordinates(X, 12, (int)D, 9);
     free(X);
 }

@@ -28,7 +28,8 @@ int thin_change(const struct thin *thin, const double *A, const double *c, struc
                 struct change *change, struct err *err);
 
 /* Inputs X [P][D] as X/sqrt(D) = A B with B [*K][D] orthonormal rows (Gram-Schmidt in the order of
- * the inputs), K = rank <= min(P, D); A [P][K] is allocated by the call, B too unless NULL. */
+ * the inputs), K = rank <= min(P, D): an input adds a row where more than 1e-12 of it is left. A
+ * [P][K] is allocated by the call, B too unless NULL. */
 int thin_coordinates(const double *X, int P, int D, double **A, double **B, int *K,
                      struct err *err);
 
