@@ -6,9 +6,8 @@ of the tree its file is compiled and the program linked as a shared library, whi
 load; those run until one fails, in an order of what is likely to kill it and quick (a dropped check
 of an error also test_faults at every place within the dropped call). Results are appended to
 build/mutants/results.jsonl: a second call goes on where the first was stopped. A mutant whose
-object code is that of the original is left out, and so is one that does not compile. Those whose
-number begins a line of a table in docs/testing_log.md are equivalent, for the reason given
-there, and are not run.
+object code is that of the original is left out, and so is one that does not compile. Those of
+tests/equivalent.tsv are equivalent, for the reason given there, and are not run.
 """
 import argparse
 import collections
@@ -226,14 +225,13 @@ def read_results():
 
 
 def equivalent():
-    """Numbers that begin a line of a table in docs/testing_log.md."""
-    lines = (HOME / 'docs' / 'testing_log.md').read_text().splitlines()
-    first = [line.split('|')[1] for line in lines if line.startswith('| `')]
-    return set(re.findall(r'`([0-9a-f]{8})`', ' '.join(first)))
+    """Numbers of mutants that change nothing which can be seen."""
+    lines = (HOME / 'tests' / 'equivalent.tsv').read_text().splitlines()
+    return {line.split('\t')[0] for line in lines[1:]}
 
 
 def report(rows):
-    """The tables of docs/testing_log.md."""
+    """Counts by operator and folder, and what lives."""
     real = [r for r in rows if r['verdict'] == 'killed'
             or (r['verdict'] in ('survived', 'undecided') and r['number'] not in equivalent())]
     for key, of in (('operator', lambda r: r['operator']),
@@ -247,7 +245,7 @@ def report(rows):
     count = collections.Counter(r['verdict'] for r in rows)
     print(f"{len(rows)} faults: {count['invalid']} do not compile, {count['same code']} change no "
           f"code, {sum(count.values()) - count['invalid'] - count['same code'] - len(real)} are "
-          'equivalent (docs/testing_log.md)\n')
+          'equivalent (tests/equivalent.tsv)\n')
     for r in real:
         if r['verdict'] != 'killed':
             print(f"{r['verdict']}: {r['number']} {r['operator']} {r['file']}:{r['line']}\n"

@@ -140,7 +140,7 @@ TRANSFORMERS := 5.24.0
 import-test: all
 	@PYTHON=$(PYTHON) DMFT_HOME=$(BUILD) TRANSFORMERS=$(TRANSFORMERS) tests/importing.sh $(if $(K),-k '$(K)')
 
-# Deliberate faults in the program that torch-test must find (docs/testing_log.md; an hour of processor
+# Deliberate faults in the program that torch-test must find (the list in tests/torch_faults.py; an hour of processor
 # where none is found at once); FAULTS="gate 7" are those of a word or number.
 torch-faults: all torch-packages
 	PYTHON=$(PYTHON) $(PYTHON) tests/torch_faults.py $(FAULTS)

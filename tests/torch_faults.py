@@ -6,8 +6,8 @@
 Each fault of the list, or each of a number or word of FAULTS, is put into a copy of the tree in
 build/torch-faults. That is built, and its tests/torch.sh run until one test fails, the likely ones
 first; with FAULTS=--likely these alone.
-The rows that are printed are those of the table in docs/testing_log.md; the exit code is 1 where a
-fault is not found. tests/test_torch_faults.py holds the table and the sources together.
+A row is printed for each, with the test that found it; the exit code is 1 where a fault is not
+found. tests/test_torch_faults.py holds the list and the sources together.
 """
 import os
 import re
