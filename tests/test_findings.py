@@ -25,6 +25,13 @@ LETTERS = {"data.file": os.path.join(FOLDER, "..", "..", "README.md"), "data.inp
 TEXT_BASE = os.path.join(FOLDER, "text_base.ini")
 # Settings on top of each ini, and lines of [sweep] in the place of its own.
 SMALL = {
+    "delay": ({"reference.seeds": 2, "reference.widths": [16, 32], "data.inputs": 2,
+               "data.dimension": 4},
+              {"data.seed": "1", "training.optimizer, training.eta0, training.eps, training.steps":
+               "gd 1 0.05 12 | adam 0.05 0.05 12"}),
+    "softmax_limit": ({**DRAWN, "network.program": os.path.join(FOLDER, "softmax_limit.lua"),
+                       "solver.replicates": 0, "training.steps": 12, "reference.widths": [8, 16]},
+                      {"training.gamma0, training.eta0": "2 0.1 | 4 0.05"}),
     "balance_gradients": ({**EXPERTS, "reference.widths": [16]}, {}),
     "balance_rates": ({**DRAWN, "solver.replicates": 0, "training.steps": 3,
                        "reference.widths": [16, 32]}, {"training.eta0": "0.2 0.4 0.8"}),
@@ -281,6 +288,32 @@ def test_whether_best_rates_stay_or_move(words, rates, verdict):
     assert sum("best rate of" in row[0] for row in rows) == 2
 
 
+@pytest.mark.parametrize("ends, verdict", (
+    ((10, 10.2), "within 1.25: shown"), ((10, 20), "later by more than 1.25: shown"),
+    ((10, 12.5), "within 1.25: cannot tell; later by more than 1.25: cannot tell")))
+def test_whether_networks_learn_later_with_the_width(ends, verdict):
+    """Of twelve networks at each of three widths, in two draws of the data."""
+    study, noise = script("delay"), np.random.default_rng(4).normal(size=(2, 3, 12))
+    rows = [(f"draw {d}", "mup, zero", "gd", N, k, half + 0.4 * noise[d, j, k], np.nan, np.nan)
+            for d in range(2) for j, (N, half) in enumerate(zip((64, 128, 256),
+                                                                np.geomspace(*ends, 3)))
+            for k in range(12)]
+    words, _ = study.of_stays(study.means(rows, 5), "gd", "mup, zero", ["draw 0", "draw 1"])
+    assert words.endswith(verdict)
+
+
+def test_when_a_loss_has_halved_and_how_an_output_grows():
+    """A line that falls by 1/8 in each step, of means over three it is the same; an output that
+    grows by a tenth in each step, until the loss falls."""
+    study, t = script("delay"), np.arange(30)
+    loss = 2 - t / 8
+    np.testing.assert_allclose([study.half_time(loss), study.half_time(loss, 3)], 8, rtol=1e-12)
+    assert np.isnan(study.half_time(loss[:5]))
+    growth, size = study.resting(np.where(t < 20, 1, 0.5), np.exp(0.1 * t)[:, None])
+    assert growth == pytest.approx(0.1) and size == pytest.approx(np.exp(0.2))
+    assert np.isnan(study.resting(np.where(t < 6, 1, 0.5), np.exp(0.1 * t)[:, None])[0])
+
+
 def test_every_script_has_its_ini_and_its_table():
     names = {os.path.basename(path)[:-3] for path in glob.glob(os.path.join(FOLDER, "*.py"))}
     names = {name for name in names if name.rpartition("_")[0] not in names}  # images_tune: images
@@ -303,11 +336,11 @@ def inis(swept):
                 yield path
 
 
-@pytest.mark.parametrize("name", ("balance_gradients", "balance_rates", "depth_rates",
-                                  "freezing", "image_rates", "lazy_rich_experts", "lazy_rich_gates",
-                                  "lazy_rich_softmax", "shapes", "sharpness_rates",
-                                  "sparse_experts", "sparse_rates", "text_rates", "text_shapes",
-                                  "transformer_limit"))
+@pytest.mark.parametrize("name", (
+    "balance_gradients", "balance_rates", "delay", "depth_rates", "freezing", "image_rates",
+    "lazy_rich_experts", "lazy_rich_gates", "lazy_rich_softmax", "shapes", "sharpness_rates",
+    "softmax_limit", "sparse_experts", "sparse_rates", "text_rates", "text_shapes",
+    "transformer_limit"))
 def test_pictures_are_made_of_the_tables(name, tmp_path, monkeypatch):
     path = str(tmp_path / "out.png")
     monkeypatch.setattr(sys, "argv", [name, "--picture", os.path.join(FOLDER, name + ".csv"), path])
