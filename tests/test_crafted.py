@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dmft
-from dmft import files, guard
+from dmft import guard, on_disk
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SMALL = {"solver.sites": 32, "solver.replicates": 2, "training.steps": 3,
@@ -27,7 +27,7 @@ def whole_result(tmp_path_factory):
 def _replace(file, name, values, **more):
     """A dataset with other values, or another type, with the attributes that it had."""
     attributes = {key: file[name].attrs[key] for key in file[name].attrs
-                  if key not in files.HIDDEN}
+                  if key not in on_disk.HIDDEN}
     del file[name]
     made = file.create_dataset(name, data=values, **more)
     for key, value in attributes.items():

@@ -408,7 +408,8 @@ def test_outputs_of_one_point_are_kept_at_a_time(done, monkeypatch):
 def test_the_package_starts_small():
     """Names are looked up when they are used, and are functions where modules have their names."""
     code = "import dmft, sys; assert not {'numpy', 'xarray'} & set(sys.modules); " \
-        "import dmft.study.command; assert not {'xarray', 'scipy'} & set(sys.modules); " \
+        "import dmft.study.command, dmft.recipe_command, dmft.theory.command, dmft.drawing; " \
+        "assert not {'xarray', 'pandas', 'scipy'} & set(sys.modules); " \
         "import dmft.recipe, dmft.transfer; assert callable(dmft.recipe) and " \
         "callable(dmft.transfer) and set(dmft.__all__) <= set(dir(dmft)); " \
         "from dmft import *; assert solve is dmft.solve"

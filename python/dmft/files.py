@@ -1,65 +1,24 @@
-"""Files of the programs as xarray datasets."""
+"""Files of the programs as xarray datasets.
+
+Commands that read no result know the class Result alone, so that xarray, and with it pandas, which
+take longer to import than all else, are imported by what makes a dataset (dmft.on_disk).
+"""
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import h5py
 import numpy as np
-import xarray
-from xarray.core import indexing
 
 from dmft import guard
 from dmft.errors import InputError
 from dmft.guard import Room
-from dmft.on_disk import OnDisk, seen
 
-HIDDEN = ("CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST")  # of HDF5's dimension scales
-
-
-def _variable(path: str, item: h5py.Dataset, owner, room: Room) -> xarray.Variable:
-    attributes = guard.attributes(path, item, HIDDEN)
-    dims = attributes.pop("dims", "").split()
-    if len(dims) != item.ndim:
-        dims = [f"axis_{k}" for k in range(item.ndim)]
-    if not room.takes(item, path):
-        array = OnDisk(path, item.name, item.shape, item.dtype, owner)
-        values = indexing.MemoryCachedArray(indexing.LazilyIndexedArray(array))
-    else:
-        values = (item.asstr() if h5py.check_string_dtype(item.dtype) else item)[...]
-    return xarray.Variable(dims, values, attributes)
-
-
-def read_series(path: str, group: h5py.Group, names: list[str]) -> xarray.Dataset:
-    """The datasets of a group that have these names, with their axes."""
-    found = {name: guard.own(path, group, name) for name in names}
-    dims = " ".join(str(item.attrs.get("dims", "")) for item in found.values()).split()
-    axes = [axis + end for axis in dict.fromkeys(dims) for end in ("", "_name")]
-    return read_group(path, group, {axis: guard.own(path, group, axis)
-                                    for axis in axes if axis in group} | found)
-
-
-def read_group(path: str, group: h5py.Group, items: Mapping[str, h5py.Dataset],
-               owner=None, room: Room | None = None) -> xarray.Dataset:
-    """These datasets of a group. Coordinates: indices of its axes and the values of swept keys,
-    names along an axis (basis_name), the times tau = t dt, and the width N of networks."""
-    room = room or Room()
-    variables = {name: _variable(path, item, owner, room) for name, item in items.items()}
-    attributes = guard.attributes(path, group, HIDDEN)
-    names = str(attributes.get("coordinates", "")).split()
-    coords = [name for name, variable in variables.items() if name in names
-              or variable.dims == (name,) or variable.dims == (name.removesuffix("_name"),)]
-    data = xarray.Dataset({name: variable for name, variable in variables.items()
-                           if name not in coords}, {name: variables[name] for name in coords},
-                          attributes)
-    if "dt" in attributes and "t" in data.coords:
-        data = data.assign_coords(tau=("t", data["t"].values * attributes["dt"], {
-            "about": "time of entry t, tau = t dt"}))
-    if "N" in attributes and "N" not in data.variables:
-        data = data.assign_coords(N=int(attributes["N"]))
-    return data
-
+if TYPE_CHECKING:
+    import xarray
 
 @dataclass(frozen=True)
 class Note:
@@ -272,6 +231,7 @@ class Result(Mapping):
         if not parts:
             raise InputError(f"{self.path}: has no compare; it is not of dmft-compare, or not done")
         names = [part["parameterization"].item() for part in parts]
+        import xarray
         return xarray.merge(parts, join="outer", compat="no_conflicts",
                             combine_attrs="override").sel(parameterization=names)
 
@@ -325,12 +285,14 @@ class Result(Mapping):
                     groups |= {name: data.copy() for name, data in self._unit(path).items()}
                     notes += [groups.pop("notes")] if "notes" in groups else []
             if notes:
+                import xarray
                 groups["notes"] = xarray.concat(notes, "note")
             found[point] = Result(self._folder, groups, self._owner)
         return found
 
     def _unit(self, path: str) -> "Result":
         """A file of the folder, read once as long as no other one takes its place."""
+        from dmft.on_disk import seen
         now = seen(path)
         if self._units.get(path, (None,))[0] != now:
             self._units[path] = now, load(path, self._owner)
@@ -349,6 +311,7 @@ class Result(Mapping):
         """
         grid = self.sweep["loss"]
         paths = [unit_path(self._folder, str(name)) for name in self.sweep["file"].values.flat]
+        import xarray
         return xarray.DataArray(np.reshape(np.array(paths, dtype=object), grid.shape), grid.coords,
                                 grid.dims, "file")
 
@@ -417,6 +380,7 @@ def load(path, owner=None) -> Result:
         file = h5py.File(path, "r")
     except OSError as error:
         raise InputError(f"{path}: {error}") from None
+    from dmft.on_disk import read_group
     with guard.one_sentence(path), file:
         if not str(file.attrs.get("program", "")).startswith("dmft-"):
             raise InputError(f"{path}: is not an output of dmft-solve, dmft-compare or dmft-sweep")

@@ -9,7 +9,8 @@ import xarray
 
 from dmft import guard
 from dmft.errors import InputError
-from dmft.files import Result, load, read_series, unit_path
+from dmft.files import Result, load, unit_path
+from dmft.on_disk import read_series
 
 
 COUNTS = ("parameters", "active_parameters", "flops_per_token", "flops_per_step")

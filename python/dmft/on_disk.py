@@ -1,14 +1,20 @@
-"""Arrays that are read from their file when they are used."""
+"""Groups of a file as datasets, whose large arrays are read from it when they are used."""
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
 import h5py
 import numpy as np
+import xarray
 from xarray.backends import BackendArray
 from xarray.core import indexing
 
+from dmft import guard
 from dmft.errors import InputError
+from dmft.guard import Room
+
+HIDDEN = ("CLASS", "NAME", "DIMENSION_LIST", "REFERENCE_LIST")  # of HDF5's dimension scales
 
 
 def seen(path: str) -> tuple[int, int]:
@@ -37,3 +43,46 @@ class OnDisk(BackendArray):
             raise InputError(f"{self.path}: has been replaced since it was loaded; load it again")
         with h5py.File(self.path, "r") as file:
             return file[self.name][key]
+
+
+def _variable(path: str, item: h5py.Dataset, owner, room: Room) -> xarray.Variable:
+    attributes = guard.attributes(path, item, HIDDEN)
+    dims = attributes.pop("dims", "").split()
+    if len(dims) != item.ndim:
+        dims = [f"axis_{k}" for k in range(item.ndim)]
+    if not room.takes(item, path):
+        array = OnDisk(path, item.name, item.shape, item.dtype, owner)
+        values = indexing.MemoryCachedArray(indexing.LazilyIndexedArray(array))
+    else:
+        values = (item.asstr() if h5py.check_string_dtype(item.dtype) else item)[...]
+    return xarray.Variable(dims, values, attributes)
+
+
+def read_series(path: str, group: h5py.Group, names: list[str]) -> xarray.Dataset:
+    """The datasets of a group that have these names, with their axes."""
+    found = {name: guard.own(path, group, name) for name in names}
+    dims = " ".join(str(item.attrs.get("dims", "")) for item in found.values()).split()
+    axes = [axis + end for axis in dict.fromkeys(dims) for end in ("", "_name")]
+    return read_group(path, group, {axis: guard.own(path, group, axis)
+                                    for axis in axes if axis in group} | found)
+
+
+def read_group(path: str, group: h5py.Group, items: Mapping[str, h5py.Dataset],
+               owner=None, room: Room | None = None) -> xarray.Dataset:
+    """These datasets of a group. Coordinates: indices of its axes and the values of swept keys,
+    names along an axis (basis_name), the times tau = t dt, and the width N of networks."""
+    room = room or Room()
+    variables = {name: _variable(path, item, owner, room) for name, item in items.items()}
+    attributes = guard.attributes(path, group, HIDDEN)
+    names = str(attributes.get("coordinates", "")).split()
+    coords = [name for name, variable in variables.items() if name in names
+              or variable.dims == (name,) or variable.dims == (name.removesuffix("_name"),)]
+    data = xarray.Dataset({name: variable for name, variable in variables.items()
+                           if name not in coords}, {name: variables[name] for name in coords},
+                          attributes)
+    if "dt" in attributes and "t" in data.coords:
+        data = data.assign_coords(tau=("t", data["t"].values * attributes["dt"], {
+            "about": "time of entry t, tau = t dt"}))
+    if "N" in attributes and "N" not in data.variables:
+        data = data.assign_coords(N=int(attributes["N"]))
+    return data
