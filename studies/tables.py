@@ -1,5 +1,7 @@
 """What the scripts of studies/findings share: units of a sweep, numbers with their intervals, the
-small tables behind a finding, and the picture of a transformer's losses over its rates."""
+small tables behind a finding, how pictures look, and the picture of a transformer's losses over its
+rates."""
+import contextlib
 import csv
 import os
 import sys
@@ -61,12 +63,22 @@ def as_text(rows) -> list[tuple[str, ...]]:
     return [tuple(map(str, row)) for row in rows]
 
 
+@contextlib.contextmanager
+def house():
+    """Pictures look as those of the gallery: colours tell kinds apart, and widths are shades."""
+    import matplotlib.pyplot as plt
+    from dmft.plot.style import COLOURS, STYLE
+    with plt.style.context(STYLE | {"axes.prop_cycle": plt.cycler(color=COLOURS)}):
+        yield
+
+
 def keep(rows, head, draw, out=None, picture=None):
     """Writes rows to a table and draws them as the table has them, each where a path is given."""
     if out:
         write_table(out, head, rows)
     if picture:
-        draw(as_text(rows), picture)
+        with house():
+            draw(as_text(rows), picture)
 
 
 def command(main, draw):
@@ -74,11 +86,13 @@ def command(main, draw):
     SCRIPT --picture TABLE.csv PICTURE.png draws the rows of a table."""
     words = sys.argv[1:]
     if words[0] == "--picture":
-        draw(read_table(words[1]), words[2])
+        with house():
+            draw(read_table(words[1]), words[2])
     else:
         main(*words)
 
 
+@house()
 def draw_sides(run, side, rate, path):
     """Test losses of a sweep over the rate, a panel for each parameterization. side, rate: keys."""
     import matplotlib.pyplot as plt

@@ -92,7 +92,7 @@ def test_sweeps_have_the_floor_and_draw_it():
 
     def drawn_at(result):
         return [line.get_ydata()[0] for line in result.plot().axes[0].lines
-                if line.get_label() == "best predictor"]
+                if line.get_label() == "best predictor,\non average"]
     assert run.sweep.attrs["objective"] in WORDS and drawn_at(run) == [floor]
     other = dmft.sweep(settings, progress=False, **{"sweep.objective": "loss[0]"})
     low = run.sweep.assign(floor=0 * run.sweep["floor"] + floor / 100)

@@ -112,6 +112,7 @@ def draw(rows, path):
                                 "change by balancing (per cent)")):
         ax.set(xscale="log", xlabel=r"learning rate $\eta_0$", ylabel=words)
         ax.set_xticks((0.2, 0.5, 1, 2), ("0.2", "0.5", "1", "2"))
+        ax.minorticks_off()
     axes[0].legend(fontsize=7)
     figure.savefig(path, dpi=110)
 

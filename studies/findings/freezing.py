@@ -137,6 +137,7 @@ def with_bars(ax, times, N, apart, **style):
 def draw(rows, path):
     """A row of panels for each series and gate, a column for each parameterization and rate."""
     import matplotlib.pyplot as plt
+    from dmft.plot.select import shades
     from dmft.plot.sweeps import scale
     found = points(rows)
     say(found)
@@ -148,9 +149,10 @@ def draw(rows, path):
         column = list(SIDES).index((side, rate))
         for k, (name, label) in enumerate(SERIES.items()):
             ax = axes[gates.index(gate) * len(SERIES) + k, column]
-            for c, (N, times) in enumerate(series[name].items()):
+            colours = shades(4)
+            for c, ((N, times), shade) in enumerate(zip(series[name].items(), colours)):
                 line, apart = ("-", 0.96) if routing == "soft" else ("--", 1.04)
-                with_bars(ax, times, N, apart * 1.02 ** (c - 1.5), color=f"C{c}", ls=line,
+                with_bars(ax, times, N, apart * 1.02 ** (c - 1.5), color=shade, ls=line,
                           label=f"$N = {N:g}$, {routing}")
             if name == "entropy":
                 ax.set(ylim=(0, 1.03), title=f"{SIDES[side, rate]}, {gate}")

@@ -39,58 +39,55 @@ def without_run(name):
 
 
 def draw(rows, path):
-    """A row of panels for each sweep: all parameterizations, of the first run, and beside it of the
-    last, which has more networks."""
+    """A panel for each sweep and parameterization, of the last run, which has most networks."""
     import matplotlib.pyplot as plt
     table = panels(rows)
     width = max(map(len, table))
     figure, axes = plt.subplots(len(table), width, squeeze=False, layout="constrained",
-                                figsize=(2.1 * width, 1.75 * len(table)))
+                                figsize=(1.2 + 2.7 * width, 2 * len(table)))
     regimes = set()
     for names, line in zip(table, axes):
         for (name, side), ax in zip(names, line):
             panel(ax, name, side, [row for row in rows if row[:2] == (name, side)])
         regime = names[0][0].split(",")[0]
         if regime not in regimes:  # the widths of all its sweeps
-            line[0].legend(fontsize=6)
+            line[-1].legend(loc="upper left", bbox_to_anchor=(1, 1))
             regimes.add(regime)
-        line[0].set_ylabel("test loss", fontsize=8)
+        line[0].set_ylabel("test loss")
         for ax in line[len(names):]:
             ax.set_axis_off()
     for column in axes.T:
         last = [ax for ax in column if ax.axison][-1]
-        last.set_xlabel(r"learning rate $\eta_0$", fontsize=8)
+        last.set_xlabel(r"learning rate $\eta_0$")
     figure.savefig(path, dpi=100)
 
 
 def panels(rows):
-    """[(name of a run, parameterization)] of each sweep: of first runs, then of last ones."""
+    """[(name of the last run, parameterization)] of each sweep."""
     sweeps = {}
     for name, side in dict.fromkeys(row[:2] for row in rows):
         sweeps.setdefault(without_run(name), {}).setdefault(side, []).append(name)
-    return [[(names[0], side) for side, names in runs.items()]
-            + [(names[-1], side) for side, names in runs.items() if len(names) > 1]
-            for runs in sweeps.values()]
+    return [[(names[-1], side) for side, names in runs.items()] for runs in sweeps.values()]
 
 
 def panel(ax, name, side, rows):
     """Test losses of one sweep and one parameterization, and the best rates that are known."""
-    for k, N in enumerate(dict.fromkeys(row[2] for row in rows if row[2] != "all")):
+    from dmft.plot.select import shades
+    widths = dict.fromkeys(row[2] for row in rows if row[2] != "all")
+    for k, (N, shade) in enumerate(zip(widths, shades(len(widths)))):
         of = {row[3]: np.array(row[4:], float) for row in rows if row[2] == N}
         grid = np.array([(float(eta0), *value) for eta0, value in of.items()
                          if eta0[0].isdigit()])
         shown = grid[np.isfinite(grid).all(1) & (grid[:, 3] < 2 * np.nanmin(grid[:, 1]))]
         eta0, mean, low, high = shown.T
-        ax.errorbar(eta0, mean, [mean - low, high - mean], color=f"C{k}", lw=1, capsize=2,
+        ax.errorbar(eta0, mean, [mean - low, high - mean], color=shade, lw=1, capsize=2,
                     marker="osD"[k], ms=3, label=f"$N = {N}$")
         rate, loss = of["best rate"], of["test loss there"]
         if np.isfinite(rate).all():
             ax.errorbar(rate[:1], loss[:1], xerr=[rate[:1] - rate[1:2], rate[2:] - rate[:1]],
-                        color=f"C{k}", lw=2.2, marker="*", ms=9, mec="k", mew=0.5, zorder=4)
-    first, *more = name.split(", ")
-    ax.set(xscale="log", title=f"{first}, {NAMES.get(side, side)},\n{', '.join(more)}")
-    ax.title.set_fontsize(7.5)
-    ax.tick_params(labelsize=7)
+                        color=shade, lw=2.2, marker="*", ms=9, mec="k", mew=0.5, zorder=4)
+    first, *more = without_run(name).split(", ")
+    ax.set(xscale="log", title=f"{first}, {NAMES.get(side, side)}, {', '.join(more)}")
     low, high = ax.get_xlim()
     ticks = [tick for tick in TICKS if low < tick < high]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])

@@ -17,7 +17,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from dmft.plot.style import NAMES  # noqa: E402
 from dmft.plot.sweeps import scale  # noqa: E402
-from tables import read_table, told, units_of, write_table  # noqa: E402
+from dmft.plot.select import shades  # noqa: E402
+from tables import house, read_table, told, units_of, write_table  # noqa: E402
 from verdict import (WORDS, above, below, drift, interval, judge, of_optimum,  # noqa: E402
                      of_runs, within_factor)
 
@@ -156,13 +157,14 @@ def draw_losses(ax, rates, losses, side):
     """Means, and when the losses of networks have halved, on average, with the 95 % interval."""
     widths, halves = halves_of(rates, side)
     for k, (N, half) in enumerate(zip(widths, halves)):
+        shade = shades(len(widths))[k]
         t, loss = np.array([row[2:] for row in losses if row[:2] == (side, f"{N:g}")], float).T
-        ax.plot(t, loss, color=f"C{k}", lw=1.2, label=f"$N = {N:g}$")
+        ax.plot(t, loss, color=shade, lw=1.2, label=f"$N = {N:g}$")
         low, high = np.exp(interval(of_runs(half, N)))
         at = np.mean(half)
         if np.isfinite([low, high]).all():
             height = np.interp(np.log(at), np.log(t), loss)
-            ax.errorbar([at], [height], xerr=[[at - low], [high - at]], color=f"C{k}",
+            ax.errorbar([at], [height], xerr=[[at - low], [high - at]], color=shade,
                         marker="osD^"[k], ms=4, capsize=2, zorder=3)
     at = middle(row[2] for row in rates)
     ax.set(xlabel="step $t$", title=rf"{NAMES[side]}, $\eta_0 = {at:.3g}$")
@@ -176,17 +178,18 @@ def draw_rates(ax, rates, optima, side):
     floor = min(np.mean(runs) for one in SIDES for N in widths
                 for runs in grid_of(rates, one, N).values())
     for k, N in enumerate(widths):
+        shade = shades(len(widths))[k]
         grid = grid_of(rates, side, N)
         logs = [of_runs(runs, N) for runs in grid.values()]
         low, high = np.exp([interval(one) for one in logs]).T
         mean = np.array([np.mean(runs) for runs in grid.values()])
         ax.errorbar(np.array(list(grid)) * 1.02 ** (k - 1.5), mean, [mean - low, high - mean],
-                    color=f"C{k}", lw=1.2, marker="osD^"[k], ms=3.5, capsize=2)
+                    color=shade, lw=1.2, marker="osD^"[k], ms=3.5, capsize=2)
         if np.isfinite(interval(at[k])).all():
             low, high = np.exp(interval(at[k]))
             best = np.exp(np.median(at[k]))
             ax.errorbar([best], [floor - 0.01 * (k + 1)], xerr=[[best - low], [high - best]],
-                        color=f"C{k}", marker="osD^"[k], ms=3.5, capsize=2)
+                        color=shade, marker="osD^"[k], ms=3.5, capsize=2)
     ax.set(xscale="log", xlabel=r"learning rate $\eta_0$", ylim=(floor - 0.06, floor + 0.16),
            title=f"{NAMES[side]}, best rates below")
     ticks = sorted({float(row[2]) for row in rates})[::2]
@@ -194,6 +197,7 @@ def draw_rates(ax, rates, optima, side):
     ax.minorticks_off()
 
 
+@house()
 def draw(rates, losses, optima, path):
     import matplotlib.pyplot as plt
     figure, axes = plt.subplots(2, 2, sharey="row", figsize=(7.4, 5.8), layout="constrained")

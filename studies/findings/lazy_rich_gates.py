@@ -36,9 +36,10 @@ def last(run, name):
 def draw(rows, path):
     """Three series at the end against gamma0; rows as in the table."""
     import matplotlib.pyplot as plt
+    from dmft.plot.select import shades
     figure, axes = plt.subplots(1, 3, figsize=(9, 2.9), layout="constrained")
     for ax, (name, words) in zip(axes, DRAWN.items()):
-        for N, colour in ((64.0, "0.7"), (256.0, "0.4"), (np.inf, "k")):
+        for N, colour in zip((64.0, 256.0, np.inf), (*shades(2), "k")):
             points = np.array([row[2:] for row in rows if row[0] == name and float(row[1]) == N],
                               float)
             gamma0, mean, error = points[points[:, 0].argsort()].T

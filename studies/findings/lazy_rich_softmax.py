@@ -83,6 +83,7 @@ def rows_of(found):
 
 def draw(rows, path):
     import matplotlib.pyplot as plt
+    from dmft.plot.select import shades
     figure, axes = plt.subplots(1, 3, figsize=(11, 3), layout="constrained")
     widths = list(dict.fromkeys(row[1] for row in rows))
     gammas = list(dict.fromkeys(row[2] for row in rows))
@@ -93,12 +94,13 @@ def draw(rows, path):
                          for row in rows if row[0] == name and row[1] == one.get("N", row[1])
                          and row[2] == one.get("gamma0", row[2])], float).T
 
+    colours = shades(len(widths))   # narrowest first; that of the limit is black
     for ax, (name, words) in zip(axes, (("test_loss", "test loss"), (
             "gate_participation", "participation ratio of the gates"))):
-        for k, N in enumerate(widths):
+        for N, shade in zip(widths, colours):
             gamma0, _, mean, half = points(name, N=N)
             ax.errorbar(gamma0, mean, half, capsize=2, marker=".", lw=1,
-                        color="k" if N == "limit" else f"C{k}",
+                        color="k" if N == "limit" else shade,
                         label="limit of 512 sites" if N == "limit" else f"$N = {N}$")
         ax.set(xscale="log", xlabel=r"$\gamma_0$", ylabel=words)
     axes[1].legend(fontsize=7, loc="lower left")

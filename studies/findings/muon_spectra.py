@@ -16,7 +16,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from dmft.statistics import student  # noqa: E402
-from tables import write_table  # noqa: E402
+from tables import house, write_table  # noqa: E402
 from verdict import WORDS, drift, judge, of_interval, within_factor  # noqa: E402
 
 GAIN, TIMES = 485, (2, 8, 14, 20)
@@ -41,8 +41,10 @@ def numbers(data, matrix, t):
                   ("learned, above half of it", np.sum(s > s[0] / 2), np.nan)]
 
 
+@house()
 def draw(files, path):
     import matplotlib.pyplot as plt
+    from dmft.plot.select import shades
     from dmft.plot.style import BARS
     from dmft.plot.sweeps import scale
     figure, grid = plt.subplots(2, 2, figsize=(7.4, 5.6), layout="constrained")
@@ -52,21 +54,27 @@ def draw(files, path):
               ("Muon", "what $Q$ has learned with Muon", "Q_learned"),
               ("Adam", "what $Q$ has learned with Adam", "Q_learned"))
     for ax, (router, title, series) in zip(axes, panels):
-        for k, (N, data) in enumerate(files[router]["mssp"]["reference"].items()):
+        networks = files[router]["mssp"]["reference"].items()
+        for shade, (N, data) in zip(shades(len(networks)), networks):
             s, se = (data[f"singular_{series}{end}"][TIMES[-1]] for end in ("", "_se"))
             half = student(data.attrs["runs"] - 1) * se
             ax.errorbar(1 + np.arange(len(s)), s, np.where(half < s, half, 0), fmt=".-",
-                        color=f"C{k}", lw=1, capsize=2, label=f"$N = {int(N[1:])}$")
+                        color=shade, lw=1, capsize=2, label=f"$N = {int(N[1:])}$")
         ax.set(xlabel="number of the singular value", yscale="log",
                ylabel="singular value" + (", over the root\nof the sum of squares"
                                           if series.endswith("momentum") else ""))
-        scale(ax.xaxis, [1, len(s)])
+        number = np.count_nonzero(np.isfinite(s))
+        scale(ax.xaxis, [1, number])
+        if number < 6:
+            ax.set_xticks(range(1, number + 1), range(1, number + 1))
+            ax.minorticks_off()
         ax.set_title(title, fontsize=9)
         if series.endswith("momentum"):
             ax.axhline(1 / GAIN, color="0.5", ls=":", label=f"1/{GAIN}, above which a\nstep "
                        "makes it about one")
         ax.set_ylim(bottom=max(ax.get_ylim()[0], 1e-5))
-    axes[0].legend(fontsize=7, title=f"{BARS}, where above 0", title_fontsize=7)
+    axes[0].legend(loc="lower left", bbox_to_anchor=(0, 0.1), fontsize=7,
+                   title=f"{BARS}, where above 0", title_fontsize=7)
     figure.savefig(path, dpi=110)
 
 

@@ -120,13 +120,14 @@ def rows_of(sweep):
 def draw(rows, path):
     """Hollow and dotted: at the edge of stability. Crosses: the limit with fewer sites."""
     import matplotlib.pyplot as plt
+    from dmft.plot.select import shades
     figure, axes = plt.subplots(1, 2, sharey=True, figsize=(8, 3.2), layout="constrained")
     widths = list(dict.fromkeys(row[1] for row in rows if row[1] != FEW))
     for ax, side in zip(axes, dict.fromkeys(row[0] for row in rows)):
-        for k, N in enumerate(widths):
+        for N, shade in zip(widths, shades(len(widths))):
             x, y, half, edge = np.array([row[2:] for row in rows if row[:2] == (side, N)], float).T
             stands = edge != 1
-            style = {"color": "k" if N == "limit" else f"C{k}", "capsize": 2, "marker": "."}
+            style = {"color": "k" if N == "limit" else shade, "capsize": 2, "marker": "."}
             ax.errorbar(x[stands], y[stands], half[stands], lw=1, **style,
                         label=r"$N \to \infty$" if N == "limit" else f"$N = {N}$")
             ax.errorbar(x[~stands], y[~stands], half[~stands], ls="none", mfc="none", **style)

@@ -111,7 +111,8 @@ def loss_axis(ax, runs) -> None:
     the floor of their data (docs/data.md), where they have one and the same."""
     floors = {run["data"].attrs.get("floor") if "data" in run else None for run in runs}
     if len(floors) == 1 and None not in floors:
-        ax.axhline(floors.pop(), color="0.4", ls=":", lw=1.2, zorder=1, label="best predictor")
+        ax.axhline(floors.pop(), color="0.4", ls=":", lw=1.2, zorder=1,
+                   label="best predictor,\non average")
     mean = np.concatenate([data["loss"].values for run in runs for _, _, data in ensembles(run)])
     if 0 < 10 * np.nanmin(mean) < np.nanmax(mean):
         ax.set(yscale="log", ylim=(0.5 * np.nanmin(mean), 1.6 * np.nanmax(mean)))

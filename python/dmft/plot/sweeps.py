@@ -192,7 +192,8 @@ def floor_of(sweep) -> float:
 def floor(ax, sweep) -> None:
     """A line at the loss of the best predictor, where there is one."""
     if np.isfinite(level := floor_of(sweep)):
-        ax.axhline(level, color="0.4", ls=":", lw=1.2, zorder=1, label="best predictor")
+        ax.axhline(level, color="0.4", ls=":", lw=1.2, zorder=1,
+                   label="best predictor,\non average")
 
 
 def losses(ax, sweep, key: str | None = None) -> None:
