@@ -29,6 +29,15 @@ SMALL = {
                "data.dimension": 4},
               {"data.seed": "1", "training.optimizer, training.eta0, training.eps, training.steps":
                "gd 1 0.05 12 | adam 0.05 0.05 12"}),
+    "collapse": ({**DRAWN, "data.inputs": 12, "solver.replicates": 0, "training.steps": 7,
+                  "training.batch": 2, "reference.widths": [16, 32], "output.test_every": 6},
+                 {"network.parameterization, network.read_out": "mup zero | mssp zero",
+                  "training.eta0": "0.05 0.1 0.2 0.4"}),
+    "depth_paths": ({**DRAWN, "solver.replicates": 0, "training.steps": 3,
+                     "reference.widths": [8, 64]},
+                    {"network.depth, network.alpha": "4 2 | 8 4", "training.eta0": "0.25 0.5"}),
+    "sparse_limit": ({**EXPERTS, "solver.expert_sites": 64, "training.steps": 3},
+                     {"network.rho": "0.5 0.25 0.125"}),
     "softmax_limit": ({**DRAWN, "network.program": os.path.join(FOLDER, "softmax_limit.lua"),
                        "solver.replicates": 0, "training.steps": 12, "reference.widths": [8, 16]},
                       {"training.gamma0, training.eta0": "2 0.1 | 4 0.05"}),
@@ -337,9 +346,10 @@ def inis(swept):
 
 
 @pytest.mark.parametrize("name", (
-    "balance_gradients", "balance_rates", "delay", "depth_rates", "freezing", "image_rates",
+    "balance_gradients", "balance_rates", "collapse", "delay", "depth_paths", "depth_rates",
+    "freezing", "image_rates",
     "lazy_rich_experts", "lazy_rich_gates", "lazy_rich_softmax", "shapes", "sharpness_rates",
-    "softmax_limit", "sparse_experts", "sparse_rates", "text_rates", "text_shapes",
+    "softmax_limit", "sparse_experts", "sparse_limit", "sparse_rates", "text_rates", "text_shapes",
     "transformer_limit"))
 def test_pictures_are_made_of_the_tables(name, tmp_path, monkeypatch):
     path = str(tmp_path / "out.png")
