@@ -39,7 +39,7 @@ $(BUILD)/completion/_dmft-solve: install/completion.sh install/needs.sh $(BUILD)
 # Runs of the library have no ranks.
 install: all $(COMPLETION) $(if $(MPI),,install-library)
 	install -D -t $(AT)/bin $(PROGRAMS)
-	for f in $(wildcard python/dmft/*.* python/dmft/*/*.* python/dmft/*/*/*.*); do \
+	for f in $(filter-out %.pyc,$(wildcard python/dmft/*.* python/dmft/*/*.* python/dmft/*/*/*.*)); do \
 	    install -D -m 644 $$f $(AT)/share/dmft-solve/$$f || exit 1; done
 	install -D -m 644 -t $(AT)/share/man/man1 $(wildcard docs/man/*.1)
 	install -D -m 644 $(BUILD)/completion/dmft-solve $(AT)/share/bash-completion/completions/dmft-solve

@@ -20,7 +20,9 @@ test_of() { # NAME COMMAND...
 bad=0
 
 into_root() {
+    "${PYTHON:-python3}" -m py_compile python/dmft/errors.py # what Python keeps of it stays here
     make --no-print-directory -s install DESTDIR="$root" PREFIX=/opt/dmft
+    ! find "$root" -name '*.pyc' | grep .
 }
 programs() {
     cd "$root"

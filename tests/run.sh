@@ -7,7 +7,8 @@
 # sooner than one on both. What a program frees it keeps for its next allocation, so that the system
 # need not clear the same pages again; test_bytes and test_bytes_left, which count them, have them as
 # users do. A program starts a second time where GOMP_SPINCOUNT and OPENBLAS_NUM_THREADS are not set
-# (solver/command.c). Tests start programs some thousand times, so both are set here.
+# (solver/command.c). Tests start programs some thousand times, so both are set here; and those in
+# Python find in python/dmft/__pycache__ what the first of them has compiled.
 one() { # PROGRAM: its lines, and its counts for all()
     log=$RUN/$$
     case $1 in
@@ -40,7 +41,8 @@ all() {
     OMP_NUM_THREADS=1 MALLOC_TOP_PAD_=67108864 MALLOC_TRIM_THRESHOLD_=1073741824
     MALLOC_MMAP_THRESHOLD_=33554432 GOMP_SPINCOUNT=10000 OPENBLAS_NUM_THREADS=1
     export RUN TMPDIR OMP_NUM_THREADS MALLOC_TOP_PAD_ MALLOC_TRIM_THRESHOLD_ MALLOC_MMAP_THRESHOLD_
-    export GOMP_SPINCOUNT OPENBLAS_NUM_THREADS
+    PYTHONDONTWRITEBYTECODE=
+    export GOMP_SPINCOUNT OPENBLAS_NUM_THREADS PYTHONDONTWRITEBYTECODE
     for program in "$@"; do
         printf '%s\0' "$program"
     done | xargs -0 -r -n 1 -P "${JOBS:-$(getconf _NPROCESSORS_ONLN)}" "$0" --one

@@ -3,15 +3,18 @@ table."""
 import csv
 import glob
 import importlib.util
+import json
 import os
 import sys
 
 import numpy as np
 import pytest
 import xarray
+from matplotlib.figure import Figure
 
 import dmft
 from dmft.judgement import COUNT
+from dmft.study import command
 
 FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
                       "studies", "findings")
@@ -73,7 +76,7 @@ SMALL = {
                      "reference.widths": [16, 32], "output.test_every": 2},
                     {"training.eta0": "0.2 0.4 0.8"}),
     **{name: (LETTERS, {"training.eta0": "0.2 0.4 0.8"})
-       for name in ("text_rates", "text_rates_few", "text_rates_mup", "text_rates_sp")},
+       for name in ("text_rates", "text_rates_few", "text_rates_sp")},
     **{name: ({**LETTERS, "reference.widths": [64]}, {"training.eta0": "0.2 0.4 0.8"})
        for name in ("text_heads", "text_experts")},
     "text_decay": ({**LETTERS, "reference.widths": [64]}, {}),
@@ -345,6 +348,13 @@ def inis(swept):
                 yield path
 
 
+def drawn_coarsely(monkeypatch):
+    """To lay out panels takes half of the time of a picture; most of the rest are its pixels."""
+    save = Figure.savefig
+    monkeypatch.setattr(Figure, "set_layout_engine", lambda *_, **__: None)
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: save(figure, path, dpi=20))
+
+
 @pytest.mark.parametrize("name", (
     "balance_gradients", "balance_rates", "collapse", "delay", "depth_paths", "depth_rates",
     "freezing", "image_rates",
@@ -354,6 +364,7 @@ def inis(swept):
 def test_pictures_are_made_of_the_tables(name, tmp_path, monkeypatch):
     path = str(tmp_path / "out.png")
     monkeypatch.setattr(sys, "argv", [name, "--picture", os.path.join(FOLDER, name + ".csv"), path])
+    drawn_coarsely(monkeypatch)
     made = script(name)
     made.command(made.main, made.draw)
     with open(path, "rb") as file:
@@ -362,10 +373,11 @@ def test_pictures_are_made_of_the_tables(name, tmp_path, monkeypatch):
 
 def test_inis_of_sweeps_are_read():
     """Also of a study that has no script yet."""
-    paths = list(inis(True))
+    paths, said = list(inis(True)), []
     assert paths
     for path in paths:
-        dmft.program.call("dmft-sweep", ["--points", path], False)
+        command.run(["--points", path], said.append, said.append)
+    assert len(said) == len(paths) and all(json.loads(line)["axes"] for line in said)
 
 
 @pytest.mark.filterwarnings("ignore")

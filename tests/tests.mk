@@ -78,8 +78,8 @@ MPI_TEST = $(if $(CUDA)$(MPI)$(SAN)$(DEBUG),,$(if $(shell command -v mpicc),buil
 words: $(BUILD)/dmft-solve
 	DMFT_HOME=$(BUILD) $(PYTHON) tests/word_tables.py
 
-# The Python package, with the programs of a plain build.
-PYTHON_TEST = $(if $(CUDA)$(MPI)$(SAN)$(DEBUG),,tests/python.sh)
+# The Python package, with the programs of a plain build, in parts that run beside other tests.
+PYTHON_TEST = $(if $(CUDA)$(MPI)$(SAN)$(DEBUG),,$(foreach k,1 2 3,'tests/python.sh part $k 3'))
 
 # What is installed, of a plain build.
 INSTALL_TEST = $(if $(CUDA)$(MPI)$(SAN)$(DEBUG),,tests/install.sh)
