@@ -172,7 +172,7 @@ static struct value of_tokens(struct program *p, struct value x) {
     const struct operation *some[32];
     int count = 0;
     for (const struct operation *const *op = operation_words_of_tokens; *op; op++)
-        if ((*op)->backward && count < 32 && !strcmp((*op)->gives, "rows") &&
+        if ((*op)->adjoint && count < 32 && !strcmp((*op)->gives, "rows") &&
             !strpbrk((*op)->arguments, "yps"))
             some[count++] = *op;
     const struct operation *op = some[count > 1 ? draw(count) : 0];
@@ -334,8 +334,9 @@ static void every_operation_is_drawn(void **state) {
         assert_true(feof(in));
         fclose(in);
         for (char *at = text; (at = strstr(at, ".name = \"")); at++) {
-            const char *end = strstr(at, "};"), *backward = strstr(at, ".backward");
-            if (!end || !backward || backward > end)
+            const char *end = strstr(at, "};"), *backward = strstr(at, ".backward"),
+                       *adjoint = strstr(at, ".adjoint");
+            if (!end || ((!backward || backward > end) && (!adjoint || adjoint > end)))
                 continue;
             assert_int_equal(sscanf(at, ".name = \"%63[^\"]", name), 1);
             found++;

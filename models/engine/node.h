@@ -47,8 +47,6 @@ struct operation_storage {
     bool learning_reads_argument;  /* the first argument is read once the passes are done */
     bool learning_reads_cotangent; /* so is the own cotangent */
     bool value_in_place;           /* forward allows its value in the place of an argument */
-    bool cotangent_in_place;       /* backward allows its last part in the place of its cotangent */
-    bool backward_is_identity;     /* the own cotangent is the part, which may share its rows */
     bool accumulates_itself;       /* backward adds to cotangents: no rows for parts are planned */
     bool full_cotangent; /* its cotangent has a row for each of its own, never one for all */
 };
@@ -71,6 +69,9 @@ struct operation {
     void (*shape)(struct program *p, struct node *node, struct population *on);
     int (*prepare)(struct net *net, struct node *node, struct err *err); /* memory and draws */
     void (*forward)(struct net *net, struct node *node);
+    /* The part of argument k's cotangent, where `g` is that of node v: appends nodes of ordinary
+     * words by adjoint_append, or returns g itself. NULL: backward finds it, or there is none. */
+    struct value (*adjoint)(struct program *p, int v, int k, struct value g);
     void (*backward)(struct net *net, struct node *node); /* called where a part is due */
     /* Rows of the part of argument k's cotangent; NULL: as many as the own cotangent has. */
     int (*part_rows)(const struct program *p, const struct node *node, int k);
@@ -110,6 +111,8 @@ struct part {
     int item;         /* where it is written; -1: the operation adds by itself, or none is due */
     bool due, first;  /* there is one; and it is the first that the argument gets */
     struct rows rows; /* of the item */
+    int begin, end;   /* nodes that make it (adjoint.h) */
+    int node;         /* that whose value it is; -1: backward finds it */
 };
 
 /* The matrix of a node, which tied nodes share, or its numbers that learn. */
@@ -223,7 +226,8 @@ struct program {
     void **memory;
     struct lease *lease; /* on a backend that poisons */
     struct expert_rows **expert;
-    int nodes, measures, memories, leases, experts;
+    int nodes, all; /* [0, nodes) as written; [nodes, all) its adjoint (adjoint.h) */
+    int measures, memories, leases, experts;
     int read_out, output;   /* the node that reads out, and that whose numbers are f; -1: none */
     int gates, logits;      /* -1: none */
     struct mixture mixture; /* of no rows: none */
@@ -247,6 +251,8 @@ static inline const double *net_deltas(const struct net *net) {
     return net->output.loss_in_cotangent ? net->output.ones : net->output.Delta;
 }
 
+/* A node of this operation that knows its arguments alone. */
+struct node node_of_operation(const struct operation *op, struct value a, struct value b);
 /* For what adds a node: it has the shape of argument a (rows for each input, or numbers), or one
  * row for each token; NULL after a failure. Arguments that do not exist are at -1. */
 struct node *node_append(struct program *p, const struct operation *op, struct value a,

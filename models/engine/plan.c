@@ -1,5 +1,5 @@
 /* Where the rows of a program are kept (node.h). */
-#include "models/engine/node.h"
+#include "models/language/adjoint.h"
 
 #include <stdlib.h>
 
@@ -53,7 +53,10 @@ static int larger(int a, int b) {
 }
 
 int plan_part_rows(const struct program *p, const struct node *v, int k) {
-    return v->op->part_rows ? v->op->part_rows(p, v, k) : v->plan.g_count;
+    int made_by = v->plan.part[k].node;
+    return made_by >= 0       ? p->node[made_by].count
+           : v->op->part_rows ? v->op->part_rows(p, v, k)
+                              : v->plan.g_count;
 }
 
 /* Rows that would differ, by more than a factor, in the part for argument k, if nobody asked for a
@@ -61,7 +64,8 @@ int plan_part_rows(const struct program *p, const struct node *v, int k) {
 static int rows_that_differ(const struct program *p, const struct node *v, int k) {
     struct node alone = *v;
     alone.plan.g_count = v->plan.g_differ;
-    return v->op->scales_rows ? v->plan.g_differ : plan_part_rows(p, &alone, k);
+    return v->plan.part[k].node >= 0 ? adjoint_differ(p, &v->plan.part[k], v->plan.g_differ)
+                                     : plan_part_rows(p, &alone, k);
 }
 
 /* Which cotangents there are, with how many rows, and who is first to add to them. */
@@ -81,9 +85,12 @@ static int find_cotangents(struct program *p, struct err *err) {
         if (!v->plan.g_count && i != p->output && !v->op->starts_backward)
             continue;
         for (int k = 0; k < 2; k++) {
-            struct node *a = v->argument[k] < 0 ? NULL : &p->node[v->argument[k]];
-            if (!a || !a->plan.moves)
+            int argument = p->node[i].argument[k];
+            if (argument < 0 || !p->node[argument].plan.moves)
                 continue;
+            TRY(adjoint_of(p, i, k, err));
+            struct node *a = &p->node[argument];
+            v = &p->node[i];
             v->plan.part[k].due = true;
             v->plan.part[k].first = !a->plan.parts++;
             a->plan.g_count = a->on ? larger(a->plan.g_count, plan_part_rows(p, v, k)) : 1;
@@ -157,10 +164,21 @@ static int plan_values(struct plan *plan, struct err *err) {
     return CODE_OK;
 }
 
+/* The nodes of the backward pass of node i read values and slopes. */
+static void use_in_reverse(struct plan *plan, int i) {
+    const struct program *p = plan->p;
+    for (int k = 0; k < 2; k++)
+        for (int j = p->node[i].plan.part[k].begin; j < p->node[i].plan.part[k].end; j++)
+            for (int l = 0; l < 2 && !adjoint_stands_for(&p->node[j]); l++)
+                if (p->node[j].argument[l] >= 0)
+                    use(plan, p->node[p->node[j].argument[l]].plan.value_item, back(plan, i));
+}
+
 /* When values are read, forward, in reverse and after all. */
 static void use_values(struct plan *plan) {
     for (int i = 0; i < plan->n; i++) {
         const struct node *v = &plan->p->node[i];
+        use_in_reverse(plan, i);
         for (int k = 0; k < 2; k++) {
             if (v->argument[k] < 0)
                 continue;
@@ -177,12 +195,12 @@ static void use_values(struct plan *plan) {
     }
 }
 
-/* The only part of argument a's cotangent is v's own cotangent, as it is. */
-static bool passes(const struct plan *plan, const struct node *v, const struct node *a) {
+/* The only part of the cotangent of v's argument k, a, is v's own cotangent, as it is. */
+static bool passes(const struct plan *plan, const struct node *v, int k, const struct node *a) {
     bool read_out = v->op->matrix == MATRIX_READ_OUT;
     if (read_out && plan->p->net->output.loss_in_cotangent)
         return false;
-    return a->plan.parts == 1 && (read_out || v->op->storage.backward_is_identity) &&
+    return a->plan.parts == 1 && (read_out || adjoint_is_cotangent(plan->p, &v->plan.part[k])) &&
            a->plan.g_count == (read_out ? 1 : v->plan.g_count);
 }
 
@@ -195,7 +213,43 @@ static bool adds(const struct plan *plan, const struct node *v, int count, int g
            net_map_kind(net, &v->matrix.map->declared)->add_backward;
 }
 
-/* Scratch of node v: the part for argument k, and a product over units before it is averaged. */
+/* The item whose place node j, in reverse of node v, may take when it is the last to read it. */
+static int item_read(const struct plan *plan, const struct node *v, int j, int argument) {
+    const struct program *p = plan->p;
+    const struct node *w = &p->node[j], *u = argument < 0 ? NULL : &p->node[argument];
+    if (!u || u->on != w->on || u->count != w->count || adjoint_reads_later(p, v, j, argument))
+        return NOWHERE;
+    return adjoint_is_cotangent(p, &(struct part){.node = argument}) ? v->plan.g_item
+           : adjoint_stands_for(u)                                   ? v->plan.slope_item
+                                                                     : u->plan.value_item;
+}
+
+/* Where the nodes that make a part of node i write: where the part will be, if all that are behind
+ * them work in place, else scratch. */
+static int plan_adjoint(struct plan *plan, int i, const struct part *part, struct err *err) {
+    struct program *p = plan->p;
+    p->node[part->node].plan.value_item = part->item;
+    for (int j = part->node; j >= part->begin; j--) {
+        struct node *w = &p->node[j];
+        if (adjoint_stands_for(w) || !w->on)
+            continue;
+        if (w->plan.value_item == NOWHERE)
+            TRY(add_item(plan, w->on, w->count, back(plan, i), back(plan, i), &w->plan.value_item,
+                         err));
+        for (int k = 0; k < 2 && w->op->storage.value_in_place; k++) {
+            struct node *u = w->argument[k] < 0 ? NULL : &p->node[w->argument[k]];
+            if (u && w->argument[k] >= part->begin && !adjoint_stands_for(u) && u->on == w->on &&
+                u->count == w->count)
+                u->plan.value_item = w->plan.value_item;
+            else
+                plan->item[w->plan.value_item].over[k] =
+                    item_read(plan, &p->node[i], j, w->argument[k]);
+        }
+    }
+    return CODE_OK;
+}
+
+/* Scratch of node v: the part for argument k. */
 static int plan_part(struct plan *plan, int i, int k, struct err *err) {
     struct node *v = &plan->p->node[i], *a = &plan->p->node[v->argument[k]];
     struct part *part = &v->plan.part[k];
@@ -203,7 +257,7 @@ static int plan_part(struct plan *plan, int i, int k, struct err *err) {
     if (!part->due || !a->on)
         return CODE_OK;
     if (part->first && a->plan.g_item == NOWHERE) {
-        if (passes(plan, v, a)) {
+        if (passes(plan, v, k, a)) {
             a->plan.g_item = v->op->matrix == MATRIX_READ_OUT ? READ_OUT : v->plan.g_item;
             use(plan, a->plan.g_item, back(plan, v->argument[k]));
         } else
@@ -214,24 +268,14 @@ static int plan_part(struct plan *plan, int i, int k, struct err *err) {
     }
     bool stays = plan->p->net->setup.measure.check && v->matrix.map;
     v->plan.adds = adds(plan, v, count, a->plan.g_count);
-    if (v->op->storage.accumulates_itself || (v->plan.adds && !stays))
+    if (v->op->storage.accumulates_itself || adjoint_is_cotangent(plan->p, part) ||
+        (v->plan.adds && !stays))
         return CODE_OK;
     if (part->first && count == a->plan.g_count && !stays)
         part->item = a->plan.g_item;
     else
         TRY(add_item(plan, a->on, count, step, stays ? 2 * plan->n : step, &part->item, err));
-    bool last = k == 1 || !v->plan.part[1].due;
-    if (v->op->storage.cotangent_in_place && last && a->on == v->on && v->plan.g_count == count)
-        plan->item[part->item].over[0] = v->plan.g_item;
-    if (!v->op->grouped_factor || k == 1)
-        return CODE_OK;
-    struct node *b = &plan->p->node[v->argument[1]];
-    int *product = a->on == v->on ? &part->item : &v->plan.work_item;
-    if (a->on != v->on)
-        TRY(add_item(plan, v->on, count, step, step, &v->plan.work_item, err));
-    if (b->count == count && a != b)
-        plan->item[*product].over[1] = b->plan.value_item;
-    return CODE_OK;
+    return part->node < 0 ? CODE_OK : plan_adjoint(plan, i, part, err);
 }
 
 static bool fits(const struct slot *slot, const struct item *item) {
@@ -340,11 +384,14 @@ static void hand_out(const struct plan *plan) {
         for (int k = 0; k < 2; k++)
             v->plan.part[k].rows = rows_of(plan, v->plan.part[k].item);
     }
+    for (int i = plan->n; i < plan->p->all; i++)
+        plan->p->node[i].value = rows_of(plan, plan->p->node[i].plan.value_item);
 }
 
 int plan_storage(struct net *net, struct err *err) {
     struct plan plan = {.p = net->program, .n = net->program->nodes};
     int code;
+    plan.p->all = plan.n;
     DO(find_cotangents(plan.p, err));
     if (net->setup.measure.check)
         keep_values(plan.p);

@@ -42,6 +42,10 @@ static int copy_node(struct replay *r, int i, struct err *err) {
     TRY(new_vector(r, count, &v->gs, err));
     if (v->constant.groups > 1)
         TRY(new_vector(r, count * (size_t)v->constant.groups, &v->A, err));
+    for (int k = 0; k < 2; k++)
+        for (int j = v->plan.part[k].begin; j < v->plan.part[k].end; j++)
+            if (j != v->plan.part[k].node)
+                TRY(new_rows(r, &r->program.node[j].value, err));
     v->plan.g_item = i;
     for (int k = 0; k < 2; k++) {
         v->plan.part[k].item = -1;
@@ -54,7 +58,7 @@ static int copy_node(struct replay *r, int i, struct err *err) {
 }
 
 int replay_init(struct replay *r, const struct net *net, int first, int last, struct err *err) {
-    size_t nodes = (size_t)net->program->nodes;
+    size_t nodes = (size_t)net->program->all;
     *r = (struct replay){.first = first, .last = last};
     r->view = *net;
     r->program = *net->program;

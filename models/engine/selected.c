@@ -10,7 +10,7 @@
  * back to their places among rows of 0; in reverse it takes its cotangent, and the matrices add
  * theirs to the places. What is measured is whole: such nodes, and those of a net whose gradients
  * are taken to pieces, have all rows. */
-#include "models/engine/node.h"
+#include "models/language/adjoint.h"
 
 #include <stdlib.h>
 
@@ -301,7 +301,10 @@ void selected_backward(struct net *net, struct node *v) {
         rows_take(g, v->expert.of->some.which, v->expert.taken[1]);
         v->g = v->expert.taken[1];
     }
-    v->op->backward(net, v);
+    if (v->op->adjoint)
+        adjoint_run(net, v);
+    else
+        v->op->backward(net, v);
     v->g = g;
 }
 

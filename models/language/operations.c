@@ -1,22 +1,15 @@
-/* Operations from rows to rows. An adjoint, in the site average, is only called where a part of a
- * cotangent is due. */
+/* Operations from rows to rows. Adjoints are in the site average (adjoint.h). */
+#include "models/language/adjoint.h"
 #include "models/language/operation.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static int larger(int a, int b) {
-    return a > b ? a : b;
-}
+static const struct value none = {-1};
 
 /* part_rows: as many as the argument has. */
 int node_part_like_argument(const struct program *p, const struct node *v, int k) {
     return p->node[v->argument[k]].count;
-}
-
-static int fn_part(const struct program *p, const struct node *v, int k) {
-    (void)p, (void)k;
-    return larger(v->plan.g_count, v->count);
 }
 
 static bool fn_jumps(const struct program *p, int i) {
@@ -31,11 +24,17 @@ static void fn_forward(struct net *net, struct node *v) {
                         argument(net, v, 0)->value, v->value, v->slope);
 }
 
-static void fn_backward(struct net *net, struct node *v) {
-    rows_multiply(v->slope, v->g, v->plan.part[0].rows);
-    if (v->constant.factor != 1)
-        rows_scale(v->constant.factor, v->plan.part[0].rows);
-    add_to_cotangent(net, v, 0);
+static struct value times(struct program *p, double factor, struct value x) {
+    struct value out = adjoint_append(p, &operation_times, x, none, x.at);
+    if (out.at >= 0)
+        node_of(p, out)->constant.factor = factor;
+    return out;
+}
+
+static struct value fn_adjoint(struct program *p, int v, int k, struct value g) {
+    struct value part = adjoint_append(p, &operation_multiply, adjoint_slope(p, v), g, v);
+    (void)k;
+    return p->node[v].constant.factor == 1 ? part : times(p, p->node[v].constant.factor, part);
 }
 
 const struct operation operation_fn = {
@@ -44,14 +43,12 @@ const struct operation operation_fn = {
     .constants =
         CONSTANTS(CONSTANT("function", FIELD_FUNCTION, fn), CONSTANT("k", FIELD_REAL, factor)),
     .forward = fn_forward,
-    .backward = fn_backward,
+    .adjoint = fn_adjoint,
     .storage.keeps_slope = true,
     .storage.value_in_place = true,
-    .storage.cotangent_in_place = true,
     .across_inputs = true,
     .by_row = true,
     .function = true,
-    .part_rows = fn_part,
     .jumps = fn_jumps};
 
 static bool same(struct rows a, struct rows b) {
@@ -73,22 +70,18 @@ static void add_forward(struct net *net, struct node *v) {
         rows_add(NULL, b, v->value);
 }
 
-static void add_backward(struct net *net, struct node *v) {
-    for (int k = 0; k < 2; k++) {
-        const struct node *a = argument(net, v, k);
-        if (v->plan.part[k].due && a->plan.g_item != v->plan.g_item)
-            add_part(net, v->g, v->plan.part[k].first, a->g);
-    }
+static struct value add_adjoint(struct program *p, int v, int k, struct value g) {
+    (void)p, (void)v, (void)k;
+    return g;
 }
 
 const struct operation operation_add = {.name = "add",
                                         .zeros = ZEROS_OF_BOTH,
                                         .linear = true,
                                         .forward = add_forward,
-                                        .backward = add_backward,
+                                        .adjoint = add_adjoint,
                                         .storage.value_in_place = true,
                                         .storage.accumulates_itself = true,
-                                        .storage.backward_is_identity = true,
                                         .by_row = true,
                                         .adds_at = true,
                                         .across_inputs = true};
@@ -100,11 +93,9 @@ static void times_forward(struct net *net, struct node *v) {
     rows_scale(v->constant.factor, v->value);
 }
 
-static void times_backward(struct net *net, struct node *v) {
-    if (!same(v->g, v->plan.part[0].rows))
-        rows_copy(v->g, v->plan.part[0].rows);
-    rows_scale(v->constant.factor, v->plan.part[0].rows);
-    add_to_cotangent(net, v, 0);
+static struct value times_adjoint(struct program *p, int v, int k, struct value g) {
+    (void)k;
+    return times(p, p->node[v].constant.factor, g);
 }
 
 const struct operation operation_times = {.name = "times",
@@ -112,63 +103,42 @@ const struct operation operation_times = {.name = "times",
                                           .constants = CONSTANTS(CONSTANT("k", FIELD_REAL, factor)),
                                           .linear = true,
                                           .forward = times_forward,
-                                          .backward = times_backward,
+                                          .adjoint = times_adjoint,
                                           .storage.value_in_place = true,
-                                          .storage.cotangent_in_place = true,
                                           .by_row = true,
                                           .across_inputs = true};
-
-static int multiply_part(const struct program *p, const struct node *v, int k) {
-    return larger(v->plan.g_count, p->node[v->argument[1 - k]].count);
-}
 
 static void multiply_forward(struct net *net, struct node *v) {
     rows_multiply(argument(net, v, 0)->value, argument(net, v, 1)->value, v->value);
 }
 
+static const struct operation operation_group_mean, operation_tile, operation_tile_mean;
+
 /* Of a factor over groups: the mean over each group. */
-static void multiply_backward(struct net *net, struct node *v) {
-    const struct node *a = argument(net, v, 0), *b = argument(net, v, 1);
-    if (v->plan.part[0].due) {
-        struct rows part = v->plan.part[0].rows;
-        rows_multiply(b->value, v->g, v->work.array ? v->work : part);
-        if (v->work.array) {
-            ops(net)->group_sum(v->work, part);
-            rows_scale(1.0 / v->on->group, part);
-        }
-        add_to_cotangent(net, v, 0);
-    }
-    if (v->plan.part[1].due) {
-        rows_multiply(a->value, v->g, v->plan.part[1].rows);
-        add_to_cotangent(net, v, 1);
-    }
+static struct value multiply_adjoint(struct program *p, int v, int k, struct value g) {
+    int mine = p->node[v].argument[k];
+    struct value other = {p->node[v].argument[1 - k]},
+                 part = adjoint_append(p, &operation_multiply, other, g, v);
+    return p->code || p->node[mine].on == p->node[v].on
+               ? part
+               : adjoint_append(p, &operation_group_mean, part, none, mine);
 }
 
-const struct operation operation_multiply = {.name = "multiply",
-                                             .zeros = ZEROS_OF_EITHER,
-                                             .forward = multiply_forward,
-                                             .backward = multiply_backward,
-                                             .storage.value_in_place = true,
-                                             .storage.cotangent_in_place = true,
-                                             .storage.backward_reads_arguments = true,
-                                             .by_row = true,
-                                             .across_inputs = true,
-                                             .grouped_factor = true,
-                                             .part_rows = multiply_part};
+const struct operation operation_multiply = {
+    .name = "multiply",
+    .zeros = ZEROS_OF_EITHER,
+    .forward = multiply_forward,
+    .adjoint = multiply_adjoint,
+    .storage.value_in_place = true,
+    .by_row = true,
+    .grouped_factor = true,
+    .across_inputs = true,
+};
 
 static void group_mean_forward(struct net *net, struct node *v) {
     const struct node *x = argument(net, v, 0);
     ops(net)->group_sum(x->value, v->value);
     rows_scale(1.0 / x->on->group, v->value);
-}
-
-/* The mean over groups of expanded rows is themselves. */
-static void group_mean_backward(struct net *net, struct node *v) {
-    struct rows part = v->plan.part[0].rows;
-    rows_zero(part);
-    ops(net)->pointwise(FN_LINEAR, NULL, net->output.ones, part, part, (struct rows){0});
-    rows_multiply(v->g, part, part);
-    add_to_cotangent(net, v, 0);
 }
 
 /* To another population, if the sites of the two go together. */
@@ -183,6 +153,21 @@ static void group_mean_shape(struct program *p, struct node *node, struct popula
     move_to(p, node, groups, node_groups(groups, node->on));
 }
 
+static void expand_forward(struct net *net, struct node *v) {
+    rows_zero(v->value);
+    ops(net)->pointwise(FN_LINEAR, NULL, net->output.ones, v->value, v->value, (struct rows){0});
+    rows_multiply(argument(net, v, 0)->value, v->value, v->value);
+}
+
+/* Rows of groups at each of their sites. */
+static const struct operation operation_expand = {
+    .name = "expand", .linear = true, .forward = expand_forward};
+
+/* The mean over groups of expanded rows is themselves. */
+static struct value group_mean_adjoint(struct program *p, int v, int k, struct value g) {
+    return adjoint_append(p, &operation_expand, g, none, p->node[v].argument[k]);
+}
+
 static const struct operation operation_group_mean = {
     .name = "group_mean",
     .arguments = "x, p",
@@ -192,7 +177,7 @@ static const struct operation operation_group_mean = {
     .zeros = ZEROS_OF_FIRST,
     .linear = true,
     .forward = group_mean_forward,
-    .backward = group_mean_backward};
+    .adjoint = group_mean_adjoint};
 
 static void tile_forward(struct net *net, struct node *v) {
     ops(net)->tile(argument(net, v, 0)->value, v->value);
@@ -202,14 +187,12 @@ static void tile_mean_forward(struct net *net, struct node *v) {
     ops(net)->tile_mean(argument(net, v, 0)->value, v->value);
 }
 
-static void tile_backward(struct net *net, struct node *v) {
-    ops(net)->tile_mean(v->g, v->plan.part[0].rows);
-    add_to_cotangent(net, v, 0);
+static struct value tile_adjoint(struct program *p, int v, int k, struct value g) {
+    return adjoint_append(p, &operation_tile_mean, g, none, p->node[v].argument[k]);
 }
 
-static void tile_mean_backward(struct net *net, struct node *v) {
-    ops(net)->tile(v->g, v->plan.part[0].rows);
-    add_to_cotangent(net, v, 0);
+static struct value tile_mean_adjoint(struct program *p, int v, int k, struct value g) {
+    return adjoint_append(p, &operation_tile, g, none, p->node[v].argument[k]);
 }
 
 /* Whether each group of `pairs` is a copy of `units`. */
@@ -235,7 +218,7 @@ static const struct operation operation_tile = {
     .shape = tile_shape,
     .linear = true,
     .forward = tile_forward,
-    .backward = tile_backward};
+    .adjoint = tile_adjoint};
 static const struct operation operation_tile_mean = {
     .name = "tile_mean",
     .arguments = "x, p",
@@ -244,7 +227,7 @@ static const struct operation operation_tile_mean = {
     .shape = tile_mean_shape,
     .linear = true,
     .forward = tile_mean_forward,
-    .backward = tile_mean_backward,
+    .adjoint = tile_mean_adjoint,
     .mean_of_copies = true};
 
 static void shift_forward(struct net *net, struct node *v) {
@@ -252,25 +235,15 @@ static void shift_forward(struct net *net, struct node *v) {
                         argument(net, v, 1)->value, v->value, (struct rows){0});
 }
 
-static void shift_backward(struct net *net, struct node *v) {
-    const struct node *s = argument(net, v, 0), *x = argument(net, v, 1);
-    double *c = net->program->c;
-    if (v->plan.part[0].due) {
-        ops(net)->averages(v->g, (struct rows){0}, c);
-        for (ptrdiff_t mu = 0; mu < s->count; mu++)
-            s->gs[mu * s->K] += c[v->g.count == 1 ? 0 : mu];
-    }
-    if (v->plan.part[1].due && x->plan.g_item != v->plan.g_item)
-        add_part(net, v->g, v->plan.part[1].first, x->g);
+static struct value shift_adjoint(struct program *p, int v, int k, struct value g) {
+    return k == 1 ? g : adjoint_append(p, &operation_average, g, none, p->node[v].argument[0]);
 }
 
 const struct operation operation_shift = {.name = "shift",
                                           .linear = true,
                                           .forward = shift_forward,
-                                          .backward = shift_backward,
-                                          .storage.value_in_place = true,
-                                          .storage.accumulates_itself = true,
-                                          .storage.backward_is_identity = true};
+                                          .adjoint = shift_adjoint,
+                                          .storage.value_in_place = true};
 
 /* Whether a mask is read by more than averages without a cotangent: the mean of rows over the mask
  * of their largest site is the origin of a softmax, and no row jumps with it. */

@@ -1,5 +1,6 @@
 /* Operations between rows and numbers: averages over sites, scaling of rows by numbers, biases, and
  * numbers made of numbers. */
+#include "models/language/adjoint.h"
 #include "models/language/operation.h"
 
 #include <stdlib.h>
@@ -40,25 +41,23 @@ const struct operation operation_average = {.name = "average",
 
 static void scale_forward(struct net *net, struct node *v) {
     const double *c = column_for(net, v, argument(net, v, 0), v->constant.column);
-    scale_rows(net, c, argument(net, v, 1)->value, v->value);
+    struct rows x = argument(net, v, 1)->value;
+    if (x.count == v->value.count)
+        scale_rows(net, c, x, v->value);
+    else
+        ops(net)->combine(v->value, 0, c, x);
 }
 
-static void scale_backward(struct net *net, struct node *v) {
-    const struct node *s = argument(net, v, 0), *x = argument(net, v, 1);
-    double *c = net->program->c;
-    if (v->plan.part[0].due) {
-        ops(net)->averages(x->value, v->g, c);
-        for (int k = 0; k < x->value.count; k++)
-            s->gs[row_of(v, k) * s->K + v->constant.column] += c[k];
-    }
-    if (!v->plan.part[1].due)
-        return;
-    column_for(net, v, s, v->constant.column);
-    if (v->plan.g_count == 1)
-        ops(net)->combine(v->plan.part[1].rows, 0, c, v->g);
-    else
-        scale_rows(net, c, v->g, v->plan.part[1].rows);
-    add_to_cotangent(net, v, 1);
+static struct value scale_adjoint(struct program *p, int v, int k, struct value g) {
+    struct value s = {p->node[v].argument[0]}, x = {p->node[v].argument[1]};
+    if (k == 0)
+        return node_of(p, x)->count < node_of(p, g)->count
+                   ? adjoint_append(p, &operation_average, g, x, s.at)
+                   : adjoint_append(p, &operation_average, x, g, s.at);
+    struct value out = adjoint_append(p, &operation_scale, s, g, x.at);
+    if (out.at >= 0)
+        node_of(p, out)->constant.column = p->node[v].constant.column;
+    return out;
 }
 
 const struct operation operation_scale = {.name = "scale",
@@ -69,10 +68,8 @@ const struct operation operation_scale = {.name = "scale",
                                           .by_row = true,
                                           .scales_rows = true,
                                           .forward = scale_forward,
-                                          .backward = scale_backward,
-                                          .storage.cotangent_in_place = true,
-                                          .storage.backward_reads_arguments = true,
-                                          .part_rows = node_part_like_argument};
+                                          .adjoint = scale_adjoint,
+                                          .storage.value_in_place = true};
 
 /* The first of the biases of a row. */
 static int set_of(const struct net *net, const struct node *v, ptrdiff_t row) {

@@ -132,6 +132,20 @@ void node_shape(struct program *p, struct node *node, ptrdiff_t per) {
     node->count = data->P * node->per;
 }
 
+struct node node_of_operation(const struct operation *op, struct value a, struct value b) {
+    const struct part part = {.item = -1, .node = -1};
+    return (struct node){.op = op,
+                         .argument = {a.at, b.at},
+                         .constant.factor = 1,
+                         .plan.moves = op->learns,
+                         .plan.value_item = -1,
+                         .plan.slope_item = -1,
+                         .plan.g_item = -1,
+                         .plan.work_item = -1,
+                         .plan.taken_item = {-1, -1},
+                         .plan.part = {part, part}};
+}
+
 struct node *node_append(struct program *p, const struct operation *op, struct value a,
                          struct value b, struct value *out) {
     *out = none;
@@ -140,19 +154,11 @@ struct node *node_append(struct program *p, const struct operation *op, struct v
     struct node *node = program_grow(p, &p->node, &p->nodes, sizeof *node);
     if (!node)
         return NULL;
-    *node = (struct node){.op = op,
-                          .argument = {a.at, b.at},
-                          .constant.factor = 1,
-                          .plan.moves = op->learns,
-                          .plan.value_item = -1,
-                          .plan.slope_item = -1,
-                          .plan.g_item = -1,
-                          .plan.work_item = -1,
-                          .plan.taken_item = {-1, -1},
-                          .plan.part = {{.item = -1}, {.item = -1}}};
+    *node = node_of_operation(op, a, b);
     for (int k = 0; k < 2; k++)
         if (node->argument[k] >= 0) {
-            node->plan.moves |= op->backward && p->node[node->argument[k]].plan.moves;
+            node->plan.moves |=
+                (op->backward || op->adjoint) && p->node[node->argument[k]].plan.moves;
             node->plan.across_inputs |= p->node[node->argument[k]].plan.across_inputs;
         }
     if (node->plan.across_inputs && !op->across_inputs)

@@ -1,6 +1,7 @@
 /* Operations between the tokens of an input: attention over numbers (heads of infinite width) or at
  * every site of a population of heads (of few units each), pooling, RMSNorm
  * (docs/theory/transformer.md). Rows of an input are consecutive. */
+#include "models/language/adjoint.h"
 #include "models/language/tokens.h"
 #include "kernels/array/functions.h"
 
@@ -177,9 +178,11 @@ static void lag_forward(struct net *net, struct node *v) {
     move_rows(net, argument(net, v, 0)->value, v->constant.by, v->value);
 }
 
-static void lag_backward(struct net *net, struct node *v) {
-    move_rows(net, v->g, -v->constant.by, v->plan.part[0].rows);
-    add_to_cotangent(net, v, 0);
+static struct value lag_adjoint(struct program *p, int v, int k, struct value g) {
+    struct value out = adjoint_append(p, p->node[v].op, g, none, p->node[v].argument[k]);
+    if (out.at >= 0)
+        node_of(p, out)->constant.by = -p->node[v].constant.by;
+    return out;
 }
 
 static void lag_shape(struct program *p, struct node *node, struct population *on) {
@@ -199,9 +202,8 @@ static const struct operation operation_lag = {
     .constants = CONSTANTS(CONSTANT_FROM("tokens", FIELD_INT, by, -100000, 100000)),
     .linear = true,
     .forward = lag_forward,
-    .backward = lag_backward,
-    .storage.full_cotangent = true,
-    .part_rows = node_part_like_argument};
+    .adjoint = lag_adjoint,
+    .storage.full_cotangent = true};
 
 /* --- pooling and norm ------------------------------------------------------------------------ */
 

@@ -1,0 +1,146 @@
+/* The backward pass as nodes: see adjoint.h. */
+#include "models/language/adjoint.h"
+#include "models/language/operation.h"
+
+static const struct value none = {-1};
+
+/* They stand for rows of argument 0, which adjoint_run looks up: they may be those of an expert. */
+static const struct operation operation_cotangent = {.name = "cotangent"},
+                              operation_slope = {.name = "slope"};
+
+bool adjoint_stands_for(const struct node *node) {
+    return node->op == &operation_cotangent || node->op == &operation_slope;
+}
+
+bool adjoint_is_cotangent(const struct program *p, const struct part *part) {
+    return part->node >= 0 && p->node[part->node].op == &operation_cotangent;
+}
+
+static struct value append(struct program *p, struct node node) {
+    struct node *added = program_grow(p, &p->node, &p->all, sizeof *added);
+    if (!added)
+        return none;
+    *added = node;
+    return (struct value){p->all - 1};
+}
+
+static struct value stand_for(struct program *p, const struct operation *op, int v, int count) {
+    struct node node = node_of_operation(op, (struct value){v}, none);
+    node.on = p->node[v].on;
+    node.per = p->node[v].per;
+    node.count = count;
+    return append(p, node);
+}
+
+struct value adjoint_slope(struct program *p, int v) {
+    return p->code ? none : stand_for(p, &operation_slope, v, p->node[v].count);
+}
+
+struct value adjoint_append(struct program *p, const struct operation *op, struct value a,
+                            struct value b, int like) {
+    struct node node = node_of_operation(op, a, b);
+    if (p->code)
+        return none;
+    node.on = p->node[like].on;
+    node.per = p->node[like].per;
+    for (int k = 0; k < 2; k++)
+        if (node.argument[k] >= 0 && p->node[node.argument[k]].count > node.count)
+            node.count = p->node[node.argument[k]].count;
+    node.K = !node.on;
+    if (!node.on && program_failed(p, net_vector(p->net, (size_t)node.count, 1, &node.s, &p->err)))
+        return none;
+    return append(p, node);
+}
+
+/* The cotangent, which the other part may read already. */
+static struct value cotangent_of(struct program *p, int v) {
+    const struct part *other = &p->node[v].plan.part[0];
+    for (int i = other->begin; i < other->end; i++)
+        if (p->node[i].op == &operation_cotangent)
+            return (struct value){i};
+    return stand_for(p, &operation_cotangent, v, p->node[v].plan.g_count);
+}
+
+int adjoint_of(struct program *p, int v, int k, struct err *err) {
+    struct part part = p->node[v].plan.part[k];
+    if (!p->node[v].op->adjoint)
+        return CODE_OK;
+    part.begin = p->all;
+    struct value g = cotangent_of(p, v);
+    if (!p->code)
+        part.node = p->node[v].op->adjoint(p, v, k, g).at;
+    part.end = p->all;
+    p->node[v].plan.part[k] = part;
+    if (p->code)
+        *err = p->err;
+    return p->code;
+}
+
+static int differ_of(const struct program *p, int i, int differ) {
+    const struct node *v = &p->node[i];
+    int most = 0;
+    if (v->op == &operation_cotangent)
+        return differ;
+    if (i < p->nodes || adjoint_stands_for(v) || v->op->storage.full_cotangent)
+        return v->count;
+    for (int k = v->op->scales_rows; k < 2; k++) {
+        int rows = v->argument[k] < 0 ? 0 : differ_of(p, v->argument[k], differ);
+        most = rows > most ? rows : most;
+    }
+    return most;
+}
+
+int adjoint_differ(const struct program *p, const struct part *part, int differ) {
+    return differ_of(p, part->node, differ);
+}
+
+bool adjoint_reads_later(const struct program *p, const struct node *v, int i, int read) {
+    const struct part *part = v->plan.part;
+    int end = part[0].end > part[1].end ? part[0].end : part[1].end;
+    if (part[1].node == read && i < part[1].begin)
+        return true;
+    for (i++; i < end; i++)
+        for (int k = 0; k < 2; k++)
+            if (p->node[i].argument[k] == read)
+                return true;
+    return false;
+}
+
+/* Runs a node with the rows that it has now. */
+static void run(struct net *net, const struct node *v, struct node *w) {
+    if (adjoint_stands_for(w)) {
+        w->value = w->op == &operation_cotangent ? v->g : v->slope;
+        return;
+    }
+    w->expert.of = v->expert.of;
+    if (w->value.array && w->count == v->count)
+        w->value.count = selected_some(v) ? v->expert.of->some.count : v->count;
+    w->op->forward(net, w);
+}
+
+/* Numbers of the part are added to those of one column. */
+static void add_numbers(const struct node *v, const struct node *part, const struct node *a) {
+    int rows = selected_some(v) ? v->expert.of->some.count : a->count;
+    for (int mu = 0; mu < rows; mu++)
+        a->gs[row_of(v, mu) * a->K + v->constant.column] += part->s[part->count == 1 ? 0 : mu];
+}
+
+void adjoint_run(struct net *net, struct node *v) {
+    struct program *p = net->program;
+    for (int k = 0; k < 2; k++) {
+        const struct part *part = &v->plan.part[k];
+        struct node *a = part->due ? argument(net, v, k) : NULL;
+        if (!a)
+            continue;
+        if (!adjoint_is_cotangent(p, part))
+            p->node[part->node].value = part->rows;
+        for (int i = part->begin; i < part->end; i++)
+            run(net, v, &p->node[i]);
+        if (!a->on)
+            add_numbers(v, &p->node[part->node], a);
+        else if (!adjoint_is_cotangent(p, part))
+            add_to_cotangent(net, v, k);
+        else if (a->plan.g_item != v->plan.g_item)
+            add_part(net, v->g, part->first, a->g);
+    }
+}
