@@ -19,7 +19,7 @@ struct measured {
 
 static void open(struct measured *m, const char *ini) {
     support_run(&m->run, ini,
-                (const char *const[]){"reference.coordinate_check=yes", "reference.widths=16",
+                (const char *const[]){"reference.coordinate_check=alignment", "reference.widths=16",
                                       "data.inputs=3", "data.test_inputs=0", "training.steps=2",
                                       NULL});
     support_net(&m->net, &m->run, 16, 0);
@@ -42,7 +42,8 @@ static const char name[] = "build/test_coordinate_state.state";
 static void put(struct measured *m) {
     struct archive archive;
     ASK(archive_create(&archive, name, false, err));
-    int code = coordinate_archive(&m->observer.coordinate, &m->net, &archive, &(struct err){0});
+    int code =
+        coordinate_archive(&m->observer.coordinate, &m->net, true, &archive, &(struct err){0});
     ASK(archive_close(&archive, code, err));
 }
 
@@ -51,7 +52,7 @@ static int get(const struct measured *m, struct coordinate *check, struct err *t
     struct archive archive;
     *check = (struct coordinate){.backend = m->observer.coordinate.backend};
     ASK(archive_open(&archive, name, false, err));
-    int code = coordinate_archive(check, &m->net, &archive, told);
+    int code = coordinate_archive(check, &m->net, true, &archive, told);
     return archive_close(&archive, code, told);
 }
 

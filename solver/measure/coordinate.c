@@ -8,6 +8,7 @@
  * over sites, inputs and the matrices of a family. Inputs do not change, nor the cotangent of f:
  * the read-in, vectors and, backward, the read-out have no propagating part. */
 #include "solver/measure/coordinate.h"
+#include "solver/measure/alignment.h"
 #include "solver/measure/observe.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum slot { INIT, PROP, EFF, WHOLE, BACK, DELTA = 2 * BACK, SLOTS };
+enum slot { INIT, PROP, EFF, WHOLE, BACK, DELTA = 2 * BACK, PROP_ALIGNED, EFF_ALIGNED, SLOTS };
 static const struct {
     const char *suffix, *about, *equation;
 } slot[SLOTS] = {
@@ -28,6 +29,10 @@ static const struct {
     {"_back_eff", "what the matrix hands back, effective part", "(W - W(0))^T y"},
     {"_back", "what the matrix hands back", "W^T y"},
     {"_delta", "change of the output", "f - f(0)"},
+    {"_prop_aligned", "propagating part over the entries of W(0) and of the change of the input",
+     "|W(0) (x - x(0))|/(|W(0)| |x - x(0)|), |.| root mean squares"},
+    {"_eff_aligned", "effective part over the entries of W - W(0) and of the input",
+     "|(W - W(0)) x|/(|W - W(0)| |x|), |.| root mean squares"},
 };
 
 static bool is_matrix(const struct node *v) {
@@ -38,10 +43,13 @@ static bool is_back(int k) {
     return k >= BACK && k < DELTA;
 }
 
-/* Of a family of which some matrix hands a signal back, or none does. */
-static bool exists(const struct node *v, int k, bool back, bool parts) {
+/* Of a family of which some matrix hands a signal back, or none does; aligned: alignments are asked
+ * for, of a network. */
+static bool exists(const struct node *v, int k, bool back, bool parts, bool aligned) {
     if (is_back(k) && !back)
         return false;
+    if (k >= PROP_ALIGNED)
+        return aligned && !node_reads_no_rows(v);
     if (node_reads_no_rows(v))
         return k == INIT || k == EFF || k == WHOLE;
     if (v->op->matrix == MATRIX_READ_OUT)
@@ -200,6 +208,21 @@ done:
     return code;
 }
 
+/* Of a matrix whose input moves, and its entries with it. */
+static int align(struct coordinate_matrix *m, const struct net *net, const struct node *v, int t,
+                 struct alignment *sum, struct err *err) {
+    struct rows x = net->program->node[v->argument[0]].value;
+    if (t == 0)
+        TRY(array_keep(&m->in, x, err));
+    TRY(alignment_add_input(sum, x, array_all(&m->in), err));
+    if (v->matrix.map)
+        return alignment_add_map(sum, v->matrix.map, err);
+    double unit = 1.0 / (double)x.array->sites;
+    if (v->op->matrix == MATRIX_READ_OUT)
+        unit /= net->setup.gamma0;
+    return alignment_add_thin(sum, array_all(&v->matrix.thin->W), array_all(&m->W), unit, err);
+}
+
 static int split(struct coordinate_matrix *m, const struct net *net, const struct node *v, int t,
                  double *square, struct err *err) {
     if (t == 0 && v->matrix.thin)
@@ -227,7 +250,7 @@ static int begin(struct coordinate *check, int nodes, struct err *err) {
     check->backend = check->aggregation.h3.backend = backend;
     for (int i = 0; i < nodes; i++) {
         struct coordinate_matrix *m = &check->matrix[i];
-        m->out.backend = m->back.backend = m->W.backend = backend;
+        m->out.backend = m->back.backend = m->W.backend = m->in.backend = backend;
     }
     return CODE_OK;
 }
@@ -238,11 +261,17 @@ static int fill_family(const struct measuring *m, int item, double *const *out, 
     const struct program *p = m->net->program;
     struct coordinate *check = &m->observer->coordinate;
     double square[SLOTS] = {0};
+    struct alignment sum = {0};
     int members = 0, back = count_back(p, item);
     if (m->t == 0 && item == next_family(p, 0))
         TRY(begin(check, p->nodes, err));
-    for (int j = item; j < p->nodes; j = next_of(p, item, j + 1), members++)
+    for (int j = item; j < p->nodes; j = next_of(p, item, j + 1), members++) {
         TRY(split(&check->matrix[j], m->net, &p->node[j], m->t, square, err));
+        if (out[EFF_ALIGNED])
+            TRY(align(&check->matrix[j], m->net, &p->node[j], m->t, &sum, err));
+    }
+    square[PROP_ALIGNED] = alignment_moved(&sum, square[PROP], members);
+    square[EFF_ALIGNED] = alignment_learned(&sum, square[EFF], members);
     for (int k = 0; k < SLOTS; k++)
         if (out[k])
             *out[k] = sqrt(square[k] / (is_back(k) ? back : members));
@@ -257,6 +286,7 @@ static int fill_terms(const struct measuring *m, int item, double *const *out, s
 static int declare(struct record *record, const struct config *config, const struct net *net,
                    const double *y, struct err *err) {
     bool parts = net->setup.N || config->solver.method == METHOD_MARCH;
+    bool aligned = net->setup.N && config->reference.coordinate_check == COORDINATE_ALIGNED;
     (void)y;
     if (!config->reference.coordinate_check)
         return CODE_OK;
@@ -274,7 +304,7 @@ static int declare(struct record *record, const struct config *config, const str
                                     .shape = {(size_t)record->T}};
             snprintf(series.name, sizeof series.name, "rms_%s%s", f ? "f" : family(v),
                      slot[k].suffix);
-            if (exists(v, k, count_back(p, i) > 0, parts))
+            if (exists(v, k, count_back(p, i) > 0, parts, aligned))
                 TRY(record_add(record, series, err));
         }
     }
@@ -283,10 +313,12 @@ static int declare(struct record *record, const struct config *config, const str
 
 /* Of a state that was read: all that splitting counts on is there, and fits the network. */
 static int expect(const struct archive *archive, const struct net *net, const struct node *v,
-                  const struct coordinate_matrix *m, struct err *err) {
+                  const struct coordinate_matrix *m, bool aligned, struct err *err) {
     bool look = v->op->matrix == MATRIX_LOOK, read_out = v->op->matrix == MATRIX_READ_OUT;
     if (v->matrix.thin)
         TRY(archive_expect_like(archive, &m->W, array_all(&v->matrix.thin->W), err));
+    if (aligned && !node_reads_no_rows(v))
+        TRY(archive_expect_like(archive, &m->in, net->program->node[v->argument[0]].value, err));
     if ((look || read_out) && !m->s)
         return archive_misfit(archive, "numbers of the coordinate check are missing", err);
     if (look)
@@ -302,8 +334,8 @@ static int expect(const struct archive *archive, const struct net *net, const st
                : CODE_OK;
 }
 
-int coordinate_archive(struct coordinate *check, const struct net *net, struct archive *archive,
-                       struct err *err) {
+int coordinate_archive(struct coordinate *check, const struct net *net, bool aligned,
+                       struct archive *archive, struct err *err) {
     const struct program *p = net->program;
     if (archive_reads(archive))
         TRY(begin(check, p->nodes, err));
@@ -314,8 +346,10 @@ int coordinate_archive(struct coordinate *check, const struct net *net, struct a
         TRY(archive_array(archive, &m->back, check->backend, err));
         TRY(archive_array(archive, &m->W, check->backend, err));
         TRY(archive_list(archive, &m->s, count, sizeof *m->s, err));
+        if (aligned)
+            TRY(archive_array(archive, &m->in, check->backend, err));
         if (archive_reads(archive) && is_matrix(&p->node[i]))
-            TRY(expect(archive, net, &p->node[i], m, err));
+            TRY(expect(archive, net, &p->node[i], m, aligned, err));
     }
     return aggregation_archive(&check->aggregation, net, archive, err);
 }
@@ -326,6 +360,7 @@ void coordinate_free(struct coordinate *check) {
         array_free(&m->out);
         array_free(&m->back);
         array_free(&m->W);
+        array_free(&m->in);
         free(m->s);
     }
     free(check->matrix);

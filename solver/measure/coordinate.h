@@ -10,6 +10,7 @@
 struct coordinate_matrix {
     struct array out, back; /* rows W(0) x(0), W(0)^T y(0) */
     struct array W;         /* a thin one: its columns */
+    struct array in;        /* where alignments are asked for: rows x(0) */
     double *s;              /* numbers W(0) x(0) */
 };
 
@@ -24,10 +25,10 @@ struct coordinate {
 /* The series rms_... [t], for families of matrices and for the terms of aggregation.h; the parts of
  * all maps but field maps, which do not tell W(0) from what is learned. */
 extern const struct instrument coordinate_instrument;
-/* What is kept of the start. Read: into a check that has measured nothing, of a net that has its
- * state back. */
-int coordinate_archive(struct coordinate *check, const struct net *net, struct archive *archive,
-                       struct err *err);
+/* What is kept of the start; aligned: for alignments as well. Read: into a check that has measured
+ * nothing, of a net that has its state back. */
+int coordinate_archive(struct coordinate *check, const struct net *net, bool aligned,
+                       struct archive *archive, struct err *err);
 void coordinate_free(struct coordinate *check); /* accepts a zeroed struct; idempotent */
 
 #endif

@@ -85,9 +85,9 @@ int observer_archive(struct observer *observer, const struct net *net, int steps
                      struct archive *archive, struct err *err) {
     TRY(record_archive(observer->record, observer->run, steps, archive, err));
     TRY(kernel_history_archive(&observer->history, archive, err));
-    return observer->config->reference.coordinate_check
-               ? coordinate_archive(&observer->coordinate, net, archive, err)
-               : CODE_OK;
+    int check = observer->config->reference.coordinate_check;
+    bool aligned = net->setup.N && check == COORDINATE_ALIGNED;
+    return check ? coordinate_archive(&observer->coordinate, net, aligned, archive, err) : CODE_OK;
 }
 
 void observer_free(struct observer *observer) {

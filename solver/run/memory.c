@@ -80,7 +80,10 @@ static double measured_bytes(const struct config *config, const struct net *net)
         numbers = fmax(numbers, 3 * matrix);
     if (config->training.clip != 0)
         numbers = fmax(numbers, net->setup.N ? fmin(2 * R * R, 257 * (R + side)) : 2 * R * R);
-    double kept = config->reference.coordinate_check ? 2 * all : 0, carried = 0;
+    int check = config->reference.coordinate_check;
+    if (check == COORDINATE_ALIGNED && net->setup.N)
+        numbers = fmax(numbers, 2 * matrix);
+    double kept = check ? (1 + check) * all : 0, carried = 0;
     for (int k = 0; k < net->kernels.count && output->kernels && !net->setup.N; k++)
         carried =
             fmax(carried, (double)array_bytes(net->kernels.item[k].rows.array, CARRIERS_ROWS));

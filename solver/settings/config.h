@@ -50,6 +50,7 @@ struct solver_settings {
 
 enum draws { DRAWS_IID, DRAWS_BALANCED };
 enum precision { PRECISION_DOUBLE, PRECISION_SINGLE };
+enum coordinate_check { COORDINATE_NONE, COORDINATE_PARTS, COORDINATE_ALIGNED };
 struct reference_settings {
     struct int_list widths;
     int seeds, draws, centre, coordinate_check, precision;

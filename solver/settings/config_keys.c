@@ -111,11 +111,14 @@ static const struct param_row reference_rows[] = {
      "  double: 64 bits\n"
      "  single: 32 bits, about twice as fast in half the memory. Sums over neurons, losses and "
      "series stay in double, and weights begin as those of double, rounded"},
-    {"coordinate_check", PARAM_CHOICE, OFFSET(coordinate_check), "no", 0, 0, "no yes", NULL,
+    {"coordinate_check", PARAM_CHOICE, OFFSET(coordinate_check), "no", 0, 0, "no yes alignment",
+     NULL,
      "Whether each signal, forward and backward, is split into its initial, propagating and "
      "effective part.\n"
      "  no: it is not\n"
-     "  yes: it is, at every measured time"},
+     "  yes: it is, at every measured time\n"
+     "  alignment: it is, and of networks the parts over the size of the entries of the matrix "
+     "and of its input are measured, too"},
 };
 #undef OFFSET
 
