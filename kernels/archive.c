@@ -21,7 +21,7 @@ struct archive archive_measure(void) {
 }
 
 /* Of rank 0 -> all ranks that share the archive. */
-static int agree(const struct archive *archive, int code, struct err *err) {
+static int agree_on_code(const struct archive *archive, int code, struct err *err) {
     if (!archive->shared)
         return code;
     dist_broadcast(&code, sizeof code, 0);
@@ -30,7 +30,7 @@ static int agree(const struct archive *archive, int code, struct err *err) {
     return code;
 }
 
-static int create(struct archive *archive, struct err *err) {
+static int create_new(struct archive *archive, struct err *err) {
     size_t size = strlen(archive->path) + sizeof ".new";
     TRY(base_alloc(&archive->new, size, 1, err));
     snprintf(archive->new, size, "%s.new", archive->path);
@@ -43,10 +43,10 @@ static int create(struct archive *archive, struct err *err) {
 int archive_create(struct archive *archive, const char *path, bool shared, struct err *err) {
     *archive = (struct archive){.mode = ARCHIVE_WRITE, .shared = shared, .sum = BASE_HASH};
     TRY(base_copy(&archive->path, path, err));
-    return agree(archive, shared && dist_rank() ? CODE_OK : create(archive, err), err);
+    return agree_on_code(archive, shared && dist_rank() ? CODE_OK : create_new(archive, err), err);
 }
 
-static int damaged(const struct archive *archive, struct err *err) {
+static int say_damaged(const struct archive *archive, struct err *err) {
     return err_set(err, CODE_INPUT,
                    "%s: is damaged: its bytes and its sum disagree; without the file this run "
                    "begins anew",
@@ -54,23 +54,23 @@ static int damaged(const struct archive *archive, struct err *err) {
 }
 
 /* Reads all of it for its sum, and returns to the beginning. */
-static int verify(struct archive *archive, struct err *err) {
+static int verify_sum(struct archive *archive, struct err *err) {
     unsigned char block[1 << 12];
     uint64_t sum = BASE_HASH, wanted;
     TRY(base_open(&archive->stream, archive->path, err));
     if (fseek(archive->stream, 0, SEEK_END))
-        return damaged(archive, err);
+        return say_damaged(archive, err);
     long left = ftell(archive->stream) - (long)sizeof wanted;
     archive->left = left > 0 ? (size_t)left : 0;
     rewind(archive->stream);
     for (size_t size; left > 0; left -= (long)size) {
         size = left < (long)sizeof block ? (size_t)left : sizeof block;
         if (fread(block, 1, size, archive->stream) != size)
-            return damaged(archive, err);
+            return say_damaged(archive, err);
         sum = base_hash(sum, block, size);
     }
     if (left < 0 || fread(&wanted, sizeof wanted, 1, archive->stream) != 1 || sum != wanted)
-        return damaged(archive, err);
+        return say_damaged(archive, err);
     rewind(archive->stream);
     return CODE_OK;
 }
@@ -78,11 +78,11 @@ static int verify(struct archive *archive, struct err *err) {
 int archive_open(struct archive *archive, const char *path, bool shared, struct err *err) {
     *archive = (struct archive){.mode = ARCHIVE_READ, .shared = shared};
     TRY(base_copy(&archive->path, path, err));
-    return agree(archive, shared && dist_rank() ? CODE_OK : verify(archive, err), err);
+    return agree_on_code(archive, shared && dist_rank() ? CODE_OK : verify_sum(archive, err), err);
 }
 
 /* The sum, and all of it on disk under its name. */
-static int complete(struct archive *archive, int code, struct err *err) {
+static int write_sum(struct archive *archive, int code, struct err *err) {
     if (!archive->cause && fwrite(&archive->sum, sizeof archive->sum, 1, archive->stream) != 1)
         archive->cause = errno;
     if (!archive->cause && (fflush(archive->stream) || fsync(fileno(archive->stream))))
@@ -100,11 +100,11 @@ static int complete(struct archive *archive, int code, struct err *err) {
 
 int archive_close(struct archive *archive, int code, struct err *err) {
     if (archive->stream && archive->mode == ARCHIVE_WRITE)
-        code = complete(archive, code, err);
+        code = write_sum(archive, code, err);
     else if (archive->stream)
         fclose(archive->stream);
     if (archive->mode == ARCHIVE_WRITE)
-        code = agree(archive, code, err);
+        code = agree_on_code(archive, code, err);
     free(archive->path);
     free(archive->new);
     *archive = (struct archive){0};
@@ -115,7 +115,7 @@ int archive_misfit(const struct archive *archive, const char *what, struct err *
     return err_set(err, CODE_INPUT, "%s: does not belong to this run: %s", archive->path, what);
 }
 
-static int take(struct archive *archive, void *bytes, size_t size, struct err *err) {
+static int take_bytes(struct archive *archive, void *bytes, size_t size, struct err *err) {
     bool good = !archive->stream ||
                 (size <= archive->left && fread(bytes, 1, size, archive->stream) == size);
     archive->left -= good && archive->stream ? size : 0;
@@ -129,7 +129,7 @@ static int take(struct archive *archive, void *bytes, size_t size, struct err *e
 int archive_bytes(struct archive *archive, void *bytes, size_t size, struct err *err) {
     archive->bytes += (double)size;
     if (archive->mode == ARCHIVE_READ)
-        return take(archive, bytes, size, err);
+        return take_bytes(archive, bytes, size, err);
     if (!archive->stream || archive->cause)
         return CODE_OK;
     archive->sum = base_hash(archive->sum, bytes, size);
@@ -176,7 +176,7 @@ int archive_text(struct archive *archive, char **text, struct err *err) {
 }
 
 /* Some rows at a time, through the host. */
-static int values(struct archive *archive, struct rows all, struct err *err) {
+static int pass_values(struct archive *archive, struct rows all, struct err *err) {
     size_t sites = all.array->sites;
     int some = 1 + (int)(CHUNK / sites), code = CODE_OK;
     double *host;
@@ -235,8 +235,8 @@ int archive_array(struct archive *archive, struct array *array, const struct bac
         archive->bytes += copies * (double)shape.rows * (double)shape.sites * sizeof(double);
         return CODE_OK;
     }
-    TRY(values(archive, array_all(array), err));
+    TRY(pass_values(archive, array_all(array), err));
     for (int c = 0; c + 1 < copies; c++)
-        TRY(values(archive, companions_rows(array_all(array), c), err));
+        TRY(pass_values(archive, companions_rows(array_all(array), c), err));
     return CODE_OK;
 }

@@ -87,7 +87,7 @@ const char *dmft_error(const struct dmft *d) {
 
 /* CODE_INPUT, and a sentence in d, if an argument that a call needs is NULL. Forgets the sentence
  * of the call before. */
-static int need(struct dmft *d, const char *call, const char *name, const void *argument) {
+static int need_argument(struct dmft *d, const char *call, const char *name, const void *argument) {
     if (!d)
         return CODE_INPUT;
     d->err = (struct err){0};
@@ -98,7 +98,7 @@ static int need(struct dmft *d, const char *call, const char *name, const void *
 /* --- networks -------------------------------------------------------------------------------- */
 
 int dmft_add_network(struct dmft *d, const struct model *model) {
-    int code = need(d, "dmft_add_network", "model", model);
+    int code = need_argument(d, "dmft_add_network", "model", model);
     return code ? code : network_add(model, &d->err);
 }
 
@@ -117,7 +117,7 @@ size_t dmft_unit_sites(const struct program *p) {
 /* --- what to run ----------------------------------------------------------------------------- */
 
 /* Takes the place of both. */
-static int give(struct dmft *d, char **to, const char *text) {
+static int replace_text(struct dmft *d, char **to, const char *text) {
     char *copy;
     TRY(base_copy(&copy, text, &d->err));
     free(d->file);
@@ -128,18 +128,18 @@ static int give(struct dmft *d, char **to, const char *text) {
 }
 
 int dmft_file(struct dmft *d, const char *ini) {
-    int code = need(d, "dmft_file", "ini", ini);
-    return code ? code : give(d, &d->file, ini);
+    int code = need_argument(d, "dmft_file", "ini", ini);
+    return code ? code : replace_text(d, &d->file, ini);
 }
 
 int dmft_text(struct dmft *d, const char *text) {
-    int code = need(d, "dmft_text", "text", text);
-    return code ? code : give(d, &d->text, text);
+    int code = need_argument(d, "dmft_text", "text", text);
+    return code ? code : replace_text(d, &d->text, text);
 }
 
 int dmft_set(struct dmft *d, const char *key, const char *value) {
-    TRY(need(d, "dmft_set", "key", key));
-    TRY(need(d, "dmft_set", "value", value));
+    TRY(need_argument(d, "dmft_set", "key", key));
+    TRY(need_argument(d, "dmft_set", "value", value));
     size_t length = strlen(key), size = length + strlen(value) + 4;
     char *word;
     TRY(base_alloc(&word, size, 1, &d->err));
@@ -189,7 +189,7 @@ struct job {
     bool force;
 };
 
-static int work(const struct job *job) {
+static int do_job(const struct job *job) {
     struct dmft *d = job->d;
     struct err *err = &d->err;
     void *before = base_locale_begin();
@@ -208,16 +208,16 @@ done:
 }
 
 static void *work_apart(void *job) {
-    work(job);
+    do_job(job);
     return NULL;
 }
 
 int dmft_run(struct dmft *d, const char *output, int force) {
-    TRY(need(d, "dmft_run", "d", d));
+    TRY(need_argument(d, "dmft_run", "d", d));
     struct job job = {d, output, force != 0};
     pthread_t thread;
     if (!forked)
-        return work(&job);
+        return do_job(&job);
     d->err = (struct err){0};
     if (pthread_create(&thread, NULL, work_apart, &job))
         return err_set(&d->err, CODE_SYSTEM, "dmft_run: a forked process cannot begin a thread");
@@ -246,8 +246,8 @@ static const struct record *record_of(struct dmft *d, int N) {
 }
 
 int dmft_series(struct dmft *d, int N, const char *name, struct dmft_series *out) {
-    TRY(need(d, "dmft_series", "name", name));
-    TRY(need(d, "dmft_series", "out", out));
+    TRY(need_argument(d, "dmft_series", "name", name));
+    TRY(need_argument(d, "dmft_series", "out", out));
     struct err *err = &d->err;
     const struct record *record = record_of(d, N);
     const struct series *series = record ? record_find(record, name) : NULL;
@@ -277,6 +277,6 @@ int dmft_series(struct dmft *d, int N, const char *name, struct dmft_series *out
 }
 
 const char *dmft_name(struct dmft *d, int N, int k) {
-    const struct record *record = need(d, "dmft_name", "d", d) ? NULL : record_of(d, N);
+    const struct record *record = need_argument(d, "dmft_name", "d", d) ? NULL : record_of(d, N);
     return record && k >= 0 && k < record->count ? record->series[k].name : NULL;
 }

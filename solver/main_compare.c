@@ -51,7 +51,7 @@ static int read_options(struct options *options, int argc, char **argv, struct e
     return CODE_OK;
 }
 
-static int work(struct compare *compare, struct options *options, struct err *err) {
+static int do_compare(struct compare *compare, struct options *options, struct err *err) {
     struct command *command = &options->command;
     char *output = NULL, *ini = NULL;
     bool go_on = options->again != NULL;
@@ -97,7 +97,7 @@ int main(int argc, char **argv) {
     else if (!code && options.help)
         printf(help, usage);
     else if (!code)
-        code = work(&compare, &options, &err);
+        code = do_compare(&compare, &options, &err);
     compare_free(&compare);
     return command_end("dmft-compare", code, &err);
 }

@@ -238,7 +238,7 @@ static int print_estimate(struct run *run, const struct command *command, struct
     return estimate_print(run, stdout, err);
 }
 
-static int solve(struct run *run, struct options *options, struct err *err) {
+static int solve_run(struct run *run, struct options *options, struct err *err) {
     struct command *command = &options->command;
     char *output = NULL, *ini = NULL;
     double start = base_cpu_seconds();
@@ -273,7 +273,7 @@ done:
 }
 
 /* Outputs of a run that is done at the inputs of a data file. */
-static int predict(struct run *run, struct options *options, struct err *err) {
+static int predict_outputs(struct run *run, struct options *options, struct err *err) {
     const char *result = options->command.file;
     char *ini = NULL, *writer = NULL;
     int code;
@@ -315,9 +315,9 @@ int main(int argc, char **argv) {
     else if (!code && options.estimate)
         code = print_estimate(&run, &options.command, &err);
     else if (!code && options.predict)
-        code = predict(&run, &options, &err);
+        code = predict_outputs(&run, &options, &err);
     else if (!code)
-        code = solve(&run, &options, &err);
+        code = solve_run(&run, &options, &err);
     run_free(&run);
     return command_end("dmft-solve", code, &err);
 }

@@ -94,6 +94,31 @@ wrong=$(nm -A -g --defined-only $objects | structs=$structs build=$BUILD/ awk '
 [ -z "$wrong" ] || say "$wrong"
 close symbols_carry_the_name_of_their_file
 
+# A function that others call says in more than one word what it does; one word is for those that stand
+# in a table (a row, or a struct of functions). Folders that had such functions before the rule may have
+# as many as they have: the number only falls.
+one_word=$(echo "$program" | grep '\.c$' | xargs awk '
+    function judge() {
+        for (word in name) {
+            called = split(text, part, "[^a-zA-Z0-9_.>]" word "\\(") - 2
+            if (called > 0 && text !~ "[={,(]\n? *&?" word " *[,;})]") print file ": " word
+        }
+        text = ""
+        split("", name)
+    }
+    FNR == 1 { judge(); file = FILENAME }
+    {
+        gsub(/"([^"\\]|\\.)*"|\/\*.*\*\/|^ ?\*.*|\/\*.*/, "")
+        text = text "\n" $0
+        if (/^static [^=;]*\(/ && !/;$/ && match($0, /[ *][a-z0-9]+\(/) && !index(substr($0, 1, RSTART), "("))
+            name[substr($0, RSTART + 1, RLENGTH - 2)]
+    }
+    END { judge() }')
+wrong=$(echo "$one_word" | grep -vE '^(integrators|models|solver/measure)/|/(map_response|polar|memory)\.c:')
+[ -z "$wrong" ] || say "functions of one word outside of a table:" "$wrong"
+[ "$(echo "$one_word" | wc -l)" -le 194 ] || say "functions of one word outside of a table: more than before:" "$one_word"
+close functions_have_more_than_one_word
+
 {
     echo "$sources"
     find python studies tests -name '*.py'

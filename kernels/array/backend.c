@@ -9,20 +9,20 @@
 
 #ifndef CUDA
 /* Stands in for what is not compiled in; without arrays nothing else can be called. */
-static int missing(struct err *err) {
+static int missing_cuda(struct err *err) {
     return err_set(err, CODE_INPUT,
                    "backend = cuda is not compiled into this program; build it with make CUDA=1");
 }
 
 static int missing_open(double *bytes, struct err *err) {
     (void)bytes;
-    return missing(err);
+    return missing_cuda(err);
 }
 
 static int missing_alloc(struct array *array, int capacity, struct err *err) {
     (void)array;
     (void)capacity;
-    return missing(err);
+    return missing_cuda(err);
 }
 
 const struct backend backend_cuda = {.name = "cuda",
@@ -179,7 +179,7 @@ void rows_poison(struct rows x) {
 /* Rows that get one factor at a time. */
 enum { MOST = 64 };
 
-static int fill(double factor, int rows, double factors[MOST]) {
+static int fill_factors(double factor, int rows, double factors[MOST]) {
     for (int k = 0; k < MOST; k++)
         factors[k] = factor;
     return rows < MOST ? rows : MOST;
@@ -188,7 +188,7 @@ static int fill(double factor, int rows, double factors[MOST]) {
 void rows_scale(double factor, struct rows x) {
     double factors[MOST];
     for (int k = 0; k < x.count && factor != 1; k += MOST) {
-        struct rows some = rows_part(x, k, fill(factor, x.count - k, factors));
+        struct rows some = rows_part(x, k, fill_factors(factor, x.count - k, factors));
         some.array->backend->pointwise(FN_LINEAR, factors, NULL, some, some, (struct rows){0});
     }
 }
@@ -196,7 +196,7 @@ void rows_scale(double factor, struct rows x) {
 void rows_add_scaled(double factor, struct rows x, struct rows y) {
     double factors[MOST];
     for (int k = 0; k < y.count; k += MOST) {
-        int rows = fill(factor, y.count - k, factors);
+        int rows = fill_factors(factor, y.count - k, factors);
         rows_add(factors, rows_part(x, k, rows), rows_part(y, k, rows));
     }
 }
@@ -205,7 +205,8 @@ void rows_add_scaled(double factor, struct rows x, struct rows y) {
 #define TURNED 16
 
 /* R as they lie on the host: C [rows][terms] turned. */
-static void turn(struct coefficients C, const double *R, int rows, int terms, double *out) {
+static void turn_coefficients(struct coefficients C, const double *R, int rows, int terms,
+                              double *out) {
     size_t sites = C.rows.array->sites;
     for (int first = 0; first < rows; first += TURNED)
         for (int l = 0; l < terms; l++) {
@@ -225,7 +226,7 @@ int rows_coefficients(struct coefficients C, int rows, int terms, double **out, 
     C.rows.array->backend->get(C.rows, R);
     if (C.turned) {
         DO(base_alloc_unset(&all, (size_t)rows * (size_t)terms, sizeof *all, err));
-        turn(C, R, rows, terms, all);
+        turn_coefficients(C, R, rows, terms, all);
         *out = all;
     } else {
         for (size_t i = 0; i < size; i++)
@@ -239,7 +240,7 @@ done:
 }
 
 /* Whether all numbers that a product reads and writes are at hand here. */
-static bool here(struct rows x, struct rows y) {
+static bool is_here(struct rows x, struct rows y) {
     return !x.array->split.over_ranks && !y.array->split.over_ranks;
 }
 
@@ -247,7 +248,7 @@ int rows_combine(struct rows y, double beta, struct coefficients C, struct rows 
                  struct err *err) {
     const struct backend *backend = y.array->backend;
     double *host;
-    if (here(y, C.rows)) {
+    if (is_here(y, C.rows)) {
         backend->combine_rows(y, beta, C, a);
         return CODE_OK;
     }
@@ -261,7 +262,7 @@ int rows_times(double scale, struct rows W, struct rows x, struct rows y, struct
     const struct backend *backend = x.array->backend;
     size_t size = (size_t)x.count * (size_t)W.count;
     double *host;
-    if (here(x, y)) {
+    if (is_here(x, y)) {
         backend->times(scale, W, x, y);
         return CODE_OK;
     }

@@ -11,7 +11,7 @@ static bool has_companions(const struct array *array) {
     return array && array->backend->main;
 }
 
-static bool rests(const struct array *array) {
+static bool companions_rest(const struct array *array) {
     return ((const struct companions *)array->backend)->rest;
 }
 
@@ -25,7 +25,7 @@ static struct rows copy_of(struct rows rows, int c) {
 
 /* How many of them an operation writes. */
 static int copies_of(struct rows out) {
-    return has_companions(out.array) && !rests(out.array) ? 1 + COMPANIONS : 1;
+    return has_companions(out.array) && !companions_rest(out.array) ? 1 + COMPANIONS : 1;
 }
 
 static const struct backend *inner_of(struct rows rows) {
@@ -37,7 +37,7 @@ struct rows companions_rows(struct rows rows, int c) {
 }
 
 bool companions_work(struct rows rows) {
-    return has_companions(rows.array) && !rests(rows.array);
+    return has_companions(rows.array) && !companions_rest(rows.array);
 }
 
 struct rows rows_main(struct rows rows) {

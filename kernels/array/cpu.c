@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Host numbers and those of sites; memcpy where they are of one type. */
-static void narrow(const double *host, size_t count, real *out) {
+static void narrow_to_sites(const double *host, size_t count, real *out) {
 #ifdef SINGLE
 #pragma omp simd
     for (size_t i = 0; i < count; i++)
@@ -20,7 +20,7 @@ static void narrow(const double *host, size_t count, real *out) {
 #endif
 }
 
-static void widen(const real *x, size_t count, double *host) {
+static void widen_to_host(const real *x, size_t count, double *host) {
 #ifdef SINGLE
 #pragma omp simd
     for (size_t i = 0; i < count; i++)
@@ -33,8 +33,8 @@ static void widen(const real *x, size_t count, double *host) {
 void cpu_put(struct rows rows, const double *host) {
     for (int k = 0; k < rows.count; k++)
         for (int block = 0; block < cpu_blocks(rows.array); block++)
-            narrow(host + (size_t)k * rows.array->sites + cpu_first(rows.array, block),
-                   (size_t)cpu_used(rows.array, block), cpu_at(rows, k, block));
+            narrow_to_sites(host + (size_t)k * rows.array->sites + cpu_first(rows.array, block),
+                            (size_t)cpu_used(rows.array, block), cpu_at(rows, k, block));
 }
 
 void cpu_get(struct rows rows, double *host) {
@@ -47,7 +47,8 @@ void cpu_get(struct rows rows, double *host) {
     for (int k = 0; k < rows.count; k++) {
         double *row = host + (size_t)k * a->sites;
         for (int block = 0; block < cpu_blocks(a); block++)
-            widen(cpu_at(rows, k, block), (size_t)cpu_used(a, block), row + cpu_first(a, block));
+            widen_to_host(cpu_at(rows, k, block), (size_t)cpu_used(a, block),
+                          row + cpu_first(a, block));
         if (a->split.over_ranks)
             dist_collect(row, first);
     }

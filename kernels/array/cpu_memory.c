@@ -32,7 +32,7 @@ int cpu_memory_open(double *bytes, struct err *err) {
 /* Memory at a multiple of LINE bytes, in a block that has the address of its beginning in front.
  * aligned_alloc would cut such a block from a larger one and give the rest back, so that the next
  * array of this size did not fit where this one was, unless the memory beside it is free. */
-static void *take(size_t bytes) {
+static void *take_aligned(size_t bytes) {
     char *block = malloc(bytes + LINE);
     if (!block)
         return NULL;
@@ -52,7 +52,7 @@ static void give_back(void *memory) {
 int cpu_memory_alloc(struct array *array, int capacity, struct err *err) {
     size_t bytes = array_bytes(array, capacity);
     array->capacity = capacity;
-    array->memory = take(bytes);
+    array->memory = take_aligned(bytes);
     if (!array->memory)
         return err_set(err, CODE_SYSTEM, "out of memory: %d rows over %zu sites (%.3g GB)",
                        capacity, array->sites, 1e-9 * (double)bytes);
@@ -93,7 +93,7 @@ void cpu_memory_release(struct array *array) {
 }
 
 /* Numbers of all parts, `size` for each: those of this rank -> all ranks. */
-static void collect(const struct array *a, double *parts, size_t size) {
+static void collect_parts(const struct array *a, double *parts, size_t size) {
     int ranks = dist_ranks();
     size_t first[ranks + 1];
     for (int r = 0; r <= ranks; r++)
@@ -109,7 +109,7 @@ void cpu_add(const double *x, size_t count, double *sum) {
 
 /* The sums of all parts, [parts][size], complete; the first is the total of all, in order. */
 void cpu_total(const struct array *a, double *sums, size_t size) {
-    collect(a, sums, size);
+    collect_parts(a, sums, size);
     for (int part = 1; part < a->split.parts; part++)
         cpu_add(sums + (size_t)part * size, size, sums);
 }

@@ -43,7 +43,7 @@ static void piece_gemm(const real *a, int na, const real *b, int nb, int n, size
 
 /* Whether loops for few rows are faster than those that copy one factor: BLAS, or in single
  * precision few_rows_matrix. */
-static bool few(int rows, int terms) {
+static bool few_are_faster(int rows, int terms) {
     int most = few_rows_most();
 #ifdef SINGLE
     most = most < 32 ? most : 32;
@@ -121,8 +121,8 @@ static real *site_at(struct rows rows, int row, int site, int *count) {
 
 /* Results (first + k, site + l) = scale sums[k][l], or turned, sums[l][k], rows of sums being
  * `columns` long. */
-static void place(const double *sums, int columns, bool turned, double scale, int first, int rows,
-                  int site, int sites, struct target out) {
+static void place_sums(const double *sums, int columns, bool turned, double scale, int first,
+                       int rows, int site, int sites, struct target out) {
     size_t along = turned ? (size_t)columns : 1, across = turned ? 1 : (size_t)columns;
     for (int k = 0; k < rows; k++)
         for (int l = 0, run = sites; l < sites; l += run, run = sites - l) {
@@ -146,7 +146,7 @@ static void fill_rows_nan(struct rows y) {
 }
 
 /* <a_k b_l> to their places. */
-static void dots(struct rows a, struct rows b, struct target out) {
+static void dots_into(struct rows a, struct rows b, struct target out) {
     bool turned = a.count <= b.count, over_ranks = a.array->split.over_ranks;
     struct rows x = turned ? b : a, y = turned ? a : b;
     bool at_once = over_ranks || cpu_worth(cpu_cells(a) * (size_t)b.count);
@@ -166,9 +166,9 @@ static void dots(struct rows a, struct rows b, struct target out) {
             struct rows fewer = rows_part(y, j, y.count - j < columns ? y.count - j : columns);
             tile_dots(some, fewer, at_once, sums);
             if (turned)
-                place(sums, fewer.count, true, scale, j, fewer.count, i, some.count, out);
+                place_sums(sums, fewer.count, true, scale, j, fewer.count, i, some.count, out);
             else
-                place(sums, fewer.count, false, scale, i, some.count, j, fewer.count, out);
+                place_sums(sums, fewer.count, false, scale, i, some.count, j, fewer.count, out);
         }
     free(sums);
 }
@@ -177,7 +177,7 @@ void cpu_products_dots(struct rows a, struct rows b, double *C) {
     assert(!a.count || !b.count ||
            (a.array->sites == b.array->sites && a.array->group == b.array->group));
     if (a.count && b.count)
-        dots(a, b, (struct target){.C = C, .stride = (size_t)b.count});
+        dots_into(a, b, (struct target){.C = C, .stride = (size_t)b.count});
 }
 
 #ifdef SINGLE
@@ -211,7 +211,7 @@ static struct rows piece_of(struct rows all, int piece, int rows) {
 void cpu_products_times(double scale, struct rows W, struct rows x, struct rows y) {
     assert((size_t)W.count == y.array->sites && W.array->sites == x.array->sites);
 #ifdef SINGLE
-    if (!few(x.count, W.count)) {
+    if (!few_are_faster(x.count, W.count)) {
         int rows = matrix_rows(x.count);
         CPU_EACH(cpu_cells(x) * (size_t)W.count, piece, (x.count + rows - 1) / rows, block, 0,
                  cpu_blocks(y.array),
@@ -220,7 +220,7 @@ void cpu_products_times(double scale, struct rows W, struct rows x, struct rows 
     }
 #endif
     if (x.count)
-        dots(x, W, (struct target){.y = y, .scale = scale});
+        dots_into(x, W, (struct target){.y = y, .scale = scale});
 }
 
 /* y = beta y + C a, where loops for few rows are too slow. */
@@ -237,9 +237,9 @@ static void combine_many(struct rows y, real beta, const real *C, struct rows a,
 #endif
 }
 
-static void combine(struct rows y, real beta, const real *C, struct rows a, int block) {
+static void combine_block(struct rows y, real beta, const real *C, struct rows a, int block) {
     int used = cpu_used(y.array, block);
-    if (a.count && few(y.count, a.count))
+    if (a.count && few_are_faster(y.count, a.count))
         few_rows_combine(cpu_at(y, 0, block), y.count, beta, C, cpu_at(a, 0, block), a.count, used,
                          array_width(y.array));
     else if (a.count)
@@ -253,7 +253,7 @@ static void combine(struct rows y, real beta, const real *C, struct rows a, int 
 }
 
 /* Whether nearly all of many coefficients are 0, as where rows are those of tokens. */
-static bool sparse(const double *C, int rows, int terms) {
+static bool is_sparse(const double *C, int rows, int terms) {
     size_t count = (size_t)rows * (size_t)terms, most = count / 16, found = 0;
     if (rows <= 32 || terms <= 32)
         return false;
@@ -266,24 +266,24 @@ static bool sparse(const double *C, int rows, int terms) {
 static void combine_sparse(struct rows y, double beta, const double *C, struct rows a, int k,
                            int block) {
     C += (size_t)k * (size_t)a.count;
-    combine(rows_part(y, k, 1), (real)beta, NULL, rows_part(a, 0, 0), block);
+    combine_block(rows_part(y, k, 1), (real)beta, NULL, rows_part(a, 0, 0), block);
     for (int l = 0; l < a.count; l++) {
         real c = (real)C[l];
         if (c != 0)
-            combine(rows_part(y, k, 1), 1, &c, rows_part(a, l, 1), block);
+            combine_block(rows_part(y, k, 1), 1, &c, rows_part(a, l, 1), block);
     }
 }
 
 static void combine_all(struct rows y, real beta, const real *C, struct rows a) {
     CPU_EACH(cpu_cells(y) * (size_t)(a.count + 1), all, 1, block, 0, cpu_blocks(y.array),
-             combine(y, beta, C, a, block));
+             combine_block(y, beta, C, a, block));
 }
 
 /* Coefficients cross as numbers of the sites: once, before all blocks. */
 void cpu_products_combine(struct rows y, double beta, const double *C, struct rows a) {
     if (!y.count)
         return;
-    if (sparse(C, y.count, a.count)) {
+    if (is_sparse(C, y.count, a.count)) {
         CPU_EACH(2 * cpu_cells(y), k, y.count, block, 0, cpu_blocks(y.array),
                  combine_sparse(y, beta, C, a, k, block));
         return;
@@ -311,7 +311,7 @@ void cpu_products_combine(struct rows y, double beta, const double *C, struct ro
 #define LEAST_ROWS 128
 
 /* out [rows][terms] = C from row `first` on. */
-static void gather(struct coefficients C, int first, int rows, int terms, real *out) {
+static void gather_coefficients(struct coefficients C, int first, int rows, int terms, real *out) {
     for (int k = 0; k < rows; k++)
         for (int l = 0, run = terms; l < terms; l += run, run = terms - l) {
             const real *from = site_at(C.rows, first + k, l, &run);
@@ -338,7 +338,7 @@ static void gather_turned(struct coefficients C, int first, int rows, int terms,
 }
 
 #ifdef SINGLE
-static bool equal(const double *c, int count) {
+static bool all_equal(const double *c, int count) {
     for (int l = 1; l < count; l++)
         if (c[l] != c[0])
             return false;
@@ -362,7 +362,7 @@ static bool combine_turned(struct rows y, real beta, struct coefficients C, stru
                            int first, int block) {
     int run = y.count;
     const real *from = site_at(C.rows, 0, C.first + first, &run);
-    if (run < y.count || C.rows.count < a.count || !equal(C.c, a.count))
+    if (run < y.count || C.rows.count < a.count || !all_equal(C.c, a.count))
         return false;
     few_rows_matrix((struct few_rows_matrix){from, 1, array_width(C.rows.array)},
                     (struct few_rows_matrix){cpu_at(a, 0, block), array_width(a.array), 1}, y.count,
@@ -374,7 +374,7 @@ static bool combine_turned(struct rows y, real beta, struct coefficients C, stru
 /* Whether coefficients need not be copied. */
 static bool as_they_lie(struct rows y, double beta, struct coefficients C, struct rows a, int first,
                         int block) {
-    if (few(y.count, a.count))
+    if (few_are_faster(y.count, a.count))
         return false;
     if (C.turned)
         return combine_turned(y, (real)beta, C, a, first, block);
@@ -397,9 +397,9 @@ static void combine_piece(struct rows y, double beta, struct coefficients C, str
     if (some && C.turned)
         gather_turned(C, first, y.count, a.count, some);
     else if (some)
-        gather(C, first, y.count, a.count, some);
+        gather_coefficients(C, first, y.count, a.count, some);
     if (some)
-        combine(y, (real)beta, some, a, block);
+        combine_block(y, (real)beta, some, a, block);
     else
         for (int k = 0; k < y.count; k++)
             cpu_fill_nan(cpu_at(y, k, block), (size_t)cpu_used(y.array, block));
@@ -411,14 +411,14 @@ void cpu_products_combine_rows(struct rows y, double beta, struct coefficients C
     int rows = COEFFICIENTS / (a.count ? a.count : 1);
     rows = rows < LEAST_ROWS ? LEAST_ROWS : rows;
 #ifdef SINGLE
-    rows = few(y.count, a.count) ? rows : matrix_rows(y.count);
+    rows = few_are_faster(y.count, a.count) ? rows : matrix_rows(y.count);
 #endif
     CPU_EACH(cpu_cells(y) * (size_t)(a.count + 1), piece, (y.count + rows - 1) / rows, block, 0,
              cpu_blocks(y.array),
              combine_piece(piece_of(y, piece, rows), beta, C, a, piece * rows, block));
 }
 
-static void add(double c, struct rows x, struct rows y, int k, int block) {
+static void add_row(double c, struct rows x, struct rows y, int k, int block) {
     real factor = (real)c;
     few_rows_combine(cpu_at(y, k, block), 1, 1, &factor, cpu_at(x, k, block), 1,
                      cpu_used(y.array, block), array_width(y.array));
@@ -427,5 +427,5 @@ static void add(double c, struct rows x, struct rows y, int k, int block) {
 void cpu_products_add(const double *c, struct rows x, struct rows y) {
     assert(x.count == y.count);
     CPU_EACH(2 * cpu_cells(y), k, y.count, block, 0, cpu_blocks(y.array),
-             add(c ? c[k] : 1, x, y, k, block));
+             add_row(c ? c[k] : 1, x, y, k, block));
 }

@@ -30,7 +30,7 @@ static void multiply_group(const real *a, real b, int group, real *y) {
         y[j] = a[j] * b;
 }
 
-static void multiply(struct rows a, struct rows b, struct rows y, int k, int block) {
+static void multiply_row(struct rows a, struct rows b, struct rows y, int k, int block) {
     int group = y.array->group;
     bool whole_a = a.array->group == group, whole_b = b.array->group == group;
     const real *pa = cpu_at(a, a.count == 1 ? 0 : k, block);
@@ -54,7 +54,8 @@ static void multiply(struct rows a, struct rows b, struct rows y, int k, int blo
 }
 
 void cpu_sites_multiply(struct rows a, struct rows b, struct rows y) {
-    CPU_EACH(cpu_cells(y), k, y.count, block, 0, cpu_blocks(y.array), multiply(a, b, y, k, block));
+    CPU_EACH(cpu_cells(y), k, y.count, block, 0, cpu_blocks(y.array),
+             multiply_row(a, b, y, k, block));
 }
 
 /* Sums that are made side by side: one after the other each would wait for its last addition. */

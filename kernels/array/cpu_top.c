@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 /* Begins the search in row k, with room for its keys. */
-static void begin(struct rows x, int k, uint64_t *keys, struct top_search *search) {
+static void begin_search(struct rows x, int k, uint64_t *keys, struct top_search *search) {
     search->keys = keys;
     top_start(search);
     for (int block = 0; block < cpu_blocks(x.array); block++) {
@@ -17,8 +17,8 @@ static void begin(struct rows x, int k, uint64_t *keys, struct top_search *searc
 
 /* 1 on the numbers of row k above the K-th largest, and on the first `left` of those equal to it.
  */
-static void mark(struct rows x, int k, const struct top_search *search, size_t left,
-                 struct rows mask) {
+static void mark_largest(struct rows x, int k, const struct top_search *search, size_t left,
+                         struct rows mask) {
     for (int block = 0; block < cpu_blocks(x.array); block++) {
         const real *in = cpu_at(x, k, block);
         real *out = cpu_at(mask, k, block);
@@ -56,7 +56,7 @@ static int search_all(struct rows x, size_t K, uint64_t *keys, struct top_search
     for (int block = 0; block < cpu_blocks(a); block++)
         sites += (size_t)cpu_used(a, block);
     CPU_EACH(cpu_cells(x), k, x.count, all_blocks, 0, 1,
-             begin(x, k, keys + (size_t)k * sites, &search[k]));
+             begin_search(x, k, keys + (size_t)k * sites, &search[k]));
     for (int k = 0; k < x.count; k++) {
         largest[k] = search[k].high;
         smallest[k] = ~search[k].low;
@@ -105,7 +105,7 @@ int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
     if (ranks > 1)
         dist_sum(ties, (ranks + 1) * x.count);
     CPU_EACH(cpu_cells(x), k, x.count, all_blocks, 0, 1,
-             mark(x, k, &search[k], left_of(ties, k, x.count, rank, ranks, K), mask));
+             mark_largest(x, k, &search[k], left_of(ties, k, x.count, rank, ranks, K), mask));
 done:
     free(search);
     free(ties);

@@ -14,7 +14,7 @@ static int dist_here, dist_count = 1;
 
 static double dist_exchanges, dist_bytes;
 
-static void tally(size_t bytes) {
+static void tally_exchange(size_t bytes) {
     dist_exchanges++;
     dist_bytes += (double)bytes;
 }
@@ -61,7 +61,7 @@ int dist_job_without_mpi(void) {
 }
 
 void dist_broadcast(void *bytes, size_t size, int root) {
-    tally(size);
+    tally_exchange(size);
     for (size_t done = 0; done < size && dist_count > 1; done += most) {
         size_t left = size - done;
         MPI_Bcast((char *)bytes + done, (int)(left < most ? left : most), MPI_BYTE, root,
@@ -80,25 +80,25 @@ void dist_collect(double *values, const size_t *first) {
                 first[dist_count]);
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    tally((first[dist_count] - (size_t)count[dist_here]) * sizeof *values);
+    tally_exchange((first[dist_count] - (size_t)count[dist_here]) * sizeof *values);
     MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, values, count, at, MPI_DOUBLE,
                    MPI_COMM_WORLD);
 }
 
 void dist_sum(size_t *counts, int n) {
-    tally((size_t)n * sizeof *counts);
+    tally_exchange((size_t)n * sizeof *counts);
     if (dist_count > 1)
         MPI_Allreduce(MPI_IN_PLACE, counts, n, MPI_UNSIGNED_LONG, MPI_SUM, MPI_COMM_WORLD);
 }
 
 void dist_largest(uint64_t *values, int n) {
-    tally((size_t)n * sizeof *values);
+    tally_exchange((size_t)n * sizeof *values);
     if (dist_count > 1)
         MPI_Allreduce(MPI_IN_PLACE, values, n, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
 }
 
 bool dist_any(bool mine) {
-    tally(sizeof(int));
+    tally_exchange(sizeof(int));
     int any = mine;
     if (dist_count > 1)
         MPI_Allreduce(MPI_IN_PLACE, &any, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);

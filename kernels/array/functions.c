@@ -164,7 +164,7 @@ CLONES static void affine(real a, real b, const real *x, int n, real *out) {
         out[i] = a * x[i] + b;
 }
 
-static int whole(int n) {
+static int whole_lanes(int n) {
     return (n + LANES - 1) / LANES * LANES;
 }
 
@@ -183,9 +183,9 @@ void functions_apply(enum fn fn, double scale, double shift, const real *x, int 
         int count = n - first < PASS ? n - first : PASS;
         size_t bytes = (size_t)count * sizeof(real);
         affine(a, b, x + first, count, u);
-        for (int i = count; i < whole(count); i++)
+        for (int i = count; i < whole_lanes(count); i++)
             u[i] = 0;
-        pass(fn, u, whole(count), v, d);
+        pass(fn, u, whole_lanes(count), v, d);
         if (value)
             memcpy(value + first, v, bytes);
         if (slope)
@@ -216,9 +216,9 @@ void functions_normals(struct rng_stream stream, uint32_t draw, uint32_t first_p
         int count = pairs - first < PASS ? pairs - first : PASS;
         for (int i = 0; i < count; i++)
             rng_polar(stream, draw, first_pair + (uint32_t)(first + i), &u[i], &angle[i]);
-        for (int i = count; i < whole(count); i++)
+        for (int i = count; i < whole_lanes(count); i++)
             u[i] = angle[i] = 1;
-        polar(u, angle, whole(count), a, b);
+        polar(u, angle, whole_lanes(count), a, b);
         real *pair = out + (size_t)first * 2;
         for (int i = 0; i < count; i++) {
             pair[2 * i] = (real)a[i];

@@ -76,7 +76,7 @@ void profile_pop(int before) {
 }
 
 /* All threads work on an operation, or wait for it, unless each has a run of its own. */
-static void count(enum op op, double start, double flops, double bytes) {
+static void count_operation(enum op op, double start, double flops, double bytes) {
     struct table *table = my_table();
     struct err err;
     if (!failure.code && any_inner() && any_inner()->sync(&err))
@@ -92,11 +92,11 @@ static void count(enum op op, double start, double flops, double bytes) {
 
 void profile_other(double start) {
     if (profile_on)
-        count(OTHER, start, 0, 0);
+        count_operation(OTHER, start, 0, 0);
 }
 
 /* On this rank. */
-static double cells(struct rows rows) {
+static double cells_of(struct rows rows) {
     if (!rows.array)
         return 0;
     const struct array_split *split = &rows.array->split;
@@ -104,8 +104,8 @@ static double cells(struct rows rows) {
     return part * (double)rows.array->sites * rows.count;
 }
 
-static double bytes(struct rows rows) {
-    return rows.array ? cells(rows) * (double)rows.array->backend->bytes : 0;
+static double bytes_of(struct rows rows) {
+    return rows.array ? cells_of(rows) * (double)rows.array->backend->bytes : 0;
 }
 
 #define IN(rows) rows
@@ -114,14 +114,14 @@ static double bytes(struct rows rows) {
     static void profile_##name parameters {                                                        \
         double start = base_cpu_seconds();                                                         \
         inner_of(rows)->name handed;                                                               \
-        count(kind, start, flops, moved);                                                          \
+        count_operation(kind, start, flops, moved);                                                \
     }
 BACKEND_OPERATIONS(HAND_ON)
 
 static int profile_top(struct rows x, size_t K, struct rows mask, struct err *err) {
     double start = base_cpu_seconds();
     int code = inner_of(x)->top(x, K, mask, err);
-    count(TOP, start, cells(x), bytes(x) + bytes(mask));
+    count_operation(TOP, start, cells_of(x), bytes_of(x) + bytes_of(mask));
     return code;
 }
 
@@ -151,7 +151,7 @@ const struct backend *profile_backend(const struct backend *backend) {
     return table;
 }
 
-static void merge(const struct table *table, struct profile_entry *all, int *number) {
+static void merge_table(const struct table *table, struct profile_entry *all, int *number) {
     for (int k = 0; k < table->places; k++)
         for (int op = 0; op < OPS; op++) {
             const struct profile_cost *from = &table->cost[k][op];
@@ -183,6 +183,6 @@ int profile_read(struct profile_entry **entries, int *number, struct err *err) {
                 room += table->cost[k][op].calls > 0;
     TRY(base_alloc(entries, room, sizeof **entries, err));
     for (const struct table *table = tables; table; table = table->next)
-        merge(table, *entries, number);
+        merge_table(table, *entries, number);
     return CODE_OK;
 }

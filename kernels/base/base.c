@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static int set(struct err *err, int code, bool overflow, const char *format, va_list list) {
+static int set_text(struct err *err, int code, bool overflow, const char *format, va_list list) {
     char text[sizeof err->text];
     vsnprintf(text, sizeof text, format, list);
     text_mend(text);
@@ -26,7 +26,7 @@ static int set(struct err *err, int code, bool overflow, const char *format, va_
 int err_set(struct err *err, int code, const char *format, ...) {
     va_list list;
     va_start(list, format);
-    set(err, code, false, format, list);
+    set_text(err, code, false, format, list);
     va_end(list);
     return code;
 }
@@ -34,7 +34,7 @@ int err_set(struct err *err, int code, const char *format, ...) {
 int err_overflow(struct err *err, const char *format, ...) {
     va_list list;
     va_start(list, format);
-    set(err, CODE_NUMERICAL, true, format, list);
+    set_text(err, CODE_NUMERICAL, true, format, list);
     va_end(list);
     return CODE_NUMERICAL;
 }
@@ -65,7 +65,7 @@ size_t base_product(size_t a, size_t b) {
 }
 
 /* Hands memory to *out, or says that there was none. */
-static int given(void *out, void *memory, size_t count, size_t size, struct err *err) {
+static int give_memory(void *out, void *memory, size_t count, size_t size, struct err *err) {
     memcpy(out, &memory, sizeof memory);
     if (!memory)
         return err_set(err, CODE_SYSTEM, "out of memory: %zu elements of %zu bytes (%.3g GB)",
@@ -74,12 +74,12 @@ static int given(void *out, void *memory, size_t count, size_t size, struct err 
 }
 
 int base_alloc(void *out, size_t count, size_t size, struct err *err) {
-    return given(out, calloc(count ? count : 1, size), count, size, err);
+    return give_memory(out, calloc(count ? count : 1, size), count, size, err);
 }
 
 int base_alloc_unset(void *out, size_t count, size_t size, struct err *err) {
     size_t bytes = base_product(count, size);
-    return given(out, bytes < SIZE_MAX ? malloc(bytes ? bytes : 1) : NULL, count, size, err);
+    return give_memory(out, bytes < SIZE_MAX ? malloc(bytes ? bytes : 1) : NULL, count, size, err);
 }
 
 /* Room is doubled where the count is a power of two. */

@@ -19,7 +19,7 @@ void text_append(char *note, const char *format, ...) {
 }
 
 /* Bytes of the character at text, 0 if it is a control character or not UTF-8. */
-static size_t character(const char *text) {
+static size_t character_length(const char *text) {
     const unsigned char *byte = (const unsigned char *)text;
     if (byte[0] < 0x80)
         return byte[0] == '\t' || (byte[0] >= 0x20 && byte[0] != 0x7f);
@@ -45,7 +45,7 @@ static size_t character(const char *text) {
 
 const char *text_find_bad(const char *text) {
     while (*text) {
-        size_t length = character(text);
+        size_t length = character_length(text);
         if (!length)
             return text;
         text += length;
@@ -55,7 +55,7 @@ const char *text_find_bad(const char *text) {
 
 void text_mend(char *text) {
     for (char *at = text; *at;) {
-        size_t length = (unsigned char)*at < 0x80 ? 1 : character(at);
+        size_t length = (unsigned char)*at < 0x80 ? 1 : character_length(at);
         unsigned char first = (unsigned char)*at;
         bool last = !length && first >= 0xc2 && first <= 0xf4 && strlen(at) < 4;
         for (const char *rest = at + 1; last && *rest; rest++)
@@ -68,7 +68,7 @@ void text_mend(char *text) {
 
 const char *text_clip(char out[TEXT_CLIP_SIZE], const char *text) {
     size_t end = 0, step;
-    while (text[end] && (step = character(text + end)) && end + step <= TEXT_CLIP)
+    while (text[end] && (step = character_length(text + end)) && end + step <= TEXT_CLIP)
         end += step;
     snprintf(out, TEXT_CLIP_SIZE, "%.*s%s", (int)end, text, text[end] ? "..." : "");
     return out;
@@ -98,7 +98,7 @@ bool text_ends(const char *text) {
     return !text[at] || (at && is_comment(text, at));
 }
 
-static char *quoted(char *text) {
+static char *read_quoted(char *text) {
     char *in = text + 1, *out = text;
     while (*in && (*in != '"' || in[1] == '"')) {
         in += *in == '"';
@@ -116,7 +116,7 @@ char *text_value(char *text) {
     while (is_blank(*text))
         text++;
     if (*text == '"')
-        return quoted(text);
+        return read_quoted(text);
     while (text[end] && !is_comment(text, end))
         end++;
     text[end] = '\0';
@@ -164,7 +164,7 @@ bool text_lists(const char *words, const char *word) {
     return false;
 }
 
-static size_t smaller(size_t a, size_t b) {
+static size_t smaller_of(size_t a, size_t b) {
     return a < b ? a : b;
 }
 
@@ -180,10 +180,10 @@ static size_t edit_distance(const char *given, struct text_word name) {
         row[0] = i + 1;
         for (size_t j = 0; j < name.length; j++) {
             int a = tolower((unsigned char)given[i]), b = tolower((unsigned char)name.text[j]);
-            row[j + 1] = smaller(above[j] + (a != b), smaller(row[j], above[j + 1]) + 1);
+            row[j + 1] = smaller_of(above[j] + (a != b), smaller_of(row[j], above[j + 1]) + 1);
             if (i && j && a == tolower((unsigned char)name.text[j - 1]) &&
                 b == tolower((unsigned char)given[i - 1]))
-                row[j + 1] = smaller(row[j + 1], before[j - 1] + 1);
+                row[j + 1] = smaller_of(row[j + 1], before[j - 1] + 1);
         }
     }
     return row[name.length];

@@ -9,13 +9,13 @@ static const double inside = 1e-8;
 
 /* Draws are made orthonormal in double precision, whatever that of the rows: a network in single
  * precision begins with the weights of the one in double, rounded. */
-static const struct backend *exact(const struct population *population) {
+static const struct backend *exact_backend(const struct population *population) {
     const struct backend *backend = backend_main(population->backend);
     return backend->bytes == sizeof(double) ? backend : backend->other;
 }
 
 int population_init(struct population *population, struct err *err) {
-    const struct backend *backend = exact(population);
+    const struct backend *backend = exact_backend(population);
     size_t sites = population->sites;
     int group = population->group;
     TRY(array_init(&population->span.work, backend, sites, group, 0, err));
@@ -31,7 +31,7 @@ void population_free(struct population *population) {
     sobol_free(&population->draws.points[1]);
 }
 
-static int append(struct array *array, struct rows rows, struct err *err) {
+static int append_rows(struct array *array, struct rows rows, struct err *err) {
     struct rows added;
     TRY(array_append(array, rows.count, &added, err));
     if (rows.array && rows.array->backend->bytes != array->backend->bytes)
@@ -40,19 +40,19 @@ static int append(struct array *array, struct rows rows, struct err *err) {
     return CODE_OK;
 }
 
-static int waiting(const struct population *population) {
+static int count_waiting(const struct population *population) {
     return population->span.waiting.rows - population->span.taken;
 }
 
 /* Rows that wait, and then `normals` (which may be none), enter the span; the normals become what
  * is left of them. Directions that do not exist, where all sites are full, are zero. */
-static int enter(struct population *population, struct rows normals, struct err *err) {
+static int enter_span(struct population *population, struct rows normals, struct err *err) {
     struct array *work = &population->span.work;
     bool aside = population->draws.stream.purpose == PURPOSE_LOOK; /* what waited will wait again */
-    int first = waiting(population), count = first + normals.count, kept, early = 0;
+    int first = count_waiting(population), count = first + normals.count, kept, early = 0;
     int *which, code = CODE_OK;
     TRY(base_alloc(&which, (size_t)count, sizeof *which, err));
-    DO(append(&population->span.waiting, normals, err));
+    DO(append_rows(&population->span.waiting, normals, err));
     DO(basis_residual_which(array_all(&population->span.rows),
                             array_rows(&population->span.waiting, population->span.taken, count),
                             inside, work, which, &kept, err));
@@ -62,33 +62,34 @@ static int enter(struct population *population, struct rows normals, struct err 
     rows_copy(array_rows(work, early, kept - early), rows_part(normals, 0, kept - early));
     population->span.waiting.rows = aside ? population->span.taken + first : 0;
     population->span.taken = population->span.waiting.rows;
-    DO(append(&population->span.rows, array_rows(work, 0, kept), err));
+    DO(append_rows(&population->span.rows, array_rows(work, 0, kept), err));
 done:
     free(which);
     return code;
 }
 
 int population_settle(struct population *population, struct err *err) {
-    return waiting(population) ? enter(population, array_rows(&population->span.work, 0, 0), err)
-                               : CODE_OK;
+    return count_waiting(population)
+               ? enter_span(population, array_rows(&population->span.work, 0, 0), err)
+               : CODE_OK;
 }
 
 /* The sites are two halves, which are computed, too. */
-static int parts(const struct population *population) {
+static int count_parts(const struct population *population) {
     return population->draws.beside_halves && !population->draws.nodes ? 2 : 1;
 }
 
-static bool beyond(const struct population *population, int k) {
-    int share = (population->draws.mirrored ? 2 : 1) * parts(population);
+static bool is_beyond_room(const struct population *population, int k) {
+    int share = (population->draws.mirrored ? 2 : 1) * count_parts(population);
     return population->span.rows.rows + k > POPULATION_ROOM * (double)population->sites / share;
 }
 
 /* Whether k more rows have room. Once a basis vector has found none the span no longer holds all
  * that a fresh normal must be orthogonal to; it is given up for good. */
 static int find_room(struct population *population, int k, bool *room, struct err *err) {
-    if (!population->span.full && beyond(population, waiting(population) + k))
+    if (!population->span.full && is_beyond_room(population, count_waiting(population) + k))
         TRY(population_settle(population, err));
-    if (beyond(population, waiting(population) + k))
+    if (is_beyond_room(population, count_waiting(population) + k))
         population->span.full = true;
     *room = !population->span.full;
     return CODE_OK;
@@ -118,7 +119,7 @@ done:
 static int sobol_rows(struct population *population, struct rng_stream stream, struct rows out,
                       struct err *err) {
     size_t S = population->sites, group = (size_t)population->group, pair = stream.mirror ? 2 : 1;
-    size_t members = group == S ? 1 : group, sets = (size_t)parts(population);
+    size_t members = group == S ? 1 : group, sets = (size_t)count_parts(population);
     size_t points = (S / members + pair * sets - 1) / (pair * sets),
            length = points * pair * members;
     size_t first = stream.draw * members, rows = 0;
@@ -144,8 +145,8 @@ static int sobol_rows(struct population *population, struct rng_stream stream, s
     return CODE_OK;
 }
 
-static int fresh(struct population *population, int mirror, struct rows opposite, struct rows out,
-                 struct err *err) {
+static int draw_fresh(struct population *population, int mirror, struct rows opposite,
+                      struct rows out, struct err *err) {
     struct array *work = &population->span.work;
     struct rng_stream stream = population->draws.stream;
     int kept;
@@ -160,7 +161,7 @@ static int fresh(struct population *population, int mirror, struct rows opposite
     if (!population->draws.matched)
         return CODE_OK;
     if (room)
-        return enter(population, out, err);
+        return enter_span(population, out, err);
     population->span.unmatched += loose ? 0 : out.count;
     TRY(basis_residual(opposite, out, NULL, inside, work, &kept, err));
     /* Directions left over when `opposite` fills all sites do not exist: their normals are zero. */
@@ -176,10 +177,10 @@ static int fresh_rounded(struct population *population, int mirror, struct rows 
     const struct array *to = out.array;
     int code = CODE_OK;
     if (!population->draws.matched || to->backend->bytes == sizeof(double))
-        return fresh(population, mirror, opposite, out, err);
+        return draw_fresh(population, mirror, opposite, out, err);
     assert(!opposite.count);
-    DO(array_init(&drawn, exact(population), to->sites, to->group, out.count, err));
-    DO(fresh(population, mirror, opposite, array_all(&drawn), err));
+    DO(array_init(&drawn, exact_backend(population), to->sites, to->group, out.count, err));
+    DO(draw_fresh(population, mirror, opposite, array_all(&drawn), err));
     DO(rows_cross(array_all(&drawn), out, err));
 done:
     array_free(&drawn);
@@ -197,7 +198,7 @@ static int fresh_shared(struct population *population, int mirror, struct rows o
     const struct backend *backend = backend_main(units->backend);
     DO(mean_span(population, opposite, &means, err));
     DO(array_init(&normals, backend, units->sites, 1, out.count, err));
-    DO(fresh(units, mirror, array_all(&means), array_all(&normals), err));
+    DO(draw_fresh(units, mirror, array_all(&means), array_all(&normals), err));
     backend->tile(array_all(&normals), out);
 done:
     array_free(&means);
@@ -236,7 +237,7 @@ int population_absorb(struct population *population, struct rows rows, struct er
     if (!population->draws.matched)
         return CODE_OK;
     TRY(find_room(population, rows.count, &room, err));
-    return room ? append(&population->span.waiting, rows, err) : CODE_OK;
+    return room ? append_rows(&population->span.waiting, rows, err) : CODE_OK;
 }
 
 void population_set_aside(struct population *population, uint32_t draw,
@@ -261,7 +262,7 @@ void population_put_back(struct population *population, const struct population_
 }
 
 /* A permutation of the numbers below 2^bits, another one for each cycle of probes. */
-static uint32_t scramble(uint32_t i, int bits, const uint32_t key[4]) {
+static uint32_t permuted_number(uint32_t i, int bits, const uint32_t key[4]) {
     uint32_t mask = (uint32_t)((1ull << bits) - 1);
     for (int round = 0; round < 2; round++) {
         i = (i ^ key[2 * round]) & mask;
@@ -283,7 +284,7 @@ void population_probes(struct population *population, int k, double *signs) {
         uint32_t column = 1 + population->probes % functions;
         rng_bits(stream, population->probes / functions, 0, key);
         for (size_t i = 0; i < population->sites; i++) {
-            uint32_t both = column & scramble((uint32_t)i, bits, key);
+            uint32_t both = column & permuted_number((uint32_t)i, bits, key);
             signs[(size_t)row * population->sites + i] = __builtin_parity(both) ? -1 : 1;
         }
     }
@@ -296,8 +297,8 @@ int population_archive(struct population *population, struct archive *archive, s
     TRY(archive_bytes(archive, &population->span.unmatched, sizeof population->span.unmatched,
                       err));
     TRY(archive_bytes(archive, &population->probes, sizeof population->probes, err));
-    TRY(archive_array(archive, &population->span.waiting, exact(population), err));
-    return archive_array(archive, &population->span.rows, exact(population), err);
+    TRY(archive_array(archive, &population->span.waiting, exact_backend(population), err));
+    return archive_array(archive, &population->span.rows, exact_backend(population), err);
 }
 
 int population_check_rank(struct population *population, int rank, const char *who,

@@ -18,7 +18,7 @@ static void bits_of(const struct sobol *sobol, struct rng_stream stream, uint32_
 
 /* Behind the columns of the table digits are drawn, once and for all: 2^13 points and any number of
  * times as many are even in pairs as the table has them. */
-static void directions(struct sobol *sobol) {
+static void make_directions(struct sobol *sobol) {
     for (int d = 0; d < SOBOL_DIMENSIONS; d++)
         for (int c = 0; c < sobol->bits; c++) {
             uint32_t bits[4], last = 1u << (31 - c);
@@ -32,8 +32,8 @@ static void directions(struct sobol *sobol) {
 
 /* The numbers below count, each block of so many in random order: each place changes with one of
  * its block up to it. */
-static void shuffled(const struct sobol *sobol, struct rng_stream stream, int key, size_t block,
-                     size_t count, uint32_t *out) {
+static void shuffle_numbers(const struct sobol *sobol, struct rng_stream stream, int key,
+                            size_t block, size_t count, uint32_t *out) {
     for (size_t i = 0; i < count; i++) {
         uint32_t bits[4];
         bits_of(sobol, stream, (uint32_t)i, key, bits);
@@ -48,7 +48,7 @@ static void shuffled(const struct sobol *sobol, struct rng_stream stream, int ke
 static int place_points(struct sobol *sobol, struct rng_stream stream, struct err *err) {
     uint32_t *order;
     TRY(base_alloc(&order, sobol->points, sizeof *order, err));
-    shuffled(sobol, stream, KEY_ORDER, sobol->points, sobol->points, order);
+    shuffle_numbers(sobol, stream, KEY_ORDER, sobol->points, sobol->points, order);
     for (size_t i = 0; i < sobol->points; i++)
         sobol->place[order[i]] = (uint32_t)i;
     free(order);
@@ -64,8 +64,8 @@ int sobol_init(struct sobol *sobol, struct rng_stream stream, uint32_t set, size
     TRY(base_alloc(&sobol->direction, (size_t)(SOBOL_DIMENSIONS * (sobol->bits + 1)),
                    sizeof *sobol->direction, err));
     TRY(place_points(sobol, stream, err));
-    shuffled(sobol, stream, KEY_ROW, BLOCK, SOBOL_DIMENSIONS, sobol->row);
-    directions(sobol);
+    shuffle_numbers(sobol, stream, KEY_ROW, BLOCK, SOBOL_DIMENSIONS, sobol->row);
+    make_directions(sobol);
     return CODE_OK;
 }
 
@@ -75,7 +75,7 @@ void sobol_free(struct sobol *sobol) {
     *sobol = (struct sobol){0};
 }
 
-static uint32_t reversed(uint32_t x) {
+static uint32_t reversed_bits(uint32_t x) {
     x = __builtin_bswap32(x);
     x = ((x & 0x0f0f0f0fu) << 4) | ((x >> 4) & 0x0f0f0f0fu);
     x = ((x & 0x33333333u) << 2) | ((x >> 2) & 0x33333333u);
@@ -84,13 +84,13 @@ static uint32_t reversed(uint32_t x) {
 
 /* Each digit of x is flipped or not by a hash of key and the digits before it: from the lowest bit
  * on of the reversed number, sums and even multiples change a bit by lower ones alone. */
-static uint32_t scrambled(uint32_t x, uint32_t key) {
-    x = reversed(x) + key;
+static uint32_t scrambled_digits(uint32_t x, uint32_t key) {
+    x = reversed_bits(x) + key;
     x ^= x * 0x6c50b47cu;
     x ^= x * 0xb82f1e52u;
     x ^= x * 0xc7afe638u;
     x ^= x * 0x8d22f6e6u;
-    return reversed(x);
+    return reversed_bits(x);
 }
 
 void sobol_normals(const struct sobol *sobol, struct rng_stream stream, uint32_t d, double *out,
@@ -103,6 +103,6 @@ void sobol_normals(const struct sobol *sobol, struct rng_stream stream, uint32_t
         if (n)
             x ^= v[__builtin_ctzll(n)];
         out[sobol->place[n] * stride] =
-            gsl_cdf_ugaussian_Pinv((scrambled(x, key[0]) + 0.5) * 0x1p-32);
+            gsl_cdf_ugaussian_Pinv((scrambled_digits(x, key[0]) + 0.5) * 0x1p-32);
     }
 }

@@ -52,7 +52,7 @@ static double norm2_of(struct rows v) {
 }
 
 /* y -= <y, base> base */
-static void project(struct rows base, struct rows y, double *C) {
+static void take_out_base(struct rows base, struct rows y, double *C) {
     if (!base.count || !y.count)
         return;
     y.array->backend->dots(y, base, C);
@@ -64,7 +64,8 @@ static void project(struct rows base, struct rows y, double *C) {
 /* The same for kept rows `from` to `end` and rows mu onwards that wait, which take their overlaps
  * with the base over. */
 static void take_out(struct growth *growth, int from, int end, int mu, int count) {
-    project(rows_part(growth->out, from, end - from), rows_part(growth->out, mu, count), growth->C);
+    take_out_base(rows_part(growth->out, from, end - from), rows_part(growth->out, mu, count),
+                  growth->C);
     for (int i = 0; i < count; i++)
         for (int k = from; k < end; k++) {
             double c =
@@ -75,14 +76,14 @@ static void take_out(struct growth *growth, int from, int end, int mu, int count
 
 /* Row mu, free of the base and of the rows kept before its block, whose first is `first`, is kept
  * if enough of it is left beside its block. */
-static void enter(struct growth *growth, int first, int mu) {
+static void enter_row(struct growth *growth, int first, int mu) {
     struct rows v = rows_part(growth->out, mu, 1);
     double whole2 = norm2_of(v), left2 = whole2, least2 = growth->threshold * growth->threshold;
     if (growth->kept > first) {
         take_out(growth, first, growth->kept, mu, 1);
         left2 = norm2_of(v);
         if (left2 > least2 && left2 < 0.5 * whole2) {
-            project(kept_rows(growth, first), v, growth->C);
+            take_out_base(kept_rows(growth, first), v, growth->C);
             left2 = norm2_of(v);
         }
     }
@@ -91,8 +92,8 @@ static void enter(struct growth *growth, int first, int mu) {
     rows_scale(1 / sqrt(left2), v);
     double loss = sqrt(growth->overlap2[mu] / left2);
     if (loss > LIMIT) {
-        project(growth->base, v, growth->C);
-        project(kept_rows(growth, 0), v, growth->C);
+        take_out_base(growth->base, v, growth->C);
+        take_out_base(kept_rows(growth, 0), v, growth->C);
         double still2 = norm2_of(v);
         if (!(left2 * still2 > least2))
             return;
@@ -124,7 +125,7 @@ struct combined {
     int which[BLOCK], count;
 };
 
-static double product(const double *a, const double *b, int count) {
+static double scalar_product(const double *a, const double *b, int count) {
     double sum = 0;
     for (int i = 0; i < count; i++)
         sum += a[i] * b[i];
@@ -132,10 +133,10 @@ static double product(const double *a, const double *b, int count) {
 }
 
 /* out = G t, and t^T G t; G is symmetric. */
-static double apply(const double *G, int rows, const double *t, double *out) {
+static double apply_gram(const double *G, int rows, const double *t, double *out) {
     for (int i = 0; i < rows; i++)
-        out[i] = product(G + i * rows, t, rows);
-    return product(t, out, rows);
+        out[i] = scalar_product(G + i * rows, t, rows);
+    return scalar_product(t, out, rows);
 }
 
 /* Row i enters as in enter(), its products with all rows being those of G. False: they do not know
@@ -149,12 +150,12 @@ static bool enter_combined(const struct growth *growth, const double *G, int row
         return true;
     for (int again = 0; again < 2 && combined->count; again++)
         for (int k = 0; k < combined->count; k++) {
-            double c = product(t, combined->TG[k], rows);
+            double c = scalar_product(t, combined->TG[k], rows);
             for (int j = 0; j < rows; j++)
                 t[j] -= c * combined->T[k][j];
             overlap2 += c * c * combined->loss[k] * combined->loss[k];
         }
-    left2 = apply(G, rows, t, Gt);
+    left2 = apply_gram(G, rows, t, Gt);
     for (int j = 0; j < rows; j++)
         size2 += t[j] * t[j] * G[j * rows + j];
     if (!(fmax(left2, least2) > SURE * size2))
@@ -232,15 +233,15 @@ static void gram_schmidt(struct growth *growth, int count) {
         take_out(growth, 0, first, mu, rows);
         bool together = growth->block.rows && gram_block(growth, mu, rows);
         for (int i = 0; i < rows && !together; i++)
-            enter(growth, first, mu + i);
-        project(rows_part(growth->out, 0, first), lossy_rows(growth, first), growth->C);
+            enter_row(growth, first, mu + i);
+        take_out_base(rows_part(growth->out, 0, first), lossy_rows(growth, first), growth->C);
     }
-    project(growth->base, lossy_rows(growth, 0), growth->C);
+    take_out_base(growth->base, lossy_rows(growth, 0), growth->C);
 }
 
 /* Rows of x less their part in the base, into out; without those that Pythagoras knows to be too
  * short. Returns their number. */
-static int rests(struct growth *growth, struct rows x, const double *known) {
+static int find_rests(struct growth *growth, struct rows x, const double *known) {
     const struct backend *backend = x.array->backend;
     size_t rank = known ? (size_t)growth->base.count : 0;
     int count = 0;
@@ -264,12 +265,12 @@ static int rests(struct growth *growth, struct rows x, const double *known) {
     if (rank)
         backend->combine(out, 1, growth->C, growth->base);
     else
-        project(growth->base, out, growth->C);
+        take_out_base(growth->base, out, growth->C);
     return count;
 }
 
-static int residual(struct rows base, struct rows x, const double *known, double threshold,
-                    struct array *out, int *which, int *kept, struct err *err) {
+static int find_residual(struct rows base, struct rows x, const double *known, double threshold,
+                         struct array *out, int *which, int *kept, struct err *err) {
     size_t n = (size_t)x.count, widest = (size_t)(base.count > BLOCK ? base.count : BLOCK);
     double *memory = NULL;
     struct growth growth = {.base = base, .threshold = threshold, .which = which};
@@ -281,7 +282,7 @@ static int residual(struct rows base, struct rows x, const double *known, double
     growth.overlap2 = memory;
     growth.loss = memory + n;
     growth.C = memory + 2 * n;
-    int count = rests(&growth, x, known);
+    int count = find_rests(&growth, x, known);
     if (out->backend->distant && count > 1)
         DO(array_init(&growth.block, out->backend, out->sites, out->group,
                       count < BLOCK ? count : BLOCK, err));
@@ -296,7 +297,7 @@ done:
 int basis_residual(struct rows base, struct rows x, const double *known, double threshold,
                    struct array *out, int *kept, struct err *err) {
     int before = profile_enter("spans", "");
-    int code = residual(base, x, known, threshold, out, NULL, kept, err);
+    int code = find_residual(base, x, known, threshold, out, NULL, kept, err);
     profile_leave(before);
     return code;
 }
@@ -304,7 +305,7 @@ int basis_residual(struct rows base, struct rows x, const double *known, double 
 int basis_residual_which(struct rows base, struct rows x, double threshold, struct array *out,
                          int *which, int *kept, struct err *err) {
     int before = profile_enter("spans", "");
-    int code = residual(base, x, NULL, threshold, out, which, kept, err);
+    int code = find_residual(base, x, NULL, threshold, out, which, kept, err);
     profile_leave(before);
     return code;
 }

@@ -9,7 +9,7 @@
 
 /* Powers of the nominal infinite size are above 2^200 or below 2^-200; products of O(1) numbers are
  * nowhere near. */
-static double surviving(double number) {
+static double zero_if_vanishing(double number) {
     assert(fabs(number) < 0x1p100);
     return fabs(number) < 0x1p-100 ? 0 : number;
 }
@@ -20,8 +20,8 @@ void map_declare(struct map *map, struct map_declaration declared) {
     *map = (struct map){.declared = declared, .decay = 1};
     map->numbers = (struct map_numbers){
         .r = r,
-        .fg = surviving(fg),
-        .fr = surviving(fg / sqrt(r)),
+        .fg = zero_if_vanishing(fg),
+        .fr = zero_if_vanishing(fg / sqrt(r)),
     };
 }
 
@@ -117,8 +117,8 @@ int map_forward(struct map *map, struct rows x, struct rows out, struct err *err
 
 typedef int backward_pass(struct map *map, struct rows y, struct rows out, struct err *err);
 
-static int backward(struct map *map, backward_pass *pass, struct rows y, struct rows out,
-                    struct err *err) {
+static int pass_backward(struct map *map, backward_pass *pass, struct rows y, struct rows out,
+                         struct err *err) {
     assert(y.count == out.count);
     int before = profile_enter(map->declared.name, "backward");
     int code = pass(map, y, out, err);
@@ -128,11 +128,11 @@ static int backward(struct map *map, backward_pass *pass, struct rows y, struct 
 }
 
 int map_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
-    return backward(map, map->kind->backward, y, out, err);
+    return pass_backward(map, map->kind->backward, y, out, err);
 }
 
 int map_add_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
-    return backward(map, map->kind->add_backward, y, out, err);
+    return pass_backward(map, map->kind->add_backward, y, out, err);
 }
 
 int map_keep(struct map *map, int k, struct rows y, struct err *err) {

@@ -5,18 +5,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t targets(const struct map *map) {
+static size_t target_sites(const struct map *map) {
     return map->declared.target->sites;
 }
 
-static size_t sources(const struct map *map) {
+static size_t source_sites(const struct map *map) {
     return map->declared.source->sites;
 }
 
 /* Row by row from its stream, some rows at a time: a tenth of a second. */
-static int draw(const struct map *map, const struct array *W, struct err *err) {
+static int draw_matrix(const struct map *map, const struct array *W, struct err *err) {
     const struct stop *stop = map->settings.stop;
-    int n = W->rows, some = 1 + (int)(((size_t)1 << 22) / sources(map));
+    int n = W->rows, some = 1 + (int)(((size_t)1 << 22) / source_sites(map));
     for (int k = 0; k < n; k += some) {
         struct rng_stream stream = map->settings.stream;
         stream.draw += (uint32_t)k;
@@ -30,9 +30,10 @@ static int draw(const struct map *map, const struct array *W, struct err *err) {
 static int finite_init(struct map *map, struct err *err) {
     const struct population *source = map->declared.source;
     struct array *W = &finite_of(map)->W;
-    TRY(array_init(W, source->backend, sources(map), source->group, (int)targets(map), err));
-    TRY(draw(map, W, err));
-    rows_scale(map->declared.a0 / sqrt((double)sources(map)), array_all(W));
+    TRY(array_init(W, source->backend, source_sites(map), source->group, (int)target_sites(map),
+                   err));
+    TRY(draw_matrix(map, W, err));
+    rows_scale(map->declared.a0 / sqrt((double)source_sites(map)), array_all(W));
     return CODE_OK;
 }
 
@@ -116,7 +117,7 @@ int map_entries_change(const struct map *map, const struct array *W, int k, cons
 }
 
 static int finite_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
-    double scale = map->declared.s_f * (double)sources(map);
+    double scale = map->declared.s_f * (double)source_sites(map);
     return map_entries_forward(&finite_of(map)->W, scale, x, out, err);
 }
 
@@ -181,7 +182,7 @@ done:
 /* W += (1/(m s_f)) sum_mu c_mu y_mu x_mu^T */
 static int finite_change(struct map *map, int k, const double *c, struct change *change,
                          struct err *err) {
-    double s = 1 / (map->declared.s_f * (double)sources(map));
+    double s = 1 / (map->declared.s_f * (double)source_sites(map));
     return map_entries_change(map, &finite_of(map)->W, k, c, s, change, err);
 }
 
@@ -197,7 +198,7 @@ static int finite_archive(struct map *map, struct archive *archive, struct err *
 }
 
 static int finite_matrix(const struct map *map, double *out, struct err *err) {
-    size_t count = targets(map) * sources(map);
+    size_t count = target_sites(map) * source_sites(map);
     const struct array *W = &finite_of(map)->W;
     W->backend->get(array_all(W), out);
     for (size_t k = 0; k < count; k++)

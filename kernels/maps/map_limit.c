@@ -42,7 +42,7 @@ static void limit_free(struct map *map) {
 }
 
 /* C[P][n] = <x_mu, v_k>, allocated in place of what *C was. */
-static int products(struct rows x, struct rows v, double **C, struct err *err) {
+static int find_products(struct rows x, struct rows v, double **C, struct err *err) {
     free(*C);
     TRY(base_alloc(C, (size_t)x.count * (size_t)v.count, sizeof **C, err));
     x.array->backend->dots(x, v, *C);
@@ -51,7 +51,8 @@ static int products(struct rows x, struct rows v, double **C, struct err *err) {
 
 /* Extends the basis of one side by what rows x (known products C with it) add to it. New rows of
  * the basis are basis->rows - (rows before). */
-static int grow(struct map *map, bool forward, struct rows x, const double *C, struct err *err) {
+static int grow_basis(struct map *map, bool forward, struct rows x, const double *C,
+                      struct err *err) {
     struct population *side = forward ? map->declared.source : map->declared.target;
     struct limit_state *limit = limit_of(map);
     struct array *basis = forward ? &limit->q : &limit->p;
@@ -87,7 +88,7 @@ static int grow(struct map *map, bool forward, struct rows x, const double *C, s
 }
 
 /* The normals that belong to new basis rows `added` of one side, appended on the other side. */
-static int draw(struct map *map, bool forward, struct rows added, struct err *err) {
+static int draw_normals(struct map *map, bool forward, struct rows added, struct err *err) {
     struct population *other = forward ? map->declared.target : map->declared.source;
     struct limit_state *limit = limit_of(map);
     struct array *normals = forward ? &limit->Z : &limit->e;
@@ -119,12 +120,13 @@ static int draw(struct map *map, bool forward, struct rows added, struct err *er
 }
 
 /* C gets columns for the rows of basis that came after the first `rank`. */
-static int widen(struct rows x, const struct array *basis, int rank, double **C, struct err *err) {
+static int widen_products(struct rows x, const struct array *basis, int rank, double **C,
+                          struct err *err) {
     size_t P = (size_t)x.count, all = (size_t)basis->rows, old = (size_t)rank, k = all - old;
     double *wide = NULL, *fresh = NULL;
     int code = CODE_OK;
     DO(base_alloc(&wide, P * all, sizeof *wide, err));
-    DO(products(x, array_rows(basis, rank, (int)k), &fresh, err));
+    DO(find_products(x, array_rows(basis, rank, (int)k), &fresh, err));
     for (size_t mu = 0; mu < P; mu++) {
         for (size_t a = 0; a < old; a++)
             wide[mu * all + a] = (*C)[mu * old + a];
@@ -141,21 +143,21 @@ done:
 }
 
 /* Products of x with the basis of its side, after the basis has met x. */
-static int meet(struct map *map, bool forward, struct rows x, double **C, struct err *err) {
+static int meet_basis(struct map *map, bool forward, struct rows x, double **C, struct err *err) {
     struct limit_state *limit = limit_of(map);
     struct array *basis = forward ? &limit->q : &limit->p;
     int rank = basis->rows;
     x = rows_main(x);
-    TRY(products(x, array_all(basis), C, err));
-    TRY(grow(map, forward, x, *C, err));
+    TRY(find_products(x, array_all(basis), C, err));
+    TRY(grow_basis(map, forward, x, *C, err));
     if (basis->rows == rank)
         return CODE_OK;
-    TRY(draw(map, forward, array_rows(basis, rank, basis->rows - rank), err));
-    return widen(x, basis, rank, C, err);
+    TRY(draw_normals(map, forward, array_rows(basis, rank, basis->rows - rank), err));
+    return widen_products(x, basis, rank, C, err);
 }
 
 /* The same where another map has met x just before: its basis serves both. */
-static int follow(struct map *map, struct rows x, double **R, struct err *err) {
+static int follow_leader(struct map *map, struct rows x, double **R, struct err *err) {
     struct limit_state *limit = limit_of(map);
     const struct map *leader = limit->leader;
     const struct limit_state *its = limit_of(leader);
@@ -167,7 +169,7 @@ static int follow(struct map *map, struct rows x, double **R, struct err *err) {
     memcpy(*R, its->x_q, count * sizeof **R);
     if (limit->q.rows == rank)
         return CODE_OK;
-    return draw(map, true, array_rows(&limit->q, rank, limit->q.rows - rank), err);
+    return draw_normals(map, true, array_rows(&limit->q, rank, limit->q.rows - rank), err);
 }
 
 static void scale_matrix(double *C, int rows, int columns, double factor) {
@@ -177,8 +179,8 @@ static void scale_matrix(double *C, int rows, int columns, double factor) {
 
 /* The coefficients *C [P][columns] of a pass, taken over, become those of its use among *all
  * [uses P][*known], whose other rows have had nothing to do with the columns that are new. */
-static int enter(const struct map *map, double **C, int P, int columns, double **all, int *known,
-                 struct err *err) {
+static int enter_use(const struct map *map, double **C, int P, int columns, double **all,
+                     int *known, struct err *err) {
     int uses = map->of_all_uses[0].array ? map->declared.uses : 1;
     size_t width = (size_t)columns, old = (size_t)*known, rows = (size_t)P;
     if (uses > 1) {
@@ -220,7 +222,7 @@ static int add_learned(const struct limit_state *limit, struct rows x, struct ro
     double *C = NULL;
     if (!limit->K.rows)
         return CODE_OK;
-    TRY(products(x, array_all(&limit->K), &C, err));
+    TRY(find_products(x, array_all(&limit->K), &C, err));
     out.array->backend->combine(out, 1, C, array_all(&limit->p));
     free(C);
     return CODE_OK;
@@ -231,15 +233,15 @@ static int limit_forward(struct map *map, struct rows x, struct rows out, struct
     struct limit_state *limit = limit_of(map);
     double *R = NULL, *E = NULL;
     int code, met;
-    DO(limit->leader ? follow(map, x, &R, err) : meet(map, true, x, &R, err));
-    DO(products(x, array_all(&limit->e), &E, err));
+    DO(limit->leader ? follow_leader(map, x, &R, err) : meet_basis(map, true, x, &R, err));
+    DO(find_products(x, array_all(&limit->e), &E, err));
     met = limit->e.rows;
     scale_matrix(E, x.count, met, map->numbers.fr);
     backend->combine(out, 0, R, array_all(&limit->Z));
     DO(add_rows(out, map->decay, E, array_rows(&limit->p, 0, met), err));
     DO(add_learned(limit, x, out, err));
-    DO(enter(map, &R, x.count, limit->q.rows, &limit->x_q, &limit->q_count, err));
-    DO(enter(map, &E, x.count, met, &limit->x_e, &limit->e_count, err));
+    DO(enter_use(map, &R, x.count, limit->q.rows, &limit->x_q, &limit->q_count, err));
+    DO(enter_use(map, &E, x.count, met, &limit->x_e, &limit->e_count, err));
 done:
     free(R);
     free(E);
@@ -252,15 +254,15 @@ static int limit_backward(struct map *map, struct rows y, struct rows out, struc
     double *Y = NULL, *C = NULL, *shown = NULL;
     int code = CODE_OK;
     if (map->numbers.fr != 0 || map_learns_backward(&map->declared))
-        DO(meet(map, false, y, &C, err));
+        DO(meet_basis(map, false, y, &C, err));
     assert(!map->settings.remembers || map->of_all_uses[0].array ||
            y.count == (map->declared.for_all_inputs ? 1 : map->x.count));
     if (map->settings.remembers) {
-        DO(products(y, array_all(&limit->normals), &shown, err));
-        DO(enter(map, &shown, y.count, limit->normals.rows, &limit->y_normals, &limit->normal_count,
-                 err));
+        DO(find_products(y, array_all(&limit->normals), &shown, err));
+        DO(enter_use(map, &shown, y.count, limit->normals.rows, &limit->y_normals,
+                     &limit->normal_count, err));
     }
-    DO(products(y, array_all(&limit->Z), &Y, err));
+    DO(find_products(y, array_all(&limit->Z), &Y, err));
     backend->combine(out, 0, Y, array_all(&limit->q));
     if (limit->p.rows) {
         DO(add_rows(out, 1, C, array_all(&limit->K), err));
@@ -268,7 +270,7 @@ static int limit_backward(struct map *map, struct rows y, struct rows out, struc
         DO(add_rows(out, map->decay, C, array_all(&limit->e), err));
     }
     if (C)
-        DO(enter(map, &C, y.count, limit->p.rows, &limit->y_p, &limit->p_count, err));
+        DO(enter_use(map, &C, y.count, limit->p.rows, &limit->y_p, &limit->p_count, err));
 done:
     free(Y);
     free(C);
@@ -281,7 +283,7 @@ static int keep_backward(struct map *map, int k, struct rows y, struct err *err)
     struct limit_state *limit = limit_of(map);
     limit->kept[k].rank = limit->p.rows;
     TRY(map_keep_rows(map, k, y, err));
-    return products(y, array_all(&limit->p), &limit->kept[k].R, err);
+    return find_products(y, array_all(&limit->p), &limit->kept[k].R, err);
 }
 
 static int limit_keep(struct map *map, int k, struct rows y, struct err *err) {

@@ -24,8 +24,8 @@ static int add_spectrum(int r, int c, double *X, double *s, double least, int co
 }
 
 /* The rows of all parts [rows][sites] on the host. */
-static int gather(const struct polar_momentum *V, size_t rows, size_t sites, double *out,
-                  struct err *err) {
+static int gather_parts(const struct polar_momentum *V, size_t rows, size_t sites, double *out,
+                        struct err *err) {
     size_t first = 0;
     double *one;
     TRY(base_alloc(&one, rows * sites, sizeof *one, err));
@@ -60,7 +60,7 @@ int polar_spectrum(const struct polar_momentum *momentum, int count, double *val
     if (rows) {
         DO(base_alloc(&V, rows * sites, sizeof *V, err));
         DO(base_alloc(&X, r * c + n, sizeof *X, err));
-        DO(gather(momentum, rows, sites, V, err));
+        DO(gather_parts(momentum, rows, sites, V, err));
     }
     for (size_t row = 0; row < rows; row += r)
         for (size_t column = 0; column < sites; column += c) {

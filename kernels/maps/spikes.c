@@ -12,29 +12,29 @@
 static const double negligible = 1e-7, near = 1e-9;
 static const double precision = 1e-13; /* of a root, relative */
 
-static double amplitude(const struct map *map, bool forward) {
+static double amplitude_of(const struct map *map, bool forward) {
     return map->decay * (forward ? map->numbers.fg : map->numbers.fr);
 }
 
 double spikes_edge(const struct map *map) {
-    return amplitude(map, true) + amplitude(map, false);
+    return amplitude_of(map, true) + amplitude_of(map, false);
 }
 
 double spikes_lower_edge(const struct map *map) {
-    return fabs(amplitude(map, true) - amplitude(map, false));
+    return fabs(amplitude_of(map, true) - amplitude_of(map, false));
 }
 
 /* The singular value that belongs to w. */
-static double image(const struct map *map, double w) {
-    return hypot(w, amplitude(map, true)) * hypot(w, amplitude(map, false)) / w;
+static double image_of(const struct map *map, double w) {
+    return hypot(w, amplitude_of(map, true)) * hypot(w, amplitude_of(map, false)) / w;
 }
 
-static double transition(const struct map *map) {
-    return sqrt(amplitude(map, true) * amplitude(map, false));
+static double transition_of(const struct map *map) {
+    return sqrt(amplitude_of(map, true) * amplitude_of(map, false));
 }
 
 double spikes_independent(const struct map *map, double w) {
-    return w > transition(map) * (1 + near) && w > 0 ? image(map, w) : NAN;
+    return w > transition_of(map) * (1 + near) && w > 0 ? image_of(map, w) : NAN;
 }
 
 /* The determinant's matrix w^2 - w D - A of rows p and then q. D [p][q] is its upper block, A
@@ -56,16 +56,16 @@ int spikes_fail(const struct map *map, int info, struct err *err) {
 /* --- from averages to the matrix ------------------------------------------------------------- */
 
 /* C [a.count][b.count] = <a_i b_j>; nothing where one of them is empty. */
-static void dots(struct rows a, struct rows b, double *C) {
+static void dots_if_any(struct rows a, struct rows b, double *C) {
     if (a.count && b.count)
         rows_main(a).array->backend->dots(rows_main(a), rows_main(b), C);
 }
 
 /* E_b = fr e_b + K_b, in rows of its own. */
-static int memory(const struct map *map, struct array *E, struct err *err) {
+static int memory_rows(const struct map *map, struct array *E, struct err *err) {
     const struct limit_state *limit = limit_of(map);
     TRY(array_keep(E, array_all(&limit->e), err));
-    rows_scale(amplitude(map, false), array_all(E));
+    rows_scale(amplitude_of(map, false), array_all(E));
     if (limit->K.rows)
         rows_add(NULL, rows_main(array_all(&limit->K)), array_all(E));
     return CODE_OK;
@@ -75,8 +75,8 @@ static int memory(const struct map *map, struct array *E, struct err *err) {
 static void fill_blocks(const struct map *map, const struct pencil *f, const double *on_q,
                         const double *on_p) {
     int R = f->p + f->q;
-    double *Z = f->A + (size_t)f->p * (size_t)(R + 1), fr = amplitude(map, false),
-           fg = amplitude(map, true);
+    double *Z = f->A + (size_t)f->p * (size_t)(R + 1), fr = amplitude_of(map, false),
+           fg = amplitude_of(map, true);
     if (f->p && f->q) {
         cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, f->p, f->p, f->q, -1, on_q, f->q, on_q,
                     f->q, 1, f->A, R);
@@ -88,7 +88,7 @@ static void fill_blocks(const struct map *map, const struct pencil *f, const dou
 }
 
 /* out, rows of `stride` numbers, = square [n][n]. */
-static void place(const double *square, int n, double *out, int stride) {
+static void place_square(const double *square, int n, double *out, int stride) {
     for (int i = 0; i < n; i++)
         for (int j = 0; j < n; j++)
             out[(size_t)i * (size_t)stride + (size_t)j] = square[(size_t)i * (size_t)n + (size_t)j];
@@ -100,14 +100,14 @@ static void fill_pencil(const struct map *map, struct rows E, struct pencil *f, 
     int most = f->p > f->q ? f->p : f->q, R = f->p + f->q;
     double *on_p = work + (size_t)most * (size_t)most, *on_q = f->D, trace = 0, cross = 0;
     struct rows Z = array_all(&limit->Z);
-    dots(E, E, work);
-    place(work, f->p, f->A, R);
-    dots(Z, Z, work);
-    place(work, f->q, f->A + (size_t)f->p * (size_t)(R + 1), R);
+    dots_if_any(E, E, work);
+    place_square(work, f->p, f->A, R);
+    dots_if_any(Z, Z, work);
+    place_square(work, f->q, f->A + (size_t)f->p * (size_t)(R + 1), R);
     for (int i = 0; i < R; i++)
         trace += f->A[(size_t)i * (size_t)(R + 1)];
-    dots(E, array_all(&limit->q), on_q);
-    dots(array_all(&limit->p), Z, on_p);
+    dots_if_any(E, array_all(&limit->q), on_q);
+    dots_if_any(array_all(&limit->p), Z, on_p);
     fill_blocks(map, f, on_q, on_p);
     for (size_t i = 0; i < (size_t)f->p * (size_t)f->q; i++) {
         f->D[i] += on_p[i]; /* <p_b (W q_a)> = <p_b Z_a> + <E_b q_a> */
@@ -128,7 +128,7 @@ struct factors {
 
 /* How many eigenvalues of the matrix at w are negative: by its factors L D L^T, of as many
  * negative ones. */
-static int negative(const struct pencil *f, double w, const struct factors *to) {
+static int count_negative(const struct pencil *f, double w, const struct factors *to) {
     int R = f->p + f->q, count = 0, *pivot = to->pivot;
     double *space = to->space;
     for (int i = 0; i < R; i++) {
@@ -152,11 +152,11 @@ static int negative(const struct pencil *f, double w, const struct factors *to) 
 }
 
 /* Root number k from above, by halves; it lies between low and high. */
-static double root(const struct pencil *f, int k, double low, double high,
-                   const struct factors *to) {
+static double find_root(const struct pencil *f, int k, double low, double high,
+                        const struct factors *to) {
     while (high - low > precision * high) {
         double middle = low + (high - low) / 2;
-        if (negative(f, middle, to) > k)
+        if (count_negative(f, middle, to) > k)
             low = middle;
         else
             high = middle;
@@ -164,10 +164,10 @@ static double root(const struct pencil *f, int k, double low, double high,
     return high;
 }
 
-static int solve(const struct map *map, const struct pencil *f, const struct stop *stop, int count,
-                 double *values, struct err *err) {
+static int solve_pencil(const struct map *map, const struct pencil *f, const struct stop *stop,
+                        int count, double *values, struct err *err) {
     size_t R = (size_t)(f->p + f->q);
-    double low = fmax(transition(map) * (1 + near), negligible * f->size), high = f->size;
+    double low = fmax(transition_of(map) * (1 + near), negligible * f->size), high = f->size;
     struct factors to = {0};
     int code = CODE_OK, roots = 0;
     if (!isfinite(f->size))
@@ -175,13 +175,13 @@ static int solve(const struct map *map, const struct pencil *f, const struct sto
     DO(base_alloc(&to.space, R * R, sizeof *to.space, err));
     DO(base_alloc(&to.work, BLOCK * R, sizeof *to.work, err));
     DO(base_alloc(&to.pivot, R, sizeof *to.pivot, err));
-    roots = R && low < high ? negative(f, low, &to) : 0;
+    roots = R && low < high ? count_negative(f, low, &to) : 0;
     for (int k = 0; k < count; k++) {
         if (base_stopped(stop))
             DO(err_set(err, CODE_INTERRUPTED, "interrupted"));
         if (k < roots)
-            high = root(f, k, low, high, &to);
-        values[k] = k < roots ? image(map, high) : NAN;
+            high = find_root(f, k, low, high, &to);
+        values[k] = k < roots ? image_of(map, high) : NAN;
     }
 done:
     free(to.space);
@@ -202,7 +202,7 @@ static int roots_of_products(const struct map *map, struct rows L, int count, do
     if (!n)
         return CODE_OK;
     DO(base_alloc(&G, (size_t)n * (size_t)(n + 1), sizeof *G, err));
-    dots(L, L, G);
+    dots_if_any(L, L, G);
     for (size_t i = 0; i < (size_t)n * (size_t)n; i++)
         if (!isfinite(G[i]))
             DO(spikes_fail(map, 0, err));
@@ -227,7 +227,7 @@ static int find_learned(const struct map *map, int count, double *values, struct
     const struct array *from = limit->K.rows ? &limit->K : random ? &limit->normals : &limit->Z;
     DO(array_keep(&L, array_all(from), err));
     if (random) {
-        rows_scale(-amplitude(map, true), array_all(&L));
+        rows_scale(-amplitude_of(map, true), array_all(&L));
         rows_add(NULL, rows_main(array_all(&limit->Z)), array_all(&L));
     }
     DO(roots_of_products(map, array_all(&L), count, values, err));
@@ -245,12 +245,12 @@ int spikes_find(const struct map *map, const struct stop *stop, int count, doubl
     double *work = NULL;
     int code;
     DO(find_learned(map, count, learned, err));
-    DO(memory(map, &E, err));
+    DO(memory_rows(map, &E, err));
     DO(base_alloc(&f.D, p * q + 1, sizeof *f.D, err));
     DO(base_alloc(&f.A, (p + q) * (p + q) + 1, sizeof *f.A, err));
     DO(base_alloc(&work, most * most + p * q + 1, sizeof *work, err));
     fill_pencil(map, array_all(&E), &f, work);
-    DO(solve(map, &f, stop, count, values, err));
+    DO(solve_pencil(map, &f, stop, count, values, err));
 done:
     array_free(&E);
     free(f.D);

@@ -24,7 +24,7 @@ static bool make_room(struct tape *tape, size_t count) {
 }
 
 /* True if out was filled from the log. */
-static bool replayed(struct tape *tape, double *out, size_t count) {
+static bool was_replayed(struct tape *tape, double *out, size_t count) {
     if (tape->mode != TAPE_REPLAY)
         return false;
     assert(tape->at + count <= tape->count);
@@ -33,7 +33,7 @@ static bool replayed(struct tape *tape, double *out, size_t count) {
     return true;
 }
 
-static void record(struct tape *tape, const double *out, size_t count) {
+static void record_numbers(struct tape *tape, const double *out, size_t count) {
     if (tape->mode != TAPE_RECORD || tape->failed)
         return;
     if (!make_room(tape, count)) {
@@ -46,19 +46,19 @@ static void record(struct tape *tape, const double *out, size_t count) {
 
 static void frozen_averages(struct rows a, struct rows b, double *out) {
     struct tape *tape = tape_of(a);
-    if (replayed(tape, out, (size_t)a.count))
+    if (was_replayed(tape, out, (size_t)a.count))
         return;
     tape->inner->averages(a, b, out);
-    record(tape, out, (size_t)a.count);
+    record_numbers(tape, out, (size_t)a.count);
 }
 
 static void frozen_dots(struct rows a, struct rows b, double *C) {
     struct tape *tape = tape_of(a);
     size_t count = (size_t)a.count * (size_t)b.count;
-    if (replayed(tape, C, count))
+    if (was_replayed(tape, C, count))
         return;
     tape->inner->dots(a, b, C);
-    record(tape, C, count);
+    record_numbers(tape, C, count);
 }
 
 void tape_init(struct tape *tape, const struct backend *inner) {

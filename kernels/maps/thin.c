@@ -53,7 +53,7 @@ int thin_learn(struct thin *thin, const double *A, const double *c, struct rows 
 }
 
 /* v -= sum_k (B_k . v) B_k; the products are added to a [K], by way of scratch [K]. */
-static void subtract(double *v, const double *B, int K, int D, double *scratch, double *a) {
+static void subtract_basis(double *v, const double *B, int K, int D, double *scratch, double *a) {
     if (K == 0)
         return;
     cblas_dgemv(CblasRowMajor, CblasNoTrans, K, D, 1, B, D, v, 1, 0, scratch, 1);
@@ -61,7 +61,7 @@ static void subtract(double *v, const double *B, int K, int D, double *scratch, 
     cblas_daxpy(K, 1, scratch, 1, a, 1);
 }
 
-static double norm(const double *v, int D) {
+static double norm_of(const double *v, int D) {
     double sum = 0;
     for (int i = 0; i < D; i++)
         sum += v[i] * v[i];
@@ -75,8 +75,8 @@ static int check_length(double length, int mu, struct err *err) {
 }
 
 /* Coordinates of the inputs [P][D] in a basis of the whole space, wide [P][D]: one product. */
-static int project(const double *X, int first, int P, int D, const double *B, double *wide,
-                   struct err *err) {
+static int project_inputs(const double *X, int first, int P, int D, const double *B, double *wide,
+                          struct err *err) {
     for (int mu = first; mu < P; mu += AT_ONCE) {
         int count = P - mu < AT_ONCE ? P - mu : AT_ONCE;
         size_t at = (size_t)mu * (size_t)D;
@@ -84,7 +84,7 @@ static int project(const double *X, int first, int P, int D, const double *B, do
         cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, count, D, D, 1 / sqrt((double)D),
                     X + at, D, B, D, 0, wide + at, D);
         for (int k = 0; k < count; k++)
-            TRY(check_length(norm(wide + at + (size_t)k * (size_t)D, D), mu + k, err));
+            TRY(check_length(norm_of(wide + at + (size_t)k * (size_t)D, D), mu + k, err));
     }
     return CODE_OK;
 }
@@ -101,18 +101,18 @@ int thin_coordinates(const double *X, int P, int D, double **A, double **B, int 
         double *v = basis + (size_t)rank * (size_t)D, *a = wide + (size_t)mu * (size_t)most;
         for (int i = 0; i < D; i++)
             v[i] = X[(size_t)mu * (size_t)D + (size_t)i] / sqrt((double)D);
-        double length = norm(v, D);
+        double length = norm_of(v, D);
         DO(check_length(length, mu, err));
-        subtract(v, basis, rank, D, scratch, a);
-        subtract(v, basis, rank, D, scratch, a);
-        double rest = norm(v, D);
+        subtract_basis(v, basis, rank, D, scratch, a);
+        subtract_basis(v, basis, rank, D, scratch, a);
+        double rest = norm_of(v, D);
         if (rest <= 1e-12 * length)
             continue;
         for (int i = 0; i < D; i++)
             v[i] /= rest;
         a[rank++] = rest;
     }
-    DO(project(X, mu, P, D, basis, wide, err));
+    DO(project_inputs(X, mu, P, D, basis, wide, err));
     DO(base_alloc(A, (size_t)P * (size_t)rank, sizeof **A, err));
     for (mu = 0; mu < P; mu++)
         memcpy(*A + (size_t)mu * (size_t)rank, wide + (size_t)mu * (size_t)most,

@@ -85,7 +85,7 @@ static int next_letter(const struct corpus *corpus, const char *bytes, size_t si
     return corpus->bytes ? (unsigned char)bytes[(*at)++] : next_character(bytes, size, at);
 }
 
-static int split(struct letters *text, const struct corpus *corpus, struct err *err) {
+static int split_letters(struct letters *text, const struct corpus *corpus, struct err *err) {
     size_t at = 0;
     TRY(base_alloc(&text->letter, text->size, sizeof *text->letter, err));
     if (!corpus->bytes && text->size >= 3 && !memcmp(text->bytes, "\xef\xbb\xbf", 3))
@@ -256,7 +256,7 @@ int corpus_read(struct data *data, const struct corpus *corpus, struct err *err)
     int code;
     *data = (struct data){0};
     DO(read_bytes(&text, corpus, err));
-    DO(split(&text, corpus, err));
+    DO(split_letters(&text, corpus, err));
     DO(find_alphabet(&text, &sizes, corpus, err));
     sizes.C = sizes.V;
     sizes.D = sizes.V + (corpus->positions ? sizes.n : 0);

@@ -51,7 +51,7 @@ struct source {
 };
 
 /* What HDF5 has opened (negative: a failure) is closed with the file. */
-static hid_t hold(struct source *source, hid_t opened) {
+static hid_t hold_id(struct source *source, hid_t opened) {
     if (opened >= 0 && source->count < (int)(sizeof source->opened / sizeof opened))
         source->opened[source->count++] = opened;
     return opened;
@@ -76,13 +76,13 @@ static int open_file(struct source *source, struct err *err) {
                        "data file %s: is not an HDF5 file; of an npz or a csv the command "
                        "dmft-data %s -o OUT.h5 makes one",
                        source->path, source->path);
-    hid_t access = hold(source, H5Pcreate(H5P_FILE_ACCESS));
-    source->access = hold(source, H5Pcreate(H5P_DATASET_ACCESS));
+    hid_t access = hold_id(source, H5Pcreate(H5P_FILE_ACCESS));
+    source->access = hold_id(source, H5Pcreate(H5P_DATASET_ACCESS));
     if (access < 0 || source->access < 0 || H5Pset_file_locking(access, false, true) < 0 ||
         H5Pset_elink_cb(source->access, refuse_link, &source->outside) < 0)
         return err_set(err, CODE_SYSTEM, "data file %s: HDF5 cannot prepare to read it",
                        source->path);
-    source->file = hold(source, H5Fopen(source->path, H5F_ACC_RDONLY, access));
+    source->file = hold_id(source, H5Fopen(source->path, H5F_ACC_RDONLY, access));
     if (source->file < 0)
         return err_set(err, CODE_INPUT,
                        "data file %s: cannot be opened as HDF5, it is damaged or incomplete",
@@ -90,7 +90,7 @@ static int open_file(struct source *source, struct err *err) {
     return CODE_OK;
 }
 
-static bool has(const struct source *source, const char *name) {
+static bool has_dataset(const struct source *source, const char *name) {
     return H5Lexists(source->file, name, H5P_DEFAULT) > 0;
 }
 
@@ -98,7 +98,7 @@ static bool has(const struct source *source, const char *name) {
  * HDF5 reads as zeros. */
 static int check_layout(struct source *source, hid_t set, const char *name, struct err *err) {
     const char *path = source->path;
-    hid_t plist = hold(source, H5Dget_create_plist(set));
+    hid_t plist = hold_id(source, H5Dget_create_plist(set));
     H5D_layout_t layout = plist < 0 ? H5D_LAYOUT_ERROR : H5Pget_layout(plist);
     int external = plist < 0 ? -1 : H5Pget_external_count(plist);
     if (layout < 0 || external < 0)
@@ -115,9 +115,9 @@ static int check_layout(struct source *source, hid_t set, const char *name, stru
 static int open_dataset(struct source *source, const char *name, hid_t *set, bool *whole,
                         struct err *err) {
     const char *path = source->path;
-    if (!has(source, name))
+    if (!has_dataset(source, name))
         return err_set(err, CODE_INPUT, "data file %s: has no dataset %s", path, name);
-    *set = hold(source, H5Dopen2(source->file, name, source->access));
+    *set = hold_id(source, H5Dopen2(source->file, name, source->access));
     if (source->outside)
         return err_set(err, CODE_INPUT,
                        "data file %s: %s is a link to another file, which is not followed; copy it "
@@ -126,7 +126,7 @@ static int open_dataset(struct source *source, const char *name, hid_t *set, boo
     if (*set < 0)
         return err_set(err, CODE_INPUT, "data file %s: %s is not a dataset", path, name);
     TRY(check_layout(source, *set, name, err));
-    hid_t type = hold(source, H5Dget_type(*set));
+    hid_t type = hold_id(source, H5Dget_type(*set));
     H5T_class_t class = type < 0 ? H5T_NO_CLASS : H5Tget_class(type);
     if (class != H5T_INTEGER && class != H5T_FLOAT)
         return err_set(err, CODE_INPUT, "data file %s: %s does not hold integers or floats", path,
@@ -158,7 +158,7 @@ static int get_shape(struct source *source, struct data_file *stored, enum data_
                                                                              : DATA_FILE_RANK;
     hsize_t shape[H5S_MAX_RANK];
     char text[DATA_FILE_NAME];
-    hid_t space = hold(source, H5Dget_space(source->set[role]));
+    hid_t space = hold_id(source, H5Dget_space(source->set[role]));
     int rank = space < 0 ? -1 : H5Sget_simple_extent_dims(space, shape, NULL);
     if (rank < least || rank > last)
         return err_set(err, CODE_INPUT, "data file %s: %s has rank %d, needed is %s", path, name,
@@ -196,8 +196,8 @@ struct storage {
 /* false: its description is damaged. H5Dread breaks down where the numbers are said to be longer
  * than what the file has of them. */
 static bool find_storage(struct source *source, hid_t set, struct storage *in) {
-    hid_t plist = hold(source, H5Dget_create_plist(set)), space = hold(source, H5Dget_space(set)),
-          type = hold(source, H5Dget_type(set));
+    hid_t plist = hold_id(source, H5Dget_create_plist(set)),
+          space = hold_id(source, H5Dget_space(set)), type = hold_id(source, H5Dget_type(set));
     H5D_layout_t layout = plist < 0 ? H5D_LAYOUT_ERROR : H5Pget_layout(plist);
     hsize_t size = type < 0 ? 0 : H5Tget_size(type), count = 1, of_chunk = 1;
     in->rank = space < 0 ? -1 : H5Sget_simple_extent_dims(space, in->shape, NULL);
@@ -229,7 +229,7 @@ static bool find_storage(struct source *source, hid_t set, struct storage *in) {
 /* Whole chunks along the first axis, a few million numbers at a time, so that a signal is heard. */
 static int read_rows(struct source *source, hid_t set, const struct storage *in, double *values,
                      const char *name, struct err *err) {
-    hid_t space = hold(source, H5Dget_space(set)), part;
+    hid_t space = hold_id(source, H5Dget_space(set)), part;
     hsize_t first[H5S_MAX_RANK] = {0}, count[H5S_MAX_RANK], each = 1, some;
     for (int axis = 1; axis < in->rank; axis++)
         each *= count[axis] = in->shape[axis];
@@ -286,14 +286,14 @@ static int read_set(struct source *source, struct data_file *stored, enum data_f
 static int read_vocabulary(struct source *source, struct data_file *stored, struct err *err) {
     hid_t tokens = source->set[DATA_FILE_INPUT], set = -1, space = -1;
     bool attribute = H5Aexists(tokens, "V") > 0, whole, good;
-    if (!attribute && !has(source, "V"))
+    if (!attribute && !has_dataset(source, "V"))
         return CODE_OK;
     if (attribute) {
-        set = hold(source, H5Aopen(tokens, "V", H5P_DEFAULT));
-        space = set < 0 ? -1 : hold(source, H5Aget_space(set));
+        set = hold_id(source, H5Aopen(tokens, "V", H5P_DEFAULT));
+        space = set < 0 ? -1 : hold_id(source, H5Aget_space(set));
     } else {
         TRY(open_dataset(source, "V", &set, &whole, err));
-        space = hold(source, H5Dget_space(set));
+        space = hold_id(source, H5Dget_space(set));
     }
     good = space >= 0 && H5Sget_simple_extent_npoints(space) == 1;
     if (good && attribute)
@@ -312,9 +312,9 @@ static void read_floor(struct source *source, struct data_file *stored, const ch
     char name[DATA_FILE_NAME];
     snprintf(name, sizeof name, "floor_%s", loss);
     hid_t floor = H5Aexists(source->file, name) > 0
-                      ? hold(source, H5Aopen(source->file, name, H5P_DEFAULT))
+                      ? hold_id(source, H5Aopen(source->file, name, H5P_DEFAULT))
                       : -1;
-    hid_t space = floor < 0 ? -1 : hold(source, H5Aget_space(floor));
+    hid_t space = floor < 0 ? -1 : hold_id(source, H5Aget_space(floor));
     if (space < 0 || H5Sget_simple_extent_npoints(space) != 1 ||
         H5Aread(floor, H5T_NATIVE_DOUBLE, &stored->floor) < 0)
         stored->floor = NAN;
@@ -322,16 +322,17 @@ static void read_floor(struct source *source, struct data_file *stored, const ch
 
 /* Which of the two kinds of inputs there is; what would be passed over is refused. */
 static int choose_inputs(const struct source *source, struct data_file *stored, struct err *err) {
-    stored->tokens = has(source, "tokens");
+    stored->tokens = has_dataset(source, "tokens");
     const struct data_file other = {.tokens = !stored->tokens};
     const char *input = data_file_name(stored, DATA_FILE_INPUT);
     for (enum data_file_role role = DATA_FILE_INPUT; role <= DATA_FILE_TEST_INPUT;
          role += DATA_FILE_TEST_INPUT)
-        if (has(source, data_file_name(&other, role)) && (stored->tokens || role))
+        if (has_dataset(source, data_file_name(&other, role)) && (stored->tokens || role))
             return err_set(err, CODE_INPUT,
                            "data file %s: has %s beside %s; inputs are one or the other",
                            source->path, data_file_name(&other, role), input);
-    if (has(source, "y_test") && !has(source, data_file_name(stored, DATA_FILE_TEST_INPUT)))
+    if (has_dataset(source, "y_test") &&
+        !has_dataset(source, data_file_name(stored, DATA_FILE_TEST_INPUT)))
         return err_set(err, CODE_INPUT, "data file %s: has y_test and no %s", source->path,
                        data_file_name(stored, DATA_FILE_TEST_INPUT));
     return CODE_OK;
@@ -340,11 +341,11 @@ static int choose_inputs(const struct source *source, struct data_file *stored, 
 /* Arrays of test inputs and weights are read where they are, or are asked for. */
 static bool is_read(const struct source *source, const struct data_file *stored,
                     enum data_file_role role) {
-    bool tests = has(source, data_file_name(stored, DATA_FILE_TEST_INPUT));
+    bool tests = has_dataset(source, data_file_name(stored, DATA_FILE_TEST_INPUT));
     if (role >= DATA_FILE_WEIGHT && !stored->weight[0][0])
         return false;
     if (role == DATA_FILE_TEST_WEIGHT)
-        return tests && has(source, stored->weight[1]);
+        return tests && has_dataset(source, stored->weight[1]);
     return tests || (role != DATA_FILE_TEST_INPUT && role != DATA_FILE_TEST_TARGET);
 }
 

@@ -8,7 +8,7 @@
 enum { OWNER_INPUTS = 4, OWNER_NOISE = 7 };
 
 /* A polynomial of degree 4 in four directions. */
-static double climb(const double *x) {
+static double climb_staircase(const double *x) {
     return (x[0] + x[0] * x[1] + x[0] * x[1] * x[2] + x[0] * x[1] * x[2] * x[3]) / 2;
 }
 
@@ -27,7 +27,7 @@ int normals_draw(struct data *data, uint64_t seed, bool staircase, struct err *e
         if (C > 1)
             data->y[mu * C + mu % C] = 1;
         else if (staircase)
-            data->y[mu] = climb(data->X + mu * D);
+            data->y[mu] = climb_staircase(data->X + mu * D);
         else
             data->y[mu] = mu % 2 ? -1 : 1;
     return CODE_OK;

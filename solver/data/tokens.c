@@ -86,7 +86,7 @@ static size_t random_below(const struct sequences *sequences, size_t draw, size_
 }
 
 /* The token has this target. */
-static void ask(struct data *data, size_t row, size_t class) {
+static void set_target(struct data *data, size_t row, size_t class) {
     data->y[row] = (double)class;
 }
 
@@ -114,7 +114,7 @@ int tokens_chain(const struct sequences *sequences, double *T, struct err *err) 
 }
 
 /* The letter at whose place in the sum of probabilities u in [0, 1) lies. */
-static size_t pick(const double *probability, size_t V, double u) {
+static size_t pick_letter(const double *probability, size_t V, double u) {
     size_t b = 0;
     for (double sum = probability[0]; b + 1 < V && u >= sum; sum += probability[b])
         b++;
@@ -122,7 +122,7 @@ static size_t pick(const double *probability, size_t V, double u) {
 }
 
 /* Entropy of the next letter behind a letter of which this is the row of the chain. */
-static double entropy(const double *row, size_t V) {
+static double entropy_of_row(const double *row, size_t V) {
     double sum = 0;
     for (size_t b = 0; b < V; b++)
         sum -= row[b] > 0 ? row[b] * log(row[b]) : 0;
@@ -171,7 +171,7 @@ static int draw_markov(struct data *data, const struct sequences *sequences, str
     DO(base_alloc(&room, 3 * V, sizeof *room, err));
     for (size_t a = 0; a < V; a++) {
         DO(base_poll(err, "the entropy of the chain is found"));
-        room[a] = entropy(T + a * V, V);
+        room[a] = entropy_of_row(T + a * V, V);
     }
     DO(entropy_rate(T, room, V, room + V, room + 2 * V, &data->truth->rate, err));
     for (size_t mu = 0; mu * n < data_rows(data); mu++) {
@@ -181,8 +181,8 @@ static int draw_markov(struct data *data, const struct sequences *sequences, str
             double u = (double)(random_bits(sequences, mu, s + 1) >> 11) * 0x1p-53;
             sum += mu >= first ? room[letter] : 0;
             data->token[mu * n + s] = (int)letter;
-            letter = pick(T + letter * V, V, u);
-            ask(data, mu * n + s, letter);
+            letter = pick_letter(T + letter * V, V, u);
+            set_target(data, mu * n + s, letter);
         }
     }
     data->truth->floor = sum / ((double)data_rows(data) - (double)(first * n));
@@ -202,7 +202,7 @@ static int draw_copy(struct data *data, const struct sequences *sequences, struc
             token[s] = (int)letter;
             if (s + 1 < m)
                 token[m + 1 + s] = (int)letter;
-            ask(data, mu * n + m + s, letter);
+            set_target(data, mu * n + m + s, letter);
         }
     }
     return CODE_OK;
@@ -228,7 +228,7 @@ static int draw_modular(struct data *data, const struct sequences *sequences, st
         data->token[3 * mu] = (int)a;
         data->token[3 * mu + 1] = (int)b;
         data->token[3 * mu + 2] = (int)letters;
-        ask(data, 3 * mu + 2, (a + b) % letters);
+        set_target(data, 3 * mu + 2, (a + b) % letters);
     }
 done:
     free(pair);

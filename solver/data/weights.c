@@ -1,7 +1,7 @@
 #include "solver/data/weights.h"
 
-static int check(const struct data_file *stored, enum data_file_role role, size_t inputs,
-                 const char *path, struct err *err) {
+static int check_weights(const struct data_file *stored, enum data_file_role role, size_t inputs,
+                         const char *path, struct err *err) {
     const struct data_file_set *set = &stored->set[role];
     char place[DATA_FILE_NAME];
     if (set->rank && set->count != inputs)
@@ -23,11 +23,11 @@ static int check(const struct data_file *stored, enum data_file_role role, size_
 int weights_shape(struct data *data, const struct data_file *stored, const char *path,
                   struct err *err) {
     data->weighted = stored->set[DATA_FILE_WEIGHT].rank > 0;
-    TRY(check(stored, DATA_FILE_WEIGHT, (size_t)data->P, path, err));
-    return check(stored, DATA_FILE_TEST_WEIGHT, (size_t)data->tests, path, err);
+    TRY(check_weights(stored, DATA_FILE_WEIGHT, (size_t)data->P, path, err));
+    return check_weights(stored, DATA_FILE_TEST_WEIGHT, (size_t)data->tests, path, err);
 }
 
-static void fill(double *weight, int inputs, const struct data_file_set *set) {
+static void fill_weights(double *weight, int inputs, const struct data_file_set *set) {
     double sum = 0;
     for (size_t k = 0; k < set->count; k++)
         sum += set->value[k];
@@ -38,6 +38,6 @@ static void fill(double *weight, int inputs, const struct data_file_set *set) {
 void weights_fill(struct data *data, const struct data_file *stored) {
     if (!data->weighted)
         return;
-    fill(data->weight, data->P, &stored->set[DATA_FILE_WEIGHT]);
-    fill(data->weight + data->P, data->tests, &stored->set[DATA_FILE_TEST_WEIGHT]);
+    fill_weights(data->weight, data->P, &stored->set[DATA_FILE_WEIGHT]);
+    fill_weights(data->weight + data->P, data->tests, &stored->set[DATA_FILE_TEST_WEIGHT]);
 }

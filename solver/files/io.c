@@ -178,7 +178,7 @@ static int set_complete(struct io *io, int complete, struct err *err) {
     return hdf5_set_attribute(io->file, "complete", H5T_NATIVE_INT, -1, &complete, err);
 }
 
-static void release(struct io *io) {
+static void release_file(struct io *io) {
     if (io->file > 0)
         H5Fclose(io->file); /* memory only: what was to be kept has been saved */
     if (io->partial)
@@ -195,7 +195,7 @@ static int begin_file(struct io *io, struct err *err) {
     return hdf5_set_text(io->file, "program", "dmft-solve", err);
 }
 
-static int create(struct io *io, const char *path, bool force, bool save, struct err *err) {
+static int create_result(struct io *io, const char *path, bool force, bool save, struct err *err) {
     int code = CODE_OK;
     *io = (struct io){0};
     DO(partial_check(path, force, err));
@@ -208,16 +208,16 @@ done:
     if (code && io->partial)
         partial_abandon(io->partial);
     if (code)
-        release(io);
+        release_file(io);
     return code;
 }
 
 int io_create(struct io *io, const char *path, bool force, struct err *err) {
-    return create(io, path, force, true, err);
+    return create_result(io, path, force, true, err);
 }
 
 int io_again(struct io *io, const char *path, struct err *err) {
-    return create(io, path, true, false, err);
+    return create_result(io, path, true, false, err);
 }
 
 int io_finish(struct io *io, bool force, struct err *err) {
@@ -232,7 +232,7 @@ int io_finish(struct io *io, bool force, struct err *err) {
         TRY(partial_sum(io->partial, io->path, io->sum, err));
     TRY(partial_place(io->partial, io->path, force, err));
     code = partial_sync(io->path, err);
-    release(io);
+    release_file(io);
     return code;
 }
 
@@ -240,5 +240,5 @@ void io_close(struct io *io) {
     struct err ignored;
     if (io->file > 0)
         io_flush(io, &ignored);
-    release(io);
+    release_file(io);
 }

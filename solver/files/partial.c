@@ -52,7 +52,7 @@ static bool is_busy(int descriptor) {
 }
 
 /* Opens and locks the file of this name, made if there is none. */
-static int take(int *lock, const char *path, const char *partial, struct err *err) {
+static int take_lock(int *lock, const char *path, const char *partial, struct err *err) {
     struct stat opened, named;
     for (int k = 0; k < TRIES; k++) {
         *lock = open(partial, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
@@ -76,7 +76,7 @@ int partial_create(char **partial, int *lock, const char *path, bool force, stru
     *lock = -1;
     TRY(base_alloc(partial, size, 1, err));
     snprintf(*partial, size, "%s.partial", path);
-    int code = take(lock, path, *partial, err);
+    int code = take_lock(lock, path, *partial, err);
     if (!code && (fstat(*lock, &status) || !S_ISREG(status.st_mode)))
         code = err_set(err, CODE_INPUT, "output %s: %s is not a regular file", path, *partial);
     else if (!code && status.st_size > 0 && !force)
@@ -126,7 +126,8 @@ static void sweep_up(const char *name) {
 }
 
 /* Creates and locks the first new file that does not exist. */
-static int reserve(char *name, size_t size, int *descriptor, const char *partial, struct err *err) {
+static int reserve_new(char *name, size_t size, int *descriptor, const char *partial,
+                       struct err *err) {
     struct stat status;
     for (int k = 1; k < TRIES; k++) {
         name_new(name, size, partial, k);
@@ -150,7 +151,7 @@ static int open_new(char **name, int *descriptor, const char *partial, struct er
         name_new(*name, size, partial, k);
         sweep_up(*name);
     }
-    int code = reserve(*name, size, descriptor, partial, err);
+    int code = reserve_new(*name, size, descriptor, partial, err);
     if (code) {
         free(*name);
         *name = NULL;

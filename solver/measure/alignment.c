@@ -54,16 +54,16 @@ int alignment_add_thin(struct alignment *sum, struct rows W, struct rows start, 
     return CODE_OK;
 }
 
-static double ratio(double part, double entries, double input, int members) {
+static double ratio_of_rms(double part, double entries, double input, int members) {
     return part * members * members / (entries * input);
 }
 
 double alignment_moved(const struct alignment *sum, double part, int members) {
     bool known = sum->start > 0 && sum->moved > ROUND_OFF * sum->input;
-    return known ? ratio(part, sum->start, sum->moved, members) : (double)NAN;
+    return known ? ratio_of_rms(part, sum->start, sum->moved, members) : (double)NAN;
 }
 
 double alignment_learned(const struct alignment *sum, double part, int members) {
     bool known = sum->input > 0 && sum->learned > ROUND_OFF * sum->start;
-    return known ? ratio(part, sum->learned, sum->input, members) : (double)NAN;
+    return known ? ratio_of_rms(part, sum->learned, sum->input, members) : (double)NAN;
 }

@@ -209,8 +209,8 @@ done:
 }
 
 /* Of a matrix whose input moves, and its entries with it. */
-static int align(struct coordinate_matrix *m, const struct net *net, const struct node *v, int t,
-                 struct alignment *sum, struct err *err) {
+static int measure_alignment(struct coordinate_matrix *m, const struct net *net,
+                             const struct node *v, int t, struct alignment *sum, struct err *err) {
     struct rows x = net->program->node[v->argument[0]].value;
     if (t == 0)
         TRY(array_keep(&m->in, x, err));
@@ -268,7 +268,7 @@ static int fill_family(const struct measuring *m, int item, double *const *out, 
     for (int j = item; j < p->nodes; j = next_of(p, item, j + 1), members++) {
         TRY(split(&check->matrix[j], m->net, &p->node[j], m->t, square, err));
         if (out[EFF_ALIGNED])
-            TRY(align(&check->matrix[j], m->net, &p->node[j], m->t, &sum, err));
+            TRY(measure_alignment(&check->matrix[j], m->net, &p->node[j], m->t, &sum, err));
     }
     square[PROP_ALIGNED] = alignment_moved(&sum, square[PROP], members);
     square[EFF_ALIGNED] = alignment_learned(&sum, square[EFF], members);

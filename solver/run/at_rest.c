@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Rows that do not depend on t, of runs that went to the end; round-off of sums over sites. */
-static bool constant(const struct record *record, const struct series *series) {
+static bool is_constant(const struct record *record, const struct series *series) {
     size_t row = series->size / (size_t)record->T;
     for (int r = 0; r < record->runs; r++) {
         const double *first = record_at(record, series, r, 0);
@@ -20,7 +20,7 @@ static bool constant(const struct record *record, const struct series *series) {
     return true;
 }
 
-static bool ends(const char *name, const char *with) {
+static bool ends_with(const char *name, const char *with) {
     size_t length = strlen(name), end = strlen(with);
     return length >= end && !strcmp(name + length - end, with);
 }
@@ -28,14 +28,15 @@ static bool ends(const char *name, const char *with) {
 bool at_rest_of_limit(const struct run *run) {
     const struct record *limit = &run->results.limit;
     const struct series *f = limit->runs ? record_find(limit, "f") : NULL;
-    if (!f || limit->T < 2 || !constant(limit, f))
+    if (!f || limit->T < 2 || !is_constant(limit, f))
         return false;
     const struct training *training = &run->config.training;
     bool decays = training->weight_decay > 0; /* and kernels with them */
     for (int k = 0; k < limit->count && !training->batches.size; k++) {
         const struct series *series = &limit->series[k];
-        bool judged = !strcmp(series->name, "loss") || (ends(series->name, "_diag") && !decays);
-        if (judged && !constant(limit, series))
+        bool judged =
+            !strcmp(series->name, "loss") || (ends_with(series->name, "_diag") && !decays);
+        if (judged && !is_constant(limit, series))
             return false;
     }
     return true;
@@ -46,7 +47,7 @@ bool at_rest_of_networks(const struct run *run) {
     int widths = run->config.reference.widths.count;
     for (int i = 0; i < widths; i++) {
         const struct series *loss = networks[i].runs ? record_find(&networks[i], "loss") : NULL;
-        if (!loss || !constant(&networks[i], loss))
+        if (!loss || !is_constant(&networks[i], loss))
             return false;
     }
     return widths > 0;

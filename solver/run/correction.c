@@ -19,8 +19,8 @@ static struct moments moments_of(const double *x, const double *less, size_t str
 }
 
 /* At the times that all runs reached. values, plain: [runs][size], with halves and without. */
-static void look(const struct record *limit, const struct series *series, const double *values,
-                 const double *plain, struct correction *largest) {
+static void update_largest(const struct record *limit, const struct series *series,
+                           const double *values, const double *plain, struct correction *largest) {
     size_t row = series->size / series->shape[0];
     for (int t = 0; t < limit->T && record_reached(limit, t) == limit->runs; t++) {
         double taken = 0, noise = 0;
@@ -54,7 +54,7 @@ int correction_find(const struct record *limit, struct correction *largest, stru
         TRY(base_alloc(&plain, (size_t)limit->runs * series->size, sizeof *plain, err));
         memcpy(plain, record_values(&alone, series),
                (size_t)limit->runs * series->size * sizeof *plain);
-        look(limit, series, record_values(limit, series), plain, largest);
+        update_largest(limit, series, record_values(limit, series), plain, largest);
         free(plain);
     }
     return CODE_OK;

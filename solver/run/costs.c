@@ -30,7 +30,7 @@ static void triad(double *x, size_t n) {
 }
 
 /* Passes a second of all threads together, the best of a few rounds; 0: no memory. */
-static double rate(int threads, struct work work) {
+static double measure_rate(int threads, struct work work) {
     enum { ROUNDS = 5, PASSES = 4 };
     double best = 0;
     bool poor = false;
@@ -75,7 +75,7 @@ static double seconds_of(const struct backend *backend, struct rows x, struct ro
 }
 
 /* By the operations of the backend: a square of dots, and a copy. */
-static int device(const struct backend *backend, struct machine *machine, struct err *err) {
+static int measure_device(const struct backend *backend, struct machine *machine, struct err *err) {
     enum { SIDE = 512, DEEP = 1 << 16, LINES = 32, LONG = 1 << 20 };
     struct array square = {0}, line = {0};
     double *C = NULL;
@@ -110,10 +110,10 @@ int costs_machine(const struct backend *backend, int threads, struct machine *ma
     double room;
     TRY(backend->open(&room, err));
     if (isfinite(room))
-        return device(backend, machine, err);
-    *machine =
-        (struct machine){rate(threads, squares) * 2 * 512.0 * 512 * 512,
-                         rate(threads, lines) * sizeof(double) * (double)lines.numbers, "triad"};
+        return measure_device(backend, machine, err);
+    *machine = (struct machine){
+        measure_rate(threads, squares) * 2 * 512.0 * 512 * 512,
+        measure_rate(threads, lines) * sizeof(double) * (double)lines.numbers, "triad"};
     if (machine->dgemm == 0 || machine->bandwidth == 0)
         return err_set(err, CODE_SYSTEM, "out of memory: the rates of this machine");
     return CODE_OK;
@@ -124,7 +124,7 @@ static int by_seconds(const void *a, const void *b) {
     return (x->cost.seconds < y->cost.seconds) - (x->cost.seconds > y->cost.seconds);
 }
 
-static bool is(const struct profile_entry *entry, const char *place, const char *op) {
+static bool is_entry(const struct profile_entry *entry, const char *place, const char *op) {
     return (!place || !strcmp(entry->place, place)) && (!op || !strcmp(entry->op, op));
 }
 
@@ -136,17 +136,17 @@ static const char *const kind_name[KINDS] = {
 
 /* Maps and spans copy and scale rows by pointwise operations, too. */
 static enum kind kind_of(const struct profile_entry *entry) {
-    if (is(entry, NULL, "normals"))
+    if (is_entry(entry, NULL, "normals"))
         return NORMALS;
-    if (is(entry, "spans", NULL))
+    if (is_entry(entry, "spans", NULL))
         return SPANS;
-    if (is(entry, "measuring", NULL))
+    if (is_entry(entry, "measuring", NULL))
         return MEASURING;
-    if (is(entry, "files", NULL))
+    if (is_entry(entry, "files", NULL))
         return FILES;
-    if (is(entry, "network", "pointwise"))
+    if (is_entry(entry, "network", "pointwise"))
         return ACTIVATIONS;
-    return is(entry, "network", NULL) ? OTHER : PRODUCTS;
+    return is_entry(entry, "network", NULL) ? OTHER : PRODUCTS;
 }
 
 static void print_row(FILE *stream, const struct profile_entry *entry, double total, int threads,

@@ -105,7 +105,7 @@ static int describe_width(const struct run *run, int N, json_t **out, struct err
     return code;
 }
 
-static int add(json_t *whole, const char *key, json_t *value, struct err *err) {
+static int add_value(json_t *whole, const char *key, json_t *value, struct err *err) {
     return json_object_set_new(whole, key, value)
                ? describe_failed("the description of the network", err)
                : CODE_OK;
@@ -116,19 +116,19 @@ static int add_limit(const struct run *run, json_t *whole, struct err *err) {
     json_t *limit = NULL;
     int code = describe_width(run, 0, &limit, err);
     if (!code)
-        return add(whole, "limit", limit, err);
+        return add_value(whole, "limit", limit, err);
     if (code != CODE_INPUT)
         return code;
     struct err reason = *err;
     *err = (struct err){0};
-    TRY(add(whole, "no_limit", json_string(reason.text), err));
-    return add(whole, "limit", json_null(), err);
+    TRY(add_value(whole, "no_limit", json_string(reason.text), err));
+    return add_value(whole, "limit", json_null(), err);
 }
 
 static int add_networks(const struct run *run, json_t *whole, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     json_t *networks = json_array(), *network;
-    TRY(add(whole, "networks", networks, err));
+    TRY(add_value(whole, "networks", networks, err));
     for (int i = 0; i < widths->count; i++) {
         TRY(describe_width(run, widths->value[i], &network, err));
         if (json_array_append_new(networks, network))
@@ -146,7 +146,7 @@ int description_text(const struct run *run, bool limit, char **text, struct err 
     *text = NULL;
     if (!whole)
         DO(describe_failed("the description of the network", err));
-    DO(limit ? add_limit(run, whole, err) : add(whole, "limit", json_null(), err));
+    DO(limit ? add_limit(run, whole, err) : add_value(whole, "limit", json_null(), err));
     DO(add_networks(run, whole, err));
     DO(describe_text(whole, "the description of the network", text, err));
 done:

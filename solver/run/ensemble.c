@@ -28,7 +28,7 @@ static int owner_rank(const struct run *run, int N, int r) {
     return (before + r) % dist_ranks();
 }
 
-static bool mine(const struct run *run, int N, int r) {
+static bool is_mine(const struct run *run, int N, int r) {
     int rank = owner_rank(run, N, r);
     return rank == ALL_RANKS || rank == dist_rank();
 }
@@ -36,7 +36,7 @@ static bool mine(const struct run *run, int N, int r) {
 int ensemble_concurrent(const struct run *run, int N, int runs) {
     int count = 0;
     for (int r = 0; r < runs; r++)
-        count += mine(run, N, r);
+        count += is_mine(run, N, r);
     if (count < 1 || owner_rank(run, N, 0) == ALL_RANKS)
         return 1;
     return count < run->threads ? count : run->threads;
@@ -69,7 +69,7 @@ static int write_failures(const struct ensemble *e, struct err *err) {
                  : CODE_OK;
 }
 
-static int write(const struct ensemble *e, struct err *err) {
+static int write_records(const struct ensemble *e, struct err *err) {
     double start = base_cpu_seconds();
     int before = profile_enter("files", ""), code = CODE_OK;
     struct io *io = &e->run->io;
@@ -86,22 +86,22 @@ static int write(const struct ensemble *e, struct err *err) {
 
 /* Saves now and then: every 20 seconds, and in no more than a tenth of the time. A save that fails
  * is reported and tried again; the one at the end must succeed. */
-static void save(const struct ensemble *e) {
+static void save_partial(const struct ensemble *e) {
     double start = base_seconds();
     struct err err;
     if (start < *e->next)
         return;
-    if (write(e, &err))
+    if (write_records(e, &err))
         log_line(&e->run->log, "warning: %s; will be tried again", err.text);
     *e->next = base_seconds() + fmax(20, 10 * (base_seconds() - start));
 }
 
-static void progress(const struct ensemble *e, const struct net *net, int t) {
+static void tell_progress(const struct ensemble *e, const struct net *net, int t) {
     const struct record *record = e->record;
     double done = 0, all = 0, spent = base_seconds() - e->start;
     for (int r = 0; r < record->runs; r++) {
         done += record->steps[r];
-        all += mine(e->run, e->N, r) ? record->T : 0;
+        all += is_mine(e->run, e->N, r) ? record->T : 0;
     }
     int left = (int)fmin(spent / done * (all - done) + 0.5, 1e8);
     if (e->N)
@@ -124,7 +124,7 @@ static int stop_if_asked(const struct ensemble *e, struct err *err) {
 }
 
 /* Results that explode are none, even where they are numbers. */
-static int judge(const struct ensemble *e, const struct net *net, int t, struct err *err) {
+static int judge_results(const struct ensemble *e, const struct net *net, int t, struct err *err) {
     const char *name = record_overflow(e->record, e->r, t);
     if (net_runs_away(net))
         return err_overflow(err, "the loss, %.3g, exceeds %g times that of the start",
@@ -135,13 +135,13 @@ static int judge(const struct ensemble *e, const struct net *net, int t, struct 
 }
 
 /* After each measured time: judge it, publish it, tell, write now and then. */
-static int publish(const struct ensemble *e, const struct net *net, int t, struct err *err) {
-    TRY(judge(e, net, t, err));
+static int publish_time(const struct ensemble *e, const struct net *net, int t, struct err *err) {
+    TRY(judge_results(e, net, t, err));
 #pragma omp critical(record)
     {
         e->record->steps[e->r] = t + 1;
-        progress(e, net, t);
-        save(e);
+        tell_progress(e, net, t);
+        save_partial(e);
     }
     return CODE_OK;
 }
@@ -242,7 +242,7 @@ static int one_run(const struct ensemble *e, struct err *err) {
             DO(net_evaluate(&net, training->loss, run->data.y, err));
         DO(observer_measure(&observer, &net, t, err));
         DO(observer_predict(&observer, &net, t, err));
-        DO(publish(e, &net, t, err));
+        DO(publish_time(e, &net, t, err));
         DO(pause_at(e, &net, &observer, t, &kept, err));
     }
 done:
@@ -262,7 +262,7 @@ done:
 
 static int step(void *context, const struct net *net, int t, struct err *err) {
     const struct ensemble *e = context;
-    TRY(publish(e, net, t, err));
+    TRY(publish_time(e, net, t, err));
     return stop_if_asked(e, err);
 }
 
@@ -276,13 +276,13 @@ static int sweep(void *context, const struct fixed_point_state *state, struct er
                      "limit  replicate %d/%d  sweep %d  times %d/%d  largest change %.2g (%s)",
                      e->r + 1, e->record->runs, state->sweep + 1, state->reached, e->record->T,
                      worst->change, worst->name);
-        save(e);
+        save_partial(e);
     }
     return stop_if_asked(e, err);
 }
 
 /* Run number e->r, whatever its method. */
-static int run(struct ensemble *e, struct err *err) {
+static int run_any(struct ensemble *e, struct err *err) {
     const struct run *run = e->run;
     if (!e->iterations)
         return one_run(e, err);
@@ -330,7 +330,7 @@ static int write_counts(const struct ensemble *e, struct err *err) {
 }
 
 /* Attributes of the group. */
-static int open(const struct ensemble *e, struct err *err) {
+static int open_group(const struct ensemble *e, struct err *err) {
     const struct config *config = &e->run->config;
     struct net_setup setup = run_setup(e->run, e->N, 0);
     struct io *io = &e->run->io;
@@ -361,13 +361,13 @@ static void count_as_failed(const struct ensemble *e, const struct err *err) {
  * is kept. */
 static void try_run(struct ensemble one, int *first, struct err *err) {
     struct err mine_err = {0};
-    bool skip = !mine(one.run, one.N, one.r);
+    bool skip = !is_mine(one.run, one.N, one.r);
 #pragma omp critical(record)
     skip = skip || *first < one.record->runs;
     if (skip)
         return;
     int code =
-        backend_cause(config_backend(&one.run->config, one.N), run(&one, &mine_err), &mine_err);
+        backend_cause(config_backend(&one.run->config, one.N), run_any(&one, &mine_err), &mine_err);
 #pragma omp critical(record)
     if (code == CODE_NUMERICAL && one.N) {
         count_as_failed(&one, &mine_err);
@@ -388,7 +388,7 @@ int ensemble_compute(const struct ensemble *e, int *first, struct err *err) {
     struct err ignored;
     double next = base_seconds() + 20;
     *first = 0;
-    TRY(open(e, err));
+    TRY(open_group(e, err));
     *first = runs;
     *err = (struct err){0};
     one.start = base_seconds();
@@ -404,7 +404,7 @@ int ensemble_compute(const struct ensemble *e, int *first, struct err *err) {
             try_run(one, first, err);
             base_locale_end(before);
         }
-    int code = err->code, written = write(e, code ? &ignored : err);
+    int code = err->code, written = write_records(e, code ? &ignored : err);
     return code ? code : written;
 }
 
@@ -421,5 +421,5 @@ int ensemble_collect(const struct ensemble *e, struct err *err) {
     if (record_failures(e->record, &first))
         dist_broadcast(&e->record->failure, sizeof e->record->failure,
                        owner_rank(e->run, e->N, first));
-    return write(e, err);
+    return write_records(e, err);
 }

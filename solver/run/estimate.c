@@ -44,7 +44,7 @@ static double error_of_loss(const struct record *record) {
 }
 
 /* What is short is done again: the first time it is new memory that takes the time. */
-static void try(struct run *run, int N, int runs, struct trial *trial) {
+static void run_trial(struct run *run, int N, int runs, struct trial *trial) {
     double before = memory_most();
     run->threads = 1;
     backend_start(1);
@@ -62,7 +62,7 @@ static void try(struct run *run, int N, int runs, struct trial *trial) {
 }
 
 /* Waits until the child has ended; a signal that asks the run to stop is passed on to it. */
-static bool await(const struct run *run, pid_t child) {
+static bool await_child(const struct run *run, pid_t child) {
     const struct timespec turn = {.tv_nsec = 2000000};
     pid_t ended;
     while ((ended = waitpid(child, NULL, WNOHANG)) == 0) {
@@ -74,7 +74,7 @@ static bool await(const struct run *run, pid_t child) {
 }
 
 /* Runs in a process of its own, which finds its memory as it was before other trials. */
-static int measure(struct run *run, int N, int runs, struct trial *trial, struct err *err) {
+static int measure_trial(struct run *run, int N, int runs, struct trial *trial, struct err *err) {
     struct trial *shared =
         mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
@@ -84,10 +84,10 @@ static int measure(struct run *run, int N, int runs, struct trial *trial, struct
     fflush(NULL);
     pid_t child = fork();
     if (child == 0) {
-        try(run, N, runs, shared);
+        run_trial(run, N, runs, shared);
         _exit(0);
     }
-    bool done = child > 0 && await(run, child);
+    bool done = child > 0 && await_child(run, child);
     *trial = *shared;
     munmap(shared, sizeof *shared);
     if (run->stop && *run->stop)
@@ -101,12 +101,12 @@ struct cost {
 };
 
 /* Replicates with so small a part of the sites, which mostly cost as much as one. */
-static int tried(int part) {
+static int runs_tried(int part) {
     return part == 1 ? 2 : part > LEAST_TRIED ? part : LEAST_TRIED;
 }
 
 /* The straight line through two points. */
-static double line(double x0, double y0, double x1, double y1, double x) {
+static double line_through(double x0, double y0, double x1, double y1, double x) {
     return x1 > x0 ? fmax(y1, y1 + (y1 - y0) / (x1 - x0) * (x - x1)) : y1;
 }
 
@@ -118,7 +118,7 @@ static int try_limit(struct run *run, int part, struct trial trial[2], struct er
         run->config.solver.halves = run->config.solver.grow = false;
         sites_divide(&run->config, k ? part / 2 : part);
         run_split(run);
-        code = measure(run, 0, k ? 1 : tried(part), &trial[k], err);
+        code = measure_trial(run, 0, k ? 1 : runs_tried(part), &trial[k], err);
         run->config.solver = before;
         if (!code && trial[k].code)
             break;
@@ -145,13 +145,13 @@ static int of_limit(struct run *run, struct cost *cost, struct err *err) {
         if (trial[k].code)
             return err_set(err, trial[k].code, "a trial with %d sites has failed: %.1800s",
                            solver->sites / (k ? part / 2 : part), trial[k].err.text);
-    trial[0].cpu /= tried(part);
+    trial[0].cpu /= runs_tried(part);
     trial[1] = part > 1 ? trial[1] : trial[0];
     double sites = solver->sites, few = sites / part, more = part > 1 ? 2 * few : few;
-    cost->cpu = runs * line(few, trial[0].cpu, more, trial[1].cpu, sites);
-    cost->bytes = line(few, trial[0].bytes, more, trial[1].bytes, sites);
-    cost->error = trial[0].error * sqrt(tried(part) / (double)(part * replicates));
-    cost->known = 1 / sqrt(2.0 * (tried(part) - 1));
+    cost->cpu = runs * line_through(few, trial[0].cpu, more, trial[1].cpu, sites);
+    cost->bytes = line_through(few, trial[0].bytes, more, trial[1].bytes, sites);
+    cost->error = trial[0].error * sqrt(runs_tried(part) / (double)(part * replicates));
+    cost->known = 1 / sqrt(2.0 * (runs_tried(part) - 1));
     return CODE_OK;
 }
 
@@ -162,20 +162,20 @@ static int of_networks(struct run *run, int N, struct cost *cost, struct err *er
     struct trial trial[2];
     for (int k = 0; k < 2; k++) {
         *steps = k ? more : few;
-        int code = measure(run, N, 1, &trial[k], err);
+        int code = measure_trial(run, N, 1, &trial[k], err);
         *steps = T;
         TRY(code);
         if (trial[k].code)
             return err_set(err, trial[k].code, "a trial with N = %d has failed: %.1800s", N,
                            trial[k].err.text);
     }
-    double one = more > few ? line(few, trial[0].cpu, more, trial[1].cpu, T) : trial[1].cpu;
+    double one = more > few ? line_through(few, trial[0].cpu, more, trial[1].cpu, T) : trial[1].cpu;
     *cost = (struct cost){run->config.reference.seeds * one, trial[1].bytes, NAN, NAN};
     return CODE_OK;
 }
 
 /* Runs that work at once each have what one has beyond this process. */
-static double peak(const struct run *run, int N, int runs, double bytes) {
+static double peak_bytes(const struct run *run, int N, int runs, double bytes) {
     return memory_most() + bytes * ensemble_concurrent(run, N, runs);
 }
 
@@ -214,7 +214,7 @@ static int print_all(struct run *run, const char *folder, FILE *stream, struct e
     TRY(run_open(run, text, true, err));
     if (replicates) {
         TRY(of_limit(run, &limit, err));
-        limit.bytes = peak(run, 0, replicates, limit.bytes);
+        limit.bytes = peak_bytes(run, 0, replicates, limit.bytes);
         snprintf(text, sizeof text, "limit, %d replicates of %d sites", replicates,
                  run->config.solver.sites);
         print_row(stream, text, limit);
@@ -222,7 +222,7 @@ static int print_all(struct run *run, const char *folder, FILE *stream, struct e
     }
     for (int i = 0; i < widths->count; i++) {
         TRY(of_networks(run, widths->value[i], &cost, err));
-        cost.bytes = peak(run, widths->value[i], seeds, cost.bytes);
+        cost.bytes = peak_bytes(run, widths->value[i], seeds, cost.bytes);
         snprintf(text, sizeof text, "networks, N = %d, %d seeds", widths->value[i], seeds);
         print_row(stream, text, cost);
         all.cpu += cost.cpu;

@@ -15,10 +15,11 @@ enum { LIVES = 10 }; /* weights of the start that fall to e^-LIVES are forgotten
 #define ROUNDED 1e-9 /* of a sum of equal shares */
 
 /* Adds a note and says it at once. */
-static int tell(struct run *run, const char *code, const char *group, bool warning, struct err *err,
-                const char *format, ...) __attribute__((format(printf, 6, 7)));
-static int tell(struct run *run, const char *code, const char *group, bool warning, struct err *err,
-                const char *format, ...) {
+static int tell_note(struct run *run, const char *code, const char *group, bool warning,
+                     struct err *err, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+static int tell_note(struct run *run, const char *code, const char *group, bool warning,
+                     struct err *err, const char *format, ...) {
     char text[NOTES_TEXT];
     va_list list;
     va_start(list, format);
@@ -58,13 +59,13 @@ static int warn_rank(struct run *run, struct err *err) {
         snprintf(end, sizeof end, "; the run will probably %s at step %d",
                  solver->grow ? "begin again with twice as many sites" : "end",
                  (int)(POPULATION_RANK_LIMIT * least / step));
-    return tell(run, "bases_grow", "limit", true, err,
-                "with %s bases grow by %d every evaluation, up to %.0f of %d sites%s%s; "
-                "more than %.0f sites keep all normals matched",
-                compresses ? "new inputs at every step"
-                           : network_uncompressed(&run->config.network),
-                P * n, fmin(rows, least), least, parts > 1 ? " in each half" : "", end,
-                parts * 4 * rows / POPULATION_ROOM);
+    return tell_note(run, "bases_grow", "limit", true, err,
+                     "with %s bases grow by %d every evaluation, up to %.0f of %d sites%s%s; "
+                     "more than %.0f sites keep all normals matched",
+                     compresses ? "new inputs at every step"
+                                : network_uncompressed(&run->config.network),
+                     P * n, fmin(rows, least), least, parts > 1 ? " in each half" : "", end,
+                     parts * 4 * rows / POPULATION_ROOM);
 }
 
 /* Scales and rates of all networks are meant for inputs with |x|^2 = D, which drawn ones have. */
@@ -76,9 +77,10 @@ static int note_scale(struct run *run, struct err *err) {
         sum +=
             data->X[k] * data->X[k] / (double)count * (data->weight ? data->weight[k / each] : 1);
     if (run->config.data.file[0] && data->X && (sum < 0.5 || sum > 2))
-        return tell(run, "scale_of_inputs", "", false, err,
-                    "|x|^2/D of the inputs is %.3g on average, where networks expect about 1%s",
-                    sum, sum > 0 ? "; scale X, or centre it" : "");
+        return tell_note(
+            run, "scale_of_inputs", "", false, err,
+            "|x|^2/D of the inputs is %.3g on average, where networks expect about 1%s", sum,
+            sum > 0 ? "; scale X, or centre it" : "");
     return CODE_OK;
 }
 
@@ -107,10 +109,11 @@ static int note_axes(struct run *run, struct err *err) {
     if (!run->config.data.file[0] || !data->X || data->n == 1 || data->D == 1 || !keys ||
         strstr(keys, "attention"))
         return CODE_OK;
-    return tell(run, "inputs_of_tokens", "", false, err,
-                "X has three axes, so that each input is a sequence of %d tokens of %d numbers; of "
-                "an image make one row of %d numbers, X.reshape(len(X), -1)",
-                data->n, data->D, data->n * data->D);
+    return tell_note(
+        run, "inputs_of_tokens", "", false, err,
+        "X has three axes, so that each input is a sequence of %d tokens of %d numbers; of "
+        "an image make one row of %d numbers, X.reshape(len(X), -1)",
+        data->n, data->D, data->n * data->D);
 }
 
 /* Targets of a file that are read as numbers and look like classes, and classes that look as if
@@ -126,24 +129,26 @@ static int note_targets(struct run *run, struct err *err) {
         ones += data->y[k] == 1;
     }
     if (zeros && ones && zeros + ones == count)
-        return tell(run, "targets_0_1", "", false, err,
-                    "all targets are 0 or 1, which loss = %s takes for numbers: outputs begin at "
-                    "0, one of the two; -1 and +1 treat them alike, and cross_entropy takes 0 and "
-                    "1 for classes",
-                    loss->choice.name);
+        return tell_note(
+            run, "targets_0_1", "", false, err,
+            "all targets are 0 or 1, which loss = %s takes for numbers: outputs begin at "
+            "0, one of the two; -1 and +1 treat them alike, and cross_entropy takes 0 and "
+            "1 for classes",
+            loss->choice.name);
     int last;
     if (C == 1 && !data->classes && looks_like_classes(data->y, count, &last))
-        return tell(run, "targets_count", "", false, err,
-                    "all targets are whole numbers up to %d, which loss = %s takes for numbers: if "
-                    "they are classes, choose cross_entropy",
-                    last, loss->choice.name);
+        return tell_note(
+            run, "targets_count", "", false, err,
+            "all targets are whole numbers up to %d, which loss = %s takes for numbers: if "
+            "they are classes, choose cross_entropy",
+            last, loss->choice.name);
     for (size_t k = 0; k < count && C > 1; k++)
         first += data->numbered ? data->y[k] == 0 : data->y[k * (size_t)C] != 0;
     if (C > 1 && data->classes && !first)
-        return tell(run, "class_0_missing", "", false, err,
-                    "no training target is of class 0, so that %d outputs serve %d classes at "
-                    "most; classes count from 0: subtract 1 from those that count from 1",
-                    C, C - 1);
+        return tell_note(run, "class_0_missing", "", false, err,
+                         "no training target is of class 0, so that %d outputs serve %d classes at "
+                         "most; classes count from 0: subtract 1 from those that count from 1",
+                         C, C - 1);
     return CODE_OK;
 }
 
@@ -159,11 +164,12 @@ static int note_decay(struct run *run, struct err *err) {
     }
     if (lives < LIVES - ROUNDED)
         return CODE_OK;
-    return tell(run, "weights_decay_fast", "", false, err,
-                "each step takes %g of all weights (weight_decay, times the schedule), so that of "
-                "%d steps about the last %d are remembered; in PyTorch it is lr times "
-                "weight_decay, 0.0001 for 0.001 and 0.1",
-                training->weight_decay, updates, last);
+    return tell_note(
+        run, "weights_decay_fast", "", false, err,
+        "each step takes %g of all weights (weight_decay, times the schedule), so that of "
+        "%d steps about the last %d are remembered; in PyTorch it is lr times "
+        "weight_decay, 0.0001 for 0.001 and 0.1",
+        training->weight_decay, updates, last);
 }
 
 /* Of the read-in, which a plain Adam moves as all else. It is said where the key is given, too: a
@@ -175,10 +181,11 @@ static int note_read_in(struct run *run, struct err *err) {
     double factor = run_setup(run, 0, 0).training.read_in;
     if (!mover->rule || factor == 1)
         return CODE_OK;
-    return tell(run, "adam_read_in", "", false, err,
-                "%s has eta0 and eps over sqrt(D) = %.3g for the read-in, as in the tables of the "
-                "papers: [training] adam_read_in = sqrt_D; 1 moves it as all else",
-                mover->choice.name, 1 / factor);
+    return tell_note(
+        run, "adam_read_in", "", false, err,
+        "%s has eta0 and eps over sqrt(D) = %.3g for the read-in, as in the tables of the "
+        "papers: [training] adam_read_in = sqrt_D; 1 moves it as all else",
+        mover->choice.name, 1 / factor);
 }
 
 /* Biases fall as 1/sites and errors as 1/sqrt(sites replicates): all kinds of sites that are too
@@ -198,11 +205,12 @@ static int warn_sites(struct run *run, struct err *err) {
                      net.populations.item[k]->name, sites);
     }
     if (*kinds)
-        DO(tell(run, "few_sites", "limit", true, err,
-                "too few sites for %d replicates (%s): with %zu or more of each kind biases are "
-                "mostly below half of a standard error, but not in every network; raise them in "
-                "[solver], lower replicates, or let halves = yes measure the bias and take it off",
-                replicates, kinds, wanted));
+        DO(tell_note(
+            run, "few_sites", "limit", true, err,
+            "too few sites for %d replicates (%s): with %zu or more of each kind biases are "
+            "mostly below half of a standard error, but not in every network; raise them in "
+            "[solver], lower replicates, or let halves = yes measure the bias and take it off",
+            replicates, kinds, wanted));
 done:
     net_free(&net);
     return code;

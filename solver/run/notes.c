@@ -155,7 +155,7 @@ static int find_bias(struct run *run, struct err *err) {
 }
 
 /* Of all entries; passes over NaN. */
-static double largest(const double *values, size_t size) {
+static double largest_entry(const double *values, size_t size) {
     double most = 0;
     for (size_t k = 0; k < size; k++)
         most = fmax(most, fabs(values[k]));
@@ -172,8 +172,8 @@ static int find_coarse(struct run *run, const char *group, const struct record *
         return CODE_OK;
     for (int r = 0; r < record->runs; r++)
         if (record->steps[r] > 0)
-            most = fmax(most, largest(record_at(record, f, r, 0),
-                                      f->size / f->shape[0] * (size_t)record->steps[r]));
+            most = fmax(most, largest_entry(record_at(record, f, r, 0),
+                                            f->size / f->shape[0] * (size_t)record->steps[r]));
     if (error > NOTES_COARSE * most)
         ADD("coarse_steps", group, -1, false,
             "steps of %s are too coarse for gradient flow: their estimated errors of f add up to "
@@ -303,7 +303,7 @@ static int find_responses(struct run *run, struct err *err) {
     return CODE_OK;
 }
 
-static bool has(const struct notes *notes, const char *code) {
+static bool has_note(const struct notes *notes, const char *code) {
     bool found = false;
     for (int k = 0; k < notes->count; k++)
         found = found || !strcmp(notes->note[k].code, code);
@@ -324,7 +324,7 @@ int notes_collect(struct run *run, struct err *err) {
         TRY(find_edge(run, err));
     }
     TRY(find_failures(run, err));
-    if (run->results.limit.runs && !has(&run->notes, "rests"))
+    if (run->results.limit.runs && !has_note(&run->notes, "rests"))
         TRY(never_moves_find(run, 0, &run->results.limit, err));
     for (int i = 0; i < run->config.reference.widths.count; i++)
         if (run->results.reference[i].runs)
@@ -380,7 +380,8 @@ static int write_group(struct run *run, int N, const struct record *record, stru
         return CODE_OK;
     TRY(write_causes(io, group, record, err));
     TRY(io_attribute(io, group, "valid_until", valid_until(&run->notes, group, record), err));
-    TRY(io_attribute(io, group, "edge_of_stability", has(&run->notes, "edge_of_stability"), err));
+    TRY(io_attribute(io, group, "edge_of_stability", has_note(&run->notes, "edge_of_stability"),
+                     err));
     if (N)
         return CODE_OK;
     struct condense gates;
@@ -388,12 +389,12 @@ static int write_group(struct run *run, int N, const struct record *record, stru
     if (over_many || record_find(record, "carriers"))
         TRY(io_attribute(io, group, "self_averaging",
                          gates.condensed == record->T && condense_units(record) == record->T, err));
-    TRY(io_attribute(io, group, "rests", has(&run->notes, "rests"), err));
+    TRY(io_attribute(io, group, "rests", has_note(&run->notes, "rests"), err));
     return io_attribute(io, group, "unmatched", last_of(record, "unmatched"), err);
 }
 
 /* In one line. */
-static void unfold(char *text) {
+static void unfold_lines(char *text) {
     for (char *at; (at = strstr(text, "\n  "));) {
         *at = ' ';
         memmove(at + 1, at + 3, strlen(at + 3) + 1);
@@ -414,7 +415,7 @@ int notes_write_list(struct io *io, const struct notes *notes, struct err *err) 
     DO(base_alloc(&copy, (size_t)count, sizeof *copy, err));
     for (int k = 0; k < count; k++) {
         copy[k] = notes->note[k];
-        unfold(copy[k].text);
+        unfold_lines(copy[k].text);
         word[CODE * count + k] = copy[k].code;
         word[KIND * count + k] = kind_of(&copy[k]);
         word[GROUP * count + k] = *copy[k].group ? copy[k].group : "/";

@@ -19,8 +19,8 @@ struct prediction {
 };
 
 /* The training inputs of the run, with their weights, and behind them those of a file. */
-static int join(const struct data *old, const struct data *more, const char *path, struct data *new,
-                struct err *err) {
+static int join_inputs(const struct data *old, const struct data *more, const char *path,
+                       struct data *new, struct err *err) {
     struct data sizes = *old;
     size_t rows = (size_t)old->P * (size_t)old->n, width = (size_t)old->D,
            places = (size_t)old->P * (old->per_token ? (size_t)old->n : 1),
@@ -55,7 +55,7 @@ static int read_inputs(struct prediction *p, const char *path, struct err *err) 
     struct data more = {0};
     int code;
     DO(data_read(&more, path, &wanted, err));
-    DO(join(&p->run->data, &more, path, &p->with.data, err));
+    DO(join_inputs(&p->run->data, &more, path, &p->with.data, err));
     DO(config_coordinates(config, &p->with.data, &p->with.inputs, err));
     int directions = p->with.inputs.K + p->with.inputs.test_directions;
     const struct int_list *widths = &config->reference.widths;
@@ -89,7 +89,7 @@ static void take_origins(const struct net *from, struct net *to) {
 }
 
 /* Run number r into the record. */
-static int one(struct prediction *p, int r, struct err *err) {
+static int predict_one_run(struct prediction *p, int r, struct err *err) {
     const struct run *run = p->run;
     const struct training *training = &run->config.training;
     struct net_setup setup = run_setup(&p->with, p->N, r), old = run_setup(run, p->N, r);
@@ -129,7 +129,7 @@ done:
 }
 
 /* All runs of a width (0: of the limit) into p->record. */
-static int ensemble(struct prediction *p, int N, int runs, struct err *err) {
+static int predict_ensemble(struct prediction *p, int N, int runs, struct err *err) {
     const struct net_setup setup = run_setup(&p->with, N, 0);
     struct series f = outputs_f(&setup.data, 1, setup.data.tests);
     f.about = "output of the network at the inputs, minus f(0) where centred";
@@ -137,18 +137,18 @@ static int ensemble(struct prediction *p, int N, int runs, struct err *err) {
     TRY(record_init(&p->record, runs, 1, err));
     TRY(record_add(&p->record, f, err));
     for (int r = 0; r < runs; r++)
-        TRY(one(p, r, err));
+        TRY(predict_one_run(p, r, err));
     return CODE_OK;
 }
 
-static int networks(struct prediction *p, const char *result, int N, struct io *io,
-                    struct err *err) {
+static int predict_networks(struct prediction *p, const char *result, int N, struct io *io,
+                            struct err *err) {
     char group[ENSEMBLE_GROUP];
     int code;
     p->record = (struct record){0};
     ensemble_group(group, N);
     DO(result_failed(result, group, &p->failed, err));
-    DO(ensemble(p, N, p->run->config.reference.seeds, err));
+    DO(predict_ensemble(p, N, p->run->config.reference.seeds, err));
     DO(io_attribute(io, group, "N", N, err));
     DO(io_record(io, group, &p->record, NULL, err));
 done:
@@ -157,17 +157,17 @@ done:
 }
 
 /* The replicates, and where the run has halves these, too, which take the bias off. */
-static int limit(const struct prediction *p, struct io *io, struct err *err) {
+static int predict_limit(const struct prediction *p, struct io *io, struct err *err) {
     struct prediction whole = *p;
     struct record halves[2] = {0};
     bool split = p->run->config.solver.halves;
     int replicates = p->run->config.solver.replicates, code;
     whole.record = (struct record){0};
-    DO(ensemble(&whole, 0, replicates, err));
+    DO(predict_ensemble(&whole, 0, replicates, err));
     for (int k = 0; k < (split ? 2 : 0); k++) {
         const struct run run = recheck_half(p->run, k + 1);
         struct prediction half = {.run = &run, .with = recheck_half(&p->with, k + 1)};
-        code = ensemble(&half, 0, replicates, err);
+        code = predict_ensemble(&half, 0, replicates, err);
         halves[k] = half.record;
         DO(code);
     }
@@ -193,9 +193,9 @@ int predict_run(struct run *run, const char *result, const char *path, const cha
     DO(io_create(&io, output, force, err));
     DO(io_parameters(&io, &run->params, &run->config, err));
     if (run->config.solver.replicates)
-        DO(limit(&p, &io, err));
+        DO(predict_limit(&p, &io, err));
     for (int i = 0; i < widths->count; i++)
-        DO(networks(&p, result, widths->value[i], &io, err));
+        DO(predict_networks(&p, result, widths->value[i], &io, err));
     DO(io_finish(&io, force, err));
 done:
     if (code && io.partial)

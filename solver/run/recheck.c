@@ -76,15 +76,15 @@ int recheck_compute(struct run *run, struct err *err) {
     return solver->halves ? compute_halves(run, err) : CODE_OK;
 }
 
-static int collect(struct run other, struct record *record, struct err *err) {
+static int collect_other(struct run other, struct record *record, struct err *err) {
     struct ensemble e = ensemble_of(&other, 0, record);
     return record->runs ? ensemble_collect(&e, err) : CODE_OK;
 }
 
 int recheck_collect(struct run *run, struct err *err) {
-    TRY(collect(finer_of(run), &run->results.finer, err));
+    TRY(collect_other(finer_of(run), &run->results.finer, err));
     for (int k = 0; k < 2; k++)
-        TRY(collect(recheck_half(run, k + 1), &run->results.half[k], err));
+        TRY(collect_other(recheck_half(run, k + 1), &run->results.half[k], err));
     return CODE_OK;
 }
 

@@ -102,7 +102,7 @@ done:
 }
 
 /* Of all entries. */
-static double largest(const double *values, size_t size) {
+static double largest_entry(const double *values, size_t size) {
     double most = 0;
     for (size_t k = 0; k < size; k++)
         most = fmax(most, fabs(values[k])); /* passes over NaN */
@@ -117,11 +117,11 @@ int report_tolerance(const struct run *run, struct err *err) {
         return CODE_OK;
     TRY(record_average(record, "f", &mean, &se, err));
     if (record_tolerance(record, f, mean)) {
-        double f_most = largest(mean, f->size);
+        double f_most = largest_entry(mean, f->size);
         record_tolerance(record, loss, se);
         printf("tolerance: with a third of it the loss changes by up to %.2g and f by up to %.2g "
                "(replicate 0); the intervals contain this\n",
-               largest(se, loss->size), f_most);
+               largest_entry(se, loss->size), f_most);
     }
     free(mean);
     return CODE_OK;

@@ -35,7 +35,7 @@ int run_configure(struct run *run, const char *file, int overrides, char *const 
 }
 
 /* The parameterization of this run; the record has it alone. */
-static int choose(struct run *run, struct err *err) {
+static int choose_parameterization(struct run *run, struct err *err) {
     struct network *network = &run->config.network;
     const struct int_list *given = &network->parameterizations;
     const char *text = params_find(&run->params, "network", "parameterization")->text;
@@ -75,7 +75,7 @@ int run_prepare(struct run *run, struct err *err) {
         TRY(config_data(&run->config, &run->params, &run->data, err));
     if (!dist_rank())
         TRY(params_text(&run->params, &run->states.ini, &size, err));
-    TRY(choose(run, err));
+    TRY(choose_parameterization(run, err));
     TRY(exchange_data(&run->data, err));
     config_shape(&run->config, &run->data);
     int threads = run->config.solver.threads;
@@ -239,7 +239,7 @@ int run_failures(const struct run *run, bool any, struct err *err) {
 }
 
 /* What all ranks made, to all ranks. */
-static int collect(struct run *run, struct err *err) {
+static int collect_ranks(struct run *run, struct err *err) {
     int count = 1 + run->config.reference.widths.count;
     struct ensemble e;
     *err = run->failed;
@@ -263,13 +263,13 @@ static int collect(struct run *run, struct err *err) {
 /* Whatever has become of the runs, the file says what they are worth. */
 int run_collect(struct run *run, struct err *err) {
     struct err mine;
-    int code = collect(run, err);
+    int code = collect_ranks(run, err);
     for (bool again = true; again;) {
         code = sites_raise(run, code, &again, err);
         if (again && !code)
             code = run_compute(run, err);
         if (again && !code)
-            code = collect(run, err);
+            code = collect_ranks(run, err);
     }
     if (code)
         run->failed = *err;

@@ -57,7 +57,7 @@ static bool too_few(const struct record *record) {
 }
 
 /* CODE_INPUT or CODE_SYSTEM where there is no room for them. */
-static int twice(struct run *run, struct err *err) {
+static int double_sites(struct run *run, struct err *err) {
     for (int k = 0; k < KINDS; k++) {
         int *number = number_of(&run->config.solver, k);
         if (has_kind(&run->config, k) && *number > SITES_MOST / 2)
@@ -116,7 +116,7 @@ int sites_raise(struct run *run, int code, bool *again, struct err *err) {
                       too_few(&results->half[0]) || too_few(&results->half[1]));
     if (!*again)
         return code;
-    if (!twice(run, &hindrance))
+    if (!double_sites(run, &hindrance))
         return begin_again(run, numbers, err);
     run->config.solver = before;
     run_split(run);

@@ -149,8 +149,8 @@ static int value_in(const char *text, const char *section, const char *key, char
 }
 
 /* The first key of `ini` that is not the same in `other`; was: which of them is of the state. */
-static int compare(const struct run *run, const char *path, const char *ini, const char *other,
-                   bool was, struct err *err) {
+static int compare_keys(const struct run *run, const char *path, const char *ini, const char *other,
+                        bool was, struct err *err) {
     char *copy, *section, *key, *value;
     int code = CODE_OK;
     TRY(base_copy(&copy, ini, err));
@@ -171,16 +171,16 @@ static int compare(const struct run *run, const char *path, const char *ini, con
     return code;
 }
 
-static int judge(const struct run *run, const char *path, const struct head *mine,
-                 const struct head *found, struct err *err) {
+static int judge_head(const struct run *run, const char *path, const struct head *mine,
+                      const struct head *found, struct err *err) {
     const struct training *training = &run->config.training;
     if (strcmp(found->version, mine->version) != 0)
         return err_set(err, CODE_INPUT,
                        "%s: was kept by version %s and this is %s, whose numbers may differ; let "
                        "that version go on, or begin anew with --force",
                        path, found->version, mine->version);
-    TRY(compare(run, path, mine->ini, found->ini, false, err));
-    TRY(compare(run, path, found->ini, mine->ini, true, err));
+    TRY(compare_keys(run, path, mine->ini, found->ini, false, err));
+    TRY(compare_keys(run, path, found->ini, mine->ini, true, err));
     if (found->data != mine->data)
         return params_error(&run->params, "data", "source", err,
                             "the state %s was made with other inputs or targets", path);
@@ -289,7 +289,7 @@ static int open_state(struct archive *archive, const struct run *run, const char
     DO(archive_open(archive, path, state->shared, err));
     DO(head_of(&mine, run, state, err));
     DO(head_archive(&found, archive, err));
-    DO(judge(run, path, &mine, &found, err));
+    DO(judge_head(run, path, &mine, &found, err));
     state->steps = found.steps;
 done:
     head_free(&mine);
@@ -298,7 +298,7 @@ done:
 }
 
 /* Of one run, if it has a state. */
-static int check(const struct run *run, int N, int r, struct err *err) {
+static int check_state(const struct run *run, int N, int r, struct err *err) {
     struct state state = {.N = N, .r = r};
     struct archive archive = {0};
     char *path;
@@ -317,11 +317,11 @@ static int check_all(const struct run *run, struct err *err) {
     for (int k = 0; k <= (run->config.solver.halves ? 2 : 0); k++) {
         part.config.half = k;
         for (int r = 0; r < run->config.solver.replicates; r++)
-            TRY(check(&part, 0, r, err));
+            TRY(check_state(&part, 0, r, err));
     }
     for (int i = 0; i < widths->count; i++)
         for (int r = 0; r < run->config.reference.seeds; r++)
-            TRY(check(run, widths->value[i], r, err));
+            TRY(check_state(run, widths->value[i], r, err));
     return CODE_OK;
 }
 

@@ -125,7 +125,7 @@ static int check_states(const struct config *config, const struct params *params
 
 /* Why the settings of a network do not fit width N (0: the limit with these expert_sites), with the
  * key to blame; NULL: they fit, as they do any width where the model has nothing to check. */
-static const char *misfit(const struct config *config, int N, int sites, const char **key) {
+static const char *misfit_of(const struct config *config, int N, int sites, const char **key) {
     const struct model *model = model_list[config->network.model];
     return model->check ? model->check(&config->network, N, sites, key) : NULL;
 }
@@ -140,7 +140,7 @@ static int check_halves(const struct config *config, const struct params *params
     for (int k = 0; k < 3; k++)
         if (sites[k] % 2 && !(nodes && k == 1))
             return params_error(params, "solver", keys[k], err, "halves = yes: it must be even");
-    const char *reason = nodes ? NULL : misfit(config, 0, solver->expert_sites / 2, &key);
+    const char *reason = nodes ? NULL : misfit_of(config, 0, solver->expert_sites / 2, &key);
     return reason ? params_error(params, "solver", "halves", err, "%s (expert_sites/2 = %d)",
                                  reason, solver->expert_sites / 2)
                   : CODE_OK;
@@ -159,10 +159,10 @@ static int check_again(const struct config *config, const struct params *params,
 static int check_limit(const struct config *config, const struct params *params, struct err *err) {
     static const int others[] = {1 << 20, 1000000, 720720};
     const char *key, *ignored;
-    const char *reason = misfit(config, 0, config->solver.expert_sites, &key);
+    const char *reason = misfit_of(config, 0, config->solver.expert_sites, &key);
     bool blamed = false;
     for (size_t k = 0; k < sizeof others / sizeof *others; k++)
-        blamed = blamed || misfit(config, 0, others[k], &ignored) != reason;
+        blamed = blamed || misfit_of(config, 0, others[k], &ignored) != reason;
     if (reason && blamed)
         return params_error(params, "network", key, err, "%s (limit: expert_sites = %d)", reason,
                             config->solver.expert_sites);
@@ -194,7 +194,7 @@ int config_check(const struct config *config, const struct params *params, int K
         TRY(check_again(config, params, err));
     for (int i = 0; i < widths->count; i++) {
         int N = widths->value[i];
-        if ((reason = misfit(config, N, 0, &key)))
+        if ((reason = misfit_of(config, N, 0, &key)))
             return params_error(params, "network", key, err, "%s (width N = %d)", reason, N);
         if (i && N <= widths->value[i - 1])
             return params_error(params, "reference", "widths", err, "widths must increase");

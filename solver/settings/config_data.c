@@ -34,17 +34,17 @@ static bool has_numbers(const struct data_settings *settings) {
     return settings->source == SOURCE_MULTI_INDEX || settings->source == SOURCE_POWER_LAW;
 }
 
-static bool takes(const struct config *config, enum loss_targets targets) {
+static bool takes_targets(const struct config *config, enum loss_targets targets) {
     return config->training.loss->targets == targets;
 }
 
 /* Whether there is an output for each class. */
 static bool has_classes(const struct config *config) {
-    return takes(config, LOSS_TARGETS_CLASSES) || config->network.outputs > 1;
+    return takes_targets(config, LOSS_TARGETS_CLASSES) || config->network.outputs > 1;
 }
 
 /* The sizes of what a source other than a file will give. */
-static struct data plan(const struct config *config) {
+static struct data plan_sizes(const struct config *config) {
     const struct data_settings *settings = &config->data;
     struct data sizes = {
         .P = settings->inputs, .tests = settings->tests, .n = 1, .D = settings->dimension, .C = 1};
@@ -69,10 +69,10 @@ static int check_loss(const struct config *config, const struct params *params, 
     int outputs = config->network.outputs;
     char classes[TEXT_NOTE] = "";
     loss_name(LOSS_TARGETS_CLASSES, classes);
-    if (takes(config, LOSS_TARGETS_SIGNS) && outputs > 1)
+    if (takes_targets(config, LOSS_TARGETS_SIGNS) && outputs > 1)
         return params_error(params, "network", "outputs", err,
                             "loss = %s has one output; for several there is %s", loss, classes);
-    if (takes(config, LOSS_TARGETS_CLASSES) && outputs == 1)
+    if (takes_targets(config, LOSS_TARGETS_CLASSES) && outputs == 1)
         return params_error(params, "network", "outputs", err,
                             "loss = %s needs at least 2, one for each class", loss);
     return CODE_OK;
@@ -97,10 +97,10 @@ static int check_sequences(const struct config *config, const struct params *par
     if (settings->source == SOURCE_MODULAR && settings->tests && settings->inputs >= pairs)
         return params_error(params, "data", "test_inputs", err,
                             "all %.0f pairs are trained on; try fewer inputs", pairs);
-    if (takes(config, LOSS_TARGETS_SIGNS))
+    if (takes_targets(config, LOSS_TARGETS_SIGNS))
         return params_error(params, "training", "loss", err,
                             "source = %s has a class for each letter; choose %s", source, classes);
-    if (settings->source != SOURCE_MARKOV && !takes(config, LOSS_TARGETS_CLASSES))
+    if (settings->source != SOURCE_MARKOV && !takes_targets(config, LOSS_TARGETS_CLASSES))
         return params_error(params, "training", "loss", err,
                             "source = %s asks at some tokens only; choose %s", source, classes);
     return CODE_OK;
@@ -110,7 +110,7 @@ static int check_text(const struct config *config, const struct params *params, 
     const struct data_settings *settings = &config->data;
     char classes[TEXT_NOTE] = "";
     loss_name(LOSS_TARGETS_CLASSES, classes);
-    if (!takes(config, LOSS_TARGETS_CLASSES))
+    if (!takes_targets(config, LOSS_TARGETS_CLASSES))
         return params_error(params, "training", "loss", err,
                             "source = text has a class for each letter; choose %s", classes);
     if (settings->tokens < 2)
@@ -133,7 +133,7 @@ static int check_source(const struct config *config, const struct params *params
     if (settings->source == SOURCE_MULTI_INDEX && settings->dimension < 4)
         return params_error(params, "data", "dimension", err,
                             "source = multi_index needs at least 4");
-    if (has_numbers(settings) && takes(config, LOSS_TARGETS_CLASSES))
+    if (has_numbers(settings) && takes_targets(config, LOSS_TARGETS_CLASSES))
         return params_error(params, "training", "loss", err,
                             "targets of source = %s are numbers, not classes; choose %s", source,
                             numbers);
@@ -175,7 +175,7 @@ static int check_inputs(const struct config *config, const struct params *params
                         const struct data *data, struct err *err) {
     const struct training *training = &config->training;
     size_t n = data->per_token ? (size_t)data->n : 1, first = (size_t)data->P * n;
-    for (size_t k = 0; k < data_places(data) && takes(config, LOSS_TARGETS_SIGNS); k++) {
+    for (size_t k = 0; k < data_places(data) && takes_targets(config, LOSS_TARGETS_SIGNS); k++) {
         const char *name = k < first ? "y" : "y_test";
         size_t at = k < first ? k : k - first;
         if (fabs(data->y[k]) != 1 && n > 1)
@@ -284,17 +284,18 @@ static bool sees_ahead(const struct config *config) {
  * vectors halves of squares; a file says of which loss its floor is. */
 static void forget_floor(const struct config *config, struct data *data) {
     bool known =
-        config->data.source == SOURCE_FILE ||
-        (data->V ? takes(config, LOSS_TARGETS_CLASSES) : config->training.loss == &loss_mse);
+        config->data.source == SOURCE_FILE || (data->V ? takes_targets(config, LOSS_TARGETS_CLASSES)
+                                                       : config->training.loss == &loss_mse);
     if (data->truth && !known)
         data->truth->rate = NAN;
     if (data->truth && (!known || (data->V && sees_ahead(config))))
         data->truth->floor = NAN;
 }
 
-static int draw(struct config *config, struct params *params, struct data *data, struct err *err) {
+static int draw_data(struct config *config, struct params *params, struct data *data,
+                     struct err *err) {
     const struct data_settings *settings = &config->data;
-    const struct data sizes = plan(config);
+    const struct data sizes = plan_sizes(config);
     const struct sequences sequences = sequences_of(settings);
     TRY(check_source(config, params, &sizes, err));
     TRY(check_size(config, params, &sizes, err));
@@ -342,7 +343,7 @@ void config_shape(struct config *config, const struct data *data) {
     bool file = config->data.source == SOURCE_FILE || config->data.source == SOURCE_TEXT;
     int outputs = config->network.outputs;
     const struct data none = {0};
-    config->shape = !file ? plan(config).shape : data ? data->shape : none.shape;
+    config->shape = !file ? plan_sizes(config).shape : data ? data->shape : none.shape;
     if (file && outputs)
         config->shape.C = outputs;
     if (!data && !config->shape.V)
@@ -356,7 +357,7 @@ int config_data(struct config *config, struct params *params, struct data *data,
     else if (config->data.source == SOURCE_TEXT)
         TRY(read_text(config, params, data, err));
     else
-        TRY(draw(config, params, data, err));
+        TRY(draw_data(config, params, data, err));
     forget_floor(config, data);
     TRY(check_pooling(config, params, data, err));
     TRY(make_wrong(config, params, data, err));

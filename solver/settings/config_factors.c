@@ -29,8 +29,9 @@ static double number_of_data(const char *name, int P, int D) {
     return strcmp(name, "P") ? D : P;
 }
 
-static int settle(const struct config *config, const struct params *params, const char *section,
-                  struct factor *factor, int P, int D, struct err *err) {
+static int settle_factor(const struct config *config, const struct params *params,
+                         const char *section, struct factor *factor, int P, int D,
+                         struct err *err) {
     for (int k = 0; k < FACTOR_QUANTITIES; k++) {
         const struct factor_quantity *quantity = &factor_quantities[k];
         double number = number_of_data(quantity->name, P, D), times;
@@ -59,6 +60,7 @@ int config_factors(struct config *config, const struct params *params, int P, in
     } sections[] = {{"init", &config->init}, {"rates", &config->rates}, {"eps", &config->eps}};
     for (size_t s = 0; s < sizeof sections / sizeof *sections; s++)
         for (int i = 0; i < sections[s].list->count; i++)
-            TRY(settle(config, params, sections[s].name, &sections[s].list->factor[i], P, D, err));
+            TRY(settle_factor(config, params, sections[s].name, &sections[s].list->factor[i], P, D,
+                              err));
     return CODE_OK;
 }

@@ -29,7 +29,7 @@ static int read_file(const char *path, char **text, struct err *err) {
 
 /* Control characters as \n, \t, \r, and blanks at both ends as \s: one line of an ini, whose values
  * are trimmed. */
-static int fold(const char *path, const char *text, char **folded, struct err *err) {
+static int fold_text(const char *path, const char *text, char **folded, struct err *err) {
     size_t length = strlen(text);
     TRY(base_alloc(folded, 2 * length + 1, 1, err));
     char *to = *folded;
@@ -63,7 +63,7 @@ int config_program(struct config *config, struct params *params, struct err *err
         return params_error(params, "network", "program", err,
                             "the file of a program in Lua must be given (docs/programs.md)");
     DO(params_path(params, "network", "program", &path, err));
-    if ((code = read_file(path, &text, &why)) || (code = fold(path, text, &folded, &why))) {
+    if ((code = read_file(path, &text, &why)) || (code = fold_text(path, text, &folded, &why))) {
         *err = why;
         if (code == CODE_INPUT)
             params_error(params, "network", "program", err, "%s", why.text);

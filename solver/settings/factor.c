@@ -55,7 +55,7 @@ __attribute__((format(printf, 2, 3))) static bool refuse(char *note, const char 
     return false;
 }
 
-static const char *skip(const char *text) {
+static const char *skip_blanks(const char *text) {
     return text + strspn(text, " \t");
 }
 
@@ -74,12 +74,12 @@ static bool parse_number(const char **text, double *out, char *note) {
     if (!isfinite(value))
         return refuse(note, "not a finite number at \"%s\"", text_clip(cut, *text));
     *out = value;
-    *text = skip(end);
+    *text = skip_blanks(end);
     return true;
 }
 
 /* The end of this name at the beginning of a text, which no other letter may follow; else NULL. */
-static const char *behind(const char *text, const char *name) {
+static const char *behind_name(const char *text, const char *name) {
     size_t length = strlen(name);
     bool whole = !strncmp(text, name, length) && (!text[length] || strchr("^ \t", text[length]));
     return whole ? text + length : NULL;
@@ -87,10 +87,10 @@ static const char *behind(const char *text, const char *name) {
 
 /* The place of the power of what a text begins with, and *end behind its name; NULL: of nothing. */
 static double *find_power(struct factor *factor, const char *text, const char **end) {
-    if ((*end = behind(text, "N")))
+    if ((*end = behind_name(text, "N")))
         return &factor->power;
     for (int k = 0; k < FACTOR_QUANTITIES; k++)
-        if ((*end = behind(text, factor_quantities[k].name)))
+        if ((*end = behind_name(text, factor_quantities[k].name)))
             return &factor->powers[k];
     return NULL;
 }
@@ -110,11 +110,11 @@ static bool parse_powers(const char **text, struct factor *out, char *note) {
             if (met[i] == power)
                 return true; /* what is left is refused */
         met[k] = power;
-        *text = skip(end);
+        *text = skip_blanks(end);
         *power = 1;
         if (**text != '^')
             continue;
-        *text = skip(*text + 1);
+        *text = skip_blanks(*text + 1);
         if (!parse_number(text, power, note))
             return false;
     }
@@ -122,9 +122,9 @@ static bool parse_powers(const char **text, struct factor *out, char *note) {
 }
 
 /* A factor. If it is refused, appends a sentence to note and returns false. */
-static bool parse(const char *text, struct factor *out, char *note) {
+static bool parse_factor(const char *text, struct factor *out, char *note) {
     char cut[TEXT_CLIP_SIZE];
-    text = skip(text);
+    text = skip_blanks(text);
     *out = (struct factor){.factor = 1};
     if (!*text)
         return refuse(note, "empty value");
@@ -141,7 +141,7 @@ static bool parse(const char *text, struct factor *out, char *note) {
 bool factor_takes(const struct param_section *section, const char *text, char *note) {
     struct factor factor;
     if (!section->words)
-        return parse(text, &factor, note);
+        return parse_factor(text, &factor, note);
     if (!*text)
         text_append(note, "empty value; must be a number or a word");
     return *text;
@@ -150,8 +150,8 @@ bool factor_takes(const struct param_section *section, const char *text, char *n
 /* ---- the list ---- */
 
 /* Less than, equal to or greater than 0: free key i is before, at or behind the place of a key. */
-static int compare(const struct param_free *given, const struct param_section *section,
-                   const char *key) {
+static int compare_place(const struct param_free *given, const struct param_section *section,
+                         const char *key) {
     if (given->section != section)
         return given->section < section ? -1 : 1;
     return strcmp(given->key, key);
@@ -160,7 +160,7 @@ static int compare(const struct param_free *given, const struct param_section *s
 struct param_free *factor_find(const struct params *params, const struct param_section *section,
                                const char *key) {
     for (size_t i = 0; i < params->frees; i++)
-        if (!compare(&params->free[i], section, key))
+        if (!compare_place(&params->free[i], section, key))
             return &params->free[i];
     return NULL;
 }
@@ -176,7 +176,7 @@ int factor_add(struct param_free **out, struct params *params, const struct para
         return err_set(err, CODE_SYSTEM, "out of memory: the keys of [%s]", section->name);
     params->free = grown;
     TRY(base_copy(&copy, key, err));
-    while (at < params->frees && compare(&grown[at], section, key) < 0)
+    while (at < params->frees && compare_place(&grown[at], section, key) < 0)
         at++;
     memmove(grown + at + 1, grown + at, (params->frees++ - at) * sizeof *grown);
     grown[at] = (struct param_free){.section = section, .key = copy};
@@ -186,7 +186,7 @@ int factor_add(struct param_free **out, struct params *params, const struct para
 
 static void resolve_factor(const struct param_free *key, struct factor *factor) {
     char note[TEXT_NOTE] = "";
-    bool good = parse(key->value.text, factor, note);
+    bool good = parse_factor(key->value.text, factor, note);
     assert(good); /* checked when it was stored */
     (void)good;
     factor->name = key->key;

@@ -13,8 +13,8 @@ enum { INIT, RATES, EPS, LISTS };
 static const char *const sections_of[LISTS] = {"init", "rates", "eps"};
 
 /* Free it in any case. */
-static int declare(struct net *net, const struct config *config, int N,
-                   const struct factor_list lines[LISTS], struct err *err) {
+static int declare_net(struct net *net, const struct config *config, int N,
+                       const struct factor_list lines[LISTS], struct err *err) {
     struct net_setup setup = config_declare(config, N);
     setup.init = lines ? &lines[INIT] : NULL;
     setup.rates = lines ? &lines[RATES] : NULL;
@@ -23,7 +23,7 @@ static int declare(struct net *net, const struct config *config, int N,
 }
 
 /* Of all matrices; then common names. */
-static int collect(struct names *names, const struct net *net, struct err *err) {
+static int collect_names(struct names *names, const struct net *net, struct err *err) {
     for (int i = 0; i < net->matrices.count; i++)
         TRY(names_add(names, net->matrices.item[i].name, err));
     return names_add_stems(names, err);
@@ -34,7 +34,7 @@ int matrices_list(const struct config *config, int N, char **list, struct err *e
     size_t size = 1;
     int code;
     *list = NULL;
-    DO(declare(&net, config, N, NULL, err));
+    DO(declare_net(&net, config, N, NULL, err));
     for (int i = 0; i < net.matrices.count; i++)
         size += strlen(net.matrices.item[i].name) + 1;
     DO(base_alloc(list, size, 1, err));
@@ -98,7 +98,7 @@ static int check_names(const struct config *config, const struct params *params,
     const struct factor_list *const lists[LISTS] = {&config->init, &config->rates, &config->eps};
     struct names names = {0};
     int code;
-    DO(collect(&names, net, err));
+    DO(collect_names(&names, net, err));
     for (int k = 0; k < LISTS; k++) {
         DO(params_check_names(params, sections_of[k], (const char *const *)names.name, names.count,
                               err));
@@ -156,7 +156,7 @@ static int check_limit(const struct config *config, const struct params *params,
     for (int k = 0; k < LISTS;) {
         struct net net;
         struct err why;
-        int code = declare(&net, config, 0, lines, &why);
+        int code = declare_net(&net, config, 0, lines, &why);
         int refused = !code && config->solver.method == METHOD_FIXED_POINT
                           ? check_fixed_point(params, &net, err)
                           : CODE_OK;
@@ -203,7 +203,7 @@ static int check_muon(const struct params *params, const struct net *net, struct
     return CODE_OK;
 }
 
-static const struct matrix *addressed(const struct net *net, const char *name) {
+static const struct matrix *addressed_matrix(const struct net *net, const char *name) {
     for (int i = 0; i < net->matrices.count; i++)
         if (program_addresses(name, net->matrices.item[i].name))
             return &net->matrices.item[i];
@@ -215,8 +215,8 @@ static const struct matrix *addressed(const struct net *net, const char *name) {
 static int check_single(const struct params *params, const char *section, const char *key,
                         const char *name, const struct net *const nets[2], struct err *err) {
     const struct net *limit = nets[0];
-    const struct matrix *one = addressed(nets[1], name);
-    for (int i = 0; one && !addressed(limit, name) && i < limit->matrices.count; i++)
+    const struct matrix *one = addressed_matrix(nets[1], name);
+    for (int i = 0; one && !addressed_matrix(limit, name) && i < limit->matrices.count; i++)
         if (program_addresses(limit->matrices.item[i].name, one->name))
             return params_error(params, section, key, err,
                                 "matrix %s is one of several of networks that the limit has as "
@@ -233,7 +233,7 @@ static int check_singles(const struct config *config, const struct params *param
     struct text_word word;
     struct net limit;
     int code;
-    DO(declare(&limit, config, 0, NULL, err));
+    DO(declare_net(&limit, config, 0, NULL, err));
     const struct net *const nets[] = {&limit, net};
     for (int k = 0; k < LISTS; k++)
         for (int i = 0; i < lists[k]->count; i++) {
@@ -258,7 +258,7 @@ int matrices_check(const struct config *config, const struct params *params, str
     if (!params->frees && !config->network.script.text[0] && !muon)
         return CODE_OK;
     struct net net;
-    int code = declare(&net, config, config_some_width(config), NULL, err);
+    int code = declare_net(&net, config, config_some_width(config), NULL, err);
     if (!code && muon)
         code = check_muon(params, &net, err);
     if (!code)
@@ -274,9 +274,9 @@ int matrices_check(const struct config *config, const struct params *params, str
 }
 
 /* "model = NAME", and everything else at its default or as overridden. */
-static int configure(struct config *config, struct params *params,
-                     const struct param_section *sections, size_t count, const char *network,
-                     int overrides, char *const *override, struct err *err) {
+static int configure_model(struct config *config, struct params *params,
+                           const struct param_section *sections, size_t count, const char *network,
+                           int overrides, char *const *override, struct err *err) {
     char text[64];
     snprintf(text, sizeof text, "[network]\nmodel = %.40s\n", network);
     FILE *stream = fmemopen(text, strlen(text), "r");
@@ -298,8 +298,8 @@ static int print_names(const struct config *config, FILE *out, struct err *err) 
     struct names names = {0};
     struct net net;
     int code;
-    DO(declare(&net, config, config_some_width(config), NULL, err));
-    DO(collect(&names, &net, err));
+    DO(declare_net(&net, config, config_some_width(config), NULL, err));
+    DO(collect_names(&names, &net, err));
     DO(names_print("Matrices, for sections [init], [rates] and [eps]:", &names, net.matrices.count,
                    out, err));
 done:
@@ -316,7 +316,7 @@ int matrices_help(const char *network, int overrides, char *const *override, FIL
     size_t count;
     int code;
     DO(config_sections(&sections, &count, err));
-    DO(configure(&config, &params, sections, count, network, overrides, override, err));
+    DO(configure_model(&config, &params, sections, count, network, overrides, override, err));
     const struct model *model = model_list[config.network.model];
     fprintf(out, "%s: %s\n", model->name, model->doc);
     params_write_text("Source: ", "    ", model->source, out);

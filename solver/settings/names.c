@@ -36,7 +36,7 @@ int names_add(struct names *names, const char *text, struct err *err) {
 }
 
 /* The length of what comes before a number, as W1 of W1_0; 0: nothing shorter than `length`. */
-static size_t stem(const char *name, size_t length) {
+static size_t stem_length(const char *name, size_t length) {
     size_t n = length;
     while (n && isdigit((unsigned char)name[n - 1]))
         n--;
@@ -46,7 +46,7 @@ static size_t stem(const char *name, size_t length) {
 int names_add_stems(struct names *names, struct err *err) {
     int count = names->count;
     for (int i = 0; i < count; i++)
-        for (size_t n = strlen(names->name[i]); (n = stem(names->name[i], n));)
+        for (size_t n = strlen(names->name[i]); (n = stem_length(names->name[i], n));)
             TRY(add_part(names, names->name[i], n, err));
     return CODE_OK;
 }
@@ -121,7 +121,7 @@ done:
 }
 
 /* Of the limit, if there is one, and of networks. */
-static int collect(struct known *known, const struct config *config, struct err *err) {
+static int collect_known(struct known *known, const struct config *config, struct err *err) {
     int N = config_some_width(config);
     *known = (struct known){0};
     if ((config_has_limit(config) && !config->only_told) || !N)
@@ -134,7 +134,7 @@ static int collect(struct known *known, const struct config *config, struct err 
     return names_add_stems(&known->names, err);
 }
 
-static bool among(const struct names *names, struct text_word word) {
+static bool is_among(const struct names *names, struct text_word word) {
     for (int k = 0; k < names->count; k++)
         if (text_is(word, names->name[k]))
             return true;
@@ -142,8 +142,8 @@ static bool among(const struct names *names, struct text_word word) {
 }
 
 /* things: what the names are of. */
-static int refuse(const struct params *params, const char *key, const char *things,
-                  struct text_word word, const struct names *names, struct err *err) {
+static int refuse_name(const struct params *params, const char *key, const char *things,
+                       struct text_word word, const struct names *names, struct err *err) {
     char note[TEXT_NOTE] = "", list[TEXT_NOTE] = "", given[TEXT_CLIP_SIZE], whole[TEXT_NOTE];
     snprintf(whole, sizeof whole, "%.*s", (int)word.length, word.text);
     struct text_nearest nearest = {.given = whole};
@@ -164,8 +164,8 @@ static int check_words(const struct params *params, const char *key, const char 
     const char *cursor = words, *before;
     struct text_word word, other;
     while (cursor && text_next_word(&cursor, " \t", &word)) {
-        if (names && !among(names, word))
-            return refuse(params, key, things, word, names, err);
+        if (names && !is_among(names, word))
+            return refuse_name(params, key, things, word, names, err);
         for (before = words; text_next_word(&before, " \t", &other) && other.text < word.text;)
             if (text_same(other, word))
                 return params_error(params, "output", key, err, "%.*s comes twice",
@@ -220,7 +220,7 @@ int names_check(const struct config *config, const struct params *params, struct
     int code;
     TRY(check_times(config, params, err));
     TRY(check_words(params, "spectra", output->spectra, NULL, NULL, err));
-    DO(collect(&known, config, err));
+    DO(collect_known(&known, config, err));
     for (int k = 0; k < 3; k++)
         DO(check_words(params, keys[k], words[k], "rows", &known.names, err));
     DO(check_singular(config, params, &known, err));
@@ -239,7 +239,7 @@ done:
 int names_help(const struct config *config, FILE *out, struct err *err) {
     struct known known = {0};
     int code;
-    DO(collect(&known, config, err));
+    DO(collect_known(&known, config, err));
     DO(names_print("Rows, for [output] fields, kernels_of and cross:", &known.names, known.single,
                    out, err));
     if (known.maps.count)

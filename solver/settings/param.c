@@ -32,7 +32,8 @@ static int check_presence(const struct params *params, const struct param_sectio
 }
 
 /* A given key that says by itself what the first row is: "program = FILE" for "model = program". */
-static int imply(struct params *params, const struct param_section *section, struct err *err) {
+static int imply_first(struct params *params, const struct param_section *section,
+                       struct err *err) {
     struct param_value *first = param_values(params, section);
     const struct param_row *row =
         section->implied ? param_find_row(section, section->implied) : NULL;
@@ -123,7 +124,7 @@ int params_read_stream(struct params *params, const struct param_section *sectio
     TRY(param_read_overrides(params, given, source->override, ON_COMMAND_LINE, err));
     TRY(param_read_overrides(params, source->of_point, source->override + given, OF_POINT, err));
     for (size_t s = 0; s < count; s++)
-        TRY(imply(params, &sections[s], err));
+        TRY(imply_first(params, &sections[s], err));
     for (size_t s = 0; s < count; s++)
         leave_unused(params, &sections[s]);
     for (size_t s = 0; s < count; s++)

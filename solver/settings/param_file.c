@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 
 /* Checks a given value and keeps its text. row: NULL for a free key. */
-static int store(struct params *params, const struct param_section *section,
-                 const struct param_row *row, const struct entry *at, struct err *err) {
+static int store_value(struct params *params, const struct param_section *section,
+                       const struct param_row *row, const struct entry *at, struct err *err) {
     struct entry name = {at->section, at->key, NULL, at->line, at->file};
     struct param_free *key = row ? NULL : factor_find(params, section, at->key);
     struct param_value *value = row   ? param_values(params, section) + (row - section->rows)
@@ -240,7 +240,7 @@ static int take_value(void *user, const char *section, const char *key, const ch
     assert(row || !reader->section->rows);
     (void)value;
     reader->value = NULL;
-    reader->code = store(reader->params, reader->section, row, &at, reader->err);
+    reader->code = store_value(reader->params, reader->section, row, &at, reader->err);
     return reader->code == CODE_OK;
 }
 
@@ -261,13 +261,13 @@ int param_read_stream(struct params *params, FILE *stream, struct err *err) {
 /* ---- the command line ---- */
 
 /* An override without the "--" in front of it. */
-static char *bare(char *text) {
+static char *without_dashes(char *text) {
     return strncmp(text, "--", 2) ? text : text + 2;
 }
 
 /* Whether an override is one that all others go over. */
 static bool is_base(char *text) {
-    return !strncmp(bare(text), "base.", strlen("base."));
+    return !strncmp(without_dashes(text), "base.", strlen("base."));
 }
 
 /* Stores one override; text is cut into pieces. */
@@ -276,7 +276,7 @@ static int take_override(struct params *params, char *text, int line, struct err
     text_clip(cut, text);
     if (text_find_bad(text))
         return err_set(err, CODE_INPUT, "%s: a control character or not UTF-8", cut);
-    char *section = bare(text);
+    char *section = without_dashes(text);
     if (is_base(text)) {
         section += strlen("base.");
         line = IN_BASE;
@@ -300,7 +300,7 @@ static int take_override(struct params *params, char *text, int line, struct err
         return param_unknown_section(params, &at, err);
     const struct param_row *row;
     TRY(param_find_key(params, declared, &at, &row, err));
-    return store(params, declared, row, &at, err);
+    return store_value(params, declared, row, &at, err);
 }
 
 int param_read_overrides(struct params *params, int overrides, char *const *override, int line,

@@ -212,7 +212,7 @@ void params_help(const struct param_section *sections, size_t count, FILE *out) 
 }
 
 /* The first sentence of a text. */
-static int sentence(const char *text) {
+static int sentence_length(const char *text) {
     const char *end = text;
     while (*end && !(*end == '.' && (!end[1] || strchr(" \n", end[1]))))
         end++;
@@ -229,6 +229,6 @@ void params_help_first(const struct param_section *sections, size_t count, const
                 text_append(whole, "%s.%s", s->name, s->rows[r].key);
                 name_of(s, s->rows[r].key, name);
                 if (!strcmp(whole, *keys))
-                    fprintf(out, "%s%.*s\n", name, sentence(doc), doc);
+                    fprintf(out, "%s%.*s\n", name, sentence_length(doc), doc);
             }
 }

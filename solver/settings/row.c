@@ -121,8 +121,8 @@ const struct param_row *row_gate(const struct param_section *section, const stru
 }
 
 /* Whether a word of the gate lets the row be used. */
-static bool lets(const struct param_row *gate, const struct param_row *row, const char *cursor,
-                 struct text_word given) {
+static bool gate_lets(const struct param_row *gate, const struct param_row *row, const char *cursor,
+                      struct text_word given) {
     struct text_word word;
     if (strchr(row->when, '=')) {
         bool found = false;
@@ -146,7 +146,7 @@ void row_describe_when(const struct param_section *section, const struct param_r
         text_append(note, "%s%s =", joint, gate->key);
         joint = "";
         while (next_word(&words, &word))
-            if (lets(gate, row, cursor, word)) {
+            if (gate_lets(gate, row, cursor, word)) {
                 text_append(note, "%s %.*s", joint, (int)word.length, word.text);
                 joint = " or";
             }
@@ -410,7 +410,7 @@ bool row_used(const struct param_section *section, const struct param_row *row,
             return true;
         const char *given = values ? values[gate - section->rows].text : NULL;
         const char *text = given ? given : gate->value;
-        if (text && lets(gate, row, cursor, (struct text_word){text, strlen(text)}) &&
+        if (text && gate_lets(gate, row, cursor, (struct text_word){text, strlen(text)}) &&
             row_used(section, gate, values))
             return true;
     }

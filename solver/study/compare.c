@@ -44,8 +44,8 @@ static bool is_norm(const char *name) {
 }
 
 /* A series like another one, with values of one run. */
-static int add(struct record *record, const struct series *like, const char *suffix,
-               const char *about, const char *equation, double **values, struct err *err) {
+static int add_series(struct record *record, const struct series *like, const char *suffix,
+                      const char *about, const char *equation, double **values, struct err *err) {
     struct series series = *like;
     snprintf(series.name, sizeof series.name, "%.80s_%s", like->name, suffix);
     series.about = about;
@@ -93,7 +93,8 @@ static int fit_series(const struct run *run, const struct series *series, struct
         if (series->no_error_law && f != INF && f != INF_SE)
             out[f] = spare;
         else
-            DO(add(record, series, fit[f].suffix, fit[f].about, fit[f].equation, &out[f], err));
+            DO(add_series(record, series, fit[f].suffix, fit[f].about, fit[f].equation, &out[f],
+                          err));
     double least = stats_round_off(mean, n + 1, series->size);
     for (size_t k = 0; k < series->size; k++) {
         struct stats_mean of[INT_LIST_MAX + 1];
@@ -134,12 +135,14 @@ static int fit_power(const struct run *run, const struct series *series, struct 
     double value[INT_LIST_MAX], error[INT_LIST_MAX], *exponent, *se;
     if (widths->count < 2)
         return CODE_OK;
-    TRY(add(record, series, "exponent", "width exponent; NaN where it is exactly zero",
-            "slope of the mean over networks of its logarithm in ln N, all widths of one weight",
-            &exponent, err));
-    TRY(add(record, series, "exponent_se",
-            "standard error of the exponent: of the residuals or of the networks, the larger", "",
-            &se, err));
+    TRY(add_series(
+        record, series, "exponent", "width exponent; NaN where it is exactly zero",
+        "slope of the mean over networks of its logarithm in ln N, all widths of one weight",
+        &exponent, err));
+    TRY(add_series(
+        record, series, "exponent_se",
+        "standard error of the exponent: of the residuals or of the networks, the larger", "", &se,
+        err));
     for (int t = 0; t < record->T; t++) {
         for (int i = 0; i < widths->count; i++)
             log_average(&run->results.reference[i], series->name, t, &value[i], &error[i]);
@@ -154,13 +157,15 @@ static int fit_variance(const struct run *run, struct record *record, struct err
     double *exponent, *se;
     if (!record_find(&run->results.reference[0], "f"))
         return CODE_OK;
-    TRY(add(record, &like, "variance_exponent",
-            "width exponent of the variance of f over networks, summed over its entries; 1/N, but "
-            "for the edge of stability",
-            "slope of ln V in ln N, all widths of one weight", &exponent, err));
-    TRY(add(record, &like, "variance_exponent_se",
-            "standard error of the exponent: of the residuals or of the networks, the larger", "",
-            &se, err));
+    TRY(add_series(
+        record, &like, "variance_exponent",
+        "width exponent of the variance of f over networks, summed over its entries; 1/N, but "
+        "for the edge of stability",
+        "slope of ln V in ln N, all widths of one weight", &exponent, err));
+    TRY(add_series(
+        record, &like, "variance_exponent_se",
+        "standard error of the exponent: of the residuals or of the networks, the larger", "", &se,
+        err));
     for (int t = 0; t < record->T; t++)
         TRY(stability_exponent(run, t, t + 1, &exponent[t], &se[t], err));
     return CODE_OK;

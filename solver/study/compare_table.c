@@ -100,8 +100,8 @@ struct summary {
     int at, fitted, entries;       /* time of the largest z; entries with an exponent, and all */
 };
 
-static int summarise(const struct record *fits, const char *name, struct summary *summary,
-                     struct err *err) {
+static int summarise_fits(const struct record *fits, const char *name, struct summary *summary,
+                          struct err *err) {
     char full[2][2 * SERIES_NAME];
     snprintf(full[0], sizeof full[0], "%s_z", name);
     snprintf(full[1], sizeof full[1], "%s_approach", name);
@@ -161,7 +161,7 @@ static int print_quantity(const struct compare *compare, const char *name, struc
     printf("%-19s ", name);
     for (int k = 0; k < compare->count; k++)
         if (has_fits(&compare->side[k], name)) {
-            TRY(summarise(&compare->side[k].record, name, &summary, err));
+            TRY(summarise_fits(&compare->side[k].record, name, &summary, err));
             print_summary(&summary);
         } else {
             printf("%40s", "-");
@@ -193,7 +193,7 @@ static int print_quantities(const struct compare *compare, struct err *err) {
 }
 
 /* The first time at which the term is there, or the last one. */
-static int early(const struct record *fits, const char *name) {
+static int early_time(const struct record *fits, const char *name) {
     int t = fits->T > 1 ? 1 : 0;
     while (t < fits->T - 1 && isnan(value_of(fits, name, "exponent", t)))
         t++;
@@ -204,7 +204,7 @@ static int print_term(const struct compare *compare, const char *name, struct er
     printf("%-13s ", name + strlen("rms_"));
     for (int k = 0; k < compare->count; k++) {
         const struct record *fits = &compare->side[k].record;
-        int T = fits->T, t = early(fits, name);
+        int T = fits->T, t = early_time(fits, name);
         double *limit = NULL, *se;
         for (int i = 0; i < 2; i++, t = T - 1)
             print_exponent(value_of(fits, name, "exponent", t),

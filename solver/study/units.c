@@ -113,8 +113,8 @@ done:
 
 /* ---- questions ---- */
 
-static int answer(json_t *question, json_t *reply, const volatile sig_atomic_t *stop, int cores,
-                  struct err *err) {
+static int answer_question(json_t *question, json_t *reply, const volatile sig_atomic_t *stop,
+                           int cores, struct err *err) {
     json_t *part;
     struct units units = {0};
     if ((part = json_object_get(question, "keys")))
@@ -148,7 +148,7 @@ static int answer_line(const char *line, FILE *answers, const volatile sig_atomi
     struct err why = {0};
     json_t *question = json_loads(line, 0, NULL), *reply = json_object();
     int code = question && reply
-                   ? answer(question, reply, stop, cores, &why)
+                   ? answer_question(question, reply, stop, cores, &why)
                    : err_set(&why, CODE_INPUT, "no question in JSON, or no memory for it");
     if (code && !(code = units_put(reply, "code", json_integer(why.code), err)))
         code = units_put(reply, "error", json_string(why.text), err);

@@ -86,7 +86,7 @@ int units_read(const struct units *units, size_t point, int column, struct run *
 }
 
 /* Whether the points give this key, "section.key". */
-static bool varies(const struct units *units, const char *section, const char *key) {
+static bool is_varied(const struct units *units, const char *section, const char *key) {
     char name[256];
     size_t k;
     json_t *word;
@@ -140,7 +140,7 @@ int units_open(const struct units *units, json_t *reply, int cores, struct err *
     if (!found->count && !limit)
         DO(params_error(&run.params, "solver", "replicates", err,
                         "without a limit there must be [reference] widths"));
-    if (varies(units, "network", "program"))
+    if (is_varied(units, "network", "program"))
         DO(params_record(&run.params, "network", "program_text", "", err));
     DO(params_given(&run.params, &given, &size, err));
     DO(list_inputs(&run.params, inputs, err));
@@ -183,14 +183,14 @@ static int add_uses(struct uses *uses, const struct params *params, struct err *
 
 /* Whether a key that is varied decides whether this one is used: the network, of its keys and its
  * kinds of sites, or one that the row names. */
-static bool waits(const struct units *units, const struct param_section *section,
-                  const struct param_row *row) {
+static bool waits_for_key(const struct units *units, const struct param_section *section,
+                          const struct param_row *row) {
     const struct param_row *gate;
     const char *cursor = NULL;
-    bool found = varies(units, "network", "model") &&
+    bool found = is_varied(units, "network", "model") &&
                  (section->other_keys || !strcmp(section->name, "solver"));
     while (!found && (gate = row_gate(section, row, &cursor)))
-        found = varies(units, section->name, gate->key) || waits(units, section, gate);
+        found = is_varied(units, section->name, gate->key) || waits_for_key(units, section, gate);
     return found;
 }
 
@@ -202,7 +202,7 @@ static int judge_uses(const struct units *units, const struct params *params,
     for (const struct param_section *s = params->sections; s < params->sections + params->count;
          s++)
         for (size_t r = 0; r < s->count; r++, i++) {
-            if (uses->left[i] && !uses->kept[i] && waits(units, s, &s->rows[r]))
+            if (uses->left[i] && !uses->kept[i] && waits_for_key(units, s, &s->rows[r]))
                 return err_set(err, CODE_INPUT,
                                "%s: [%s] %s: no point of [sweep] uses this key; take it out",
                                units->file, s->name, s->rows[r].key);
@@ -266,7 +266,7 @@ static int check_unit(const struct units *units, size_t point, int column, struc
 static bool inputs_vary(const struct units *units) {
     size_t k;
     json_t *word;
-    bool vary = varies(units, "training", "optimizer");
+    bool vary = is_varied(units, "training", "optimizer");
     json_array_foreach(json_array_get(units->points, 0), k, word) vary |=
         !strncmp(units_text(word), "--data.", strlen("--data."));
     return vary;
