@@ -30,7 +30,8 @@ CORRECTED = (0.1414, 0.2, 0.2828)  # rates at which losses are fitted
 def key_of(unit) -> tuple:
     keys = dict(part.split(" = ", 1) for part in unit.parameters["ini"].splitlines()
                 if " = " in part)
-    return (keys["parameterization"], "zero" if keys.get("read_out") == "zero" else "1/N",
+    blocks = " blocks" if keys["model"] == "stack" else ""
+    return (keys["parameterization"] + blocks, "zero" if keys.get("read_out") == "zero" else "1/N",
             int(keys.get("depth", 1)), float(keys["kappa"]))
 
 
@@ -127,8 +128,12 @@ def tell_corrections(rows):
 def draw(rows, path):
     import matplotlib.pyplot as plt
     sides = list(dict.fromkeys(row[:2] for row in rows if row[2] == "1" and row[3] == "0.25"))
-    figure, axes = plt.subplots(1, len(sides) + 1, figsize=(3.1 * (len(sides) + 1), 3),
-                                layout="constrained")
+    rows_of_panels = -(-(len(sides) + 1) // 4)
+    figure, axes = plt.subplots(rows_of_panels, min(4, len(sides) + 1), squeeze=False,
+                                figsize=(12, 3 * rows_of_panels), layout="constrained")
+    axes = list(axes.flat)
+    for ax in axes[len(sides):-1]:
+        ax.set_axis_off()
     for ax, side in zip(axes, sides):
         curves = list(dict.fromkeys(row[:5] for row in rows if row[:2] == side))
         for k, key in enumerate(curves):
@@ -137,11 +142,10 @@ def draw(rows, path):
             if not len(grid):
                 continue
             eta0, mean, low, high = grid.T
-            label = f"$N = {key[4]}$" if key[2:4] == ("1", "0.25") else \
-                f"$L = {key[2]}$, $M = {float(key[3]):g}N$"
+            label = f"$L = {key[2]}$, $M = {float(key[3]):g}N$" if "blocks" in key[0] else \
+                f"$N = {key[4]}$"
             ax.errorbar(eta0, mean, (mean - low, high - mean), color=f"C{k % 10}", lw=1,
-                        marker="osD^v<>"[k % 7], ms=3, capsize=2, label=label,
-                        ls="-" if key[2:4] == ("1", "0.25") else ":")
+                        marker="osD^v<>"[k % 7], ms=3, capsize=2, label=label)
         ax.set(xscale="log", yscale="log", ylim=(0.05, 0.6), xlabel=r"learning rate $\eta_0$",
                title=f"{side[0].replace('mup', 'muP').replace('mssp', 'MSSP')}, {side[1]}")
         ax.set_xticks([0.05, 0.1, 0.2, 0.4, 0.8], ["0.05", "0.1", "0.2", "0.4", "0.8"])
