@@ -42,8 +42,6 @@ enum operation_zeros {
  * this. An operation that leaves all of it false has rows of its own for everything. */
 struct operation_storage {
     bool keeps_slope;              /* forward writes f'(x) to `slope` */
-    bool backward_reads_arguments; /* each part is made of the values of the other arguments */
-    bool backward_reads_value;     /* parts are made of the own value */
     bool learning_reads_argument;  /* the first argument is read once the passes are done */
     bool learning_reads_cotangent; /* so is the own cotangent */
     bool value_in_place;           /* forward allows its value in the place of an argument */
@@ -110,6 +108,7 @@ extern const struct operation operation_read_in, operation_map, operation_fn, op
 struct part {
     int item;         /* where it is written; -1: the operation adds by itself, or none is due */
     bool due, first;  /* there is one; and it is the first that the argument gets */
+    bool into;        /* the node that makes it writes, or adds it, to the cotangent */
     struct rows rows; /* of the item */
     int begin, end;   /* nodes that make it (adjoint.h) */
     int node;         /* that whose value it is; -1: backward finds it */
@@ -132,10 +131,11 @@ struct node_constant {
     enum fn fn;
     double factor; /* of fn and times */
     size_t top;
-    int column;  /* of the numbers of scale */
-    bool causal; /* of a softmax over tokens */
-    int by;      /* tokens of a lag; columns of mix_places */
-    int groups;  /* bias: sets of K numbers, one for each kind of token, or 1 */
+    int column;      /* of the numbers of scale */
+    bool causal;     /* of a softmax over tokens */
+    bool transposed; /* of the matrices of a mixture of tokens */
+    int by;          /* tokens of a lag; columns of mix_places */
+    int groups;      /* bias: sets of K numbers, one for each kind of token, or 1 */
     /* Of constant: [n][group, or sites if there are no groups]; of mix_places: [per][by]. */
     const double *given;
     const struct number_fn *numbers;
@@ -169,12 +169,14 @@ struct node_plan {
     bool measured, measured_g; /* its rows, its cotangent are read once all is done */
     bool kept_g;               /* its cotangent is read then, with as many rows as it has */
     bool idle;                 /* numbers that nobody reads: they are not found */
-    bool adds;                 /* a matrix: adds to the cotangent of its argument by itself */
-    int g_count;               /* rows of the cotangent, P per or 1; numbers: 1; 0: none */
-    int g_differ;              /* of these, as many as differ by more than a factor: all, or 1 */
-    int parts;                 /* that the cotangent is made of */
-    int value_item, slope_item, g_item, work_item; /* -1: none; g_item -2: the read-out's columns */
-    int taken_item[2];                             /* of node_expert */
+    /* A matrix: adds to the cotangent of its argument by itself. Of the backward pass: adds to the
+     * rows or numbers that its value shares. */
+    bool adds;
+    int g_count;  /* rows of the cotangent, P per or 1; numbers: 1; 0: none */
+    int g_differ; /* of these, as many as differ by more than a factor: all, or 1 */
+    int parts;    /* that the cotangent is made of */
+    int value_item, slope_item, g_item; /* -1: none; g_item -2: the read-out's columns */
+    int taken_item[2];                  /* of node_expert */
     struct part part[2];
 };
 

@@ -184,10 +184,6 @@ static void use_values(struct plan *plan) {
                 continue;
             int item = plan->p->node[v->argument[k]].plan.value_item;
             use(plan, item, i);
-            if (v->op->storage.backward_reads_arguments && v->plan.part[1 - k].due)
-                use(plan, item, back(plan, i));
-            if (v->op->storage.backward_reads_value && v->plan.g_count)
-                use(plan, v->plan.value_item, back(plan, i));
             if (v->op->storage.learning_reads_argument &&
                 (!v->matrix.map || net_keeps_rows(plan->p->net, v->matrix.map)))
                 use(plan, item, 2 * plan->n);
@@ -254,6 +250,9 @@ static int plan_part(struct plan *plan, int i, int k, struct err *err) {
     struct node *v = &plan->p->node[i], *a = &plan->p->node[v->argument[k]];
     struct part *part = &v->plan.part[k];
     int step = back(plan, i), count = plan_part_rows(plan->p, v, k);
+    part->into = part->node >= 0 && plan->p->node[part->node].plan.adds && !v->expert.of;
+    if (part->node >= 0)
+        plan->p->node[part->node].plan.adds = part->into && (!a->on || !part->first);
     if (!part->due || !a->on)
         return CODE_OK;
     if (part->first && a->plan.g_item == NOWHERE) {
@@ -268,7 +267,7 @@ static int plan_part(struct plan *plan, int i, int k, struct err *err) {
     }
     bool stays = plan->p->net->setup.measure.check && v->matrix.map;
     v->plan.adds = adds(plan, v, count, a->plan.g_count);
-    if (v->op->storage.accumulates_itself || adjoint_is_cotangent(plan->p, part) ||
+    if (v->op->storage.accumulates_itself || part->into || adjoint_is_cotangent(plan->p, part) ||
         (v->plan.adds && !stays))
         return CODE_OK;
     if (part->first && count == a->plan.g_count && !stays)
@@ -378,7 +377,6 @@ static void hand_out(const struct plan *plan) {
         v->value = rows_of(plan, v->plan.value_item);
         v->slope = rows_of(plan, v->plan.slope_item);
         v->g = rows_of(plan, v->plan.g_item);
-        v->work = rows_of(plan, v->plan.work_item);
         for (int k = 0; k < 2; k++)
             v->expert.taken[k] = rows_of(plan, v->plan.taken_item[k]);
         for (int k = 0; k < 2; k++)

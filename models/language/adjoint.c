@@ -29,6 +29,7 @@ static struct value stand_for(struct program *p, const struct operation *op, int
     node.on = p->node[v].on;
     node.per = p->node[v].per;
     node.count = count;
+    node.K = p->node[v].K;
     return append(p, node);
 }
 
@@ -41,15 +42,31 @@ struct value adjoint_append(struct program *p, const struct operation *op, struc
     struct node node = node_of_operation(op, a, b);
     if (p->code)
         return none;
-    node.on = p->node[like].on;
-    node.per = p->node[like].per;
+    if (like >= 0) {
+        node.on = p->node[like].on;
+        node.per = p->node[like].per;
+    }
     for (int k = 0; k < 2; k++)
         if (node.argument[k] >= 0 && p->node[node.argument[k]].count > node.count)
             node.count = p->node[node.argument[k]].count;
-    node.K = !node.on;
-    if (!node.on && program_failed(p, net_vector(p->net, (size_t)node.count, 1, &node.s, &p->err)))
+    node.K = like < 0 ? 1 : p->node[like].K;
+    if (like < 0 && program_failed(p, net_vector(p->net, (size_t)node.count, 1, &node.s, &p->err)))
         return none;
     return append(p, node);
+}
+
+struct value adjoint_like(struct program *p, const struct operation *op, struct value a,
+                          struct value b, int like) {
+    struct value out = adjoint_append(p, op, a, b, like);
+    if (out.at >= 0)
+        p->node[out.at].count = p->node[out.at].plan.g_differ = p->node[like].count;
+    return out;
+}
+
+struct value adjoint_into(struct program *p, struct value part) {
+    if (part.at >= 0)
+        p->node[part.at].plan.adds = true;
+    return part;
 }
 
 /* The cotangent, which the other part may read already. */
@@ -58,7 +75,8 @@ static struct value cotangent_of(struct program *p, int v) {
     for (int i = other->begin; i < other->end; i++)
         if (p->node[i].op == &operation_cotangent)
             return (struct value){i};
-    return stand_for(p, &operation_cotangent, v, p->node[v].plan.g_count);
+    const struct node *of = &p->node[v];
+    return stand_for(p, &operation_cotangent, v, of->on ? of->plan.g_count : of->count);
 }
 
 int adjoint_of(struct program *p, int v, int k, struct err *err) {
@@ -81,8 +99,10 @@ static int differ_of(const struct program *p, int i, int differ) {
     int most = 0;
     if (v->op == &operation_cotangent)
         return differ;
-    if (i < p->nodes || adjoint_stands_for(v) || v->op->storage.full_cotangent)
+    if (i < p->nodes || adjoint_stands_for(v))
         return v->count;
+    if (v->plan.g_differ)
+        return v->plan.g_differ;
     for (int k = v->op->scales_rows; k < 2; k++) {
         int rows = v->argument[k] < 0 ? 0 : differ_of(p, v->argument[k], differ);
         most = rows > most ? rows : most;
@@ -110,8 +130,11 @@ bool adjoint_reads_later(const struct program *p, const struct node *v, int i, i
 static void run(struct net *net, const struct node *v, struct node *w) {
     if (adjoint_stands_for(w)) {
         w->value = w->op == &operation_cotangent ? v->g : v->slope;
+        w->s = v->gs;
         return;
     }
+    if (!w->work.array)
+        w->work = v->work;
     w->expert.of = v->expert.of;
     if (w->value.array && w->count == v->count)
         w->value.count = selected_some(v) ? v->expert.of->some.count : v->count;
@@ -132,12 +155,18 @@ void adjoint_run(struct net *net, struct node *v) {
         struct node *a = part->due ? argument(net, v, k) : NULL;
         if (!a)
             continue;
-        if (!adjoint_is_cotangent(p, part))
-            p->node[part->node].value = part->rows;
+        struct node *made_by = &p->node[part->node];
+        if (part->into) {
+            made_by->value = a->g;
+            made_by->s = a->gs;
+        } else if (!adjoint_is_cotangent(p, part))
+            made_by->value = part->rows;
         for (int i = part->begin; i < part->end; i++)
             run(net, v, &p->node[i]);
+        if (part->into)
+            continue;
         if (!a->on)
-            add_numbers(v, &p->node[part->node], a);
+            add_numbers(v, made_by, a);
         else if (!adjoint_is_cotangent(p, part))
             add_to_cotangent(net, v, k);
         else if (a->plan.g_item != v->plan.g_item)

@@ -11,10 +11,16 @@
 
 #include "models/engine/node.h"
 
-/* For operation.adjoint: a node on the population of node `like` with rows for as many tokens, as
- * many as the argument that has most; numbers where `like` is numbers. */
+/* For operation.adjoint: a node on the population of node `like`, with rows for as many tokens, as
+ * many as the argument that has most; -1: one number for each of its rows. */
 struct value adjoint_append(struct program *p, const struct operation *op, struct value a,
                             struct value b, int like);
+/* The same with as many rows as node `like`, whatever its arguments have; numbers where it has. */
+struct value adjoint_like(struct program *p, const struct operation *op, struct value a,
+                          struct value b, int like);
+/* The part, by a node that can add it to the cotangent itself (node.plan.adds); numbers like those
+ * of the argument must be made by such a node. */
+struct value adjoint_into(struct program *p, struct value part);
 /* The slope that the forward pass of node v has kept. */
 struct value adjoint_slope(struct program *p, int v);
 /* For plan.c: the nodes of the part for argument k of node v, whose cotangent has its rows. */

@@ -236,7 +236,8 @@ static void shift_forward(struct net *net, struct node *v) {
 }
 
 static struct value shift_adjoint(struct program *p, int v, int k, struct value g) {
-    return k == 1 ? g : adjoint_append(p, &operation_average, g, none, p->node[v].argument[0]);
+    (void)v;
+    return k == 1 ? g : adjoint_append(p, &operation_average, g, none, -1);
 }
 
 const struct operation operation_shift = {.name = "shift",

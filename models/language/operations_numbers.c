@@ -14,46 +14,47 @@ static void average_forward(struct net *net, struct node *v) {
     ops(net)->averages(argument(net, v, 0)->value, other(net, v), v->s);
 }
 
-/* g of one argument (+)= gs times the other, or gs itself. */
-static void average_backward(struct net *net, struct node *v) {
-    for (int k = 0; k < 2; k++) {
-        if (!v->plan.part[k].due)
-            continue;
-        struct rows g = argument(net, v, k)->g;
-        if (v->argument[1] < 0) {
-            if (v->plan.part[k].first)
-                rows_zero(g);
-            ops(net)->pointwise(FN_LINEAR, NULL, v->gs, g, g, (struct rows){0});
-        } else if (v->plan.part[k].first)
-            scale_rows(net, v->gs, argument(net, v, 1 - k)->value, g);
-        else
-            rows_add(v->gs, argument(net, v, 1 - k)->value, g);
-    }
+/* A number at all sites. */
+static void spread_forward(struct net *net, struct node *v) {
+    if (!v->plan.adds)
+        rows_zero(v->value);
+    ops(net)->pointwise(FN_LINEAR, NULL, argument(net, v, 0)->s, v->value, v->value,
+                        (struct rows){0});
+}
+
+static const struct operation operation_spread = {
+    .name = "spread", .linear = true, .forward = spread_forward};
+
+static struct value average_adjoint(struct program *p, int v, int k, struct value g) {
+    const int *argument = p->node[v].argument;
+    struct value other = {argument[1 - k]};
+    return adjoint_into(
+        p, argument[1] < 0 ? adjoint_like(p, &operation_spread, g, (struct value){-1}, argument[k])
+                           : adjoint_like(p, &operation_scale, g, other, argument[k]));
 }
 
 const struct operation operation_average = {.name = "average",
                                             .forward = average_forward,
-                                            .backward = average_backward,
-                                            .storage.accumulates_itself = true,
-                                            .storage.backward_reads_arguments = true,
-                                            .across_inputs = true,
-                                            .part_rows = node_part_like_argument};
+                                            .adjoint = average_adjoint,
+                                            .across_inputs = true};
 
 static void scale_forward(struct net *net, struct node *v) {
     const double *c = column_for(net, v, argument(net, v, 0), v->constant.column);
     struct rows x = argument(net, v, 1)->value;
-    if (x.count == v->value.count)
-        scale_rows(net, c, x, v->value);
+    if (x.count != v->value.count)
+        ops(net)->combine(v->value, v->plan.adds ? 1 : 0, c, x);
+    else if (v->plan.adds)
+        rows_add(c, x, v->value);
     else
-        ops(net)->combine(v->value, 0, c, x);
+        scale_rows(net, c, x, v->value);
 }
 
 static struct value scale_adjoint(struct program *p, int v, int k, struct value g) {
     struct value s = {p->node[v].argument[0]}, x = {p->node[v].argument[1]};
     if (k == 0)
         return node_of(p, x)->count < node_of(p, g)->count
-                   ? adjoint_append(p, &operation_average, g, x, s.at)
-                   : adjoint_append(p, &operation_average, x, g, s.at);
+                   ? adjoint_append(p, &operation_average, g, x, -1)
+                   : adjoint_append(p, &operation_average, x, g, -1);
     struct value out = adjoint_append(p, &operation_scale, s, g, x.at);
     if (out.at >= 0)
         node_of(p, out)->constant.column = p->node[v].constant.column;

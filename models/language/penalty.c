@@ -1,5 +1,6 @@
 /* Terms that a network adds to the loss, and the mean over the inputs, which they are made of. */
 #include "models/engine/apart.h"
+#include "models/language/adjoint.h"
 #include "models/language/operation.h"
 
 #include <string.h>
@@ -14,19 +15,24 @@ static void mean_rows_forward(struct net *net, struct node *v) {
     rows_scale(1.0 / x.count, v->value);
 }
 
-static void mean_rows_backward(struct net *net, struct node *v) {
-    struct rows part = v->plan.part[0].rows;
-    add_part(net, v->g, true, part);
-    rows_scale(1.0 / part.count, part);
-    add_to_cotangent(net, v, 0);
+static void share_rows_forward(struct net *net, struct node *v) {
+    add_part(net, argument(net, v, 0)->value, true, v->value);
+    rows_scale(1.0 / v->count, v->value);
+}
+
+/* A row for all, in equal parts for each. */
+static const struct operation operation_share_rows = {
+    .name = "share_of_rows", .linear = true, .forward = share_rows_forward, .across_inputs = true};
+
+static struct value mean_rows_adjoint(struct program *p, int v, int k, struct value g) {
+    return adjoint_like(p, &operation_share_rows, g, none, p->node[v].argument[k]);
 }
 
 static const struct operation operation_mean_rows = {.name = "mean_of_rows",
                                                      .linear = true,
                                                      .forward = mean_rows_forward,
-                                                     .backward = mean_rows_backward,
+                                                     .adjoint = mean_rows_adjoint,
                                                      .storage.full_cotangent = true,
-                                                     .part_rows = node_part_like_argument,
                                                      .across_inputs = true};
 
 static void mean_numbers_forward(struct net *net, struct node *v) {

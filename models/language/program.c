@@ -141,7 +141,6 @@ struct node node_of_operation(const struct operation *op, struct value a, struct
                          .plan.value_item = -1,
                          .plan.slope_item = -1,
                          .plan.g_item = -1,
-                         .plan.work_item = -1,
                          .plan.taken_item = {-1, -1},
                          .plan.part = {part, part}};
 }

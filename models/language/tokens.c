@@ -12,37 +12,35 @@ static const struct value none = {-1};
 
 /* --- numbers --------------------------------------------------------------------------------- */
 
+/* Numbers are set, or added to those that are there. */
 static void attend_forward(struct net *net, struct node *v) {
     struct rows q = argument(net, v, 0)->value, k = argument(net, v, 1)->value;
-    int n = net->setup.data.n;
-    for (ptrdiff_t mu = 0; mu < net->setup.data.P; mu++)
-        ops(net)->dots(of_input(net, q, mu), of_input(net, k, mu), v->s + mu * n * n);
-    for (size_t i = 0; i < node_numbers(v); i++)
-        v->s[i] *= v->constant.factor;
+    ptrdiff_t pairs = pairs_of_tokens(net->program);
+    double *c = net->program->c;
+    for (ptrdiff_t mu = 0; mu < net->setup.data.P; mu++) {
+        ops(net)->dots(of_input(net, q, mu), of_input(net, k, mu), c);
+        for (ptrdiff_t i = 0; i < pairs; i++)
+            v->s[mu * pairs + i] =
+                (v->plan.adds ? v->s[mu * pairs + i] : 0) + v->constant.factor * c[i];
+    }
 }
 
-/* The n x n matrix of an input as it is, or transposed, times beta. */
-static const double *transposed_times(const struct net *net, const double *matrix, bool transposed,
-                                      double beta) {
-    int n = net->setup.data.n;
-    double *out = net->program->c;
-    for (ptrdiff_t s = 0; s < n; s++)
-        for (ptrdiff_t t = 0; t < n; t++)
-            out[s * n + t] = beta * (transposed ? matrix[t * n + s] : matrix[s * n + t]);
+static const struct operation operation_mix;
+
+static struct value mix_of(struct program *p, struct value A, struct value x, bool transposed,
+                           double factor, int like) {
+    struct value out = adjoint_into(p, adjoint_like(p, &operation_mix, A, x, like));
+    if (out.at >= 0) {
+        node_of(p, out)->constant.transposed = transposed;
+        node_of(p, out)->constant.factor = factor;
+    }
     return out;
 }
 
-static void attend_backward(struct net *net, struct node *v) {
-    int n = net->setup.data.n;
-    for (ptrdiff_t mu = 0; mu < net->setup.data.P; mu++)
-        for (int k = 0; k < 2; k++) {
-            if (!v->plan.part[k].due)
-                continue;
-            struct rows other = of_input(net, argument(net, v, 1 - k)->value, mu);
-            ops(net)->combine(
-                of_input(net, argument(net, v, k)->g, mu), v->plan.part[k].first ? 0 : 1,
-                transposed_times(net, v->gs + mu * n * n, k == 1, v->constant.factor), other);
-        }
+static struct value attend_adjoint(struct program *p, int v, int k, struct value g) {
+    const int *argument = p->node[v].argument;
+    return mix_of(p, g, (struct value){argument[1 - k]}, k == 1, p->node[v].constant.factor,
+                  argument[k]);
 }
 
 static const struct operation operation_attend = {.name = "attend",
@@ -50,11 +48,8 @@ static const struct operation operation_attend = {.name = "attend",
                                                   .constants =
                                                       CONSTANTS(CONSTANT("k", FIELD_REAL, factor)),
                                                   .forward = attend_forward,
-                                                  .backward = attend_backward,
-                                                  .storage.accumulates_itself = true,
-                                                  .storage.full_cotangent = true,
-                                                  .part_rows = node_part_like_argument,
-                                                  .storage.backward_reads_arguments = true};
+                                                  .adjoint = attend_adjoint,
+                                                  .storage.full_cotangent = true};
 
 struct value program_attend(struct program *p, struct value q, struct value k, double beta) {
     struct value out;
@@ -112,39 +107,37 @@ struct value program_softmax(struct program *p, struct value logits, bool causal
     return program_numbers(p, &softmax, context, logits, p->net->setup.data.n);
 }
 
-static void mix_forward(struct net *net, struct node *v) {
+/* The n x n matrix of an input as it is, or transposed, times a factor. */
+static const double *matrix_of(const struct net *net, const struct node *v, const double *A) {
     int n = net->setup.data.n;
+    double *out = net->program->c;
+    for (ptrdiff_t s = 0; s < n; s++)
+        for (ptrdiff_t t = 0; t < n; t++)
+            out[s * n + t] =
+                v->constant.factor * (v->constant.transposed ? A[t * n + s] : A[s * n + t]);
+    return out;
+}
+
+static void mix_forward(struct net *net, struct node *v) {
+    const double *A = argument(net, v, 0)->s;
     for (ptrdiff_t mu = 0; mu < net->setup.data.P; mu++)
-        ops(net)->combine(of_input(net, v->value, mu), 0, argument(net, v, 0)->s + mu * n * n,
+        ops(net)->combine(of_input(net, v->value, mu), v->plan.adds ? 1 : 0,
+                          matrix_of(net, v, A + mu * pairs_of_tokens(net->program)),
                           of_input(net, argument(net, v, 1)->value, mu));
 }
 
-static void mix_backward(struct net *net, struct node *v) {
-    const struct node *A = argument(net, v, 0), *x = argument(net, v, 1);
-    int n = net->setup.data.n;
-    double *c = net->program->c;
-    for (ptrdiff_t mu = 0; mu < net->setup.data.P; mu++) {
-        struct rows g = of_input(net, v->g, mu);
-        if (v->plan.part[0].due) {
-            ops(net)->dots(g, of_input(net, x->value, mu), c);
-            for (ptrdiff_t k = 0; k < pairs_of_tokens(net->program); k++)
-                A->gs[mu * n * n + k] += c[k];
-        }
-        if (v->plan.part[1].due)
-            ops(net)->combine(of_input(net, x->g, mu), v->plan.part[1].first ? 0 : 1,
-                              transposed_times(net, A->s + mu * n * n, true, 1), g);
-    }
+static struct value mix_adjoint(struct program *p, int v, int k, struct value g) {
+    struct value A = {p->node[v].argument[0]}, x = {p->node[v].argument[1]};
+    return k == 1 ? mix_of(p, A, g, true, 1, x.at)
+                  : adjoint_into(p, adjoint_like(p, &operation_attend, g, x, A.at));
 }
 
 static const struct operation operation_mix = {.name = "mix",
                                                .over_pairs = true,
                                                .linear = true,
                                                .forward = mix_forward,
-                                               .backward = mix_backward,
-                                               .storage.accumulates_itself = true,
-                                               .storage.full_cotangent = true,
-                                               .part_rows = node_part_like_argument,
-                                               .storage.backward_reads_arguments = true};
+                                               .adjoint = mix_adjoint,
+                                               .storage.full_cotangent = true};
 
 struct value program_mix(struct program *p, struct value A, struct value v) {
     struct value out;
@@ -179,7 +172,7 @@ static void lag_forward(struct net *net, struct node *v) {
 }
 
 static struct value lag_adjoint(struct program *p, int v, int k, struct value g) {
-    struct value out = adjoint_append(p, p->node[v].op, g, none, p->node[v].argument[k]);
+    struct value out = adjoint_like(p, p->node[v].op, g, none, p->node[v].argument[k]);
     if (out.at >= 0)
         node_of(p, out)->constant.by = -p->node[v].constant.by;
     return out;
@@ -214,20 +207,24 @@ static void pool_forward(struct net *net, struct node *v) {
     rows_scale(1.0 / x->per, v->value);
 }
 
-static void pool_backward(struct net *net, struct node *v) {
-    struct rows part = v->plan.part[0].rows;
+static void unpool_forward(struct net *net, struct node *v) {
     for (int mu = 0; mu < net->setup.data.P; mu++)
-        add_part(net, row(v->g, mu), true, of_input(net, part, mu));
-    rows_scale(1.0 / argument(net, v, 0)->per, part);
-    add_to_cotangent(net, v, 0);
+        add_part(net, row(argument(net, v, 0)->value, mu), true, of_input(net, v->value, mu));
+    rows_scale(1.0 / v->per, v->value);
+}
+
+static const struct operation operation_unpool = {
+    .name = "unpool", .linear = true, .forward = unpool_forward};
+
+static struct value pool_adjoint(struct program *p, int v, int k, struct value g) {
+    return adjoint_like(p, &operation_unpool, g, none, p->node[v].argument[k]);
 }
 
 static const struct operation operation_pool = {.name = "pool",
                                                 .linear = true,
                                                 .forward = pool_forward,
-                                                .backward = pool_backward,
-                                                .storage.full_cotangent = true,
-                                                .part_rows = node_part_like_argument};
+                                                .adjoint = pool_adjoint,
+                                                .storage.full_cotangent = true};
 
 struct value program_pool(struct program *p, struct value x) {
     struct value out;

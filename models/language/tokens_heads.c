@@ -1,5 +1,6 @@
 /* Attention at every site of a population of heads, of few units each: the operations of tokens.c
  * with rows over heads in the place of numbers (docs/theory/transformer.md). */
+#include "models/language/adjoint.h"
 #include "models/language/tokens.h"
 
 #include <math.h>
@@ -20,35 +21,25 @@ static void attend_heads_forward(struct net *net, struct node *v) {
     rows_scale(v->constant.factor / argument(net, v, 0)->on->group, v->value);
 }
 
-/* For each token of an input, n rows of it together: sum over tokens s of g_s x_s, of rows g. */
-static void spread(const struct net *net, struct node *v, int k, struct rows g, struct rows x) {
-    int n = net->setup.data.n;
-    for (int i = 0; i < net->batch.rows; i++) {
-        rows_multiply(of_token(net, g, i), row(x, i), v->work);
-        add_part(net, v->work, i % n == 0, of_input(net, v->plan.part[k].rows, i / n));
-    }
+static const struct operation operation_mix_heads;
+
+/* mix_by_head, or with its matrix transposed, on the units of node `like`. */
+static struct value mix_of(struct program *p, struct value A, struct value x, bool transposed,
+                           int like) {
+    struct value out = adjoint_like(p, &operation_mix_heads, A, x, like);
+    if (out.at >= 0)
+        node_of(p, out)->constant.transposed = transposed;
+    return out;
 }
 
-/* For each token: sum over the n tokens t of g_t x_t. */
-static void sum_over_tokens(const struct net *net, struct node *v, struct rows g, struct rows x,
-                            struct rows out) {
-    for (int i = 0; i < net->batch.rows; i++) {
-        rows_multiply(of_token(net, g, i), of_input(net, x, i / net->setup.data.n), v->work);
-        sum_rows(net, v->work, row(out, i));
-    }
-}
-
-static void attend_heads_backward(struct net *net, struct node *v) {
-    const struct node *q = argument(net, v, 0), *k = argument(net, v, 1);
-    if (v->plan.part[0].due)
-        sum_over_tokens(net, v, v->g, k->value, v->plan.part[0].rows);
-    if (v->plan.part[1].due)
-        spread(net, v, 1, v->g, q->value);
-    for (int i = 0; i < 2; i++)
-        if (v->plan.part[i].due) {
-            rows_scale(v->constant.factor, v->plan.part[i].rows);
-            add_to_cotangent(net, v, i);
-        }
+static struct value attend_heads_adjoint(struct program *p, int v, int k, struct value g) {
+    const int *argument = p->node[v].argument;
+    int like = argument[k];
+    struct value part = mix_of(p, g, (struct value){argument[1 - k]}, k == 1, like),
+                 out = adjoint_append(p, &operation_times, part, none, like);
+    if (out.at >= 0)
+        node_of(p, out)->constant.factor = p->node[v].constant.factor;
+    return out;
 }
 
 static const struct operation operation_attend_heads = {
@@ -57,10 +48,8 @@ static const struct operation operation_attend_heads = {
     .constants = CONSTANTS(CONSTANT("k", FIELD_REAL, factor)),
     .prepare = units_prepare,
     .forward = attend_heads_forward,
-    .backward = attend_heads_backward,
-    .storage.full_cotangent = true,
-    .part_rows = node_part_like_argument,
-    .storage.backward_reads_arguments = true};
+    .adjoint = attend_heads_adjoint,
+    .storage.full_cotangent = true};
 
 struct value program_attend_by_head(struct program *p, struct value q, struct value k,
                                     struct population *heads, double beta) {
@@ -119,11 +108,11 @@ static void softmax_heads_forward(struct net *net, struct node *v) {
 }
 
 /* a_t (g_t - sum_t' a_t' g_t') */
-static void softmax_heads_backward(struct net *net, struct node *v) {
-    struct rows part = v->plan.part[0].rows;
+static void softmax_back_forward(struct net *net, struct node *v) {
     for (int i = 0; i < net->batch.rows; i++) {
-        struct rows a = of_token(net, v->value, i), g = of_token(net, v->g, i),
-                    out = of_token(net, part, i);
+        struct rows a = of_token(net, argument(net, v, 0)->value, i),
+                    g = of_token(net, argument(net, v, 1)->value, i),
+                    out = of_token(net, v->value, i);
         rows_multiply(a, g, out);
         sum_rows(net, out, v->work);
         rows_scale(-1, v->work);
@@ -131,7 +120,13 @@ static void softmax_heads_backward(struct net *net, struct node *v) {
         rows_add(NULL, g, out);
         rows_multiply(a, out, out);
     }
-    add_to_cotangent(net, v, 0);
+}
+
+static const struct operation operation_softmax_back = {.name = "softmax_back",
+                                                        .forward = softmax_back_forward};
+
+static struct value softmax_heads_adjoint(struct program *p, int v, int k, struct value g) {
+    return adjoint_like(p, &operation_softmax_back, (struct value){v}, g, p->node[v].argument[k]);
 }
 
 static const struct operation operation_softmax_heads = {
@@ -139,10 +134,8 @@ static const struct operation operation_softmax_heads = {
     .constants = CONSTANTS(CONSTANT("causal", FIELD_BOOL, causal)),
     .prepare = softmax_prepare,
     .forward = softmax_heads_forward,
-    .backward = softmax_heads_backward,
-    .storage.full_cotangent = true,
-    .part_rows = node_part_like_argument,
-    .storage.backward_reads_value = true};
+    .adjoint = softmax_heads_adjoint,
+    .storage.full_cotangent = true};
 
 struct value program_softmax_by_head(struct program *p, struct value logits, bool causal) {
     struct value out;
@@ -154,35 +147,34 @@ struct value program_softmax_by_head(struct program *p, struct value logits, boo
     return out;
 }
 
+/* For each token: sum over the n tokens t of A_t x_t; transposed, for the n tokens of an input
+ * together: the sum over tokens s of A_s x_s. */
 static void mix_heads_forward(struct net *net, struct node *v) {
-    sum_over_tokens(net, v, argument(net, v, 0)->value, argument(net, v, 1)->value, v->value);
+    struct rows A = argument(net, v, 0)->value, x = argument(net, v, 1)->value;
+    int n = net->setup.data.n;
+    bool transposed = v->constant.transposed;
+    for (int i = 0; i < net->batch.rows; i++) {
+        rows_multiply(of_token(net, A, i), transposed ? row(x, i) : of_input(net, x, i / n),
+                      v->work);
+        if (transposed)
+            add_part(net, v->work, i % n == 0, of_input(net, v->value, i / n));
+        else
+            sum_rows(net, v->work, row(v->value, i));
+    }
 }
 
-static void mix_heads_backward(struct net *net, struct node *v) {
-    const struct node *A = argument(net, v, 0), *x = argument(net, v, 1);
-    struct rows part = v->plan.part[0].rows;
-    for (int i = 0; i < net->batch.rows && v->plan.part[0].due; i++) {
-        rows_multiply(of_input(net, x->value, i / net->setup.data.n), row(v->g, i), v->work);
-        ops(net)->group_sum(v->work, of_token(net, part, i));
-    }
-    if (v->plan.part[0].due) {
-        rows_scale(1.0 / v->on->group, part);
-        add_to_cotangent(net, v, 0);
-    }
-    if (v->plan.part[1].due) {
-        spread(net, v, 1, A->value, v->g);
-        add_to_cotangent(net, v, 1);
-    }
+static struct value mix_heads_adjoint(struct program *p, int v, int k, struct value g) {
+    struct value A = {p->node[v].argument[0]}, x = {p->node[v].argument[1]};
+    return k == 1 ? mix_of(p, A, g, true, x.at)
+                  : adjoint_like(p, &operation_attend_heads, g, x, A.at);
 }
 
 static const struct operation operation_mix_heads = {.name = "mix_by_head",
                                                      .over_pairs = true,
                                                      .prepare = units_prepare,
                                                      .forward = mix_heads_forward,
-                                                     .backward = mix_heads_backward,
-                                                     .storage.full_cotangent = true,
-                                                     .part_rows = node_part_like_argument,
-                                                     .storage.backward_reads_arguments = true};
+                                                     .adjoint = mix_heads_adjoint,
+                                                     .storage.full_cotangent = true};
 
 struct value program_mix_by_head(struct program *p, struct value A, struct value v) {
     struct value out;

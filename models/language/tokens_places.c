@@ -1,5 +1,6 @@
 /* Mixing the rows of an input by a constant matrix (docs/programs.md): shifts, strides and pooling,
  * which convolutions are made of. It makes rows of another number of places. */
+#include "models/language/adjoint.h"
 #include "models/language/tokens.h"
 
 #include <math.h>
@@ -8,20 +9,25 @@ static const struct value none = {-1};
 
 static void mix_places_forward(struct net *net, struct node *v) {
     for (int mu = 0; mu < net->setup.data.P; mu++)
-        ops(net)->combine(of_input(net, v->value, mu), 0, v->constant.given,
+        ops(net)->combine(of_input(net, v->value, mu), v->plan.adds ? 1 : 0, v->constant.given,
                           of_input(net, argument(net, v, 0)->value, mu));
 }
 
-static void mix_places_backward(struct net *net, struct node *v) {
-    struct rows g = argument(net, v, 0)->g;
-    int places = v->per, from = v->constant.by;
-    double *transposed = net->program->c;
+/* The transposed matrix. */
+static struct value mix_places_adjoint(struct program *p, int v, int k, struct value g) {
+    ptrdiff_t places = p->node[v].per, from = p->node[v].constant.by;
+    const double *given = p->node[v].constant.given;
+    double *transposed = program_memory(p, (size_t)(places * from) * sizeof *transposed);
+    struct value out =
+        adjoint_into(p, adjoint_like(p, p->node[v].op, g, none, p->node[v].argument[k]));
+    if (out.at < 0)
+        return none;
     for (ptrdiff_t s = 0; s < places; s++)
         for (ptrdiff_t t = 0; t < from; t++)
-            transposed[t * places + s] = v->constant.given[s * from + t];
-    for (int mu = 0; mu < net->setup.data.P; mu++)
-        ops(net)->combine(of_input(net, g, mu), v->plan.part[0].first ? 0 : 1, transposed,
-                          of_input(net, v->g, mu));
+            transposed[t * places + s] = given[s * from + t];
+    node_of(p, out)->constant.given = transposed;
+    node_of(p, out)->constant.by = (int)places;
+    return out;
 }
 
 /* The entries that are not 0, as [place, place that is read, number]. */
@@ -41,10 +47,8 @@ static const struct operation operation_mix_places = {
     .constants = CONSTANTS(CONSTANT_LIST("entries", entries_of)),
     .linear = true,
     .forward = mix_places_forward,
-    .backward = mix_places_backward,
-    .storage.accumulates_itself = true,
-    .storage.full_cotangent = true,
-    .part_rows = node_part_like_argument};
+    .adjoint = mix_places_adjoint,
+    .storage.full_cotangent = true};
 
 /* Whether a matrix from `from` rows of an input to `places` can be applied. */
 static bool fits(struct program *p, int places, int from, const double *S, int rows) {
