@@ -181,7 +181,8 @@ static void add_argument(char *text, char kind) {
         snprintf(word, sizeof word, ")");
         break;
     case 'V':
-        snprintf(word, sizeof word, "{eta_bias=%s, name=\"n%d\"}", ANY(numbers), draw(9));
+        snprintf(word, sizeof word, "{eta_bias=%s, name=\"n%d\"%s}", ANY(numbers), draw(9),
+                 draw(4) ? "" : ", sign=true");
         break;
     case 'N':
         snprintf(word, sizeof word, "\"%s%d\"", ANY(names), draw(20));

@@ -88,6 +88,8 @@ CASES = {
     "rotary": ("examples/rotary.ini", {**TOKENS, "training.eta0": 1}),
     "balanced": ("examples/balanced.ini", {
         "training.eta0": 1, "program.z_loss": 0.5, "program.balance_loss": 0.5}),
+    "signed": ("examples/balanced.ini", {"training.eta0": 1, "program.eta_bias": 0.3,
+                                         "program.sign": 1}),
     "capped": ("examples/capped.ini", {**TOKENS, "training.eta0": 1.5, "program.cap": 1,
                                        "program.z_loss": 0.5, "network.activation": "tanh"}),
     "gains": ("examples/gains.ini", {**TOKENS, "training.eta0": 1,

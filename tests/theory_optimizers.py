@@ -151,8 +151,9 @@ class Optimizers:
             self.entry[one.matrix] = keep * self.entry[one.matrix] + rate * move
         for one in self.theory.selections:
             mask = self.chosen_by(one)
+            excess = np.round(mask.mean(0, keepdims=True) - one.share, 9)
             self.bias[one.state] = self.bias[one.state] - one.eta * (
-                mask.mean(0, keepdims=True) - one.share)
+                np.sign(excess) if one.sign else excess)
 
     def normaliser(self, v, eps):
         return np.sqrt(v + eps ** 2) if self.training["adam_eps"] == "inside" else np.sqrt(v) + eps

@@ -91,45 +91,43 @@ static void claim(lua_State *L, const char *name, const char *suffix) {
     lua_pop(L, 1);
 }
 
-static struct value select_rows(lua_State *L, int K, double eta_bias, const char *suffix) {
+static struct value select_rows(lua_State *L, struct balance_rule rule) {
     struct program *p = script_program(L);
     struct value scores = script_rows(L, 1);
     struct population *experts = script_node(L, scores)->on;
-    struct balance_rule rule = {.K = (size_t)K,
-                                .rho = (double)K / (double)experts->sites,
-                                .eta_bias = eta_bias,
-                                .L = 1,
-                                .suffix = suffix};
-    claim(L, "load2", suffix);
-    if (eta_bias == 0)
+    rule.rho = (double)rule.K / (double)experts->sites;
+    claim(L, "load2", rule.suffix);
+    if (rule.eta_bias == 0)
         return balance_watch(p, program_top(p, scores, rule.K), experts, rule);
-    claim(L, "qstar", suffix);
-    claim(L, "b2", suffix);
+    claim(L, "qstar", rule.suffix);
+    claim(L, "b2", rule.suffix);
     return balance_select(p, scores, experts, rule);
 }
 
-/* balance_select(scores, K, {eta_bias = 0, name = nil}) */
+/* balance_select(scores, K, {eta_bias = 0, sign = false, name = nil}) */
 static int balance_selection(lua_State *L) {
     struct program *p = script_program(L);
-    int K = count_of_largest(L, choices(L));
-    script_options(L, 3, "eta_bias name");
+    struct balance_rule rule = {.K = (size_t)count_of_largest(L, choices(L)), .L = 1, .suffix = ""};
+    script_options(L, 3, "eta_bias sign name");
     lua_settop(L, 3);
-    double eta_bias = script_option(L, 3, "eta_bias") ? script_real(L, -1, 0, 1e6) : 0;
-    const char *suffix = "";
+    rule.eta_bias = script_option(L, 3, "eta_bias") ? script_real(L, -1, 0, 1e6) : 0;
+    rule.sign = script_option(L, 3, "sign") && lua_toboolean(L, -1);
+    if (rule.sign && rule.eta_bias == 0)
+        return luaL_error(L, "sign = true needs eta_bias, by which a bias moves in each step");
     if (script_option(L, 3, "name")) {
         const char *name = script_name(L, -1, "selections");
-        suffix = program_name(p, "_%s", name);
+        rule.suffix = program_name(p, "_%s", name);
     }
-    claim(L, "load_largest", suffix);
-    claim(L, "flips", suffix);
-    p->net->place.has_step_rule |= eta_bias != 0;
+    claim(L, "load_largest", rule.suffix);
+    claim(L, "flips", rule.suffix);
+    p->net->place.has_step_rule |= rule.eta_bias != 0;
     if (script_is_rows(L, 1))
-        return script_push(L, select_rows(L, K, eta_bias, suffix));
+        return script_push(L, select_rows(L, rule));
     struct value s = script_numbers(L, 1);
     int M = script_node(L, s)->K;
-    claim(L, "load", suffix);
+    claim(L, "load", rule.suffix);
     script_axis(L, "i", M);
-    return script_push(L, router_select(p, s, M, K, eta_bias, suffix));
+    return script_push(L, router_select(p, s, M, rule));
 }
 
 const struct script_word script_balance_words[] = {
@@ -140,11 +138,13 @@ const struct script_word script_balance_words[] = {
      "`sites = auto`, wants K of rows as a share or as a multiple of `p.sites`. Ties go to the "
      "first; constant in the backward pass",
      top, 0},
-    {"balance_select", "x, K, {eta_bias=, name=}", "rows or numbers",
+    {"balance_select", "x, K, {eta_bias=, sign=, name=}", "rows or numbers",
 
      "a mask: 1 on the K largest x + b, where such a limit wants K of rows as a multiple of "
      "`p.sites`, as with `top`. The bias b starts at 0 and moves by -eta_bias (load - share) "
-     "after each step. Loads are measured: `load_largest`, `flips`, and `load` (numbers) or "
+     "after each step, with `sign` true by -eta_bias, +eta_bias or, of a load that is its share, "
+     "0 (a start of numbers other than 0 is `bias(s, {...}, {name = \"start\", rate = 0})` "
+     "in the place of x). Loads are measured: `load_largest`, `flips`, and `load` (numbers) or "
      "`load2` (rows; with biases `qstar`, `b2`), followed by `_name`",
      balance_selection, 0},
     {"mean_of_rows", "x", "rows or numbers",

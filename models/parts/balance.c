@@ -33,6 +33,7 @@ const struct param_row balance_rows[] = {
 struct balance {
     size_t K, experts;
     double rho, eta_bias;
+    bool sign;
     const double *start;       /* [sites] b(0) */
     struct rows b, q;          /* experts [1], [R]: biases, scores + b; none for given masks */
     struct rows load, largest; /* [1]: mean_mu m - rho, and the mask of the largest */
@@ -124,8 +125,17 @@ static int select_largest(void *context, const struct net *net, struct rows c, s
 /* Loads settle at rho. */
 static void move_biases(void *context) {
     struct balance *s = context;
-    double c = -s->eta_bias;
-    rows_add(&c, s->load, s->b);
+    double c = -s->eta_bias, even = -BALANCE_EVEN;
+    if (!s->sign) {
+        rows_add(&c, s->load, s->b);
+        return;
+    }
+    struct rows excess = rows_part(s->q, 0, 1); /* the slope of relu: 1 above 0 */
+    for (double side = 1; side >= -1; side -= 2, c = -c) {
+        s->b.array->backend->pointwise(FN_LINEAR, &side, &even, s->load, excess, (struct rows){0});
+        rows_fn(FN_RELU, excess, excess, s->largest);
+        rows_add(&c, s->largest, s->b);
+    }
 }
 
 /* Biases that all start at 0 are not written down one by one. */
@@ -141,6 +151,7 @@ static const struct constant_field constants[] = {
     CONSTANT_OF(struct balance, "top", FIELD_SIZE, K),
     CONSTANT_OF(struct balance, "rho", FIELD_REAL, rho),
     CONSTANT_OF(struct balance, "eta_bias", FIELD_REAL, eta_bias),
+    CONSTANT_OF(struct balance, "sign", FIELD_BOOL, sign),
     {.name = "start", .type = FIELD_LIST, .list = starts},
     {0}};
 
@@ -212,6 +223,7 @@ struct value balance_select(struct program *p, struct value scores, struct popul
         return (struct value){-1};
     s->K = rule.K;
     s->eta_bias = rule.eta_bias;
+    s->sign = rule.sign;
     s->experts = experts->sites;
     s->start = rule.start ? rule.start : zero;
     s->b = program_keep(p, experts, 1, s->start);

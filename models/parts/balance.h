@@ -2,6 +2,7 @@
  *
  *     m_k = 1 for the K = rho E largest c_k + b_k of each input (ties to the lower site)
  *     b_k -= eta_bias (mean_mu m_k - rho)        after each step: no gradient, no gamma0
+ *     b_k -= eta_bias sign(mean_mu m_k - rho)    the same by the sign rule
  *
  * The bias acts in the selection only; the mask is a constant in the backward pass. */
 #ifndef MODELS_BALANCE_H
@@ -13,11 +14,15 @@
  * the stratified quantiles Phi^{-1}((k + 1/2)/E). */
 void balance_biases(const struct net_setup *setup, int l, int E, double *values);
 
+/* Loads are multiples of one over the number of inputs; closer to their share than this they have
+ * it, and round-off is all that differs: the sign rule moves no bias then. */
+#define BALANCE_EVEN 1e-9
 /* A share rho of the experts, K of them; b starts at `start` [sites] (NULL: 0). Block l of L, or a
  * suffix, tells what is measured from what others of the network measure. */
 struct balance_rule {
     size_t K;
     double rho, eta_bias;
+    bool sign; /* the sign rule */
     const double *start;
     int l, L;
     const char *suffix; /* NULL: none */

@@ -10,6 +10,7 @@
 #ifndef MODELS_ROUTER_H
 #define MODELS_ROUTER_H
 
+#include "models/parts/balance.h"
 #include "models/parts/block.h"
 
 /* NULL, or why the settings, a constant gate among them, do not fit M = experts. */
@@ -28,10 +29,9 @@ struct router_gate {
 };
 struct value router_gates(struct program *p, struct value psi, int M, struct router_gate gate);
 /* Masks: 1 on the K largest of M numbers, ties to the lower index, constant in the backward pass;
- * with biases that start at 0 and move by eta_bias as those of balance.h, loads measured. */
+ * with biases that start at 0 and move by the rule as those of balance.h, loads measured. */
 struct value router_top(struct program *p, struct value psi, int M, int K);
-struct value router_select(struct program *p, struct value psi, int M, int K, double eta_bias,
-                           const char *suffix);
+struct value router_select(struct program *p, struct value psi, int M, struct balance_rule rule);
 /* Normals shared by the limit and all networks of a seed, i >= 0. */
 double router_normal(const struct program *p, int i);
 

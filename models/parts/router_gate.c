@@ -150,8 +150,12 @@ static void watch(const void *context, const struct net *net, int rows, const do
 /* Loads settle at rho. */
 static void move_biases(void *context) {
     struct router *router = context;
-    for (int i = 0; i < router->M && router->b; i++)
-        router->b[i] -= router->eta_bias * (router->load[i] - (double)router->gate.K / router->M);
+    for (int i = 0; i < router->M && router->b; i++) {
+        double excess = router->load[i] - (double)router->gate.K / router->M;
+        if (router->sign)
+            excess = (excess > BALANCE_EVEN) - (excess < -BALANCE_EVEN);
+        router->b[i] -= router->eta_bias * excess;
+    }
 }
 
 static const struct constant_field constants[] = {ROUTER_CONSTANTS, {0}};
@@ -196,13 +200,13 @@ struct value router_top(struct program *p, struct value psi, int M, int K) {
     return router ? program_numbers(p, &mask, router, psi, M) : (struct value){-1};
 }
 
-struct value router_select(struct program *p, struct value psi, int M, int K, double eta_bias,
-                           const char *suffix) {
-    struct router *router = router_new(p, M, (struct router_gate){.K = K});
+struct value router_select(struct program *p, struct value psi, int M, struct balance_rule rule) {
+    struct router *router = router_new(p, M, (struct router_gate){.K = (int)rule.K});
     if (!router)
         return (struct value){-1};
-    router->eta_bias = eta_bias;
-    return router_watch(p, router, psi, suffix);
+    router->eta_bias = rule.eta_bias;
+    router->sign = rule.sign;
+    return router_watch(p, router, psi, rule.suffix);
 }
 
 struct value router_apply(struct program *p, const struct router *router, struct value psi) {

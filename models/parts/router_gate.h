@@ -9,6 +9,7 @@ struct router {
     int M;
     struct router_gate gate;
     double eta_bias;
+    bool sign;                               /* of the rule by which selection biases move */
     double balance_loss, z_loss, bias_noise; /* of routers with more than gates */
     double *shares, *scores;                 /* scratch: [M], [2][M] */
     double *b;                               /* [M] selection biases; NULL: none */
@@ -28,7 +29,8 @@ void router_shares(const struct router *router, const double *psi, double *q);
     ROUTER_CONSTANT("softmax", FIELD_BOOL, gate.softmax),                                          \
         ROUTER_CONSTANT("beta", FIELD_REAL, gate.beta), ROUTER_CONSTANT("top", FIELD_INT, gate.K), \
         ROUTER_CONSTANT("over_all", FIELD_BOOL, gate.over_all),                                    \
-        ROUTER_CONSTANT("eta_bias", FIELD_REAL, eta_bias)
+        ROUTER_CONSTANT("eta_bias", FIELD_REAL, eta_bias),                                         \
+        ROUTER_CONSTANT("sign", FIELD_BOOL, sign)
 /* The masks as numbers; declares the series of their loads and, with eta_bias, the biases. The name
  * of each series ends in `suffix`. */
 struct value router_watch(struct program *p, struct router *router, struct value psi,

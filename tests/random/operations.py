@@ -163,7 +163,7 @@ class Operations(Trained):
         self.words.add("top")
         text = f"top({x}, {x.on}.sites // 2)"
         if self.chance(0.4):
-            rate = self.any("", "{eta_bias = 0.1, name = %s}", "{name = %s}")
+            rate = self.any("", "{eta_bias = 0.1, sign = true, name = %s}", "{name = %s}")
             rate = rate or "{eta_bias = 0.05, name = %s}"
             text = f"balance_select({x}, {x.on}.sites // 2, " + \
                 rate % f'"s{self.name("")}"' + ")"
@@ -237,7 +237,9 @@ class Operations(Trained):
         if self.chance(0.5):
             text = f"top({s}, {K})"
         else:
-            text = f'balance_select({s}, {K}, {{eta_bias = {self.any(0, 0.1)}, ' \
+            eta = self.any(0, 0.1)
+            sign = "sign = true, " if eta and K % 2 else ""
+            text = f'balance_select({s}, {K}, {{eta_bias = {eta}, {sign}' \
                 f'name = "s{self.name("")}"}})'
             self.words.add("balance_select of numbers")
         mask = self.add(text, None, s.per, [s], [], K=s.K, moves=False, bounded=True)

@@ -216,6 +216,22 @@ def test_of_equal_numbers_the_first_is_selected():
     assert found.largest < ROUND_OFF, found
 
 
+@pytest.mark.parametrize("K", (1, 2))
+def test_selection_biases_move_by_the_sign_of_their_load(K):
+    """Of few and of many experts; with two of four selected, some loads are exactly their share."""
+    net = dmft.Network()
+    on = net.population("x")
+    x = net.tanh(net.read_in(on, "W1"))
+    z = net.bias(net.look(x, 4, "Q"), [0.2, 0.1, 0.1, 0], "b")
+    s = net.map(x, on, "R")
+    few = net.balance_select(z, K, eta_bias=0.3, sign=True)
+    many = net.balance_select(s, 4, eta_bias=0.2, sign=True, name="many")
+    h = [few[i] * z[i] * net.tanh(net.map(x, on, f"V_{i}")) for i in range(4)]
+    net.read_out(h[0] + h[1] + h[2] + h[3] + many * s, "w")
+    found = dmft.torch.verify("\n", 12, network=net, **{"training.steps": 8})
+    assert found.largest < ROUND_OFF, found
+
+
 def test_names_that_modules_have():
     """Matrices called as what a ParameterDict has itself."""
     net = dmft.Network()

@@ -391,7 +391,7 @@ class Derivation:
             node.constants["top"] / node.numbers
         start = node.constants.get("start")
         known.append(Selection(state, of.key, self.bias_symbol(of.symbol), eta, share,
-                               tuple(start) if start else None))
+                               tuple(start) if start else None, node.constants["sign"]))
 
     def bias_symbol(self, mask: Symbol) -> Symbol:
         """b, with a word where trained biases have that letter."""

@@ -176,7 +176,8 @@ class Page:
                     for symbol in (one.symbol, mask.symbol))
             load = rf"\mathbf 1[{m}(t)>0]" if top and top.word == "gates" else f"{m}(t)"
             share = rf"\tfrac{{{top['top']}}}{{{mask.numbers}}}" if top else r"\rho"
-            step = rf" - {one.eta:g}\,\bigl(\langle {load}\rangle_\mu - {share}\bigr)" \
+            sign = r"\mathrm{sign}" if one.sign else ""
+            step = rf" - {one.eta:g}\,{sign}\bigl(\langle {load}\rangle_\mu - {share}\bigr)" \
                 if one.eta else ""
             begin = f"{b}(0)" + (r"\text{ given}" if one.start else "=0")
             return rf"{b}(t+1) &= {b}(t){step},\qquad {begin}"

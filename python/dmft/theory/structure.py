@@ -177,13 +177,15 @@ class Learner:
 @dataclass
 class Selection:
     """Biases of a selection of the largest: b -= eta (<m> - share) after each step, <m> the mean
-    over inputs and tokens of the mask. `mask` has the mask, or gates that are 0 off it."""
+    over inputs and tokens of the mask; with `sign`, by the sign of that difference. `mask` has the
+    mask, or gates that are 0 off it."""
     state: int                          # as the words that select name it
     mask: str
     symbol: Symbol
     eta: float
     share: float
     start: tuple | None = None          # of the sites; None: 0
+    sign: bool = False
 
 
 @dataclass

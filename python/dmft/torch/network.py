@@ -306,9 +306,12 @@ class Network(torch.nn.Module):
         """What acts once a step beside the gradient: selection biases move by the loads of the last
         call, and of an optimizer that decays so do matrices that never learn, by the factor that
         all of its groups with a decay share."""
-        for state, (load, share, eta) in (self.last.loads if self.last else {}).items():
+        for state, (load, share, eta, sign) in (self.last.loads if self.last else {}).items():
+            excess = load - share
+            if sign:    # round-off is no excess: loads are multiples of 1/inputs
+                excess = torch.where(excess.abs() > 1e-9, excess.sign(), 0.0)
             if eta:
-                getattr(self, f"selection_{state}").sub_(eta * (load - share))
+                getattr(self, f"selection_{state}").sub_(eta * excess)
         groups = optimizer.param_groups if optimizer else []
         decays = [group["lr"] * group["weight_decay"] for group in groups
                   if group.get("weight_decay")]

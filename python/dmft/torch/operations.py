@@ -24,7 +24,7 @@ FUNCTIONS |= {"linear": lambda x: x, "tanh": torch.tanh, "erf": torch.erf, "relu
 
 class Evaluation:
     """One pass forward: `values` of all operations in their order, the `penalty` they add to the
-    loss, and `loads`, {state: (its loads, what they should be, eta_bias)}.
+    loss, and `loads`, {state: (its loads, what they should be, eta_bias, sign rule)}.
 
     A is [P, n, D], kinds the tokens [P, n] or None; weights and selection biases by name and by
     state; noisy: whether noise of rows is drawn, else it is 0; origin: what is subtracted from the

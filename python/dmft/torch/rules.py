@@ -111,7 +111,7 @@ def gates(run, v, s):
 @NUMBERS
 def mask(run, v, s):
     chosen = _selected(run, v, s)
-    run.loads[v.state] = chosen.mean((0, 1)), v["top"] / s.shape[-1], v["eta_bias"]
+    run.loads[v.state] = chosen.mean((0, 1)), v["top"] / s.shape[-1], v["eta_bias"], v["sign"]
     return chosen
 
 
@@ -141,7 +141,7 @@ def watch(run, v, x):
 @ROWS
 def select(run, v, x):
     chosen = largest(x + run.biases[v.state], v["top"])
-    run.loads[v.state] = chosen.mean((0, 1)), v["rho"], v["eta_bias"]
+    run.loads[v.state] = chosen.mean((0, 1)), v["rho"], v["eta_bias"], v["sign"]
     return chosen
 
 
