@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of one step: its length, times eta0, and the schedule's factor at each of its stages. */
+/* A step has a length, times eta0, and the schedule's factor at each of its stages. */
 struct step {
     double h, factor[MAP_STAGES];
 };

@@ -16,8 +16,8 @@ static void move_host(const struct optimizer_step *step, int K, const double *gr
     }
 }
 
-/* Of x(t+1) = (k + mu - rate curvature) x(t) - mu k x(t-1) with k = 1 - decay, both roots within
- * the unit circle. */
+/* The largest curvature times rate at which x(t+1) = (k + mu - rate curvature) x(t) - mu k x(t-1),
+ * with k = 1 - decay, has both roots within the unit circle. */
 static double edge(const struct training *training, double decay) {
     return (2 - decay) * (1 + training->momentum);
 }

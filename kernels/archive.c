@@ -20,7 +20,7 @@ struct archive archive_measure(void) {
     return (struct archive){.mode = ARCHIVE_MEASURE};
 }
 
-/* Of rank 0 -> all ranks that share the archive. */
+/* Hands the code of rank 0 to all ranks that share the archive. */
 static int agree_on_code(const struct archive *archive, int code, struct err *err) {
     if (!archive->shared)
         return code;

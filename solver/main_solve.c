@@ -100,7 +100,7 @@ done:
     return code;
 }
 
-/* Of all keys those that a first run sets. */
+/* The keys that a first run sets. */
 static const char *const first_keys[] = {
     "network.model",     "network.parameterization", "data.source",
     "data.inputs",       "training.steps",           "training.eta0",
@@ -155,7 +155,7 @@ static int print_help(const struct options *options, struct err *err) {
     return code;
 }
 
-/* Of rank 0. What cannot be told of a run that is done is a warning. */
+/* Rank 0 tells them. What cannot be told of a run that is done is a warning. */
 static void tell_costs(const struct run *run, double start) {
     double seconds = base_cpu_seconds() - start, exchanges, bytes;
     struct err err;

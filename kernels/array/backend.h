@@ -211,7 +211,7 @@ static inline struct rows rows_part(struct rows rows, int first, int count) {
     return part;
 }
 void rows_copy(struct rows x, struct rows y); /* y = x */
-/* The same between backends, through the host: of other precision, too. */
+/* Copies rows between backends, through the host; their precisions may differ. */
 int rows_cross(struct rows x, struct rows y, struct err *err);
 static inline void rows_fn(enum fn fn, struct rows x, struct rows value, struct rows slope) {
     x.array->backend->pointwise(fn, NULL, NULL, x, value, slope);

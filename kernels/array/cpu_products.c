@@ -30,7 +30,7 @@
 #define MATRIX_ROWS 256
 #define MATRIX_PIECES 64
 
-/* The same of a piece by BLAS, whose sums are numbers of the sites; nb <= SHORT. */
+/* BLAS does the same for a piece, and its sums are numbers of the sites; nb <= SHORT. */
 static void piece_gemm(const real *a, int na, const real *b, int nb, int n, size_t width, double *C,
                        size_t stride) {
     real sums[PIECE * SHORT];
@@ -357,7 +357,8 @@ static void combine_matrix(struct rows y, real beta, struct coefficients C, stru
                         from ? 1 : beta, cpu_at(y, 0, block), array_width(y.array));
 }
 
-/* The same turned, of one factor for all rows. false: they lie in several blocks, or differ. */
+/* Does the same with coefficients that lie across, for one factor of all rows. false: they lie in
+ * several blocks, or their factors differ. */
 static bool combine_turned(struct rows y, real beta, struct coefficients C, struct rows a,
                            int first, int block) {
     int run = y.count;

@@ -1,7 +1,7 @@
 /* Sums over sites of products of rows, for few_rows_tile.h. The factor with more rows streams past
  * once. Few rows of the other are met row by row, lanes being sites; more lie in panels of
  * PANEL columns, site after site, lanes being columns, so that no lanes are to be added up. */
-/* Of both vectors the sums of lanes that are `half` apart, side by side. */
+/* The sums of lanes that are `half` apart, of both vectors side by side. */
 INLINE NAME(vec) NAME(fold)(NAME(vec) x, NAME(vec) y, int half) {
     NAME(lanes) near, far;
     UNROLL for (int lane = 0, k = 0; lane < LANES; lane++) if (!(lane & half)) {

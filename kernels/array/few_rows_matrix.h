@@ -90,7 +90,7 @@ MATRIX_TILES(12)
 MATRIX_TILES(6)
 #define MATRIX_WIDE MATRIX_ROW(6)
 #endif
-/* Of 1, 4 and WIDE rows; as they lie and across; of one vector and two. */
+/* The tiles are for 1, 4 and WIDE rows, as they lie and across, and for one vector and two. */
 static void (*const NAME(matrix_tiles)[3][2][2])(const real *, size_t, const real *, int, real,
                                                  real, real *, size_t) = {
     MATRIX_ROW(1), MATRIX_ROW(4), MATRIX_WIDE};

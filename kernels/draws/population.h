@@ -83,7 +83,7 @@ static inline struct array population_array(const struct population *population)
     return (struct array){population->backend, .sites = population->sites,
                           .group = population->group};
 }
-/* Of `rows` rows over its sites, on this rank. */
+/* The bytes of so many rows over its sites, on this rank. */
 static inline double population_bytes(const struct population *population, int rows) {
     struct array array = population_array(population);
     return (double)array_bytes(&array, rows);

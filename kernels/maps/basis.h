@@ -16,7 +16,8 @@
  */
 int basis_residual(struct rows base, struct rows x, const double *known, double threshold,
                    struct array *out, int *kept, struct err *err);
-/* The same without known products; which[k]: the row of x that kept row k is of, [x.count]. */
+/* Does the same without known products; which[k] is the row of x that kept row k is of, [x.count].
+ */
 int basis_residual_which(struct rows base, struct rows x, double threshold, struct array *out,
                          int *which, int *kept, struct err *err);
 

@@ -150,7 +150,7 @@ struct map_kind {
     /* The same, added to out. NULL: only some kinds can do it. */
     int (*add_backward)(struct map *map, struct rows y, struct rows out, struct err *err);
     int (*keep)(struct map *map, int k, struct rows y, struct err *err);
-    /* Of what keep would keep: <x_mu x_nu> [P][P], <y_mu y_nu> [y.count][y.count]. */
+    /* Gives <x_mu x_nu> [P][P] and <y_mu y_nu> [y.count][y.count] of what keep would keep. */
     void (*products)(const struct map *map, struct rows y, double *X, double *Y);
     /* What learn does to explicit entries; or, where there are none that stay, learn itself. */
     int (*change)(struct map *map, int k, const double *c, struct change *change, struct err *err);
@@ -161,7 +161,7 @@ struct map_kind {
     int (*archive)(struct map *map, struct archive *archive, struct err *err);
     /* Memory that it comes to; nothing need be made yet. */
     double (*bytes)(const struct map *map, const struct map_costs *costs);
-    /* Of a finite network: s_f W [target sites][source sites] on the host. */
+    /* Gives s_f W [target sites][source sites] of a finite network, on the host. */
     int (*matrix)(const struct map *map, double *out, struct err *err);
     /* s_f W(0) x (forward) or s_f W(0)^T y/r of the x or y of the last pass of a use, or, of a
      * finite network that remembers its start, of any. NULL: none. */
@@ -202,8 +202,8 @@ int map_backward(struct map *map, struct rows y, struct rows out, struct err *er
 int map_add_backward(struct map *map, struct rows y, struct rows out, struct err *err);
 /* Keeps x of the last forward and y (as many rows, or one) as stage k; both of all uses. */
 int map_keep(struct map *map, int k, struct rows y, struct err *err);
-/* The same as stage 0, for learning that comes before the next pass: explicit entries learn from
- * the rows themselves. */
+/* Holds a pass as stage 0 does, for learning that comes before the next one: explicit entries learn
+ * from the rows themselves. */
 int map_hold(struct map *map, struct rows y, struct err *err);
 /* X [P][P] = <x_mu x_nu>, Y = <y_mu y_nu> of the last evaluation, as learning from it sees them;
  * y as in map_keep. */

@@ -156,7 +156,7 @@ static int meet_basis(struct map *map, bool forward, struct rows x, double **C, 
     return widen_products(x, basis, rank, C, err);
 }
 
-/* The same where another map has met x just before: its basis serves both. */
+/* If another map has met x just before, its basis serves both. */
 static int follow_leader(struct map *map, struct rows x, double **R, struct err *err) {
     struct limit_state *limit = limit_of(map);
     const struct map *leader = limit->leader;
@@ -361,7 +361,7 @@ static void limit_decay(struct map *map, double factor) {
     rows_scale(factor, array_all(&limit->K));
 }
 
-/* Of the last pass R alone: learning reads it, and only those who measure read the rest. */
+/* Only x_q of the last pass is saved: learning reads it, and only who measures reads the rest. */
 static int limit_archive(struct map *map, struct archive *archive, struct err *err) {
     const struct backend *backend = map->declared.source->backend;
     struct limit_state *limit = limit_of(map);

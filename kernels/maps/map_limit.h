@@ -13,12 +13,12 @@ struct limit_state {
     /* NULL, or a map that has met the same x whenever this one does; q is its basis. */
     const struct map *leader;
     double largest[2]; /* rms of the largest block that p, q have met */
-    /* Of the last passes, with the rows of all uses. */
+    /* These are of the last passes, with the rows of all uses. */
     double *x_q; /* [P][q_count]: <x_mu, q_a> */
     double *x_e; /* [P][e_count]: fr <x_mu, e_b>; rows of p at the last forward */
     double *y_p; /* [y.count][p_count]: fr <y_mu, p_b> */
     int q_count, e_count, p_count;
-    /* Of a map that remembers: */
+    /* These are of a map that remembers: */
     struct array normals; /* over the target sites: the normals in Z alone, one per q */
     double *y_normals;    /* [y.count][normal_count]: <y_mu, normals_a> */
     int normal_count;

@@ -10,7 +10,8 @@
 
 enum { STEPS = 5 };
 static const double newton_schulz[3] = {3.4445, -4.7750, 2.0315};
-/* Of the exact factor: singular values below this share of the largest are round-off. */
+/* Singular values below this share of the largest are round-off, and the exact factor leaves them
+ * out. */
 static const double negligible = 1e-10;
 
 /* C [n][n] = a + b A + c A^2, the factor of a Newton-Schulz step, A symmetric. */

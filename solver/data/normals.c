@@ -4,7 +4,8 @@
 
 #include <math.h>
 
-/* Of PURPOSE_DATA, beside 0 of what follows, and those of tokens.c and corpus.c. */
+/* These are owners of PURPOSE_DATA, beside 0 of what follows, and those of tokens.c and corpus.c.
+ */
 enum { OWNER_INPUTS = 4, OWNER_NOISE = 7 };
 
 /* A polynomial of degree 4 in four directions. */

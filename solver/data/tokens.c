@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of PURPOSE_DATA, beside those of corpus.c and normals.c. */
+/* These are owners of PURPOSE_DATA, beside those of corpus.c and normals.c. */
 enum { OWNER_CHAIN = 1, OWNER_LETTERS = 2 };
 
 void tokens_rows(const struct data *data, size_t first, size_t count, double *X) {

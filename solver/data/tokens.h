@@ -10,9 +10,9 @@
 
 /* X [count][D] of rows first ... first + count - 1. */
 void tokens_rows(const struct data *data, size_t first, size_t count, double *X);
-/* Of the rows of X in their order, those that open a new direction: their numbers into row [V + n],
- * *count of them, of training inputs the first *trained. A row joins its token to its place, and it
- * opens a direction if no rows before have joined these two. */
+/* Finds the rows of X that open a new direction, in their order: row [V + n] gets their numbers,
+ * *count of them, and the first *trained are of training inputs. A row joins its token to its
+ * place, and it opens a direction if no rows before have joined these two. */
 int tokens_open(const struct data *data, size_t *row, int *trained, int *count, struct err *err);
 
 /* What is drawn; letters are the numbers 0 ... letters - 1.

@@ -64,7 +64,7 @@ int hdf5_write_array(hid_t group, const struct dataset *array, const void *value
 /* Places of the first axis that are compressed together, in each of which an array has so many
  * values: what is written in such parts is compressed once. */
 size_t hdf5_rows_of_chunk(size_t values);
-/* The same of `count` places of the first axis from the first on; what was never written is 0. */
+/* Writes `count` places of the first axis, from `first` on; what was never written is 0. */
 int hdf5_write_part(hid_t group, const struct dataset *array, hsize_t first, hsize_t count,
                     const void *values, struct err *err);
 /* The coordinates of an axis; before any array that has this axis. */

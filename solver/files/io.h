@@ -41,8 +41,8 @@ void io_quiet(void);
 void io_begin_program(void);
 /* The attribute `program` is dmft-solve; others write theirs. */
 int io_create(struct io *io, const char *path, bool force, struct err *err);
-/* The same for a run that goes on: OUT may exist, and OUT.partial holds what it holds until the
- * next save. */
+/* Opens the file of a run that goes on: OUT may exist, and OUT.partial holds what it holds until
+ * the next save. */
 int io_again(struct io *io, const char *path, struct err *err);
 /* /parameters: one attribute per key, "section.key", typed (integers, doubles, strings, integer
  * lists; free keys are strings), and a string attribute "ini": a complete ini text that repeats the

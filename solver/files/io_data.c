@@ -166,7 +166,7 @@ done:
     return hdf5_shut(H5Gclose, group, code, "data", err);
 }
 
-/* Of all coordinates of a row the first K. */
+/* Takes the first K of all coordinates of a row. */
 static void take_coordinates(const struct by_input *from, size_t first, size_t count, double *out) {
     size_t n = (size_t)from->data->n, K = from->K;
     for (size_t row = 0; row < count * n; row++) {

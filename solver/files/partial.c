@@ -44,8 +44,8 @@ int partial_check(const char *path, bool force, struct err *err) {
     return CODE_OK;
 }
 
-/* Of another kind than HDF5's locks (flock), so that others may read the file meanwhile. Where
- * files cannot be locked nobody else is seen. */
+/* The lock is of another kind than HDF5's (flock), so that others may read the file meanwhile.
+ * Where files cannot be locked nobody else is seen. */
 static bool is_busy(int descriptor) {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     return fcntl(descriptor, F_OFD_SETLK, &whole) && (errno == EAGAIN || errno == EACCES);
@@ -197,7 +197,7 @@ int partial_write(const char *partial, int *lock, const char *bytes, size_t size
     return code;
 }
 
-/* Of the bytes of a file, and of the name of `path`. */
+/* The sum is over the bytes of a file, and over the name of `path`. */
 static int sum_of(uint64_t *sum, const char *file, const char *path, struct err *err) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     char block[1 << 12];

@@ -59,7 +59,7 @@ static const struct {
     {"I6_eff", "backward aggregation, effective", "N sum dW2^T g2"},
 };
 
-static bool exists(const struct net *net, int k) {
+static bool signal_exists(const struct net *net, int k) {
     bool router = (k >= DPHI_INIT && k <= DPHI) || (k >= R00 && k <= D1R);
     return aggregation_mixture(net)->rows && (!router || aggregation_mixture(net)->phi >= 0) &&
            (net->setup.N || k <= H3_DELTA);
@@ -77,7 +77,7 @@ int aggregation_declare(struct record *record, const struct net *net, record_fil
                                 .axes = 1,
                                 .shape = {(size_t)record->T}};
         snprintf(series.name, sizeof series.name, "rms_%s", term[k].name);
-        if (exists(net, k))
+        if (signal_exists(net, k))
             TRY(record_add(record, series, err));
     }
     return CODE_OK;
@@ -122,7 +122,7 @@ void aggregation_give(struct aggregation_check *c, const struct net *net, const 
 
 /* --- measuring ------------------------------------------------------------------------------- */
 
-static int begin(struct aggregation_check *c, const struct net *net, struct err *err) {
+static int begin_check(struct aggregation_check *c, const struct net *net, struct err *err) {
     const struct program *p = net->program;
     const struct mixture *a = aggregation_mixture(net);
     const struct array *h3 = p->node[aggregation_h3(net)].value.array,
@@ -154,7 +154,7 @@ int aggregation_fill(struct aggregation_check *c, const struct net *net, int t, 
                      struct err *err) {
     double value[TERMS] = {0};
     if (t == 0)
-        TRY(begin(c, net, err));
+        TRY(begin_check(c, net, err));
     struct rows h3 = net->program->node[aggregation_h3(net)].value;
     struct array change = {0};
     value[H3] = aggregation_rms(h3);
@@ -184,7 +184,7 @@ int aggregation_archive(struct aggregation_check *c, const struct net *net, stru
     if (!aggregation_mixture(net)->rows)
         return CODE_OK;
     if (archive_reads(archive))
-        TRY(begin(c, net, err));
+        TRY(begin_check(c, net, err));
     TRY(archive_array(archive, &c->h3, backend, err));
     TRY(archive_expect_like(archive, &c->h3, p->node[aggregation_h3(net)].value, err));
     TRY(archive_array(archive, &c->w, backend, err));

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* The cotangent of a node, which may be numbers, becomes a kept one. */
-static int keep(const struct node *v, struct piece *kept, struct err *err) {
+static int keep_cotangent(const struct node *v, struct piece *kept, struct err *err) {
     size_t count = (size_t)v->count * (size_t)v->K;
     if (v->on)
         return array_keep(&kept->rows, v->g, err);
@@ -18,7 +18,7 @@ static int keep(const struct node *v, struct piece *kept, struct err *err) {
 }
 
 /* The cotangents become kept ones, or (minus) lose them. */
-static void put(struct node *v, const struct piece *kept, bool minus) {
+static void put_cotangents(struct node *v, const struct piece *kept, bool minus) {
     int count = v->on ? 0 : v->count * v->K;
     if (v->on && minus)
         aggregation_subtract(array_all(&kept->rows), v->g);
@@ -57,8 +57,8 @@ static int from_top(struct aggregation_check *c, const struct net *net, bool ini
 }
 
 /* b, which has no gates, with W4(0) or its change. */
-static int hidden(struct aggregation_check *c, const struct net *net, struct rows w, double *value,
-                  struct err *err) {
+static int find_hidden(struct aggregation_check *c, const struct net *net, struct rows w,
+                       double *value, struct err *err) {
     double scale = aggregation_mixture(net)->scale;
     for (int now = 0; now < 2; now++) {
         replay_begin(&c->replay, net);
@@ -76,9 +76,9 @@ static int hidden(struct aggregation_check *c, const struct net *net, struct row
         for (int k = 1; k < c->nodes; k++) {
             struct node *v = &c->replay.program.node[c->s2[k]];
             if (now)
-                put(v, &c->part[0][k], true);
+                put_cotangents(v, &c->part[0][k], true);
             else
-                TRY(keep(v, &c->part[0][k], err));
+                TRY(keep_cotangent(v, &c->part[0][k], err));
         }
         value[now] = scale * rms_of(c, c->s2, 1, c->nodes);
     }
@@ -86,8 +86,8 @@ static int hidden(struct aggregation_check *c, const struct net *net, struct row
 }
 
 /* Cotangents of the gates and of h2 through W3(0), and through its change. */
-static int gradients(struct aggregation_check *c, const struct net *net, double *value,
-                     struct err *err) {
+static int find_gradients(struct aggregation_check *c, const struct net *net, double *value,
+                          struct err *err) {
     int first = c->h[0] < 0;
     struct rows w = array_all(&net->program->node[net->program->read_out].matrix.thin->W);
     for (int now = 0; now < 2; now++) {
@@ -100,8 +100,8 @@ static int gradients(struct aggregation_check *c, const struct net *net, double 
         for (int k = first; k < c->nodes; k++) {
             struct node *v = &c->replay.program.node[c->h[k]];
             if (now)
-                put(v, &c->part[0][k], true);
-            TRY(keep(v, &c->part[now][k], err));
+                put_cotangents(v, &c->part[0][k], true);
+            TRY(keep_cotangent(v, &c->part[now][k], err));
         }
     }
     if (!first)
@@ -111,8 +111,8 @@ static int gradients(struct aggregation_check *c, const struct net *net, double 
 
 /* From nodes first ... end - 1 to x1: value[0 ... 3] of W(0), dW with both parts, then of the sum.
  * The work rows become what W(0) and what W hands back of both. */
-static int paths(struct aggregation_check *c, const struct net *net, int first, int end,
-                 double *value, struct err *err) {
+static int find_paths(struct aggregation_check *c, const struct net *net, int first, int end,
+                      double *value, struct err *err) {
     int x1 = aggregation_mixture(net)->x1, P = net->batch.rows;
     struct rows g = c->replay.program.node[x1].g, sum[2], before = array_rows(&c->work, 2 * P, P);
     double gamma0 = net->setup.gamma0;
@@ -127,7 +127,7 @@ static int paths(struct aggregation_check *c, const struct net *net, int first, 
             if (first == 0)
                 TRY(replay_forward(&c->replay, false, c->h[0], err));
             for (int k = first; k < end; k++)
-                put(replay_node(&c->replay, c->h[k]), &c->part[part][k], false);
+                put_cotangents(replay_node(&c->replay, c->h[k]), &c->part[part][k], false);
             TRY(replay_backward(&c->replay, !now, err));
             rows_add(NULL, g, sum[now]);
             if (now)
@@ -149,12 +149,12 @@ int aggregation_backward(struct aggregation_check *c, const struct net *net, int
     DO(array_keep(&change, array_all(&net->program->node[net->program->read_out].matrix.thin->W),
                   err));
     aggregation_subtract(array_all(&c->w), array_all(&change));
-    DO(hidden(c, net, array_all(&c->w), value + B_00, err));
-    DO(hidden(c, net, array_all(&change), value + B_0D, err));
-    DO(gradients(c, net, value, err));
+    DO(find_hidden(c, net, array_all(&c->w), value + B_00, err));
+    DO(find_hidden(c, net, array_all(&change), value + B_0D, err));
+    DO(find_gradients(c, net, value, err));
     if (c->h[0] >= 0)
-        DO(paths(c, net, 0, 1, value + R00, err));
-    DO(paths(c, net, 1, c->nodes, value + A4, err));
+        DO(find_paths(c, net, 0, 1, value + R00, err));
+    DO(find_paths(c, net, 1, c->nodes, value + A4, err));
     struct rows initial = array_rows(&c->work, 0, P), whole = array_rows(&c->work, P, P);
     if (t == 0)
         DO(array_keep(&c->back, initial, err));

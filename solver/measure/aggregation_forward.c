@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 /* value: what h3 is more than before, which it becomes. */
-static void step(struct rows h3, struct rows before, struct rows work, double *value) {
+static void take_step(struct rows h3, struct rows before, struct rows work, double *value) {
     rows_copy(h3, work);
     aggregation_subtract(before, work);
     *value = aggregation_rms(work);
@@ -24,18 +24,18 @@ int aggregation_forward(struct aggregation_check *c, const struct net *net, doub
     for (int k = 1; k < c->nodes; k++)
         rows_copy(array_all(&c->start[k].rows), r->program.node[c->s2[k]].value);
     TRY(replay_forward(r, true, target, err));
-    step(h3, before, work, &value[A1]);
+    take_step(h3, before, work, &value[A1]);
     replay_begin(r, net);
     if (c->s2[0] >= 0)
         replay_give(r, net, c->s2[0]);
     replay_give(r, net, aggregation_mixture(net)->x1);
     TRY(replay_forward(r, true, target, err));
-    step(h3, before, work, &value[A21]);
+    take_step(h3, before, work, &value[A21]);
     replay_begin(r, net);
     aggregation_give(c, net, c->s2);
     TRY(replay_forward(r, true, target, err));
-    step(h3, before, work, &value[A22]);
-    step(net->program->node[target].value, before, work, &value[A3]);
+    take_step(h3, before, work, &value[A22]);
+    take_step(net->program->node[target].value, before, work, &value[A3]);
     return CODE_OK;
 }
 
@@ -43,7 +43,7 @@ int aggregation_forward(struct aggregation_check *c, const struct net *net, doub
 
 /* Whether node v is a matrix out of the experts of node s2, through gates or not; *shared: the same
  * for all of them. */
-static bool leaves(const struct program *p, const struct node *v, int s2, bool *shared) {
+static bool leaves_experts(const struct program *p, const struct node *v, int s2, bool *shared) {
     if (!v->matrix.map)
         return false;
     int a = v->argument[0];
@@ -54,8 +54,8 @@ static bool leaves(const struct program *p, const struct node *v, int s2, bool *
 }
 
 /* to[i][e][j] += factor W, for i < N and e < experts: W[i][e][j], or W[i][j] where all have one. */
-static void add(double *to, double factor, const double *W, bool shared, size_t N, size_t experts,
-                size_t N_e) {
+static void add_matrix(double *to, double factor, const double *W, bool shared, size_t N,
+                       size_t experts, size_t N_e) {
     for (size_t row = 0; row < N * experts; row++) {
         const double *from = &W[(shared ? row / experts : row) * N_e];
         for (size_t j = 0; j < N_e; j++)
@@ -64,8 +64,8 @@ static void add(double *to, double factor, const double *W, bool shared, size_t 
 }
 
 /* W3_0 and dW3 of rows k: [N][experts][N_e], N_e = units/experts. Both zero at first. */
-static int matrices(const struct net *net, int k, size_t units, double *initial, double *change,
-                    struct err *err) {
+static int find_matrices(const struct net *net, int k, size_t units, double *initial,
+                         double *change, struct err *err) {
     const struct mixture *a = aggregation_mixture(net);
     size_t N = (size_t)net->setup.N, experts = a->experts, N_e = units / experts;
     double *W;
@@ -74,14 +74,14 @@ static int matrices(const struct net *net, int k, size_t units, double *initial,
     int code = CODE_OK;
     for (int i = a->x1; i <= aggregation_h3(net); i++) {
         const struct map *map = net->program->node[i].matrix.map;
-        if (!leaves(net->program, &net->program->node[i], a->s2[k], &shared))
+        if (!leaves_experts(net->program, &net->program->node[i], a->s2[k], &shared))
             continue;
         double factor = shared ? 1 : (double)experts;
         DO(map->start->kind->matrix(map->start, W, err));
-        add(initial, factor, W, shared, N, experts, N_e);
-        add(change, -factor, W, shared, N, experts, N_e);
+        add_matrix(initial, factor, W, shared, N, experts, N_e);
+        add_matrix(change, -factor, W, shared, N, experts, N_e);
         DO(map->kind->matrix(map, W, err));
-        add(change, factor, W, shared, N, experts, N_e);
+        add_matrix(change, factor, W, shared, N, experts, N_e);
     }
 done:
     free(W);
@@ -113,7 +113,7 @@ int aggregation_experts(struct aggregation_check *c, const struct net *net, int 
     TRY(base_alloc(&W, 2 * units * N + 2 * P * units + P * N, sizeof *W, err));
     x = W + 2 * units * N;
     work = x + 2 * P * units;
-    DO(matrices(net, k - 1, units, W, W + units * N, err));
+    DO(find_matrices(net, k - 1, units, W, W + units * N, err));
     now.array->backend->get(now, x);
     now.array->backend->get(array_all(&c->start[k].rows), x + P * units);
     value[H3I_EFF] += share * one_expert(net, W + units * N, x, units, work);

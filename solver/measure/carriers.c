@@ -4,7 +4,7 @@
 
 /* The least over rows x of S <x^2>^2 / <x^4>, S the number of their sites: as many equal ones would
  * have the same ratio. Rows of zeros count as equal. A few rows at a time. */
-static int fewest(struct rows x, double *least, struct err *err) {
+static int fewest_carriers(struct rows x, double *least, struct err *err) {
     double S = (double)x.array->sites, second[CARRIERS_ROWS], fourth[CARRIERS_ROWS];
     struct array squares;
     *least = S < *least ? S : *least;
@@ -35,7 +35,7 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
     *out[0] = INFINITY;
     for (int k = 0; k < net->kernels.count; k++)
         if (is_carried(&net->kernels.item[k]))
-            TRY(fewest(net->kernels.item[k].rows, out[0], err));
+            TRY(fewest_carriers(net->kernels.item[k].rows, out[0], err));
     return CODE_OK;
 }
 

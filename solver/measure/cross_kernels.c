@@ -24,7 +24,7 @@ static bool of_one_expert(const struct named_rows *named) {
 
 /* In a limit where experts share the normals of their units (kernels/draws/population.h), these are
  * not the units of independent experts. */
-static bool shared(const struct net *net, const struct population *on) {
+static bool units_are_shared(const struct net *net, const struct population *on) {
     bool drawn = false;
     for (int i = 0; i < net->maps.count; i++) {
         const struct map *map = net->maps.item[i];
@@ -46,7 +46,7 @@ static int next_members(const char **words, const struct net *net, struct member
     TRY(base_alloc(&members->named, (size_t)net->cross_rows.count, sizeof *members->named, err));
     for (int k = 0; k < net->cross_rows.count; k++)
         if (program_addresses(members->word, net->cross_rows.item[k].name) &&
-            !shared(net, net->cross_rows.item[k].on))
+            !units_are_shared(net, net->cross_rows.item[k].on))
             members->named[members->count++] = &net->cross_rows.item[k];
     return CODE_OK;
 }
@@ -56,8 +56,8 @@ static bool has_cross(const struct members *members) {
     return members->count > 1 || (members->count && !of_one_expert(members->named[0]));
 }
 
-static int check(const struct net *net, const struct members *members, int *others,
-                 struct err *err) {
+static int check_members(const struct net *net, const struct members *members, int *others,
+                         struct err *err) {
     const struct named_rows *first = members->count ? members->named[0] : NULL;
     const char *word = members->word;
     if (members->count == 1 && !over_experts(first))
@@ -89,8 +89,8 @@ static int check(const struct net *net, const struct members *members, int *othe
 
 enum { CROSS, OWN };
 
-static int add(struct record *record, const struct net *net, const struct members *members,
-               bool own, struct err *err) {
+static int add_kernel(struct record *record, const struct net *net, const struct members *members,
+                      bool own, struct err *err) {
     static const char *const alone[FIELDS_FORMS] = FIELDS_DIMS("t", ""),
                              *const pairs[FIELDS_FORMS] = FIELDS_DIMS("t", " member other");
     const struct named_rows *first = members->named[0];
@@ -181,13 +181,13 @@ static int declare(struct record *record, const struct config *config, const str
         TRY(next_members(&words, net, &members, &more, err));
         int code = CODE_OK;
         if (members.count) {
-            DO(check(net, &members, &others, err));
+            DO(check_members(net, &members, &others, err));
             DO(record_fill_by(record, fill, word, 2, err));
         }
         if (has_cross(&members))
-            DO(add(record, net, &members, false, err));
+            DO(add_kernel(record, net, &members, false, err));
         if (members.count == 1)
-            DO(add(record, net, &members, true, err));
+            DO(add_kernel(record, net, &members, true, err));
     done:
         free(members.named);
         TRY(code);

@@ -42,12 +42,13 @@ static const struct parameter *parameter_of(const struct net *net, const struct 
     return NULL;
 }
 
-static const char *family(const struct node *v) {
+static const char *family_name(const struct node *v) {
     return v->matrix.weight.family ? v->matrix.weight.family : v->matrix.weight.name;
 }
 
 /* Whether the M numbers that a node looks up go into the gates. */
-static bool routes(const struct program *p, const struct node *v, const struct net_router *router) {
+static bool feeds_gates(const struct program *p, const struct node *v,
+                        const struct net_router *router) {
     int i = router->phi;
     if (v->op->matrix != MATRIX_LOOK || v->K != router->M)
         return false;
@@ -59,13 +60,13 @@ static bool routes(const struct program *p, const struct node *v, const struct n
 /* Of a family the first matrix alone; matrices that never learn have no parameter. */
 static bool is_first(const struct net *net, const struct net_router *router, int i) {
     const struct node *node = net->program->node;
-    if (routes(net->program, &node[i], router))
+    if (feeds_gates(net->program, &node[i], router))
         return true;
     if (!node[i].matrix.map || router->expert[i] < 0)
         return false;
     for (int k = 0; k < i; k++)
         if (node[k].matrix.map && router->expert[k] >= 0 &&
-            !strcmp(family(&node[k]), family(&node[i])))
+            !strcmp(family_name(&node[k]), family_name(&node[i])))
             return false;
     return true;
 }
@@ -87,8 +88,8 @@ bool expert_norms_find(const struct net *net, int item, struct expert_matrix *ma
 }
 
 /* What W(0) makes is known of networks and of the limit marched in time. */
-static bool has(const struct net *net, const struct config *config, const struct expert_matrix *m,
-                enum slot k) {
+static bool has_slot(const struct net *net, const struct config *config,
+                     const struct expert_matrix *m, enum slot k) {
     const struct node *v = m->node;
     bool marched = net->setup.N || config->solver.method == METHOD_MARCH;
     bool known = v->matrix.map && marched, back = m->router->M || m->target || v->plan.part[0].due;
@@ -169,7 +170,7 @@ static int squares_of_few(const struct net *net, const struct expert_matrix *m, 
         const struct node *v = &node[i];
         double *square;
         if (!node_begins_matrix(v) || !v->matrix.map || m->router->expert[i] < 0 ||
-            strcmp(family(v), family(m->node)) || !parameter_of(net, v))
+            strcmp(family_name(v), family_name(m->node)) || !parameter_of(net, v))
             continue;
         size_t sites = v->matrix.map->declared.target->sites;
         TRY(base_alloc(&square, sites, sizeof *square, err));
@@ -215,7 +216,8 @@ done:
     return code;
 }
 
-static int add(struct record *record, const struct expert_matrix *m, enum slot k, struct err *err) {
+static int add_norms(struct record *record, const struct expert_matrix *m, enum slot k,
+                     struct err *err) {
     enum { LENGTH = 64 };
     bool many = m->router->M == 0;
     struct series series = {.slot = (int)k,
@@ -229,7 +231,7 @@ static int add(struct record *record, const struct expert_matrix *m, enum slot k
     series.dims = series.own;
     snprintf(series.own, LENGTH, many ? "t probability" : "t expert%.32s", m->router->suffix);
     snprintf(series.name, sizeof series.name, "%s_%.24s", part[k].name,
-             many ? m->node->matrix.weight.name : family(m->node));
+             many ? m->node->matrix.weight.name : family_name(m->node));
     return record_add(record, series, err);
 }
 
@@ -246,8 +248,8 @@ static int declare(struct record *record, const struct config *config, const str
             fields_axis(record);
         TRY(record_fill_by(record, fill, item, SLOTS, err));
         for (enum slot k = 0; k < SLOTS; k++)
-            if (has(net, config, &matrix, k))
-                TRY(add(record, &matrix, k, err));
+            if (has_slot(net, config, &matrix, k))
+                TRY(add_norms(record, &matrix, k, err));
     }
     return CODE_OK;
 }

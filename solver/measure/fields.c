@@ -38,8 +38,8 @@ void fields_shape(const struct net *net, const struct named_rows *named, size_t 
         shape[(*axes)++] = (size_t)(named->rows.count / net->setup.data.P);
 }
 
-static int add(struct record *record, const struct net *net, const struct named_rows *named,
-               enum part k, int sites, struct err *err) {
+static int add_field(struct record *record, const struct net *net, const struct named_rows *named,
+                     enum part k, int sites, struct err *err) {
     struct series series = {.about = part[k].about,
                             .equation = part[k].equation,
                             .dims = part[k].dims[fields_form(net, named)],
@@ -115,7 +115,7 @@ static int declare(struct record *record, const struct config *config, const str
         TRY(record_fill_by(record, fill, i, PARTS, err));
         for (enum part k = 0; k < PARTS; k++)
             if (k != SITE || sites)
-                TRY(add(record, net, &net->field_rows.item[i], k, sites, err));
+                TRY(add_field(record, net, &net->field_rows.item[i], k, sites, err));
     }
     return CODE_OK;
 }

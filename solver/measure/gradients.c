@@ -43,11 +43,11 @@ const char *gradients_own(const struct net *net) {
                                                     : "loss";
 }
 
-static size_t inputs(const struct net *net) {
+static size_t count_inputs(const struct net *net) {
     return (size_t)net->setup.data.P;
 }
 
-static size_t square(size_t n) {
+static size_t square_of(size_t n) {
     return n * n;
 }
 
@@ -60,7 +60,7 @@ static size_t numbers_count(const struct numbers *numbers) {
 
 /* Rows of a gradient kernel: of one that serves all inputs each input has its own times Delta. */
 static size_t kernel_rows(const struct net *net, const struct kernel *kernel) {
-    return net->output.loss_in_cotangent ? (size_t)kernel->rows.count : inputs(net);
+    return net->output.loss_in_cotangent ? (size_t)kernel->rows.count : count_inputs(net);
 }
 
 bool gradients_wanted(const struct config *config) {
@@ -85,17 +85,18 @@ int gradients_init(struct gradients *g, const struct config *config, const struc
     g->terms = gradients_terms(net);
     g->blocks = gradients_blocks(config, net);
     size_t terms = (size_t)g->terms;
-    TRY(base_alloc(&g->tangent, terms * (size_t)g->blocks * square(inputs(net)), sizeof *g->tangent,
-                   err));
+    TRY(base_alloc(&g->tangent, terms * (size_t)g->blocks * square_of(count_inputs(net)),
+                   sizeof *g->tangent, err));
     if (!config->output.gradients)
         return CODE_OK;
-    TRY(base_alloc(&g->product, (1 + (size_t)net->parameters.count) * square(terms - 1),
+    TRY(base_alloc(&g->product, (1 + (size_t)net->parameters.count) * square_of(terms - 1),
                    sizeof *g->product, err));
     TRY(base_alloc(&g->kernel, (size_t)net->kernels.count, sizeof *g->kernel, err));
     TRY(base_alloc(&g->number, (size_t)net->numbers.count, sizeof *g->number, err));
     for (int k = 0; k < net->kernels.count; k++)
         if (net->kernels.item[k].gradient)
-            TRY(base_alloc(&g->kernel[k], terms * square(kernel_rows(net, &net->kernels.item[k])),
+            TRY(base_alloc(&g->kernel[k],
+                           terms * square_of(kernel_rows(net, &net->kernels.item[k])),
                            sizeof(double), err));
     for (int i = 0; i < net->numbers.count && net->output.loss_in_cotangent; i++)
         if (net->numbers.item[i].gradient)
@@ -119,10 +120,11 @@ void gradients_free(struct gradients *g) {
 /* --- one term -------------------------------------------------------------------------------- */
 
 static double *tangent_at(const struct gradients *g, const struct net *net, int term, int block) {
-    return g->tangent + ((size_t)term * (size_t)g->blocks + (size_t)block) * square(inputs(net));
+    return g->tangent +
+           ((size_t)term * (size_t)g->blocks + (size_t)block) * square_of(count_inputs(net));
 }
 
-static void add(double factor, const double *x, size_t count, double *sum) {
+static void add_scaled(double factor, const double *x, size_t count, double *sum) {
     for (size_t k = 0; k < count; k++)
         sum[k] += factor * x[k];
 }
@@ -131,10 +133,11 @@ static int add_tangent(struct gradients *g, const struct net *net, int term, dou
                        struct err *err) {
     double *block;
     int code = CODE_OK;
-    TRY(base_alloc(&block, square(inputs(net)), sizeof *block, err));
+    TRY(base_alloc(&block, square_of(count_inputs(net)), sizeof *block, err));
     for (int i = 0; i < net->parameters.count; i++) {
         DO(net_tangent(net, &net->parameters.item[i], block, err));
-        add(factor, block, square(inputs(net)), tangent_at(g, net, term, g->blocks > 1 ? i : 0));
+        add_scaled(factor, block, square_of(count_inputs(net)),
+                   tangent_at(g, net, term, g->blocks > 1 ? i : 0));
     }
 done:
     free(block);
@@ -145,19 +148,20 @@ static int add_kernels(struct gradients *g, const struct net *net, int term, dou
                        struct err *err) {
     for (int k = 0; g->kernel && k < net->kernels.count; k++) {
         const struct kernel *kernel = &net->kernels.item[k];
-        size_t count = square((size_t)kernel->rows.count);
+        size_t count = square_of((size_t)kernel->rows.count);
         double *products;
         if (!g->kernel[k])
             continue;
         TRY(base_alloc(&products, count, sizeof *products, err));
         kernel->rows.array->backend->dots(kernel->rows, kernel->rows, products);
-        add(factor * kernel->scale, products, count, g->kernel[k] + (size_t)term * count);
+        add_scaled(factor * kernel->scale, products, count, g->kernel[k] + (size_t)term * count);
         free(products);
     }
     for (int i = 0; g->number && i < net->numbers.count; i++)
         if (g->number[i]) {
             size_t count = numbers_count(&net->numbers.item[i]);
-            add(factor, net->numbers.item[i].values, count, g->number[i] + (size_t)term * count);
+            add_scaled(factor, net->numbers.item[i].values, count,
+                       g->number[i] + (size_t)term * count);
         }
     return CODE_OK;
 }
@@ -171,7 +175,7 @@ static int add_term(struct gradients *g, const struct net *net, int term, double
 
 /* --- products between terms ------------------------------------------------------------------ */
 
-static double total(const double *K, size_t count) {
+static double sum_of(const double *K, size_t count) {
     double sum = 0;
     for (size_t k = 0; k < count; k++)
         sum += K[k];
@@ -182,7 +186,7 @@ static void put_product(struct gradients *g, const struct net *net, int paramete
                         double value) {
     size_t n = (size_t)g->terms - 1, block = n * n;
     size_t at[] = {(size_t)k * n + (size_t)l, (size_t)l * n + (size_t)k};
-    value /= (double)square(inputs(net));
+    value /= (double)square_of(count_inputs(net));
     for (int i = 0; i < (k == l ? 1 : 2); i++) {
         g->product[at[i]] += value;
         g->product[(1 + (size_t)parameter) * block + at[i]] = value;
@@ -194,13 +198,13 @@ static int find_products(struct gradients *g, const struct apart *apart, struct 
     const struct net *net = apart->net;
     double *K;
     int code = CODE_OK;
-    TRY(base_alloc(&K, square(inputs(net)), sizeof *K, err));
+    TRY(base_alloc(&K, square_of(count_inputs(net)), sizeof *K, err));
     for (int i = 0; i < net->parameters.count; i++)
         for (int k = 0; k < g->terms - 1; k++)
             for (int l = 0; l <= k; l++) {
                 struct gradient a = apart_gradient(apart, i, k), b = apart_gradient(apart, i, l);
                 DO(net_products(net, &net->parameters.item[i], &a, &b, K, err));
-                put_product(g, net, i, k, l, total(K, square(inputs(net))));
+                put_product(g, net, i, k, l, sum_of(K, square_of(count_inputs(net))));
             }
 done:
     free(K);
@@ -230,8 +234,8 @@ static int find_apart(struct gradients *g, struct apart *apart, struct err *err)
 }
 
 /* K_loss = Delta_mu Delta_nu K, of which one number may serve all inputs. */
-static void weigh(const struct net *net, const double *K, bool one, double *out) {
-    size_t P = inputs(net);
+static void weigh_by_errors(const struct net *net, const double *K, bool one, double *out) {
+    size_t P = count_inputs(net);
     for (size_t mu = 0; mu < P; mu++)
         for (size_t nu = 0; nu < P; nu++)
             out[mu * P + nu] =
@@ -239,42 +243,43 @@ static void weigh(const struct net *net, const double *K, bool one, double *out)
 }
 
 static int find_own(struct gradients *g, const struct net *net, struct err *err) {
-    size_t count = square(inputs(net));
+    size_t count = square_of(count_inputs(net));
     TRY(add_term(g, net, TERM_OF_OUTPUTS, 1, err));
     for (int b = 0; b < g->blocks; b++)
-        weigh(net, tangent_at(g, net, TERM_OF_OUTPUTS, b), false,
-              tangent_at(g, net, TERM_OF_LOSS, b));
+        weigh_by_errors(net, tangent_at(g, net, TERM_OF_OUTPUTS, b), false,
+                        tangent_at(g, net, TERM_OF_LOSS, b));
     for (int k = 0; g->kernel && k < net->kernels.count; k++) {
         const struct kernel *kernel = &net->kernels.item[k];
         if (!g->kernel[k])
             continue;
         kernel->rows.array->backend->dots(kernel->rows, kernel->rows, g->kernel[k]);
-        for (size_t i = 0; i < square((size_t)kernel->rows.count); i++)
+        for (size_t i = 0; i < square_of((size_t)kernel->rows.count); i++)
             g->kernel[k][i] *= kernel->scale;
-        weigh(net, g->kernel[k], kernel->rows.count == 1, g->kernel[k] + count);
+        weigh_by_errors(net, g->kernel[k], kernel->rows.count == 1, g->kernel[k] + count);
     }
     double *K;
     int code = CODE_OK;
     TRY(base_alloc(&K, count, sizeof *K, err));
     for (int i = 0; g->product && i < net->parameters.count; i++) {
         DO(net_tangent(net, &net->parameters.item[i], K, err));
-        weigh(net, K, false, K);
-        put_product(g, net, i, 0, 0, total(K, count));
+        weigh_by_errors(net, K, false, K);
+        put_product(g, net, i, 0, 0, sum_of(K, count));
     }
 done:
     free(K);
     return code;
 }
 
-static void clear(struct gradients *g, const struct net *net) {
+static void clear_sums(struct gradients *g, const struct net *net) {
     size_t terms = (size_t)g->terms;
-    memset(g->tangent, 0, terms * (size_t)g->blocks * square(inputs(net)) * sizeof(double));
+    memset(g->tangent, 0,
+           terms * (size_t)g->blocks * square_of(count_inputs(net)) * sizeof(double));
     if (g->product)
-        memset(g->product, 0, square(terms - 1) * sizeof(double));
+        memset(g->product, 0, square_of(terms - 1) * sizeof(double));
     for (int k = 0; g->kernel && k < net->kernels.count; k++)
         if (g->kernel[k])
             memset(g->kernel[k], 0,
-                   terms * square(kernel_rows(net, &net->kernels.item[k])) * sizeof(double));
+                   terms * square_of(kernel_rows(net, &net->kernels.item[k])) * sizeof(double));
     for (int i = 0; g->number && i < net->numbers.count; i++)
         if (g->number[i])
             memset(g->number[i], 0, terms * numbers_count(&net->numbers.item[i]) * sizeof(double));
@@ -284,7 +289,7 @@ int gradients_find(struct gradients *g, struct net *net, struct err *err) {
     struct apart apart;
     if (!g->wanted)
         return CODE_OK;
-    clear(g, net);
+    clear_sums(g, net);
     if (!net->output.loss_in_cotangent)
         return find_own(g, net, err);
     int code = apart_begin(&apart, net, g->product ? g->terms - 1 : 0, err);
@@ -296,9 +301,9 @@ int gradients_find(struct gradients *g, struct net *net, struct err *err) {
 
 void gradients_tangent(const struct gradients *g, const struct net *net, int term, const char *name,
                        double *K) {
-    size_t count = square(inputs(net));
+    size_t count = square_of(count_inputs(net));
     memset(K, 0, count * sizeof *K);
     for (int b = 0; b < g->blocks; b++)
         if (!*name || !strcmp(name, net->parameters.item[b].name))
-            add(1, tangent_at(g, net, term, b), count, K);
+            add_scaled(1, tangent_at(g, net, term, b), count, K);
 }

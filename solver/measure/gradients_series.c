@@ -97,7 +97,7 @@ static int declare_numbers(struct record *record, const struct net *net, struct 
 /* --- norms and cosines ----------------------------------------------------------------------- */
 
 /* Slots of parameter i (0: all of them, 1 + i): for k, then l < k. */
-static int pairs(int n) {
+static int count_pairs(int n) {
     return n * (n + 1) / 2;
 }
 
@@ -111,7 +111,9 @@ static int fill_products(const struct measuring *m, int item, double *const *out
             for (int l = 0; l <= k; l++) {
                 double a = sqrt(fmax(x[k * n + k], 0)), b = sqrt(fmax(x[l * n + l], 0));
                 bool some = a > 0 && b > 0;
-                *out[i * pairs(n) + pairs(k) + l] = k == l ? a : some ? x[k * n + l] / a / b : 0;
+                *out[i * count_pairs(n) + count_pairs(k) + l] = k == l ? a
+                                                                : some ? x[k * n + l] / a / b
+                                                                       : 0;
             }
     }
     return CODE_OK;
@@ -121,7 +123,7 @@ static int add_product(struct record *record, const struct net *net, int i, int 
                        struct err *err) {
     int n = gradients_terms(net) - 1;
     struct series series = {
-        .slot = i * pairs(n) + pairs(k) + l,
+        .slot = i * count_pairs(n) + count_pairs(k) + l,
         .dims = "t",
         .about = k == l ? "norm of the gradient of this term"
                         : "cosine between the gradients of two terms; 0 where one of them vanishes",
@@ -139,7 +141,8 @@ static int add_product(struct record *record, const struct net *net, int i, int 
 
 static int declare_products(struct record *record, const struct net *net, struct err *err) {
     int n = gradients_terms(net) - 1;
-    TRY(record_fill_by(record, fill_products, 0, (1 + net->parameters.count) * pairs(n), err));
+    TRY(record_fill_by(record, fill_products, 0, (1 + net->parameters.count) * count_pairs(n),
+                       err));
     for (int i = 0; i <= net->parameters.count; i++)
         for (int k = 0; k < n; k++)
             for (int l = 0; l <= k; l++)

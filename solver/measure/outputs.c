@@ -153,24 +153,24 @@ static int fill_scores(const struct measuring *m, int item, double *const *out, 
     return CODE_OK;
 }
 
-static double *place(const struct measuring *m, const char *name) {
+static double *place_of(const struct measuring *m, const char *name) {
     const struct series *series = record_find(m->record, name);
     return series ? record_at(m->record, series, m->run, m->t) : NULL;
 }
 
 int outputs_predict(const struct measuring *m, struct net *net, struct err *err) {
     int inputs = net->setup.data.inputs, tests = net->setup.data.tests, code = CODE_OK;
-    double *f, *kept = place(m, "test_f");
+    double *f, *kept = place_of(m, "test_f");
     if (!tests || m->t % m->config->output.test_every)
         return CODE_OK;
     TRY(base_alloc(&f, (size_t)tests * (size_t)net_outputs(net), sizeof *f, err));
     DO(net_predict(net, inputs, tests, f, err));
     struct score score = score_of(m, net, NULL, inputs, tests, f);
-    put_scores(&score, place(m, "test_accuracy"), place(m, "test_top_accuracy"),
-               place(m, "test_margin"));
-    *place(m, "test_loss") = score.loss / score.rows;
-    if (place(m, "test_bits"))
-        *place(m, "test_bits") = score.loss / score.rows / M_LN2;
+    put_scores(&score, place_of(m, "test_accuracy"), place_of(m, "test_top_accuracy"),
+               place_of(m, "test_margin"));
+    *place_of(m, "test_loss") = score.loss / score.rows;
+    if (place_of(m, "test_bits"))
+        *place_of(m, "test_bits") = score.loss / score.rows / M_LN2;
     if (kept)
         memcpy(kept, f, (size_t)tests * (size_t)net_outputs(net) * sizeof *f);
 done:

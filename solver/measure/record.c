@@ -236,8 +236,8 @@ bool record_averages(const struct series *series) {
 }
 
 /* Mean and standard error of values[0], values[stride], ... of the runs that reached t. */
-static void average(const struct record *record, const double *values, size_t stride, int t,
-                    double *mean, double *se) {
+static void average_runs(const struct record *record, const double *values, size_t stride, int t,
+                         double *mean, double *se) {
     int count = 0;
     double sum = 0, squares = 0;
     for (int run = 0; run < record->runs; run++)
@@ -267,7 +267,8 @@ int record_set_half(struct record *record, const struct record *half, struct err
 
 /* x - (mean of halves - x); of what is positive its logarithm is corrected so, which is the same to
  * first order and stays positive where the bias is large. */
-static double corrected(const struct series *series, double whole, double first, double second) {
+static double corrected_value(const struct series *series, double whole, double first,
+                              double second) {
     if (series->positive && first > 0 && second > 0)
         return whole * (whole / sqrt(first * second));
     return 2 * whole - (first + second) / 2;
@@ -275,20 +276,20 @@ static double corrected(const struct series *series, double whole, double first,
 
 /* Values without the bias of order 1/sites, where there are halves and the series has such a bias.
  */
-static const double *unbiased(const struct record *record, const struct series *series) {
+static const double *unbiased_values(const struct record *record, const struct series *series) {
     if (!record->half || series->no_error_law || series->computation || !record_averages(series))
         return series->values;
     const double *first = record_find(&record->half[0], series->name)->values;
     const double *second = record_find(&record->half[1], series->name)->values;
     for (size_t k = 0; k < (size_t)record->runs * series->size; k++)
-        record->whole[k] = corrected(series, series->values[k], first[k], second[k]);
+        record->whole[k] = corrected_value(series, series->values[k], first[k], second[k]);
     return record->whole;
 }
 
 /* The pseudo-values at t of all runs that reached it, two or more; values [runs][T][row] of the
  * series that the function is of. */
-static void jackknife(const struct record *record, const struct of_mean *m, const double *values,
-                      size_t row, int t, int n) {
+static void make_pseudo_values(const struct record *record, const struct of_mean *m,
+                               const double *values, size_t row, int t, int n) {
     size_t T = (size_t)record->T;
     const double *at = values + (size_t)t * row; /* of run 0 */
     for (size_t k = 0; k < row; k++) {
@@ -308,14 +309,14 @@ static void jackknife(const struct record *record, const struct of_mean *m, cons
 const double *record_values(const struct record *record, const struct series *series) {
     const struct of_mean *m = series->of_mean;
     if (!m)
-        return unbiased(record, series);
+        return unbiased_values(record, series);
     const struct series *of = record_find(record, m->of);
-    const double *values = unbiased(record, of);
+    const double *values = unbiased_values(record, of);
     memcpy(m->pseudo, series->values, (size_t)record->runs * series->size * sizeof(double));
     for (int t = 0; t < record->T; t++) {
         int n = record_reached(record, t);
         if (n > 1)
-            jackknife(record, m, values, of->size / of->shape[0], t, n);
+            make_pseudo_values(record, m, values, of->size / of->shape[0], t, n);
     }
     return m->pseudo;
 }
@@ -387,8 +388,8 @@ void record_statistics(const struct record *record, const struct series *series,
     bool checked = record_tolerance(record, series, mean), mask = is_mask(record, series);
     for (size_t k = 0; k < series->size; k++) {
         double difference = checked && isfinite(mean[k]) ? mean[k] : 0;
-        average(record, values + k, series->size, time_of(record, series, &layout, k), &mean[k],
-                &se[k]);
+        average_runs(record, values + k, series->size, time_of(record, series, &layout, k),
+                     &mean[k], &se[k]);
         se[k] = mask && se[k] == 0 ? NAN : hypot(se[k], difference);
     }
 }

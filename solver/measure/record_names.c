@@ -23,8 +23,8 @@ struct taken {
     int count;
 };
 
-static int add(struct taken *names, const char *what, const char *of, const char *name,
-               size_t length, const char *ending, struct err *err) {
+static int add_name(struct taken *names, const char *what, const char *of, const char *name,
+                    size_t length, const char *ending, struct err *err) {
     struct entry *entry = base_grow(&names->entry, &names->count, sizeof *entry, err);
     if (!entry)
         return err->code;
@@ -41,10 +41,10 @@ static int add_series(struct taken *names, const struct series *series, struct e
                                                                              : 2;
     if (series->inner)
         return CODE_OK;
-    TRY(add(names, "a result", NULL, series->name, length, "", err));
+    TRY(add_name(names, "a result", NULL, series->name, length, "", err));
     for (size_t k = 0; k < endings; k++)
-        TRY(add(names, "what is written beside result", series->name, series->name, length,
-                derived[k], err));
+        TRY(add_name(names, "what is written beside result", series->name, series->name, length,
+                     derived[k], err));
     return CODE_OK;
 }
 
@@ -65,8 +65,8 @@ static int add_axes(struct taken *all, const struct record *record, struct err *
         while (!record->series[k].inner && text_next_word(&dims, " ", &word)) {
             if (is_known(&axes, word))
                 continue;
-            DO(add(&axes, "", NULL, word.text, word.length, "", err));
-            DO(add(all, "an axis", NULL, word.text, word.length, "", err));
+            DO(add_name(&axes, "", NULL, word.text, word.length, "", err));
+            DO(add_name(all, "an axis", NULL, word.text, word.length, "", err));
         }
     }
 done:
@@ -79,7 +79,7 @@ static int in_order(const void *a, const void *b) {
     return strcmp(x->name, y->name);
 }
 
-static int refuse(const struct entry *a, const struct entry *b, struct err *err) {
+static int refuse_pair(const struct entry *a, const struct entry *b, struct err *err) {
     return err_set(err, CODE_INPUT,
                    "the output would have two arrays %s: %s%s%s and %s%s%s; call the result of the "
                    "network by another name",
@@ -93,11 +93,11 @@ int record_check_names(const struct record *record, bool tolerance, struct err *
     char labels[MOST];
     int code = CODE_OK, left_out = 0;
     snprintf(labels, sizeof labels, "%s_name", record->named);
-    DO(add(&names, own, NULL, "n", 1, "", err)); /* runs that reached each time */
-    DO(add(&names, own, NULL, labels, strlen(labels), "", err));
-    DO(add(&names, own, NULL, "sweeps", strlen("sweeps"), "",
-           err)); /* the group of a fixed point */
-    DO(add(&names, "an axis", NULL, "run", strlen("run"), "", err));
+    DO(add_name(&names, own, NULL, "n", 1, "", err)); /* runs that reached each time */
+    DO(add_name(&names, own, NULL, labels, strlen(labels), "", err));
+    DO(add_name(&names, own, NULL, "sweeps", strlen("sweeps"), "",
+                err)); /* the group of a fixed point */
+    DO(add_name(&names, "an axis", NULL, "run", strlen("run"), "", err));
     for (int k = 0; k < record->count; k++)
         DO(add_series(&names, &record->series[k], err));
     for (int k = 0; k < record->count && !tolerance; k++)
@@ -111,7 +111,7 @@ int record_check_names(const struct record *record, bool tolerance, struct err *
     qsort(names.entry, (size_t)names.count, sizeof *names.entry, in_order);
     for (int k = 1; k < names.count && !code; k++)
         if (!strcmp(names.entry[k - 1].name, names.entry[k].name))
-            code = refuse(&names.entry[k - 1], &names.entry[k], err);
+            code = refuse_pair(&names.entry[k - 1], &names.entry[k], err);
 done:
     free(names.entry);
     return code;

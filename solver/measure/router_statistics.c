@@ -19,7 +19,7 @@ static const struct {
      "mean over inputs of m/<m>, or phi/<phi>; not over those whose gates are all 0"},
 };
 
-static bool selects(const struct net *net) {
+static bool selects_some(const struct net *net) {
     return net->gates.rule.share < 1;
 }
 
@@ -29,11 +29,11 @@ static bool is_asked(const struct net *net) {
 }
 
 /* Thresholds and sums need logits, which programs in Lua do not tell. */
-static bool exists(const struct net *net, enum part k) {
+static bool statistic_exists(const struct net *net, enum part k) {
     const struct gate_rule *rule = &net->gates.rule;
     if (k != LOAD && !net->gates.logits.array)
         return false;
-    return k == THRESHOLD ? selects(net) && rule->by_logits : k == SUM ? rule->sum : true;
+    return k == THRESHOLD ? selects_some(net) && rule->by_logits : k == SUM ? rule->sum : true;
 }
 
 /* The K-th largest of x; sorted [sites]. */
@@ -63,7 +63,7 @@ static bool add_load(const double *phi, size_t sites, const struct net *net, dou
         any = any || phi[i] != 0;
     }
     for (size_t i = 0; i < sites && any; i++)
-        load[i] += selects(net) ? (phi[i] > 0) / net->gates.rule.share : phi[i] / mean;
+        load[i] += selects_some(net) ? (phi[i] > 0) / net->gates.rule.share : phi[i] / mean;
     return any;
 }
 
@@ -113,7 +113,7 @@ static int declare(struct record *record, const struct config *config, const str
         if (k == LOAD)
             series.shape[1] = FIELDS_PROBABILITIES;
         snprintf(series.name, sizeof series.name, "%s", part[k].name);
-        if (exists(net, k))
+        if (statistic_exists(net, k))
             TRY(places_add(record, net, series, err));
     }
     return CODE_OK;

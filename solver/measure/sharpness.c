@@ -11,14 +11,14 @@
 #include <string.h>
 
 /* Adam's steps have a preconditioner: a second memory of squares. */
-static bool preconditions(const struct training *training) {
+static bool has_preconditioner(const struct training *training) {
     return optimizer_by_entry(training->optimizer) && training->optimizer->memories == 2;
 }
 
 int sharpness_init(struct sharpness *s, const struct config *config, const struct net *net,
                    struct err *err) {
     *s = (struct sharpness){.wanted = config->output.sharpness,
-                            .by_entry = preconditions(&config->training),
+                            .by_entry = has_preconditioner(&config->training),
                             .parameters = (size_t)net->parameters.count};
     if (!s->wanted)
         return CODE_OK;
@@ -87,7 +87,7 @@ static void apply_root(const struct net *net, const double *root, int n, double 
         }
 }
 
-static void transpose(double *K, int n) {
+static void transpose_square(double *K, int n) {
     for (ptrdiff_t i = 0; i < n; i++)
         for (ptrdiff_t j = 0; j < i; j++) {
             double swap = K[i * n + j];
@@ -97,15 +97,15 @@ static void transpose(double *K, int n) {
 }
 
 /* The largest eigenvalue of root K root/P; K is used up. */
-static int largest(const struct net *net, const double *root, double *K, double *value,
-                   struct err *err) {
+static int largest_eigenvalue(const struct net *net, const double *root, double *K, double *value,
+                              struct err *err) {
     int n = net->batch.output_rows * net->setup.data.C;
     double *values;
     for (ptrdiff_t k = 0; k < (ptrdiff_t)n * n; k++)
         if (!isfinite(K[k]))
             return err_overflow(err, "the sharpness is not finite");
     apply_root(net, root, n, K);
-    transpose(K, n);
+    transpose_square(K, n);
     apply_root(net, root, n, K);
     TRY(base_alloc(&values, (size_t)n, sizeof *values, err));
     int info = LAPACKE_dsyev(LAPACK_ROW_MAJOR, 'N', 'U', n, K, n, values);
@@ -118,7 +118,7 @@ static int largest(const struct net *net, const double *root, double *K, double 
 /* --- products of all outputs ----------------------------------------------------------------- */
 
 /* K [a][b] of parameter i: rates are those of gradient descent. */
-static int products(const struct sharpness_source *source, int i, double *K, struct err *err) {
+static int find_products(const struct sharpness_source *source, int i, double *K, struct err *err) {
     const struct net *net = source->net;
     int P = net->setup.data.P, O = source->outputs, n = P * O;
     double *block;
@@ -153,8 +153,8 @@ static struct gradient kept(const void *context, int i, int o) {
 /* --- noise, and the rate of one step --------------------------------------------------------- */
 
 /* u = K Delta/P, with the squares of the gradient and of those of single inputs. */
-static void squares(const struct net *net, const double *Delta, const double *K, double *u,
-                    double *whole, double *single) {
+static void find_squares(const struct net *net, const double *Delta, const double *K, double *u,
+                         double *whole, double *single) {
     int O = net_outputs(net), P = net->setup.data.P, n = P * O;
     *whole = *single = 0;
     for (ptrdiff_t a = 0; a < n; a++) {
@@ -176,7 +176,7 @@ static void find_noise(struct sharpness *s, const struct config *config, const s
     double whole, single, curved = 0;
     int n = net->batch.output_rows * net->setup.data.C, P = net->setup.data.P;
     double all = net->setup.data.inputs;
-    squares(net, Delta, K, u, &whole, &single);
+    find_squares(net, Delta, K, u, &whole, &single);
     bool sample = config->training.batches.size && P < all;
     s->noise = sample ? P > 1 ? (single - whole) * P / (P - 1) * (all - 1) / all : (double)NAN
                       : single - whole;
@@ -200,7 +200,7 @@ static double edge_of(const struct sharpness *s, const struct training *training
            optimizer->edge(training, schedule * training->weight_decay);
 }
 
-static void add(const double *K, size_t count, double *sum) {
+static void add_kernel(const double *K, size_t count, double *sum) {
     for (size_t k = 0; k < count; k++)
         sum[k] += K[k];
 }
@@ -216,17 +216,17 @@ static int find_values(double *value, const struct sharpness_source *source,
     memset(sum, 0, count * sizeof *sum);
     for (int i = 0; i < net->parameters.count; i++) {
         TRY(training ? sharpness_precondition(source, training, i, K, err)
-                     : products(source, i, K, err));
-        add(K, count, sum);
-        TRY(largest(net, root, K, &value[1 + i], err));
+                     : find_products(source, i, K, err));
+        add_kernel(K, count, sum);
+        TRY(largest_eigenvalue(net, root, K, &value[1 + i], err));
     }
     memcpy(K, sum, count * sizeof *sum);
-    return largest(net, root, K, &value[0], err);
+    return largest_eigenvalue(net, root, K, &value[0], err);
 }
 
-static int find(struct sharpness *s, const struct config *config,
-                const struct sharpness_source *source, const double *Delta, const double *y,
-                struct err *err) {
+static int find_sharpness(struct sharpness *s, const struct config *config,
+                          const struct sharpness_source *source, const double *Delta,
+                          const double *y, struct err *err) {
     const struct net *net = source->net;
     size_t n = (size_t)(net->batch.output_rows * net->setup.data.C);
     double *K = NULL, *sum = NULL, *root = NULL, *u = NULL;
@@ -258,7 +258,7 @@ static int find_apart(struct sharpness *s, const struct config *config, struct a
         TRY(apart_pass(apart, o < outputs ? &output : NULL, o, err));
     }
     struct sharpness_source source = {net, kept, apart, outputs, net->output.ones, clip};
-    return find(s, config, &source, apart->Delta, y, err);
+    return find_sharpness(s, config, &source, apart->Delta, y, err);
 }
 
 int sharpness_find(struct sharpness *s, const struct config *config, struct net *net,
@@ -269,7 +269,7 @@ int sharpness_find(struct sharpness *s, const struct config *config, struct net 
         return CODE_OK;
     TRY(clip_factor(net, &config->training, &source.clip, err));
     if (!net->output.loss_in_cotangent)
-        return find(s, config, &source, net->output.Delta, y, err);
+        return find_sharpness(s, config, &source, net->output.Delta, y, err);
     int code = apart_begin(&apart, net, net_outputs(net) + 1, err);
     if (!code)
         code = find_apart(s, config, &apart, source.clip, y, err);
@@ -351,7 +351,7 @@ static int declare(struct record *record, const struct config *config, const str
     if (!config->output.sharpness)
         return CODE_OK;
     TRY(record_fill_by(record, fill, 0, NUMBERS + 2 * (1 + net->parameters.count), err));
-    for (int adam = 0; adam <= preconditions(training); adam++)
+    for (int adam = 0; adam <= has_preconditioner(training); adam++)
         for (int i = -1; i < blocks; i++)
             TRY(add_sharpness(record, net, adam, i, err));
     for (int k = 0; k < NUMBERS; k++) {

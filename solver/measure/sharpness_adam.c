@@ -25,14 +25,14 @@ struct entries {
     double mean; /* of an entry in the product of two rows */
 };
 
-static void get(struct rows y, int R, size_t sites, double *out) {
+static void get_rows(struct rows y, int R, size_t sites, double *out) {
     y.array->backend->get(y, out);
     for (int r = y.count; r < R; r++)
         memcpy(out + (size_t)r * sites, out, sites * sizeof *out);
 }
 
 /* What depends on the kind of the parameter. */
-static void describe(const struct parameter *p, struct entries *e) {
+static void describe_entries(const struct parameter *p, struct entries *e) {
     e->columns = 1;
     e->unit = 1;
     e->square = p->host ? NULL : (struct array *)&p->moment[1];
@@ -54,7 +54,7 @@ static void describe(const struct parameter *p, struct entries *e) {
     }
 }
 
-static void fill(const struct sharpness_source *source, int i, struct entries *e) {
+static void fill_entries(const struct sharpness_source *source, int i, struct entries *e) {
     const struct parameter *p = &source->net->parameters.item[i];
     size_t R = (size_t)e->R;
     if (p->map)
@@ -63,20 +63,20 @@ static void fill(const struct sharpness_source *source, int i, struct entries *e
         struct gradient g = source->gradient(source->context, i, o);
         double *a = e->a + (size_t)o * R * e->lines, *b = e->b + (size_t)o * R * e->columns;
         if (p->map)
-            get(g.y, e->R, e->lines, a);
+            get_rows(g.y, e->R, e->lines, a);
         else
             memcpy(a, g.A, R * e->lines * sizeof *a);
         if (p->thin)
-            get(g.y, e->R, e->columns, b);
+            get_rows(g.y, e->R, e->columns, b);
         for (size_t r = 0; r < R && p->host; r++)
             b[r] = 1;
     }
 }
 
 /* weight [columns] of the entries of row i: their mean times rate over what divides the step. */
-static void weigh(const struct sharpness_source *source, const struct parameter *p,
-                  const struct entries *e, const struct entry_rule *rule, size_t i, double *v,
-                  double *weight) {
+static void weigh_entries(const struct sharpness_source *source, const struct parameter *p,
+                          const struct entries *e, const struct entry_rule *rule, size_t i,
+                          double *v, double *weight) {
     const struct net *net = source->net;
     size_t R = (size_t)e->R, own = (size_t)e->O * R;
     const double *b = e->b + (e->same ? 0 : own * e->columns);
@@ -132,17 +132,17 @@ int sharpness_precondition(const struct sharpness_source *source, const struct t
     size_t n = (size_t)(net->setup.data.P * e.O), R = (size_t)p->rows, all = (size_t)e.O * R;
     double *v = NULL, *z = NULL, *q = NULL;
     int code = CODE_OK;
-    describe(p, &e);
+    describe_entries(p, &e);
     memset(K, 0, n * n * sizeof *K);
     DO(base_alloc(&e.a, (all + R) * e.lines, sizeof *e.a, err));
     DO(base_alloc(&e.b, (e.same ? R : all + R) * e.columns, sizeof *e.b, err));
     DO(base_alloc(&v, 2 * e.columns, sizeof *v, err));
     DO(base_alloc(&z, (e.same ? R : all) * e.columns, sizeof *z, err));
     DO(base_alloc(&q, all * all, sizeof *q, err));
-    fill(source, i, &e);
+    fill_entries(source, i, &e);
     DO(net->setup.backend->sync(err));
     for (size_t k = 0; k < e.lines; k++) {
-        weigh(source, p, &e, &rule, k, v, v + e.columns);
+        weigh_entries(source, p, &e, &rule, k, v, v + e.columns);
         weighted_products(&e, v + e.columns, z, q);
         add_row(net, p, &e, k, q, K);
     }

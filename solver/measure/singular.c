@@ -28,18 +28,18 @@ static const struct {
     [LOWER] = {"_lower", "lower edge of that bulk, 0 where n = m", "|fg - fr|"},
 };
 
-static bool asked(const struct config *config, const struct map *map) {
+static bool is_asked(const struct config *config, const struct map *map) {
     return program_lists(config->output.singular, map->declared.name);
 }
 
 /* Whether this kind of map has them. */
-static bool known(const struct net *net, const struct map *map) {
+static bool is_known(const struct net *net, const struct map *map) {
     return net->setup.N || net_map_kind(net, &map->declared) == &map_limit;
 }
 
 /* Of W [n][m], which is overwritten; s [min(n, m)]. */
-static int decompose(const struct map *map, double *W, double *s, int count, double *values,
-                     struct err *err) {
+static int decompose_matrix(const struct map *map, double *W, double *s, int count, double *values,
+                            struct err *err) {
     size_t n = map->declared.target->sites, m = map->declared.source->sites, least = n < m ? n : m;
     double none;
     int info =
@@ -64,10 +64,10 @@ static int of_network(const struct map *map, const struct stop *stop, int count,
     DO(map->start->kind->matrix(map->start, start, err));
     for (size_t k = 0; k < all; k++)
         start[k] = W[k] - map->decay * start[k];
-    DO(decompose(map, W, s, count, values, err));
+    DO(decompose_matrix(map, W, s, count, values, err));
     if (base_stopped(stop))
         DO(err_set(err, CODE_INTERRUPTED, "interrupted"));
-    DO(decompose(map, start, s, count, learned, err));
+    DO(decompose_matrix(map, start, s, count, learned, err));
 done:
     free(W);
     free(start);
@@ -155,7 +155,8 @@ static int declare_momenta(struct record *record, const struct config *config,
             .equation = "s of V/|V|_F",
             .axes = 2,
             .shape = {(size_t)record->T, (size_t)config->output.singular_values}};
-        if (!map || !asked(config, map) || !sums_up(config, net, map) || net_moved_before(net, i))
+        if (!map || !is_asked(config, map) || !sums_up(config, net, map) ||
+            net_moved_before(net, i))
             continue;
         snprintf(series.name, sizeof series.name, "singular_%s_momentum",
                  whole ? whole : map->declared.name);
@@ -171,7 +172,7 @@ static int declare(struct record *record, const struct config *config, const str
     TRY(declare_momenta(record, config, net, err));
     for (int i = 0; i < net->maps.count; i++) {
         const struct map *map = net->maps.item[i];
-        if (!asked(config, map) || !known(net, map))
+        if (!is_asked(config, map) || !is_known(net, map))
             continue;
         TRY(record_fill_by(record, fill, i, SLOTS, err));
         for (enum slot k = 0; k < SLOTS; k++) {

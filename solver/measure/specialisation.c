@@ -114,7 +114,7 @@ static size_t largest_of(const double *x, size_t count) {
 
 /* Products [n][n], of which those below the diagonal are there, become correlations: over the root
  * of the squares on the diagonal, and 0 where one of these is 0. */
-static void normalise(double *products, int n) {
+static void make_correlations(double *products, int n) {
     for (ptrdiff_t a = 0; a < n; a++)
         for (ptrdiff_t b = 0; b < a; b++) {
             double both = products[a * n + a] * products[b * n + b],
@@ -136,7 +136,7 @@ static void overlap_of(const double *x, int rows, size_t M, bool selected, doubl
             }
             out[a * rows + b] = ab;
         }
-    normalise(out, rows);
+    make_correlations(out, rows);
 }
 
 /* --- what routers have ----------------------------------------------------------------------- */
@@ -151,7 +151,7 @@ static int rows_of(const struct net *net, const struct net_router *router) {
     return net->setup.data.P * v->per;
 }
 
-static bool has(const struct net *net, const struct net_router *router, enum quantity k) {
+static bool has_quantity(const struct net *net, const struct net_router *router, enum quantity k) {
     switch (k) {
     case OF_CLASS:
         return net->setup.data.classes &&
@@ -171,7 +171,8 @@ static bool has(const struct net *net, const struct net_router *router, enum qua
 }
 
 /* Values of a node, x [rows][M]; one row that serves all is repeated. */
-static int take(const struct net *net, int node, int rows, size_t M, double *x, struct err *err) {
+static int take_values(const struct net *net, int node, int rows, size_t M, double *x,
+                       struct err *err) {
     const struct node *v = &net->program->node[node];
     if (v->on) {
         net->setup.backend->get(v->value, x);
@@ -294,7 +295,7 @@ static int fill_correlation(const struct net *net, const struct net_router *rout
         }
     free(products);
     for (ptrdiff_t r = 0; r < rows; r++)
-        normalise(out + (size_t)(r * M * M), M);
+        make_correlations(out + (size_t)(r * M * M), M);
     return net->setup.backend->sync(err);
 }
 
@@ -308,10 +309,10 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
     DO(base_alloc(&x, (size_t)rows * M, sizeof *x, err));
     DO(base_alloc(&own, (size_t)rows, sizeof *own, err));
     if (out[LOGITS]) {
-        DO(take(net, router->psi, rows, M, x, err));
+        DO(take_values(net, router->psi, rows, M, x, err));
         fill_logits(x, rows, M, router->M > 0, out[LOGITS]);
     }
-    DO(take(net, router->phi, rows, M, x, err));
+    DO(take_values(net, router->phi, rows, M, x, err));
     overlap_of(x, rows, M, false, out[OVERLAP]);
     if (out[COSELECTION])
         overlap_of(x, rows, M, true, out[COSELECTION]);
@@ -358,8 +359,8 @@ static void add_axes(const struct net *net, const struct net_router *router, enu
     }
 }
 
-static int add(struct record *record, const struct net *net, const struct net_router *router,
-               enum quantity k, struct err *err) {
+static int add_quantity(struct record *record, const struct net *net,
+                        const struct net_router *router, enum quantity k, struct err *err) {
     int rows =
         k == CORRELATION ? net->program->node[router->output[0]].count : rows_of(net, router);
     const char *order = router->M ? "the 1st, 2nd, ... largest psi" : "the 2^k-th largest psi";
@@ -383,8 +384,8 @@ static int declare(struct record *record, const struct config *config, const str
     for (int r = 0; r < net->routers.count && config->output.experts; r++) {
         TRY(record_fill_by(record, fill, r, QUANTITIES, err));
         for (enum quantity k = 0; k < QUANTITIES; k++)
-            if (has(net, &net->routers.item[r], k))
-                TRY(add(record, net, &net->routers.item[r], k, err));
+            if (has_quantity(net, &net->routers.item[r], k))
+                TRY(add_quantity(record, net, &net->routers.item[r], k, err));
     }
     return CODE_OK;
 }

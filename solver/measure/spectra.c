@@ -97,8 +97,8 @@ static int next_chosen(const char **words, const struct net *net, struct chosen 
     return (is_tangent(text) ? find_tangent : find_kernel)(net, text, chosen, err);
 }
 
-static int add(struct record *record, const struct net *net, const struct chosen *chosen,
-               struct err *err) {
+static int add_spectrum(struct record *record, const struct net *net, const struct chosen *chosen,
+                        struct err *err) {
     bool tokens = chosen->rows > net->setup.data.P;
     for (enum finding k = 0; k < PARTS; k++) {
         struct series series = {.slot = (int)k,
@@ -142,20 +142,20 @@ static void find_targets(const struct net *net, const struct chosen *chosen, con
     }
 }
 
-static double product(const double *a, const double *b, int count) {
+static double scalar_product(const double *a, const double *b, int count) {
     double sum = 0;
     for (int k = 0; k < count; k++)
         sum += a[k] * b[k];
     return sum;
 }
 
-static double align(const struct chosen *chosen, const double *K, const double *Y) {
+static double alignment_of(const struct chosen *chosen, const double *K, const double *Y) {
     int R = chosen->rows, columns = chosen->columns;
     double both = 0, kernel = 0, targets = 0;
     for (ptrdiff_t i = 0; i < R; i++)
         for (int j = 0; j < R; j++) {
-            double k = K[i * R + j], g = product(Y + (size_t)i * (size_t)columns,
-                                                 Y + (size_t)j * (size_t)columns, columns);
+            double k = K[i * R + j], g = scalar_product(Y + (size_t)i * (size_t)columns,
+                                                        Y + (size_t)j * (size_t)columns, columns);
             both += k * g;
             kernel += k * k;
             targets += g * g;
@@ -164,7 +164,8 @@ static double align(const struct chosen *chosen, const double *K, const double *
 }
 
 /* V [R][R]: eigenvectors in columns, ascending; shares descending. */
-static void share(const struct chosen *chosen, const double *V, const double *Y, double *out) {
+static void share_targets(const struct chosen *chosen, const double *V, const double *Y,
+                          double *out) {
     int R = chosen->rows;
     double total = 0;
     memset(out, 0, (size_t)R * sizeof *out);
@@ -181,7 +182,7 @@ static void share(const struct chosen *chosen, const double *V, const double *Y,
 }
 
 /* K is overwritten by its eigenvectors; values descending. */
-static int solve(double *K, int R, const char *name, double *values, struct err *err) {
+static int solve_eigen(double *K, int R, const char *name, double *values, struct err *err) {
     for (ptrdiff_t i = 0; i < (ptrdiff_t)R * R; i++)
         if (!isfinite(K[i]))
             return err_overflow(err, "kernel %s is not finite", name);
@@ -211,10 +212,10 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
     if (chosen.columns)
         find_targets(m->net, &chosen, m->y, Y);
     if (out[ALIGNMENT])
-        *out[ALIGNMENT] = align(&chosen, K, Y);
-    DO(solve(K, chosen.rows, chosen.name, out[SPECTRUM], err));
+        *out[ALIGNMENT] = alignment_of(&chosen, K, Y);
+    DO(solve_eigen(K, chosen.rows, chosen.name, out[SPECTRUM], err));
     if (out[SHARE])
-        share(&chosen, K, Y, out[SHARE]);
+        share_targets(&chosen, K, Y, out[SHARE]);
 done:
     free(K);
     free(Y);
@@ -232,7 +233,7 @@ static int declare(struct record *record, const struct config *config, const str
         if (!more)
             break;
         TRY(record_fill_by(record, fill, word, PARTS, err));
-        TRY(add(record, net, &chosen, err));
+        TRY(add_spectrum(record, net, &chosen, err));
     }
     return CODE_OK;
 }

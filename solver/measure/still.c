@@ -53,7 +53,8 @@ static bool makes_one_gate(const struct program *p, const struct node *from) {
     return false;
 }
 
-static int judge(const struct net *net, const struct parameter *p, double *why, struct err *err) {
+static int judge_parameter(const struct net *net, const struct parameter *p, double *why,
+                           struct err *err) {
     const struct node *v = node_of_parameter(net->program, p);
     bool read = false, back = false;
     *why = STILL_MOVES;
@@ -82,7 +83,7 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
     for (int i = 0; i < m->net->parameters.count; i++) {
         out[0][i] = STILL_MOVES;
         if (!before || before[i] != STILL_MOVES)
-            TRY(judge(m->net, &m->net->parameters.item[i], &out[0][i], err));
+            TRY(judge_parameter(m->net, &m->net->parameters.item[i], &out[0][i], err));
     }
     return CODE_OK;
 }

@@ -39,7 +39,8 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
     return CODE_OK;
 }
 
-static int add(struct record *record, const struct net *net, int term, int block, struct err *err) {
+static int add_tangent(struct record *record, const struct net *net, int term, int block,
+                       struct err *err) {
     size_t P = (size_t)net->setup.data.P;
     struct series series = series_of(net, term);
     series.slot = slot_of(net, term, block);
@@ -62,7 +63,7 @@ static int declare(struct record *record, const struct config *config, const str
     for (int term = 0; term < terms; term++)
         for (int i = -1; i < (config->output.tangent == TANGENT_BLOCKS ? net->parameters.count : 0);
              i++)
-            TRY(add(record, net, term, i, err));
+            TRY(add_tangent(record, net, term, i, err));
     return CODE_OK;
 }
 

@@ -64,7 +64,7 @@ static bool shape_of(const struct net *net, const struct node *v, enum slot slot
 }
 
 /* W [K] columns over sites into out [site][K]. */
-static int transpose(struct rows W, double *out, struct err *err) {
+static int transpose_columns(struct rows W, double *out, struct err *err) {
     size_t K = (size_t)W.count, sites = W.array->sites;
     double *column;
     TRY(base_alloc(&column, sites, sizeof *column, err));
@@ -88,8 +88,8 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
         return v->matrix.map->kind->matrix(v->matrix.map, out[WHOLE], err);
     case READ_IN:
         if (out[REST])
-            TRY(transpose(array_all(&v->matrix.unseen->W), out[REST], err));
-        return transpose(array_all(&v->matrix.thin->W), out[WHOLE], err);
+            TRY(transpose_columns(array_all(&v->matrix.unseen->W), out[REST], err));
+        return transpose_columns(array_all(&v->matrix.thin->W), out[WHOLE], err);
     case BIAS:
         shape_of(m->net, v, WHOLE, shape);
         memcpy(out[WHOLE], v->matrix.start,
@@ -102,8 +102,8 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
 }
 
 /* Axes have names of their own, since those of a group have one extent each. */
-static int add(struct record *record, const struct net *net, const struct node *v, enum slot slot,
-               enum series_times times, struct err *err) {
+static int add_weights(struct record *record, const struct net *net, const struct node *v,
+                       enum slot slot, enum series_times times, struct err *err) {
     enum form form = form_of(v, slot);
     enum { LENGTH = 256 };
     size_t shape[2];
@@ -154,7 +154,7 @@ static int declare(struct record *record, const struct config *config, const str
             continue;
         TRY(record_fill_by(record, fill, i, SLOTS, err));
         for (enum slot slot = WHOLE; slot < SLOTS; slot++)
-            TRY(add(record, net, &p->node[i], slot, times, err));
+            TRY(add_weights(record, net, &p->node[i], slot, times, err));
     }
     return CODE_OK;
 }

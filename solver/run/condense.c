@@ -47,7 +47,7 @@ bool condense_find(const struct record *record, bool unbounded, struct condense 
     return true;
 }
 
-/* Of the replicates that came to t. */
+/* The mean over the replicates that came to t. */
 static double mean_carriers(const struct record *record, const struct series *carriers, int t) {
     double sum = 0;
     int count = 0;

@@ -8,7 +8,7 @@ struct moments {
     double mean, se;
 };
 
-/* Of n numbers `stride` apart, the numbers `less` taken off. */
+/* The moments of n numbers that are `stride` apart, with the numbers `less` taken off. */
 static struct moments moments_of(const double *x, const double *less, size_t stride, int n) {
     double sum = 0, squares = 0;
     for (int r = 0; r < n; r++)

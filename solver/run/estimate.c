@@ -155,7 +155,7 @@ static int of_limit(struct run *run, struct cost *cost, struct err *err) {
     return CODE_OK;
 }
 
-/* Of one width, from few steps and from some more. */
+/* Finds the cost of one width, from few steps and from some more. */
 static int of_networks(struct run *run, int N, struct cost *cost, struct err *err) {
     int *steps = &run->config.training.steps, T = *steps, few = T < FEW_STEPS ? T : FEW_STEPS,
         more = T < MORE_STEPS ? T : MORE_STEPS;

@@ -172,7 +172,7 @@ static int note_decay(struct run *run, struct err *err) {
         training->weight_decay, updates, last);
 }
 
-/* Of the read-in, which a plain Adam moves as all else. It is said where the key is given, too: a
+/* Says that a plain Adam moves the read-in as all else. It says so where the key is given, too: a
  * run that goes on has all keys of its beginning. */
 static int note_read_in(struct run *run, struct err *err) {
     const struct training *training = &run->config.training;

@@ -182,7 +182,7 @@ static int find_need(const struct run *run, struct need *need, struct err *err) 
     return CODE_OK;
 }
 
-/* Of a run that needs so much, too much: what it can have less of. */
+/* Refuses a run beyond max_memory, and names the settings to lower. */
 static int refuse_memory(const struct run *run, const struct need *need, double total,
                          struct err *err) {
     bool results = need->results > need->limit && need->results > need->networks,

@@ -154,7 +154,7 @@ static int find_bias(struct run *run, struct err *err) {
     return CODE_OK;
 }
 
-/* Of all entries; passes over NaN. */
+/* The largest of all entries, without sign; it passes over NaN. */
 static double largest_entry(const double *values, size_t size) {
     double most = 0;
     for (size_t k = 0; k < size; k++)
@@ -262,7 +262,7 @@ static int find_failures(struct run *run, struct err *err) {
     return CODE_OK;
 }
 
-/* Of the widest ones: one note says it. */
+/* Checks only the widest networks: one note is enough. */
 static int find_coarse_networks(struct run *run, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     char group[ENSEMBLE_GROUP];
@@ -273,7 +273,7 @@ static int find_coarse_networks(struct run *run, struct err *err) {
     return find_coarse(run, group, &run->results.reference[last], err);
 }
 
-/* Of [output] singular: what networks have and the limit has not. */
+/* Notes what [output] singular gives of networks and not of the limit. */
 static int find_left_out(struct run *run, struct err *err) {
     const struct record *networks = run->results.reference;
     static const char prefix[] = "singular_";
@@ -293,7 +293,7 @@ static int find_left_out(struct run *run, struct err *err) {
     return CODE_OK;
 }
 
-/* Of [output] responses: what the limit has not. */
+/* Notes which of [output] responses the limit does not have. */
 static int find_responses(struct run *run, struct err *err) {
     struct net_setup setup = run_setup(run, 0, 0);
     char text[TEXT_NOTE] = "";

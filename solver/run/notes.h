@@ -9,17 +9,17 @@
 struct io;
 struct run;
 
-/* Of unmatched normals for each site of a population: from here on biases of several errors were
- * seen; with less of them, smaller ones (docs/testing_log.md, unmatched normals). */
+/* From so many unmatched normals for each site of a population on, biases of several errors were
+ * seen; with fewer, smaller ones (docs/testing_log.md, unmatched normals). */
 #define NOTES_UNMATCHED 1.0
 
-/* Of the bias that halves have taken off, in standard errors: 20 runs of networks of which halves
- * leave less than a quarter of one had at most 0.33 (docs/testing_log.md, at the sites of the
+/* Halves warn where they take off so many standard errors of bias: 20 runs of networks of which
+ * they leave less than a quarter of one had at most 0.33 (docs/testing_log.md, at the sites of the
  * inis). */
 #define NOTES_TAKEN 0.35
 
-/* Of estimated errors of all fixed steps over the largest f. They are added up as if none faded,
- * and so are one to four times the largest error (docs/testing_log.md). */
+/* A run warns where the estimated errors of all fixed steps are so large beside f. They are added
+ * up as if none faded, and so are one to four times the largest error (docs/testing_log.md). */
 #define NOTES_COARSE 0.02
 /* A wide network, where a run has none to set beside its limit. */
 enum { NOTES_WIDE = 10000 };

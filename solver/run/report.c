@@ -73,8 +73,8 @@ static void print_row(const struct run *run, int t, double *const *mean, double 
     printf("\n");
 }
 
-/* Of a loss. Rows: times; columns: the limit, each width, the extrapolation in 1/N, its
- * chi^2 and its z. */
+/* Prints the table of a loss. Rows: times; columns: the limit, each width, the extrapolation in
+ * 1/N, its chi^2 and its z. */
 static int print_table(const struct run *run, const char *name, const char *title, int every,
                        struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
@@ -101,7 +101,7 @@ done:
     return code;
 }
 
-/* Of all entries. */
+/* The largest of all entries, without sign. */
 static double largest_entry(const double *values, size_t size) {
     double most = 0;
     for (size_t k = 0; k < size; k++)

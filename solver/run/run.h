@@ -67,7 +67,7 @@ void run_free(struct run *run); /* accepts a zeroed struct; idempotent */
 /* Shares out the sites of the limit where there are fewer replicates than ranks, and blocks enough.
  */
 void run_split(struct run *run);
-/* Of one run: width N (0: limit), number of the replicate or seed. */
+/* The setup of one run: width N (0: the limit), and the number of the replicate or seed. */
 struct net_setup run_setup(const struct run *run, int N, int r);
 /* The two halves of run_march: what this rank makes, with run->failed if a run fails; and what all
  * ranks made to all ranks and to the file. */

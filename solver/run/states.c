@@ -297,7 +297,7 @@ done:
     return code;
 }
 
-/* Of one run, if it has a state. */
+/* Checks the state of one run, if it has one. */
 static int check_state(const struct run *run, int N, int r, struct err *err) {
     struct state state = {.N = N, .r = r};
     struct archive archive = {0};

@@ -70,7 +70,7 @@ struct output_settings {
     double checkpoint; /* minutes; 0: no states are kept; below 0: states_minutes */
 };
 
-/* Of a unit of a sweep: what other units of its point have, whose names it may use. */
+/* What the other units of a point have, whose names a unit of a sweep may use. */
 struct config_others {
     int width; /* 0: it has widths of its own, or the sweep has none */
     bool limit;
@@ -136,7 +136,7 @@ int config_check(const struct config *config, const struct params *params, int K
 /* The part of it that asks whether a key has an effect: CODE_INPUT for one that has none and is not
  * at its default. */
 int config_keys_check(const struct config *config, const struct params *params, struct err *err);
-/* Of networks of width N, or (0) of the limit. It outlives the nets. */
+/* The backend of networks of width N, or (0) of the limit. It outlives the nets. */
 const struct backend *config_backend(const struct config *config, int N);
 /* The setup of one run: N = 0 and a replicate of the limit, or a width and a seed. */
 struct net_setup config_setup(const struct config *config, int N, int replicate, int P,

@@ -130,7 +130,7 @@ static const char *misfit_of(const struct config *config, int N, int sites, cons
     return model->check ? model->check(&config->network, N, sites, key) : NULL;
 }
 
-/* Of the limit in halves. */
+/* Checks that the sites of a limit have halves. */
 static int check_halves(const struct config *config, const struct params *params, struct err *err) {
     static const char *const keys[] = {"sites", "expert_sites", "unit_sites"};
     const struct solver_settings *solver = &config->solver;
@@ -155,7 +155,7 @@ static int check_again(const struct config *config, const struct params *params,
     return solver->halves ? check_halves(config, params, err) : CODE_OK;
 }
 
-/* Of the limit: says how many expert_sites there are where others would do. */
+/* Checks the sites of the limit, and suggests expert_sites that fit. */
 static int check_limit(const struct config *config, const struct params *params, struct err *err) {
     static const int others[] = {1 << 20, 1000000, 720720};
     const char *key, *ignored;

@@ -320,7 +320,7 @@ static int check_pooling(const struct config *config, const struct params *param
                                         : "the data have one target for each input: mean");
 }
 
-/* Of training inputs alone; no law says what is lost on wrong targets. */
+/* Only training inputs get wrong targets; no law says what is lost on these. */
 static int make_wrong(const struct config *config, const struct params *params, struct data *data,
                       struct err *err) {
     const struct label_noise_settings *wrong = &config->data.wrong;

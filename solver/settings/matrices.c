@@ -22,7 +22,7 @@ static int declare_net(struct net *net, const struct config *config, int N,
     return net_init(net, &setup, err);
 }
 
-/* Of all matrices; then common names. */
+/* Collects the names of all matrices, and then common ones. */
 static int collect_names(struct names *names, const struct net *net, struct err *err) {
     for (int i = 0; i < net->matrices.count; i++)
         TRY(names_add(names, net->matrices.item[i].name, err));

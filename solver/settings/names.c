@@ -120,7 +120,7 @@ done:
     return code;
 }
 
-/* Of the limit, if there is one, and of networks. */
+/* Collects the names of the limit, if there is one, and of networks. */
 static int collect_known(struct known *known, const struct config *config, struct err *err) {
     int N = config_some_width(config);
     *known = (struct known){0};

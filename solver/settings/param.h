@@ -97,7 +97,7 @@ struct param_source {
     int of_point; /* so many of them, the last ones, are the values of a point of a sweep, which go
                    * over the others as these go over the file */
 };
-/* The same from such a source. */
+/* Reads the same from a source that is no file. */
 int params_read_stream(struct params *params, const struct param_section *sections, size_t count,
                        const struct param_source *source, void *config, struct err *err);
 /* Whether what was given at one place (param_value.line) goes over what was given at another. */

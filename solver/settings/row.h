@@ -21,7 +21,7 @@ union row_value {
 void row_describe(const struct param_row *row, char *note);
 void row_describe_when(const struct param_section *section, const struct param_row *row,
                        char *note);
-/* Of a PARAM_ROW the things that it chooses from, NULL at the end; else NULL. */
+/* The things that a PARAM_ROW chooses from, NULL at the end; NULL of another row. */
 const struct choice *const *row_things(const struct param_row *row);
 
 /* Writes the value of the trimmed text to out, of the C type of the row; a PARAM_TEXT or

@@ -35,7 +35,7 @@ static void print_exponent(double exponent, double se) {
     printf(" %13s", cell);
 }
 
-/* Of the first entry at t. */
+/* The value of the first entry at t. */
 static double value_of(const struct record *record, const char *name, const char *suffix, int t) {
     char full[2 * SERIES_NAME];
     snprintf(full, sizeof full, "%s_%s", name, suffix);

@@ -156,7 +156,8 @@ done:
 
 /* ---- keys that some points do not use ---- */
 
-/* Of each key, in the order of params.values: whether it was left out at a point, kept at one. */
+/* Tells of each key, in the order of params.values, whether a point left it out, and whether one
+ * kept it. */
 struct uses {
     bool *left, *kept;
 };
@@ -214,7 +215,7 @@ static int judge_uses(const struct units *units, const struct params *params,
 
 /* ---- checks and names ---- */
 
-/* Of units: their data, and the directions that these have for their optimizer. */
+/* The data of units, and the directions that these have for their optimizer. */
 struct inputs {
     struct data data;
     int K;
@@ -229,7 +230,7 @@ static int read_inputs(struct run *run, struct inputs *inputs, struct err *err) 
     return CODE_OK;
 }
 
-/* Of all that decides the numbers, which states do not. */
+/* The name is made of all that decides the numbers, which states do not. */
 static int name_unit(json_t *names, struct run *run, const struct data *data, struct err *err) {
     char *text = NULL, name[24];
     size_t size;
@@ -262,7 +263,7 @@ static int check_unit(const struct units *units, size_t point, int column, struc
     return name_unit(names, run, &inputs->data, err);
 }
 
-/* Of one of its words. */
+/* Whether the points vary the optimizer, or a key of the data. */
 static bool inputs_vary(const struct units *units) {
     size_t k;
     json_t *word;
