@@ -179,8 +179,8 @@ static void tied(void **state) {
     compare_series("examples/tied.ini", names, overrides, 0);
 }
 
-/* Vectors and a number that are trained: gains, biases, the scale of a branch; and an output with a
- * bias, a cap and a z-loss. */
+/* Vectors and a number that are trained: gains, biases, the scale of a branch; an output with a
+ * bias, a cap and a z-loss; and one matrix that reads in and out, as vectors. */
 static void vectors(void **state) {
     (void)state;
     static const char *const names[][SERIES] = {
@@ -189,8 +189,10 @@ static void vectors(void **state) {
     static const char *const ways[][3] = {
         {"examples/gains.ini", "training.optimizer=gd", "training.eta0=0.3"},
         {"examples/gains.ini", "training.optimizer=adam", "training.eta0=0.03"},
-        {"examples/capped.ini", "program.cap=1", "training.eta0=1"}};
-    for (int k = 0; k < 3; k++) {
+        {"examples/capped.ini", "program.cap=1", "training.eta0=1"},
+        {"examples/tied_embedding.ini", "training.optimizer=gd", "training.eta0=0.3"},
+        {"examples/tied_embedding.ini", "training.optimizer=adam", "training.eta0=0.05"}};
+    for (int k = 0; k < 5; k++) {
         const char *const overrides[] = {
             ways[k][1], ways[k][2], "training.steps=20", "data.inputs=2", "data.tokens=3",
             PLAIN,      NULL};

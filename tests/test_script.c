@@ -12,7 +12,8 @@ static void gradients(void **state) {
     (void)state;
     static const char *const names[] = {"shared_experts", "swiglu",   "attention_mixture",
                                         "hash_routing",   "balanced", "tied",
-                                        "parallel",       "gains",    "capped"};
+                                        "parallel",       "gains",    "capped",
+                                        "tied_embedding"};
     static const char *const overrides[] = {"data.inputs=3", "reference.widths=16", NULL};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         struct run run;

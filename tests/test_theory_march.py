@@ -92,6 +92,8 @@ CASES = {
                                          "program.sign": 1}),
     "capped": ("examples/capped.ini", {**TOKENS, "training.eta0": 1.5, "program.cap": 1,
                                        "program.z_loss": 0.5, "network.activation": "tanh"}),
+    "tied_embedding": ("examples/tied_embedding.ini", {"training.eta0": 1, "data.inputs": 3,
+                                                       "network.activation": "tanh"}),
     "gains": ("examples/gains.ini", {**TOKENS, "training.eta0": 1,
                                      "network.activation": "tanh"}),
     "gains_adam": ("examples/gains.ini", {
