@@ -37,6 +37,16 @@ def all_of(verdicts) -> bool | None:
     return False if False in verdicts else None if None in verdicts else True
 
 
+def jointly(samples, claim: Claim) -> bool | None:
+    """Of a claim about several quantities at once: intervals that hold for all of them together
+    decide, for shown as for not shown. samples [quantity][sample]; none: cannot tell."""
+    ends = [interval(one, len(samples)) for one in samples]
+    if any(high < claim.low or claim.high < low for low, high in ends):
+        return False
+    inside = [claim.low < low and high < claim.high for low, high in ends]
+    return True if inside and all(inside) else None
+
+
 def opposite(verdict: bool | None) -> bool | None:
     """Of the claim that something is not so."""
     return None if verdict is None else not verdict

@@ -10,8 +10,8 @@ import xarray
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
                                 "studies"))
-from verdict import (above, all_of, below, drift, interval, judge, near, of_interval,  # noqa: E402
-                     of_optimum, of_runs, opposite)
+from verdict import (NORMAL, above, all_of, below, drift, interval, jointly, judge,  # noqa: E402
+                     near, of_interval, of_optimum, of_runs, opposite)
 
 TRIES = 400
 MOST = 0.05 * TRIES + 3 * np.sqrt(TRIES * 0.05 * 0.95)
@@ -135,3 +135,15 @@ def test_intervals_have_the_tails_of_student():
     assert abs(high / error - 3.182) < 0.6 and abs(low / error + 3.182) < 0.6
     low, high = interval(of_interval(1.0, 0.5))
     assert abs(low - 0.5) < 0.01 and abs(high - 1.5) < 0.01
+
+
+def test_several_claims_at_once_are_decided_by_intervals_that_hold_together():
+    """Ten quantities, of which one lies so far out that its own interval does not tell, but not so
+    far that the intervals of ten at once do."""
+    z = NORMAL
+    assert jointly([z / 3 - 1] * 10, below(0)) is True
+    assert jointly([z - 2.3] * 10, below(0)) is None
+    assert judge(z - 2.3, below(0)) is True
+    assert jointly([z - 9, z + 2.3], below(0)) is False
+    assert jointly([z - 9] * 9 + [z + 2.3], below(0)) is None
+    assert jointly([], below(0)) is None

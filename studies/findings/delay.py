@@ -18,8 +18,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from common import span  # noqa: E402
 from tables import command, keep, read_table, units_of  # noqa: E402
-from verdict import (EXPONENT, WORDS, above, below, interval, near, of_runs,  # noqa: E402
-                     weights_of, within_factor)
+from verdict import (EXPONENT, WORDS, above, below, interval, jointly, near,  # noqa: E402
+                     of_runs, weights_of, within_factor)
 
 from dmft.judgement import line  # noqa: E402
 
@@ -122,24 +122,11 @@ def of_stays(half, optimizer: str, case: str, data: list[str]):
     for one in data:
         N, samples = half[one, case, optimizer]
         drifts.append(line(np.log(N), np.log(samples))[2] * np.log(N[-1] / N[0]))
-    verdict = all_of_draws(drifts, within_factor(FACTOR))
-    later = all_of_draws(drifts, above(np.log(FACTOR)))
+    verdict = jointly(drifts, within_factor(FACTOR))
+    later = jointly(drifts, above(np.log(FACTOR)))
     words = f"within {FACTOR}: {WORDS[verdict]}" + \
         (f"; later by more than {FACTOR}: {WORDS[later]}" if verdict is not True else "")
     return words, ", ".join(told(np.exp(one), len(drifts)) for one in drifts)
-
-
-def all_of_draws(samples, claim):
-    """Of a claim about each of several draws: intervals that hold for all of them together."""
-    said = [judge_jointly(one, claim, len(samples)) for one in samples]
-    return False if False in said else None if None in said else True
-
-
-def judge_jointly(samples, claim, among: int):
-    low, high = interval(samples, among)
-    if claim.low < low and high < claim.high:
-        return True
-    return False if high < claim.low or claim.high < low else None
 
 
 def tell(rows):
@@ -161,7 +148,7 @@ def tell(rows):
         if N[-1] > 4096:
             last = [np.log(samples[-1] / samples[-2])]
             print(f"the last doubling, to N = {N[-1]}, makes it later by less than a twentieth: "
-                  f"{WORDS[all_of_draws(last, below(np.log(1.05)))]}: {told(np.exp(last[0]))}; the "
+                  f"{WORDS[jointly(last, below(np.log(1.05)))]}: {told(np.exp(last[0]))}; the "
                   f"first ones {', '.join(told(b / a) for a, b in zip(samples, samples[1:-1]))}")
 
 
@@ -194,7 +181,7 @@ def tell_law(half, growth, rows, draws):
             (f"the growth is as predicted within {FACTOR}", growths, within_factor(FACTOR))):
         if found:
             tale = np.exp(found) if "predicted" in words else found
-            print(f"{words}: {WORDS[all_of_draws(found, claim)]}: "
+            print(f"{words}: {WORDS[jointly(found, claim)]}: "
                   + ", ".join(told(one, len(found)) for one in tale))
 
 

@@ -15,8 +15,8 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from tables import command, keep, numbers  # noqa: E402
-from verdict import (EXPONENT, WORDS, above, below, interval, near, of_runs,  # noqa: E402
-                     within_factor)
+from verdict import (EXPONENT, WORDS, above, below, interval, jointly, near,  # noqa: E402
+                     of_runs, within_factor)
 
 from dmft.judgement import line  # noqa: E402
 
@@ -62,17 +62,6 @@ def found_in(paths):
     return found
 
 
-def jointly(samples, claim):
-    """Of a claim about several quantities at once: intervals that hold for all of them together."""
-    verdicts = []
-    for one in samples:
-        low, high = interval(one, len(samples))
-        verdicts.append(True if claim.low < low and high < claim.high else
-                        False if high < claim.low or claim.high < low else None)
-    return WORDS[False if False in verdicts else None if None in verdicts or not verdicts
-                 else True]
-
-
 def told(samples, among: int = 1) -> str:
     low, high = interval(samples, among)
     return f"{np.exp(np.median(samples)):.3g} [{np.exp(low):.3g}, {np.exp(high):.3g}]"
@@ -80,7 +69,7 @@ def told(samples, among: int = 1) -> str:
 
 def say(words, samples, claim):
     if samples:
-        print(f"{words}: {jointly(samples, claim)}: "
+        print(f"{words}: {WORDS[jointly(samples, claim)]}: "
               + ", ".join(told(one, len(samples)) for one in samples))
 
 
@@ -112,7 +101,7 @@ def of_distances(found, cells, widths):
     powers = [line(np.log(widths), np.array([found[(*one, N, "distance to own limit")]
                                              for N in widths]))[2] for one in cells]
     print(f"distance as N to the power -1/2 within {EXPONENT}: "
-          f"{jointly(powers, near(-0.5, EXPONENT))}: "
+          f"{WORDS[jointly(powers, near(-0.5, EXPONENT))]}: "
           + ", ".join(f"{np.median(one):.2f} [{interval(one, len(powers))[0]:.2f}, "
                       f"{interval(one, len(powers))[1]:.2f}]" for one in powers))
     say(f"networks of the SDE path are farther from the ODE than from their own limit at N = "
@@ -137,7 +126,8 @@ def of_cost(L, rows):
     centre, height, slope = line(x, y)
     other = height + slope * (at - centre)
     print(f"L = {L}: at {np.exp(at):.3g} weights of blocks the distance to the SDE over that to "
-          f"the ODE is {told(own - other)}, below one: {jointly([own - other], below(0))}")
+          f"the ODE is {told(own - other)}, below one: "
+          f"{WORDS[jointly([own - other], below(0))]}")
 
 
 def draw(rows, path):

@@ -16,7 +16,8 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from condensing import doubled, shares  # noqa: E402
 from tables import command, keep, numbers  # noqa: E402
-from verdict import (EXPONENT, WORDS, below, interval, near, of_runs, within_factor)  # noqa: E402
+from verdict import (EXPONENT, WORDS, below, interval, jointly, near, of_runs,  # noqa: E402
+                     within_factor)
 
 from dmft.judgement import line  # noqa: E402
 
@@ -84,17 +85,6 @@ def doubles(part) -> bool:
     return np.isfinite(part["time of doubling"]).all(1).sum() > 2
 
 
-def jointly(samples, claim):
-    """Of a claim about several quantities at once: intervals that hold for all of them together."""
-    verdicts = []
-    for one in samples:
-        low, high = interval(one, len(samples))
-        verdicts.append(True if claim.low < low and high < claim.high else
-                        False if high < claim.low or claim.high < low else None)
-    return WORDS[False if False in verdicts else None if None in verdicts or not verdicts
-                 else True]
-
-
 def told(samples, among: int = 1) -> str:
     low, high = interval(samples, among)
     return f"{np.median(samples):.2f} [{low:.2f}, {high:.2f}]"
@@ -107,7 +97,7 @@ def ratio(samples, among: int) -> str:
 
 def say(words, keys, samples, claim):
     several = len(samples)
-    print(f"{words}: {jointly(samples, claim)}: " + "; ".join(
+    print(f"{words}: {WORDS[jointly(samples, claim)]}: " + "; ".join(
         f"{key} {told(one, several)}" for key, one in zip(keys, samples)))
 
 
@@ -158,8 +148,8 @@ def of_descent(found, flow):
     if ratios:
         worst = max(np.exp(np.abs(interval(one, len(ratios))).max()) for one in ratios)
         print(f"flow and descent end with one share, within a factor of 1.5, at {len(ratios)} "
-              f"places below N = 512: {jointly(ratios, within_factor(1.5))}; the interval that "
-              f"reaches farthest ends at {worst:.2f}")
+              f"places below N = 512: {WORDS[jointly(ratios, within_factor(1.5))]}; the interval "
+              f"that reaches farthest ends at {worst:.2f}")
     failed = [g for g in flow if ("descent", g, 1.0) in found
               and 512 not in found["descent", g, 1.0]["N"]]
     print(f"descent diverges at N = 512 for gamma0 = {', '.join(map(str, sorted(failed)))}")
@@ -192,9 +182,10 @@ def of_cures(found):
                   power(part, "participation at the end")]
         print(f"{case}, gamma0 = {gamma0:g}: share over that of the start "
               + ", ".join(ratio(one, len(gain)) for one in gain)
-              + f"; less than 1.5 at all M: {jointly(list(gain), below(np.log(1.5)))}; the power "
+              + "; less than 1.5 at all M: "
+              + WORDS[jointly(list(gain), below(np.log(1.5)))] + "; the power "
               f"of M of the share rises by {told(change[0], 2)}, that of the participation is "
-              f"{told(change[1], 2)}; both within .1 of 0: {jointly(change, near(0, 0.1))}")
+              f"{told(change[1], 2)}; both within .1 of 0: {WORDS[jointly(change, near(0, 0.1))]}")
 
 
 def rows_of(found):
