@@ -404,6 +404,11 @@ static void memory_of_the_device_is_told(void **state) {
     assert_int_equal(result.code, 0);
     assert_non_null(strstr(result.err, "\nmemory of the device: 4.29 GB free\n"));
     cli_free(&result);
+    cli_run(&result, ARGS("-o", "out2.h5", "one.ini", "--solver.backend=cuda",
+                          "--solver.sites=20000000", "--solver.max_memory=1e6"));
+    assert_int_equal(result.code, 1);
+    assert_non_null(strstr(result.err, " GB on the device, which has 4.29 GB free; try fewer "));
+    cli_free(&result);
 }
 
 /* The programs that fail lie in a folder beside the others. */
