@@ -315,7 +315,7 @@ static void each_program(bool judged) {
     run_free(&run);
 }
 
-/* Every operation of the sources that has a backward pass is met by a program of this file: one
+/* Every operation of the sources that has an adjoint is met by a program of this file: one
  * that is added and not drawn is named here. Terms of the loss are judged by test_balance. */
 static void every_operation_is_drawn(void **state) {
     (void)state;
@@ -334,9 +334,8 @@ static void every_operation_is_drawn(void **state) {
         assert_true(feof(in));
         fclose(in);
         for (char *at = text; (at = strstr(at, ".name = \"")); at++) {
-            const char *end = strstr(at, "};"), *backward = strstr(at, ".backward"),
-                       *adjoint = strstr(at, ".adjoint");
-            if (!end || ((!backward || backward > end) && (!adjoint || adjoint > end)))
+            const char *end = strstr(at, "};"), *adjoint = strstr(at, ".adjoint");
+            if (!end || !adjoint || adjoint > end)
                 continue;
             assert_int_equal(sscanf(at, ".name = \"%63[^\"]", name), 1);
             found++;

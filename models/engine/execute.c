@@ -32,9 +32,10 @@ int node_forward(struct net *net, struct node *v, struct err *err) {
 }
 
 int node_backward(struct net *net, struct node *v, struct err *err) {
-    bool bias = v->op->learns && v->op->matrix == MATRIX_NONE; /* learns what its backward sorts */
     net->program->code = CODE_OK;
-    if ((v->op->backward || v->op->adjoint) && (bias || v->plan.part[0].due || v->plan.part[1].due))
+    if (v->op->collect)
+        v->op->collect(net, v);
+    if (v->plan.part[0].due || v->plan.part[1].due)
         selected_backward(net, v);
     return outcome(net, err);
 }

@@ -1,7 +1,8 @@
 /* A program as its executor sees it: a list of nodes in the order they were written.
  *
- * Running is three loops: nodes forward; nodes in reverse, each adding to the cotangents of its
- * arguments; parameters learn. No node knows which kind of map it meets, nor where rows live.
+ * Running is three loops: nodes forward; in reverse, for each of them, the nodes that make what it
+ * adds to the cotangents of its arguments (adjoint.h); parameters learn. No node knows which kind
+ * of map it meets, nor where rows live.
  *
  * Storage (plan.c). Steps are 0 ... n - 1 forward and n ... 2n - 1 in reverse; node i runs at i and
  * 2n - 1 - i. Each value, slope, cotangent and scratch row block is an item with a first and a last
@@ -45,16 +46,13 @@ struct operation_storage {
     bool learning_reads_argument;  /* the first argument is read once the passes are done */
     bool learning_reads_cotangent; /* so is the own cotangent */
     bool value_in_place;           /* forward allows its value in the place of an argument */
-    bool accumulates_itself;       /* backward adds to cotangents: no rows for parts are planned */
     bool full_cotangent; /* its cotangent has a row for each of its own, never one for all */
 };
 
 /* One operation: everything that the rest of the program asks about it. Executor, planner, costs,
  * names, coordinate check and replays ask these fields and never which operation they meet. Most
- * operations leave most fields at 0, and then hold: the value and the cotangent have rows of their
- * own, backward writes the part of each argument's cotangent into part[k].rows, calls
- * add_to_cotangent, and reads nothing but its own cotangent. Set a field where the comment behind
- * it is true. */
+ * operations leave most fields at 0, and then the value and the cotangent have rows of their own.
+ * Set a field where the comment behind it is true. */
 struct operation {
     const char *name; /* in messages and in the description of a program (describe.h) */
     const struct constant_field *constants; /* of its own, in that description; NULL: none */
@@ -68,11 +66,10 @@ struct operation {
     int (*prepare)(struct net *net, struct node *node, struct err *err); /* memory and draws */
     void (*forward)(struct net *net, struct node *node);
     /* The part of argument k's cotangent, where `g` is that of node v: appends nodes of ordinary
-     * words by adjoint_append, or returns g itself. NULL: backward finds it, or there is none. */
+     * words by adjoint_append, or returns g itself. NULL: it is a constant. */
     struct value (*adjoint)(struct program *p, int v, int k, struct value g);
-    void (*backward)(struct net *net, struct node *node); /* called where a part is due */
-    /* Rows of the part of argument k's cotangent; NULL: as many as the own cotangent has. */
-    int (*part_rows)(const struct program *p, const struct node *node, int k);
+    /* NULL, or writes node.A, with which its numbers learn, once the cotangent is there. */
+    void (*collect)(struct net *net, struct node *node);
     /* Of numbers made of numbers, x [K] at the start of the limit from those of the arguments, for
      * tokens of this kind (ties.c); NULL: they are not known there. */
     void (*start)(const struct program *p, const struct node *node, int kind, const double *a,
@@ -106,12 +103,12 @@ extern const struct operation operation_read_in, operation_map, operation_fn, op
 
 /* A part of a cotangent that a node hands to argument k. */
 struct part {
-    int item;         /* where it is written; -1: the operation adds by itself, or none is due */
+    int item;         /* where it is written; -1: in no rows of its own, or none is due */
     bool due, first;  /* there is one; and it is the first that the argument gets */
     bool into;        /* the node that makes it writes, or adds it, to the cotangent */
     struct rows rows; /* of the item */
     int begin, end;   /* nodes that make it (adjoint.h) */
-    int node;         /* that whose value it is; -1: backward finds it */
+    int node;         /* that whose value it is; -1: none is due */
 };
 
 /* The matrix of a node, which tied nodes share, or its numbers that learn. */
@@ -169,12 +166,10 @@ struct node_plan {
     bool measured, measured_g; /* its rows, its cotangent are read once all is done */
     bool kept_g;               /* its cotangent is read then, with as many rows as it has */
     bool idle;                 /* numbers that nobody reads: they are not found */
-    /* A matrix: adds to the cotangent of its argument by itself. Of the backward pass: adds to the
-     * rows or numbers that its value shares. */
-    bool adds;
-    int g_count;  /* rows of the cotangent, P per or 1; numbers: 1; 0: none */
-    int g_differ; /* of these, as many as differ by more than a factor: all, or 1 */
-    int parts;    /* that the cotangent is made of */
+    bool adds;                 /* of the backward pass: to the rows or numbers that are there */
+    int g_count;               /* rows of the cotangent, P per or 1; numbers: 1; 0: none */
+    int g_differ;              /* of these, as many as differ by more than a factor: all, or 1 */
+    int parts;                 /* that the cotangent is made of */
     int value_item, slope_item, g_item; /* -1: none; g_item -2: the read-out's columns */
     int taken_item[2];                  /* of node_expert */
     struct part part[2];
@@ -275,8 +270,6 @@ struct node *node_of(const struct program *p, struct value x);
 bool node_given_rows(struct program *p, const char *op, struct value a, struct value b);
 bool node_given_numbers(struct program *p, const char *op, struct value s);
 bool node_paired(struct program *p, const char *op, struct value a, struct value b);
-/* part_rows of operations whose part has as many rows as the argument. */
-int node_part_like_argument(const struct program *p, const struct node *v, int k);
 /* Whether each site of `groups` has a group of these units, as units->of says. */
 bool node_groups(const struct population *groups, const struct population *units);
 /* Whether a node is the first use of a matrix or of biases: tied ones have several. */

@@ -54,18 +54,7 @@ static int larger(int a, int b) {
 
 int plan_part_rows(const struct program *p, const struct node *v, int k) {
     int made_by = v->plan.part[k].node;
-    return made_by >= 0       ? p->node[made_by].count
-           : v->op->part_rows ? v->op->part_rows(p, v, k)
-                              : v->plan.g_count;
-}
-
-/* Rows that would differ, by more than a factor, in the part for argument k, if nobody asked for a
- * row for each input. */
-static int rows_that_differ(const struct program *p, const struct node *v, int k) {
-    struct node alone = *v;
-    alone.plan.g_count = v->plan.g_differ;
-    return v->plan.part[k].node >= 0 ? adjoint_differ(p, &v->plan.part[k], v->plan.g_differ)
-                                     : plan_part_rows(p, &alone, k);
+    return made_by < 0 ? v->plan.g_count : p->node[made_by].count;
 }
 
 /* Which cotangents there are, with how many rows, and who is first to add to them. */
@@ -86,7 +75,7 @@ static int find_cotangents(struct program *p, struct err *err) {
             continue;
         for (int k = 0; k < 2; k++) {
             int argument = p->node[i].argument[k];
-            if (argument < 0 || !p->node[argument].plan.moves)
+            if (argument < 0 || !p->node[argument].plan.moves || !v->op->adjoint)
                 continue;
             TRY(adjoint_of(p, i, k, err));
             struct node *a = &p->node[argument];
@@ -94,7 +83,9 @@ static int find_cotangents(struct program *p, struct err *err) {
             v->plan.part[k].due = true;
             v->plan.part[k].first = !a->plan.parts++;
             a->plan.g_count = a->on ? larger(a->plan.g_count, plan_part_rows(p, v, k)) : 1;
-            a->plan.g_differ = a->on ? larger(a->plan.g_differ, rows_that_differ(p, v, k)) : 1;
+            a->plan.g_differ = a->on ? larger(a->plan.g_differ,
+                                              adjoint_differ(p, &v->plan.part[k], v->plan.g_differ))
+                                     : 1;
         }
     }
     return CODE_OK;
@@ -191,13 +182,10 @@ static void use_values(struct plan *plan) {
     }
 }
 
-/* The only part of the cotangent of v's argument k, a, is v's own cotangent, as it is. */
+/* The only part of the cotangent of v's argument k, a, is rows that are there. */
 static bool passes(const struct plan *plan, const struct node *v, int k, const struct node *a) {
-    bool read_out = v->op->matrix == MATRIX_READ_OUT;
-    if (read_out && plan->p->net->output.loss_in_cotangent)
-        return false;
-    return a->plan.parts == 1 && (read_out || adjoint_is_cotangent(plan->p, &v->plan.part[k])) &&
-           a->plan.g_count == (read_out ? 1 : v->plan.g_count);
+    const struct node *made_by = &plan->p->node[v->plan.part[k].node];
+    return a->plan.parts == 1 && adjoint_stands_for(made_by) && a->plan.g_count == made_by->count;
 }
 
 /* Whether node v is a matrix that adds to a whole cotangent by itself. Neither where gates are nor
@@ -205,7 +193,7 @@ static bool passes(const struct plan *plan, const struct node *v, int k, const s
  */
 static bool adds(const struct plan *plan, const struct node *v, int count, int g_count) {
     const struct net *net = plan->p->net;
-    return v->matrix.map && !v->expert.gated && count == g_count && net->output.loss_in_cotangent &&
+    return !v->expert.gated && count == g_count && net->output.loss_in_cotangent &&
            net_map_kind(net, &v->matrix.map->declared)->add_backward;
 }
 
@@ -250,10 +238,10 @@ static int plan_part(struct plan *plan, int i, int k, struct err *err) {
     struct node *v = &plan->p->node[i], *a = &plan->p->node[v->argument[k]];
     struct part *part = &v->plan.part[k];
     int step = back(plan, i), count = plan_part_rows(plan->p, v, k);
-    part->into = part->node >= 0 && plan->p->node[part->node].plan.adds && !v->expert.of;
-    if (part->node >= 0)
-        plan->p->node[part->node].plan.adds = part->into && (!a->on || !part->first);
-    if (!part->due || !a->on)
+    if (!part->due)
+        return CODE_OK;
+    part->into = plan->p->node[part->node].plan.adds && !v->expert.of;
+    if (!a->on)
         return CODE_OK;
     if (part->first && a->plan.g_item == NOWHERE) {
         if (passes(plan, v, k, a)) {
@@ -266,15 +254,14 @@ static int plan_part(struct plan *plan, int i, int k, struct err *err) {
             use(plan, a->plan.g_item, 2 * plan->n);
     }
     bool stays = plan->p->net->setup.measure.check && v->matrix.map;
-    v->plan.adds = adds(plan, v, count, a->plan.g_count);
-    if (v->op->storage.accumulates_itself || part->into || adjoint_is_cotangent(plan->p, part) ||
-        (v->plan.adds && !stays))
+    part->into = part->into && (!v->matrix.map || adds(plan, v, count, a->plan.g_count));
+    if ((part->into && !stays) || adjoint_stands_for(&plan->p->node[part->node]))
         return CODE_OK;
     if (part->first && count == a->plan.g_count && !stays)
         part->item = a->plan.g_item;
     else
         TRY(add_item(plan, a->on, count, step, stays ? 2 * plan->n : step, &part->item, err));
-    return part->node < 0 ? CODE_OK : plan_adjoint(plan, i, part, err);
+    return plan_adjoint(plan, i, part, err);
 }
 
 static bool fits(const struct slot *slot, const struct item *item) {

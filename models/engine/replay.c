@@ -44,9 +44,7 @@ static int copy_node(struct replay *r, int i, struct err *err) {
         TRY(new_vector(r, count * (size_t)v->constant.groups, &v->A, err));
     for (int k = 0; k < 2; k++)
         for (int j = v->plan.part[k].begin; j < v->plan.part[k].end; j++)
-            if (v->plan.part[k].into)
-                r->program.node[v->plan.part[k].node].plan.adds = true;
-            else if (j != v->plan.part[k].node)
+            if (j != v->plan.part[k].node)
                 TRY(new_rows(r, &r->program.node[j].value, err));
     v->plan.g_item = i;
     for (int k = 0; k < 2; k++) {

@@ -126,8 +126,7 @@ static bool fits(const struct program *p, int i, const struct selection *at) {
         const struct node *a = v->argument[k] < 0 ? NULL : &p->node[v->argument[k]];
         whole = whole || (a && a->on && !a->expert.apart);
     }
-    return at[i].numbers < 0 ||
-           ((v->matrix.map || !whole) && (v->expert.apart || !v->op->storage.accumulates_itself));
+    return at[i].numbers < 0 || ((v->matrix.map || !whole) && (v->expert.apart || !v->op->adds_at));
 }
 
 /* What does not fit has all rows, and with it what would have had rows apart for it. A script can
@@ -301,10 +300,7 @@ void selected_backward(struct net *net, struct node *v) {
         rows_take(g, v->expert.of->some.which, v->expert.taken[1]);
         v->g = v->expert.taken[1];
     }
-    if (v->op->adjoint)
-        adjoint_run(net, v);
-    else
-        v->op->backward(net, v);
+    adjoint_run(net, v);
     v->g = g;
 }
 

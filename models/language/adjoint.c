@@ -6,10 +6,12 @@ static const struct value none = {-1};
 
 /* They stand for rows of argument 0, which adjoint_run looks up: they may be those of an expert. */
 static const struct operation operation_cotangent = {.name = "cotangent"},
-                              operation_slope = {.name = "slope"};
+                              operation_slope = {.name = "slope"},
+                              operation_column = {.name = "column"};
 
 bool adjoint_stands_for(const struct node *node) {
-    return node->op == &operation_cotangent || node->op == &operation_slope;
+    return node->op == &operation_cotangent || node->op == &operation_slope ||
+           node->op == &operation_column;
 }
 
 bool adjoint_is_cotangent(const struct program *p, const struct part *part) {
@@ -35,6 +37,13 @@ static struct value stand_for(struct program *p, const struct operation *op, int
 
 struct value adjoint_slope(struct program *p, int v) {
     return p->code ? none : stand_for(p, &operation_slope, v, p->node[v].count);
+}
+
+struct value adjoint_column(struct program *p, int v) {
+    struct value out = p->code ? none : stand_for(p, &operation_column, v, 1);
+    if (out.at >= 0)
+        p->node[out.at].on = p->node[p->node[v].argument[0]].on;
+    return out;
 }
 
 struct value adjoint_append(struct program *p, const struct operation *op, struct value a,
@@ -81,8 +90,6 @@ static struct value cotangent_of(struct program *p, int v) {
 
 int adjoint_of(struct program *p, int v, int k, struct err *err) {
     struct part part = p->node[v].plan.part[k];
-    if (!p->node[v].op->adjoint)
-        return CODE_OK;
     part.begin = p->all;
     struct value g = cotangent_of(p, v);
     if (!p->code)
@@ -129,12 +136,16 @@ bool adjoint_reads_later(const struct program *p, const struct node *v, int i, i
 /* Runs a node with the rows that it has now. */
 static void run(struct net *net, const struct node *v, struct node *w) {
     if (adjoint_stands_for(w)) {
-        w->value = w->op == &operation_cotangent ? v->g : v->slope;
+        w->value = w->op == &operation_cotangent ? v->g
+                   : w->op == &operation_slope   ? v->slope
+                                                 : array_all(&v->matrix.thin->W);
         w->s = v->gs;
         return;
     }
     if (!w->work.array)
         w->work = v->work;
+    w->matrix = v->matrix;
+    w->A = v->A;
     w->expert.of = v->expert.of;
     if (w->value.array && w->count == v->count)
         w->value.count = selected_some(v) ? v->expert.of->some.count : v->count;
@@ -148,28 +159,51 @@ static void add_numbers(const struct node *v, const struct node *part, const str
         a->gs[row_of(v, mu) * a->K + v->constant.column] += part->s[part->count == 1 ? 0 : mu];
 }
 
+/* Whether the part is found where the cotangent is, or added to it. A replay with W(0) may have a
+ * kind of matrix that does not add. */
+static bool goes_into(const struct node *v, const struct part *part) {
+    return part->into && (!v->matrix.map || v->matrix.map->kind->add_backward);
+}
+
+static void run_part(struct net *net, struct node *v, const struct part *part, bool adds) {
+    net->program->node[part->node].plan.adds = adds;
+    for (int i = part->begin; i < part->end; i++)
+        run(net, v, &net->program->node[i]);
+}
+
+/* The part, of rows; where it has rows of its own, it is looked at. */
+static void add_rows(struct net *net, struct node *v, int k) {
+    const struct part *part = &v->plan.part[k];
+    struct node *made_by = &net->program->node[part->node];
+    struct rows g = argument(net, v, k)->g;
+    bool into = goes_into(v, part) && !(part->rows.array && part->first),
+         there = adjoint_stands_for(made_by);
+    if (!into || part->rows.array) {
+        made_by->value = there ? made_by->value : part->rows;
+        run_part(net, v, part, false);
+    }
+    if (into) {
+        made_by->value = g;
+        run_part(net, v, part, !part->first);
+    } else if (!there)
+        add_to_cotangent(net, v, k);
+    else if (g.array != made_by->value.array)
+        add_part(net, made_by->value, part->first, g);
+}
+
 void adjoint_run(struct net *net, struct node *v) {
-    struct program *p = net->program;
     for (int k = 0; k < 2; k++) {
         const struct part *part = &v->plan.part[k];
-        struct node *a = part->due ? argument(net, v, k) : NULL;
-        if (!a)
-            continue;
-        struct node *made_by = &p->node[part->node];
-        if (part->into) {
-            made_by->value = a->g;
-            made_by->s = a->gs;
-        } else if (!adjoint_is_cotangent(p, part))
-            made_by->value = part->rows;
-        for (int i = part->begin; i < part->end; i++)
-            run(net, v, &p->node[i]);
-        if (part->into)
-            continue;
-        if (!a->on)
-            add_numbers(v, made_by, a);
-        else if (!adjoint_is_cotangent(p, part))
-            add_to_cotangent(net, v, k);
-        else if (a->plan.g_item != v->plan.g_item)
-            add_part(net, v->g, part->first, a->g);
+        struct node *a = part->due ? argument(net, v, k) : NULL, *made_by;
+        if (a && a->on) {
+            add_rows(net, v, k);
+        } else if (a) {
+            made_by = &net->program->node[part->node];
+            if (part->into)
+                made_by->s = a->gs;
+            run_part(net, v, part, part->into);
+            if (!part->into)
+                add_numbers(v, made_by, a);
+        }
     }
 }

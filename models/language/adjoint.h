@@ -23,6 +23,10 @@ struct value adjoint_like(struct program *p, const struct operation *op, struct 
 struct value adjoint_into(struct program *p, struct value part);
 /* The slope that the forward pass of node v has kept. */
 struct value adjoint_slope(struct program *p, int v);
+/* The column of a read-out. */
+struct value adjoint_column(struct program *p, int v);
+/* Numbers g, times others if there are any, for an argument that may have one for all columns. */
+struct value numbers_gather(struct program *p, struct value g, struct value other, int like);
 /* For plan.c: the nodes of the part for argument k of node v, whose cotangent has its rows. */
 int adjoint_of(struct program *p, int v, int k, struct err *err);
 /* Rows of the part that differ by more than a factor, where so many of the cotangent do. */

@@ -1,6 +1,7 @@
 /* What is made of numbers of each input: sums and products, in which one column goes with any
  * number of them, functions of single numbers, and one number made of all. */
 #include "kernels/array/functions.h"
+#include "models/language/adjoint.h"
 #include "models/language/operation.h"
 
 #include <math.h>
@@ -38,13 +39,25 @@ static void sum_start(const struct program *p, const struct node *v, int kind, c
     pair(plus, p, v, 1, a, b, x);
 }
 
-static void sum_backward(struct net *net, struct node *v) {
-    for (int n = 0; n < 2; n++) {
-        const struct node *s = argument(net, v, n);
-        for (ptrdiff_t i = 0; i < v->count && v->plan.part[n].due; i++)
-            for (int k = 0; k < v->K; k++)
-                s->gs[index_of(s, i, k)] += v->gs[i * v->K + k];
-    }
+/* Numbers, times another factor if there is one, added to those of an argument that may have one
+ * for all columns. */
+static void gather_forward(struct net *net, struct node *v) {
+    const struct node *g = argument(net, v, 0),
+                      *other = v->argument[1] < 0 ? NULL : argument(net, v, 1);
+    for (ptrdiff_t i = 0; i < g->count; i++)
+        for (int k = 0; k < g->K; k++)
+            v->s[index_of(v, i, k)] +=
+                g->s[i * g->K + k] * (other ? other->s[index_of(other, i, k)] : 1);
+}
+
+static const struct operation operation_gather = {.name = "gather", .forward = gather_forward};
+
+struct value numbers_gather(struct program *p, struct value g, struct value other, int like) {
+    return adjoint_into(p, adjoint_like(p, &operation_gather, g, other, like));
+}
+
+static struct value sum_adjoint(struct program *p, int v, int k, struct value g) {
+    return numbers_gather(p, g, (struct value){-1}, p->node[v].argument[k]);
 }
 
 static void product_forward(struct net *net, struct node *v) {
@@ -57,30 +70,23 @@ static void product_start(const struct program *p, const struct node *v, int kin
     pair(times, p, v, 1, a, b, x);
 }
 
-static void product_backward(struct net *net, struct node *v) {
-    for (int n = 0; n < 2; n++) {
-        const struct node *s = argument(net, v, n), *other = argument(net, v, 1 - n);
-        for (ptrdiff_t i = 0; i < v->count && v->plan.part[n].due; i++)
-            for (int k = 0; k < v->K; k++)
-                s->gs[index_of(s, i, k)] += v->gs[i * v->K + k] * other->s[index_of(other, i, k)];
-    }
+static struct value product_adjoint(struct program *p, int v, int k, struct value g) {
+    return numbers_gather(p, g, (struct value){p->node[v].argument[1 - k]}, p->node[v].argument[k]);
 }
 
 static const struct operation operation_sum = {.name = "add_numbers",
                                                .zeros = ZEROS_OF_BOTH,
                                                .forward = sum_forward,
-                                               .backward = sum_backward,
+                                               .adjoint = sum_adjoint,
                                                .start = sum_start,
                                                .bare = true,
-                                               .storage.accumulates_itself = true,
                                                .across_inputs = true};
 static const struct operation operation_product = {.name = "multiply_numbers",
                                                    .zeros = ZEROS_OF_EITHER,
                                                    .forward = product_forward,
-                                                   .backward = product_backward,
+                                                   .adjoint = product_adjoint,
                                                    .start = product_start,
                                                    .bare = true,
-                                                   .storage.accumulates_itself = true,
                                                    .across_inputs = true};
 
 static struct value append_pair(struct program *p, const struct operation *op, const char *what,

@@ -7,11 +7,6 @@
 
 static const struct value none = {-1};
 
-/* part_rows: as many as the argument has. */
-int node_part_like_argument(const struct program *p, const struct node *v, int k) {
-    return p->node[v->argument[k]].count;
-}
-
 static bool fn_jumps(const struct program *p, int i) {
     return p->node[i].constant.fn == FN_RELU;
 }
@@ -81,7 +76,6 @@ const struct operation operation_add = {.name = "add",
                                         .forward = add_forward,
                                         .adjoint = add_adjoint,
                                         .storage.value_in_place = true,
-                                        .storage.accumulates_itself = true,
                                         .by_row = true,
                                         .adds_at = true,
                                         .across_inputs = true};

@@ -1,11 +1,13 @@
 /* Operations with a matrix: read-in, map, look and read-out. Adjoints are in the site average, and
  * only called where a part of a cotangent is due. */
+#include "models/language/adjoint.h"
 #include "models/language/operation.h"
 
-#include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+
+static const struct value none = {-1};
 
 static int read_in_prepare(struct net *net, struct node *v, struct err *err) {
     return net_read_in(net, v, err);
@@ -100,22 +102,21 @@ static void map_forward_node(struct net *net, struct node *v) {
                                       &net->program->err));
 }
 
-/* A matrix that adds by itself needs its part only where the coordinate check reads it (plan.c),
- * which replays with W(0), perhaps of a kind that does not add by itself. */
-static void map_backward_node(struct net *net, struct node *v) {
-    const struct part *part = &v->plan.part[0];
-    struct rows whole = argument(net, v, 0)->g;
+static void map_back_forward(struct net *net, struct node *v) {
+    struct map *map = v->matrix.map;
+    struct rows g = argument(net, v, 0)->value;
     struct err *err = &net->program->err;
-    bool alone = !part->rows.array,
-         adds = v->plan.adds && !part->first && v->matrix.map->kind->add_backward;
-    assert(!alone || adds == (v->plan.adds && !part->first));
-    v->matrix.map->use = v->matrix.use;
-    if (!adds || !alone)
-        remember_failure(net, map_backward(v->matrix.map, v->g, alone ? whole : part->rows, err));
-    if (adds)
-        remember_failure(net, map_add_backward(v->matrix.map, v->g, whole, err));
-    else if (!alone)
-        add_to_cotangent(net, v, 0);
+    map->use = v->matrix.use;
+    remember_failure(net, v->plan.adds ? map_add_backward(map, g, v->value, err)
+                                       : map_backward(map, g, v->value, err));
+}
+
+/* The transposed matrix. */
+static const struct operation operation_map_back = {
+    .name = "map_back", .linear = true, .by_row = true, .forward = map_back_forward};
+
+static struct value map_adjoint(struct program *p, int v, int k, struct value g) {
+    return adjoint_into(p, adjoint_append(p, &operation_map_back, g, none, p->node[v].argument[k]));
 }
 
 const struct operation operation_map = {.name = "map",
@@ -123,7 +124,7 @@ const struct operation operation_map = {.name = "map",
                                         .by_row = true,
                                         .prepare = map_prepare,
                                         .forward = map_forward_node,
-                                        .backward = map_backward_node,
+                                        .adjoint = map_adjoint,
                                         .learns = true,
                                         .storage.learning_reads_argument = true,
                                         .storage.learning_reads_cotangent = true,
@@ -148,21 +149,26 @@ static void look_forward(struct net *net, struct node *v) {
     subtract_origin(net, v);
 }
 
-static void look_backward(struct net *net, struct node *v) {
-    ops(net)->combine(argument(net, v, 0)->g, v->plan.part[0].first ? 0 : 1, v->gs,
+static void look_back_forward(struct net *net, struct node *v) {
+    ops(net)->combine(v->value, v->plan.adds ? 1 : 0, argument(net, v, 0)->s,
                       array_all(&v->matrix.thin->W));
+}
+
+static const struct operation operation_look_back = {
+    .name = "look_back", .linear = true, .forward = look_back_forward};
+
+static struct value look_adjoint(struct program *p, int v, int k, struct value g) {
+    return adjoint_into(p, adjoint_like(p, &operation_look_back, g, none, p->node[v].argument[k]));
 }
 
 const struct operation operation_look = {.name = "look",
                                          .linear = true,
                                          .prepare = thin_prepare,
                                          .forward = look_forward,
-                                         .backward = look_backward,
+                                         .adjoint = look_adjoint,
                                          .learns = true,
-                                         .storage.accumulates_itself = true,
                                          .storage.learning_reads_argument = true,
-                                         .matrix = MATRIX_LOOK,
-                                         .part_rows = node_part_like_argument};
+                                         .matrix = MATRIX_LOOK};
 
 /* Whether its numbers are not the output alone, so that they have a cotangent of their own. */
 static bool is_read_out_followed(const struct program *p) {
@@ -179,10 +185,6 @@ static int read_out_prepare(struct net *net, struct node *v, struct err *err) {
     return thin_prepare(net, v, err);
 }
 
-static int read_out_part(const struct program *p, const struct node *v, int k) {
-    return p->net->output.loss_in_cotangent ? node_part_like_argument(p, v, k) : 1;
-}
-
 static void read_out_forward(struct net *net, struct node *v) {
     struct rows h = argument(net, v, 0)->value, w = array_all(&v->matrix.thin->W);
     if (v->K == 1)
@@ -194,24 +196,33 @@ static void read_out_forward(struct net *net, struct node *v) {
     subtract_origin(net, v);
 }
 
-static void read_out_backward(struct net *net, struct node *v) {
-    const struct node *h = argument(net, v, 0);
-    struct rows w = array_all(&v->matrix.thin->W);
+static void read_out_collect(struct net *net, struct node *v) {
     for (size_t k = 0; k < node_numbers(v) && v->A; k++)
         v->A[k] = v->gs[k] / net->setup.gamma0;
-    if (net->output.loss_in_cotangent)
-        ops(net)->combine(h->g, v->plan.part[0].first ? 0 : 1, v->A ? v->A : net->output.Delta, w);
-    else if (h->g.array != w.array)
-        add_part(net, w, v->plan.part[0].first, h->g);
+}
+
+static void read_out_back_forward(struct net *net, struct node *v) {
+    ops(net)->combine(v->value, v->plan.adds ? 1 : 0, v->A ? v->A : net->output.Delta,
+                      array_all(&v->matrix.thin->W));
+}
+
+static const struct operation operation_read_out_back = {
+    .name = "read_out_back", .linear = true, .forward = read_out_back_forward};
+
+/* Its column, which serves all inputs, or sums over outputs of their errors. */
+static struct value read_out_adjoint(struct program *p, int v, int k, struct value g) {
+    int like = p->node[v].argument[k];
+    return p->net->output.loss_in_cotangent
+               ? adjoint_into(p, adjoint_like(p, &operation_read_out_back, g, none, like))
+               : adjoint_column(p, v);
 }
 
 const struct operation operation_read_out = {.name = "read_out",
                                              .linear = true,
                                              .prepare = read_out_prepare,
                                              .forward = read_out_forward,
-                                             .backward = read_out_backward,
+                                             .collect = read_out_collect,
+                                             .adjoint = read_out_adjoint,
                                              .learns = true,
-                                             .storage.accumulates_itself = true,
                                              .storage.learning_reads_argument = true,
-                                             .matrix = MATRIX_READ_OUT,
-                                             .part_rows = read_out_part};
+                                             .matrix = MATRIX_READ_OUT};

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const struct value none = {-1};
+
 static struct rows other(const struct net *net, const struct node *v) {
     return v->argument[1] < 0 ? (struct rows){0} : argument(net, v, 1)->value;
 }
@@ -28,9 +30,9 @@ static const struct operation operation_spread = {
 static struct value average_adjoint(struct program *p, int v, int k, struct value g) {
     const int *argument = p->node[v].argument;
     struct value other = {argument[1 - k]};
-    return adjoint_into(
-        p, argument[1] < 0 ? adjoint_like(p, &operation_spread, g, (struct value){-1}, argument[k])
-                           : adjoint_like(p, &operation_scale, g, other, argument[k]));
+    return adjoint_into(p, argument[1] < 0
+                               ? adjoint_like(p, &operation_spread, g, none, argument[k])
+                               : adjoint_like(p, &operation_scale, g, other, argument[k]));
 }
 
 const struct operation operation_average = {.name = "average",
@@ -92,10 +94,9 @@ static void bias_forward(struct net *net, struct node *v) {
                 (s ? s[mu * v->K + k] : 0) + v->matrix.start[set_of(net, v, mu) + k];
 }
 
-static void bias_backward(struct net *net, struct node *v) {
+/* Cotangents, each at its set. */
+static void bias_collect(struct net *net, struct node *v) {
     int K = v->K, all = v->constant.groups * K;
-    for (size_t k = 0; k < node_numbers(v) && v->plan.part[0].due; k++)
-        argument(net, v, 0)->gs[k] += v->gs[k];
     if (v->constant.groups == 1)
         return;
     memset(v->A, 0, (size_t)v->count * (size_t)all * sizeof *v->A);
@@ -103,11 +104,15 @@ static void bias_backward(struct net *net, struct node *v) {
         memcpy(v->A + mu * all + set_of(net, v, mu), v->gs + mu * K, (size_t)K * sizeof *v->A);
 }
 
+static struct value bias_adjoint(struct program *p, int v, int k, struct value g) {
+    return numbers_gather(p, g, none, p->node[v].argument[k]);
+}
+
 const struct operation operation_bias = {.name = "bias",
                                          .forward = bias_forward,
-                                         .backward = bias_backward,
+                                         .collect = bias_collect,
+                                         .adjoint = bias_adjoint,
                                          .learns = true,
-                                         .storage.accumulates_itself = true,
                                          .start = bias_start};
 
 static void numbers_start(const struct program *p, const struct node *v, int kind, const double *a,
@@ -124,17 +129,29 @@ static void numbers_forward(struct net *net, struct node *v) {
     v->constant.numbers->forward(v->constant.context, net, v->count, argument(net, v, 0)->s, v->s);
 }
 
-static void numbers_backward(struct net *net, struct node *v) {
-    const struct node *x = argument(net, v, 0);
+/* Of the numbers of argument 0, with their cotangent: added to that of what they are made of. */
+static void numbers_back_forward(struct net *net, struct node *v) {
+    const struct node *out = argument(net, v, 0), *x = argument(net, out, 0);
     if (v->constant.numbers->backward)
-        v->constant.numbers->backward(v->constant.context, net, v->count, x->s, v->s, v->gs, x->gs);
+        v->constant.numbers->backward(v->constant.context, net, out->count, x->s, out->s,
+                                      argument(net, v, 1)->s, v->s);
+}
+
+static const struct operation operation_numbers_back = {.name = "numbers_back",
+                                                        .forward = numbers_back_forward};
+
+static struct value numbers_adjoint(struct program *p, int v, int k, struct value g) {
+    struct value out = adjoint_into(
+        p, adjoint_like(p, &operation_numbers_back, (struct value){v}, g, p->node[v].argument[k]));
+    if (out.at >= 0)
+        node_of(p, out)->constant = p->node[v].constant;
+    return out;
 }
 
 const struct operation operation_numbers = {.name = "numbers",
                                             .zeros = ZEROS_OF_RULE,
                                             .forward = numbers_forward,
-                                            .backward = numbers_backward,
-                                            .storage.accumulates_itself = true,
+                                            .adjoint = numbers_adjoint,
                                             .across_inputs = true,
                                             .start = numbers_start,
                                             .jumps = numbers_jump};

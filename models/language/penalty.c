@@ -44,17 +44,23 @@ static void mean_numbers_forward(struct net *net, struct node *v) {
     }
 }
 
-static void mean_numbers_backward(struct net *net, struct node *v) {
-    const struct node *x = argument(net, v, 0);
-    size_t K = (size_t)v->K;
-    for (size_t k = 0; k < node_numbers(x); k++)
-        x->gs[k] += v->gs[k % K] / x->count;
+static void share_numbers_forward(struct net *net, struct node *v) {
+    const struct node *g = argument(net, v, 0);
+    for (size_t k = 0; k < node_numbers(v); k++)
+        v->s[k] += g->s[k % (size_t)g->K] / v->count;
+}
+
+static const struct operation operation_share_numbers = {
+    .name = "share_of_numbers", .forward = share_numbers_forward, .across_inputs = true};
+
+static struct value mean_numbers_adjoint(struct program *p, int v, int k, struct value g) {
+    return adjoint_into(p,
+                        adjoint_like(p, &operation_share_numbers, g, none, p->node[v].argument[k]));
 }
 
 static const struct operation operation_mean_numbers = {.name = "mean_of_numbers",
                                                         .forward = mean_numbers_forward,
-                                                        .backward = mean_numbers_backward,
-                                                        .storage.accumulates_itself = true,
+                                                        .adjoint = mean_numbers_adjoint,
                                                         .across_inputs = true};
 
 struct value program_mean_of_rows(struct program *p, struct value x) {
@@ -81,20 +87,29 @@ static void penalty_forward(struct net *net, struct node *v) {
     v->s[0] = v->constant.penalty->value(v->constant.context, net, x->count, x->s, v->A);
 }
 
-/* F counts -gamma0 times the sum of the losses of the P inputs. */
-static void penalty_backward(struct net *net, struct node *v) {
-    const struct node *x = argument(net, v, 0);
+/* The gradient of the penalty in argument 0: F counts -gamma0 times the sum of the losses of the P
+ * inputs. */
+static void penalty_back_forward(struct net *net, struct node *v) {
+    const struct node *penalty = argument(net, v, 0);
     double c = -net->setup.gamma0 * net->setup.data.P;
-    if (net->output.term && net->output.term->penalty != v->s)
+    if (net->output.term && net->output.term->penalty != penalty->s)
         return;
-    for (size_t k = 0; k < node_numbers(x); k++)
-        x->gs[k] += c * v->A[k];
+    for (size_t k = 0; k < node_numbers(v); k++)
+        v->s[k] += c * penalty->A[k];
+}
+
+static const struct operation operation_penalty_back = {
+    .name = "penalty_back", .forward = penalty_back_forward, .across_inputs = true};
+
+static struct value penalty_adjoint(struct program *p, int v, int k, struct value g) {
+    (void)g;
+    return adjoint_into(p, adjoint_like(p, &operation_penalty_back, (struct value){v}, none,
+                                        p->node[v].argument[k]));
 }
 
 static const struct operation operation_penalty = {.name = "penalty",
                                                    .forward = penalty_forward,
-                                                   .backward = penalty_backward,
-                                                   .storage.accumulates_itself = true,
+                                                   .adjoint = penalty_adjoint,
                                                    .across_inputs = true,
                                                    .starts_backward = true};
 

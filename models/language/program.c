@@ -156,8 +156,7 @@ struct node *node_append(struct program *p, const struct operation *op, struct v
     *node = node_of_operation(op, a, b);
     for (int k = 0; k < 2; k++)
         if (node->argument[k] >= 0) {
-            node->plan.moves |=
-                (op->backward || op->adjoint) && p->node[node->argument[k]].plan.moves;
+            node->plan.moves |= op->adjoint && p->node[node->argument[k]].plan.moves;
             node->plan.across_inputs |= p->node[node->argument[k]].plan.across_inputs;
         }
     if (node->plan.across_inputs && !op->across_inputs)
