@@ -86,7 +86,9 @@ static int move_response(const struct net *net, const struct optimizer_step *ste
     int code = CODE_OK;
     TRY(base_alloc(&c, (size_t)p->rows, sizeof *c, err));
     net_coefficients(net, p, 0, rate, c);
-    if (step->training->optimizer->rule) {
+    if (step->training->optimizer->respond) {
+        DO(step->training->optimizer->respond(step, p->map, c, err));
+    } else if (step->training->optimizer->rule) {
         DO(map_response_change(p->map, 0, c, &change, err));
         DO(move_entries(step, &change, response->moment, err));
     } else {

@@ -261,6 +261,7 @@ static void responses_agree(void **state) {
         const char *file, *more[3];
     } cases[] = {
         {"data/dense.ini", {NULL}},
+        {"data/dense.ini", {"training.integrator=heun", "training.substeps=2"}},
         {"data/regime1.ini", {"network.rho=1"}},
         {"data/regime2.ini", {"solver.expert_sites=512"}},
         {"data/regime2_mup.ini", {"solver.expert_sites=512"}},

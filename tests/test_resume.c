@@ -35,15 +35,15 @@ static const struct {
      DATA("regime2") "[data]\ntest_inputs = 3\n[training]\nbatch = 3\norder = shuffled\n" SIZES
          EXPERTS,
      20},
-    {"adaptive steps", DATA("dense") "[training]\nintegrator = bs32\neta0 = 2\n" SIZES, 30},
+    {"adaptive steps, with responses",
+     DATA("dense") "[training]\nintegrator = bs32\n[output]\nresponses = yes\n" SIZES, 10},
     {"selection biases",
      DATA("residual") "alpha = 1\nrho = 0.25\nexpert_width = 2\neta_bias = 0.1\n" SIZES
                       "[solver]\nexpert_sites = 16\n",
      40},
     {"tokens, networks that are not centred",
-     "[reference]\ncentre = no\n[data]\nsource = markov\ninputs = 3\ntokens = 3\nvocabulary = "
-     "4\n[training]\nloss = "
-     "cross_entropy\n[network]\nmodel = transformer\ndepth = 1\n" SIZES,
+     "[reference]\ncentre = no\n[data]\nsource = markov\ninputs = 3\ntokens = 3\nvocabulary = 4\n"
+     "[training]\nloss = cross_entropy\n[network]\nmodel = transformer\ndepth = 1\n" SIZES,
      15},
     {"two-time kernels and responses",
      DATA("regime2") "[output]\nkernels = full\nresponses = yes\n" SIZES EXPERTS, 20},

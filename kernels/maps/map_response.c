@@ -35,6 +35,7 @@ int map_response_init(struct map *map, double epsilon, struct err *err) {
     for (int i = 0; i < 2; i++)
         TRY(init_side(map->response, i, map, err));
     TRY(init_rows(&map->response->sum, map->declared.source, 1, err));
+    TRY(init_rows(&map->response->x, map->declared.source, 0, err));
     return init_rows(&map->response->y, map->declared.target, 0, err);
 }
 
@@ -51,9 +52,12 @@ void map_response_free(struct map *map) {
         free(side->now);
         array_free(&response->moment[i]);
     }
+    array_free(&response->x);
     array_free(&response->y);
+    free(response->whole);
     array_free(&response->sum);
     array_free(&response->D);
+    free(response->measured);
     free(response->decay);
     free(response->c);
     free(response->velocity);
@@ -102,6 +106,8 @@ static int begin(struct map *map, int count, struct err *err) {
         if (side->response != 0)
             TRY(append_zeros(&side->probes, each[1 - i], err));
     }
+    if (map->settings.moved_whole)
+        TRY(append_zeros(&response->x, each[0], err));
     if (map->kind != &map_adam)
         TRY(append_zeros(&response->y, each[1], err));
     TRY(lengthen(&response->decay, times, times + 1, err));
@@ -202,6 +208,8 @@ int map_response_forward(struct map *map, struct rows x, struct rows out, struct
     if (map->use == 0)
         TRY(begin(map, x.count, err));
     keep_changes(map, 0, x);
+    if (response->x.rows)
+        rows_copy(rows_main(x), place(map, &response->x, x.count));
     TRY(measure(map, 0, x.count, err));
     if (response->side[0].response != 0)
         add_changes(&response->side[1], response->side[0].now, out);
@@ -209,7 +217,7 @@ int map_response_forward(struct map *map, struct rows x, struct rows out, struct
     return shift_field(map, 1, out, err);
 }
 
-/* C [y][numbers] = B(t,s) + c_s <y_s y_t> */
+/* C [y][numbers] = B(t,s) + c_s <y_s y_t> + sum_r H_rs <y_r y_t> */
 static int weights(struct map *map, struct rows y, double **C, struct err *err) {
     struct map_response *response = map->response;
     int columns = response->numbers, known = response->y.rows;
@@ -226,6 +234,9 @@ static int weights(struct map *map, struct rows y, double **C, struct err *err) 
         double *row = *C + (size_t)mu * (size_t)columns, *g = G + (size_t)mu * (size_t)known;
         for (int a = 0; a < columns; a++)
             row[a] += response->c[a] * g[a / (columns / known)];
+        for (int r = 0; r < response->moved; r++)
+            for (int a = 0; a < response->moved; a++)
+                row[a] += g[r / (columns / known)] * response->whole[r * response->moved + a];
     }
 done:
     free(G);
@@ -255,6 +266,21 @@ void map_response_keep(struct map *map, int k) {
         map->response->kept[k] = map->response->evaluations - 1;
 }
 
+int map_response_measured(struct map *map, int t, struct err *err) {
+    struct map_response *response = map->response;
+    int *longer;
+    if (t < response->times)
+        return CODE_OK;
+    TRY(base_alloc(&longer, (size_t)t + 1, sizeof *longer, err));
+    for (int s = 0; s < response->times; s++)
+        longer[s] = response->measured[s];
+    free(response->measured);
+    response->measured = longer;
+    longer[t] = response->evaluations - 1;
+    response->times = t + 1;
+    return CODE_OK;
+}
+
 void map_response_learn(struct map *map, int k, const double *c) {
     struct map_response *response = map->response;
     for (int mu = 0; response && mu < map->stage[k].P; mu++)
@@ -267,6 +293,8 @@ void map_response_decay(struct map *map, double factor) {
         return;
     for (int k = 0; k < response->numbers; k++)
         response->c[k] *= factor;
+    for (int k = 0; k < response->moved * response->moved; k++)
+        response->whole[k] *= factor;
     rows_scale(factor, array_all(&response->D));
 }
 
@@ -312,7 +340,13 @@ static bool has_rows_of_times(const struct map *map) {
     int times = response->evaluations, first = times ? response->numbers / times : 0;
     int each[] = {first, map->declared.for_all_inputs ? 1 : first};
     bool fits = times * first == response->numbers &&
+                response->x.rows == (map->settings.moved_whole ? response->numbers : 0) &&
                 response->y.rows == (map->kind == &map_adam ? 0 : times * each[1]);
+    for (int t = 0; t < response->times; t++) /* the first evaluation is that of time 0 */
+        fits =
+            fits &&
+            (t ? response->measured[t] > response->measured[t - 1] : response->measured[0] == 0) &&
+            response->measured[t] < times;
     for (int i = 0; i < 2; i++) {
         const struct response_side *side = &response->side[i];
         for (int c = 0; c < COMPANIONS; c++)
@@ -338,10 +372,16 @@ int map_response_archive(struct map *map, struct archive *archive, struct err *e
     const struct population *t = map->declared.target;
     TRY(archive_bytes(archive, &response->evaluations, sizeof response->evaluations, err));
     TRY(archive_bytes(archive, &response->numbers, sizeof response->numbers, err));
-    if (response->evaluations < 0 || response->numbers < 0)
+    TRY(archive_bytes(archive, &response->times, sizeof response->times, err));
+    TRY(archive_bytes(archive, &response->moved, sizeof response->moved, err));
+    if (response->evaluations < 0 || response->numbers < 0 || response->times < 0 ||
+        response->moved < 0 || response->moved > response->numbers)
         return archive_misfit(archive, "a response has an impossible number of times", err);
     size_t times = (size_t)response->evaluations, numbers = (size_t)response->numbers;
     TRY(archive_list(archive, &response->decay, times, sizeof(double), err));
+    TRY(archive_list(archive, &response->whole, (size_t)response->moved * (size_t)response->moved,
+                     sizeof(double), err));
+    TRY(archive_list(archive, &response->measured, (size_t)response->times, sizeof(int), err));
     TRY(archive_list(archive, &response->c, numbers, sizeof(double), err));
     TRY(archive_list(archive, &response->velocity, numbers, sizeof(double), err));
     for (int i = 0; i < 2; i++) {
@@ -351,6 +391,7 @@ int map_response_archive(struct map *map, struct archive *archive, struct err *e
         TRY(archive_array(archive, &side->probes, side->probes.backend, err));
         TRY(archive_array(archive, &response->moment[i], t->backend, err));
     }
+    TRY(archive_array(archive, &response->x, response->x.backend, err));
     TRY(archive_array(archive, &response->y, response->y.backend, err));
     TRY(archive_array(archive, &response->D, t->backend, err));
     for (int i = 0; i < 2; i++)

@@ -19,12 +19,15 @@
  * the same time, and what the matrix has learned from the shifted site. Of an optimizer that adds,
  * the latter is sum_s c_s <y_s y_t> (x'_s - x_s) backward (forward it is in Z). Of one that moves
  * entry by entry it is a matrix D of entries that learned from y' and x, forward, while backward
- * the companions of the entries of map_adam have learned from y and x'. Where the matrix decays, A
+ * the companions of the entries of map_adam have learned from y and x'. Of Muon it is
+ * sum_sr H_rs <y_r y_t> (x'_s - x_s): its step is y^T H x with a matrix H of numbers, which are
+ * averages, and so do not feel a single site (map_response_polar.c). Where the matrix decays, A
  * and B contain what is left of it at both times. */
 #ifndef KERNELS_MAP_RESPONSE_H
 #define KERNELS_MAP_RESPONSE_H
 
 #include "kernels/maps/map.h"
+#include "kernels/maps/polar.h"
 
 /* 0: x, and A, on the source sites, where v lives. 1: y, and B, on the target sites, and u. */
 struct response_side {
@@ -39,11 +42,15 @@ struct map_response {
     double epsilon;
     struct response_side side[2];
     int evaluations;      /* begun so far */
+    int *measured, times; /* [times] which of them were those of measured times */
     int kept[MAP_STAGES]; /* evaluations, by their number */
     double *decay;        /* [evaluations] of W(0) at the time */
     struct array y;       /* rows of all evaluations, of an optimizer that adds */
     double *c, *velocity; /* [evaluations P] what was learned, and what the optimizer remembers */
     int numbers;
+    struct array x;            /* rows of all evaluations, where Muon moves the map */
+    double *whole;             /* [moved][moved] what Muon has learned of these numbers so far */
+    int moved;                 /* numbers */
     struct array sum;          /* scratch, a row over the source */
     struct array D, moment[2]; /* of one that moves entries: [source sites] over target sites */
 };
@@ -55,6 +62,8 @@ void map_response_free(struct map *map);
 int map_response_forward(struct map *map, struct rows x, struct rows out, struct err *err);
 int map_response_backward(struct map *map, struct rows y, struct rows out, struct err *err);
 void map_response_keep(struct map *map, int k);
+/* The last evaluation is that of measured time t, each of which is told in turn, once or more. */
+int map_response_measured(struct map *map, int t, struct err *err);
 /* What map_learn and map_decay do. */
 void map_response_learn(struct map *map, int k, const double *c);
 void map_response_decay(struct map *map, double factor);
@@ -63,6 +72,9 @@ int map_response_gradient(const struct map *map, int k, const double *c, double 
                           struct err *err);
 int map_response_change(struct map *map, int k, const double *c, struct change *change,
                         struct err *err);
+/* What polar_change does to the gradient of the numbers c, by one matrix over all sites. */
+int map_response_polar(struct map *map, int k, const double *c, const struct polar_rule *rule,
+                       struct err *err);
 int map_response_archive(struct map *map, struct archive *archive, struct err *err);
 /* Bytes after so many evaluations of x_rows and y_rows, of a declared map, but for D and what its
  * optimizer remembers. */

@@ -8,14 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 5 };
 static const double newton_schulz[3] = {3.4445, -4.7750, 2.0315};
 /* Singular values below this share of the largest are round-off, and the exact factor leaves them
  * out. */
 static const double negligible = 1e-10;
 
-/* C [n][n] = a + b A + c A^2, the factor of a Newton-Schulz step, A symmetric. */
-static void step_factor(int n, const double *A, double *C) {
+void polar_factor(int n, const double *A, double *C) {
     size_t all = (size_t)n * (size_t)n;
     cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, newton_schulz[2], A, n, A, n, 0,
                 C, n);
@@ -31,14 +29,14 @@ static void step_factor(int n, const double *A, double *C) {
 static void iterate_host(int r, int c, double *X, double *A, double *C, double *Y) {
     size_t all = (size_t)r * (size_t)c;
     cblas_dscal((int)all, 1 / cblas_dnrm2((int)all, X, 1), X, 1);
-    for (int k = 0; k < STEPS; k++) {
+    for (int k = 0; k < POLAR_STEPS; k++) {
         if (r <= c) {
             cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, r, r, c, 1, X, c, X, c, 0, A, r);
-            step_factor(r, A, C);
+            polar_factor(r, A, C);
             cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, r, c, r, 1, C, r, X, c, 0, Y, c);
         } else {
             cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, c, c, r, 1, X, c, X, c, 0, A, c);
-            step_factor(c, A, C);
+            polar_factor(c, A, C);
             cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, r, c, c, 1, X, c, C, c, 0, Y, c);
         }
         memcpy(X, Y, all * sizeof *X);
@@ -131,9 +129,9 @@ static int iterate_rows(const struct rows *x, int parts, double least, const str
         norm2 += A[k];
     for (int part = 0; part < parts; part++)
         rows_scale(sqrt(norm2) <= least ? 0 : 1 / sqrt(norm2), x[part]);
-    for (int k = 0; k < STEPS && sqrt(norm2) > least; k++) {
+    for (int k = 0; k < POLAR_STEPS && sqrt(norm2) > least; k++) {
         mean_products(x, parts, false, A, C);
-        step_factor(x->count, A, C);
+        polar_factor(x->count, A, C);
         for (int part = 0; part < parts; part++) {
             x[part].array->backend->combine(other[part], 0, C, x[part]);
             rows_copy(other[part], x[part]);

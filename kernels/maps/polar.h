@@ -19,6 +19,7 @@
 
 #include "kernels/maps/change.h"
 
+#define POLAR_STEPS 5
 #define POLAR_GAIN 484.88 /* 3.4445^5: what a small singular value is multiplied by */
 
 /* Momenta below this, in units where gradients are of order one at any size, are round-off of a
@@ -43,6 +44,9 @@ struct polar_part {
 };
 int polar_change_parts(struct polar_part *part, int parts, bool stacked,
                        const struct polar_rule *rule, struct err *err);
+
+/* C [n][n] = a + b A + c A^2, the factor of a Newton-Schulz step. */
+void polar_factor(int n, const double *A, double *C);
 
 /* The momentum of a matrix: velocity [parts], those of polar_change, empty before its first step,
  * stacked or side by side. row_group, column_group: as in struct change; directions: its rows are

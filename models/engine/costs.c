@@ -152,7 +152,11 @@ static double response_bytes(const struct net *net, const struct map *map, doubl
         copies = 1 + optimizer_memories(optimizer);
     double entries =
         population_bytes(map->declared.target, 1) * (double)map->declared.source->sites;
+    if (optimizer && optimizer->matrices) /* x, and matrices of all numbers */
+        entries = population_main_bytes(map->declared.source, evaluations * rows) +
+                  8 * sizeof(double) * (evaluations * rows) * (evaluations * rows);
     return map_response_bytes(map, evaluations, rows, map->declared.for_all_inputs ? 1 : rows) +
+           (optimizer && optimizer->matrices ? entries : 0) +
            (optimizer_by_entry(optimizer) ? copies * entries : 0);
 }
 

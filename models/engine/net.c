@@ -29,7 +29,6 @@ static int make(struct net *net, const struct net_setup *setup, bool random, str
     TRY(check_counts(&setup->data, n, C, err));
     net->setup.data.n = n;
     net->setup.data.C = C;
-    net->setup.measure.shift = random ? 0 : setup->measure.shift;
     if (net->setup.measure.shift > 0) {
         companions_init(&net->companions, setup->backend);
         net->setup.backend = &net->companions.table;
@@ -59,11 +58,15 @@ static int make(struct net *net, const struct net_setup *setup, bool random, str
 
 /* That selections begin with ties is seen when all is written, and decides how it is drawn. */
 int net_init(struct net *net, const struct net_setup *setup, struct err *err) {
+    struct net_setup less = *setup;
     TRY(make(net, setup, false, err));
-    if (!net->gates.tied)
+    bool tied = net->gates.tied, unanswered = less.measure.shift > 0 && net_no_responses(net);
+    if (unanswered)
+        less.measure.shift = 0;
+    if (!tied && !unanswered)
         return CODE_OK;
     net_free(net);
-    return make(net, setup, true, err);
+    return make(net, &less, tied, err);
 }
 
 /* The last object of a list is NULL where memory ran out. */
@@ -118,6 +121,25 @@ const struct optimizer *net_optimizer(const struct net_setup *setup, const char 
     if (!matrices || (map && !program_lists(setup->training.rest, map)))
         return setup->training.optimizer;
     return setup->training.rest_optimizer;
+}
+
+/* A response follows Muon's step of one matrix (kernels/maps/map_response_polar.c). */
+const char *net_no_responses(const struct net *net) {
+    for (int i = 0; i < net->parameters.count; i++) {
+        const struct parameter *p = &net->parameters.item[i];
+        const struct map_declaration *map = p->map ? &p->map->declared : NULL;
+        const struct optimizer *optimizer = map ? net_optimizer(&net->setup, p->name) : NULL;
+        if (!optimizer || !optimizer->matrices)
+            continue;
+        if (map_each(map, true) || map_each(map, false))
+            return "Muon moves the part of each expert as a matrix, and what those learned from a "
+                   "single site is not followed; muon_experts = together has responses";
+        if (p->whole)
+            return "Muon moves several maps as one matrix, and what that learned from a single "
+                   "site is not followed; heads that it moves apart (muon_heads = each) have "
+                   "responses";
+    }
+    return NULL;
 }
 
 bool net_by_entry(const struct net_setup *setup) {

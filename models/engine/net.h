@@ -430,6 +430,8 @@ bool net_moved_together(const struct parameter *a, const struct parameter *b);
 /* Whether parameter i is moved with an earlier one, which then stands for both. */
 bool net_moved_before(const struct net *net, int i);
 bool net_stacked(const struct net *net, const struct parameter *a, const struct parameter *b);
+/* NULL, or why no responses of this limit can be measured. */
+const char *net_no_responses(const struct net *net);
 /* Whether some parameters move entry by entry. */
 bool net_by_entry(const struct net_setup *setup);
 /* Tolerance of the bases of a limit's maps: Muon multiplies what is small by POLAR_GAIN. */

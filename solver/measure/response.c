@@ -38,9 +38,7 @@ static bool exists(const struct net *net, const struct map *map, bool forward) {
 /* NULL, or why no responses of this limit can be measured. */
 static const char *obstacle(const struct config *config, const struct net *net) {
     const char *of_training = config_no_responses(&config->training);
-    return of_training         ? of_training
-           : net->gates.random ? "selections begin with ties, which a shift of any size breaks"
-                               : NULL;
+    return of_training ? of_training : net_no_responses(net);
 }
 
 /* Whether a map has responses, of which the file has none. */
@@ -80,22 +78,38 @@ static double to_page(const struct map *map, bool forward) {
     return forward ? (target == 0 ? 1 : target) : 1 / (source == 0 ? 1 : source);
 }
 
-/* Map item/2, A first: row t, 0 where s is later, and what earlier rows have of s = t. */
+/* The measured time that evaluation e of a map belongs to. R: of a fixed point, whose steps have
+ * equally many. */
+static size_t time_of(const struct map *map, const struct twotime *R, size_t each, size_t e) {
+    const struct map_response *response = map->response;
+    size_t s = R ? e / each : (size_t)response->times - 1;
+    while (!R && (size_t)response->measured[s] > e)
+        s--;
+    return s;
+}
+
+/* Map item/2, A first: row t, 0 where s is later, and what earlier rows have of s = t. A field that
+ * is shifted at time s is shifted in all evaluations until time s + 1. */
 static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
-    const struct map *map = m->net->maps.item[item / 2];
+    struct map *map = m->net->maps.item[item / 2];
     bool forward = item % 2 == 0;
     const struct twotime *R = field_response(map, forward);
     double scale = to_page(map, forward);
+    if (!R)
+        TRY(map_response_measured(map, m->t, err));
     size_t x = (size_t)rows_of(m->net, map), y = map->declared.for_all_inputs ? 1 : x,
            rows = forward ? x : y, fields = forward ? y : x, t = (size_t)m->t,
-           stride = (size_t)m->record->T * fields, count = R ? stride : (t + 1) * fields;
-    (void)err;
+           stride = (size_t)m->record->T * fields,
+           each = R && R->T > 1 ? (size_t)(R->T - 1) / (size_t)(m->record->T - 1) : 1,
+           last = R ? t * each : (size_t)map->response->evaluations - 1;
     for (size_t row = 0; row < rows; row++) {
         double *to = out[0] + row * stride;
-        const double *from = R ? R->value + (t * rows + row) * stride
-                               : map->response->side[!forward].now + row * count;
-        for (size_t k = 0; k < count; k++)
-            to[k] = scale * from[k];
+        const double *from = R ? R->value + (last * rows + row) * (size_t)R->T * fields
+                               : map->response->side[!forward].now + row * (last + 1) * fields;
+        memset(to, 0, (t + 1) * fields * sizeof *to);
+        for (size_t e = 0; e <= last; e++)
+            for (size_t k = 0, s = time_of(map, R, each, e); k < fields; k++)
+                to[s * fields + k] += scale * from[e * fields + k];
         for (size_t s = 0; s < t; s++)
             memset(to - (t - s) * rows * stride + t * fields, 0, fields * sizeof *to);
     }

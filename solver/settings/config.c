@@ -29,11 +29,10 @@ static bool finds_gradients(const struct config *config) {
 }
 
 const char *config_no_responses(const struct training *training) {
-    if (integrator_evaluations(training) != training->steps)
-        return "this integrator has evaluations between the measured times";
-    return training->optimizer->matrices
-               ? "Muon moves matrices as a whole, and what they learned from a single site is not "
-                 "followed"
+    return training->optimizer->matrices && training->muon.way == MUON_EXACT
+               ? "muon = exact raises directions of any size to one, also those that a shift "
+                 "makes; "
+                 "newton_schulz has responses"
                : NULL;
 }
 
