@@ -61,6 +61,11 @@ static void expect(lua_State *L, int arg, const char *what) {
 }
 
 struct value script_rows(lua_State *L, int arg) {
+    if (script_is_numbers(L, arg))
+        refuse(L, arg,
+               "must be rows over a population, is numbers of each input; s[1] * one, with one = "
+               "constant(p, function() return 1 end), has a number at every site of p, and mean(x) "
+               "takes it back");
     if (!script_is_rows(L, arg))
         expect(L, arg, "rows over a population");
     return (struct value){handle(L, arg)->at};
