@@ -2,7 +2,7 @@
  * multiplier muon_rate of each; read-in, read-out, looks, biases and the matrices that the key
  * `rest` names are moved by rest_optimizer at rest_eta0 (optimizer.c). */
 #include "integrators/optimizer.h"
-#include "kernels/maps/map_response.h"
+#include "kernels/maps/polar.h"
 
 static struct polar_rule rule_of(const struct optimizer_step *step) {
     const struct training *training = step->training;
@@ -24,12 +24,6 @@ static int move_parts(const struct optimizer_step *step, struct polar_part *part
     return polar_change_parts(part, parts, stacked, &rule, err);
 }
 
-static int move_numbers(const struct optimizer_step *step, struct map *map, const double *c,
-                        struct err *err) {
-    struct polar_rule rule = rule_of(step);
-    return map_response_polar(map, 0, c, &rule, err);
-}
-
 const struct optimizer optimizer_muon = {
     .choice = {.name = "muon",
                .doc = "a step along the nearest orthogonal matrix to a sum of gradients, for each "
@@ -40,5 +34,4 @@ const struct optimizer optimizer_muon = {
     .memories = 1,
     .move = move,
     .move_parts = move_parts,
-    .respond = move_numbers,
 };

@@ -86,9 +86,7 @@ static int move_response(const struct net *net, const struct optimizer_step *ste
     int code = CODE_OK;
     TRY(base_alloc(&c, (size_t)p->rows, sizeof *c, err));
     net_coefficients(net, p, 0, rate, c);
-    if (step->training->optimizer->respond) {
-        DO(step->training->optimizer->respond(step, p->map, c, err));
-    } else if (step->training->optimizer->rule) {
+    if (step->training->optimizer->rule) {
         DO(map_response_change(p->map, 0, c, &change, err));
         DO(move_entries(step, &change, response->moment, err));
     } else {
@@ -101,10 +99,29 @@ done:
     return code;
 }
 
+/* Where the map moves as a whole, `along` is what goes with its change. */
+static int move_along(const struct net *net, double rate, struct parameter *p,
+                      struct change *change, struct change *along, struct err *err) {
+    struct map_response *response = p->map->response;
+    double *c;
+    TRY(base_alloc(&c, (size_t)p->rows, sizeof *c, err));
+    net_coefficients(net, p, 0, rate, c);
+    int code = map_response_whole(p->map, 0, c, along, err);
+    free(c);
+    if (code) {
+        change_free(change);
+        return code;
+    }
+    change->along = along;
+    change->along_memory = &response->moment[0];
+    return CODE_OK;
+}
+
 static int move(const struct net *net, const struct optimizer_step *step, double clip,
                 struct parameter *p, struct err *err) {
     double rate = factor_of(net, step);
-    struct change change;
+    bool response = p->map && p->map->response;
+    struct change change, along;
     double *host;
     TRY(base_alloc(&host, (size_t)p->K, sizeof *host, err));
     int code = CODE_OK;
@@ -113,9 +130,11 @@ static int move(const struct net *net, const struct optimizer_step *step, double
     DO(net_change(net, p, 0, clip * rate, &change, host, err));
     if (p->K)
         move_host(step, p->K, host, p->host_moment, p->host);
+    if (response && step->training->optimizer->matrices)
+        DO(move_along(net, clip * rate, p, &change, &along, err));
     if (!p->host)
         DO(move_entries(step, &change, p->moment, err));
-    if (p->map && p->map->response)
+    if (response && !step->training->optimizer->matrices)
         DO(move_response(net, step, clip * rate, p, err));
 done:
     free(host);

@@ -21,6 +21,10 @@ struct change {
      * them in turn are a matrix; 0: they are directions. Of their sites so many in turn belong to
      * one expert, whose part is a matrix; 0: all are one. */
     int row_group, column_group;
+    /* NULL, or other rows over the same sites that take the same step of a matrix (polar.h), with
+     * the sum of earlier changes that they remember. */
+    struct change *along;
+    struct array *along_memory;
 };
 
 /* rows = beta rows + C a for the entries from `first` on, as many as there are rows. */

@@ -94,8 +94,7 @@ struct map_settings {
      * present one. For rows that fade, as cotangents do that carry the error of their input. May be
      * set until the first pass. */
     bool against_largest;
-    bool moved_whole; /* limit, with a shift: by polar_change */
-    bool remembers;   /* limit: keeps the normals in Z apart, for `initial` */
+    bool remembers; /* limit: keeps the normals in Z apart, for `initial` */
     double
         shift; /* limit over sites with companions: of fields, for responses; 0: there are none */
     const struct field_settings *field; /* field: needed; copied */

@@ -2,6 +2,7 @@
 #include "kernels/maps/map_response.h"
 #include "kernels/array/companions.h"
 #include "kernels/maps/map_adam.h"
+#include "kernels/maps/map_limit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,6 @@ int map_response_init(struct map *map, double epsilon, struct err *err) {
     for (int i = 0; i < 2; i++)
         TRY(init_side(map->response, i, map, err));
     TRY(init_rows(&map->response->sum, map->declared.source, 1, err));
-    TRY(init_rows(&map->response->x, map->declared.source, 0, err));
     return init_rows(&map->response->y, map->declared.target, 0, err);
 }
 
@@ -52,11 +52,10 @@ void map_response_free(struct map *map) {
         free(side->now);
         array_free(&response->moment[i]);
     }
-    array_free(&response->x);
     array_free(&response->y);
-    free(response->whole);
     array_free(&response->sum);
     array_free(&response->D);
+    array_free(&response->whole);
     free(response->measured);
     free(response->decay);
     free(response->c);
@@ -106,8 +105,6 @@ static int begin(struct map *map, int count, struct err *err) {
         if (side->response != 0)
             TRY(append_zeros(&side->probes, each[1 - i], err));
     }
-    if (map->settings.moved_whole)
-        TRY(append_zeros(&response->x, each[0], err));
     if (map->kind != &map_adam)
         TRY(append_zeros(&response->y, each[1], err));
     TRY(lengthen(&response->decay, times, times + 1, err));
@@ -201,6 +198,37 @@ static int add_entries(const struct map *map, struct rows x, struct rows out, st
     return CODE_OK;
 }
 
+/* row [numbers] += scale_a <y, a> for each y, the rows a being those of numbers one after the
+ * other, or of equally many; C [y][numbers]. */
+static int add_seen(struct rows y, const struct array *a, int numbers, const double *scale,
+                    double *C, struct err *err) {
+    int known = a->rows, each = known && scale ? numbers / known : 1;
+    double *G;
+    if (!known)
+        return CODE_OK;
+    TRY(base_alloc(&G, (size_t)y.count * (size_t)known, sizeof *G, err));
+    a->backend->dots(y, array_all(a), G);
+    for (int mu = 0; mu < y.count; mu++)
+        for (int k = 0; k < known * each; k++)
+            C[(size_t)mu * (size_t)numbers + (size_t)k] +=
+                (scale ? scale[k] : 1) * G[(size_t)mu * (size_t)known + (size_t)(k / each)];
+    free(G);
+    return CODE_OK;
+}
+
+/* Companions of the target: out += sum_s <m_s x_t> (y''_s - y_s). */
+static int add_whole(const struct map *map, struct rows x, struct rows out, struct err *err) {
+    const struct map_response *response = map->response;
+    int columns = response->side[1].change[0].rows;
+    double *C;
+    TRY(base_alloc(&C, (size_t)x.count * (size_t)columns, sizeof *C, err));
+    int code = add_seen(x, &response->whole, columns, NULL, C, err);
+    if (!code)
+        add_changes(&response->side[1], C, out);
+    free(C);
+    return code;
+}
+
 int map_response_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
     struct map_response *response = map->response;
     if (!response || !companions_work(out))
@@ -208,39 +236,27 @@ int map_response_forward(struct map *map, struct rows x, struct rows out, struct
     if (map->use == 0)
         TRY(begin(map, x.count, err));
     keep_changes(map, 0, x);
-    if (response->x.rows)
-        rows_copy(rows_main(x), place(map, &response->x, x.count));
     TRY(measure(map, 0, x.count, err));
     if (response->side[0].response != 0)
         add_changes(&response->side[1], response->side[0].now, out);
+    if (map_learns_backward(&map->declared))
+        TRY(add_whole(map, rows_main(x), out, err));
     TRY(add_entries(map, x, out, err));
     return shift_field(map, 1, out, err);
 }
 
-/* C [y][numbers] = B(t,s) + c_s <y_s y_t> + sum_r H_rs <y_r y_t> */
+/* C [y][numbers] = B(t,s) + c_s <y_s y_t> + <l_s y_t> */
 static int weights(struct map *map, struct rows y, double **C, struct err *err) {
     struct map_response *response = map->response;
-    int columns = response->numbers, known = response->y.rows;
+    int columns = response->numbers;
     size_t size = (size_t)y.count * (size_t)columns;
-    double *G = NULL;
-    int code = CODE_OK;
-    DO(base_alloc(C, size, sizeof **C, err));
+    TRY(base_alloc(C, size, sizeof **C, err));
     if (response->side[1].response != 0)
         memcpy(*C, response->side[1].now, size * sizeof **C);
-    DO(base_alloc(&G, (size_t)y.count * (size_t)known, sizeof *G, err));
-    if (known)
-        response->y.backend->dots(y, array_all(&response->y), G);
-    for (int mu = 0; mu < y.count && known; mu++) {
-        double *row = *C + (size_t)mu * (size_t)columns, *g = G + (size_t)mu * (size_t)known;
-        for (int a = 0; a < columns; a++)
-            row[a] += response->c[a] * g[a / (columns / known)];
-        for (int r = 0; r < response->moved; r++)
-            for (int a = 0; a < response->moved; a++)
-                row[a] += g[r / (columns / known)] * response->whole[r * response->moved + a];
-    }
-done:
-    free(G);
-    return code;
+    TRY(add_seen(y, &response->y, columns, response->c, *C, err));
+    return map_learns_backward(&map->declared)
+               ? CODE_OK
+               : add_seen(y, &response->whole, columns, NULL, *C, err);
 }
 
 int map_response_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
@@ -293,9 +309,8 @@ void map_response_decay(struct map *map, double factor) {
         return;
     for (int k = 0; k < response->numbers; k++)
         response->c[k] *= factor;
-    for (int k = 0; k < response->moved * response->moved; k++)
-        response->whole[k] *= factor;
     rows_scale(factor, array_all(&response->D));
+    rows_scale(factor, array_all(&response->whole));
 }
 
 int map_response_gradient(const struct map *map, int k, const double *c, double **gradient,
@@ -334,83 +349,28 @@ int map_response_change(struct map *map, int k, const double *c, struct change *
     return CODE_OK;
 }
 
-/* Whether what was read has so many rows of each evaluation as `begin` makes. */
-static bool has_rows_of_times(const struct map *map) {
-    const struct map_response *response = map->response;
-    int times = response->evaluations, first = times ? response->numbers / times : 0;
-    int each[] = {first, map->declared.for_all_inputs ? 1 : first};
-    bool fits = times * first == response->numbers &&
-                response->x.rows == (map->settings.moved_whole ? response->numbers : 0) &&
-                response->y.rows == (map->kind == &map_adam ? 0 : times * each[1]);
-    for (int t = 0; t < response->times; t++) /* the first evaluation is that of time 0 */
-        fits =
-            fits &&
-            (t ? response->measured[t] > response->measured[t - 1] : response->measured[0] == 0) &&
-            response->measured[t] < times;
-    for (int i = 0; i < 2; i++) {
-        const struct response_side *side = &response->side[i];
-        for (int c = 0; c < COMPANIONS; c++)
-            fits = fits && side->change[c].rows == times * each[i];
-        fits = fits && side->probes.rows == (side->response != 0 ? times * each[1 - i] : 0);
-    }
-    return fits;
-}
-
-/* An array of entries is there with all of them, or not at all. */
-static int expect_entries(const struct map *map, const struct archive *archive,
-                          const struct array *entries, struct err *err) {
-    const struct population *s = map->declared.source, *t = map->declared.target;
-    return !entries->memory
-               ? CODE_OK
-               : archive_expect(archive, entries, t->sites, t->group, (int)s->sites, err);
-}
-
-int map_response_archive(struct map *map, struct archive *archive, struct err *err) {
+/* l_s += L (what is remembered of c_s y_s), with a row for each number; or where the map learns
+ * backward m_s += L (of c_s x_s), with a row for each y. What is new is that of this stage alone. A
+ * single row y has a part of all l_s, and m_s a part of all x. */
+int map_response_whole(struct map *map, int k, const double *c, struct change *change,
+                       struct err *err) {
     struct map_response *response = map->response;
-    if (!response)
-        return CODE_OK;
-    const struct population *t = map->declared.target;
-    TRY(archive_bytes(archive, &response->evaluations, sizeof response->evaluations, err));
-    TRY(archive_bytes(archive, &response->numbers, sizeof response->numbers, err));
-    TRY(archive_bytes(archive, &response->times, sizeof response->times, err));
-    TRY(archive_bytes(archive, &response->moved, sizeof response->moved, err));
-    if (response->evaluations < 0 || response->numbers < 0 || response->times < 0 ||
-        response->moved < 0 || response->moved > response->numbers)
-        return archive_misfit(archive, "a response has an impossible number of times", err);
-    size_t times = (size_t)response->evaluations, numbers = (size_t)response->numbers;
-    TRY(archive_list(archive, &response->decay, times, sizeof(double), err));
-    TRY(archive_list(archive, &response->whole, (size_t)response->moved * (size_t)response->moved,
-                     sizeof(double), err));
-    TRY(archive_list(archive, &response->measured, (size_t)response->times, sizeof(int), err));
-    TRY(archive_list(archive, &response->c, numbers, sizeof(double), err));
-    TRY(archive_list(archive, &response->velocity, numbers, sizeof(double), err));
-    for (int i = 0; i < 2; i++) {
-        struct response_side *side = &response->side[i];
-        for (int c = 0; c < COMPANIONS; c++)
-            TRY(archive_array(archive, &side->change[c], side->change[c].backend, err));
-        TRY(archive_array(archive, &side->probes, side->probes.backend, err));
-        TRY(archive_array(archive, &response->moment[i], t->backend, err));
+    bool source = map_learns_backward(&map->declared);
+    struct rows x = rows_main(map->stage[k].read[0]), y = rows_main(array_all(&map->stage[k].y));
+    int P = map->stage[k].P, evaluations = response->evaluations,
+        each = source && map->declared.for_all_inputs ? 1 : response->numbers / evaluations,
+        rows = evaluations * each, first = response->kept[k] * each;
+    struct rows a = source ? x : y;
+    double *C;
+    if (!response->whole.memory)
+        TRY(init_rows(&response->whole, side_of(map, !source), 0, err));
+    if (response->whole.rows < rows)
+        TRY(append_zeros(&response->whole, rows - response->whole.rows, err));
+    TRY(base_alloc(&C, (size_t)rows * (size_t)a.count, sizeof *C, err));
+    for (int mu = 0; mu < P; mu++) {
+        size_t row = (size_t)(first + (each == 1 ? 0 : mu));
+        C[row * (size_t)a.count + (size_t)(a.count == 1 ? 0 : mu)] = c[mu];
     }
-    TRY(archive_array(archive, &response->x, response->x.backend, err));
-    TRY(archive_array(archive, &response->y, response->y.backend, err));
-    TRY(archive_array(archive, &response->D, t->backend, err));
-    for (int i = 0; i < 2; i++)
-        TRY(expect_entries(map, archive, &response->moment[i], err));
-    TRY(expect_entries(map, archive, &response->D, err));
-    return !archive_reads(archive) || has_rows_of_times(map)
-               ? CODE_OK
-               : archive_misfit(archive, "a response has other rows than times", err);
-}
-
-/* What learned from y and x', and of entries once more from y' and x, is counted elsewhere. */
-double map_response_bytes(const struct map *map, double evaluations, int x_rows, int y_rows) {
-    double bytes = 0;
-    for (int i = 0; i < 2; i++) {
-        const struct population *on = side_of(map, i), *pool = on->units ? on->units : on;
-        double rows = i ? y_rows : x_rows, fields = i ? x_rows : y_rows,
-               amplitude = i ? map->numbers.fg : map->numbers.fr;
-        bytes += (COMPANIONS + i) * population_main_bytes(on, evaluations * rows);
-        bytes += amplitude != 0 ? population_main_bytes(pool, evaluations * fields) : 0;
-    }
-    return bytes;
+    *change = (struct change){.entries = array_all(&response->whole), .a = a, .C = C, .s = 1};
+    return CODE_OK;
 }

@@ -19,15 +19,15 @@
  * the same time, and what the matrix has learned from the shifted site. Of an optimizer that adds,
  * the latter is sum_s c_s <y_s y_t> (x'_s - x_s) backward (forward it is in Z). Of one that moves
  * entry by entry it is a matrix D of entries that learned from y' and x, forward, while backward
- * the companions of the entries of map_adam have learned from y and x'. Of Muon it is
- * sum_sr H_rs <y_r y_t> (x'_s - x_s): its step is y^T H x with a matrix H of numbers, which are
- * averages, and so do not feel a single site (map_response_polar.c). Where the matrix decays, A
- * and B contain what is left of it at both times. */
+ * the companions of the entries of map_adam have learned from y and x'. Of one that moves the
+ * matrix as a whole, M -> L M with L of averages alone (polar.h), it is sum_s <l_s y_t> (x'_s -
+ * x_s), where l_s, on the target sites, is the sum of L applied to what c_s y_s has left in M at
+ * each step (or, where it learns backward, forward sum_s <m_s x_t> (y''_s - y_s), m_s of the
+ * source sites). Where the matrix decays, A and B contain what is left of it at both times. */
 #ifndef KERNELS_MAP_RESPONSE_H
 #define KERNELS_MAP_RESPONSE_H
 
 #include "kernels/maps/map.h"
-#include "kernels/maps/polar.h"
 
 /* 0: x, and A, on the source sites, where v lives. 1: y, and B, on the target sites, and u. */
 struct response_side {
@@ -48,11 +48,9 @@ struct map_response {
     struct array y;       /* rows of all evaluations, of an optimizer that adds */
     double *c, *velocity; /* [evaluations P] what was learned, and what the optimizer remembers */
     int numbers;
-    struct array x;            /* rows of all evaluations, where Muon moves the map */
-    double *whole;             /* [moved][moved] what Muon has learned of these numbers so far */
-    int moved;                 /* numbers */
     struct array sum;          /* scratch, a row over the source */
     struct array D, moment[2]; /* of one that moves entries: [source sites] over target sites */
+    struct array whole; /* l or m, of one that moves matrices; what it remembers is moment[0] */
 };
 
 /* After map_init of a limit over populations with companions. */
@@ -72,8 +70,8 @@ int map_response_gradient(const struct map *map, int k, const double *c, double 
                           struct err *err);
 int map_response_change(struct map *map, int k, const double *c, struct change *change,
                         struct err *err);
-/* What polar_change does to the gradient of the numbers c, by one matrix over all sites. */
-int map_response_polar(struct map *map, int k, const double *c, const struct polar_rule *rule,
+/* For those that move matrices: the change of l, to be made along that of the map. */
+int map_response_whole(struct map *map, int k, const double *c, struct change *change,
                        struct err *err);
 int map_response_archive(struct map *map, struct archive *archive, struct err *err);
 /* Bytes after so many evaluations of x_rows and y_rows, of a declared map, but for D and what its

@@ -1,102 +1,14 @@
 /* Muon's step (polar.h), by blocks: of rows where rows are sites or directions, on the backend; of
- * columns, the sites of an expert, on the host. */
+ * columns, the sites of an expert, on the host (polar_host.c). */
 #include "kernels/maps/polar.h"
 #include "kernels/array/profile.h"
+#include "kernels/maps/polar_host.h"
 
+#include <assert.h>
 #include <cblas.h>
 #include <lapacke.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const double newton_schulz[3] = {3.4445, -4.7750, 2.0315};
-/* Singular values below this share of the largest are round-off, and the exact factor leaves them
- * out. */
-static const double negligible = 1e-10;
-
-void polar_factor(int n, const double *A, double *C) {
-    size_t all = (size_t)n * (size_t)n;
-    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, n, n, newton_schulz[2], A, n, A, n, 0,
-                C, n);
-    for (size_t i = 0; i < all; i++)
-        C[i] += newton_schulz[1] * A[i];
-    for (size_t i = 0; i < all; i += (size_t)n + 1)
-        C[i] += newton_schulz[0];
-}
-
-/* --- on the host ----------------------------------------------------------------------------- */
-
-/* X [r][c] <- p(X/|X|_F). A, C [n][n] with n = min(r, c), and Y [r][c], are scratch. */
-static void iterate_host(int r, int c, double *X, double *A, double *C, double *Y) {
-    size_t all = (size_t)r * (size_t)c;
-    cblas_dscal((int)all, 1 / cblas_dnrm2((int)all, X, 1), X, 1);
-    for (int k = 0; k < POLAR_STEPS; k++) {
-        if (r <= c) {
-            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, r, r, c, 1, X, c, X, c, 0, A, r);
-            polar_factor(r, A, C);
-            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, r, c, r, 1, C, r, X, c, 0, Y, c);
-        } else {
-            cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, c, c, r, 1, X, c, X, c, 0, A, c);
-            polar_factor(c, A, C);
-            cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, r, c, c, 1, X, c, C, c, 0, Y, c);
-        }
-        memcpy(X, Y, all * sizeof *X);
-    }
-}
-
-int polar_failed(struct err *err) {
-    return err_set(err, CODE_NUMERICAL,
-                   "the singular values of a gradient cannot be computed: it is not finite; lower "
-                   "eta0 or rest_eta0");
-}
-
-/* X [r][c] <- the same with singular values of 1; those that are round-off become 0. U [r][n],
- * Vt [n][c] and s [2n] are scratch. */
-static int exact_host(int r, int c, double *X, double *U, double *Vt, double *s, struct err *err) {
-    int n = r < c ? r : c;
-    if (LAPACKE_dgesvd(LAPACK_ROW_MAJOR, 'S', 'S', r, c, X, c, s, U, n, Vt, c, s + n))
-        return polar_failed(err);
-    for (int k = 0; k < n; k++)
-        cblas_dscal(r, s[k] > negligible * s[0] ? 1 : 0, U + k, n);
-    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, r, c, n, 1, U, n, Vt, c, 0, X, c);
-    return CODE_OK;
-}
-
-/* X [r][c] <- either, or 0 if |X|_F is `least` at most; scratch [2 r c + 2 n^2 + 2 n]. */
-static int polar_host(int r, int c, double *X, double least, bool exact, double *scratch,
-                      struct err *err) {
-    size_t all = (size_t)r * (size_t)c, n = (size_t)(r < c ? r : c);
-    if (cblas_dnrm2((int)all, X, 1) <= least) {
-        memset(X, 0, all * sizeof *X);
-        return CODE_OK;
-    }
-    if (exact)
-        return exact_host(r, c, X, scratch, scratch + all, scratch + 2 * all, err);
-    iterate_host(r, c, X, scratch + all, scratch + all + n * n, scratch);
-    return CODE_OK;
-}
-
-/* The columns of each group of sites are a matrix [x.count][group] of its own. */
-static int polar_columns(struct rows x, int group, double least, bool exact, struct err *err) {
-    size_t sites = x.array->sites, r = (size_t)x.count, c = (size_t)group;
-    size_t n = r < c ? r : c, all = r * c;
-    double *host = NULL, *X = NULL;
-    int code = CODE_OK;
-    DO(base_alloc(&host, r * sites, sizeof *host, err));
-    DO(base_alloc(&X, 3 * all + 2 * n * n + 2 * n, sizeof *X, err));
-    x.array->backend->get(x, host);
-    for (size_t first = 0; first < sites; first += c) {
-        for (size_t k = 0; k < r; k++)
-            memcpy(X + k * c, host + k * sites + first, c * sizeof *X);
-        DO(polar_host(x.count, group, X, least, exact, X + all, err));
-        for (size_t k = 0; k < r; k++)
-            memcpy(host + k * sites + first, X + k * c, c * sizeof *X);
-    }
-    x.array->backend->put(x, host);
-done:
-    free(host);
-    free(X);
-    return code;
-}
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
@@ -114,14 +26,31 @@ static void mean_products(const struct rows *x, int parts, bool averages, double
         A[i] /= parts;
 }
 
+/* along <- a along + (b + c A) applied to what x sees of it, the step of polar_factor where `along`
+ * stands in the place of a row of x; A [n][n] = <x_k x_l>. */
+static int step_along(struct rows x, const double *A, struct rows along, struct err *err) {
+    int n = x.count, k = along.count;
+    double *seen, *C;
+    TRY(base_alloc(&seen, 2 * (size_t)n * (size_t)k, sizeof *seen, err));
+    C = seen + (size_t)n * (size_t)k;
+    along.array->backend->dots(along, rows_main(x), seen);
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, k, n, n, polar_coefficient[2], seen, n,
+                A, n, 0, C, n);
+    cblas_daxpy(n * k, polar_coefficient[1], seen, 1, C, 1);
+    along.array->backend->combine(along, polar_coefficient[0], C, rows_main(x));
+    free(seen);
+    return CODE_OK;
+}
+
 /* x <- p(x/|x|), x [parts] the parts of a matrix side by side, with <x_k x_l> in the place of
  * products, means over the sites of all parts: the result has site averages of one where it has
  * singular values of one; x <- 0 if |x|^2 = sum <x_k x_k> is least^2 at most. other: scratch of the
- * same shape. */
+ * same shape. along: rows that take the steps of x, of a single part, or of no array. */
 static int iterate_rows(const struct rows *x, int parts, double least, const struct rows *other,
-                        struct err *err) {
+                        struct rows along, struct err *err) {
     size_t n = (size_t)x->count;
     double *A, *C, norm2 = 0;
+    int code = CODE_OK;
     TRY(base_alloc(&A, 2 * n * n, sizeof *A, err));
     C = A + n * n;
     mean_products(x, parts, true, A, C);
@@ -129,16 +58,21 @@ static int iterate_rows(const struct rows *x, int parts, double least, const str
         norm2 += A[k];
     for (int part = 0; part < parts; part++)
         rows_scale(sqrt(norm2) <= least ? 0 : 1 / sqrt(norm2), x[part]);
+    if (along.array)
+        rows_scale(sqrt(norm2) <= least ? 0 : 1 / sqrt(norm2), along);
     for (int k = 0; k < POLAR_STEPS && sqrt(norm2) > least; k++) {
         mean_products(x, parts, false, A, C);
+        if (along.array)
+            DO(step_along(x[0], A, along, err));
         polar_factor(x->count, A, C);
         for (int part = 0; part < parts; part++) {
             x[part].array->backend->combine(other[part], 0, C, x[part]);
             rows_copy(other[part], x[part]);
         }
     }
+done:
     free(A);
-    return CODE_OK;
+    return code;
 }
 
 /* Host matrices of an exact factor of C a, C [n][P] and a rows [P][m]. */
@@ -238,18 +172,20 @@ static double unit_of(const struct change *change, int rows) {
 }
 
 static int step_columns(const struct change *change, const struct polar_rule *rule, struct rows x,
-                        struct err *err) {
-    double unit = unit_of(change, x.count);
-    TRY(polar_columns(x, change->column_group, POLAR_NOTHING * unit, rule->exact, err));
+                        struct rows along, struct err *err) {
+    double unit = unit_of(change, x.count), least = POLAR_NOTHING * unit;
+    TRY(polar_columns(x, change->column_group, least, rule->exact, along, err));
     rows_scale(rule->rate * unit, x);
     rows_add(NULL, x, change->entries);
+    if (along.array)
+        rows_add_scaled(rule->rate * unit, along, change->along->entries);
     return CODE_OK;
 }
 
 /* Blocks of row_group rows; all rows where these are directions. x, other: scratch, x = M unless
- * the factor is exact. */
+ * the factor is exact; along: rows that take the same step, or of no array. */
 static int step_rows(const struct change *change, const struct polar_rule *rule, struct rows x,
-                     struct rows other, struct err *err) {
+                     struct rows other, struct rows along, struct err *err) {
     int all = change->entries.count, group = change->row_group ? change->row_group : all;
     double unit = unit_of(change, group), rate = rule->rate * unit, least = POLAR_NOTHING * unit;
     for (int first = 0; first < all; first += group) {
@@ -260,12 +196,14 @@ static int step_rows(const struct change *change, const struct polar_rule *rule,
             continue;
         }
         struct rows block = rows_part(x, first, group), scratch = rows_part(other, first, group);
-        TRY(iterate_rows(&block, 1, least, &scratch, err));
+        TRY(iterate_rows(&block, 1, least, &scratch, along, err));
     }
     if (!rule->exact) {
         rows_scale(rate, x);
         rows_add(NULL, x, change->entries);
     }
+    if (along.array)
+        rows_add_scaled(rate, along, change->along->entries);
     return CODE_OK;
 }
 
@@ -273,9 +211,17 @@ int polar_change(struct change *change, const struct polar_rule *rule, struct ar
                  struct err *err) {
     const struct array *like = change->entries.array;
     int rows = change->entries.count, before = profile_enter("orthogonalise", "");
-    struct array x = {0}, other = {0};
+    struct array x = {0}, other = {0}, along = {0};
+    struct rows beside = {0};
     bool columns = change->column_group > 0;
     int code = CODE_OK;
+    if (change->along) {
+        const struct array *its = change->along->entries.array;
+        assert(!change->row_group && !rule->exact);
+        DO(array_init(&along, its->backend, its->sites, its->group, its->rows, err));
+        beside = array_all(&along);
+        DO(direction(change->along, rule, change->along_memory, beside, err));
+    }
     if (!columns && rule->exact)
         DO(change_fetch(change, err));
     if (!columns)
@@ -285,11 +231,14 @@ int polar_change(struct change *change, const struct polar_rule *rule, struct ar
         DO(array_init(&x, like->backend, like->sites, like->group, rows, err));
         DO(direction(change, rule, velocity, array_all(&x), err));
     }
-    DO(columns ? step_columns(change, rule, array_all(&x), err)
-               : step_rows(change, rule, array_all(&x), array_all(&other), err));
+    DO(columns ? step_columns(change, rule, array_all(&x), beside, err)
+               : step_rows(change, rule, array_all(&x), array_all(&other), beside, err));
 done:
     array_free(&x);
     array_free(&other);
+    array_free(&along);
+    if (change->along)
+        change_free(change->along);
     change_free(change);
     profile_leave(before);
     return code;
@@ -359,7 +308,8 @@ static int move_parts(struct polar_part *part, int parts, bool stacked,
         rows[blocks + k] = array_all(&other[k]);
     }
     DO(rule->exact ? exact_parts(rows, blocks, POLAR_NOTHING * unit, err)
-                   : iterate_rows(rows, blocks, POLAR_NOTHING * unit, rows + blocks, err));
+                   : iterate_rows(rows, blocks, POLAR_NOTHING * unit, rows + blocks,
+                                  (struct rows){0}, err));
     for (int k = 0; k < parts; k++) {
         struct rows moved = rows_of_part(part, k, stacked, x);
         rows_scale(rule->rate * unit, moved);

@@ -19,7 +19,6 @@
 
 #include "kernels/maps/change.h"
 
-#define POLAR_STEPS 5
 #define POLAR_GAIN 484.88 /* 3.4445^5: what a small singular value is multiplied by */
 
 /* Momenta below this, in units where gradients are of order one at any size, are round-off of a
@@ -31,7 +30,12 @@ struct polar_rule {
     bool nesterov, exact; /* exact: without momentum */
 };
 
-/* Uses the change up. velocity: zeroed at first; gets a row for every row of the entries. */
+/* Uses the change up. velocity: zeroed at first; gets a row for every row of the entries.
+ *
+ * p(M) = L M with a matrix L on the sites, a polynomial in M M^T. change->along, whose momentum is
+ * that of other rows m over the same sites, is moved by rate (n/m)^1/2 L m/|M|_F: a part of M that
+ * belongs to single rows which M was summed from, say. Only where M is one matrix, and not exact:
+ * there L has no bound. Used up, too. */
 int polar_change(struct change *change, const struct polar_rule *rule, struct array *velocity,
                  struct err *err);
 /* The same of one matrix of which several changes have a part each, all of the same shape and s,
@@ -44,9 +48,6 @@ struct polar_part {
 };
 int polar_change_parts(struct polar_part *part, int parts, bool stacked,
                        const struct polar_rule *rule, struct err *err);
-
-/* C [n][n] = a + b A + c A^2, the factor of a Newton-Schulz step. */
-void polar_factor(int n, const double *A, double *C);
 
 /* The momentum of a matrix: velocity [parts], those of polar_change, empty before its first step,
  * stacked or side by side. row_group, column_group: as in struct change; directions: its rows are

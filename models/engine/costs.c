@@ -145,19 +145,20 @@ static double moment_bytes(const struct net *net, const struct parameter *p, dou
 }
 
 /* Windows of rows that differ on companions, with their probes; and entries that have learned from
- * the companions of target sites, with what the optimizer remembers of them. */
+ * the companions of target sites, with what the optimizer remembers of them; or what a matrix that
+ * moves as a whole has learned of each row, with the same, and once more while it moves. */
 static double response_bytes(const struct net *net, const struct map *map, double evaluations) {
     const struct optimizer *optimizer = net_optimizer(&net->setup, map->declared.name);
     int rows = (int)rows_of_token(net, map) * net->batch.rows,
         copies = 1 + optimizer_memories(optimizer);
     double entries =
         population_bytes(map->declared.target, 1) * (double)map->declared.source->sites;
-    if (optimizer && optimizer->matrices) /* x, and matrices of all numbers */
-        entries = population_main_bytes(map->declared.source, evaluations * rows) +
-                  8 * sizeof(double) * (evaluations * rows) * (evaluations * rows);
+    double learned = population_main_bytes(
+        map_learns_backward(&map->declared) ? map->declared.source : map->declared.target,
+        evaluations * rows);
     return map_response_bytes(map, evaluations, rows, map->declared.for_all_inputs ? 1 : rows) +
-           (optimizer && optimizer->matrices ? entries : 0) +
-           (optimizer_by_entry(optimizer) ? copies * entries : 0);
+           (optimizer_by_entry(optimizer) ? copies * entries : 0) +
+           (optimizer && optimizer->matrices ? (1 + copies) * learned : 0);
 }
 
 /* y, and where entries are explicit x; none of these where one evaluation is used up at once. */

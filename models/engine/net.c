@@ -123,18 +123,12 @@ const struct optimizer *net_optimizer(const struct net_setup *setup, const char 
     return setup->training.rest_optimizer;
 }
 
-/* A response follows Muon's step of one matrix (kernels/maps/map_response_polar.c). */
+/* A response follows Muon's step of one map, not of several that move as one. */
 const char *net_no_responses(const struct net *net) {
     for (int i = 0; i < net->parameters.count; i++) {
         const struct parameter *p = &net->parameters.item[i];
-        const struct map_declaration *map = p->map ? &p->map->declared : NULL;
-        const struct optimizer *optimizer = map ? net_optimizer(&net->setup, p->name) : NULL;
-        if (!optimizer || !optimizer->matrices)
-            continue;
-        if (map_each(map, true) || map_each(map, false))
-            return "Muon moves the part of each expert as a matrix, and what those learned from a "
-                   "single site is not followed; muon_experts = together has responses";
-        if (p->whole)
+        const struct optimizer *optimizer = p->map ? net_optimizer(&net->setup, p->name) : NULL;
+        if (optimizer && optimizer->matrices && p->whole)
             return "Muon moves several maps as one matrix, and what that learned from a single "
                    "site is not followed; heads that it moves apart (muon_heads = each) have "
                    "responses";

@@ -54,10 +54,6 @@ struct optimizer {
      * one of them. NULL where it does not move matrices. */
     int (*move_parts)(const struct optimizer_step *step, struct polar_part *part, int parts,
                       bool stacked, struct err *err);
-    /* What single sites have learned from the map, where a response is measured, moves as the map
-     * does, with gradient numbers c (kernels/maps/map_response.h). NULL: by move_host or rule. */
-    int (*respond)(const struct optimizer_step *step, struct map *map, const double *c,
-                   struct err *err);
     /* The same of K numbers on the host: numbers += ... of gradient [K] and memory [2][K]. NULL
      * where it moves matrices alone. */
     void (*move_host)(const struct optimizer_step *step, int K, const double *gradient,

@@ -79,7 +79,6 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
     }
     for (int k = 0; net->maps.item[k] != v->matrix.map; k++)
         number += net->maps.item[k]->declared.a0 != 0;
-    const struct optimizer *moved = net_optimizer(setup, declared.name);
     bool start = setup->measure.check || program_lists(setup->measure.singular_of, declared.name);
     struct map_settings settings = {.stop = &setup->stop,
                                     .stream = net_stream(net, PURPOSE_MATRIX, number),
@@ -87,7 +86,6 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
                                     .against_largest = net->output.loss_in_cotangent,
                                     .remembers = start,
                                     .shift = setup->measure.shift,
-                                    .moved_whole = moved && moved->matrices,
                                     .field = setup->field};
     TRY(map_init(v->matrix.map, net_map_kind(net, &declared), declared, settings, err));
     v->matrix.map->every_row = !v->expert.gated && declared.uses == 1;

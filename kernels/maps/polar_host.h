@@ -1,0 +1,22 @@
+/* For polar.c: matrices on the host, one by one or as groups of columns. p(X/|X|_F) as in polar.h;
+ * 0 if |X|_F is `least` at most. */
+#ifndef KERNELS_POLAR_HOST_H
+#define KERNELS_POLAR_HOST_H
+
+#include "kernels/array/backend.h"
+
+enum { POLAR_STEPS = 5 };
+extern const double polar_coefficient[3]; /* a, b, c of a step s <- a s + b s^3 + c s^5 */
+
+/* C [n][n] = a + b A + c A^2, the factor of a step, A symmetric. */
+void polar_factor(int n, const double *A, double *C);
+/* X [r][c] <- p(X/|X|_F), or that of the exact factor; scratch [2 r c + 2 n^2 + 2 n], n = min(r,
+ * c). CODE_NUMERICAL where it is not finite. */
+int polar_host(int r, int c, double *X, double least, bool exact, double *scratch, struct err *err);
+/* Does so with the columns of each group of sites, a matrix [x.count][group] of its own, also of
+ * companions, since a site is no small part of its expert. along: other rows over the same sites,
+ * which become what the same factors make of them, but for the exact one; or of no array. */
+int polar_columns(struct rows x, int group, double least, bool exact, struct rows along,
+                  struct err *err);
+
+#endif
