@@ -21,7 +21,7 @@ from collections.abc import Iterator
 import h5py
 import numpy as np
 
-from dmft import files, guard
+from dmft import guard, on_disk
 
 
 class Reading(contextlib.AbstractContextManager):
@@ -32,7 +32,7 @@ class Reading(contextlib.AbstractContextManager):
     def __enter__(self) -> Reading:
         self.there: dict[str, set[str]] = {}
         self.read: dict[str, dict[str, list[tuple]]] = {}
-        reading, disk = self, files.OnDisk
+        reading, disk = self, on_disk.OnDisk
 
         class Noted(disk):
             def __init__(self, path, name, *more):
@@ -44,11 +44,11 @@ class Reading(contextlib.AbstractContextManager):
                 return super()._read(key)
 
         self._before = guard.SMALL, disk
-        guard.SMALL, files.OnDisk = 0, Noted
+        guard.SMALL, on_disk.OnDisk = 0, Noted
         return self
 
     def __exit__(self, *error) -> None:
-        guard.SMALL, files.OnDisk = self._before
+        guard.SMALL, on_disk.OnDisk = self._before
 
 
 def _attributes(source, to, path: str) -> None:
@@ -56,7 +56,7 @@ def _attributes(source, to, path: str) -> None:
     for key, value in source.attrs.items():
         if isinstance(value, str) and path:
             value = value.replace(path, os.path.basename(path))
-        if key not in files.HIDDEN:
+        if key not in on_disk.HIDDEN:
             to.attrs[key] = value
 
 
