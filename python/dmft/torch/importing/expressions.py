@@ -231,7 +231,7 @@ class Builder:
             return a
         if c in (2, 3):
             return self.multiply(a, a if c == 2 else self.multiply(a, a))
-        if a.operation == "power" and not a.is_rows:
+        if a.operation == "power" and not a.is_rows and _same_domain(a.data[0], c):
             return self.power(a.arguments[0], a.data[0] * c)
         if a.is_rows and c != -1:
             raise Gap(f"rows to the power {c:g}, which a program has of numbers alone")
@@ -363,3 +363,11 @@ class Builder:
     def number(self, leaf: Leaf) -> Expression:
         """A number of a parameter."""
         return self.make("parameter", data=((leaf,),))
+
+
+def _same_domain(a: float, c: float) -> bool:
+    """Whether (x^a)^c is x^(a c) of negative numbers, too: (x^4)^(1/4) is |x|, and (x^0.5)^4 is
+    no number."""
+    if a % 1 == 0 and c % 1 == 0:
+        return True
+    return a % 2 != 0 and a * c % 1 != 0

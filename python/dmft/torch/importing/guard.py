@@ -36,8 +36,11 @@ def others(x: torch.Tensor) -> list[torch.Tensor]:
 
 
 def relative(found: torch.Tensor, wanted: torch.Tensor) -> float:
-    """The largest difference over the largest value."""
-    largest = max(wanted.abs().max().item(), 0.0)
+    """The largest difference over the largest value; nan, which cannot be told, of a module whose
+    own values are not finite."""
+    if not wanted.isfinite().all():
+        return math.nan
+    largest = wanted.abs().max().item()
     difference = (found - wanted).abs().max().item()
     if math.isnan(difference):
         return math.inf
@@ -89,7 +92,7 @@ def differences(module, net, parts, ignored, x, output=None, more=()) -> dict[st
 
 def _on_others(module, wanted, more, net, parts, ignored, x, output) -> dict[str, float]:
     """Of the same inputs once more; and of other weights, and inputs of other sizes."""
-    found = {OTHER: 0.0}
+    found, several = {}, []
     with torch.no_grad():
         again = call(module, x, output)[0].reshape(wanted.shape)
         found[AGAIN] = relative(again, wanted)
@@ -99,6 +102,13 @@ def _on_others(module, wanted, more, net, parts, ignored, x, output) -> dict[str
             parameters = {name: p for name, p in one.named_parameters() if name not in ignored}
             ours = evaluate(net, parts, parameters, z)[0]
             theirs = call(one, z, output)[0].reshape(ours.shape)
-            if theirs.isfinite().all():     # what is positive at the start may now be negative
-                found[OTHER] = max(found[OTHER], relative(ours, theirs))
-    return found
+            seen = theirs.isfinite()        # what is positive at the start may now be negative
+            if seen.any():
+                several.append(relative(ours[seen], theirs[seen]))
+    return found | {OTHER: max(several, default=math.nan)}
+
+
+def worst_of(found: dict[str, float]) -> str:
+    """The key of the largest difference; what cannot be told comes before all that differs less
+    than infinitely."""
+    return max(found, key=lambda key: math.inf if math.isnan(found[key]) else found[key])

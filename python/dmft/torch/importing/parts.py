@@ -122,7 +122,7 @@ def uncovered(parts, parameters, ignored) -> list[str]:
         if count.max() > 1:
             twice = [part.name for part in parts if name in part.parameters]
             raise InputError(f"{name} is used as several matrices ({', '.join(twice)}), which a "
-                             "import cannot tie; build the module with separate ones "
+                             "program cannot tie; build the module with separate ones "
                              "(tie_word_embeddings=False), or write the network yourself, as "
                              "examples/tied_embedding.lua does")
         if name not in ignored and count.min() < 1:

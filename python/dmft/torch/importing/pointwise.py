@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import operator
 
 from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.reading import HANDLERS, Two, pair
@@ -299,19 +300,18 @@ def eq(read, x, number):
 
 @HANDLERS("gt", "ge")
 def above(read, x, number):
-    return read.each(lambda one: _of_mask(read, one), x) if number in (0, 0.5) else \
-        _refuse_comparison()
+    if isinstance(number, (Tensor, Constant, Two)):
+        raise Gap("a comparison of computed numbers")
+    compared = operator.gt if read.step[0].operation.startswith("gt") else operator.ge
+    return read.each(lambda one: _of_mask(read, one, compared, number), x)
 
 
-def _refuse_comparison():
-    raise Gap("a comparison of what inputs decide")
-
-
-def _of_mask(read, one):
+def _of_mask(read, one, compared, number):
     k = read.builder.value(one)
     if k:
-        return read.builder.constant([float(v > 0) for v in k])
-    if one.operation == "pick" and one.arguments[0].operation == "top":
+        return read.builder.constant([float(compared(v, number)) for v in k])
+    if one.operation == "pick" and one.arguments[0].operation == "top" \
+            and compared(1, number) and not compared(0, number):
         return one
     raise Gap("a comparison of what inputs decide")
 

@@ -1,6 +1,7 @@
 """dmft.torch.import_module: a module of PyTorch as a network of dmft-solve."""
 from __future__ import annotations
 
+import math
 import warnings
 
 import torch
@@ -10,7 +11,7 @@ from dmft.torch.importing import (grouped, pointwise, products, reductions,  # n
                                   selections, shapes)
 from dmft.torch.importing.axes import cells_shape
 from dmft.torch.importing.expressions import Gap
-from dmft.torch.importing.guard import AGAIN, OTHER, differences, fresh
+from dmft.torch.importing.guard import AGAIN, OTHER, differences, fresh, worst_of
 from dmft.recipe import recipe
 from dmft.torch.importing.judging import Judge, Recipe, groups
 from dmft.torch.importing.laws import power_of
@@ -118,6 +119,9 @@ class Builds:
             if isinstance(one, torch.nn.modules.dropout._DropoutNd) and one.p:
                 self.dropped.append(name)
                 one.p = 0.0
+            elif isinstance(one, torch.nn.MultiheadAttention) and one.dropout:
+                self.dropped.append(name)
+                one.dropout = 0.0
 
     def third(self) -> int:
         """A width that was not traced."""
@@ -346,8 +350,8 @@ class Imported:
 
     @property
     def difference(self) -> float:
-        """The largest of the differences."""
-        return max(self.differences.values())
+        """The largest of the differences; nan where one cannot be told."""
+        return self.differences[worst_of(self.differences)]
 
     def __repr__(self):
         return (f"<{len(self.names)} parameters of a module as {len(self.parts)} matrices; largest "
@@ -376,10 +380,14 @@ def import_module(build, example, widths=(64, 128), *, output=None, ignore=(),
         warnings.warn("dropout was set to 0: " + ", ".join(dict.fromkeys(builds.dropped)),
                       NoteWarning, stacklevel=2)
     found.compare()
-    worst = max(found.differences, key=found.differences.get)
+    worst = worst_of(found.differences)
     if check and not found.difference <= AGREES:
         what = worst if worst in ("output", "terms of the loss", OTHER, AGAIN) else \
             f"the gradient of {worst}"
+        if math.isnan(found.difference):
+            raise InputError(f"whether the network is the module cannot be told: {what} is not "
+                             "finite in the module itself, at a width and on inputs that were not "
+                             "traced (normal numbers of the size of the example's)")
         raise InputError(f"the network is not the module: {what} differs by "
                          f"{found.difference:.1e} of its largest value at a width and on inputs "
                          "that were not traced; " + _why(worst))
