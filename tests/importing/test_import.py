@@ -410,6 +410,20 @@ def test_dropout_is_set_to_0_with_a_word():
         assert dmft.torch.import_module(build, modules.numbers(), (16, 32)).difference < ROUND_OFF
 
 
+class Trains(modules.Residual):
+    """Returns its loss, too."""
+
+    def forward(self, x):
+        f = super().forward(x)
+        return f, F.cross_entropy(f, (x[:, 0] > 0).long(), label_smoothing=0.1)
+
+
+def test_a_module_that_returns_its_loss_is_read_up_to_it():
+    mine = dmft.torch.import_module(Trains, modules.numbers(), (16, 32),
+                                    output=lambda module, x: module(x)[0])
+    assert mine.difference < ROUND_OFF
+
+
 @pytest.mark.parametrize("build, more, words", [
     (modules.Perceptron, {"widths": (32, 16)}, "the larger one last"),
     (modules.Perceptron, {"widths": 16}, "widths"),
@@ -423,6 +437,10 @@ def test_dropout_is_set_to_0_with_a_word():
     (lambda N: nn.Sequential(*[nn.Linear(modules.NUMBERS, modules.NUMBERS)
                                for _ in range(N // 16)]), {}, "larger one"),
     (lambda N: nn.Linear(modules.NUMBERS, 1, device="meta"), {}, "is on meta"),
+    (modules.Perceptron, {"example": torch.randn(24, 3, modules.NUMBERS)}, "a row for each token"),
+    (Trains, {}, "give output="),
+    (modules.Residual, {"example": torch.randn(24, 3, modules.NUMBERS)},
+     "a row for each token"),
 ], ids=str)
 def test_bad_input_gets_one_sentence(build, more, words):
     assert words in refusal(build, **more)

@@ -127,6 +127,12 @@ def any_of_slots(read, x, dim=None, keepdim=False):
     return sum_of_dimensions(read, x, dims, keepdim)
 
 
+@HANDLERS("_log_softmax", "log_softmax", "mse_loss")
+def loss(*_, **__):
+    raise Gap("a part of a loss, which is a key of [training]; give output=, a function of the "
+              "module and x that returns what stands before it, as lambda m, x: m(x)[0]")
+
+
 @HANDLERS("_softmax", "_safe_softmax", "softmax")
 def softmax(read, x, dim, *_):
     x, dim = read.expressions(x), read.dimension(x, dim)

@@ -207,6 +207,10 @@ class Imported:
         if kinds not in allowed:
             raise InputError("the output has axes of " + " and ".join(kinds) + "; it must have one "
                              "row for each input (and token), and finitely many numbers")
+        if "token" in kinds and self._example.is_floating_point():
+            raise InputError("the output has a row for each token, of inputs that are numbers; "
+                             "such data have one target for each input: let the module return "
+                             "the mean over its tokens, by output= or in build")
         self.outputs = (cells_shape(dims) or (1,))[0]
 
     def _starts(self, leaf):
