@@ -103,8 +103,11 @@ def range_of(x: Tensor, dim: int, low, high) -> Tensor:
         return x
     if axes and axes[0].kind == "finite" and low[0] == low[1] and high[0] == high[1] \
             and len(axes) == 1:
-        cells = x.cells.take(range(low[0], high[0]), x.place_of(dim))
-        return Tensor([*x.dims[:dim], (finite(high[0] - low[0]),), *x.dims[dim + 1:]], cells)
+        taken, axes = range(low[0], high[0]), (finite(high[0] - low[0]),)
+        if len(taken) == 1:             # a dimension of one goes with any other
+            taken, axes = taken[0], ()
+        return Tensor([*x.dims[:dim], axes, *x.dims[dim + 1:]],
+                      array_of(x.cells.take(taken, x.place_of(dim))))
     kinds = [axis.kind for axis in axes]
     if kinds == ["sites"]:
         inside = [end for end in (low, high) if end != (0, 0) and end != length(axes)]

@@ -66,6 +66,8 @@ class Tensor:
         if how is None:
             raise Gap("sites are taken apart into as many parts as grow with the width; with "
                       "several growing sizes give each of them a name")
+        if how[1] in (1, ()):
+            raise Gap("an axis of one number meets one of sites")
         raise Cut(self.populations(axis), how)
 
     def place_of(self, dim: int) -> int:
