@@ -393,6 +393,20 @@ static void reading_fails(void **state) {
         }
 }
 
+/* What a data file has is not taken for missing where HDF5 cannot tell for a moment. */
+static void data_fail(void **state) {
+    (void)state;
+    struct cli_result result;
+    char fault[] = "hdf5 1";
+    cli_print("three.ini", mixture);
+    cli_lines("d.h5", "1,0.5,1\n-0.5,1,-1\n", false);
+    for (; fault[5] <= '9'; fault[5]++, cli_free(&result)) { /* all that this file is asked */
+        setenv("DMFT_FAULT", fault, 1);
+        cli_run(&result, ARGS("--quiet", "-o", "none.h5", "three.ini"));
+        assert_true(cli_ended(&result, 1, ARGS("data file d.h5: HDF5 cannot ")));
+    }
+}
+
 /* The emulated device has 2^32 bytes. */
 static void memory_of_the_device_is_told(void **state) {
     (void)state;
@@ -420,8 +434,11 @@ static int open_all(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {TEST(memory_of_the_device_is_told), TEST(printing_fails),
-                                       TEST(going_on_fails), TEST(reading_fails),
+    const struct CMUnitTest tests[] = {TEST(memory_of_the_device_is_told),
+                                       TEST(printing_fails),
+                                       TEST(going_on_fails),
+                                       TEST(reading_fails),
+                                       TEST(data_fail),
                                        TEST(one_call_fails)};
     inside = argc > 1 && !strcmp(argv[1], "inside");
     places = inside || (argc > 1 && !strcmp(argv[1], "places"));

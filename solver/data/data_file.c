@@ -45,6 +45,7 @@ struct source {
     const char *path;
     hid_t file, access; /* access: of datasets, refuses links to other files */
     bool outside;       /* a link that led to another file was met */
+    int unknown;        /* code of the error that HDF5 could not tell what is there */
     hid_t set[DATA_FILE_SETS];
     hid_t opened[64]; /* six for each set, and a few */
     int count;
@@ -90,8 +91,20 @@ static int open_file(struct source *source, struct err *err) {
     return CODE_OK;
 }
 
-static bool has_dataset(const struct source *source, const char *name) {
-    return H5Lexists(source->file, name, H5P_DEFAULT) > 0;
+/* Where HDF5 cannot tell it is asked again: it still cannot in a damaged file. A path through
+ * groups is missing where one of them is, of which HDF5 cannot tell either. */
+static bool has_dataset(struct source *source, const char *name) {
+    htri_t said = H5Lexists(source->file, name, H5P_DEFAULT);
+    if (said < 0 && !strchr(name, '/'))
+        source->unknown = H5Lexists(source->file, name, H5P_DEFAULT) < 0 ? CODE_INPUT : CODE_SYSTEM;
+    return said > 0;
+}
+
+static bool has_attribute(struct source *source, hid_t at, const char *name) {
+    htri_t said = H5Aexists(at, name);
+    if (said < 0)
+        source->unknown = H5Aexists(at, name) < 0 ? CODE_INPUT : CODE_SYSTEM;
+    return said > 0;
 }
 
 /* The values must be in this file: another one may be any file of the user, or be missing, which
@@ -123,8 +136,12 @@ static int open_dataset(struct source *source, const char *name, hid_t *set, boo
                        "data file %s: %s is a link to another file, which is not followed; copy it "
                        "into this file",
                        path, name);
-    if (*set < 0)
+    if (*set < 0) {
+        hid_t object = hold_id(source, H5Oopen(source->file, name, source->access));
+        if (object >= 0 && H5Iget_type(object) == H5I_DATASET)
+            return err_set(err, CODE_SYSTEM, "data file %s: HDF5 cannot open %s", path, name);
         return err_set(err, CODE_INPUT, "data file %s: %s is not a dataset", path, name);
+    }
     TRY(check_layout(source, *set, name, err));
     hid_t type = hold_id(source, H5Dget_type(*set));
     H5T_class_t class = type < 0 ? H5T_NO_CLASS : H5Tget_class(type);
@@ -238,13 +255,14 @@ static int read_rows(struct source *source, hid_t set, const struct storage *in,
         TRY(base_poll(err, "reading data file %s", source->path));
         count[0] = rows - first[0] < some ? rows - first[0] : some;
         part = in->rank ? H5Screate_simple(in->rank, count, NULL) : H5Screate(H5S_SCALAR);
-        bool good = part >= 0 &&
-                    (!in->rank ||
+        if (part < 0)
+            return err_set(err, CODE_SYSTEM, "data file %s: HDF5 cannot prepare to read %s",
+                           source->path, name);
+        bool good = (!in->rank ||
                      H5Sselect_hyperslab(space, H5S_SELECT_SET, first, NULL, count, NULL) >= 0) &&
                     H5Dread(set, H5T_NATIVE_DOUBLE, part, space, H5P_DEFAULT,
                             values + first[0] * each) >= 0;
-        if (part >= 0)
-            H5Sclose(part);
+        H5Sclose(part);
         if (!good)
             return err_set(err, CODE_INPUT,
                            "data file %s: %s cannot be read, it is damaged or compressed by a "
@@ -285,7 +303,7 @@ static int read_set(struct source *source, struct data_file *stored, enum data_f
 /* V: an attribute of tokens or a dataset beside it, one number. */
 static int read_vocabulary(struct source *source, struct data_file *stored, struct err *err) {
     hid_t tokens = source->set[DATA_FILE_INPUT], set = -1, space = -1;
-    bool attribute = H5Aexists(tokens, "V") > 0, whole, good;
+    bool attribute = has_attribute(source, tokens, "V"), whole, good;
     if (!attribute && !has_dataset(source, "V"))
         return CODE_OK;
     if (attribute) {
@@ -311,7 +329,7 @@ static int read_vocabulary(struct source *source, struct data_file *stored, stru
 static void read_floor(struct source *source, struct data_file *stored, const char *loss) {
     char name[DATA_FILE_NAME];
     snprintf(name, sizeof name, "floor_%s", loss);
-    hid_t floor = H5Aexists(source->file, name) > 0
+    hid_t floor = has_attribute(source, source->file, name)
                       ? hold_id(source, H5Aopen(source->file, name, H5P_DEFAULT))
                       : -1;
     hid_t space = floor < 0 ? -1 : hold_id(source, H5Aget_space(floor));
@@ -321,7 +339,7 @@ static void read_floor(struct source *source, struct data_file *stored, const ch
 }
 
 /* Which of the two kinds of inputs there is; what would be passed over is refused. */
-static int choose_inputs(const struct source *source, struct data_file *stored, struct err *err) {
+static int choose_inputs(struct source *source, struct data_file *stored, struct err *err) {
     stored->tokens = has_dataset(source, "tokens");
     const struct data_file other = {.tokens = !stored->tokens};
     const char *input = data_file_name(stored, DATA_FILE_INPUT);
@@ -339,7 +357,7 @@ static int choose_inputs(const struct source *source, struct data_file *stored, 
 }
 
 /* Arrays of test inputs and weights are read where they are, or are asked for. */
-static bool is_read(const struct source *source, const struct data_file *stored,
+static bool is_read(struct source *source, const struct data_file *stored,
                     enum data_file_role role) {
     bool tests = has_dataset(source, data_file_name(stored, DATA_FILE_TEST_INPUT));
     if (role >= DATA_FILE_WEIGHT && !stored->weight[0][0])
@@ -349,8 +367,8 @@ static bool is_read(const struct source *source, const struct data_file *stored,
     return tests || (role != DATA_FILE_TEST_INPUT && role != DATA_FILE_TEST_TARGET);
 }
 
-static int read_source(struct source *source, struct data_file *stored, const char *loss,
-                       size_t most, struct err *err) {
+static int read_sets(struct source *source, struct data_file *stored, const char *loss, size_t most,
+                     struct err *err) {
     size_t left[2] = {most, most}; /* for inputs and for targets */
     TRY(open_file(source, err));
     TRY(choose_inputs(source, stored, err));
@@ -368,6 +386,16 @@ static int read_source(struct source *source, struct data_file *stored, const ch
         TRY(read_vocabulary(source, stored, err));
     read_floor(source, stored, loss);
     return CODE_OK;
+}
+
+/* What HDF5 could not look up is not taken for missing. */
+static int read_source(struct source *source, struct data_file *stored, const char *loss,
+                       size_t most, struct err *err) {
+    int code = read_sets(source, stored, loss, most, err);
+    if (source->unknown)
+        return err_set(err, source->unknown, "data file %s: HDF5 cannot look up its data%s",
+                       source->path, source->unknown == CODE_INPUT ? ", it is damaged" : "");
+    return code;
 }
 
 /* Some damage ends a process within libhdf5 (a chunk of no length divides by 0 where the dataset is
