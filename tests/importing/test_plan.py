@@ -363,7 +363,8 @@ BAD = {"no plan": (lambda p: p.initialize(nn.Linear(3, 4)), "the plan has no par
        "meta": (lambda p: p.initialize(Papers(64, 8, 3).to("meta")), "on the meta device"),
        "optimizer": (lambda p: p.groups(Papers(64, 8, 3), 1, optimizer="rprop"), "must be one of"),
        "rate": (lambda p: p.groups(Papers(64, 8, 3), {"W_*": 1.0}), "no pattern of W_"),
-       "no number": (lambda p: p.groups(Papers(64, 8, 3), "0.1"), "a number is wanted"),
+       "no number": (lambda p: p.groups(Papers(64, 8, 3), "0.1"),
+                     "a number of at least 0 is wanted"),
        "no folder": (lambda p: p.save("nowhere/plan.json"), "nowhere/plan.json: No such file"),
        "sizes": (lambda p: p.groups(Papers(64, 8, 3), 1, sizes={"N": 3}), "the plan has"),
        "rule": (lambda p: p.muon_groups(Papers(64, 8, 3), 1, adjust_lr_fn="none"), "adjust_lr_fn")}

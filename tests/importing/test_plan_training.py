@@ -1,5 +1,6 @@
 """A plan in training scripts: wrappers, compilation, low precision, accumulation, checkpoints."""
 import copy
+import json
 import os
 import re
 import subprocess
@@ -127,3 +128,54 @@ def test_muon_and_adamw_train_together(plan, model):
     assert [torch.equal(one, two) for one, two in zip(model.parameters(), before)] == \
         [True, True, False, True]
     assert steps(model, others, 20)[-1] < first
+
+
+def test_two_models_of_one_plan_keep_their_sizes(plan):
+    """Also when what wraps them has flattened their parameters, as FSDP does."""
+    narrow, wide = (plan.initialize(distributed.model_of(N)) for N in (32, 128))
+    wanted = plan.groups(narrow, lr=0.02)
+    for model in (narrow, wide):
+        for one in model.modules():
+            for name, parameter in list(one.named_parameters(recurse=False)):
+                setattr(one, name, torch.nn.Parameter(parameter.detach().flatten()))
+    assert [group["lr"] for group in plan.groups(narrow, lr=0.02)] == [
+        group["lr"] for group in wanted]
+    assert min(group["lr"] for group in plan.groups(wide, lr=0.02)) == pytest.approx(0.02 / 8)
+
+
+@pytest.mark.parametrize("options, said", [
+    ({"sizes": {"N": 4096}}, "has the shape"), ({"sizes": {"N": -3}}, "N is -3"),
+    ({"sizes": {"N": 0}}, "N is 0"), ({"sizes": {"N": "x"}}, "N is 'x'"),
+    ({"lr": -1.0}, "lr of .* is -1.0"), ({"lr": float("nan")}, "lr of .* is nan"),
+    ({"weight_decay": -1.0}, "weight_decay of"), ({"eps": -1.0}, "eps is -1.0"),
+    ({"only": 3}, "only is 3"),
+    ({"optimizer": "adam", "weight_decay": 0.1}, "adam adds weight_decay to the gradient")])
+def test_numbers_that_are_none_are_refused(plan, model, options, said):
+    with pytest.raises(dmft.InputError, match=said):
+        plan.groups(model, **{"lr": 0.02, **options})
+
+
+def test_adam_without_decay_has_the_rates_of_adamw(plan, model):
+    assert [group["lr"] for group in plan.groups(model, lr=0.02, optimizer="adam")] == [
+        group["lr"] for group in plan.groups(model, lr=0.02)]
+
+
+@pytest.mark.parametrize("gone", ["base", "counts", "notes", "parameterization", "parameters"])
+def test_a_part_of_a_plan_is_refused(plan, tmp_path, gone):
+    plan.save(str(tmp_path / "plan.json"))
+    content = json.loads((tmp_path / "plan.json").read_text())
+    del content[gone]
+    (tmp_path / "part.json").write_text(json.dumps(content))
+    with pytest.raises(dmft.InputError, match=f"part.json is no whole plan: {gone} is missing"):
+        dmft.torch.Plan.load(str(tmp_path / "part.json"))
+    (tmp_path / "part.json").write_text(json.dumps({**content, gone: {}, "base": {}}))
+    with pytest.raises(dmft.InputError, match="base is empty"):
+        dmft.torch.Plan.load(str(tmp_path / "part.json"))
+
+
+def test_a_submodule_may_be_called_module():
+    def build(N):
+        return torch.nn.ModuleDict({"module": distributed.model_of(N)})
+    plan = dmft.torch.plan(build, modules.numbers(), {"N": 16}, widths={"N": (16, 32)},
+                           output=lambda m, x: m["module"](x)[:, 0])
+    assert len(plan.groups(build(64), lr=0.1)) > 1

@@ -65,7 +65,6 @@ class Plan:
         self.base, self.notes = content["base"], content["notes"]
         self.parameterization = content["parameterization"]
         self._entries = content["parameters"]
-        self._sizes: dict | None = None
 
     # --- files -----------------------------------------------------------------------------------
 
@@ -91,6 +90,13 @@ class Plan:
             found = content.get("format") if isinstance(content, dict) else None
             raise InputError(f"{path} is no plan of format {FORMAT} (its format is {found}); "
                              "dmft.torch.plan(...).save makes one")
+        missing = [key for key in ("base", "counts", "notes", "parameterization", "parameters")
+                   if key not in content]
+        empty = [key for key in ("base", "parameters") if not content.get(key)]
+        if missing or empty:
+            raise InputError(f"{path} is no whole plan: {(missing + empty)[0]} is "
+                             f"{'missing' if missing else 'empty'}; "
+                             "dmft.torch.plan(...).save makes one")
         return cls(content)
 
     # --- sizes -----------------------------------------------------------------------------------
@@ -114,6 +120,11 @@ class Plan:
         if missing:
             raise InputError(f"no parameter of the model tells its {missing[0]}; give sizes=")
         found = {size: self._whole(size, found[size]) for size in self.base}
+        self._check_shapes(pairs, found)
+        return found
+
+    @staticmethod
+    def _check_shapes(pairs, found: dict) -> None:
         for entry, shape, name in pairs:
             wanted = [None if c is None else c * power(law, found) for c, law in entry["shape"]]
             if any(one and abs(one - have) > ROUND_OFF * one for one, have in zip(wanted, shape)):
@@ -121,7 +132,6 @@ class Plan:
                 raise InputError(f"{name} has the shape {list(shape)}, and in this plan it is "
                                  f"{[one and round(one, 3) for one in wanted]} at {said}; "
                                  "the plan is of another module")
-        return found
 
     @staticmethod
     def _whole(size: str, value: float) -> int:
@@ -135,15 +145,22 @@ class Plan:
             if set(sizes) != set(self.base):
                 raise InputError(f"sizes: {sorted(sizes)} are given, and the plan has "
                                  f"{sorted(self.base)}")
+            for size, value in sizes.items():
+                if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                    raise InputError(f"sizes: {size} is {value!r}, and a whole number of at least "
+                                     "1 is wanted")
+        pairs = [(entry, one.shape, name) for name, entry, one in self._matched(model)]
+        if not any(len(shape) == 1 and len(entry["shape"]) > 1 for entry, shape, _ in pairs):
+            if sizes is None:
+                return self.sizes(model)
+            self._check_shapes(pairs, sizes)
             return dict(sizes)
-        sharded = any(one.dim() == 1 and len(entry["shape"]) > 1
-                      for _, entry, one in self._matched(model))
-        if not sharded:
-            return self.sizes(model)
-        if self._sizes is None:         # FSDP has flattened the parameters
+        # FSDP has flattened the parameters
+        kept = [one._plan_sizes for one in model.modules() if hasattr(one, "_plan_sizes")]
+        if sizes is None and not kept:
             raise InputError("the parameters have lost their shapes (FSDP): call initialize before "
                              "the model is wrapped, or give sizes=")
-        return self._sizes
+        return dict(kept[0] if sizes is None else sizes)
 
     # --- parameters ------------------------------------------------------------------------------
 
@@ -152,10 +169,10 @@ class Plan:
         if not isinstance(model, torch.nn.Module):
             raise InputError(f"the model is a {type(model).__name__}, and a torch.nn.Module is "
                              "wanted")
-        exact = {name: entry for entry in self._entries for name in entry["names"]}
+        exact = {plain_name(name): entry for entry in self._entries for name in entry["names"]}
         alike: dict = {}
         for entry in self._entries:
-            alike.setdefault(pattern_of(entry["names"][0]), []).append(entry)
+            alike.setdefault(pattern_of(plain_name(entry["names"][0])), []).append(entry)
         found = []
         for wrapped, parameter in model.named_parameters():
             name = plain_name(wrapped)
@@ -163,13 +180,16 @@ class Plan:
             others = alike.get(pattern_of(name), [])
             if entry is None and len(others) == 1 and self._content["counts"]:
                 entry = others[0]       # of a block more than were traced
+            if entry is None and name.split(".")[-1] == "_flat_param":
+                raise InputError("FSDP has put several parameters into one: wrap with "
+                                 "use_orig_params=True, or call groups before the model is wrapped")
             if entry is None:
                 raise InputError(f"the plan has no parameter {name}; it was made of a module with "
                                  + " ".join(one["names"][0] for one in self._entries))
             found.append((name, entry, parameter))
         have = {pattern_of(name) for name, _, _ in found}
         lost = [entry["names"][0] for entry in self._entries
-                if pattern_of(entry["names"][0]) not in have]
+                if pattern_of(plain_name(entry["names"][0])) not in have]
         if lost:
             raise InputError(f"the model has no parameter {lost[0]}, which the plan has; the plan "
                              "is of another module")
@@ -190,8 +210,8 @@ class Plan:
             if parameter.is_meta:
                 raise InputError(f"{name} is on the meta device and has no numbers yet; initialize "
                                  "the model after it has been materialized")
-        self._sizes = self.sizes(model) if sizes is None else self._known_sizes(model, sizes)
-        ratios = self._ratios(self._sizes)
+        known = self._known_sizes(model, sizes)
+        ratios = self._ratios(known)
         for _, entry, parameter in matched:
             for part in entry["parts"]:
                 block = parameter[_index(part["at"], parameter.shape)] if part["at"] else parameter
@@ -205,7 +225,7 @@ class Plan:
                     factor = part["at_base"] * power(part["std"], ratios) / std if std else 1.0
                 if factor != 1:
                     block.mul_(factor)
-        model._plan_initialized = True
+        model._plan_initialized, model._plan_sizes = True, known
         return model
 
     def groups(self, model: torch.nn.Module, lr, weight_decay=0.0, *, eps: float = 1e-8,
@@ -214,10 +234,15 @@ class Plan:
         base size. optimizer: adamw, adam, lion, sgd or momentum, as which the groups are used; lr
         and weight_decay: a number, or {pattern of names: number}, of which the first that fits
         holds. only: a function (name, parameter) that says which parameters are meant. The share
-        that decay takes in a step, lr weight_decay, is the same at every size."""
+        that decay takes in a step, lr weight_decay, is the same at every size; Adam, which adds
+        decay to gradients and then divides by their size, has no such share, and takes none."""
         if optimizer not in LAWS:
             raise InputError(f"optimizer {optimizer!r}: must be one of {' '.join(LAWS)}; hidden "
                              "matrices of Muon are given by muon_groups")
+        if only is not None and not callable(only):
+            raise InputError(f"only is {only!r}, and a function (name, parameter) is wanted")
+        if isinstance(eps, bool) or not isinstance(eps, (int, float)) or not 0 <= eps < math.inf:
+            raise InputError(f"eps is {eps!r}, and a number of at least 0 is wanted")
         law, matched = LAWS[optimizer], self._matched(model)
         ratios = self._ratios(self._known_sizes(model, sizes))
         found: dict[tuple, dict] = {}
@@ -227,6 +252,10 @@ class Plan:
             times = power(entry[law], ratios)
             said = {"lr": _of(lr, name, "lr") * times,
                     "weight_decay": _of(weight_decay, name, "weight_decay") / times}
+            if optimizer == "adam" and said["weight_decay"]:
+                raise InputError("adam adds weight_decay to the gradient, so that its share in a "
+                                 "step goes with the size of the gradient: take torch.optim.AdamW, "
+                                 "or Adam(decoupled_weight_decay=True), with optimizer=\"adamw\"")
             if law == "adam":
                 said["eps"] = eps * power(entry["eps"], ratios)
             group = found.setdefault(tuple(said.values()), {"params": [], **said})
@@ -285,8 +314,10 @@ def _of(given, name: str, what: str) -> float:
     """A number that is given for all names, or by patterns."""
     for pattern, value in given.items() if isinstance(given, dict) else (("*", given),):
         if fnmatch.fnmatchcase(name, pattern):
-            if isinstance(value, bool) or not isinstance(value, (int, float)):
-                raise InputError(f"{what} of {name} is {value!r}, and a number is wanted")
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not number or not 0 <= value < math.inf:
+                raise InputError(f"{what} of {name} is {value!r}, and a number of at least 0 is "
+                                 "wanted")
             return float(value)
     raise InputError(f"{what}: no pattern of {' '.join(given)} fits {name}; add one, as '*'")
 
