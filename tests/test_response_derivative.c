@@ -266,8 +266,33 @@ static void networks_respond_alike(void **state) {
     }
 }
 
+/* Their rows are not copied where one evaluation is used up at once. */
+static void matrices_that_learn_backward_respond_to_muon(void **state) {
+    const char *overrides[] = {"training.optimizer=muon", "training.steps=3",
+                               "solver.sites=64",         "solver.replicates=1",
+                               "reference.widths=",       "output.kernels=none",
+                               "output.responses=yes",    NULL};
+    struct run run;
+    struct record record = {0};
+    int responses = 0;
+    (void)state;
+    support_run(&run, "data/residual.ini", overrides);
+    support_ensemble(&run, 0, &record);
+    for (int s = 0; s < record.count; s++) {
+        const struct series *series = &record.series[s];
+        responses += !strncmp(series->name, "A_", 2) || !strncmp(series->name, "B_", 2);
+        for (size_t k = 0; k < series->size; k++)
+            assert_true(isfinite(series->values[k]));
+    }
+    assert_true(responses > 0);
+    record_free(&record);
+    run_free(&run);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(networks_respond_alike)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(matrices_that_learn_backward_respond_to_muon),
+        cmocka_unit_test(networks_respond_alike)};
     backend_start(1); /* small arrays */
     wrapped = map_finite;
     wrapped.forward = forward;

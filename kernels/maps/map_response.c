@@ -356,11 +356,10 @@ int map_response_whole(struct map *map, int k, const double *c, struct change *c
                        struct err *err) {
     struct map_response *response = map->response;
     bool source = map_learns_backward(&map->declared);
-    struct rows x = rows_main(map->stage[k].read[0]), y = rows_main(array_all(&map->stage[k].y));
     int P = map->stage[k].P, evaluations = response->evaluations,
         each = source && map->declared.for_all_inputs ? 1 : response->numbers / evaluations,
         rows = evaluations * each, first = response->kept[k] * each;
-    struct rows a = source ? x : y;
+    struct rows a = rows_main(source ? map->stage[k].read[0] : array_all(&map->stage[k].y));
     double *C;
     if (!response->whole.memory)
         TRY(init_rows(&response->whole, side_of(map, !source), 0, err));
