@@ -229,6 +229,11 @@ static void networks_respond_alike(void **state) {
          {"A_W2", "B_W2"},
          {"training.optimizer=muon", "training.eta0=.1", "training.nesterov=no",
           "training.momentum=.5", "training.weight_decay=.1"}},
+        {"data/stack.ini", /* matrices out of the units of experts learn backward */
+         128,
+         {"A_W_out_0", "B_W_out_0", "A_W_in_1"},
+         {"training.optimizer=muon", "training.eta0=.05", "training.rest_eta0=.02",
+          "training.steps=3", SMALL, "solver.expert_sites=128"}},
         {"data/regime2.ini", /* each expert's part by itself */
          128,
          {"A_Q", "B_W_in", "A_W_in", "B_W_out"},
