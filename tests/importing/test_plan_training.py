@@ -179,3 +179,15 @@ def test_a_submodule_may_be_called_module():
     plan = dmft.torch.plan(build, modules.numbers(), {"N": 16}, widths={"N": (16, 32)},
                            output=lambda m, x: m["module"](x)[:, 0])
     assert len(plan.groups(build(64), lr=0.1)) > 1
+
+
+def test_blocks_of_a_submodule_that_is_called_module_are_counted():
+    one = {"names": ["module.b.0.weight", "module.b.1.weight"], "shape": [[1, {"N": 1}]] * 2,
+           "parts": [], "sgd": {}, "adam": {}, "eps": {}, "muon": None}
+    plan = dmft.torch.Plan({
+        "format": 1, "base": {"N": 4, "L": 2}, "notes": [], "parameterization": "mup",
+        "counts": {"L": {"pattern": "module.b.*.weight", "each": 1}}, "parameters": [one]})
+    model = torch.nn.Module()
+    model.module = torch.nn.Module()
+    model.module.b = torch.nn.ModuleList(torch.nn.Linear(8, 8, bias=False) for _ in range(3))
+    assert plan.sizes(model) == {"N": 8, "L": 3}

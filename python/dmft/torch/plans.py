@@ -105,7 +105,8 @@ class Plan:
         """The sizes of a model, from the shapes and the number of its parameters."""
         found, pairs = {}, [(entry, one.shape, name) for name, entry, one in self._matched(model)]
         for size, count in self._content["counts"].items():
-            numbers = {name for _, _, name in pairs if pattern_of(name) == count["pattern"]}
+            pattern = plain_name(count["pattern"])
+            numbers = {name for _, _, name in pairs if pattern_of(name) == pattern}
             found[size] = len(numbers) / count["each"]
         for _ in self.base:             # each dimension that has one unknown size gives it
             for entry, shape, _ in pairs:
