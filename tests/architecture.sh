@@ -116,7 +116,7 @@ one_word=$(echo "$program" | grep '\.c$' | xargs awk '
     END { judge() }')
 wrong=$(echo "$one_word" | grep -vE '^(integrators|models)/|/(map_response|polar|memory|coordinate|response)\.c:')
 [ -z "$wrong" ] || say "functions of one word outside of a table:" "$wrong"
-[ "$(echo "$one_word" | wc -l)" -le 131 ] || say "functions of one word outside of a table: more than before:" "$one_word"
+[ "$(echo "$one_word" | wc -l)" -le 124 ] || say "functions of one word outside of a table: more than before:" "$one_word"
 close functions_have_more_than_one_word
 
 # A comment is a sentence with a subject. The number of those that begin without one only falls.

@@ -107,7 +107,7 @@ static void averages(struct rows a, struct rows b, double *out) {
     inner_of(a)->averages(copy_of(a, 0), copy_of(b, 0), out);
 }
 
-static void times(double scale, struct rows W, struct rows x, struct rows y) {
+static void multiply_matrix(double scale, struct rows W, struct rows x, struct rows y) {
     inner_of(x)->times(scale, copy_of(W, 0), copy_of(x, 0), copy_of(y, 0));
     rows_follow(y);
 }
@@ -182,7 +182,7 @@ void companions_init(struct companions *companions, const struct backend *inner)
     table->normals = normals;
     table->dots = dots;
     table->averages = averages;
-    table->times = times;
+    table->times = multiply_matrix;
     table->combine = combine;
     table->combine_rows = combine_rows;
     table->add = add;

@@ -34,9 +34,7 @@ static int step_along(struct rows x, const double *A, struct rows along, struct 
     TRY(base_alloc(&seen, 2 * (size_t)n * (size_t)k, sizeof *seen, err));
     C = seen + (size_t)n * (size_t)k;
     along.array->backend->dots(along, rows_main(x), seen);
-    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, k, n, n, polar_coefficient[2], seen, n,
-                A, n, 0, C, n);
-    cblas_daxpy(n * k, polar_coefficient[1], seen, 1, C, 1);
+    polar_seen(k, n, seen, A, C);
     along.array->backend->combine(along, polar_coefficient[0], C, rows_main(x));
     free(seen);
     return CODE_OK;
@@ -109,7 +107,7 @@ static int exact_factors(struct factors *f, int n, int P, double least, struct r
     TRY(orthogonalise(f, n, P, m, err));
     cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, kc, ka, P, 1, f->C_R, P, f->a_R, P, 0,
                 f->small, ka);
-    TRY(polar_host(kc, ka, f->small, least, true, f->scratch, err));
+    TRY(polar_host(kc, ka, f->small, 0, NULL, least, true, f->scratch, err));
     x.array->backend->put(rows_part(x, 0, ka), f->a);
     for (int i = 0; i < n; i++) { /* row i of Q_C times the small matrix, in its place */
         double *row = f->C + (size_t)i * (size_t)P, *made = f->scratch;
@@ -271,10 +269,11 @@ static int exact_parts(const struct rows *x, int parts, double least, struct err
     double *X = NULL;
     for (int k = 0; k < parts; k++)
         c += x[k].array->sites;
-    size_t n = r < c ? r : c, all = r * c;
-    TRY(base_alloc(&X, 3 * all + 2 * n * n + 2 * n, sizeof *X, err));
+    size_t all = r * c;
+    TRY(base_alloc(&X, all + polar_scratch(x->count, (int)c, 0), sizeof *X, err));
     exchange(x, parts, true, X, X + all);
-    int code = polar_host(x->count, (int)c, X, least * sqrt((double)c), true, X + all, err);
+    int code =
+        polar_host(x->count, (int)c, X, 0, NULL, least * sqrt((double)c), true, X + all, err);
     cblas_dscal((int)all, sqrt((double)c), X, 1);
     if (!code)
         exchange(x, parts, false, X, X + all);

@@ -23,18 +23,40 @@ void polar_factor(int n, const double *A, double *C) {
         C[i] += polar_coefficient[0];
 }
 
-/* X [r][c] <- p(X/|X|_F). A, C [n][n] with n = min(r, c), and Y [r][c], are scratch. */
-static void iterate_host(int r, int c, double *X, double *A, double *C, double *Y) {
-    size_t all = (size_t)r * (size_t)c;
-    cblas_dscal((int)all, 1 / cblas_dnrm2((int)all, X, 1), X, 1);
+void polar_seen(int count, int n, const double *seen, const double *A, double *out) {
+    cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, count, n, n, polar_coefficient[2], seen,
+                n, A, n, 0, out, n);
+    cblas_daxpy(count * n, polar_coefficient[1], seen, 1, out, 1);
+}
+
+/* X [r][c] <- p(X/|X|_F), and along [count][c] <- along L, where that is X L. A, C [n][n] with n =
+ * min(r, c), and Y [max(r, count)][c], are scratch; where r <= c, seen [2][count][r], too. */
+static void iterate_host(int r, int c, double *X, int count, double *along, double *A, double *C,
+                         double *Y, double *seen) {
+    size_t all = (size_t)r * (size_t)c, others = (size_t)count * (size_t)c;
+    double scale = 1 / cblas_dnrm2((int)all, X, 1), *made = seen + (size_t)count * (size_t)r;
+    cblas_dscal((int)all, scale, X, 1);
+    cblas_dscal((int)others, scale, along, 1);
     for (int k = 0; k < POLAR_STEPS; k++) {
         if (r <= c) {
             cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, r, r, c, 1, X, c, X, c, 0, A, r);
+            if (count) { /* a along + (b S + c S A) X, S = along X^T */
+                cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, count, r, c, 1, along, c, X, c,
+                            0, seen, r);
+                polar_seen(count, r, seen, A, made);
+                cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, count, c, r, 1, made, r, X,
+                            c, polar_coefficient[0], along, c);
+            }
             polar_factor(r, A, C);
             cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, r, c, r, 1, C, r, X, c, 0, Y, c);
         } else {
             cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, c, c, r, 1, X, c, X, c, 0, A, c);
             polar_factor(c, A, C);
+            if (count) {
+                cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, count, c, c, 1, along, c, C,
+                            c, 0, Y, c);
+                memcpy(along, Y, others * sizeof *along);
+            }
             cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, r, c, c, 1, X, c, C, c, 0, Y, c);
         }
         memcpy(X, Y, all * sizeof *X);
@@ -59,42 +81,25 @@ static int exact_host(int r, int c, double *X, double *U, double *Vt, double *s,
     return CODE_OK;
 }
 
-int polar_host(int r, int c, double *X, double least, bool exact, double *scratch,
-               struct err *err) {
+size_t polar_scratch(int r, int c, int count) {
+    size_t n = (size_t)(r < c ? r : c), rows = (size_t)(r > count ? r : count);
+    return (rows + (size_t)r) * (size_t)c + 2 * n * n + 2 * n + 2 * (size_t)count * (size_t)r;
+}
+
+int polar_host(int r, int c, double *X, int count, double *along, double least, bool exact,
+               double *scratch, struct err *err) {
     size_t all = (size_t)r * (size_t)c, n = (size_t)(r < c ? r : c);
     if (cblas_dnrm2((int)all, X, 1) <= least) {
         memset(X, 0, all * sizeof *X);
+        if (count)
+            memset(along, 0, (size_t)count * (size_t)c * sizeof *along);
         return CODE_OK;
     }
     if (exact)
         return exact_host(r, c, X, scratch, scratch + all, scratch + 2 * all, err);
-    iterate_host(r, c, X, scratch + all, scratch + all + n * n, scratch);
+    double *A = scratch + (size_t)(r > count ? r : count) * (size_t)c, *C = A + n * n;
+    iterate_host(r, c, X, count, along, A, C, scratch, C + n * n);
     return CODE_OK;
-}
-
-/* along [n][c] <- along L, where p(X/|X|_F) = X L, X [r][c]; X is used up. scratch: [2 r^2], and
- * [r][c] or [2][n][r], the larger. */
-static void follow_matrix(int r, int c, double *X, int n, double *along, double least,
-                          double *scratch) {
-    size_t all = (size_t)r * (size_t)c;
-    double norm = cblas_dnrm2((int)all, X, 1), scale = norm <= least ? 0 : 1 / norm;
-    double *A = scratch, *C = A + (size_t)r * (size_t)r, *made = C + (size_t)r * (size_t)r,
-           *seen = made + (size_t)n * (size_t)r;
-    cblas_dscal((int)all, scale, X, 1);
-    cblas_dscal(n * c, scale, along, 1);
-    for (int step = 0; step < POLAR_STEPS && scale > 0; step++) {
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, r, r, c, 1, X, c, X, c, 0, A, r);
-        polar_factor(r, A, C); /* a along + (b S + c S A) X, S = along X^T */
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, n, r, c, 1, along, c, X, c, 0, seen,
-                    r);
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, r, r, polar_coefficient[2], seen,
-                    r, A, r, 0, made, r);
-        cblas_daxpy(n * r, polar_coefficient[1], seen, 1, made, 1);
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, n, c, r, 1, made, r, X, c,
-                    polar_coefficient[0], along, c);
-        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, r, c, r, 1, C, r, X, c, 0, made, c);
-        memcpy(X, made, all * sizeof *X);
-    }
 }
 
 /* Copies the columns of a group from rows [count][sites], or back. */
@@ -107,52 +112,37 @@ static void exchange_columns(double *rows, int count, size_t sites, size_t first
     }
 }
 
-/* Other rows over the sites of x, by the factors of its groups. */
-static int follow_columns(struct rows x, int group, double least, struct rows along,
-                          struct err *err) {
-    size_t sites = x.array->sites, r = (size_t)x.count, c = (size_t)group, n = (size_t)along.count,
-           scratch = 2 * r * r + (c > 2 * n ? r * c : 2 * n * r);
-    double *host;
-    TRY(base_alloc(&host, (r + n) * (sites + c) + scratch, sizeof *host, err));
-    double *others = host + r * sites, *X = others + n * sites, *columns = X + r * c;
-    x.array->backend->get(x, host);
-    along.array->backend->get(along, others);
-    for (size_t first = 0; first < sites; first += c) {
-        exchange_columns(host, x.count, sites, first, group, X, true);
-        exchange_columns(others, along.count, sites, first, group, columns, true);
-        follow_matrix(x.count, group, X, along.count, columns, least, columns + n * c);
-        exchange_columns(others, along.count, sites, first, group, columns, false);
-    }
-    along.array->backend->put(along, others);
-    free(host);
-    return CODE_OK;
-}
-
-static int step_columns(struct rows x, int group, double least, bool exact, struct err *err) {
-    size_t sites = x.array->sites, r = (size_t)x.count, c = (size_t)group;
-    size_t n = r < c ? r : c, all = r * c;
-    double *host = NULL, *X = NULL;
+/* Rows of x, and those along, on the host, one group after the other. */
+static int step_columns(struct rows x, int group, struct rows along, double least, bool exact,
+                        struct err *err) {
+    size_t sites = x.array->sites, rows = (size_t)x.count + (size_t)along.count,
+           all = rows * (size_t)group;
+    double *host, *X;
     int code = CODE_OK;
-    DO(base_alloc(&host, r * sites, sizeof *host, err));
-    DO(base_alloc(&X, 3 * all + 2 * n * n + 2 * n, sizeof *X, err));
+    TRY(base_alloc(&host, rows * sites + all + polar_scratch(x.count, group, along.count),
+                   sizeof *host, err));
+    double *others = host + (size_t)x.count * sites;
+    X = host + rows * sites;
     x.array->backend->get(x, host);
-    for (size_t first = 0; first < sites; first += c) {
-        exchange_columns(host, x.count, sites, first, group, X, true);
-        DO(polar_host(x.count, group, X, least, exact, X + all, err));
-        exchange_columns(host, x.count, sites, first, group, X, false);
+    if (along.count)
+        along.array->backend->get(along, others);
+    for (size_t first = 0; first < sites; first += (size_t)group) {
+        exchange_columns(host, (int)rows, sites, first, group, X, true);
+        DO(polar_host(x.count, group, X, along.count, X + (size_t)x.count * (size_t)group, least,
+                      exact, X + all, err));
+        exchange_columns(host, (int)rows, sites, first, group, X, false);
     }
     x.array->backend->put(x, host);
+    if (along.count)
+        along.array->backend->put(along, others);
 done:
     free(host);
-    free(X);
     return code;
 }
 
 int polar_columns(struct rows x, int group, double least, bool exact, struct rows along,
                   struct err *err) {
-    if (along.count)
-        TRY(follow_columns(x, group, least, along, err));
     for (int c = 0; c < COMPANIONS && companions_work(x); c++)
-        TRY(step_columns(companions_rows(x, c), group, least, exact, err));
-    return step_columns(rows_main(x), group, least, exact, err);
+        TRY(step_columns(companions_rows(x, c), group, (struct rows){0}, least, exact, err));
+    return step_columns(rows_main(x), group, along, least, exact, err);
 }

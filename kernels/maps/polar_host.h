@@ -10,9 +10,15 @@ extern const double polar_coefficient[3]; /* a, b, c of a step s <- a s + b s^3 
 
 /* C [n][n] = a + b A + c A^2, the factor of a step, A symmetric. */
 void polar_factor(int n, const double *A, double *C);
-/* X [r][c] <- p(X/|X|_F), or that of the exact factor; scratch [2 r c + 2 n^2 + 2 n], n = min(r,
- * c). CODE_NUMERICAL where it is not finite. */
-int polar_host(int r, int c, double *X, double least, bool exact, double *scratch, struct err *err);
+/* out [count][n] = b seen + c seen A: what rows that take the step are to add of the rows X of a
+ * matrix, A = X X^T, of which they see `seen` = rows X^T; beside a times themselves. */
+void polar_seen(int count, int n, const double *seen, const double *A, double *out);
+/* X [r][c] <- p(X/|X|_F) = X L, or that of the exact factor; and but for the latter other rows
+ * along [count][c] <- along L. CODE_NUMERICAL where it is not finite. scratch: polar_scratch
+ * numbers. */
+int polar_host(int r, int c, double *X, int count, double *along, double least, bool exact,
+               double *scratch, struct err *err);
+size_t polar_scratch(int r, int c, int count);
 /* Does so with the columns of each group of sites, a matrix [x.count][group] of its own, also of
  * companions, since a site is no small part of its expert. along: other rows over the same sites,
  * which become what the same factors make of them, but for the exact one; or of no array. */

@@ -140,7 +140,7 @@ static int find_idle(struct net *net, struct err *err) {
 }
 
 /* Rows of what is measured and of what parameters learn with. */
-static int connect(struct net *net, struct err *err) {
+static int give_rows(struct net *net, struct err *err) {
     struct program *p = net->program;
     struct rows w = array_all(&p->node[p->read_out].matrix.thin->W);
     for (int i = 0; i < p->nodes; i++)
@@ -215,7 +215,7 @@ int program_build(struct net *net, struct err *err) {
     TRY(routed_select(p, err));
     TRY(plan_storage(net, err));
     TRY(prepare(net, err));
-    return connect(net, err);
+    return give_rows(net, err);
 }
 
 void program_free(struct program *p) {

@@ -149,7 +149,7 @@ int named_select(struct program *p, struct err *err) {
     return p->code;
 }
 
-static void connect(const struct net *net, struct named_rows *named) {
+static void find_rows(const struct net *net, struct named_rows *named) {
     const struct program *p = net->program;
     const struct node *v = &p->node[named->node];
     bool columns = named->node == p->read_out;
@@ -161,7 +161,7 @@ static void connect(const struct net *net, struct named_rows *named) {
 
 void named_connect(struct net *net) {
     for (int k = 0; k < net->field_rows.count; k++)
-        connect(net, &net->field_rows.item[k]);
+        find_rows(net, &net->field_rows.item[k]);
     for (int k = 0; k < net->cross_rows.count; k++)
-        connect(net, &net->cross_rows.item[k]);
+        find_rows(net, &net->cross_rows.item[k]);
 }

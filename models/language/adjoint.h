@@ -11,7 +11,10 @@
 
 #include "models/engine/node.h"
 
-/* For operation.adjoint: a node on the population of node `like`, with rows for as many tokens, as
+/* These functions append to the list, which may move: whoever calls them keeps indices, and no
+ * pointers to nodes, across a call.
+ *
+ * For operation.adjoint: a node on the population of node `like`, with rows for as many tokens, as
  * many as the argument that has most; -1: one number for each of its rows. */
 struct value adjoint_append(struct program *p, const struct operation *op, struct value a,
                             struct value b, int like);

@@ -16,7 +16,7 @@ static double plus(double a, double b) {
     return a + b;
 }
 
-static double times(double a, double b) {
+static double product_of(double a, double b) {
     return a * b;
 }
 
@@ -61,13 +61,14 @@ static struct value sum_adjoint(struct program *p, int v, int k, struct value g)
 }
 
 static void product_forward(struct net *net, struct node *v) {
-    pair(times, net->program, v, v->count, argument(net, v, 0)->s, argument(net, v, 1)->s, v->s);
+    pair(product_of, net->program, v, v->count, argument(net, v, 0)->s, argument(net, v, 1)->s,
+         v->s);
 }
 
 static void product_start(const struct program *p, const struct node *v, int kind, const double *a,
                           const double *b, double *x) {
     (void)kind;
-    pair(times, p, v, 1, a, b, x);
+    pair(product_of, p, v, 1, a, b, x);
 }
 
 static struct value product_adjoint(struct program *p, int v, int k, struct value g) {

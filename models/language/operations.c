@@ -19,7 +19,7 @@ static void fn_forward(struct net *net, struct node *v) {
                         argument(net, v, 0)->value, v->value, v->slope);
 }
 
-static struct value times(struct program *p, double factor, struct value x) {
+static struct value append_times(struct program *p, double factor, struct value x) {
     struct value out = adjoint_append(p, &operation_times, x, none, x.at);
     if (out.at >= 0)
         node_of(p, out)->constant.factor = factor;
@@ -29,7 +29,8 @@ static struct value times(struct program *p, double factor, struct value x) {
 static struct value fn_adjoint(struct program *p, int v, int k, struct value g) {
     struct value part = adjoint_append(p, &operation_multiply, adjoint_slope(p, v), g, v);
     (void)k;
-    return p->node[v].constant.factor == 1 ? part : times(p, p->node[v].constant.factor, part);
+    return p->node[v].constant.factor == 1 ? part
+                                           : append_times(p, p->node[v].constant.factor, part);
 }
 
 const struct operation operation_fn = {
@@ -89,7 +90,7 @@ static void times_forward(struct net *net, struct node *v) {
 
 static struct value times_adjoint(struct program *p, int v, int k, struct value g) {
     (void)k;
-    return times(p, p->node[v].constant.factor, g);
+    return append_times(p, p->node[v].constant.factor, g);
 }
 
 const struct operation operation_times = {.name = "times",

@@ -1,5 +1,5 @@
-/* Operations with a matrix: read-in, map, look and read-out. Adjoints are in the site average, and
- * only called where a part of a cotangent is due. */
+/* Operations with a matrix: read-in, map, look and read-out. Adjoints are in the site average
+ * (adjoint.h). */
 #include "models/language/adjoint.h"
 #include "models/language/operation.h"
 

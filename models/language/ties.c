@@ -160,7 +160,7 @@ done:
     return code;
 }
 
-static void select(struct program *p, struct value s, struct selection selection) {
+static void add_selection(struct program *p, struct value s, struct selection selection) {
     if (p->code || p->net->gates.tied)
         return;
     program_failed(p, find_selection(p, s.at, &selection, &p->err));
@@ -169,7 +169,7 @@ static void select(struct program *p, struct value s, struct selection selection
 
 void program_selects(struct program *p, struct value s, int K) {
     if (node_given_numbers(p, "a selection", s) && K < node_of(p, s)->K)
-        select(p, s, (struct selection){.K = K});
+        add_selection(p, s, (struct selection){.K = K});
 }
 
 void program_selects_rows(struct program *p, struct value s, int C, bool above) {
@@ -178,14 +178,15 @@ void program_selects_rows(struct program *p, struct value s, int C, bool above) 
     const struct node *v = node_of(p, s);
     bool mask = v->op->jumps && v->op->jumps(p, s.at); /* what is 0 there is exactly so */
     if (above ? !mask : C < v->per)
-        select(p, s, (struct selection){.K = node_of(p, s)->K, .of_rows = true, .above = above});
+        add_selection(p, s,
+                      (struct selection){.K = node_of(p, s)->K, .of_rows = true, .above = above});
 }
 
 void program_bends(struct program *p, struct value s) {
     if (node_given_numbers(p, "a function of numbers", s))
-        select(p, s,
-               (struct selection){
-                   .K = node_of(p, s)->K, .of_rows = true, .above = true, .bends = true});
+        add_selection(p, s,
+                      (struct selection){
+                          .K = node_of(p, s)->K, .of_rows = true, .above = true, .bends = true});
 }
 
 void program_steep(struct program *p, double factor) {

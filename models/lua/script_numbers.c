@@ -82,7 +82,7 @@ static int wrong(lua_State *L, const char *op) {
 }
 
 /* k x of either kind. */
-static int times(lua_State *L, double k, int arg) {
+static int multiply_value(lua_State *L, double k, int arg) {
     if (!isfinite(k))
         return luaL_error(L, "a factor must be finite");
     if (script_is_rows(L, arg))
@@ -112,7 +112,7 @@ static int add(lua_State *L) {
 }
 
 static int negate(lua_State *L) {
-    return times(L, -1, 1);
+    return multiply_value(L, -1, 1);
 }
 
 static int subtract(lua_State *L) {
@@ -121,7 +121,7 @@ static int subtract(lua_State *L) {
     } else {
         if (!script_is_value(L, 2))
             return wrong(L, "a difference");
-        times(L, -1, 2);
+        multiply_value(L, -1, 2);
     }
     lua_replace(L, 2);
     lua_settop(L, 2);
@@ -139,9 +139,9 @@ static int multiply_rows(lua_State *L) {
 
 static int multiply(lua_State *L) {
     if (is_number(L, 1))
-        return times(L, lua_tonumber(L, 1), 2);
+        return multiply_value(L, lua_tonumber(L, 1), 2);
     if (is_number(L, 2))
-        return times(L, lua_tonumber(L, 2), 1);
+        return multiply_value(L, lua_tonumber(L, 2), 1);
     if (!script_is_value(L, 1) || !script_is_value(L, 2))
         return wrong(L, "a product");
     bool a = script_is_rows(L, 1), b = script_is_rows(L, 2);
@@ -159,12 +159,12 @@ static int invert(lua_State *L, double c, int arg) {
     if (!script_is_rows(L, arg))
         return script_push(L, apply(L, NUMBER_OVER, c, script_numbers(L, arg)));
     script_push(L, program_fn(p, FN_INVERSE, 1, script_rows(L, arg)));
-    return c == 1 ? 1 : times(L, c, lua_gettop(L));
+    return c == 1 ? 1 : multiply_value(L, c, lua_gettop(L));
 }
 
 static int divide(lua_State *L) {
     if (is_number(L, 2))
-        return times(L, 1 / lua_tonumber(L, 2), 1);
+        return multiply_value(L, 1 / lua_tonumber(L, 2), 1);
     if (!script_is_value(L, 2))
         return wrong(L, "a quotient");
     if (is_number(L, 1))

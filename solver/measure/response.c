@@ -78,14 +78,10 @@ static double to_page(const struct map *map, bool forward) {
     return forward ? (target == 0 ? 1 : target) : 1 / (source == 0 ? 1 : source);
 }
 
-/* The measured time that evaluation e of a map belongs to. R: of a fixed point, whose steps have
- * equally many. */
-static size_t time_of(const struct map *map, const struct twotime *R, size_t each, size_t e) {
-    const struct map_response *response = map->response;
-    size_t s = R ? e / each : (size_t)response->times - 1;
-    while (!R && (size_t)response->measured[s] > e)
-        s--;
-    return s;
+/* The evaluation of a map at measured time s. R: of a fixed point, whose steps have equally many.
+ */
+static size_t evaluation_of(const struct map *map, const struct twotime *R, size_t each, size_t s) {
+    return R ? s * each : (size_t)map->response->measured[s];
 }
 
 /* Map item/2, A first: row t, 0 where s is later, and what earlier rows have of s = t. A field that
@@ -107,9 +103,11 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
         const double *from = R ? R->value + (last * rows + row) * (size_t)R->T * fields
                                : map->response->side[!forward].now + row * (last + 1) * fields;
         memset(to, 0, (t + 1) * fields * sizeof *to);
-        for (size_t e = 0; e <= last; e++)
-            for (size_t k = 0, s = time_of(map, R, each, e); k < fields; k++)
+        for (size_t e = 0, s = 0; e <= last; e++) {
+            s += s < t && evaluation_of(map, R, each, s + 1) <= e;
+            for (size_t k = 0; k < fields; k++)
                 to[s * fields + k] += scale * from[e * fields + k];
+        }
         for (size_t s = 0; s < t; s++)
             memset(to - (t - s) * rows * stride + t * fields, 0, fields * sizeof *to);
     }

@@ -103,7 +103,13 @@ class Plan:
 
     def sizes(self, model: torch.nn.Module) -> dict:
         """The sizes of a model, from the shapes and the number of its parameters."""
-        found, pairs = {}, [(entry, one.shape, name) for name, entry, one in self._matched(model)]
+        return self._sizes_of(self._shapes(model))
+
+    def _shapes(self, model) -> list:
+        return [(entry, one.shape, name) for name, entry, one in self._matched(model)]
+
+    def _sizes_of(self, pairs) -> dict:
+        found = {}
         for size, count in self._content["counts"].items():
             pattern = plain_name(count["pattern"])
             numbers = {name for _, _, name in pairs if pattern_of(name) == pattern}
@@ -150,10 +156,10 @@ class Plan:
                 if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                     raise InputError(f"sizes: {size} is {value!r}, and a whole number of at least "
                                      "1 is wanted")
-        pairs = [(entry, one.shape, name) for name, entry, one in self._matched(model)]
+        pairs = self._shapes(model)
         if not any(len(shape) == 1 and len(entry["shape"]) > 1 for entry, shape, _ in pairs):
             if sizes is None:
-                return self.sizes(model)
+                return self._sizes_of(pairs)
             self._check_shapes(pairs, sizes)
             return dict(sizes)
         # FSDP has flattened the parameters
