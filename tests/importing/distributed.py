@@ -62,6 +62,8 @@ def main(plan_file, how, rank, meeting):
         if rank == 0:
             print(f"{loss.item():.7f}", sorted(round(one["lr"], 9) for one in groups))
     if how != "alone":
+        dist.barrier()                  # the other process may still be at work with this one
+        del model, groups, optimizer, loss
         dist.destroy_process_group()
 
 
