@@ -77,10 +77,10 @@ static double factor_of(const struct net *net, const struct optimizer_step *step
            (training->optimizer->plain ? step->schedule : 1);
 }
 
-/* What the responses of a map know of its learning moves as the map does. */
-static int move_response(const struct net *net, const struct optimizer_step *step, double rate,
-                         struct parameter *p, struct err *err) {
-    struct map_response *response = p->map->response;
+/* What the terms of a map, or its responses, know of its learning moves as the map does. */
+static int move_terms(const struct net *net, const struct optimizer_step *step, double rate,
+                      struct parameter *p, struct err *err) {
+    struct map_terms *terms = p->map->terms;
     struct change change;
     double *c, *gradient = NULL;
     int code = CODE_OK;
@@ -88,10 +88,10 @@ static int move_response(const struct net *net, const struct optimizer_step *ste
     net_coefficients(net, p, 0, rate, c);
     if (step->training->optimizer->rule) {
         DO(map_response_change(p->map, 0, c, &change, err));
-        DO(move_entries(step, &change, response->moment, err));
+        DO(move_entries(step, &change, p->map->response->moment, err));
     } else {
-        DO(map_response_gradient(p->map, 0, c, &gradient, err));
-        move_host(step, response->numbers, gradient, response->velocity, response->c);
+        DO(map_terms_gradient(p->map, 0, c, &gradient, err));
+        move_host(step, terms->numbers, gradient, terms->velocity, terms->c);
     }
 done:
     free(c);
@@ -120,7 +120,7 @@ static int move_along(const struct net *net, double rate, struct parameter *p,
 static int move(const struct net *net, const struct optimizer_step *step, double clip,
                 struct parameter *p, struct err *err) {
     double rate = factor_of(net, step);
-    bool response = p->map && p->map->response;
+    bool terms = p->map && p->map->terms, entries = !p->map || p->map->kind->change;
     struct change change, along;
     double *host;
     TRY(base_alloc(&host, (size_t)p->K, sizeof *host, err));
@@ -130,12 +130,12 @@ static int move(const struct net *net, const struct optimizer_step *step, double
     DO(net_change(net, p, 0, clip * rate, &change, host, err));
     if (p->K)
         move_host(step, p->K, host, p->host_moment, p->host);
-    if (response && step->training->optimizer->matrices)
+    if (terms && step->training->optimizer->matrices)
         DO(move_along(net, clip * rate, p, &change, &along, err));
-    if (!p->host)
+    if (!p->host && entries)
         DO(move_entries(step, &change, p->moment, err));
-    if (response && !step->training->optimizer->matrices)
-        DO(move_response(net, step, clip * rate, p, err));
+    if (terms && !step->training->optimizer->matrices)
+        DO(move_terms(net, step, clip * rate, p, err));
 done:
     free(host);
     return code;

@@ -50,7 +50,7 @@ static void linear_networks_agree(void **state) {
         "local h = read_in(a, 'W1') kernel(map(h, a, {name = 'V', rate = 0}), 'Z') "
         "read_out(h, 'w')";
     static const struct {
-        const char *file, *more[6];
+        const char *file, *more[7];
     } cases[] = {
         {"examples/dense.ini", {"network.program=t.lua", seen}},
         {"data/dense.ini", {"network.depth=3", NULL}},
@@ -58,10 +58,15 @@ static void linear_networks_agree(void **state) {
         {"data/dense.ini", {"training.integrator=heun", "training.steps=5", NULL}},
         {"data/dense.ini", {"training.schedule=cosine", "training.warmup=2", "training.clip=0.3"}},
         {"data/regime1.ini", {"network.rho=1", "network.expert_layers=2", NULL}},
+        {"data/regime1.ini",
+         {"network.rho=1", "training.optimizer=momentum", "training.momentum=0.7",
+          "training.weight_decay=0.05", "training.schedule=linear", "training.clip=0.3"}},
+        {"data/dense.ini", {"training.weight_decay=0.1", NULL}},
         {"data/regime2.ini", {"network.gate=constant", "solver.expert_sites=1024", NULL}},
         {"data/regime2_mup.ini", {"network.gate=constant", "solver.expert_sites=1024", NULL}},
         {"data/regime3.ini",
-         {"network.gate=constant", "solver.unit_sites=512", "solver.expert_sites=4", NULL}},
+         {"network.gate=constant", "solver.unit_sites=512", "solver.expert_sites=4",
+          "training.optimizer=momentum", "training.weight_decay=0.02", NULL}},
         {"data/regime3_mup.ini",
          {"network.gate=constant", "solver.unit_sites=512", "solver.expert_sites=1", NULL}},
         {"data/transformer.ini",

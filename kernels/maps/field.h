@@ -7,7 +7,9 @@
  *     W^T y_t = v_t + sum_{s<=t} B(t,s) x_s + sum_{s<t} c_s G(t,s) x_s         v ~ GP(0, fr^2 G)
  *     A = fr^2 <dx_t/dv_s>       B = fg^2 <dy_t/du_s>
  *
- * with sums over input indices too, and c_s the coefficients of learn. A first pass of the network
+ * with sums over input indices too, and c_s the coefficients of learn (map_terms), which momentum
+ * and decay move. With a part k_t of W(0) left at t the fields are k_t u, k_t v, and A and B, which
+ * are measured by shifts of these, have a factor k_t k_s. A first pass of the network
  * program over the window measures new kernels Phi = <x x>, G = <y y>. Two more, with the averages
  * of the first one (tape.h), measure responses: all v shifted by epsilon times probes of +-1,
  * then all u, give <x' - x, probe_s>/epsilon and <y' - y, probe_s>/epsilon. (Not both at once: what
@@ -57,9 +59,8 @@ struct field {
     struct field_side side[2];
     struct field_kernels given, measured;
     enum field_pass pass;
-    int evaluations, floored; /* of this pass; pivots raised in L */
-    double *c;                /* [T][P] coefficients of what was learned in this pass */
-    int kept[MAP_STAGES];     /* evaluations, by their number in the window */
+    struct map_terms terms; /* of this pass; numbers of the whole window */
+    int floored;            /* pivots raised in L */
 };
 
 static inline struct field *field_of(const struct map *map) {

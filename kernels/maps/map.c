@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Powers of the nominal infinite size are above 2^200 or below 2^-200; products of O(1) numbers are
  * nowhere near. */
@@ -138,8 +139,9 @@ int map_add_backward(struct map *map, struct rows y, struct rows out, struct err
 int map_keep(struct map *map, int k, struct rows y, struct err *err) {
     assert(y.count == map->x.count || y.count == 1);
     map->stage[k].P = map->x.count;
-    map_response_keep(map, k);
-    return map->kind->keep(map, k, y, err);
+    if (map->terms)
+        map->terms->kept[k] = map->terms->evaluations - 1;
+    return map->kind->keep ? map->kind->keep(map, k, y, err) : CODE_OK;
 }
 
 int map_hold(struct map *map, struct rows y, struct err *err) {
@@ -153,14 +155,31 @@ void map_products(const struct map *map, struct rows y, double *X, double *Y) {
     map->kind->products(map, y, X, Y);
 }
 
+void map_terms_free(struct map_terms *terms) {
+    free(terms->c);
+    free(terms->velocity);
+    free(terms->decay);
+}
+
+int map_terms_gradient(const struct map *map, int k, const double *c, double **gradient,
+                       struct err *err) {
+    const struct map_terms *terms = map->terms;
+    int P = map->stage[k].P;
+    TRY(base_alloc(gradient, (size_t)terms->numbers, sizeof **gradient, err));
+    memcpy(*gradient + terms->kept[k] * P, c, (size_t)P * sizeof **gradient);
+    return CODE_OK;
+}
+
 int map_learn(struct map *map, int k, const double *c, struct err *err) {
+    struct map_terms *terms = map->terms;
     struct change change;
-    int before = profile_enter(map->declared.name, "learn"), code;
+    int before = profile_enter(map->declared.name, "learn"), code = CODE_OK;
     if (map->kind->learn)
         code = map->kind->learn(map, k, c, err);
-    else if (!(code = map_change(map, k, c, &change, err)))
+    else if (map->kind->change && !(code = map_change(map, k, c, &change, err)))
         code = change_apply(&change, err);
-    map_response_learn(map, k, c);
+    for (int mu = 0; terms && mu < map->stage[k].P; mu++)
+        terms->c[terms->kept[k] * map->stage[k].P + mu] += c[mu];
     profile_leave(before);
     return code;
 }
@@ -171,8 +190,11 @@ int map_change(struct map *map, int k, const double *c, struct change *change, s
 
 void map_decay(struct map *map, double factor) {
     map->decay *= factor;
+    for (int k = 0; map->terms && k < map->terms->numbers; k++)
+        map->terms->c[k] *= factor;
     map_response_decay(map, factor);
-    map->kind->decay(map, factor);
+    if (map->kind->decay)
+        map->kind->decay(map, factor);
 }
 
 int map_keep_rows(struct map *map, int k, struct rows y, struct err *err) {

@@ -116,6 +116,16 @@ struct map_some {
     int count;
 };
 
+/* What a map has learned, as sum_s c_s y_s x_s^T over its evaluations s, and what was left of W(0)
+ * at each. A field map knows nothing else of it; one that measures its responses needs it beside
+ * what its kind keeps. */
+struct map_terms {
+    int evaluations, numbers; /* begun so far; numbers of c */
+    double *c, *velocity;     /* c of each row of each; what an optimizer that adds remembers */
+    double *decay;            /* [evaluations] */
+    int kept[MAP_STAGES];     /* evaluations, by their number */
+};
+
 struct map {
     const struct map_kind *kind;
     struct map_declaration declared;
@@ -124,6 +134,7 @@ struct map {
     void *state; /* of its kind: map_finite.h, map_history.h, map_limit.h, map_adam.h, field.h */
     struct map *start;             /* NULL, or the map that it was at the start (map_remember) */
     struct map_response *response; /* NULL, or what measures its responses (map_response.h) */
+    struct map_terms *terms;       /* NULL, or its own, of a field map or of a response */
     int use;                       /* of its uses, that of the next pass */
     double decay;                  /* what map_decay has left of W(0) */
     struct rows of_all_uses[2];    /* x and y of all uses; none: there is one use */
@@ -149,13 +160,14 @@ struct map_kind {
     int (*backward)(struct map *map, struct rows y, struct rows out, struct err *err);
     /* The same, added to out. NULL: only some kinds can do it. */
     int (*add_backward)(struct map *map, struct rows y, struct rows out, struct err *err);
-    int (*keep)(struct map *map, int k, struct rows y, struct err *err);
+    int (*keep)(struct map *map, int k, struct rows y, struct err *err); /* NULL: no more */
     /* Gives <x_mu x_nu> [P][P] and <y_mu y_nu> [y.count][y.count] of what keep would keep. */
     void (*products)(const struct map *map, struct rows y, double *X, double *Y);
-    /* What learn does to explicit entries; or, where there are none that stay, learn itself. */
+    /* What learn does to explicit entries; or, where there are none that stay, learn itself; or
+     * neither, of a kind that its terms are enough for. */
     int (*change)(struct map *map, int k, const double *c, struct change *change, struct err *err);
     int (*learn)(struct map *map, int k, const double *c, struct err *err);
-    void (*decay)(struct map *map, double factor); /* of kinds that optimizers make smaller */
+    void (*decay)(struct map *map, double factor); /* NULL: only the terms become smaller */
     /* What it keeps from one measured time to the next: not stages, which are kept anew. NULL:
      * cannot be kept. */
     int (*archive)(struct map *map, struct archive *archive, struct err *err);
@@ -224,9 +236,13 @@ void map_set_aside(struct map *map, bool forward, struct map_aside *aside);
 void map_put_back(struct map *map, const struct map_aside *aside);
 /* Rows of the basis of all x (forward) or all y so far; 0 of kinds without. */
 int map_rank(const struct map *map, bool forward);
+/* What map_learn would add to c of its terms: gradient [numbers], freed by the caller. */
+int map_terms_gradient(const struct map *map, int k, const double *c, double **gradient,
+                       struct err *err);
+void map_terms_free(struct map_terms *terms); /* accepts a zeroed struct */
 /* What map_learn would add to the entries (kinds finite, limit, adam). */
 int map_change(struct map *map, int k, const double *c, struct change *change, struct err *err);
-/* W *= factor (kinds finite, history, limit, adam). */
+/* W *= factor. */
 void map_decay(struct map *map, double factor);
 /* Its state after an evaluation. Read: x are the rows of that evaluation. */
 int map_archive(struct map *map, struct rows x, struct archive *archive, struct err *err);

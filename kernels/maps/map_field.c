@@ -52,19 +52,22 @@ static void declare_sides(const struct map *map, int P, struct field_side side[2
 static int field_init(struct map *map, struct err *err) {
     const struct field_settings *settings = map->settings.field;
     struct field *field = field_of(map);
-    size_t count = (size_t)settings->T * (size_t)settings->P;
     field->settings = *settings;
     field->pass = FIELD_MEASURE;
     declare_sides(map, settings->P, field->side);
     for (int i = 0; i < 2; i++)
         TRY(init_side(field, i, i ? map->declared.target : map->declared.source, err));
-    return base_alloc(&field->c, count, sizeof *field->c, err);
+    map->terms = &field->terms;
+    field->terms.numbers = settings->T * settings->P;
+    TRY(base_alloc(&field->terms.decay, (size_t)settings->T, sizeof(double), err));
+    TRY(base_alloc(&field->terms.c, (size_t)field->terms.numbers, sizeof(double), err));
+    return base_alloc(&field->terms.velocity, (size_t)field->terms.numbers, sizeof(double), err);
 }
 
 /* Both windows, normals, probes, and once more normals: the span while they are drawn. */
 double field_bytes(const struct map *map, const struct field_settings *settings) {
     struct field_side side[2];
-    double bytes = 0, T = settings->T, copies = settings->copies;
+    double T = settings->T, copies = settings->copies, bytes = 8 * T * (1 + 2 * settings->P);
     declare_sides(map, settings->P, side);
     for (int i = 0; i < 2; i++) {
         const struct population *on = i ? map->declared.target : map->declared.source;
@@ -99,7 +102,7 @@ static void field_free(struct map *map) {
     }
     field_kernels_free(&field->given);
     field_kernels_free(&field->measured);
-    free(field->c);
+    map_terms_free(&field->terms);
 }
 
 const struct twotime *field_response(const struct map *map, bool forward) {
@@ -130,9 +133,12 @@ int field_draw(struct map *map, struct err *err) {
 
 int field_begin(struct map *map, enum field_pass pass, struct err *err) {
     struct field *field = field_of(map);
-    field->evaluations = 0;
+    struct map_terms *terms = &field->terms;
     field->pass = pass;
-    memset(field->c, 0, (size_t)field->settings.T * (size_t)field->settings.P * sizeof *field->c);
+    map->decay = 1;
+    terms->evaluations = 0;
+    memset(terms->c, 0, (size_t)terms->numbers * sizeof *terms->c);
+    memset(terms->velocity, 0, (size_t)terms->numbers * sizeof *terms->velocity);
     for (int i = 0; i < 2; i++)
         field->side[i].shifted.rows = 0;
     if (pass != FIELD_MEASURE)
@@ -160,7 +166,7 @@ static void clear_later(const struct twotime *K, int reached) {
 
 double field_largest(const struct map *map) {
     const struct field *field = field_of(map);
-    int t = field->evaluations - 1;
+    int t = field->terms.evaluations - 1;
     double largest = 0;
     for (int i = 0; i < 2; i++) {
         const struct twotime *K = &field->measured.K[i];
@@ -204,7 +210,8 @@ static int measure_response(struct field *field, int i, int t, int end, struct r
     struct twotime *R = &field->measured.R[i];
     int count = side->count, known = end * R->Q;
     struct rows difference = array_rows(&side->window, t * count, count); /* x - x' */
-    double *C, factor = -side->response / field->settings.epsilon;
+    const double *decay = field->terms.decay; /* of the field, and of what it is asked for */
+    double *C, factor = -side->response * decay[t] / field->settings.epsilon;
     if (!known)
         return CODE_OK;
     rows_add_scaled(-1, shifted, difference);
@@ -216,7 +223,7 @@ static int measure_response(struct field *field, int i, int t, int end, struct r
     ops->dots(difference, array_rows(&side->probes, 0, known), C);
     for (int mu = 0; mu < count; mu++)
         for (int a = 0; a < known; a++)
-            twotime_row(R, t, mu)[a] = factor * C[mu * known + a];
+            twotime_row(R, t, mu)[a] = factor * decay[a / R->Q] * C[mu * known + a];
     free(C);
     return CODE_OK;
 }
@@ -228,7 +235,7 @@ static int add_field(const struct field *field, int i, int t, struct rows out, s
     const double *L = field->side[1 - i].L;
     int count = out.count, known = (t + 1) * count;
     size_t n = (size_t)field->settings.T * (size_t)count;
-    double *C;
+    double *C, amplitude = side->amplitude * field->terms.decay[t];
     if (!side->normals.rows) {
         rows_zero(out);
         return CODE_OK;
@@ -237,7 +244,7 @@ static int add_field(const struct field *field, int i, int t, struct rows out, s
     TRY(base_alloc(&C, (size_t)known * (size_t)count, sizeof *C, err));
     for (int mu = 0; mu < count; mu++)
         for (int a = 0; a < known; a++)
-            C[mu * known + a] = side->amplitude * L[(size_t)(t * count + mu) * n + (size_t)a];
+            C[mu * known + a] = amplitude * L[(size_t)(t * count + mu) * n + (size_t)a];
     ops->combine(u, 0, C, array_rows(&side->normals, 0, known));
     if ((int)field->pass == i && side->probes.rows)
         rows_add_scaled(field->settings.epsilon, array_rows(&side->probes, t * count, count), u);
@@ -265,7 +272,7 @@ static int add_memory(const struct field *field, int i, int t, int end, struct r
         if (R->value)
             memcpy(row, twotime_row(R, t, mu), (size_t)columns * sizeof *row);
         for (int a = 0; a < t * P; a++)
-            row[Q == P ? a : a / P] += field->c[a] * kernel[K->Q == P ? a : a / P];
+            row[Q == P ? a : a / P] += field->terms.c[a] * kernel[K->Q == P ? a : a / P];
     }
     field->settings.backend->combine(out, 1, C, array_rows(window, 0, columns));
     free(C);
@@ -291,26 +298,20 @@ static int field_apply(struct map *map, int i, int t, int end, struct rows in, s
 }
 
 static int field_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
-    int t = field_of(map)->evaluations++;
+    int t = map->terms->evaluations++;
+    map->terms->decay[t] = map->decay;
     return field_apply(map, 0, t, t, x, out, err);
 }
 
 static int field_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
-    int t = field_of(map)->evaluations - 1;
+    int t = map->terms->evaluations - 1;
     return field_apply(map, 1, t, t + 1, y, out, err);
-}
-
-/* Everything else about the evaluation is in the window. */
-static int field_keep(struct map *map, int k, struct rows y, struct err *err) {
-    (void)y, (void)err;
-    field_of(map)->kept[k] = field_of(map)->evaluations - 1;
-    return CODE_OK;
 }
 
 /* From the kernels of the first pass, which those with probes must not move. */
 static void field_products(const struct map *map, struct rows y, double *X, double *Y) {
     const struct field *field = field_of(map);
-    int t = field->evaluations - 1;
+    int t = field->terms.evaluations - 1;
     double *out[] = {X, Y};
     (void)y;
     for (int i = 0; i < 2; i++)
@@ -319,22 +320,11 @@ static void field_products(const struct map *map, struct rows y, double *X, doub
                    (size_t)count * sizeof(double));
 }
 
-static int field_learn(struct map *map, int k, const double *c, struct err *err) {
-    struct field *field = field_of(map);
-    int P = field->settings.P;
-    (void)err;
-    for (int mu = 0; mu < P; mu++)
-        field->c[field->kept[k] * P + mu] += c[mu];
-    return CODE_OK;
-}
-
 const struct map_kind map_field = {
     .state = sizeof(struct field),
     .init = field_init,
     .free = field_free,
     .forward = field_forward,
     .backward = field_backward,
-    .keep = field_keep,
     .products = field_products,
-    .learn = field_learn,
 };

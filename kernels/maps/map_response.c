@@ -33,6 +33,7 @@ static int init_side(struct map_response *response, int i, const struct map *map
 int map_response_init(struct map *map, double epsilon, struct err *err) {
     TRY(base_alloc(&map->response, 1, sizeof *map->response, err));
     map->response->epsilon = epsilon;
+    map->terms = &map->response->terms;
     for (int i = 0; i < 2; i++)
         TRY(init_side(map->response, i, map, err));
     TRY(init_rows(&map->response->sum, map->declared.source, 1, err));
@@ -57,11 +58,10 @@ void map_response_free(struct map *map) {
     array_free(&response->D);
     array_free(&response->whole);
     free(response->measured);
-    free(response->decay);
-    free(response->c);
-    free(response->velocity);
+    map_terms_free(&response->terms);
     free(response);
     map->response = NULL;
+    map->terms = NULL;
 }
 
 /* A list of `old` numbers becomes longer by numbers that are 0. */
@@ -86,7 +86,8 @@ static int append_zeros(struct array *array, int count, struct err *err) {
  * each use. */
 static struct rows place(const struct map *map, const struct array *array, int count) {
     return array_rows(
-        array, ((map->response->evaluations - 1) * map->declared.uses + map->use) * count, count);
+        array, ((map->response->terms.evaluations - 1) * map->declared.uses + map->use) * count,
+        count);
 }
 
 /* One more evaluation: rows and numbers that are 0 until they are known. */
@@ -94,7 +95,7 @@ static int begin(struct map *map, int count, struct err *err) {
     struct map_response *response = map->response;
     int uses = map->declared.uses;
     int each[] = {uses * count, map->declared.for_all_inputs ? 1 : uses * count};
-    size_t times = (size_t)response->evaluations, old = (size_t)response->numbers,
+    size_t times = (size_t)response->terms.evaluations, old = (size_t)response->terms.numbers,
            numbers = old + (size_t)each[0];
     if (old != times * (size_t)each[0]) /* of a state, which cannot know the rows of a pass */
         return err_set(err, CODE_INPUT, "the state of the run has responses of other inputs");
@@ -107,12 +108,12 @@ static int begin(struct map *map, int count, struct err *err) {
     }
     if (map->kind != &map_adam)
         TRY(append_zeros(&response->y, each[1], err));
-    TRY(lengthen(&response->decay, times, times + 1, err));
-    TRY(lengthen(&response->c, old, numbers, err));
-    TRY(lengthen(&response->velocity, old, numbers, err));
-    response->decay[times] = map->decay;
-    response->numbers = (int)numbers;
-    response->evaluations++;
+    TRY(lengthen(&response->terms.decay, times, times + 1, err));
+    TRY(lengthen(&response->terms.c, old, numbers, err));
+    TRY(lengthen(&response->terms.velocity, old, numbers, err));
+    response->terms.decay[times] = map->decay;
+    response->terms.numbers = (int)numbers;
+    response->terms.evaluations++;
     return CODE_OK;
 }
 
@@ -129,7 +130,7 @@ static void keep_changes(const struct map *map, int i, struct rows rows) {
 static int measure(struct map *map, int i, int count, struct err *err) {
     struct map_response *response = map->response;
     struct response_side *side = &response->side[i];
-    int columns = side->probes.rows, each = columns / response->evaluations;
+    int columns = side->probes.rows, each = columns / response->terms.evaluations;
     struct rows change = place(map, &side->change[i], count);
     free(side->now);
     TRY(base_alloc(&side->now, (size_t)count * (size_t)columns, sizeof *side->now, err));
@@ -141,9 +142,10 @@ static int measure(struct map *map, int i, int count, struct err *err) {
         change = array_rows(&side->work, 0, count);
     }
     side->probes.backend->dots(change, array_all(&side->probes), side->now);
-    double factor = side->response * response->decay[response->evaluations - 1] / response->epsilon;
+    double factor =
+        side->response * response->terms.decay[response->terms.evaluations - 1] / response->epsilon;
     for (size_t k = 0; k < (size_t)count * (size_t)columns; k++)
-        side->now[k] *= factor * response->decay[k % (size_t)columns / (size_t)each];
+        side->now[k] *= factor * response->terms.decay[k % (size_t)columns / (size_t)each];
     return CODE_OK;
 }
 
@@ -248,12 +250,12 @@ int map_response_forward(struct map *map, struct rows x, struct rows out, struct
 /* C [y][numbers] = B(t,s) + c_s <y_s y_t> + <l_s y_t> */
 static int weights(struct map *map, struct rows y, double **C, struct err *err) {
     struct map_response *response = map->response;
-    int columns = response->numbers;
+    int columns = response->terms.numbers;
     size_t size = (size_t)y.count * (size_t)columns;
     TRY(base_alloc(C, size, sizeof **C, err));
     if (response->side[1].response != 0)
         memcpy(*C, response->side[1].now, size * sizeof **C);
-    TRY(add_seen(y, &response->y, columns, response->c, *C, err));
+    TRY(add_seen(y, &response->y, columns, response->terms.c, *C, err));
     return map_learns_backward(&map->declared)
                ? CODE_OK
                : add_seen(y, &response->whole, columns, NULL, *C, err);
@@ -277,11 +279,6 @@ done:
     return code;
 }
 
-void map_response_keep(struct map *map, int k) {
-    if (map->response)
-        map->response->kept[k] = map->response->evaluations - 1;
-}
-
 int map_response_measured(struct map *map, int t, struct err *err) {
     struct map_response *response = map->response;
     int *longer;
@@ -292,34 +289,17 @@ int map_response_measured(struct map *map, int t, struct err *err) {
         longer[s] = response->measured[s];
     free(response->measured);
     response->measured = longer;
-    longer[t] = response->evaluations - 1;
+    longer[t] = response->terms.evaluations - 1;
     response->times = t + 1;
     return CODE_OK;
-}
-
-void map_response_learn(struct map *map, int k, const double *c) {
-    struct map_response *response = map->response;
-    for (int mu = 0; response && mu < map->stage[k].P; mu++)
-        response->c[response->kept[k] * map->stage[k].P + mu] += c[mu];
 }
 
 void map_response_decay(struct map *map, double factor) {
     struct map_response *response = map->response;
     if (!response)
         return;
-    for (int k = 0; k < response->numbers; k++)
-        response->c[k] *= factor;
     rows_scale(factor, array_all(&response->D));
     rows_scale(factor, array_all(&response->whole));
-}
-
-int map_response_gradient(const struct map *map, int k, const double *c, double **gradient,
-                          struct err *err) {
-    const struct map_response *response = map->response;
-    int P = map->stage[k].P;
-    TRY(base_alloc(gradient, (size_t)response->numbers, sizeof **gradient, err));
-    memcpy(*gradient + response->kept[k] * P, c, (size_t)P * sizeof **gradient);
-    return CODE_OK;
 }
 
 /* D_j += sum_mu c_mu x_mu,j y_mu. Of a single row y: one row x, the sum over mu of c_mu x_mu. */
@@ -356,9 +336,9 @@ int map_response_whole(struct map *map, int k, const double *c, struct change *c
                        struct err *err) {
     struct map_response *response = map->response;
     bool source = map_learns_backward(&map->declared);
-    int P = map->stage[k].P, evaluations = response->evaluations,
-        each = source && map->declared.for_all_inputs ? 1 : response->numbers / evaluations,
-        rows = evaluations * each, first = response->kept[k] * each;
+    int P = map->stage[k].P, evaluations = response->terms.evaluations,
+        each = source && map->declared.for_all_inputs ? 1 : response->terms.numbers / evaluations,
+        rows = evaluations * each, first = response->terms.kept[k] * each;
     struct rows a = rows_main(source ? map->stage[k].read[0] : array_all(&map->stage[k].y));
     double *C;
     if (!response->whole.memory)

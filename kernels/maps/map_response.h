@@ -41,13 +41,9 @@ struct response_side {
 struct map_response {
     double epsilon;
     struct response_side side[2];
-    int evaluations;      /* begun so far */
-    int *measured, times; /* [times] which of them were those of measured times */
-    int kept[MAP_STAGES]; /* evaluations, by their number */
-    double *decay;        /* [evaluations] of W(0) at the time */
-    struct array y;       /* rows of all evaluations, of an optimizer that adds */
-    double *c, *velocity; /* [evaluations P] what was learned, and what the optimizer remembers */
-    int numbers;
+    struct map_terms terms;
+    int *measured, times;      /* [times] which evaluations were those of measured times */
+    struct array y;            /* rows of all evaluations, of an optimizer that adds */
     struct array sum;          /* scratch, a row over the source */
     struct array D, moment[2]; /* of one that moves entries: [source sites] over target sites */
     struct array whole; /* l or m, of one that moves matrices; what it remembers is moment[0] */
@@ -59,15 +55,11 @@ void map_response_free(struct map *map);
 /* After a pass of the map; nothing where companions rest. */
 int map_response_forward(struct map *map, struct rows x, struct rows out, struct err *err);
 int map_response_backward(struct map *map, struct rows y, struct rows out, struct err *err);
-void map_response_keep(struct map *map, int k);
 /* The last evaluation is that of measured time t, each of which is told in turn, once or more. */
 int map_response_measured(struct map *map, int t, struct err *err);
-/* What map_learn and map_decay do. */
-void map_response_learn(struct map *map, int k, const double *c);
+/* What map_decay does, but for the terms. */
 void map_response_decay(struct map *map, double factor);
-/* For optimizers with memories: gradient [numbers] of the numbers c, or the change of D. */
-int map_response_gradient(const struct map *map, int k, const double *c, double **gradient,
-                          struct err *err);
+/* For optimizers that move entry by entry: the change of D. */
 int map_response_change(struct map *map, int k, const double *c, struct change *change,
                         struct err *err);
 /* For those that move matrices: the change of l, to be made along that of the map. */

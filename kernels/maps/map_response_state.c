@@ -7,9 +7,9 @@
 /* Whether what was read has so many rows of each evaluation as `begin` makes. */
 static bool has_rows_of_times(const struct map *map) {
     const struct map_response *response = map->response;
-    int times = response->evaluations, first = times ? response->numbers / times : 0;
+    int times = response->terms.evaluations, first = times ? response->terms.numbers / times : 0;
     int each[] = {first, map->declared.for_all_inputs ? 1 : first};
-    bool fits = times * first == response->numbers &&
+    bool fits = times * first == response->terms.numbers &&
                 response->y.rows == (map->kind == &map_adam ? 0 : times * each[1]);
     for (int t = 0; t < response->times; t++) /* the first evaluation is that of time 0 */
         fits =
@@ -41,16 +41,17 @@ int map_response_archive(struct map *map, struct archive *archive, struct err *e
     if (!response)
         return CODE_OK;
     const struct population *t = map->declared.target;
-    TRY(archive_bytes(archive, &response->evaluations, sizeof response->evaluations, err));
-    TRY(archive_bytes(archive, &response->numbers, sizeof response->numbers, err));
+    TRY(archive_bytes(archive, &response->terms.evaluations, sizeof response->terms.evaluations,
+                      err));
+    TRY(archive_bytes(archive, &response->terms.numbers, sizeof response->terms.numbers, err));
     TRY(archive_bytes(archive, &response->times, sizeof response->times, err));
-    if (response->evaluations < 0 || response->numbers < 0 || response->times < 0)
+    if (response->terms.evaluations < 0 || response->terms.numbers < 0 || response->times < 0)
         return archive_misfit(archive, "a response has an impossible number of times", err);
-    size_t times = (size_t)response->evaluations, numbers = (size_t)response->numbers;
-    TRY(archive_list(archive, &response->decay, times, sizeof(double), err));
+    size_t times = (size_t)response->terms.evaluations, numbers = (size_t)response->terms.numbers;
+    TRY(archive_list(archive, &response->terms.decay, times, sizeof(double), err));
     TRY(archive_list(archive, &response->measured, (size_t)response->times, sizeof(int), err));
-    TRY(archive_list(archive, &response->c, numbers, sizeof(double), err));
-    TRY(archive_list(archive, &response->velocity, numbers, sizeof(double), err));
+    TRY(archive_list(archive, &response->terms.c, numbers, sizeof(double), err));
+    TRY(archive_list(archive, &response->terms.velocity, numbers, sizeof(double), err));
     for (int i = 0; i < 2; i++) {
         struct response_side *side = &response->side[i];
         for (int c = 0; c < COMPANIONS; c++)
@@ -61,7 +62,7 @@ int map_response_archive(struct map *map, struct archive *archive, struct err *e
     TRY(archive_array(archive, &response->y, response->y.backend, err));
     TRY(archive_array(archive, &response->D, t->backend, err));
     TRY(archive_array(archive, &response->whole, response->y.backend, err));
-    if (response->whole.rows > response->numbers)
+    if (response->whole.rows > response->terms.numbers)
         return archive_misfit(archive, "a response has learned from times that it has not", err);
     TRY(expect_entries(map, archive, &response->whole, err));
     for (int i = 0; i < 2; i++)

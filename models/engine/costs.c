@@ -131,7 +131,7 @@ static double moment_bytes(const struct net *net, const struct parameter *p, dou
     const struct optimizer *optimizer = net_optimizer(setup, p->map ? p->name : NULL);
     bool by_entry = optimizer_by_entry(optimizer);
     int memories = optimizer_memories(optimizer);
-    if (!memories)
+    if (!memories || (p->map && setup->field))
         return 0;
     if (p->map && !setup->N && !by_entry) {
         const struct map_declaration *map = &p->map->declared;

@@ -29,8 +29,8 @@ struct optimizer_step {
 struct optimizer {
     struct choice choice; /* first: a key chooses among optimizers */
     /* The change is the gradient times a rate, and nothing is kept between steps: limit maps keep
-     * the terms of the sum, and gradient flow and the classical fixed point exist. Such a row has
-     * none of the functions below. */
+     * the terms of the sum, and gradient flow exists. Such a row has none of the functions below.
+     */
     bool plain;
     /* It moves matrices between populations alone, each as a whole; all else is moved by another
      * optimizer, the rest of the settings (net_optimizer). */
@@ -44,7 +44,8 @@ struct optimizer {
     /* Every entry moves by this nonlinear function of its own gradients, those of
      * (1/P) sum_mu Delta_mu y_mu x_mu^T: limit maps then hold the learned part entry by entry, the
      * rate is adam_rate and not rate (struct weight), and [eps] multiplies eps. The functions below
-     * are not asked. NULL: a limit keeps rows, of linear combinations of which a step consists. */
+     * are not asked. NULL: a limit keeps rows, of linear combinations of which a step consists, and
+     * the classical fixed point exists, whose maps move as K numbers on the host do. */
     struct entry_rule (*rule)(const struct optimizer_step *step);
     /* Moves entries along a change, of the gradient times eta0 gamma0 rate (matrices: 1), and uses
      * it up (kernels/maps/change.h). memory [2]: zeroed before the first step. */

@@ -45,6 +45,7 @@ void net_rewind(struct net *net) {
         else
             rows_copy(kept->rows_start, kept->rows);
     }
+    net_drop_moments(net);
     net_commit(net); /* a pass may have ended between two places */
     net->batch.started = false;
     net->place.t = 0;

@@ -65,7 +65,7 @@ int net_change(const struct net *net, const struct parameter *p, int k, double r
     double *c;
     TRY(base_alloc(&c, (size_t)p->rows, sizeof *c, err));
     net_coefficients(net, p, k, rate, c);
-    if (p->map)
+    if (p->map && p->map->kind->change)
         DO(map_change(p->map, k, c, change, err));
     if (p->thin)
         DO(thin_change(p->thin, kept->A, c, array_all(&kept->y), change, err));
@@ -154,5 +154,6 @@ void net_drop_moments(struct net *net) {
         array_free(&net->parameters.item[i].moment[0]);
         array_free(&net->parameters.item[i].moment[1]);
         free(net->parameters.item[i].host_moment);
+        net->parameters.item[i].host_moment = NULL;
     }
 }

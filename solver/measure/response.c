@@ -97,7 +97,7 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
            rows = forward ? x : y, fields = forward ? y : x, t = (size_t)m->t,
            stride = (size_t)m->record->T * fields,
            each = R && R->T > 1 ? (size_t)(R->T - 1) / (size_t)(m->record->T - 1) : 1,
-           last = R ? t * each : (size_t)map->response->evaluations - 1;
+           last = R ? t * each : (size_t)map->terms->evaluations - 1;
     for (size_t row = 0; row < rows; row++) {
         double *to = out[0] + row * stride;
         const double *from = R ? R->value + (last * rows + row) * (size_t)R->T * fields

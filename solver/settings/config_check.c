@@ -20,12 +20,13 @@ static int check_flow(const struct config *config, const struct params *params, 
         return params_error(params, "training", "integrator", err,
                             "method = fixed_point needs the same steps in every sweep: gd, euler "
                             "or heun");
-    if (!training->optimizer->plain && config->solver.method == METHOD_FIXED_POINT)
+    if (config->solver.method == METHOD_FIXED_POINT && config->solver.replicates &&
+        optimizer_normalises(training->optimizer))
         return params_error(params, "training", "optimizer", err,
-                            "method = fixed_point knows plain gradient descent only: gd");
-    if (training->weight_decay > 0 && config->solver.method == METHOD_FIXED_POINT)
-        return params_error(params, "training", "weight_decay", err,
-                            "method = fixed_point knows no decay of weights: 0");
+                            "a step of %s is no linear combination of gradients, and of what "
+                            "matrices learn method = fixed_point knows the coefficients of such "
+                            "combinations alone: gd or momentum, or method = march",
+                            training->optimizer->choice.name);
     if (training->integrator->adaptive && config->solver.replicates &&
         fmin(training->flow.rtol, training->flow.atol) < config->solver.tolerance)
         return params_error(

@@ -1,0 +1,170 @@
+/* The fixed point of trainings that are more than gradient descent on all inputs: every entry of
+ * every series beside the march, and outputs and kernels beside finite networks. */
+#include "tests/support/support.h"
+#include "solver/measure/stats.h"
+
+#include <gsl/gsl_cdf.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 8 };
+
+/* What they train, and how; `moved`: a series, and the key without which it has other values. */
+static const struct training_case {
+    const char *file, *more[MOST], *moved, *without;
+} cases[] = {
+    {"data/dense.ini",
+     {"training.optimizer=momentum", "training.momentum=0.7", "training.eta0=0.3",
+      "training.weight_decay=0.05", "training.schedule=linear"},
+     "Phi2",
+     "training.momentum=0"},
+    {"data/regime1.ini",
+     {"network.rho=1", "training.weight_decay=0.1", "training.clip=0.3"},
+     "f",
+     "training.weight_decay=0"},
+};
+
+static void run_case(struct run *run, const struct training_case *of, const char *const *first,
+                     const char *last, int N, struct record *record) {
+    const char *overrides[24] = {0};
+    int n = 0;
+    while (first[n]) {
+        overrides[n] = first[n];
+        n++;
+    }
+    for (int k = 0; k < MOST && of->more[k]; k++)
+        overrides[n++] = of->more[k];
+    overrides[n] = last;
+    support_run(run, of->file, overrides);
+    ASK(run_ensemble(run, N, N ? run->config.reference.seeds : run->config.solver.replicates,
+                     record, err));
+}
+
+/* The largest |difference| of two limits in a series in units of what is allowed: entries of one of
+ * 1000 series of this size are further apart by chance. */
+static double compare(const struct record *a, const struct record *b, const struct series *series) {
+    double *mean[2], *se[2], largest = 0;
+    double most = gsl_cdf_tdist_Qinv(0.5e-3 / (double)series->size, a->runs - 1);
+    const struct record *of[] = {a, b};
+    for (int k = 0; k < 2; k++)
+        ASK(record_average(of[k], series->name, &mean[k], &se[k], err));
+    for (size_t i = 0; i < series->size; i++) {
+        double both = hypot(se[0][i], se[1][i]);
+        if (both > 0) /* else it is zero by definition, or f(0) */
+            largest = fmax(largest, fabs(mean[1][i] - mean[0][i]) / both / most);
+        else
+            assert_true(fabs(mean[1][i] - mean[0][i]) < 1e-12);
+    }
+    free(mean[0]);
+    free(mean[1]);
+    return largest;
+}
+
+/* Every series that both have. Without one key of the training the march is somewhere else, by far
+ * more than is allowed, so that the comparison can fail. */
+static void march_agrees(void **state) {
+    (void)state;
+    static const char *const keys[] = {
+        "solver.method=march",  "reference.widths=",   "solver.sites=1024",
+        "solver.halves=no",     "output.kernels=full", "solver.replicates=16",
+        "output.responses=yes", "training.steps=7",    NULL};
+    static const char *methods[] = {"solver.method=march", "solver.method=fixed_point", NULL};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct run run[3];
+        struct record record[3] = {0};
+        int compared = 0;
+        methods[2] = cases[c].without;
+        for (int k = 0; k < 3; k++)
+            run_case(&run[k], &cases[c], keys, methods[k], 0, &record[k]);
+        for (int s = 0; s < record[0].count; s++) {
+            const struct series *series = &record[0].series[s],
+                                *other = record_find(&record[1], series->name);
+            if (!other || series->computation || !strcmp(series->name, "accuracy"))
+                continue;
+            assert_int_equal(other->size, series->size);
+            double far = compare(&record[0], &record[1], series);
+            if (!(far < 1))
+                fail_msg("%s, case %zu: %s is off by %.2f of what is allowed", cases[c].file, c,
+                         series->name, far);
+            compared++;
+        }
+        const struct series *moved = record_find(&record[0], cases[c].moved);
+        assert_non_null(moved);
+        double far = compare(&record[2], &record[1], moved);
+        print_message("%s: %d series agree; %s with %s: %.1f of what is allowed\n", cases[c].file,
+                      compared, cases[c].moved, cases[c].without, far);
+        assert_true(compared > 10 && far > 2);
+        for (int k = 0; k < 3; k++) {
+            record_free(&record[k]);
+            run_free(&run[k]);
+        }
+    }
+}
+
+/* The largest |z| of f and of all kernels of a limit beside networks of three widths, extrapolated
+ * in 1/N, and the rms. */
+static double beside_networks(const struct record *limit, const struct record *networks,
+                              const int *widths, double *rms) {
+    double largest = 0, squares = 0, count = 0;
+    for (int s = 0; s < limit->count; s++) {
+        const struct series *series = &limit->series[s];
+        if (strcmp(series->name, "f") != 0 && !strstr(series->name, "_diag"))
+            continue;
+        for (size_t i = 0; i < series->size; i++) {
+            struct stats_mean mean[3];
+            double exact, se;
+            support_entry(limit, series->name, i, &exact, &se);
+            support_means(networks, 3, series->name, i, mean);
+            struct stats_fit line = stats_extrapolate(widths, mean, 3);
+            if (se == 0 || line.se == 0) /* f(0) */
+                continue;
+            double z = (line.a - exact) / hypot(line.se, se);
+            largest = fmax(largest, fabs(z));
+            squares += z * z;
+            count++;
+        }
+    }
+    *rms = sqrt(squares / count);
+    return largest;
+}
+
+/* Entries move together, so the largest and the rms of z are judged, as in test_networks.c. The
+ * limit without one key of the training is far from these networks. */
+static void networks_agree(void **state) {
+    (void)state;
+    static const char *const keys[] = {"reference.widths=32 64 128", "reference.seeds=48",
+                                       "solver.sites=1024",          "solver.halves=no",
+                                       "solver.replicates=16",       "training.steps=7",
+                                       "output.kernels=diagonal",    NULL};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const char *const last[] = {"solver.method=fixed_point", cases[c].without};
+        struct run run[5];
+        struct record limit[2] = {0}, networks[3] = {0};
+        double largest[2], rms[2];
+        for (int k = 0; k < 2; k++)
+            run_case(&run[k], &cases[c], keys, last[k], 0, &limit[k]);
+        const int *widths = run[0].config.reference.widths.value;
+        for (int k = 0; k < 3; k++)
+            run_case(&run[k + 2], &cases[c], keys, "solver.replicates=0", widths[k], &networks[k]);
+        for (int k = 0; k < 2; k++)
+            largest[k] = beside_networks(&limit[k], networks, widths, &rms[k]);
+        print_message("%s: largest |z| %.2f, rms %.2f; with %s %.1f\n", cases[c].file, largest[0],
+                      rms[0], cases[c].without, largest[1]);
+        assert_true(largest[0] < 4 && rms[0] < 2);
+        assert_true(largest[1] > 6);
+        for (int k = 0; k < 5; k++) {
+            record_free(k < 2 ? &limit[k] : &networks[k - 2]);
+            run_free(&run[k]);
+        }
+    }
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test(march_agrees),
+    cmocka_unit_test(networks_agree),
+};
+
+int main(void) {
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
