@@ -164,6 +164,55 @@ static void steps(void **state) {
         judge(&cases[k]);
 }
 
+/* --- rows that take the same step ------------------------------------------------------------- */
+
+enum { BESIDE = 5 };
+
+/* Rows that learn what the last BESIDE rows of a matrix learn move as these do; beside a matrix of
+ * no rows yet, whose norm is 0, they rest. */
+static void judge_along(const struct polar_case *one, int rows) {
+    double *x = memory(INPUTS * SITES, sizeof *x), *C = memory(ROWS * INPUTS, sizeof *C),
+           *zero = memory(ROWS * SITES, sizeof *zero), *want, *got;
+    struct array entries = {0}, a = {0}, velocity = {0}, beside = {0}, remembered = {0};
+    array_from(&entries, SITES, GROUP, zero, ROWS);
+    array_from(&beside, SITES, GROUP, zero, BESIDE);
+    for (int step = 0; step < STEPS; step++) {
+        struct change change = {.s = 1, .column_group = one->column_group}, along = {.s = 1};
+        draw(x, INPUTS * SITES, 2 + (uint32_t)step);
+        draw(C, ROWS * INPUTS, 12 + (uint32_t)step);
+        array_free(&a);
+        array_from(&a, SITES, GROUP, x, INPUTS);
+        change.entries = array_rows(&entries, 0, rows);
+        along.entries = array_all(&beside);
+        change.a = along.a = array_all(&a);
+        change.C = memory(ROWS * INPUTS, sizeof *C);
+        along.C = memory(BESIDE * INPUTS, sizeof *C);
+        memcpy(change.C, C, ROWS * INPUTS * sizeof *C);
+        memcpy(along.C, C + (ROWS - BESIDE) * INPUTS, BESIDE * INPUTS * sizeof *C);
+        change.along = &along;
+        change.along_memory = &remembered;
+        ASK(polar_change(&change, &one->rule, &velocity, &err));
+    }
+    want = values(array_rows(&entries, ROWS - BESIDE, BESIDE));
+    got = values(array_all(&beside));
+    for (int k = 0; k < BESIDE * SITES; k++)
+        if (!(fabs(got[k] - want[k]) <= POLAR_GAIN * ROUND_OFF))
+            fail_msg("%s, %s, %d rows: entry %d beside it: %.17g instead of %.17g", backend->name,
+                     one->name, rows, k, got[k], want[k]);
+    array_free(&entries), array_free(&a), array_free(&velocity);
+    array_free(&beside), array_free(&remembered);
+    free(x), free(C), free(zero), free(want), free(got);
+}
+
+static void along(void **state) {
+    (void)state;
+    for (size_t k = 0; k < LENGTH(cases); k++)
+        if (!cases[k].row_group && !cases[k].rule.exact) {
+            judge_along(&cases[k], ROWS);
+            judge_along(&cases[k], 0);
+        }
+}
+
 /* --- one matrix of several parts ---------------------------------------------------------------
  */
 
@@ -330,8 +379,8 @@ static void nothing(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(steps), cmocka_unit_test(parts),
-                                       cmocka_unit_test(nothing)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(steps), cmocka_unit_test(along),
+                                       cmocka_unit_test(parts), cmocka_unit_test(nothing)};
     int failed = 0;
     EACH_BACKEND(0, tests, argc > 1 ? argv[1] : NULL, failed);
     return failed;

@@ -85,15 +85,15 @@ static int orthogonalise(struct factors *f, int n, int P, int m, struct err *err
     int kc = n < P ? n : P, ka = m < P ? m : P;
     if (LAPACKE_dgeqrf(LAPACK_ROW_MAJOR, n, P, f->C, P, f->tau))
         return polar_failed(err);
-    for (int i = 0; i < kc; i++)
-        for (int j = i; j < P; j++)
+    for (ptrdiff_t i = 0; i < kc; i++)
+        for (ptrdiff_t j = i; j < P; j++)
             f->C_R[i * P + j] = f->C[i * P + j];
     if (LAPACKE_dorgqr(LAPACK_ROW_MAJOR, n, kc, kc, f->C, P, f->tau))
         return polar_failed(err);
     if (LAPACKE_dgeqrf(LAPACK_COL_MAJOR, m, P, f->a, m, f->tau))
         return polar_failed(err);
-    for (int i = 0; i < ka; i++)
-        for (int j = i; j < P; j++)
+    for (ptrdiff_t i = 0; i < ka; i++)
+        for (ptrdiff_t j = i; j < P; j++)
             f->a_R[i * P + j] = f->a[(size_t)j * (size_t)m + (size_t)i];
     return LAPACKE_dorgqr(LAPACK_COL_MAJOR, m, ka, ka, f->a, m, f->tau) ? polar_failed(err)
                                                                         : CODE_OK;
@@ -112,7 +112,7 @@ static int exact_factors(struct factors *f, int n, int P, double least, struct r
     for (int i = 0; i < n; i++) { /* row i of Q_C times the small matrix, in its place */
         double *row = f->C + (size_t)i * (size_t)P, *made = f->scratch;
         memset(made, 0, (size_t)P * sizeof *made);
-        for (int k = 0; k < kc; k++)
+        for (ptrdiff_t k = 0; k < kc; k++)
             for (int l = 0; l < ka; l++)
                 made[l] += row[k] * f->small[k * ka + l];
         memcpy(row, made, (size_t)P * sizeof *row);
@@ -200,6 +200,8 @@ static int step_rows(const struct change *change, const struct polar_rule *rule,
         rows_scale(rate, x);
         rows_add(NULL, x, change->entries);
     }
+    if (along.array && !all) /* M has no rows: its L takes no step */
+        rows_zero(along);
     if (along.array)
         rows_add_scaled(rate, along, change->along->entries);
     return CODE_OK;
@@ -274,7 +276,7 @@ static int exact_parts(const struct rows *x, int parts, double least, struct err
     exchange(x, parts, true, X, X + all);
     int code =
         polar_host(x->count, (int)c, X, 0, NULL, least * sqrt((double)c), true, X + all, err);
-    cblas_dscal((int)all, sqrt((double)c), X, 1);
+    polar_scale(all, sqrt((double)c), X);
     if (!code)
         exchange(x, parts, false, X, X + all);
     free(X);

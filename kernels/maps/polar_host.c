@@ -5,6 +5,7 @@
 
 #include <cblas.h>
 #include <lapacke.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +27,22 @@ void polar_factor(int n, const double *A, double *C) {
 void polar_seen(int count, int n, const double *seen, const double *A, double *out) {
     cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, count, n, n, polar_coefficient[2], seen,
                 n, A, n, 0, out, n);
-    cblas_daxpy(count * n, polar_coefficient[1], seen, 1, out, 1);
+    for (size_t k = 0; k < (size_t)count; k++)
+        cblas_daxpy(n, polar_coefficient[1], seen + k * (size_t)n, 1, out + k * (size_t)n, 1);
+}
+
+double polar_norm(size_t count, const double *X) {
+    const size_t most = 1 << 30;
+    double norm = 0;
+    for (size_t first = 0; first < count; first += most)
+        norm = hypot(norm,
+                     cblas_dnrm2((int)(count - first < most ? count - first : most), X + first, 1));
+    return norm;
+}
+
+void polar_scale(size_t count, double factor, double *X) {
+    for (size_t i = 0; i < count; i++)
+        X[i] *= factor;
 }
 
 /* X [r][c] <- p(X/|X|_F), and along [count][c] <- along L, where that is X L. A, C [n][n] with n =
@@ -34,9 +50,9 @@ void polar_seen(int count, int n, const double *seen, const double *A, double *o
 static void iterate_host(int r, int c, double *X, int count, double *along, double *A, double *C,
                          double *Y, double *seen) {
     size_t all = (size_t)r * (size_t)c, others = (size_t)count * (size_t)c;
-    double scale = 1 / cblas_dnrm2((int)all, X, 1), *made = seen + (size_t)count * (size_t)r;
-    cblas_dscal((int)all, scale, X, 1);
-    cblas_dscal((int)others, scale, along, 1);
+    double scale = 1 / polar_norm(all, X), *made = seen + (size_t)count * (size_t)r;
+    polar_scale(all, scale, X);
+    polar_scale(others, scale, along);
     for (int k = 0; k < POLAR_STEPS; k++) {
         if (r <= c) {
             cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, r, r, c, 1, X, c, X, c, 0, A, r);
@@ -89,7 +105,7 @@ size_t polar_scratch(int r, int c, int count) {
 int polar_host(int r, int c, double *X, int count, double *along, double least, bool exact,
                double *scratch, struct err *err) {
     size_t all = (size_t)r * (size_t)c, n = (size_t)(r < c ? r : c);
-    if (cblas_dnrm2((int)all, X, 1) <= least) {
+    if (polar_norm(all, X) <= least) {
         memset(X, 0, all * sizeof *X);
         if (count)
             memset(along, 0, (size_t)count * (size_t)c * sizeof *along);

@@ -8,6 +8,9 @@
 enum { POLAR_STEPS = 5 };
 extern const double polar_coefficient[3]; /* a, b, c of a step s <- a s + b s^3 + c s^5 */
 
+/* |X|, and X *= factor, of any number of entries: BLAS counts by int. */
+double polar_norm(size_t count, const double *X);
+void polar_scale(size_t count, double factor, double *X);
 /* C [n][n] = a + b A + c A^2, the factor of a step, A symmetric. */
 void polar_factor(int n, const double *A, double *C);
 /* out [count][n] = b seen + c seen A: what rows that take the step are to add of the rows X of a

@@ -1,7 +1,7 @@
 /* Singular values of the momentum of a matrix (polar.h). */
+#include "kernels/maps/polar_host.h"
 #include "kernels/maps/polar.h"
 
-#include <cblas.h>
 #include <lapacke.h>
 #include <math.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 static int add_spectrum(int r, int c, double *X, double *s, double least, int count, double *values,
                         int *counted, struct err *err) {
     int n = r < c ? r : c;
-    double none, size = cblas_dnrm2(r * c, X, 1);
+    double none, size = polar_norm((size_t)r * (size_t)c, X);
     if (size <= least)
         return CODE_OK;
     if (LAPACKE_dgesdd(LAPACK_COL_MAJOR, 'N', c, r, X, c, s, &none, 1, &none, 1))

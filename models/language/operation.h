@@ -76,14 +76,14 @@ static inline void scale_rows(const struct net *net, const double *c, struct row
 }
 
 /* Which row of all the node's row k is. */
-static inline int row_of(const struct node *v, int k) {
+static inline ptrdiff_t row_of(const struct node *v, int k) {
     return selected_some(v) ? v->expert.of->some.which[k] : k;
 }
 
 /* A column of numbers, in the program's scratch; and of the rows that v has. */
 static inline double *column_of(const struct net *net, const struct node *numbers, int column) {
     double *out = net->program->c;
-    for (int mu = 0; mu < numbers->count; mu++)
+    for (ptrdiff_t mu = 0; mu < numbers->count; mu++)
         out[mu] = numbers->s[mu * numbers->K + column];
     return out;
 }

@@ -177,14 +177,18 @@ bool node_given_rows(struct program *p, const char *op, struct value a, struct v
     return !p->code;
 }
 
+/* Whether it is one row for all inputs, also where there is one input with several tokens. */
+static bool serves_all(const struct program *p, const struct node *v) {
+    return v->count != p->net->setup.data.P * v->per && !v->plan.moves;
+}
+
 bool node_paired(struct program *p, const char *op, struct value a, struct value b) {
     if (p->code)
         return false;
     const struct node *u = node_of(p, a), *v = node_of(p, b);
     if (u->plan.across_inputs != v->plan.across_inputs)
         program_fail(p, "%s of what is one for all inputs and of what each has", op);
-    if (u->count == v->count || (u->count == 1 && !u->plan.moves) ||
-        (v->count == 1 && !v->plan.moves))
+    if (u->count == v->count || serves_all(p, u) || serves_all(p, v))
         return !p->code;
     program_fail(p, "%s of what there is %d of and what there is %d of for each input", op,
                  node_of(p, a)->per, node_of(p, b)->per);
