@@ -83,8 +83,15 @@ double script_real(lua_State *L, int arg, double least, double most) {
         expect(L, arg, "a number");
     double x = lua_tonumber(L, arg);
     if (!(x >= least && x <= most)) {
-        char text[128];
-        snprintf(text, sizeof text, "must be a number from %g to %g, is %g", least, most, x);
+        char text[192];
+        double power = program_setup(script_program(L))->N ? 0 : weight_power(x);
+        if (power > 0 && isfinite(x))
+            snprintf(text, sizeof text,
+                     "grows as N^%.3g, so that there is no limit: its power of N must be 0 at most "
+                     "(finite networks alone, [solver] replicates = 0, may have it)",
+                     power);
+        else
+            snprintf(text, sizeof text, "must be a number from %g to %g, is %g", least, most, x);
         refuse(L, arg, text);
     }
     return x;

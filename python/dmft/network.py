@@ -122,6 +122,7 @@ class Network:
 
     def __init__(self):
         self._lines, self._origins, self._count = ["-- written by dmft.Network"], [""], 0
+        self._origin: str | None = None     # of what is written next, if no line of Python wrote it
 
     @property
     def lua(self) -> str:
@@ -172,7 +173,8 @@ class Network:
         while frame.f_back and frame.f_code.co_filename == __file__:
             frame = frame.f_back
         self._lines.append(line)
-        self._origins.append(f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}")
+        self._origins.append(self._origin if self._origin is not None else
+                             f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}")
 
     def _lua(self, value) -> str:
         """A value of Python as Lua has it."""

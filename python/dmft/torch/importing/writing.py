@@ -94,6 +94,7 @@ class Writer:
     def _value(self, root: Expression):
         for one in ordered([root]):
             if id(one) not in self._values:
+                self.network._origin = one.place
                 try:
                     self._values[id(one)] = getattr(self, "_write_" + one.operation,
                                                     self._unwritten)(one)
