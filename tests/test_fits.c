@@ -212,25 +212,34 @@ static void test_how_often_z_is_large(void **state) {
     }
 }
 
-/* A mask that is 1 in all runs says nothing of its error, nor has it a z. Where runs differ the
- * error is known, as is that of numbers that are 0 or 1 by chance beside others. */
-static void test_masks_that_agree_have_no_error(void **state) {
+/* What is counted says nothing of its error where all runs agree, and what is left out nothing
+ * where it is 0 in all. Where runs differ the error is known, as is that of other numbers. */
+static void test_runs_that_agree_by_chance_have_no_error(void **state) {
     (void)state;
     struct record record;
-    struct series series = {.name = "taken", .dims = "t", .axes = 1, .shape = {T}};
+    struct series series = {.name = "load", .dims = "t", .axes = 1, .shape = {T}};
     ASK(record_init(&record, RUNS, T, err));
     ASK(record_add(&record, series, err));
-    double *value = record.series[0].values, mean[T], se[T];
-    memcpy(value, (const double[]){0, 1, 1, 1}, 4 * sizeof *value); /* run 0, run 1 */
+    struct series *added = &record.series[0];
+    double mean[T], se[T];
     record.steps[0] = record.steps[1] = T;
-    record_statistics(&record, &record.series[0], mean, se);
-    assert_true(mean[0] == 0.5 && se[0] == 0.5 && mean[1] == 1 && isnan(se[1]));
-    value[0] = 0.25;
-    record_statistics(&record, &record.series[0], mean, se);
-    assert_true(mean[1] == 1 && se[1] == 0);
-    memcpy(value, (const double[]){0, 0, 0, 0}, 4 * sizeof *value); /* exactly zero, no mask */
-    record_statistics(&record, &record.series[0], mean, se);
+    added->counted = true;
+    memcpy(added->values, (const double[]){0, 0.3, 1, 0.3}, 4 * sizeof(double)); /* run 0, run 1 */
+    record_statistics(&record, added, mean, se);
+    assert_true(mean[0] == 0.5 && se[0] == 0.5 && mean[1] == 0.3 && isnan(se[1]));
+    added->values[1] += 1e-15; /* as sums in another order */
+    record_statistics(&record, added, mean, se);
+    assert_true(isnan(se[1]));
+    memset(added->values, 0, 4 * sizeof(double));
+    record_statistics(&record, added, mean, se);
+    assert_true(isnan(se[0]) && isnan(se[1]));
+    added->counted = false;
+    record_statistics(&record, added, mean, se);
     assert_true(se[0] == 0 && se[1] == 0);
+    added->left_out = true;
+    memcpy(added->values, (const double[]){0, 0.3, 0, 0.3}, 4 * sizeof(double));
+    record_statistics(&record, added, mean, se);
+    assert_true(isnan(se[0]) && se[1] == 0);
     record_free(&record);
 }
 
@@ -416,7 +425,7 @@ int main(void) {
         cmocka_unit_test(test_extrapolation),
         cmocka_unit_test(test_lines_without_residuals),
         cmocka_unit_test(test_how_often_z_is_large),
-        cmocka_unit_test(test_masks_that_agree_have_no_error),
+        cmocka_unit_test(test_runs_that_agree_by_chance_have_no_error),
         cmocka_unit_test(test_columns_keep_apart),
         cmocka_unit_test(test_fits_of_a_known_law),
         cmocka_unit_test(test_runs_that_failed_are_not_counted),

@@ -89,13 +89,46 @@ def test_what_is_no_number_stays_none():
         assert np.isnan([value[0], error[0]]).all() and np.isfinite([value[1], error[1]]).all()
 
 
-def test_masks_that_agree_have_no_error():
-    """As in the file."""
-    group, other = runs([0, 1, 1], [1, 1, 0]), runs([0, 1, 1], [1, 1, 1])
-    for _, error in (dmft.jackknife(lambda means: means["x"], group),
-                     dmft.difference(group, other, "x")):
-        assert np.isnan(error[1]) and error[2] == 0.5
-    assert not dmft.jackknife(lambda means: means["x"], runs([0, 0.5], [1, 0.5]))[1].isnull().any()
+@pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
+@pytest.mark.parametrize("name, keys, counted, left_out, others", (
+    ("examples/balanced", {}, ["load", "load_largest", "flips", "accuracy"], ["p"],
+     ["balance_loss", "loss"]),
+    ("examples/few_experts", {"training.steps": 3}, ["taken", "accuracy"], [], ["psi"]),
+    ("examples/few_experts", {"program.capacity": 2}, ["taken", "dropped"], [], ["psi"]),
+    ("examples/shared_experts", {}, ["accuracy"], ["G2_e1_diag", "p"], ["Phi1_diag", "loss"]),
+    ("data/regime1", {"network.rho": 0.5, "output.experts": "yes"},
+     ["load", "flips", "expert_dead", "expert_coselection"], ["expert_gradient_W2", "p"],
+     ["psi", "loss"]),
+    ("data/regime2", {"output.experts": "yes"}, ["load2", "load_largest", "expert_dead"], [],
+     ["Phi1_diag", "loss"])))
+def test_runs_that_agree_by_chance_tell_no_error(name, keys, counted, left_out, others):
+    """An expert that nobody chooses in any of three networks has a load of 0, and nobody knows in
+    how many others it would not: the error is NaN wherever all agree on what is counted, whatever
+    the number is, and on the 0 of what a selection leaves out. What they agree on for other
+    reasons, as on logits at the start, has an error of 0."""
+    small = {key: value for key, value in SMALL.items() if "expert" not in key}
+    run = dmft.solve(f"{ROOT}/{name}.ini", progress=False, **small | keys)
+    nothing = 0
+    for group in (run.limit, run.reference[32]):
+        for one in counted + left_out + others:
+            if one not in group:
+                continue
+            runs, error = group[one + "_runs"], group[one + "_se"]
+            spread = runs.max("run") - runs.min("run")
+            agree = (spread <= 1e-12 * abs(runs.max("run"))) & runs.notnull().all("run")
+            if one in left_out:
+                agree &= group[one] == 0
+            if one in others:
+                assert error.notnull().all() or one == "loss"
+            else:
+                assert (error.isnull() == (agree | group[one].isnull())).all(), one
+                nothing += int(agree.sum())
+    assert nothing > 0
+    for one in set(counted) & set(run.limit):
+        _, error = dmft.jackknife(lambda means, one=one: 2 * means[one], run.limit)
+        assert (error.isnull() == run.limit[one + "_se"].isnull()).all()
+        _, error = dmft.difference(run.limit, run.limit, one)
+        assert (error.isnull() == run.limit[one + "_se"].isnull()).all()
 
 
 def test_what_no_run_has_at_the_end_tells_nothing_of_the_end():

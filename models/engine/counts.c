@@ -102,6 +102,53 @@ static void find_shares(const struct program *p, struct shares *shares) {
         }
 }
 
+/* Whether a node says which sites, numbers or tokens are selected. */
+static bool is_selection(const struct node *v) {
+    bool smooth =
+        v->constant.numbers ? v->constant.numbers->backward != NULL : v->op->adjoint != NULL;
+    return !smooth && node_selects(v) > 0;
+}
+
+/* Whether what a node has is made of selections and of constants alone. */
+static bool is_counted(const struct program *p, const struct node *v) {
+    bool some = false;
+    for (int k = 0; k < 2; k++) {
+        const struct node *a = v->argument[k] < 0 ? NULL : &p->node[v->argument[k]];
+        if (a && !a->plan.counted && !a->op->constant)
+            return is_selection(v);
+        some = some || (a && a->plan.counted);
+    }
+    return is_selection(v) || (some && !v->op->learns);
+}
+
+static bool leaves_out(struct share share) {
+    return share.sites < 1 || share.rows < 1;
+}
+
+int counts_mark(struct net *net, struct err *err) {
+    const struct program *p = net->program;
+    struct shares *shares;
+    TRY(base_alloc(&shares, (size_t)p->nodes, sizeof *shares, err));
+    find_shares(p, shares);
+    for (int i = 0; i < p->nodes; i++) {
+        struct node_plan *plan = &p->node[i].plan;
+        plan->counted = is_counted(p, &p->node[i]);
+        plan->left_out = leaves_out(shares[i].full);
+        plan->left_out_g = leaves_out(shares[i].read);
+    }
+    free(shares);
+    return CODE_OK;
+}
+
+bool counts_counted(const struct net *net, int node, bool gradient) {
+    return node >= 0 && !gradient && net->program->node[node].plan.counted;
+}
+
+bool counts_left_out(const struct net *net, int node, bool gradient) {
+    const struct node_plan *plan = node < 0 ? NULL : &net->program->node[node].plan;
+    return plan && (gradient ? plan->left_out_g : plan->left_out);
+}
+
 /* Adds a matrix, or biases, and what one of its uses costs. */
 static void add_matrix(struct net_counts *counts, const struct program *p, int i,
                        const struct shares *shares, int dimension) {

@@ -24,6 +24,13 @@ struct net_counts {
     double parameters, active, flops_per_token, flops_per_step;
 };
 
+/* Finds, for a program that is written, what independent runs may have the same of by chance, so
+ * that their spread of 0 is no error: of the rows or numbers of a node, or of their cotangent
+ * (node < 0: neither), whether they are counted, made of selections and constants alone as a load
+ * is; and whether they are left out, 0 where a selection leaves out what they are of. */
+int counts_mark(struct net *net, struct err *err);
+bool counts_counted(const struct net *net, int node, bool gradient);
+bool counts_left_out(const struct net *net, int node, bool gradient);
 /* Of a network of finite width with this setup, without building it. */
 int net_counts_of(const struct net_setup *setup, struct net_counts *counts, struct err *err);
 

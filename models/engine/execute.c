@@ -1,4 +1,5 @@
 /* Running a program: nodes forward, in reverse, and the rules that act once a step. */
+#include "models/engine/counts.h"
 #include "models/engine/node.h"
 
 #include <stdlib.h>
@@ -211,6 +212,7 @@ int program_build(struct net *net, struct err *err) {
     net->output.f = p->node[p->output].s;
     if (net->gates.tied && !net->gates.random)
         return CODE_OK;
+    TRY(counts_mark(net, err));
     TRY(named_select(p, err));
     TRY(routed_select(p, err));
     TRY(plan_storage(net, err));

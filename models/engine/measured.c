@@ -77,6 +77,7 @@ static void show(struct program *p, struct value s, bool gradient, struct number
     const struct node *node = &p->node[s.at];
     numbers.values = gradient ? node->gs : node->s;
     numbers.gradient = gradient;
+    numbers.node = s.at;
     numbers.shape[0] = p->net->setup.data.P;
     numbers.shape[1] = node->K;
     if (node->per > 1) {
@@ -89,12 +90,12 @@ static void show(struct program *p, struct value s, bool gradient, struct number
 
 void program_show(struct program *p, struct value s, const char *dims, const char *name,
                   const char *about, const char *equation) {
-    show(p, s, false, (struct numbers){"", dims, about, equation, NULL, 0, {0}, false}, name);
+    show(p, s, false, (struct numbers){.dims = dims, .about = about, .equation = equation}, name);
 }
 
 void program_show_gradient(struct program *p, struct value s, const char *dims, const char *name,
                            const char *about, const char *equation) {
-    show(p, s, true, (struct numbers){"", dims, about, equation, NULL, 0, {0}, false}, name);
+    show(p, s, true, (struct numbers){.dims = dims, .about = about, .equation = equation}, name);
 }
 
 bool node_shown(const struct net *net, const double *values) {
@@ -119,16 +120,25 @@ static double *element(struct program *p, struct numbers numbers, size_t width, 
 
 double *program_series(struct program *p, const char *dims, int count, int index, const char *name,
                        const char *about, const char *equation) {
-    return element(p, (struct numbers){"", dims, about, equation, NULL, 0, {count}, false}, 1,
+    return element(p, (struct numbers){"", dims, about, equation, .shape = {count}, .node = -1}, 1,
                    index, name);
+}
+
+double *program_counted(struct program *p, const char *dims, int count, int index, const char *name,
+                        const char *about, const char *equation) {
+    return element(
+        p,
+        (struct numbers){"", dims, about, equation, .shape = {count}, .node = -1, .counted = true},
+        1, index, name);
 }
 
 double *program_series_of(struct program *p, struct value x, int count, int index, const char *name,
                           const char *about, const char *equation) {
     int P = p->net->setup.data.P, per = p->code ? 1 : p->node[x.at].per;
     const char *dims = per > 1 ? "t l mu token" : "t l mu";
-    return element(p, (struct numbers){"", dims, about, equation, NULL, 0, {count, P, per}, false},
-                   (size_t)P * (size_t)per, index, name);
+    return element(
+        p, (struct numbers){"", dims, about, equation, .shape = {count, P, per}, .node = -1},
+        (size_t)P * (size_t)per, index, name);
 }
 
 void program_measure(struct program *p, struct value x, bool gradient, int power, double scale,

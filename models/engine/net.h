@@ -48,6 +48,8 @@ struct numbers {
     double *values;
     int axes, shape[3];
     bool gradient; /* cotangents of numbers */
+    int node;      /* whose they are; -1: of none */
+    bool counted;  /* such as a load (program_counted) */
 };
 
 /* A router that the network has told of (program_routes): gates phi, and logits psi if they are

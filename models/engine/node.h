@@ -165,6 +165,8 @@ struct node_plan {
     bool across_inputs;        /* and on a mean over inputs, which are not those of a prediction */
     bool measured, measured_g; /* its rows, its cotangent are read once all is done */
     bool kept_g;               /* its cotangent is read then, with as many rows as it has */
+    bool counted;              /* it is made of selections and constants alone (counts.h) */
+    bool left_out, left_out_g; /* it, its cotangent is 0 where a selection leaves it out */
     bool idle;                 /* numbers that nobody reads: they are not found */
     bool adds;                 /* of the backward pass: to the rows or numbers that are there */
     int g_count;               /* rows of the cotangent, P per or 1; numbers: 1; 0: none */

@@ -347,6 +347,10 @@ void program_show_gradient(struct program *p, struct value s, const char *dims, 
  * l", or "t" for a single one. */
 double *program_series(struct program *p, const char *dims, int count, int index, const char *name,
                        const char *about, const char *equation);
+/* program_series of a number that is counted, such as a load: where all runs agree, nobody knows
+ * its error. */
+double *program_counted(struct program *p, const char *dims, int count, int index, const char *name,
+                        const char *about, const char *equation);
 /* The same of numbers of the rows of x: [P per], per of them for each input. The axes are t, l and
  * mu, and token (of fewer rows, place) where an input has several. */
 double *program_series_of(struct program *p, struct value x, int count, int index, const char *name,

@@ -169,10 +169,10 @@ static const char *name_of(struct program *p, const struct balance_rule *rule, c
     return program_name(p, "%s%s", name, rule->suffix ? rule->suffix : "");
 }
 
-/* A number of each block. */
+/* A number of each block, of what is counted. */
 static double *series(struct program *p, const struct balance_rule *rule, const char *name,
                       const char *about, const char *equation) {
-    return program_series(p, "t l", rule->L, rule->l, name_of(p, rule, name), about, equation);
+    return program_counted(p, "t l", rule->L, rule->l, name_of(p, rule, name), about, equation);
 }
 
 /* What given masks and selected ones share, for R rows like x; NULL after a failure. */

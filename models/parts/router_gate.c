@@ -173,13 +173,13 @@ struct value router_watch(struct program *p, struct router *router, struct value
         double *b = program_keep_numbers(p, M, 1);
         router->b = program_setup(p)->declare_only ? NULL : b; /* no room: they start at 0 */
     }
-    router->load = program_series(p, "t i", M, 0, program_name(p, "load%s", suffix),
-                                  "share of the inputs that an expert has", "mean_mu m_i");
-    router->largest = program_series(p, "t", 1, 0, program_name(p, "load_largest%s", suffix),
-                                     "largest load of an expert over rho", "max_i load_i / rho");
+    router->load = program_counted(p, "t i", M, 0, program_name(p, "load%s", suffix),
+                                   "share of the inputs that an expert has", "mean_mu m_i");
+    router->largest = program_counted(p, "t", 1, 0, program_name(p, "load_largest%s", suffix),
+                                      "largest load of an expert over rho", "max_i load_i / rho");
     router->flips =
-        program_series(p, "t", 1, 0, program_name(p, "flips%s", suffix),
-                       "share of the selected experts that were not at the last evaluation", "");
+        program_counted(p, "t", 1, 0, program_name(p, "flips%s", suffix),
+                        "share of the selected experts that were not at the last evaluation", "");
     return program_numbers(p, &seen, router, psi, M);
 }
 

@@ -111,14 +111,11 @@ def _tolerance(group: xarray.Dataset, name: str) -> xarray.DataArray | float:
     return group.get(f"{name}_tolerance", 0.0)
 
 
-def _known(error, *runs):
-    """The error of numbers of single runs, NaN where that of a mask is 0: runs of numbers that are
-    all 0 or 1, and both occur, tell nothing where they agree (docs/output.md)."""
-    values = np.concatenate([np.ravel(np.asarray(array)) for one in runs for array in one])
-    values = values[np.isfinite(values)]
-    is_mask = all((np.abs(values - value) < 1e-9).any() for value in (0, 1)) \
-        and (np.minimum(np.abs(values), np.abs(values - 1)) < 1e-9).all()
-    return xarray.where(error > 1e-9, error, np.nan) if is_mask else error
+def _known(group: xarray.Dataset, name: str, array: xarray.DataArray) -> xarray.DataArray:
+    """Means over runs, or their errors, NaN where the error in the file is: of what is counted,
+    such as a load, runs that all agree do not tell it (docs/output.md)."""
+    error = group.get(f"{name}_se")
+    return array if error is None else array.where(error.notnull())
 
 
 def jackknife(function: Callable[[xarray.Dataset], xarray.DataArray], group: xarray.Dataset):
@@ -132,7 +129,7 @@ def jackknife(function: Callable[[xarray.Dataset], xarray.DataArray], group: xar
     arguments. With v the value of all and v(-r) that without run r, value and error are those of
     the n pseudo-values n v - (n - 1) v(-r). A limit with check_tolerance has NAME_tolerance beside
     NAME: how much v changes where the means do by that is in the error, in quadrature. The
-    error of a mask is NaN where all runs agree.
+    error is NaN where that of a mean that the function takes is.
 
     >>> x = xarray.Dataset({"x_runs": (("run", "t"), [[1.0], [2.0], [3.0]])})
     >>> value, error = jackknife(lambda group: group["x"] * 2, x)
@@ -153,14 +150,17 @@ def jackknife(function: Callable[[xarray.Dataset], xarray.DataArray], group: xar
     variance = sum((one - mean) ** 2 for one in pseudo) / (n * (n - 1))
     checked = xarray.Dataset({name: array.mean("run", skipna=False) - _tolerance(group, name)
                               for name, array in runs.items()})
-    return mean, _known((variance + (whole - function(checked)) ** 2) ** 0.5, pseudo)
+    known = function(xarray.Dataset({name: _known(group, name, array.mean("run", skipna=False))
+                                     for name, array in runs.items()}))
+    error = (variance + (whole - function(checked)) ** 2) ** 0.5
+    return mean, xarray.where(np.isnan(known), np.nan, error)
 
 
 def difference(one: xarray.Dataset, other: xarray.Dataset, name: str):
     """(one - other, standard error) of a series, run by run: seed 3 of the one minus seed 3 of the
     other. Where both were run with the same [solver] seed, networks of one seed begin with the same
     draws, and what is common to them drops out of the difference. The tolerances of limits that
-    were run with check_tolerance are in the error. That of a mask is NaN where all runs agree.
+    were run with check_tolerance are in the error, which is NaN where that of one of the two is.
 
     >>> x = xarray.Dataset({"loss_runs": (("run", "t"), [[1.0], [2.0]])})
     >>> y = xarray.Dataset({"loss_runs": (("run", "t"), [[0.5], [1.5]])})
@@ -191,5 +191,6 @@ def difference(one: xarray.Dataset, other: xarray.Dataset, name: str):
     n = change.sizes["run"]
     error = (change.var("run", ddof=1, skipna=False) / n
              + _tolerance(one, name) ** 2 + _tolerance(other, name) ** 2) ** 0.5
-    return change.mean("run", skipna=False).rename(name), \
-        _known(error, *([array] for array in pair)).rename(name + "_se")
+    for group in (one, other):
+        error = _known(group, name, error)
+    return change.mean("run", skipna=False).rename(name), error.rename(name + "_se")

@@ -1,5 +1,6 @@
 /* Distributions over sites. */
 #include "solver/measure/fields.h"
+#include "models/engine/counts.h"
 #include "solver/measure/places.h"
 
 #include <gsl/gsl_sort_double.h>
@@ -40,6 +41,7 @@ void fields_shape(const struct net *net, const struct named_rows *named, size_t 
 
 static int add_field(struct record *record, const struct net *net, const struct named_rows *named,
                      enum part k, int sites, struct err *err) {
+    bool average = k == MEAN || k == SQUARE;
     struct series series = {.about = part[k].about,
                             .equation = part[k].equation,
                             .dims = part[k].dims[fields_form(net, named)],
@@ -47,6 +49,9 @@ static int add_field(struct record *record, const struct net *net, const struct 
                             .shape = {(size_t)record->times[TIMES_FIELDS].list.count},
                             .slot = (int)k,
                             .times = TIMES_FIELDS,
+                            .counted = average && counts_counted(net, named->node, named->gradient),
+                            .left_out =
+                                average && counts_left_out(net, named->node, named->gradient),
                             .first_run = k == SITE};
     fields_shape(net, named, series.shape, &series.axes);
     if (k == QUANTILE || k == SITE)

@@ -1,5 +1,6 @@
 #include "solver/measure/kernel_series.h"
 #include "kernels/array/profile.h"
+#include "models/engine/counts.h"
 #include "solver/measure/gradients.h"
 #include "solver/measure/observe.h"
 #include "solver/measure/places.h"
@@ -117,6 +118,8 @@ int kernel_series_add(struct record *record, const struct net *net, const struct
                                     : equal_times ? form->equal
                                                   : form->full,
                             .equation = kernel->equation,
+                            .counted = counts_counted(net, kernel->node, kernel->gradient),
+                            .left_out = counts_left_out(net, kernel->node, kernel->gradient),
                             .axes = axes};
     gradients_name(name, kernel->name, term, "");
     snprintf(series.name, sizeof series.name, "%.80s%s", name, ending);
@@ -198,6 +201,9 @@ int kernel_series_add_numbers(struct record *record, const struct net *net,
     struct series series = {.slot = slot,
                             .dims = numbers->dims,
                             .equation = numbers->equation,
+                            .counted = numbers->counted ||
+                                       counts_counted(net, numbers->node, numbers->gradient),
+                            .left_out = counts_left_out(net, numbers->node, numbers->gradient),
                             .axes = 1 + numbers->axes,
                             .shape = {(size_t)record->T}};
     gradients_name(series.name, numbers->name, term, "");

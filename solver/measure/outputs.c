@@ -181,13 +181,15 @@ done:
 /* Accuracies jump, so they have neither normal errors nor a 1/N law. */
 static int add_score(struct record *record, int slot, const char *name, const char *about,
                      const char *equation, struct err *err) {
+    bool counted = slot != MARGIN && slot != TEST_MARGIN;
     struct series series = {.slot = slot,
                             .dims = "t",
                             .about = about,
                             .equation = equation,
                             .axes = 1,
                             .shape = {(size_t)record->T},
-                            .no_error_law = slot != MARGIN && slot != TEST_MARGIN};
+                            .no_error_law = counted,
+                            .counted = counted};
     memcpy(series.name, name, strlen(name) + 1);
     return record_add(record, series, err);
 }

@@ -4,7 +4,7 @@
  *   mean = sum_r x_r / n,    se = sqrt(sum_r (x_r - mean)^2 / (n (n - 1))).
  * A run reached time t when steps[run] > t; an entry with two times (axes t and s) is reached with
  * the later of both. NaN among the values of a run that reached the entry is passed on. For a
- * function of a mean x_r are pseudo-values. Of a mask, a series of numbers that are 0 or 1, runs
+ * function of a mean x_r are pseudo-values. Of what is counted, such as the load of an expert, runs
  * that all agree do not tell how often others would not: se is then NaN. */
 #include "solver/measure/record.h"
 #include "kernels/base/text.h"
@@ -360,17 +360,11 @@ bool record_tolerance(const struct record *record, const struct series *series,
     return true;
 }
 
-/* Whether its numbers are 0 in some runs and entries and 1 in all others, as those of a mask. */
-static bool is_mask(const struct record *record, const struct series *series) {
-    bool seen[2] = {false, false};
-    for (size_t k = 0; k < (size_t)record->runs * series->size; k++) {
-        double value = series->values[k];
-        if (value != 0 && value != 1 && !isnan(value))
-            return false;
-        seen[0] = seen[0] || value == 0;
-        seen[1] = seen[1] || value == 1;
-    }
-    return seen[0] && seen[1];
+/* Whether all runs have one value, up to the round-off of sums that count, and a mean without an
+ * error may be theirs by chance. */
+static bool agree_by_chance(const struct series *series, double mean, double se) {
+    return (series->counted && se <= 1e-12 * fabs(mean)) ||
+           (series->left_out && mean == 0 && se == 0);
 }
 
 void record_statistics(const struct record *record, const struct series *series, double *mean,
@@ -385,12 +379,12 @@ void record_statistics(const struct record *record, const struct series *series,
     }
     if (series->first_run)
         return;
-    bool checked = record_tolerance(record, series, mean), mask = is_mask(record, series);
+    bool checked = record_tolerance(record, series, mean);
     for (size_t k = 0; k < series->size; k++) {
         double difference = checked && isfinite(mean[k]) ? mean[k] : 0;
         average_runs(record, values + k, series->size, time_of(record, series, &layout, k),
                      &mean[k], &se[k]);
-        se[k] = mask && se[k] == 0 ? NAN : hypot(se[k], difference);
+        se[k] = agree_by_chance(series, mean[k], se[k]) ? NAN : hypot(se[k], difference);
     }
 }
 

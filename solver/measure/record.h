@@ -51,14 +51,17 @@ struct series {
     size_t shape[SERIES_AXES]; /* shape[0] = T, or the number of its times */
     size_t size;               /* product of shape */
     bool no_error_law;         /* jumps, or an extreme: no 1/N law and no normal errors */
-    bool positive;             /* above 0 by nature: halves correct its logarithm */
-    bool keep_runs;            /* also stored run by run, as NAME_runs with first axis "run" */
-    bool first_run;            /* of run 0 alone, with neither mean nor error */
-    bool runs_alone;           /* stored run by run alone, NAME with first axis "run" */
-    bool inner;                /* not stored: others are found from it */
-    bool computation;          /* tells of the computation, and has no error of tolerance */
-    double *values;            /* [runs][size], or [size] */
-    struct of_mean *of_mean;   /* NULL, or what its mean is instead of that of values */
+    /* What can be the same in all runs by chance, whose error is then not known: anything that is
+     * counted, such as a load or an accuracy; 0 where a selection leaves something out. */
+    bool counted, left_out;
+    bool positive;           /* above 0 by nature: halves correct its logarithm */
+    bool keep_runs;          /* also stored run by run, as NAME_runs with first axis "run" */
+    bool first_run;          /* of run 0 alone, with neither mean nor error */
+    bool runs_alone;         /* stored run by run alone, NAME with first axis "run" */
+    bool inner;              /* not stored: others are found from it */
+    bool computation;        /* tells of the computation, and has no error of tolerance */
+    double *values;          /* [runs][size], or [size] */
+    struct of_mean *of_mean; /* NULL, or what its mean is instead of that of values */
 };
 
 /* Writes the values of some series at one time of one run. item: what the filler was given; out
@@ -144,10 +147,9 @@ const double *record_values(const struct record *record, const struct series *se
  * been; false: none is known of this series. */
 bool record_tolerance(const struct record *record, const struct series *series, double *difference);
 /* mean[size], se[size], of a series that is not stored run by run alone; se is NaN where fewer than
- * two runs reached t, and where all agree on a number of a mask (0 or 1 in every run), mean where
- * none reached it; se contains, in quadrature, record_tolerance. Sums in the order of runs. Entries
- * with t in two axes
- * ("t ... s ...") count runs that reached the later of both times. */
+ * two runs reached t, and where all agree on what is counted, or on 0 of what may be left out; mean
+ * where none reached it; se contains, in quadrature, record_tolerance. Sums in the order of runs.
+ * Entries with t in two axes ("t ... s ...") count runs that reached the later of both times. */
 void record_statistics(const struct record *record, const struct series *series, double *mean,
                        double *se);
 /* The same of the series of this name, if there is one with a mean: *mean and *se, one block to be

@@ -107,6 +107,7 @@ static int declare(struct record *record, const struct config *config, const str
         struct series series = {.slot = (int)k,
                                 .about = part[k].about,
                                 .equation = part[k].equation,
+                                .counted = k == LOAD && selects_some(net),
                                 .shape = {T, P, n}};
         series.dims = k == LOAD ? "t probability" : tokens ? "t mu token" : "t mu";
         series.axes = k == LOAD ? 2 : 2 + tokens;

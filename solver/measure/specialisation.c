@@ -363,6 +363,7 @@ static int add_quantity(struct record *record, const struct net *net,
                         const struct net_router *router, enum quantity k, struct err *err) {
     int rows =
         k == CORRELATION ? net->program->node[router->output[0]].count : rows_of(net, router);
+    bool smooth = k == OVERLAP || k == CORRELATION;
     const char *order = router->M ? "the 1st, 2nd, ... largest psi" : "the 2^k-th largest psi";
     struct series series = {.slot = (int)k,
                             .about = quantities[k].about,
@@ -370,6 +371,8 @@ static int add_quantity(struct record *record, const struct net *net,
                             .axes = 1,
                             .no_error_law = quantities[k].no_error_law,
                             .runs_alone = quantities[k].runs_alone,
+                            .counted = k == DEAD || (router->selects && !smooth && k != LOGITS),
+                            .left_out = router->selects && smooth,
                             .shape = {(size_t)record->T}};
     TRY(base_alloc(&series.own, AXES_LENGTH, 1, err));
     add_axes(net, router, quantities[k].form, rows, &series);
