@@ -90,3 +90,18 @@ def test_round_off_is_no_excess():
         even += np.sum(count == 10) % 4
         b -= 0.013 * np.sign(count - 10)
     assert even > 4
+
+
+def test_round_off_of_single_precision_is_no_excess():
+    """Seven of ten inputs are a share of .7, whose sum of seven tenths is 2^-24 away in single
+    precision. Logits stay, so networks of both precisions move their biases alike."""
+    script = """
+        local p = sigmoid(map(x, a, "R"))
+        local m = balance_select(p, a.sites * 7 // 10, {eta_bias = 0.1, sign = true})
+        read_out(m * p + psi[1] * x, "w")"""
+    single, double = (run(script, **{
+        "data.inputs": 10, "training.eta0": 0, "training.steps": 9, "solver.replicates": 0,
+        "reference.widths": 40, "reference.precision": precision}).reference[40]
+        for precision in ("single", "double"))
+    assert np.allclose(single["b2"].values, double["b2"].values, rtol=0, atol=1e-7)
+    assert np.allclose(single["load2"].values, double["load2"].values, rtol=0, atol=1e-7)

@@ -38,7 +38,7 @@ struct balance {
     struct rows b, q;          /* experts [1], [R]: biases, scores + b; none for given masks */
     struct rows load, largest; /* [1]: mean_mu m - rho, and the mask of the largest */
     struct rows last;          /* [R] of the last evaluation */
-    double *mean;              /* [R], 1/R; [R] scratch */
+    double *less;              /* [R] scratch */
     double *qstar, *b2;        /* [R] thresholds, variance of b; of selections by b */
     double *load2, *most, *flips;
 };
@@ -77,7 +77,8 @@ static int measure(struct balance *s, const struct net *net, struct rows m, stru
                    struct err *err) {
     const struct backend *backend = net->setup.backend;
     double shift = -s->rho, largest, *changed, sum = 0;
-    backend->combine(s->load, 0, s->mean, m);
+    backend->combine(s->load, 0, net->output.ones, m); /* counts are exact in any precision */
+    rows_scale(1.0 / m.count, s->load);
     TRY(backend->top(s->load, 1, s->largest, err));
     backend->averages(s->load, s->largest, &largest);
     *s->most = largest * (double)m.array->sites / s->rho;
@@ -107,7 +108,7 @@ static int select_largest(void *context, const struct net *net, struct rows c, s
     struct balance *s = context;
     const struct backend *backend = net->setup.backend;
     int P = c.count;
-    double *qstar = s->qstar, *less = s->mean + P, mean;
+    double *qstar = s->qstar, *less = s->less, mean;
     rows_copy(c, s->q);
     backend->combine(s->q, 1, net->output.ones, s->b);
     TRY(backend->top(s->q, s->K - 1, m, err)); /* the K-th largest is what K has beside K - 1 */
@@ -125,7 +126,8 @@ static int select_largest(void *context, const struct net *net, struct rows c, s
 /* Loads settle at rho. */
 static void move_biases(void *context) {
     struct balance *s = context;
-    double c = -s->eta_bias, even = -BALANCE_EVEN;
+    double c = -s->eta_bias,
+           even = s->b.array->backend->bytes == 4 ? -BALANCE_EVEN_SINGLE : -BALANCE_EVEN;
     if (!s->sign) {
         rows_add(&c, s->load, s->b);
         return;
@@ -185,13 +187,11 @@ static struct balance *make(struct program *p, struct value x, struct population
     if (rule->eta_bias != 0)
         program_count_inputs_once(p, "eta_bias");
     struct balance *s = program_memory(p, sizeof *s);
-    double *mean = program_memory(p, 2 * (size_t)R * sizeof *mean);
-    if (!s || !mean)
+    double *less = program_memory(p, (size_t)R * sizeof *less);
+    if (!s || !less)
         return NULL;
-    for (int mu = 0; mu < R; mu++)
-        mean[mu] = 1.0 / R;
     *s = (struct balance){.rho = rule->rho,
-                          .mean = mean,
+                          .less = less,
                           .load = program_keep(p, experts, 1, NULL),
                           .largest = program_keep(p, experts, 1, NULL),
                           .last = program_keep(p, experts, R, NULL)};

@@ -15,8 +15,10 @@
 void balance_biases(const struct net_setup *setup, int l, int E, double *values);
 
 /* Loads are multiples of one over the number of inputs; closer to their share than this they have
- * it, and round-off is all that differs: the sign rule moves no bias then. */
+ * it, and round-off is all that differs: the sign rule moves no bias then. Over sites of single
+ * precision a count, one over the number and the share are rounded by 2^-24 each. */
 #define BALANCE_EVEN 1e-9
+#define BALANCE_EVEN_SINGLE 2.5e-7
 /* A share rho of the experts, K of them; b starts at `start` [sites] (NULL: 0). Block l of L, or a
  * suffix, tells what is measured from what others of the network measure. */
 struct balance_rule {
