@@ -241,8 +241,20 @@ class Many(nn.Module):
             gates = torch.zeros_like(logits).scatter(-1, chosen, largest.sigmoid())
         else:
             gates = logits.sigmoid()
-        hidden = torch.einsum("pn,mun->pmu", x, self.up).tanh() * gates[..., None]
-        return self.head(torch.einsum("pmu,nmu->pn", hidden, self.down))[:, 0]
+        return self.head(self.mixed(torch.einsum("pn,mun->pmu", x, self.up).tanh(), gates))[:, 0]
+
+    def mixed(self, hidden, gates):
+        """The sum over experts."""
+        return torch.einsum("pmu,nmu->pn", hidden * gates[..., None], self.down)
+
+
+class Outputs(Many):
+    """What each expert makes is there before it is multiplied by its gate and summed."""
+
+    def mixed(self, hidden, gates):
+        made = torch.einsum("pmu,nmu->pmn", hidden, self.down)
+        return ((made + 0.5 * made) * gates[..., None]).sum(1) - (0.5 * gates[..., None] * made
+                                                                  ).sum(1)
 
 
 class Wide(nn.Module):
@@ -259,8 +271,31 @@ class Wide(nn.Module):
     def forward(self, x):
         x = torch.tanh(self.read(x))
         hidden = torch.einsum("pn,mun->pmu", x, self.up).relu()
-        hidden = hidden * self.router(x).sigmoid()[..., None]
-        return self.head(x + torch.einsum("pmu,mnu->pn", hidden, self.down) / len(self.up))[:, 0]
+        gates = self.router(x).sigmoid()
+        return self.head(x + self.mixed(hidden, gates[..., None]) / len(self.up))[:, 0]
+
+    def mixed(self, hidden, gates):
+        """The sum over experts."""
+        return torch.einsum("pmu,mnu->pn", hidden * gates, self.down)
+
+
+class WideOutputs(Wide):
+    """What each expert makes is there before it is multiplied by its gate and summed."""
+
+    def mixed(self, hidden, gates):
+        return (torch.einsum("pmu,mnu->pmn", hidden, self.down) * gates).sum(1)
+
+
+class Bent(WideOutputs):
+    """Something is done to what each expert makes, which no program does."""
+
+    def __init__(self, N, M, bend=F.relu):
+        super().__init__(N, M)
+        self.gain, self.bend = nn.Parameter(torch.ones(N)), bend
+
+    def mixed(self, hidden, gates):
+        made = torch.einsum("pmu,mnu->pmn", hidden, self.down)
+        return (self.bend(made) * gates).sum(1) * self.gain
 
 
 # name: (build, example, what import_module is given beside them)
@@ -281,5 +316,8 @@ MODULES = {
     "scattered": (Scattered, numbers, {}),
     "many": (Many, numbers, {}),
     "many_top": (lambda N: Many(N, 0.25), numbers, {}),
+    "many_outputs": (Outputs, numbers, {}),
+    "many_outputs_top": (lambda N: Outputs(N, 0.25), numbers, {}),
     "wide": (Wide, numbers, {}),
+    "wide_outputs": (WideOutputs, numbers, {}),
 }

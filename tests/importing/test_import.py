@@ -74,6 +74,28 @@ def test_several_sizes_grow_in_proportion():
     assert mine.load(module).program.width == 64
 
 
+class Scaled(modules.WideOutputs):
+    """What experts make has a gain before their sum."""
+
+    def __init__(self, N, M):
+        super().__init__(N, M)
+        self.gain = nn.Parameter(torch.ones(N))
+
+    def mixed(self, hidden, gates):
+        return (torch.einsum("pmu,mnu->pmn", hidden, self.down) * self.gain * gates).sum(1)
+
+
+@pytest.mark.parametrize("build, words", [
+    (modules.Bent, "a function of what each makes"),
+    (lambda N, M: modules.Bent(N, M, lambda made: F.rms_norm(made, made.shape[-1:])),
+     "the units of each of a growing number"),
+    (lambda N, M: modules.WideOutputs(N, N), "as many experts as units"),
+    (Scaled, "differs over the width")], ids=["relu", "norm", "as_many", "gain"])
+def test_what_experts_make_before_their_sum_is_refused_where_it_is_no_sum(build, words):
+    sentence = refusal(build, widths={"N": (16, 32), "M": (8, 16)})
+    assert words in sentence, sentence
+
+
 def test_every_function_of_a_network_takes_it(imported):
     mine = imported("soft")
     run = dmft.solve(mine.settings | {"training.steps": 3, "training.eta0": 0.1,

@@ -72,6 +72,22 @@ def test_a_plan_of_mixtral_needs_no_change_of_it():
     assert plan.sizes(model) == {"N": 64} and len(plan.groups(model, lr=1e-3)) > 2
 
 
+def test_the_number_of_experts_of_mixtral_grows_as_in_a_module_of_ones_own():
+    """The laws are those of examples/torch/language_model.py, which is the same network but for
+    rotary positions, gated units and normalized gates."""
+    def build(N, M):
+        return causal("Mixtral", N, intermediate_size=4, num_hidden_layers=1, num_key_value_heads=2,
+                      num_local_experts=M, num_experts_per_tok=M // 4)
+    widths = {"N": (16, 32), "M": (4, 8)}
+    assert dmft.torch.import_module(build, example(), widths).difference < ROUND_OFF
+    for word, down in (("mup", ({}, {})), ("mssp", ({"M": 0.5}, {}))):
+        plan = dmft.torch.plan(build, example(), {"N": 64, "M": 16}, word, widths=widths)
+        assert not plan.notes
+        laws = {one["names"][0].split(".")[-1]: (one["parts"][0]["std"], one["adam"])
+                for one in plan._content["parameters"] if "experts" in one["names"][0]}
+        assert laws == {"gate_up_proj": ({"N": -0.5}, {"N": -1}), "down_proj": down}, word
+
+
 @pytest.mark.parametrize("name, kind", [("gpt2", "adam"), ("mixtral_loop", "sgd"),
                                         ("mixtral_loop", "adam"), ("llama", "adam")])
 def test_his_loop_and_ours_are_one(name, kind):

@@ -231,6 +231,8 @@ class Builder:
             return a
         if c in (2, 3):
             return self.multiply(a, a if c == 2 else self.multiply(a, a))
+        if a.operation == "times" and c == -1:
+            return self.times((1 / a.data[0], 1 / a.data[1]), self.power(a.arguments[0], c))
         if a.operation == "power" and not a.is_rows and _same_domain(a.data[0], c):
             return self.power(a.arguments[0], a.data[0] * c)
         if a.is_rows and c != -1:
@@ -273,7 +275,7 @@ class Builder:
     def map(self, x, leaf: Leaf, to: tuple, source: tuple) -> Expression:
         """The matrix of a leaf, from the sites of x, its axes `source`, to those of its axes
         `to`."""
-        population = self._sites(leaf, source)
+        population = self.sites(leaf, source)
         if self.value(x):
             ones = self.make("ones", population=population)
             return self.times(x.data, self.map(ones, leaf, to, source))
@@ -283,9 +285,9 @@ class Builder:
         if leaf.factor != (1.0, 1.0):
             plain = dataclasses.replace(leaf, factor=(1.0, 1.0))
             return self.times(leaf.factor, self.map(x, plain, to, source))
-        return self.make("map", (x,), (leaf, to, source), self._sites(leaf, to), x.axes)
+        return self.make("map", (x,), (leaf, to, source), self.sites(leaf, to), x.axes)
 
-    def _sites(self, leaf: Leaf, axes: tuple) -> Population:
+    def sites(self, leaf: Leaf, axes: tuple) -> Population:
         """The population of one axis, or the pairs of two."""
         sites = [leaf.populations[axis] for axis in axes]
         if len(sites) > 2:

@@ -10,8 +10,10 @@ import numpy as np
 from dmft.torch.importing.axes import cells_shape
 from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.products import contract
-from dmft.torch.importing.reading import HANDLERS
+from dmft.torch.importing.reading import HANDLERS, pair
 from dmft.torch.importing.tensors import Constant, Missing, Tensor, array
+
+SLOTS = ("slot", "site slot")           # of few experts, and of a number that grows
 
 
 def sorted_slots(read, x: Tensor) -> list[Tensor]:
@@ -24,7 +26,7 @@ def sorted_slots(read, x: Tensor) -> list[Tensor]:
 def rows_of(read, x, count):
     (axes, slots) = _order(x)
     slot = axes[-1]
-    if not slots or slot.kind != "slot" or slot.size != (count, count):
+    if not slots or slot.kind not in SLOTS or slot.size != pair(count):
         raise Gap("places of rows that are divided")
     order = read.builder.make("order", data=(axes, False))
     return Tensor(x.dims, np.full(x.cells.shape, order, object))
@@ -53,6 +55,8 @@ def in_order(read, x: Tensor, index: Tensor) -> Tensor:
     if tuple(x.dims[0]) != axes[:-1]:
         raise Gap("other rows are sorted by their experts than have chosen them")
     shape = x.cells.shape
+    if axes[-1].cells is None:
+        return Tensor([axes, *x.dims[1:]], x.cells)
     cells = np.broadcast_to(x.cells, (axes[-1].cells, *shape))
     return Tensor([axes, *x.dims[1:]], array(list(cells.reshape(-1)), cells.shape))
 
@@ -74,6 +78,8 @@ def grouped(read, x, weight, *_, **__):
     if isinstance(x, Constant) or not isinstance(weight, Tensor):
         raise Gap("a grouped product with constants")
     rows = x.dims[0]
+    if rows[-1].kind == "site slot":
+        return _growing(read, x, weight)
     slots = [axis for axis in rows if axis.kind == "slot"]
     if len(slots) != 1 or rows[-1].kind != "slot" or len(weight.dims) != 3 \
             or [axis.cells for axis in weight.dims[0]] != [slots[0].cells]:
@@ -84,6 +90,17 @@ def grouped(read, x, weight, *_, **__):
     dims = [rows, *parts[0].dims[1:]]
     return Tensor(dims, array([cell for part in parts for cell in part.cells.flat],
                               cells_shape(dims)))
+
+
+def _growing(read, x: Tensor, weight: Tensor) -> Tensor:
+    """The product where the number of experts grows."""
+    *rows, slot = x.dims[0]
+    experts = weight.dims[0]
+    if [axis.kind for axis in experts] != ["sites"] or len(weight.dims) != 3 \
+            or experts[0].size != slot.about.mask.population.find().sizes:
+        raise Gap("a grouped product of other than slots with the matrices of their experts")
+    found = contract(read, Tensor([(), tuple(rows), x.dims[1]], x.cells), weight, 1)
+    return Tensor([x.dims[0], found.dims[2]], found.cells)
 
 
 def _cell(cells) -> np.ndarray:

@@ -7,6 +7,7 @@ import operator
 from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.reading import HANDLERS, Two, pair
 from dmft.torch.importing.tensors import Constant, Tensor
+from dmft.torch.importing.unsummed import is_unsummed, multiplied
 
 
 @HANDLERS
@@ -51,7 +52,15 @@ def mul(read, a, b):
             k = _uniform(other)
             if k:
                 return one.over(lambda leaf: leaf.times(k))
-    return read.pointwise(read.builder.multiply, a, b)
+    return read.pointwise(lambda x, y: product_of(read.builder, x, y), a, b)
+
+
+def product_of(builder, a, b):
+    """a b, where one of them may be what experts make before their sum."""
+    for one, other in ((a, b), (b, a)):
+        if is_unsummed(one) and not builder.value(other):
+            return multiplied(builder, one, other)
+    return builder.multiply(a, b)
 
 
 def _uniform(one):

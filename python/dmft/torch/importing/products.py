@@ -4,10 +4,11 @@ from __future__ import annotations
 import numpy as np
 
 from dmft.torch.importing.axes import Axis, cells_shape, finite
-from dmft.torch.importing.expressions import Gap, Leaf
+from dmft.torch.importing.expressions import Gap, Leaf, Pairs
 from dmft.torch.importing.reading import HANDLERS
 from dmft.torch.importing.tensors import Constant, Meeting, Tensor, array
 from dmft.torch.importing.pointwise import add, mul
+from dmft.torch.importing.unsummed import product
 
 
 @HANDLERS
@@ -68,6 +69,8 @@ class Contraction:
         self.tokens = self._tokens()
         self.to, self.source = (tuple(axis.about for axis in axes if axis.kind == "sites")
                                 for axes in (self.columns, self.b.dims[batch]))
+        self.experts = tuple(axis.about for axes in self.b.dims[:batch] for axis in axes
+                             if axis.kind == "sites") if self.b.is_parameter else ()
 
     def _tokens(self) -> str | None:
         """What a sum over other than sites and written-out axes is."""
@@ -128,6 +131,8 @@ class Contraction:
     def _with_leaves(self, x, leaves):
         """x times each of the leaves."""
         contracted = any(axis.kind == "sites" for axis in self.over)
+        if self.experts:
+            return [self._of_expert(x, leaf, contracted) for leaf in leaves]
         if contracted and len(leaves[0].populations) == 1:
             return self.builder.look(x, leaves)
         if contracted:
@@ -140,6 +145,16 @@ class Contraction:
         made = [self.builder.vector(leaf) if leaf.populations else self.builder.number(leaf)
                 for leaf in leaves]
         return [self.builder.multiply(x, one) for one in made]
+
+    def _of_expert(self, x, leaf: Leaf, contracted: bool):
+        """x times the matrix of each of a growing number of experts: of what is the same for all,
+        a map to their units; of what each has, see unsummed."""
+        of_all = contracted and x.is_rows and not isinstance(x.population, Pairs)
+        if len(self.experts) != 1 or not (of_all or self.to):
+            raise Gap("numbers of each of a growing number of experts, of matrices of theirs")
+        if of_all:
+            return self.builder.map(x, leaf, (*self.experts, *self.to), self.source)
+        return product(self.builder, x, leaf, self.experts[0], self.to)
 
     def _plain(self, x, y):
         """x times y, both computed."""

@@ -8,6 +8,7 @@ from dmft.torch.importing.expressions import Gap, Pairs
 from dmft.torch.importing.pointwise import add, div, mul, pow, sub
 from dmft.torch.importing.reading import HANDLERS, Two
 from dmft.torch.importing.tensors import Missing, Tensor, array
+from dmft.torch.importing.unsummed import is_unsummed, multiplied, summed
 
 
 def _dims(read, x, dim):
@@ -63,8 +64,13 @@ def _total(builder, cells, written):
 
 def _sum_along(read, x: Tensor, axis: Axis) -> Tensor:
     builder = read.builder
-    if axis.kind == "sites" and any(isinstance(one.population, Pairs) for one in x.cells.flat):
-        raise Gap("a sum over the units of each of a growing number of experts")
+    if axis.kind in ("sites", "site slot") and all(is_unsummed(one) for one in x.cells.flat):
+        return x.over(lambda one: _of_experts(builder, one, axis))
+    pairs = [one.population for one in x.cells.flat if isinstance(one.population, Pairs)]
+    if axis.kind in ("sites", "site slot") and pairs:
+        raise Gap("a sum over a growing number of experts of a function of what each makes"
+                  if axis.kind == "site slot" or axis.size == pairs[0].outer.find().sizes else
+                  "a sum over the units of each of a growing number of experts")
     if axis.kind == "sites":
         return x.over(lambda one: builder.sum_of_sites(one) if one.is_rows else
                       builder.times(tuple(map(float, axis.size)), one))
@@ -79,6 +85,14 @@ def _sum_along(read, x: Tensor, axis: Axis) -> Tensor:
         return x.over(lambda one: builder.times(tuple(map(float, axis.size)),
                                                 _mean_of_tokens(builder, one)))
     raise Gap(f"a sum over an axis of {axis.kind}")
+
+
+def _of_experts(builder, one, axis: Axis):
+    """The sum over experts, or over those that are chosen, of what each makes of its own."""
+    if axis.kind == "sites":
+        return summed(builder, one, axis.size)
+    mask = axis.about.mask
+    return summed(builder, multiplied(builder, one, mask), mask.population.find().sizes)
 
 
 def _mean_of_inputs(builder, one):

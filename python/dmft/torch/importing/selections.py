@@ -126,6 +126,8 @@ def _top_of_sites(read, x: Tensor, dim: int, size):
     if x.cells.size != 1:
         raise Gap("the largest of several populations")
     rows = unstopped(x.cells.flat[0])
+    if rows.operation == "times" and min(rows.data) > 0:
+        rows = rows.arguments[0]        # whose largest are the same
     top = read.builder.make("top", (rows,), (size,), rows.population)
     slot = Axis("site slot", size, about=Choice(rows, size, mask=top))
     dims = [*x.dims[:dim], (slot,), *x.dims[dim + 1:]]
