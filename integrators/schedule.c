@@ -67,14 +67,15 @@ const struct choice *const schedule_list[] = {
     &schedule_polynomial.choice, &schedule_power.choice,  NULL};
 
 /* Time from the end of the warmup to that of the decay. */
-static double length(const struct training *training) {
+static double decay_time(const struct training *training) {
     return training->schedule.steps > 0
                ? training->schedule.steps
                : (training->steps - 1) * training->flow.dt - training->schedule.warmup;
 }
 
 bool schedule_is_cut(const struct training *training) {
-    return training->schedule.kind->ends && training->schedule.warmup > 0 && length(training) <= 0;
+    return training->schedule.kind->ends && training->schedule.warmup > 0 &&
+           decay_time(training) <= 0;
 }
 
 bool schedule_follows_steps(const struct training *training) {
@@ -85,6 +86,6 @@ double schedule_factor(const struct training *training, double tau) {
     double past = tau - training->schedule.warmup;
     if (past < 0)
         return tau / training->schedule.warmup;
-    double left = past < length(training) ? 1 - past / length(training) : 0;
+    double left = past < decay_time(training) ? 1 - past / decay_time(training) : 0;
     return training->schedule.kind->factor(training, past, left);
 }

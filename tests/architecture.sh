@@ -114,9 +114,9 @@ one_word=$(echo "$program" | grep '\.c$' | xargs awk '
             name[substr($0, RSTART + 1, RLENGTH - 2)]
     }
     END { judge() }')
-wrong=$(echo "$one_word" | grep -vE '^(integrators|models)/|/(map_response|polar|memory|coordinate|response)\.c:')
+wrong=$(echo "$one_word" | grep -vE '^(integrators|models/(engine|language))/')
 [ -z "$wrong" ] || say "functions of one word outside of a table:" "$wrong"
-[ "$(echo "$one_word" | wc -l)" -le 124 ] || say "functions of one word outside of a table: more than before:" "$one_word"
+[ "$(echo "$one_word" | wc -l)" -le 53 ] || say "functions of one word outside of a table: more than before:" "$one_word"
 close functions_have_more_than_one_word
 
 # A comment is a sentence with a subject. The number of those that begin without one only falls.

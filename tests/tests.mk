@@ -116,7 +116,8 @@ build/fuzz_command: tests/fuzz_command.c $(FUZZED) $(filter-out $(FUZZED:%.c=$(P
 	$(FUZZ) $(shell pkg-config --cflags $(PKG)) $^ $(LDLIBS) -lgomp -o $@
 
 LONG := models resume reference reference3 residual_reference transformer_reference networks coordinate \
-        coordinate_limit stack_limit stack_norms fixed_point data_file script_fuzz faults
+        coordinate_limit stack_limit stack_norms fixed_point response_derivative data_file script_fuzz \
+        faults
 check-long: test build/fuzz_param
 	build/fuzz_param -max_total_time=30 -max_len=4096 -verbosity=0 -print_final_stats=1
 	@for t in $(LONG); do echo "$(BUILD)/test_$$t long"; $(BUILD)/test_$$t long || exit 1; done

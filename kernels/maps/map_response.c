@@ -65,7 +65,7 @@ void map_response_free(struct map *map) {
 }
 
 /* A list of `old` numbers becomes longer by numbers that are 0. */
-static int lengthen(double **list, size_t old, size_t count, struct err *err) {
+static int lengthen_numbers(double **list, size_t old, size_t count, struct err *err) {
     double *longer;
     TRY(base_alloc(&longer, count, sizeof *longer, err));
     if (old)
@@ -84,14 +84,14 @@ static int append_zeros(struct array *array, int count, struct err *err) {
 
 /* Rows of a use of the last evaluation, which all of them have, in an array that has as many of
  * each use. */
-static struct rows place(const struct map *map, const struct array *array, int count) {
+static struct rows rows_of_use(const struct map *map, const struct array *array, int count) {
     return array_rows(
         array, ((map->response->terms.evaluations - 1) * map->declared.uses + map->use) * count,
         count);
 }
 
 /* One more evaluation: rows and numbers that are 0 until they are known. */
-static int begin(struct map *map, int count, struct err *err) {
+static int begin_evaluation(struct map *map, int count, struct err *err) {
     struct map_response *response = map->response;
     int uses = map->declared.uses;
     int each[] = {uses * count, map->declared.for_all_inputs ? 1 : uses * count};
@@ -108,9 +108,9 @@ static int begin(struct map *map, int count, struct err *err) {
     }
     if (map->kind != &map_adam)
         TRY(append_zeros(&response->y, each[1], err));
-    TRY(lengthen(&response->terms.decay, times, times + 1, err));
-    TRY(lengthen(&response->terms.c, old, numbers, err));
-    TRY(lengthen(&response->terms.velocity, old, numbers, err));
+    TRY(lengthen_numbers(&response->terms.decay, times, times + 1, err));
+    TRY(lengthen_numbers(&response->terms.c, old, numbers, err));
+    TRY(lengthen_numbers(&response->terms.velocity, old, numbers, err));
     response->terms.decay[times] = map->decay;
     response->terms.numbers = (int)numbers;
     response->terms.evaluations++;
@@ -120,18 +120,18 @@ static int begin(struct map *map, int count, struct err *err) {
 /* What companions of rows differ by. */
 static void keep_changes(const struct map *map, int i, struct rows rows) {
     for (int c = 0; c < COMPANIONS; c++) {
-        struct rows change = place(map, &map->response->side[i].change[c], rows.count);
+        struct rows change = rows_of_use(map, &map->response->side[i].change[c], rows.count);
         rows_copy(companions_rows(rows, c), change);
         rows_add_scaled(-1, rows_main(rows), change);
     }
 }
 
 /* A (i = 0) or B (i = 1) of the last rows, to all fields so far. */
-static int measure(struct map *map, int i, int count, struct err *err) {
+static int measure_response(struct map *map, int i, int count, struct err *err) {
     struct map_response *response = map->response;
     struct response_side *side = &response->side[i];
     int columns = side->probes.rows, each = columns / response->terms.evaluations;
-    struct rows change = place(map, &side->change[i], count);
+    struct rows change = rows_of_use(map, &side->change[i], count);
     free(side->now);
     TRY(base_alloc(&side->now, (size_t)count * (size_t)columns, sizeof *side->now, err));
     if (!columns)
@@ -166,7 +166,7 @@ static int shift_field(struct map *map, int i, struct rows out, struct err *err)
     double *signs;
     if (side->response == 0)
         return CODE_OK;
-    struct rows probes = place(map, &side->probes, out.count);
+    struct rows probes = rows_of_use(map, &side->probes, out.count);
     TRY(base_alloc(&signs, (size_t)out.count * side->pool->sites, sizeof *signs, err));
     population_probes(side->pool, out.count, signs);
     side->probes.backend->put(probes, signs);
@@ -236,9 +236,9 @@ int map_response_forward(struct map *map, struct rows x, struct rows out, struct
     if (!response || !companions_work(out))
         return CODE_OK;
     if (map->use == 0)
-        TRY(begin(map, x.count, err));
+        TRY(begin_evaluation(map, x.count, err));
     keep_changes(map, 0, x);
-    TRY(measure(map, 0, x.count, err));
+    TRY(measure_response(map, 0, x.count, err));
     if (response->side[0].response != 0)
         add_changes(&response->side[1], response->side[0].now, out);
     if (map_learns_backward(&map->declared))
@@ -248,7 +248,7 @@ int map_response_forward(struct map *map, struct rows x, struct rows out, struct
 }
 
 /* C [y][numbers] = B(t,s) + c_s <y_s y_t> + <l_s y_t> */
-static int weights(struct map *map, struct rows y, double **C, struct err *err) {
+static int field_weights(struct map *map, struct rows y, double **C, struct err *err) {
     struct map_response *response = map->response;
     int columns = response->terms.numbers;
     size_t size = (size_t)y.count * (size_t)columns;
@@ -269,9 +269,9 @@ int map_response_backward(struct map *map, struct rows y, struct rows out, struc
         return CODE_OK;
     keep_changes(map, 1, y);
     if (response->y.rows)
-        rows_copy(rows_main(y), place(map, &response->y, y.count));
-    DO(measure(map, 1, y.count, err));
-    DO(weights(map, rows_main(y), &C, err));
+        rows_copy(rows_main(y), rows_of_use(map, &response->y, y.count));
+    DO(measure_response(map, 1, y.count, err));
+    DO(field_weights(map, rows_main(y), &C, err));
     add_changes(&response->side[0], C, out);
     DO(shift_field(map, 0, out, err));
 done:

@@ -81,7 +81,7 @@ struct factors {
 };
 
 /* C = Q R in place; R [min(n, P)][P]. a likewise, transposed. */
-static int orthogonalise(struct factors *f, int n, int P, int m, struct err *err) {
+static int factor_thin(struct factors *f, int n, int P, int m, struct err *err) {
     int kc = n < P ? n : P, ka = m < P ? m : P;
     if (LAPACKE_dgeqrf(LAPACK_ROW_MAJOR, n, P, f->C, P, f->tau))
         return polar_failed(err);
@@ -104,7 +104,7 @@ static int orthogonalise(struct factors *f, int n, int P, int m, struct err *err
 static int exact_factors(struct factors *f, int n, int P, double least, struct rows x,
                          struct err *err) {
     int m = (int)x.array->sites, kc = n < P ? n : P, ka = m < P ? m : P;
-    TRY(orthogonalise(f, n, P, m, err));
+    TRY(factor_thin(f, n, P, m, err));
     cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasTrans, kc, ka, P, 1, f->C_R, P, f->a_R, P, 0,
                 f->small, ka);
     TRY(polar_host(kc, ka, f->small, 0, NULL, least, true, f->scratch, err));
@@ -148,8 +148,8 @@ static int exact_rows(struct rows y, const double *C, struct rows a, double fact
 /* --- the step -------------------------------------------------------------------------------- */
 
 /* x = M. */
-static int direction(const struct change *change, const struct polar_rule *rule,
-                     struct array *velocity, struct rows x, struct err *err) {
+static int add_direction(const struct change *change, const struct polar_rule *rule,
+                         struct array *velocity, struct rows x, struct err *err) {
     struct rows v;
     if (rule->exact)
         return change_add(change, 0, 0, x, err);
@@ -220,7 +220,7 @@ int polar_change(struct change *change, const struct polar_rule *rule, struct ar
         assert(!change->row_group && !rule->exact);
         DO(array_init(&along, its->backend, its->sites, its->group, its->rows, err));
         beside = array_all(&along);
-        DO(direction(change->along, rule, change->along_memory, beside, err));
+        DO(add_direction(change->along, rule, change->along_memory, beside, err));
     }
     if (!columns && rule->exact)
         DO(change_fetch(change, err));
@@ -229,7 +229,7 @@ int polar_change(struct change *change, const struct polar_rule *rule, struct ar
                       rule->exact ? change->a.count : rows, err));
     if (columns || !rule->exact) {
         DO(array_init(&x, like->backend, like->sites, like->group, rows, err));
-        DO(direction(change, rule, velocity, array_all(&x), err));
+        DO(add_direction(change, rule, velocity, array_all(&x), err));
     }
     DO(columns ? step_columns(change, rule, array_all(&x), beside, err)
                : step_rows(change, rule, array_all(&x), array_all(&other), beside, err));
@@ -247,7 +247,7 @@ done:
 /* --- one matrix of several parts -------------------------------------------------------------- */
 
 /* On the host, [rows][sites of all parts]: to X, or from it. */
-static void exchange(const struct rows *x, int parts, bool get, double *X, double *one) {
+static void copy_parts(const struct rows *x, int parts, bool get, double *X, double *one) {
     size_t rows = (size_t)x->count, first = 0, all = 0;
     for (int k = 0; k < parts; k++)
         all += x[k].array->sites;
@@ -273,12 +273,12 @@ static int exact_parts(const struct rows *x, int parts, double least, struct err
         c += x[k].array->sites;
     size_t all = r * c;
     TRY(base_alloc(&X, all + polar_scratch(x->count, (int)c, 0), sizeof *X, err));
-    exchange(x, parts, true, X, X + all);
+    copy_parts(x, parts, true, X, X + all);
     int code =
         polar_host(x->count, (int)c, X, 0, NULL, least * sqrt((double)c), true, X + all, err);
     polar_scale(all, sqrt((double)c), X);
     if (!code)
-        exchange(x, parts, false, X, X + all);
+        copy_parts(x, parts, false, X, X + all);
     free(X);
     return code;
 }
@@ -302,8 +302,8 @@ static int move_parts(struct polar_part *part, int parts, bool stacked,
     int code = CODE_OK;
     TRY(base_alloc(&rows, 2 * (size_t)blocks, sizeof *rows, err));
     for (int k = 0; k < parts; k++)
-        DO(direction(&part[k].change, rule, part[k].velocity, rows_of_part(part, k, stacked, x),
-                     err));
+        DO(add_direction(&part[k].change, rule, part[k].velocity, rows_of_part(part, k, stacked, x),
+                         err));
     for (int k = 0; k < blocks; k++) {
         rows[k] = array_all(&x[k]);
         rows[blocks + k] = array_all(&other[k]);

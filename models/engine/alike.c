@@ -16,7 +16,7 @@ static bool is_maximum(const struct program *p, int i) {
     return only;
 }
 
-static int compare(const struct program *p, const struct program *q, struct err *err) {
+static int compare_programs(const struct program *p, const struct program *q, struct err *err) {
     for (int i = 0; i < p->nodes || i < q->nodes; i++) {
         const struct node *v = &p->node[i], *w = &q->node[i];
         if (i == p->nodes || i == q->nodes || v->op != w->op)
@@ -43,7 +43,7 @@ int alike_check(const struct net_setup *setup, const struct net_setup *other, st
         shapes.declare_only = true;
         DO(net_init(&net[k], &shapes, err));
     }
-    code = compare(net[0].program, net[1].program, err);
+    code = compare_programs(net[0].program, net[1].program, err);
 done:
     net_free(&net[1]);
     net_free(&net[0]);

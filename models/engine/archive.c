@@ -41,8 +41,8 @@ static int of_inputs(struct net *net, const struct data_setup *of, struct archiv
 }
 
 /* Numbers of the net itself. */
-static int numbers(struct net *net, const struct data_setup *of, struct archive *archive,
-                   struct err *err) {
+static int store_numbers(struct net *net, const struct data_setup *of, struct archive *archive,
+                         struct err *err) {
     const struct net_setup *setup = &net->setup;
     TRY(archive_flag(archive, &net->batch.started, err));
     TRY(archive_bytes(archive, &net->place.t, sizeof net->place.t, err));
@@ -89,8 +89,8 @@ static int known_array(struct array *array, const struct backend *backend, struc
     return archive_expect(archive, array, sites, group, rows, err);
 }
 
-static int parameter(struct parameter *p, const struct backend *backend, struct archive *archive,
-                     struct err *err) {
+static int store_parameter(struct parameter *p, const struct backend *backend,
+                           struct archive *archive, struct err *err) {
     if (p->host)
         TRY(archive_bytes(archive, p->host, (size_t)p->K * sizeof *p->host, err));
     for (int k = 0; k < 2; k++) {
@@ -152,7 +152,7 @@ int net_archive_of(struct net *net, const struct data_setup *of, struct archive 
                    struct err *err) {
     const struct backend *backend = net->setup.backend;
     const struct program *p = net->program;
-    TRY(numbers(net, of, archive, err));
+    TRY(store_numbers(net, of, archive, err));
     for (int i = 0; i < net->populations.count; i++)
         TRY(population_archive(net->populations.item[i], archive, err));
     TRY(thin_matrices(net, of, archive, err));
@@ -163,6 +163,6 @@ int net_archive_of(struct net *net, const struct data_setup *of, struct archive 
         if (p->node[i].matrix.map && p->node[i].matrix.use == 0)
             TRY(map_archive(p->node[i].matrix.map, rows_read(p, &p->node[i]), archive, err));
     for (int i = 0; i < net->parameters.count; i++)
-        TRY(parameter(&net->parameters.item[i], backend, archive, err));
+        TRY(store_parameter(&net->parameters.item[i], backend, archive, err));
     return archive->mode == ARCHIVE_MEASURE ? CODE_OK : backend->sync(err);
 }

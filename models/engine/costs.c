@@ -108,7 +108,7 @@ const struct map *net_leader(const struct net *net, const struct node *v) {
     return NULL;
 }
 
-static bool follows(const struct net *net, const struct map *map) {
+static bool follows_map(const struct net *net, const struct map *map) {
     for (int i = 0; i < net->program->nodes; i++)
         if (net->program->node[i].matrix.map == map)
             return net_leader(net, &net->program->node[i]);
@@ -121,7 +121,7 @@ struct map_costs net_map_costs(const struct net *net, const struct map *map, dou
                                          net->setup.training.stages,
                               .q = rank_forward(net, map, of_token, evaluations),
                               .p = rank_backward(net, map, of_token, evaluations),
-                              .follows = follows(net, map)};
+                              .follows = follows_map(net, map)};
 }
 
 /* What the optimizer remembers of each entry, and of a limit the entries themselves where they

@@ -19,11 +19,11 @@ struct shares {
 };
 static const struct share whole = {1, 1};
 
-static struct share smaller(struct share a, struct share b) {
+static struct share smaller_share(struct share a, struct share b) {
     return (struct share){fmin(a.sites, b.sites), fmin(a.rows, b.rows)};
 }
 
-static struct share larger(struct share a, struct share b) {
+static struct share larger_share(struct share a, struct share b) {
     return (struct share){fmax(a.sites, b.sites), fmax(a.rows, b.rows)};
 }
 
@@ -41,8 +41,8 @@ static bool keeps_zero(const struct node *v) {
 
 /* What argument k leaves of rows that it multiplies: of numbers, which multiply whole rows, each is
  * 0 in so many of them. */
-static struct share factor(const struct program *p, const struct shares *shares,
-                           const struct node *v, int k) {
+static struct share factor_share(const struct program *p, const struct shares *shares,
+                                 const struct node *v, int k) {
     int at = v->argument[k];
     if (at < 0)
         return whole;
@@ -53,13 +53,13 @@ static struct share factor(const struct program *p, const struct shares *shares,
 
 static struct share full_of(const struct program *p, const struct shares *shares,
                             const struct node *v) {
-    struct share a = factor(p, shares, v, 0), b = factor(p, shares, v, 1);
+    struct share a = factor_share(p, shares, v, 0), b = factor_share(p, shares, v, 1);
     double top;
     switch (v->op->zeros) {
     case ZEROS_OF_FIRST:
         return keeps_zero(v) ? a : whole;
     case ZEROS_OF_EITHER:
-        return smaller(a, b);
+        return smaller_share(a, b);
     case ZEROS_OF_BOTH:
         return (struct share){fmin(1, a.sites + b.sites), fmin(1, a.rows + b.rows)};
     case ZEROS_OF_RULE:
@@ -80,7 +80,7 @@ static struct share read_of(const struct program *p, const struct shares *shares
     case ZEROS_OF_BOTH:
         return read;
     case ZEROS_OF_EITHER:
-        return smaller(read, factor(p, shares, v, 1 - k));
+        return smaller_share(read, factor_share(p, shares, v, 1 - k));
     default:
         return (struct share){read.rows > 0,
                               v->op->matrix == MATRIX_MAP ? read.rows : read.rows > 0};
@@ -98,7 +98,7 @@ static void find_shares(const struct program *p, struct shares *shares) {
             if (v->argument[k] < 0)
                 continue;
             struct share *read = &shares[v->argument[k]].read;
-            *read = larger(*read, read_of(p, shares, v, k, shares[i].read));
+            *read = larger_share(*read, read_of(p, shares, v, k, shares[i].read));
         }
 }
 
@@ -180,7 +180,7 @@ static void add_pairs(struct net_counts *counts, const struct net *net, const st
         2.0 * net->setup.data.P * n * n * (double)x->on->sites * (1 + 2 * v->plan.moves);
 }
 
-static int count(const struct net *net, struct net_counts *counts, struct err *err) {
+static int count_work(const struct net *net, struct net_counts *counts, struct err *err) {
     const struct program *p = net->program;
     struct shares *shares;
     TRY(base_alloc(&shares, (size_t)p->nodes, sizeof *shares, err));
@@ -203,7 +203,7 @@ int net_counts_of(const struct net_setup *setup, struct net_counts *counts, stru
     *counts = (struct net_counts){0};
     int code = net_init(&net, &shapes, err);
     if (!code)
-        code = count(&net, counts, err);
+        code = count_work(&net, counts, err);
     net_free(&net);
     return code;
 }

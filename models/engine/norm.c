@@ -17,7 +17,7 @@ static ptrdiff_t row_of(const struct parameter *p, ptrdiff_t k) {
 }
 
 /* X [rows][rows] = A_mu . B_nu */
-static void products(const double *A, const double *B, int rows, int K, double *X) {
+static void inner_products(const double *A, const double *B, int rows, int K, double *X) {
     for (ptrdiff_t mu = 0; mu < rows; mu++)
         for (ptrdiff_t nu = 0; nu < rows; nu++) {
             double sum = 0;
@@ -29,8 +29,8 @@ static void products(const double *A, const double *B, int rows, int K, double *
 
 /* sum_mu,nu Delta_mu Delta_nu X_mu,nu Y_mu,nu over rows, which may have Delta inside; of Y a single
  * number may serve all. */
-static double contract(const struct net *net, const struct parameter *p, const double *X,
-                       const double *Y, bool one) {
+static double contract_kernels(const struct net *net, const struct parameter *p, const double *X,
+                               const double *Y, bool one) {
     const double *Delta = net_deltas(net);
     int R = net->batch.rows, rows = rows_of(p);
     double sum = 0;
@@ -42,18 +42,18 @@ static double contract(const struct net *net, const struct parameter *p, const d
 }
 
 /* <x_mu x_nu> and <y_mu y_nu>, of which one number may serve all; [R][R]. */
-static void factors(const struct parameter *p, const struct gradient *a, const struct gradient *b,
-                    double *X, double *Y) {
+static void two_kernels(const struct parameter *p, const struct gradient *a,
+                        const struct gradient *b, double *X, double *Y) {
     Y[0] = 1;
     if (p->map)
         map_products(p->map, p->y, X, Y);
     else
-        products(a->A, b->A, p->rows, p->thin ? p->thin->W.rows : p->K, X);
+        inner_products(a->A, b->A, p->rows, p->thin ? p->thin->W.rows : p->K, X);
     if (p->thin || (p->map && (a->y.array != p->y.array || b->y.array != p->y.array)))
         a->y.array->backend->dots(a->y, b->y, Y);
 }
 
-static bool one(const struct parameter *p) {
+static bool has_one_row(const struct parameter *p) {
     return p->host || p->y.count == 1;
 }
 
@@ -105,7 +105,8 @@ static int formed_at_once(const struct parameter *p) {
 
 /* G_i = sum_mu Delta_mu y_mu,i x_mu of sites i = first, ..., or of columns, of thin matrices,
  * G_k = sum_mu Delta_mu A_mu,k y_mu. */
-static int form(const struct parameter *p, double *c, int first, struct rows G, struct err *err) {
+static int form_gradient(const struct parameter *p, double *c, int first, struct rows G,
+                         struct err *err) {
     int P = p->y.count, K = p->thin ? p->thin->W.rows : 0;
     const struct coefficients C = {p->y, 1, true, c, first};
     if (p->map)
@@ -130,7 +131,7 @@ static int square_formed(const struct parameter *p, double *c, double *square, s
     TRY(array_init(&G, like->backend, like->sites, like->group, some, err));
     for (int first = 0; first < all; first += some) {
         struct rows rows = array_rows(&G, 0, all - first < some ? all - first : some);
-        DO(form(p, c, first, rows, err));
+        DO(form_gradient(p, c, first, rows, err));
         like->backend->averages(rows, rows, out);
         for (int k = 0; k < rows.count; k++)
             *square += out[k] / (p->map ? all : 1);
@@ -155,8 +156,8 @@ static int square_of(const struct net *net, const struct parameter *p, double *s
         else
             code = square_formed(p, scratch, square, err);
     } else {
-        factors(p, &own, &own, scratch, scratch + rows * rows);
-        *square = contract(net, p, scratch, scratch + rows * rows, one(p));
+        two_kernels(p, &own, &own, scratch, scratch + rows * rows);
+        *square = contract_kernels(net, p, scratch, scratch + rows * rows, has_one_row(p));
     }
     *square *= p->rate;
     free(scratch);
@@ -169,21 +170,21 @@ int net_products(const struct net *net, const struct parameter *p, const struct 
     double *X, *Y;
     TRY(base_alloc(&X, 2 * rows * rows, sizeof *X, err));
     Y = X + rows * rows;
-    factors(p, a, b, X, Y);
+    two_kernels(p, a, b, X, Y);
     memset(K, 0, P * P * sizeof *K);
     for (size_t i = 0; i < rows; i++)
         for (size_t j = 0; j < rows; j++)
             K[(size_t)net_input(net, p, (int)row_of(p, (ptrdiff_t)i)) * P +
               (size_t)net_input(net, p, (int)row_of(p, (ptrdiff_t)j))] +=
-                p->rate * X[i * rows + j] * Y[one(p) ? 0 : i * rows + j];
+                p->rate * X[i * rows + j] * Y[has_one_row(p) ? 0 : i * rows + j];
     free(X);
     return CODE_OK;
 }
 
 /* C [rows][rows] = rate/P^2 Delta_mu Delta_nu V_mu,nu; V of one number serves all if `one_number`.
  */
-static void weigh(const struct net *net, const struct parameter *p, const double *V,
-                  bool one_number, double *C) {
+static void weigh_pairs(const struct net *net, const struct parameter *p, const double *V,
+                        bool one_number, double *C) {
     const double *Delta = net_deltas(net);
     int rows = p->rows, R = net->batch.rows;
     double scale = p->rate / ((double)net->setup.data.P * net->setup.data.P);
@@ -194,7 +195,7 @@ static void weigh(const struct net *net, const struct parameter *p, const double
 }
 
 /* out_i = sum_mu,nu C_mu,nu u_mu,i u_nu,i; of one row that serves all, C is added up. */
-static int quadratic(double *C, int rows, struct rows u, double *out, struct err *err) {
+static int quadratic_form(double *C, int rows, struct rows u, double *out, struct err *err) {
     const struct backend *backend = u.array->backend;
     int n = u.count, code = CODE_OK;
     struct array array = {0};
@@ -225,9 +226,9 @@ int net_gradient_of_sites(const struct net *net, const struct parameter *p, bool
     TRY(base_alloc(&X, 3 * rows * rows, sizeof *X, err));
     double *Y = X + rows * rows, *C = Y + rows * rows;
     const struct gradient own = {p->y, p->A};
-    factors(p, &own, &own, X, Y);
-    weigh(net, p, target ? X : Y, !target && one(p), C);
-    int code = quadratic(C, p->rows, target ? p->y : p->map->x, out, err);
+    two_kernels(p, &own, &own, X, Y);
+    weigh_pairs(net, p, target ? X : Y, !target && has_one_row(p), C);
+    int code = quadratic_form(C, p->rows, target ? p->y : p->map->x, out, err);
     free(X);
     return code;
 }
@@ -240,8 +241,8 @@ int net_gradient_of_columns(const struct net *net, const struct parameter *p, do
     TRY(base_alloc(&X, 3 * rows * rows, sizeof *X, err));
     double *Y = X + rows * rows, *C = Y + rows * rows;
     const struct gradient own = {p->y, p->A};
-    factors(p, &own, &own, X, Y);
-    weigh(net, p, Y, one(p), C);
+    two_kernels(p, &own, &own, X, Y);
+    weigh_pairs(net, p, Y, has_one_row(p), C);
     for (size_t k = 0; k < K; k++) {
         out[k] = 0;
         for (size_t mu = 0; mu < rows; mu++)

@@ -27,7 +27,7 @@ static const struct node *first_infinite(const struct program *p) {
 }
 
 /* Where it begins; exp has words that stand for it. */
-static void blame(const struct program *p, char *text, size_t size) {
+static void find_cause(const struct program *p, char *text, size_t size) {
     const struct node *v = first_infinite(p);
     const struct node *s = v && v->argument[0] >= 0 ? &p->node[v->argument[0]] : NULL;
     const char *word = !v                    ? NULL
@@ -48,7 +48,7 @@ void net_remedy(const struct net *net, int steps, struct err *err) {
     char where[400];
     if (!err->overflow)
         return;
-    blame(net->program, where, sizeof where);
+    find_cause(net->program, where, sizeof where);
     if (steps)
         err_set(err, err->code, "%.1400s; lower eta0 or gamma0%s", err->text,
                 net->gates.condenses ? ", or beta (softmax gates condense: docs/method.md, "

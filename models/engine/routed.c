@@ -22,7 +22,7 @@ void program_routes(struct program *p, struct value phi, struct value psi, bool 
 }
 
 /* reached [nodes]: what node `last` is made of, itself included. */
-static void ancestors(const struct program *p, int last, bool *reached) {
+static void mark_ancestors(const struct program *p, int last, bool *reached) {
     memset(reached, 0, (size_t)p->nodes * sizeof *reached);
     reached[last] = true;
     for (int i = last; i >= 0; i--)
@@ -32,7 +32,7 @@ static void ancestors(const struct program *p, int last, bool *reached) {
 }
 
 /* Whether a node scales rows by the gate of one expert, number `column`. */
-static bool scales(const struct program *p, int i, const struct net_router *router) {
+static bool scales_rows(const struct program *p, int i, const struct net_router *router) {
     const struct node *v = &p->node[i];
     return v->on && v->op->linear && v->argument[0] == router->phi && v->argument[1] >= 0;
 }
@@ -40,12 +40,12 @@ static bool scales(const struct program *p, int i, const struct net_router *rout
 /* What the gates scale: the rows that each expert makes. */
 static void find_below(const struct program *p, struct net_router *router, bool *gates,
                        bool *reached) {
-    ancestors(p, router->phi, gates);
+    mark_ancestors(p, router->phi, gates);
     for (int s = 0; s < p->nodes; s++) {
-        if (!scales(p, s, router))
+        if (!scales_rows(p, s, router))
             continue;
         int own = p->node[s].constant.column;
-        ancestors(p, p->node[s].argument[1], reached);
+        mark_ancestors(p, p->node[s].argument[1], reached);
         reached[s] = true;
         for (int i = 0; i < p->nodes; i++)
             if (reached[i] && !gates[i])

@@ -82,7 +82,7 @@ void script_count(lua_State *L, size_t instructions) {
 /* --- errors ---------------------------------------------------------------------------------- */
 
 /* What the builder has said, without its beginning "network NAME: ". */
-static const char *complaint(const struct program *p) {
+static const char *builder_sentence(const struct program *p) {
     const char *text = p->err.text, *name = p->net->model->name;
     size_t n = strlen("network "), m = strlen(name);
     bool begins = !strncmp(text, "network ", n) && !strncmp(text + n, name, m) &&
@@ -93,7 +93,7 @@ static const char *complaint(const struct program *p) {
 void script_check(lua_State *L) {
     const struct program *p = script_program(L);
     if (p->code)
-        luaL_error(L, "%s", complaint(p));
+        luaL_error(L, "%s", builder_sentence(p));
     if (p->nodes > SCRIPT_NODES)
         luaL_error(L, "a network has more than %d operations", SCRIPT_NODES);
 }
@@ -106,14 +106,14 @@ double *script_memory(lua_State *L, size_t numbers) {
 }
 
 /* One line, without control characters. */
-static void clean(char *text) {
+static void make_one_line(char *text) {
     for (; *text; text++)
         if ((unsigned char)*text < ' ' || *text == 127)
             *text = ' ';
 }
 
 /* The first failure, with its place in the script. */
-static void tell(struct script *script, int status) {
+static void report_failure(struct script *script, int status) {
     struct program *p = script->p;
     char text[1024];
     const char *given = lua_type(script->L, -1) == LUA_TSTRING ? lua_tostring(script->L, -1) : NULL;
@@ -124,7 +124,7 @@ static void tell(struct script *script, int status) {
         given =
             "a network takes more memory to write than a script may have: 8 MB, 64 kB for a text";
     snprintf(text, sizeof text, "%s", given ? given : "an error without a sentence");
-    clean(text);
+    make_one_line(text);
     bool placed = !strncmp(text, script->name, n) && text[n] == ':';
     p->code = err_set(&p->err, CODE_INPUT, "%s%s%s", placed ? "" : script->name, placed ? "" : ": ",
                       text);
@@ -202,7 +202,7 @@ static void script_write(struct program *p) {
     lua_pushlightuserdata(script.L, &source);
     int status = lua_pcall(script.L, 1, 0, 0);
     if (status)
-        tell(&script, status);
+        report_failure(&script, status);
     p->most_bytes = 0;
     lua_close(script.L);
     free(text);

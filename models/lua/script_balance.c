@@ -35,7 +35,7 @@ static struct value largest_of(lua_State *L, int K) {
 }
 
 /* What may be selected among: sites, or numbers. */
-static int choices(lua_State *L) {
+static int push_choices(lua_State *L) {
     struct value s = script_is_rows(L, 1) ? script_rows(L, 1) : script_numbers(L, 1);
     const struct node *v = script_node(L, s);
     return v->on ? (int)v->on->sites : v->K;
@@ -56,7 +56,7 @@ static int count_of_largest(lua_State *L, int all) {
 
 /* K of these, or the number that is a share of them. */
 static int number_of_largest(lua_State *L) {
-    int all = choices(L), options = lua_istable(L, 2) ? 2 : 3;
+    int all = push_choices(L), options = lua_istable(L, 2) ? 2 : 3;
     script_options(L, options, "share");
     bool shared = script_option(L, options, "share"),
          counted = options == 3 && !lua_isnoneornil(L, 2);
@@ -82,7 +82,7 @@ static int top(lua_State *L) {
 }
 
 /* The name of what is measured, as a result of the script. */
-static void claim(lua_State *L, const char *name, const char *suffix) {
+static void push_series_name(lua_State *L, const char *name, const char *suffix) {
     lua_pushfstring(L, "%s%s", name, suffix);
     if (script_has(L, "results", lua_tostring(L, -1)))
         luaL_error(L, "two results are called %s; {name = ...} tells selections apart",
@@ -96,18 +96,19 @@ static struct value select_rows(lua_State *L, struct balance_rule rule) {
     struct value scores = script_rows(L, 1);
     struct population *experts = script_node(L, scores)->on;
     rule.rho = (double)rule.K / (double)experts->sites;
-    claim(L, "load2", rule.suffix);
+    push_series_name(L, "load2", rule.suffix);
     if (rule.eta_bias == 0)
         return balance_watch(p, program_top(p, scores, rule.K), experts, rule);
-    claim(L, "qstar", rule.suffix);
-    claim(L, "b2", rule.suffix);
+    push_series_name(L, "qstar", rule.suffix);
+    push_series_name(L, "b2", rule.suffix);
     return balance_select(p, scores, experts, rule);
 }
 
 /* balance_select(scores, K, {eta_bias = 0, sign = false, name = nil}) */
 static int balance_selection(lua_State *L) {
     struct program *p = script_program(L);
-    struct balance_rule rule = {.K = (size_t)count_of_largest(L, choices(L)), .L = 1, .suffix = ""};
+    struct balance_rule rule = {
+        .K = (size_t)count_of_largest(L, push_choices(L)), .L = 1, .suffix = ""};
     script_options(L, 3, "eta_bias sign name");
     lua_settop(L, 3);
     rule.eta_bias = script_option(L, 3, "eta_bias") ? script_real(L, -1, 0, 1e6) : 0;
@@ -118,14 +119,14 @@ static int balance_selection(lua_State *L) {
         const char *name = script_name(L, -1, "selections");
         rule.suffix = program_name(p, "_%s", name);
     }
-    claim(L, "load_largest", rule.suffix);
-    claim(L, "flips", rule.suffix);
+    push_series_name(L, "load_largest", rule.suffix);
+    push_series_name(L, "flips", rule.suffix);
     p->net->place.has_step_rule |= rule.eta_bias != 0;
     if (script_is_rows(L, 1))
         return script_push(L, select_rows(L, rule));
     struct value s = script_numbers(L, 1);
     int M = script_node(L, s)->K;
-    claim(L, "load", rule.suffix);
+    push_series_name(L, "load", rule.suffix);
     script_axis(L, "i", M);
     return script_push(L, router_select(p, s, M, rule));
 }

@@ -10,7 +10,7 @@
 
 /* --- values ---------------------------------------------------------------------------------- */
 
-static const struct handle *handle(lua_State *L, int arg) {
+static const struct handle *handle_at(lua_State *L, int arg) {
     return luaL_testudata(L, arg, SCRIPT_VALUE);
 }
 
@@ -27,20 +27,20 @@ int script_push(lua_State *L, struct value v) {
 }
 
 bool script_is_value(lua_State *L, int arg) {
-    return handle(L, arg) != NULL;
+    return handle_at(L, arg) != NULL;
 }
 
 bool script_is_rows(lua_State *L, int arg) {
-    const struct handle *h = handle(L, arg);
+    const struct handle *h = handle_at(L, arg);
     return h && script_node(L, (struct value){h->at})->on;
 }
 
 bool script_is_numbers(lua_State *L, int arg) {
-    return handle(L, arg) && !script_is_rows(L, arg);
+    return handle_at(L, arg) && !script_is_rows(L, arg);
 }
 
 /* What an argument is, in words. */
-static const char *kind(lua_State *L, int arg) {
+static const char *kind_in_words(lua_State *L, int arg) {
     return script_is_rows(L, arg)                      ? "rows over a population"
            : script_is_numbers(L, arg)                 ? "numbers of each input"
            : luaL_testudata(L, arg, SCRIPT_POPULATION) ? "a population"
@@ -50,37 +50,38 @@ static const char *kind(lua_State *L, int arg) {
 }
 
 /* Of an argument, or (at -1) of the last option. */
-static void refuse(lua_State *L, int arg, const char *text) {
+static void refuse_argument(lua_State *L, int arg, const char *text) {
     if (arg > 0)
         luaL_argerror(L, arg, text);
     luaL_error(L, "option %s %s", script_of(L)->option, text);
 }
 
-static void expect(lua_State *L, int arg, const char *what) {
-    refuse(L, arg, lua_pushfstring(L, "must be %s, is %s", what, kind(L, arg)));
+static void refuse_type(lua_State *L, int arg, const char *what) {
+    refuse_argument(L, arg, lua_pushfstring(L, "must be %s, is %s", what, kind_in_words(L, arg)));
 }
 
 struct value script_rows(lua_State *L, int arg) {
     if (script_is_numbers(L, arg))
-        refuse(L, arg,
-               "must be rows over a population, is numbers of each input; s[1] * one, with one = "
-               "constant(p, function() return 1 end), has a number at every site of p, and mean(x) "
-               "takes it back");
+        refuse_argument(
+            L, arg,
+            "must be rows over a population, is numbers of each input; s[1] * one, with one = "
+            "constant(p, function() return 1 end), has a number at every site of p, and mean(x) "
+            "takes it back");
     if (!script_is_rows(L, arg))
-        expect(L, arg, "rows over a population");
-    return (struct value){handle(L, arg)->at};
+        refuse_type(L, arg, "rows over a population");
+    return (struct value){handle_at(L, arg)->at};
 }
 
 struct script_population *script_population(lua_State *L, int arg) {
     struct script_population *on = luaL_testudata(L, arg, SCRIPT_POPULATION);
     if (!on)
-        expect(L, arg, "a population");
+        refuse_type(L, arg, "a population");
     return on;
 }
 
 double script_real(lua_State *L, int arg, double least, double most) {
     if (lua_type(L, arg) != LUA_TNUMBER)
-        expect(L, arg, "a number");
+        refuse_type(L, arg, "a number");
     double x = lua_tonumber(L, arg);
     if (!(x >= least && x <= most)) {
         char text[192];
@@ -92,7 +93,7 @@ double script_real(lua_State *L, int arg, double least, double most) {
                      power);
         else
             snprintf(text, sizeof text, "must be a number from %g to %g, is %g", least, most, x);
-        refuse(L, arg, text);
+        refuse_argument(L, arg, text);
     }
     return x;
 }
@@ -100,7 +101,7 @@ double script_real(lua_State *L, int arg, double least, double most) {
 int script_whole(lua_State *L, int arg, int least, int most) {
     double x = script_real(L, arg, least, most);
     if (x != floor(x))
-        refuse(L, arg, lua_pushfstring(L, "must be a whole number, is %f", x));
+        refuse_argument(L, arg, lua_pushfstring(L, "must be a whole number, is %f", x));
     return (int)x;
 }
 
@@ -121,7 +122,7 @@ void script_options(lua_State *L, int table, const char *known) {
     if (lua_isnoneornil(L, table))
         return;
     if (!lua_istable(L, table))
-        expect(L, table, "a table of options");
+        refuse_type(L, table, "a table of options");
     for (lua_pushnil(L); lua_next(L, table); lua_pop(L, 1)) {
         const char *given = lua_type(L, -2) == LUA_TSTRING ? lua_tostring(L, -2) : NULL,
                    *at = known;
@@ -151,7 +152,7 @@ bool script_has(lua_State *L, const char *what, const char *name) {
     return there;
 }
 
-static void misname(lua_State *L, int arg, const char *text) {
+static void refuse_name(lua_State *L, int arg, const char *text) {
     if (arg > 0)
         luaL_argerror(L, arg, text);
     luaL_error(L, "%s", text);
@@ -160,7 +161,7 @@ static void misname(lua_State *L, int arg, const char *text) {
 const char *script_name(lua_State *L, int arg, const char *what) {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     if (lua_type(L, arg) != LUA_TSTRING)
-        expect(L, arg, "a name");
+        refuse_type(L, arg, "a name");
     size_t length;
     const char *name = lua_tolstring(L, arg, &length);
     bool good = length && length < sizeof((struct kernel *)0)->name && strlen(name) == length &&
@@ -168,7 +169,7 @@ const char *script_name(lua_State *L, int arg, const char *what) {
     for (size_t k = 0; k < length && good; k++)
         good = strchr(letters, name[k]) || strchr("0123456789_", name[k]);
     if (!good)
-        misname(L, arg, "a name is a letter and then letters, digits and _, at most 23");
+        refuse_name(L, arg, "a name is a letter and then letters, digits and _, at most 23");
     luaL_getsubtable(L, LUA_REGISTRYINDEX, what);
     if (lua_getfield(L, -1, name) != LUA_TNIL)
         luaL_argerror(
@@ -325,7 +326,7 @@ static int to_string(lua_State *L) {
     if (type == LUA_TNUMBER || type == LUA_TSTRING || type == LUA_TBOOLEAN || type == LUA_TNIL)
         luaL_tolstring(L, 1, NULL);
     else
-        lua_pushstring(L, kind(L, 1));
+        lua_pushstring(L, kind_in_words(L, 1));
     return 1;
 }
 
@@ -339,7 +340,7 @@ static int format(lua_State *L) {
     }
     for (int k = 2; k <= count; k++)
         if (lua_type(L, k) != LUA_TNUMBER && lua_type(L, k) != LUA_TSTRING)
-            expect(L, k, "a number or a string");
+            refuse_type(L, k, "a number or a string");
     lua_pushvalue(L, lua_upvalueindex(1));
     lua_insert(L, 1);
     lua_call(L, count, 1);
@@ -365,7 +366,8 @@ static void count_calls(lua_State *L) {
 }
 
 /* Keeps these of a library's functions, as a table at the top of the stack. */
-static void keep(lua_State *L, lua_CFunction open, const char *library, const char *const *names) {
+static void keep_functions(lua_State *L, lua_CFunction open, const char *library,
+                           const char *const *names) {
     luaL_requiref(L, library, open, 0);
     lua_newtable(L);
     for (; *names; names++) {
@@ -378,7 +380,7 @@ static void keep(lua_State *L, lua_CFunction open, const char *library, const ch
 
 static void open_strings(lua_State *L) {
     static const char *const names[] = {"format", "len", "sub", "upper", "lower", "byte", NULL};
-    keep(L, luaopen_string, "string", names);
+    keep_functions(L, luaopen_string, "string", names);
     lua_getfield(L, -1, "format");
     lua_pushcclosure(L, format, 1);
     lua_setfield(L, -2, "format");
@@ -403,13 +405,13 @@ void script_open_base(lua_State *L) {
     static const char *const base[] = {"ipairs", "tonumber", "type", "select", NULL};
     static const luaL_Reg own[] = {
         {"error", fail}, {"assert", insist}, {"tostring", to_string}, {NULL, NULL}};
-    keep(L, luaopen_math, "math", math);
+    keep_functions(L, luaopen_math, "math", math);
     lua_pushvalue(L, -1);
     lua_setglobal(L, "math");
     lua_pop(L, 1);
     open_strings(L);
     lua_newtable(L); /* the globals that there are: what a library opens as such is left behind */
-    keep(L, luaopen_base, "_G", base);
+    keep_functions(L, luaopen_base, "_G", base);
     lua_remove(L, -2);
     lua_getglobal(L, "math");
     lua_setfield(L, -2, "math");

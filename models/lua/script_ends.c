@@ -9,7 +9,7 @@
 
 /* --- keys ------------------------------------------------------------------------------------ */
 
-static struct word *find(const struct network *network, const char *name) {
+static struct word *find_word(const struct network *network, const char *name) {
     for (int k = 0; k < network->script.words.count; k++)
         if (!strcmp(network->script.words.word[k].name, name))
             return &network->script.words.word[k];
@@ -46,7 +46,7 @@ static void push_word(lua_State *L, const struct word *word) {
 static int key(lua_State *L) {
     const char *name = luaL_checkstring(L, 1);
     const struct program *p = script_program(L);
-    struct word *word = find(program_network(p), name);
+    struct word *word = find_word(program_network(p), name);
     lua_settop(L, 2);
     if (!word && lua_isnil(L, 2))
         return luaL_error(

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* A function of numbers, by itself, with its constant c. */
-static struct value apply(lua_State *L, enum number_rule rule, double c, struct value s) {
+static struct value apply_rule(lua_State *L, enum number_rule rule, double c, struct value s) {
     script_check(L);
     struct value out = program_number(script_program(L), rule, c, s);
     script_check(L);
@@ -21,7 +21,7 @@ struct value script_numbers(lua_State *L, int arg) {
                       script_is_rows(L, arg) ? "must be numbers of each input, is rows"
                                              : "must be numbers of each input");
     struct value s = {h->at};
-    return h->column < 0 ? s : apply(L, NUMBER_PICK, h->column, s);
+    return h->column < 0 ? s : apply_rule(L, NUMBER_PICK, h->column, s);
 }
 
 /* s[k], from 1; nil beyond the last. */
@@ -53,7 +53,7 @@ static bool is_number(lua_State *L, int arg) {
 }
 
 /* The handle of numbers of which there is one of each input, and which column. */
-static struct value single(lua_State *L, int arg, int *column) {
+static struct value single_number(lua_State *L, int arg, int *column) {
     const struct handle *h = lua_touserdata(L, arg);
     struct value s = {h->at};
     *column = h->column < 0 ? 0 : h->column;
@@ -65,19 +65,19 @@ static struct value single(lua_State *L, int arg, int *column) {
 
 static int scale_by(lua_State *L, int numbers, int rows) {
     int column;
-    struct value s = single(L, numbers, &column), x = script_rows(L, rows);
+    struct value s = single_number(L, numbers, &column), x = script_rows(L, rows);
     return script_push(L, program_scale(script_program(L), s, column, x));
 }
 
 static int shift_by(lua_State *L, int numbers, int rows) {
     struct value x = script_rows(L, rows), s;
     int column;
-    single(L, numbers, &column);
+    single_number(L, numbers, &column);
     s = script_numbers(L, numbers);
     return script_push(L, program_shift(script_program(L), s, x));
 }
 
-static int wrong(lua_State *L, const char *op) {
+static int refuse_operand(lua_State *L, const char *op) {
     return luaL_error(L, "%s of values goes with values and numbers only", op);
 }
 
@@ -87,21 +87,22 @@ static int multiply_value(lua_State *L, double k, int arg) {
         return luaL_error(L, "a factor must be finite");
     if (script_is_rows(L, arg))
         return script_push(L, program_times(script_program(L), k, script_rows(L, arg)));
-    return script_push(L, apply(L, NUMBER_TIMES, k, script_numbers(L, arg)));
+    return script_push(L, apply_rule(L, NUMBER_TIMES, k, script_numbers(L, arg)));
 }
 
-static int plus(lua_State *L, int arg, double c) {
+static int push_sum(lua_State *L, int arg, double c) {
     if (script_is_rows(L, arg))
         return luaL_error(L, "rows plus a number: only rows or numbers of each input can be added");
-    return script_push(L, apply(L, NUMBER_PLUS, c, script_numbers(L, arg)));
+    return script_push(L, apply_rule(L, NUMBER_PLUS, c, script_numbers(L, arg)));
 }
 
 static int add(lua_State *L) {
     struct program *p = script_program(L);
     if (is_number(L, 1) || is_number(L, 2))
-        return is_number(L, 1) ? plus(L, 2, lua_tonumber(L, 1)) : plus(L, 1, lua_tonumber(L, 2));
+        return is_number(L, 1) ? push_sum(L, 2, lua_tonumber(L, 1))
+                               : push_sum(L, 1, lua_tonumber(L, 2));
     if (!script_is_value(L, 1) || !script_is_value(L, 2))
-        return wrong(L, "a sum");
+        return refuse_operand(L, "a sum");
     bool a = script_is_rows(L, 1), b = script_is_rows(L, 2);
     if (a && b)
         return script_push(L, program_add(p, script_rows(L, 1), script_rows(L, 2)));
@@ -120,7 +121,7 @@ static int subtract(lua_State *L) {
         lua_pushnumber(L, -lua_tonumber(L, 2));
     } else {
         if (!script_is_value(L, 2))
-            return wrong(L, "a difference");
+            return refuse_operand(L, "a difference");
         multiply_value(L, -1, 2);
     }
     lua_replace(L, 2);
@@ -143,7 +144,7 @@ static int multiply(lua_State *L) {
     if (is_number(L, 2))
         return multiply_value(L, lua_tonumber(L, 2), 1);
     if (!script_is_value(L, 1) || !script_is_value(L, 2))
-        return wrong(L, "a product");
+        return refuse_operand(L, "a product");
     bool a = script_is_rows(L, 1), b = script_is_rows(L, 2);
     if (a && b)
         return multiply_rows(L);
@@ -154,10 +155,10 @@ static int multiply(lua_State *L) {
 }
 
 /* c/x */
-static int invert(lua_State *L, double c, int arg) {
+static int push_inverse(lua_State *L, double c, int arg) {
     struct program *p = script_program(L);
     if (!script_is_rows(L, arg))
-        return script_push(L, apply(L, NUMBER_OVER, c, script_numbers(L, arg)));
+        return script_push(L, apply_rule(L, NUMBER_OVER, c, script_numbers(L, arg)));
     script_push(L, program_fn(p, FN_INVERSE, 1, script_rows(L, arg)));
     return c == 1 ? 1 : multiply_value(L, c, lua_gettop(L));
 }
@@ -166,10 +167,10 @@ static int divide(lua_State *L) {
     if (is_number(L, 2))
         return multiply_value(L, 1 / lua_tonumber(L, 2), 1);
     if (!script_is_value(L, 2))
-        return wrong(L, "a quotient");
+        return refuse_operand(L, "a quotient");
     if (is_number(L, 1))
-        return invert(L, lua_tonumber(L, 1), 2);
-    invert(L, 1, 2);
+        return push_inverse(L, lua_tonumber(L, 1), 2);
+    push_inverse(L, 1, 2);
     lua_replace(L, 2);
     lua_settop(L, 2);
     return multiply(L);
@@ -179,7 +180,7 @@ static int power(lua_State *L) {
     if (!script_is_numbers(L, 1) || !is_number(L, 2))
         return luaL_error(L,
                           "a power is of numbers of each input, with a plain number as exponent");
-    return script_push(L, apply(L, NUMBER_POWER, lua_tonumber(L, 2), script_numbers(L, 1)));
+    return script_push(L, apply_rule(L, NUMBER_POWER, lua_tonumber(L, 2), script_numbers(L, 1)));
 }
 
 /* --- functions by name ----------------------------------------------------------------------- */
@@ -190,7 +191,7 @@ enum { NEITHER = -1, GATES = NUMBER_RULES, RULES = NUMBER_RULES + 2 };
 #define OF(fn, rule) (((int)(fn) + 1) * RULES + (int)(rule) + 1)
 
 /* softmax or sigmoid of beta s, 0 but for the K largest. */
-static int gate(lua_State *L, bool softmax) {
+static int push_gate(lua_State *L, bool softmax) {
     struct value s = script_numbers(L, 1);
     int M = script_node(L, s)->K;
     struct router_gate router = {softmax, 1, M, false};
@@ -215,7 +216,7 @@ static int function(lua_State *L) {
         return script_push(L, program_fn(script_program(L), (enum fn)of_rows, factor, x));
     }
     if (script_is_numbers(L, 1) && of_numbers == GATES)
-        return gate(L, false);
+        return push_gate(L, false);
     if (script_is_numbers(L, 1) && of_numbers == NUMBER_FN) {
         double factor = lua_isnoneornil(L, 2) ? 1 : script_real(L, 2, -1e9, 1e9);
         struct value x = script_numbers(L, 1);
@@ -226,7 +227,7 @@ static int function(lua_State *L) {
     if (numbers && !lua_isnoneornil(L, 2))
         return luaL_error(L, "%s of numbers takes no factor: %s(k * x)", name, name);
     if (numbers)
-        return script_push(L, apply(L, (enum number_rule)of_numbers, 0, script_numbers(L, 1)));
+        return script_push(L, apply_rule(L, (enum number_rule)of_numbers, 0, script_numbers(L, 1)));
     return luaL_error(L, "%s takes %snumbers of each input", name, of_rows >= 0 ? "rows or " : "");
 }
 
@@ -234,7 +235,7 @@ static int function(lua_State *L) {
 static int softmax(lua_State *L) {
     struct program *p = script_program(L);
     if (!lua_istable(L, 2) || !script_option(L, 2, "causal"))
-        return gate(L, true);
+        return push_gate(L, true);
     bool causal = lua_toboolean(L, -1);
     script_options(L, 2, "causal");
     if (script_is_rows(L, 1))
@@ -249,13 +250,13 @@ static int softmax(lua_State *L) {
 static int stop(lua_State *L) {
     if (script_is_rows(L, 1))
         return script_push(L, program_stop(script_program(L), script_rows(L, 1)));
-    return script_push(L, apply(L, NUMBER_STOP, 0, script_numbers(L, 1)));
+    return script_push(L, apply_rule(L, NUMBER_STOP, 0, script_numbers(L, 1)));
 }
 
 /* One number of all, by the rule of the row of the word. */
 static int reduce(lua_State *L) {
     int rule = (int)lua_tointeger(L, lua_upvalueindex(1));
-    return script_push(L, apply(L, (enum number_rule)rule, 0, script_numbers(L, 1)));
+    return script_push(L, apply_rule(L, (enum number_rule)rule, 0, script_numbers(L, 1)));
 }
 
 /* K normals that the limit and all networks of a seed share. */

@@ -75,7 +75,7 @@ static void check_sites(lua_State *L, const char *name, double size,
                    name, round(size * N), N, group, (int)of->on->sites);
 }
 
-static bool flag(lua_State *L, int table, const char *name) {
+static bool boolean_option(lua_State *L, int table, const char *name) {
     bool is = script_option(L, table, name) && lua_toboolean(L, -1);
     lua_pop(L, 1);
     return is;
@@ -118,7 +118,7 @@ static int population(lua_State *L) {
         luaL_error(L, "population %s would have %f sites", name, sites);
     check_sites(L, name, size, of, group);
     double page = option_real(L, 2, "page", 1e-9, 1e9, 1);
-    bool mirrored = flag(L, 2, "mirrored");
+    bool mirrored = boolean_option(L, 2, "mirrored");
     script_check(L);
     struct script_population *out = lua_newuserdatauv(L, sizeof *out, 0);
     *out =
@@ -165,7 +165,7 @@ static const char *tied_name(lua_State *L) {
 }
 
 /* decays = true or false; what is not said is DECAYS_BY_KIND. */
-static enum weight_decays decays(lua_State *L, int arg) {
+static enum weight_decays decays_option(lua_State *L, int arg) {
     bool said = script_option(L, arg, "decays"), yes = lua_toboolean(L, -1);
     if (said)
         luaL_checktype(L, -1, LUA_TBOOLEAN);
@@ -186,7 +186,7 @@ struct weight script_weight(lua_State *L, int arg, enum script_may may) {
     script_options(
         L, arg,
         "name family heads_of a0 s_f rate adam_rate adam_eps zero fixed decays iid tied start");
-    W.tied = flag(L, arg, "tied");
+    W.tied = boolean_option(L, arg, "tied");
     if (!script_option(L, arg, "name"))
         luaL_argerror(L, arg, "a matrix needs a name");
     W.name = W.tied ? tied_name(L) : script_name(L, -1, "matrices");
@@ -201,10 +201,10 @@ struct weight script_weight(lua_State *L, int arg, enum script_may may) {
     W.rate = option_real(L, arg, "rate", 0, fastest, 1);
     W.adam_rate = option_above_zero(L, arg, "adam_rate", fastest);
     W.adam_eps = option_above_zero(L, arg, "adam_eps", fastest);
-    W.zero = flag(L, arg, "zero") || W.a0 == 0;
-    W.fixed = flag(L, arg, "fixed") || W.rate == 0;
-    W.decays = decays(L, arg);
-    W.iid = flag(L, arg, "iid");
+    W.zero = boolean_option(L, arg, "zero") || W.a0 == 0;
+    W.fixed = boolean_option(L, arg, "fixed") || W.rate == 0;
+    W.decays = decays_option(L, arg);
+    W.iid = boolean_option(L, arg, "iid");
     if (W.iid && may != SCRIPT_IID)
         luaL_error(L, "matrix %s: iid is for the matrices of look and read_out", W.name);
     if (script_option(L, arg, "start") && may != SCRIPT_START)

@@ -49,7 +49,7 @@ static struct script_places *read_places(lua_State *L, int arg) {
 
 /* A side of something: the option is a number for both, or {vertical, horizontal}. An image of one
  * row has no vertical side. */
-static void sides(lua_State *L, const char *name, int least, int otherwise, int H, int out[2]) {
+static void two_sides(lua_State *L, const char *name, int least, int otherwise, int H, int out[2]) {
     out[0] = out[1] = otherwise;
     if (script_option(L, 3, name) && lua_istable(L, -1)) {
         int table = lua_gettop(L);
@@ -80,9 +80,9 @@ static struct windows read_windows(lua_State *L, bool pooling) {
     script_options(L, 3, "size stride padding");
     lua_settop(L, 3);
     int H = w.from[0];
-    sides(L, "size", 1, pooling ? 2 : 3, H, w.size);
-    sides(L, "stride", 1, 1, H, w.stride);
-    sides(L, "padding", 0, 0, H, w.padding);
+    two_sides(L, "size", 1, pooling ? 2 : 3, H, w.size);
+    two_sides(L, "stride", 1, 1, H, w.stride);
+    two_sides(L, "padding", 0, 0, H, w.padding);
     if (pooling && !script_option(L, 3, "stride"))
         memcpy(w.stride, w.size, sizeof w.stride);
     lua_settop(L, 3);

@@ -4,7 +4,7 @@
 #include <math.h>
 
 /* The number k of the list at `list`. */
-static double entry(lua_State *L, int list, int k) {
+static double list_number(lua_State *L, int list, int k) {
     lua_rawgeti(L, list, k);
     if (lua_type(L, -1) != LUA_TNUMBER || !(fabs(lua_tonumber(L, -1)) <= 1e9))
         luaL_error(L, "a list of numbers needs one at place %d", k);
@@ -39,7 +39,8 @@ int script_bias(lua_State *L) {
         if (tokens)
             check_length(L, lua_gettop(L), K, "numbers for each kind of token");
         for (int k = 0; k < K; k++)
-            start[(size_t)v * (size_t)K + (size_t)k] = entry(L, tokens ? lua_gettop(L) : 2, k + 1);
+            start[(size_t)v * (size_t)K + (size_t)k] =
+                list_number(L, tokens ? lua_gettop(L) : 2, k + 1);
         lua_settop(L, 3);
     }
     struct weight b = script_weight(L, 3, SCRIPT_PLAIN);
@@ -58,8 +59,8 @@ static int start_of(lua_State *L, int arg, int most, struct weight *W, double **
     *start = given ? script_memory(L, (size_t)K) : NULL;
     W->zero |= given;
     for (int k = 0; k < K; k++) {
-        (*start)[k] =
-            lua_istable(L, -1) ? entry(L, lua_gettop(L), k + 1) : script_real(L, -1, -1e9, 1e9);
+        (*start)[k] = lua_istable(L, -1) ? list_number(L, lua_gettop(L), k + 1)
+                                         : script_real(L, -1, -1e9, 1e9);
         W->zero &= (*start)[k] == 0;
     }
     return K;

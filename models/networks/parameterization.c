@@ -98,16 +98,17 @@ static const struct table {
     [PARAMETERIZATION_REGIME3] = {regime3, MSSP},
 };
 
-static const struct row *find(const struct row *rows, const char *matrix, int parameterization) {
+static const struct row *row_of_matrix(const struct row *rows, const char *matrix,
+                                       int parameterization) {
     for (const struct row *row = rows; row->matrix; row++)
         if (row->parameterization == parameterization && !strcmp(row->matrix, matrix))
             return row;
-    return parameterization == MUP ? NULL : find(rows, matrix, MUP);
+    return parameterization == MUP ? NULL : row_of_matrix(rows, matrix, MUP);
 }
 
 /* *up or *down *= x^|e|, e a multiple of 1/2: whole powers by products, which are exact where those
  * are. */
-static void multiply(double x, double e, double *up, double *down) {
+static void multiply_power(double x, double e, double *up, double *down) {
     double size = fabs(e), power = size == floor(size) ? 1 : sqrt(x);
     for (int k = 0; k < (int)size; k++)
         power *= x;
@@ -115,7 +116,7 @@ static void multiply(double x, double e, double *up, double *down) {
 }
 
 /* gamma0, N, M and N_e, which rows have powers of. */
-static void sizes(const struct program *p, int regime, double x[VARIABLES]) {
+static void size_variables(const struct program *p, int regime, double x[VARIABLES]) {
     const struct network *network = program_network(p);
     int width = program_setup(p)->N;
     double N = width ? width : POPULATION_INFINITE;
@@ -125,28 +126,29 @@ static void sizes(const struct program *p, int regime, double x[VARIABLES]) {
     x[3] = regime == PARAMETERIZATION_REGIME2 ? network->experts.width : network->experts.iota * N;
 }
 
-static void scale(const struct program *p, int regime, struct weight *W) {
+static void scale_weight(const struct program *p, int regime, struct weight *W) {
     const struct table *table = &tables[regime];
-    const struct row *own = find(table->rows, W->name, program_network(p)->parameterization);
-    const struct row *written = find(table->rows, W->name, table->reference);
+    const struct row *own =
+        row_of_matrix(table->rows, W->name, program_network(p)->parameterization);
+    const struct row *written = row_of_matrix(table->rows, W->name, table->reference);
     double x[VARIABLES];
     const double *to[] = {own->std, own->rate, own->adam_rate, own->adam_eps};
     const double *from[] = {written->std, written->rate, written->adam_rate, written->adam_eps};
     if (!W->muon_rate) /* its step is the same in all of them */
         W->muon_rate = weight_or_one(W->adam_rate);
     double *number[] = {&W->a0, &W->rate, &W->adam_rate, &W->adam_eps};
-    sizes(p, regime, x);
+    size_variables(p, regime, x);
     for (int k = 0; k < 4; k++) {
         double up = 1, down = 1;
         for (int i = 0; i < VARIABLES; i++)
-            multiply(x[i], to[k][i] - from[k][i], &up, &down);
+            multiply_power(x[i], to[k][i] - from[k][i], &up, &down);
         *number[k] = weight_or_one(*number[k]) * (up / down);
     }
 }
 
 void parameterization_scale(const struct program *p, int regime, struct weight *const *weights) {
     for (; *weights; weights++)
-        scale(p, regime, *weights);
+        scale_weight(p, regime, *weights);
 }
 
 const char *parameterization_check(const struct network *network, int regime, const char **key) {

@@ -70,7 +70,7 @@ static const struct param_row common[] = {
     {0},
 };
 
-static size_t length(const struct param_row *rows) {
+static size_t count_rows(const struct param_row *rows) {
     size_t n = 0;
     while (rows && rows[n].key)
         n++;
@@ -125,17 +125,17 @@ int network_rows(const struct param_row **rows, size_t *count, struct err *err) 
     if (!all) {
         known = 0; /* memory may have run out before, here or below */
         for (size_t k = 0; k < sizeof shared / sizeof *shared; k++)
-            known += length(shared[k]);
+            known += count_rows(shared[k]);
         for (const struct model *const *model = model_list; *model; model++)
-            known += length((*model)->rows);
+            known += count_rows((*model)->rows);
         TRY(join_names(err));
         TRY(base_alloc(&all, known, sizeof *all, err));
         size_t at = 0;
         for (size_t k = 0; k < sizeof shared / sizeof *shared; k++)
-            for (size_t i = 0; i < length(shared[k]); i++)
+            for (size_t i = 0; i < count_rows(shared[k]); i++)
                 all[at++] = shared[k][i];
         for (const struct model *const *model = model_list; *model; model++)
-            for (size_t i = 0; i < length((*model)->rows); i++)
+            for (size_t i = 0; i < count_rows((*model)->rows); i++)
                 all[at++] = (*model)->rows[i];
         all[0].choices = names;
         all[0].doc = about;

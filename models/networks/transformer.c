@@ -38,7 +38,7 @@ static const struct param_row transformer_rows[] = {
     {0},
 };
 
-static const struct model *many(const struct network *network) {
+static const struct model *model_of_many(const struct network *network) {
     return network->experts.many == 1 ? &model_regime2 : &model_regime3;
 }
 
@@ -52,7 +52,7 @@ static const char *transformer_check(const struct network *network, int N, int e
         return "attention is in muP: mup or mssp, which decide how a router and many experts "
                "start; scales and rates of single matrices are those of [init] and [rates]";
     if (network->experts.many)
-        return many(network)->check(network, N, expert_sites, key);
+        return model_of_many(network)->check(network, N, expert_sites, key);
     return experts_check(network, N, key);
 }
 
@@ -70,7 +70,7 @@ static const char *transformer_idle(const struct network *network, const char *k
     return !off && network_only_others(keys, 3, network->experts.many, key) ? "many_experts" : NULL;
 }
 
-static struct value normed(struct program *p, bool norm, struct value x) {
+static struct value normed_rows(struct program *p, bool norm, struct value x) {
     return norm ? program_norm(p, x) : x;
 }
 
@@ -90,10 +90,10 @@ static void transformer_write(struct program *p) {
     add_kernels(p, "C%c_%d", 0, h);
     for (int l = 0; l < L; l++) {
         struct block block = block_of_stream(p, l);
-        struct value o = attention_write(p, &block, normed(p, network->block.norm, h), stream);
+        struct value o = attention_write(p, &block, normed_rows(p, network->block.norm, h), stream);
         h = program_add(p, h, program_times(p, block.b, o));
         if (network->experts.count || network->experts.many) {
-            struct value y = normed(p, network->block.norm, h);
+            struct value y = normed_rows(p, network->block.norm, h);
             add_kernels(p, "C%c_mid_%d", l, h);
             o = network->experts.many == 1   ? regime2_block(p, &block, y, stream)
                 : network->experts.many == 2 ? regime3_block(p, &block, y, stream)
@@ -102,7 +102,7 @@ static void transformer_write(struct program *p) {
         }
         add_kernels(p, "C%c_%d", l + 1, h);
     }
-    program_read_out(p, normed(p, network->block.final_norm, h), (struct weight){.name = "w"});
+    program_read_out(p, normed_rows(p, network->block.final_norm, h), (struct weight){.name = "w"});
 }
 
 const struct model model_transformer = {

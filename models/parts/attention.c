@@ -42,8 +42,8 @@ const char *attention_check(const struct network *network, int N, const char **k
 }
 
 /* Weights, and logits (where they are numbers), of head i; of all, where it is -1. */
-static void show(struct program *p, const struct block *block, int i, struct value logits,
-                 struct value a) {
+static void show_weights(struct program *p, const struct block *block, int i, struct value logits,
+                         struct value a) {
     const char *end = i < 0 ? "" : program_name(p, "_%d", i);
     program_show(p, logits, "t mu source", program_name(p, "logits_%d%s", block->l, end),
                  "attention logits of a token for each other", "beta_A <q_s k_t>");
@@ -93,7 +93,7 @@ static struct value write_head(struct program *p, const struct block *block, int
     } else {
         struct value logits = program_attend(p, q, k, beta);
         struct value a = program_softmax(p, logits, network->attention.causal);
-        show(p, block, i, logits, a);
+        show_weights(p, block, i, logits, a);
         all->logits = i > 0 ? program_add_numbers(p, all->logits, logits) : logits;
         all->a = i > 0 ? program_add_numbers(p, all->a, a) : a;
         o = program_mix(p, a, v);
@@ -112,7 +112,7 @@ struct value attention_write(struct program *p, const struct block *block, struc
         sum = program_add(p, sum, write_head(p, block, i, H, y, stream, &all));
     /* In the limit heads are alike, and one stands for all: the mean has its name. */
     if (H > 1)
-        show(p, block, -1, program_number(p, NUMBER_TIMES_STOP, 1.0 / H, all.logits),
-             program_number(p, NUMBER_TIMES_STOP, 1.0 / H, all.a));
+        show_weights(p, block, -1, program_number(p, NUMBER_TIMES_STOP, 1.0 / H, all.logits),
+                     program_number(p, NUMBER_TIMES_STOP, 1.0 / H, all.a));
     return sum;
 }

@@ -73,8 +73,8 @@ void balance_biases(const struct net_setup *setup, int l, int E, double *values)
 }
 
 /* Loads and flips of masks m; `scratch` has as many rows. */
-static int measure(struct balance *s, const struct net *net, struct rows m, struct rows scratch,
-                   struct err *err) {
+static int measure_loads(struct balance *s, const struct net *net, struct rows m,
+                         struct rows scratch, struct err *err) {
     const struct backend *backend = net->setup.backend;
     double shift = -s->rho, largest, *changed, sum = 0;
     backend->combine(s->load, 0, net->output.ones, m); /* counts are exact in any precision */
@@ -98,7 +98,7 @@ static int measure(struct balance *s, const struct net *net, struct rows m, stru
 
 static int watch_masks(void *context, const struct net *net, struct rows m, struct rows out,
                        struct err *err) {
-    TRY(measure(context, net, m, out, err));
+    TRY(measure_loads(context, net, m, out, err));
     rows_copy(m, out);
     return CODE_OK;
 }
@@ -120,7 +120,7 @@ static int select_largest(void *context, const struct net *net, struct rows c, s
     backend->averages(s->b, s->b, s->b2);
     backend->averages(s->b, (struct rows){0}, &mean);
     *s->b2 -= mean * mean;
-    return measure(s, net, m, s->q, err);
+    return measure_loads(s, net, m, s->q, err);
 }
 
 /* Loads settle at rho. */
@@ -172,14 +172,14 @@ static const char *name_of(struct program *p, const struct balance_rule *rule, c
 }
 
 /* A number of each block, of what is counted. */
-static double *series(struct program *p, const struct balance_rule *rule, const char *name,
-                      const char *about, const char *equation) {
+static double *block_series(struct program *p, const struct balance_rule *rule, const char *name,
+                            const char *about, const char *equation) {
     return program_counted(p, "t l", rule->L, rule->l, name_of(p, rule, name), about, equation);
 }
 
 /* What given masks and selected ones share, for R rows like x; NULL after a failure. */
-static struct balance *make(struct program *p, struct value x, struct population *experts,
-                            const struct balance_rule *rule) {
+static struct balance *make_balance(struct program *p, struct value x, struct population *experts,
+                                    const struct balance_rule *rule) {
     int R = program_count(p, x);
     if (R > program_net(p)->batch.rows)
         program_fail(p, "a selection among experts that is measured takes one row of each input or "
@@ -195,13 +195,13 @@ static struct balance *make(struct program *p, struct value x, struct population
                           .load = program_keep(p, experts, 1, NULL),
                           .largest = program_keep(p, experts, 1, NULL),
                           .last = program_keep(p, experts, R, NULL)};
-    s->load2 = series(p, rule, "load2", "spread of the loads of the experts about rho",
-                      "<(mean_mu m_k - rho)^2>");
-    s->most = series(p, rule, "load_largest", "largest load of an expert over rho",
-                     "max_k mean_mu m_k / rho");
-    s->flips = series(p, rule, "flips",
-                      "share of the selected experts that were not at the last evaluation",
-                      "mean_mu <(m(t) - m(t-1))^2> / (2 rho)");
+    s->load2 = block_series(p, rule, "load2", "spread of the loads of the experts about rho",
+                            "<(mean_mu m_k - rho)^2>");
+    s->most = block_series(p, rule, "load_largest", "largest load of an expert over rho",
+                           "max_k mean_mu m_k / rho");
+    s->flips = block_series(p, rule, "flips",
+                            "share of the selected experts that were not at the last evaluation",
+                            "mean_mu <(m(t) - m(t-1))^2> / (2 rho)");
     return s;
 }
 
@@ -209,7 +209,7 @@ struct value balance_watch(struct program *p, struct value mask, struct populati
                            struct balance_rule rule) {
     static const struct rows_fn watch = {
         .rule_name = {"watch", NULL}, .forward = watch_masks, .keeps_zero = true};
-    struct balance *s = make(p, mask, experts, &rule);
+    struct balance *s = make_balance(p, mask, experts, &rule);
     return s ? program_rows(p, &watch, s, mask) : mask;
 }
 
@@ -217,7 +217,7 @@ struct value balance_select(struct program *p, struct value scores, struct popul
                             struct balance_rule rule) {
     static const struct rows_fn select = {
         .rule_name = {"select", constants}, .forward = select_largest, .rule = move_biases};
-    struct balance *s = make(p, scores, experts, &rule);
+    struct balance *s = make_balance(p, scores, experts, &rule);
     double *zero = program_memory(p, experts->sites * sizeof *zero);
     if (!s || !zero)
         return (struct value){-1};
@@ -230,7 +230,7 @@ struct value balance_select(struct program *p, struct value scores, struct popul
     s->q = program_keep(p, experts, program_count(p, scores), NULL);
     s->qstar = program_series_of(p, scores, rule.L, rule.l, name_of(p, &rule, "qstar"),
                                  "selection threshold: the K-th largest score + b", "");
-    s->b2 = series(p, &rule, "b2", "variance of the biases", "<b_k^2> - <b_k>^2");
+    s->b2 = block_series(p, &rule, "b2", "variance of the biases", "<b_k^2> - <b_k>^2");
     return program_rows(p, &select, s, scores);
 }
 

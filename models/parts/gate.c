@@ -55,8 +55,8 @@ static struct value over_mean(struct program *p, struct value e) {
 
 /* exp(beta (psi - max psi)), *shift: -max psi. The same number is taken off all logits, which
  * changes no softmax, so that the largest logit may be a constant in the backward pass. */
-static struct value exponential(struct program *p, double beta, struct value psi,
-                                const struct population *experts, struct value *shift) {
+static struct value shifted_exponential(struct program *p, double beta, struct value psi,
+                                        const struct population *experts, struct value *shift) {
     struct value share = program_average(p, psi, program_top(p, psi, 1));
     *shift = program_number(p, NUMBER_TIMES_STOP, -(double)experts->sites, share);
     return program_fn(p, FN_EXP, beta, program_shift(p, *shift, psi));
@@ -68,7 +68,7 @@ static struct value sigmoids_of_any_size(struct program *p, struct value psi,
                                          const struct population *experts) {
     double beta = program_network(p)->routing.beta;
     struct value shift, softplus = program_fn(p, FN_SOFTPLUS, -beta, psi);
-    return exponential(p, 1, program_times(p, -1, softplus), experts, &shift);
+    return shifted_exponential(p, 1, program_times(p, -1, softplus), experts, &shift);
 }
 
 /* ln <exp(beta psi)> = ln <exp(beta (psi - max))> + beta max, without overflow. The sum does not
@@ -76,7 +76,7 @@ static struct value sigmoids_of_any_size(struct program *p, struct value psi,
 static struct value log_mean(struct program *p, struct value psi,
                              const struct population *experts) {
     double beta = program_network(p)->routing.beta;
-    struct value shift, e = exponential(p, beta, psi, experts, &shift);
+    struct value shift, e = shifted_exponential(p, beta, psi, experts, &shift);
     return program_add_numbers(p, program_number(p, NUMBER_LOG, 0, program_mean(p, e)),
                                program_number(p, NUMBER_TIMES, -beta, shift));
 }
@@ -112,7 +112,7 @@ struct value gate_write(struct program *p, const struct block *block, struct val
     *psi = program_map(p, x1, experts, Q);
     if (masked && network->routing.eta_bias == 0)
         mask = balance_watch(p, program_top(p, *psi, rule.K), experts, rule);
-    e = softmax ? exponential(p, network->routing.beta, *psi, experts, &shift)
+    e = softmax ? shifted_exponential(p, network->routing.beta, *psi, experts, &shift)
                 : program_fn(p, FN_SIGMOID, network->routing.beta, *psi);
     if (masked && network->routing.eta_bias != 0)
         mask = balance_select(p, softmax ? *psi : e, experts, rule);

@@ -36,7 +36,7 @@ const struct param_row router_rows[] = {
     {0},
 };
 
-static double amplitude(const struct network *network) {
+static double router_amplitude(const struct network *network) {
     if (network->routing.q0 >= 0)
         return network->routing.q0;
     return network->parameterization == PARAMETERIZATION_MSSP ? 0 : 1;
@@ -69,7 +69,7 @@ const char *router_check(const struct network *network, const char **key) {
         network->routing.biases.count != M && network->routing.bias_per == BIAS_PER_EXPERT)
         return "biases must be one number per expert, or empty";
     *key = "bias";
-    if (K < M && network->routing.bias_noise == 0 && amplitude(network) == 0 &&
+    if (K < M && network->routing.bias_noise == 0 && router_amplitude(network) == 0 &&
         biases_tied(network, K))
         return "top-K with a zero initial router needs a bias or noise that tells the last expert "
                "that is selected from the next one: their logits are exactly equal";
@@ -220,7 +220,7 @@ struct value router_write(struct program *p, const struct block *block, struct v
     router->z_loss = network->routing.z_loss;
     router->bias_noise = network->routing.bias_noise;
     router->eta_bias = network->routing.eta_bias;
-    Q.a0 = amplitude(network) * weight_or_one(Q.a0);
+    Q.a0 = router_amplitude(network) * weight_or_one(Q.a0);
     Q.zero = Q.a0 == 0;
     Q.rate = network->routing.router_rate * weight_or_one(Q.rate);
     Q.adam_rate = network->routing.router_rate * weight_or_one(Q.adam_rate);

@@ -25,8 +25,8 @@ static void select_largest(const struct router *router, const double *psi, doubl
 /* e_i = exp(beta psi_i - max beta psi), whatever the sign of beta; returns max beta psi. The
  * largest is one of those with m != 0, so that their sum is at least 1; all of them where m is
  * NULL. */
-static double exponentials(const struct router *router, const double *psi, const double *m,
-                           double *e) {
+static double shifted_exponentials(const struct router *router, const double *psi, const double *m,
+                                   double *e) {
     double origin = NAN, beta = router->gate.beta;
     for (int i = 0; i < router->M; i++)
         if (!m || m[i] != 0)
@@ -37,13 +37,13 @@ static double exponentials(const struct router *router, const double *psi, const
 }
 
 double router_exponentials(const struct router *router, const double *psi, double *e) {
-    return exponentials(router, psi, NULL, e);
+    return shifted_exponentials(router, psi, NULL, e);
 }
 
 /* Of all experts, before a sum of them is taken out: exponentials up to a factor, or sigmoids. */
 static void weights_of(const struct router *router, const double *psi, const double *m, double *w) {
     if (router->gate.softmax)
-        exponentials(router, psi, m, w);
+        shifted_exponentials(router, psi, m, w);
     else
         for (int i = 0; i < router->M; i++)
             w[i] = 1 / (1 + exp(-router->gate.beta * psi[i]));
@@ -73,7 +73,7 @@ static void gate_of(const struct router *router, const double *psi, double *p) {
 void router_shares(const struct router *router, const double *psi, double *q) {
     double sum = 0, origin = -INFINITY, beta = router->gate.beta;
     if (router->gate.softmax)
-        exponentials(router, psi, NULL, q);
+        shifted_exponentials(router, psi, NULL, q);
     for (int i = 0; i < router->M; i++)
         origin = fmax(origin, fmin(beta * psi[i], 0));
     for (int i = 0; i < router->M && !router->gate.softmax; i++)

@@ -45,7 +45,7 @@ static bool is_back(int k) {
 
 /* Of a family of which some matrix hands a signal back, or none does; aligned: alignments are asked
  * for, of a network. */
-static bool exists(const struct node *v, int k, bool back, bool parts, bool aligned) {
+static bool series_exists(const struct node *v, int k, bool back, bool parts, bool aligned) {
     if (is_back(k) && !back)
         return false;
     if (k >= PROP_ALIGNED)
@@ -59,14 +59,14 @@ static bool exists(const struct node *v, int k, bool back, bool parts, bool alig
     return k != DELTA;
 }
 
-static const char *family(const struct node *v) {
+static const char *family_name(const struct node *v) {
     return v->matrix.weight.family ? v->matrix.weight.family : v->matrix.weight.name;
 }
 
 /* The next matrix of the family of matrix i, i included; the number of nodes: none. */
 static int next_of(const struct program *p, int i, int from) {
-    while (from < p->nodes &&
-           !(is_matrix(&p->node[from]) && !strcmp(family(&p->node[from]), family(&p->node[i]))))
+    while (from < p->nodes && !(is_matrix(&p->node[from]) &&
+                                !strcmp(family_name(&p->node[from]), family_name(&p->node[i]))))
         from++;
     return from;
 }
@@ -223,8 +223,8 @@ static int measure_alignment(struct coordinate_matrix *m, const struct net *net,
     return alignment_add_thin(sum, array_all(&v->matrix.thin->W), array_all(&m->W), unit, err);
 }
 
-static int split(struct coordinate_matrix *m, const struct net *net, const struct node *v, int t,
-                 double *square, struct err *err) {
+static int split_matrix(struct coordinate_matrix *m, const struct net *net, const struct node *v,
+                        int t, double *square, struct err *err) {
     if (t == 0 && v->matrix.thin)
         TRY(array_keep(&m->W, array_all(&v->matrix.thin->W), err));
     if (node_reads_no_rows(v))
@@ -242,7 +242,7 @@ static int split(struct coordinate_matrix *m, const struct net *net, const struc
 
 /* --- measuring ------------------------------------------------------------------------------- */
 
-static int begin(struct coordinate *check, int nodes, struct err *err) {
+static int begin_check(struct coordinate *check, int nodes, struct err *err) {
     const struct backend *backend = check->backend;
     coordinate_free(check);
     TRY(base_alloc(&check->matrix, (size_t)nodes, sizeof *check->matrix, err));
@@ -264,9 +264,9 @@ static int fill_family(const struct measuring *m, int item, double *const *out, 
     struct alignment sum = {0};
     int members = 0, back = count_back(p, item);
     if (m->t == 0 && item == next_family(p, 0))
-        TRY(begin(check, p->nodes, err));
+        TRY(begin_check(check, p->nodes, err));
     for (int j = item; j < p->nodes; j = next_of(p, item, j + 1), members++) {
-        TRY(split(&check->matrix[j], m->net, &p->node[j], m->t, square, err));
+        TRY(split_matrix(&check->matrix[j], m->net, &p->node[j], m->t, square, err));
         if (out[EFF_ALIGNED])
             TRY(measure_alignment(&check->matrix[j], m->net, &p->node[j], m->t, &sum, err));
     }
@@ -302,9 +302,9 @@ static int declare(struct record *record, const struct config *config, const str
                                     .equation = slot[k].equation,
                                     .axes = 1,
                                     .shape = {(size_t)record->T}};
-            snprintf(series.name, sizeof series.name, "rms_%s%s", f ? "f" : family(v),
+            snprintf(series.name, sizeof series.name, "rms_%s%s", f ? "f" : family_name(v),
                      slot[k].suffix);
-            if (exists(v, k, count_back(p, i) > 0, parts, aligned))
+            if (series_exists(v, k, count_back(p, i) > 0, parts, aligned))
                 TRY(record_add(record, series, err));
         }
     }
@@ -312,8 +312,8 @@ static int declare(struct record *record, const struct config *config, const str
 }
 
 /* Of a state that was read: all that splitting counts on is there, and fits the network. */
-static int expect(const struct archive *archive, const struct net *net, const struct node *v,
-                  const struct coordinate_matrix *m, bool aligned, struct err *err) {
+static int expect_arrays(const struct archive *archive, const struct net *net, const struct node *v,
+                         const struct coordinate_matrix *m, bool aligned, struct err *err) {
     bool look = v->op->matrix == MATRIX_LOOK, read_out = v->op->matrix == MATRIX_READ_OUT;
     if (v->matrix.thin)
         TRY(archive_expect_like(archive, &m->W, array_all(&v->matrix.thin->W), err));
@@ -338,7 +338,7 @@ int coordinate_archive(struct coordinate *check, const struct net *net, bool ali
                        struct archive *archive, struct err *err) {
     const struct program *p = net->program;
     if (archive_reads(archive))
-        TRY(begin(check, p->nodes, err));
+        TRY(begin_check(check, p->nodes, err));
     for (int i = 0; i < check->nodes; i++) {
         struct coordinate_matrix *m = &check->matrix[i];
         size_t count = (size_t)p->node[i].count * (size_t)p->node[i].K;
@@ -349,7 +349,7 @@ int coordinate_archive(struct coordinate *check, const struct net *net, bool ali
         if (aligned)
             TRY(archive_array(archive, &m->in, check->backend, err));
         if (archive_reads(archive) && is_matrix(&p->node[i]))
-            TRY(expect(archive, net, &p->node[i], m, aligned, err));
+            TRY(expect_arrays(archive, net, &p->node[i], m, aligned, err));
     }
     return aggregation_archive(&check->aggregation, net, archive, err);
 }

@@ -28,7 +28,7 @@ static int rows_of(const struct net *net, const struct map *map) {
 
 /* There are axes of inputs and of tokens: none for pairs of tokens, for one row that serves all
  * inputs, or for uses of one matrix, which also respond to each other. */
-static bool exists(const struct net *net, const struct map *map, bool forward) {
+static bool response_exists(const struct net *net, const struct map *map, bool forward) {
     struct map_numbers n = map->numbers;
     int rows = rows_of(net, map);
     return map->declared.uses == 1 && (forward ? n.fr != 0 : n.fg != 0) &&
@@ -36,15 +36,15 @@ static bool exists(const struct net *net, const struct map *map, bool forward) {
 }
 
 /* NULL, or why no responses of this limit can be measured. */
-static const char *obstacle(const struct config *config, const struct net *net) {
+static const char *response_obstacle(const struct config *config, const struct net *net) {
     const char *of_training = config_no_responses(&config->training);
     return of_training ? of_training : net_no_responses(net);
 }
 
 /* Whether a map has responses, of which the file has none. */
 static bool is_left_out(const struct net *net, const struct map *map) {
-    return (map->numbers.fr != 0 && !exists(net, map, true)) ||
-           (map->numbers.fg != 0 && !exists(net, map, false));
+    return (map->numbers.fr != 0 && !response_exists(net, map, true)) ||
+           (map->numbers.fg != 0 && !response_exists(net, map, false));
 }
 
 int response_tell(const struct config *config, const struct net_setup *setup, char *text,
@@ -56,7 +56,7 @@ int response_tell(const struct config *config, const struct net_setup *setup, ch
         return CODE_OK;
     declared.declare_only = true;
     int code = net_init(&net, &declared, err);
-    const char *why = code ? NULL : obstacle(config, &net);
+    const char *why = code ? NULL : response_obstacle(config, &net);
     for (int i = 0; i < net.maps.count && !code && !why; i++)
         if (is_left_out(&net, net.maps.item[i]))
             text_append(names, "%s%s", *names ? ", " : "", net.maps.item[i]->declared.name);
@@ -118,7 +118,7 @@ static int declare(struct record *record, const struct config *config, const str
                    const double *y, struct err *err) {
     size_t T = (size_t)record->T;
     (void)y;
-    if (!config->output.responses || net->setup.N || obstacle(config, net))
+    if (!config->output.responses || net->setup.N || response_obstacle(config, net))
         return CODE_OK;
     for (int i = 0; i < 2 * net->maps.count; i++) {
         const struct map *map = net->maps.item[i / 2];
@@ -138,7 +138,7 @@ static int declare(struct record *record, const struct config *config, const str
             if (!forward)
                 memcpy(series.shape, (const size_t[]){T, T, rows}, 3 * sizeof T);
         }
-        if (!exists(net, map, forward))
+        if (!response_exists(net, map, forward))
             continue;
         TRY(record_fill_by(record, fill, i, 1, err));
         TRY(record_add(record, series, err));

@@ -107,7 +107,7 @@ static int add_measured(const struct run *run, struct net_setup setup, double *b
     return code;
 }
 
-static int estimate(const struct run *run, int N, int runs, double *bytes, struct err *err) {
+static int estimate_bytes(const struct run *run, int N, int runs, double *bytes, struct err *err) {
     struct net_setup setup = run_setup(run, N, 0);
     bool full = run->config.output.kernels == KERNELS_FULL;
     int T = full ? run->config.training.steps : 0; /* of rows kept for two-time kernels */
@@ -162,14 +162,14 @@ static int find_need(const struct run *run, struct need *need, struct err *err) 
     double bytes, results, weights;
     *need = (struct need){0};
     if (replicates) {
-        TRY(estimate(run, 0, replicates, &need->limit, err));
+        TRY(estimate_bytes(run, 0, replicates, &need->limit, err));
         TRY(record_bytes(run, 0, replicates, &results, &weights, err));
         need->results = results * (run->config.solver.halves ? 3 : 1);
         need->states = need->limit / ensemble_concurrent(run, 0, replicates) * replicates *
                        (run->config.solver.halves ? 2 : 1);
     }
     for (int i = 0; i < widths->count; i++) {
-        TRY(estimate(run, widths->value[i], seeds, &bytes, err));
+        TRY(estimate_bytes(run, widths->value[i], seeds, &bytes, err));
         TRY(record_bytes(run, widths->value[i], seeds, &results, &weights, err));
         need->results += results;
         need->weights += weights;
