@@ -22,10 +22,11 @@ void command_start(int *argc, char ***argv);
 /* Reads the command line; options end with a NULL word. */
 int command_read(struct command *command, const struct command_option *options, const char *usage,
                  int argc, char **argv, struct err *err);
-/* Of rank 0, unless quiet. Warns where a parallel job has started a program built without MPI, and
- * says which keys of the command line are given twice, of which the last value counts. */
+/* The log is that of rank 0, unless quiet. It warns where a parallel job has started a program that
+ * was built without MPI, and says which keys the command line gives twice (the last value counts).
+ */
 void command_log(struct log *log, const struct command *command, bool quiet);
-/* The same of these keys for the file of a run or a sweep. */
+/* What is said of these keys, as notes for the file of a run or a sweep. */
 int command_notes(struct notes *notes, const struct command *command, struct err *err);
 /* The output to be freed: as given, or for data/regime2.ini the file regime2 + ending (".h5") in
  * the current folder. */
@@ -42,7 +43,8 @@ void command_tell_states(struct log *log, const char *program, const struct run 
                          const char *output, int code);
 /* CODE_INPUT if the output is this input, --force or not (where files are looked at: rank 0). */
 int command_refuse_input(const char *output, const char *input, struct err *err);
-/* The same of all that was read: the ini, those that it includes, and every path in it. */
+/* CODE_INPUT if the output is something that was read: the ini, one that it includes, or any path
+ * in it. */
 int command_refuse_inputs(const char *output, const struct params *params, struct err *err);
 /* Catches SIGINT and SIGTERM; the first one sets what is returned, a later one ends the program. A
  * file that grows too large (ulimit -f) is an error of write. */

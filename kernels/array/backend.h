@@ -112,7 +112,7 @@ struct backend {
     /* Bytes from which on an array that grows takes only the memory that was written to, not its
      * room to grow; 0: none does. */
     size_t large;
-    /* The same operations on numbers of the other precision; NULL: there are none. */
+    /* The table of the other precision; NULL: there is none. */
     const struct backend *other;
     /* NULL, or the table underneath one that keeps companions of all rows (companions.h). */
     const struct backend *main;
@@ -135,7 +135,7 @@ struct backend {
     /* y_k = beta y_k + sum_l C[k][l] a_l,  C host [y.count][a.count]; y and a do not overlap.
      * beta = 0: y is not read. */
     void (*combine)(struct rows y, double beta, const double *C, struct rows a);
-    /* The same with coefficients that are rows: rows_combine. */
+    /* combine with coefficients that are rows: rows_combine. */
     void (*combine_rows)(struct rows y, double beta, struct coefficients C, struct rows a);
     /* y_k,i = scale <W_i x_k>: rows_times. */
     void (*times)(double scale, struct rows W, struct rows x, struct rows y);

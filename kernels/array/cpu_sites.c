@@ -157,8 +157,8 @@ static double part_sum(struct rows a, struct rows b, int k, int part) {
     return sum;
 }
 
-/* Of row k the sums over all parts of this rank, to their places [parts][rows]; sums NULL: added up
- * in out. */
+/* The sums of row k over each part of this rank go to their places [parts][rows]; where sums is
+ * NULL they are added up in out. */
 static void row_sums(struct rows a, struct rows b, int k, double *sums, double *out) {
     const struct array_split split = a.array->split;
     for (int part = split.first_part; part < split.end_part; part++) {

@@ -31,8 +31,8 @@ static void mark_largest(struct rows x, int k, const struct top_search *search, 
     }
 }
 
-/* Of row k, how many numbers that are equal to its K-th largest this rank marks: lower ranks, which
- * have lower sites, come first. ties: [ranks][rows], then how many numbers are larger. */
+/* How many of the numbers that are equal to the K-th largest of row k this rank marks: lower ranks,
+ * which have lower sites, come first. ties: [ranks][rows], then how many numbers are larger. */
 static size_t left_of(const size_t *ties, int k, int rows, int rank, int ranks, size_t K) {
     size_t left = K - ties[ranks * rows + k];
     for (int r = 0; r < rank; r++)

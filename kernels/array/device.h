@@ -40,7 +40,7 @@ cublasHandle_t device_blas(void);
 /* Whether a call succeeded; keeps the first failure, with the name of the operation. */
 bool device_good(cudaError_t status, const char *where);
 bool device_good_blas(cublasStatus_t status, const char *where);
-/* The same for a function with an err, which does not keep it: CODE_OK, or CODE_SYSTEM. */
+/* A function with an err asks this one, which keeps no failure: CODE_OK, or CODE_SYSTEM. */
 int device_check(cudaError_t status, const char *where, struct err *err);
 /* The failure that was kept, if there is one (else CODE_OK); forget: the thread is ready again. */
 int device_failure(bool forget, struct err *err);

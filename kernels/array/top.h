@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Of this rank `left` keys are at least low and below high, `above` are at least high. Where there
- * are ranks, low and high are the same on all; the caller sees to that after top_add(). */
+/* `left` keys of this rank are at least low and below high, `above` are at least high. All ranks
+ * have the same low and high; the caller sees to that after top_add(). */
 struct top_search {
     uint64_t low, high, middle, *keys; /* keys: the caller's memory, for all numbers */
     size_t left, above;

@@ -22,8 +22,8 @@ struct text_word {
 void text_append(char *note, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void text_append_list(char *note, const char *format, va_list list);
 
-/* Of a sentence that may have been cut, or names a file: bytes at its end that begin a letter are
- * taken off, and others that are no UTF-8 become '?', so that JSON and HDF5 can have it. */
+/* Makes a sentence that may have been cut, or names a file, UTF-8, which JSON and HDF5 ask for:
+ * bytes at its end that begin a letter are taken off, and others that are no UTF-8 become '?'. */
 void text_mend(char *text);
 /* The first byte that belongs to a control character other than a tab, or is not UTF-8; NULL if
  * there is none. */

@@ -187,7 +187,7 @@ done:
     return code;
 }
 
-/* The same normals in every group, where the units say so. */
+/* Every group gets the same normals, where the units say so. */
 static int fresh_shared(struct population *population, int mirror, struct rows opposite,
                         struct rows out, struct err *err) {
     struct population *units = population->units;

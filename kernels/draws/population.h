@@ -88,8 +88,8 @@ static inline double population_bytes(const struct population *population, int r
     struct array array = population_array(population);
     return (double)array_bytes(&array, rows);
 }
-/* The same of rows that have come one after the other (array_grown_bytes), and of those that have
- * no companions, as bases. */
+/* Bytes of rows that were appended one by one (array_grown_bytes), and below of rows that have no
+ * companions, as those of bases. */
 static inline double population_grown_bytes(const struct population *population, double rows) {
     struct array array = population_array(population);
     return array_grown_bytes(&array, rows);
@@ -105,7 +105,7 @@ void population_free(struct population *population); /* idempotent */
  * (count 0: none). Matched: exactly orthonormal, else iid. */
 int population_fresh(struct population *population, struct rows opposite, struct rows out,
                      struct err *err);
-/* The same for a backward map: as the sites are mirrored, or loose. */
+/* A backward map draws so: its normals are mirrored as the sites are, or loose. */
 int population_fresh_back(struct population *population, struct rows opposite, struct rows out,
                           struct err *err);
 /* Adds what is new of orthonormal rows to the span, before normals are drawn again. Nothing without

@@ -5,8 +5,8 @@
 #include <gsl/gsl_cdf.h>
 #include <stdlib.h>
 
-/* Of set 0, and three less for each further one. Pairs of sites end below 2^32 - 6: these numbers
- * are no site's. */
+/* These keys are those of set 0; each further set has three lower ones. Pairs of sites end below
+ * 2^32 - 6, so that no site has one of these numbers. */
 enum { KEY_ORDER = -1, KEY_SCRAMBLE = -2, KEY_ROW = -3, KEYS = 3 };
 enum { BLOCK = 8 }; /* of rows that change places */
 

@@ -23,10 +23,10 @@
 #define AGAIN 1.4
 #define LIMIT 1e7
 #define UNSURE 1e-12
-/* Of a row that enters by products, what is left of the squares that it is a difference of. Above
- * SURE round-off leaves overlaps of eps/SURE at most, and a second look at them its square, which
- * is two eps. Above 1/SLIGHT no second look is needed: of 30000 random sets none was then off by
- * more than 2.1e-15, and with 4 for 2 some were by 5.2e-15. */
+/* A row that enters by products is a difference, and what is left of its square decides how far it
+ * can be trusted. Above SURE round-off leaves overlaps of eps/SURE at most, and a second look
+ * leaves their square, which is two eps. Above 1/SLIGHT no second look is needed: none of 30000
+ * random sets was then off by more than 2.1e-15, and with 4 for 2 some were by 5.2e-15. */
 #define SLIGHT 2.0
 #define SURE 1e-8
 
@@ -61,8 +61,8 @@ static void take_out_base(struct rows base, struct rows y, double *C) {
     y.array->backend->combine(y, 1, C, base);
 }
 
-/* The same for kept rows `from` to `end` and rows mu onwards that wait, which take their overlaps
- * with the base over. */
+/* Takes kept rows `from` to `end` out of the rows that wait from mu on, which take over their
+ * overlaps with the base. */
 static void take_out(struct growth *growth, int from, int end, int mu, int count) {
     take_out_base(rows_part(growth->out, from, end - from), rows_part(growth->out, mu, count),
                   growth->C);

@@ -227,8 +227,8 @@ int map_learn(struct map *map, int k, const double *c, struct err *err);
 struct map_aside {
     bool forward;
     struct rows x;
-    /* Of a limit: rows of its bases, q or p, of the normals that belong to them, and of the normals
-     * in Z alone or of what is learned at p; and what it knew of x or y. */
+    /* A limit notes the rows of its basis (q or p), of the normals that belong to it, and of the
+     * normals in Z alone or of what is learned at p; and what it knew of x or y. */
     int basis, normals, beside, basis_count, other_count;
     double largest, *on_basis, *on_other;
 };

@@ -412,8 +412,8 @@ static int limit_initial(const struct map *map, int use, bool forward, struct ro
     return CODE_OK;
 }
 
-/* Of q, p, Z and e with their room to grow, and of what is learned backward. Each row of q, which
- * may be that of a leader, has one of Z on the other side, and each of p one of e. */
+/* Bytes of q, p, Z and e with their room to grow, and of what is learned backward. Each row of q,
+ * which may be that of a leader, has one of Z on the other side, and each row of p one of e. */
 static double limit_bytes(const struct map *map, const struct map_costs *costs) {
     const struct population *s = map->declared.source, *t = map->declared.target;
     double own = costs->follows ? 0 : costs->q,

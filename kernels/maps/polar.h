@@ -38,10 +38,10 @@ struct polar_rule {
  * there L has no bound. Used up, too. */
 int polar_change(struct change *change, const struct polar_rule *rule, struct array *velocity,
                  struct err *err);
-/* The same of one matrix of which several changes have a part each, all of the same shape and s,
- * without groups. stacked: their rows are one below the other, over the same sites; else they are
- * side by side, with as many rows each over sites of their own. `rate` is that of a part, so that
- * parts which are all alike move as each would by itself. */
+/* One matrix of which several changes have a part each takes the step as a whole; the parts have
+ * the same shape and s, and no groups. stacked: their rows are one below the other, over the same
+ * sites; else they are side by side, with as many rows each over sites of their own. `rate` is that
+ * of a part, so that parts which are all alike move as each would by itself. */
 struct polar_part {
     struct change change;
     struct array *velocity;

@@ -105,7 +105,7 @@ const struct node *script_node(lua_State *L, struct value v);
 /* A name of at most 23 letters, digits and _, a letter first, that no other `kind` has. */
 const char *script_name(lua_State *L, int arg, const char *kind);
 bool script_has(lua_State *L, const char *kind, const char *name);
-/* The same of something measured, which no output of every network has. */
+/* The name of something that is measured, which no output of every network has. */
 const char *script_result(lua_State *L, int arg);
 /* One name of an axis has one length. */
 void script_axis(lua_State *L, const char *axis, int length);

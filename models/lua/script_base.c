@@ -49,7 +49,7 @@ static const char *kind_in_words(lua_State *L, int arg) {
                                                        : luaL_typename(L, arg);
 }
 
-/* Of an argument, or (at -1) of the last option. */
+/* Raises this complaint about an argument, or (at -1) about the last option. */
 static void refuse_argument(lua_State *L, int arg, const char *text) {
     if (arg > 0)
         luaL_argerror(L, arg, text);

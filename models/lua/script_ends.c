@@ -175,7 +175,7 @@ static int name_rows(lua_State *L) {
     return 0;
 }
 
-/* Of one router, or of those that {name = ...} tells apart. */
+/* What a name of one router ends with: nothing, or what {name = ...} tells routers apart by. */
 static const char *router_suffix(lua_State *L) {
     const struct net *net = script_program(L)->net;
     script_options(L, 3, "name");

@@ -129,7 +129,7 @@ static int subtract(lua_State *L) {
     return add(L);
 }
 
-/* Of two populations the one whose sites have groups comes second. */
+/* Where two populations meet, the one whose sites have groups is the second factor. */
 static int multiply_rows(lua_State *L) {
     struct value a = script_rows(L, 1), b = script_rows(L, 2);
     const struct population *u = script_node(L, a)->on, *v = script_node(L, b)->on;
@@ -231,7 +231,7 @@ static int function(lua_State *L) {
     return luaL_error(L, "%s takes %snumbers of each input", name, of_rows >= 0 ? "rows or " : "");
 }
 
-/* Of numbers; or, with `causal` said, of the logits of attention over tokens. */
+/* softmax of numbers or, where `causal` is said, of the logits of attention over tokens. */
 static int softmax(lua_State *L) {
     struct program *p = script_program(L);
     if (!lua_istable(L, 2) || !script_option(L, 2, "causal"))

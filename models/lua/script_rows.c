@@ -151,7 +151,7 @@ static int population_field(lua_State *L) {
 
 /* --- matrices -------------------------------------------------------------------------------- */
 
-/* Of a tied matrix, which may come again: the name at the top of the stack. */
+/* The name at the top of the stack, which is that of a tied matrix and may come again. */
 static const char *tied_name(lua_State *L) {
     const char *name = lua_tostring(L, -1);
     if (name && script_has(L, "tied matrices", name))

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the models: names, blank-separated, and what is said of the key that chooses one. */
+/* The names of the models, blank-separated, and what is said of the key that chooses one. */
 static char *names, *about;
 
 /* The words of activations, and a line of help for each. */

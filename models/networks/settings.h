@@ -63,8 +63,8 @@ struct script_settings {
     struct word_list words; /* its keys, [program] */
 };
 
-/* Of a fixed number of experts: each has populations and matrices of its own, and the time to set
- * up a network grows with the square of their number (less than a second for these). */
+/* The largest fixed number of experts: each has populations and matrices of its own, and the time
+ * to set up a network grows with the square of their number (less than a second for these). */
 enum { EXPERTS_MOST = 1000 };
 struct network {
     int model, parameterization, read_out, activation, outputs;

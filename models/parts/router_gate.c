@@ -40,7 +40,8 @@ double router_exponentials(const struct router *router, const double *psi, doubl
     return shifted_exponentials(router, psi, NULL, e);
 }
 
-/* Of all experts, before a sum of them is taken out: exponentials up to a factor, or sigmoids. */
+/* The weights of all experts before a sum is taken out: exponentials up to a factor, or sigmoids.
+ */
 static void weights_of(const struct router *router, const double *psi, const double *m, double *w) {
     if (router->gate.softmax)
         shifted_exponentials(router, psi, m, w);

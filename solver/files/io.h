@@ -35,9 +35,9 @@ struct io {
 int io_open_group(int64_t *group, const struct io *io, const char *path, struct err *err);
 /* Turns HDF5's automatic error printing off. */
 void io_quiet(void);
-/* The same of a program of ours, before anything else of HDF5: every file is closed where it is
- * used, and nothing is left to the end of the process, when HDF5 1.10 crashes if a close has failed
- * before. */
+/* A program of ours calls this instead, before anything else of HDF5: every file is closed where it
+ * is used, and nothing is left to the end of the process, where HDF5 1.10 crashes if a close has
+ * failed before. */
 void io_begin_program(void);
 /* The attribute `program` is dmft-solve; others write theirs. */
 int io_create(struct io *io, const char *path, bool force, struct err *err);

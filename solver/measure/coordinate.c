@@ -43,8 +43,8 @@ static bool is_back(int k) {
     return k >= BACK && k < DELTA;
 }
 
-/* Of a family of which some matrix hands a signal back, or none does; aligned: alignments are asked
- * for, of a network. */
+/* Whether a family has series k: back says that one of its matrices hands a signal back, aligned
+ * that alignments of a network are asked for. */
 static bool series_exists(const struct node *v, int k, bool back, bool parts, bool aligned) {
     if (is_back(k) && !back)
         return false;
@@ -208,7 +208,7 @@ done:
     return code;
 }
 
-/* Of a matrix whose input moves, and its entries with it. */
+/* The alignment of a matrix whose input moves, and its entries with it. */
 static int measure_alignment(struct coordinate_matrix *m, const struct net *net,
                              const struct node *v, int t, struct alignment *sum, struct err *err) {
     struct rows x = net->program->node[v->argument[0]].value;
@@ -311,7 +311,7 @@ static int declare(struct record *record, const struct config *config, const str
     return aggregation_declare(record, net, fill_terms, err);
 }
 
-/* Of a state that was read: all that splitting counts on is there, and fits the network. */
+/* Fails unless a state that was read has all that splitting counts on, in the network's shapes. */
 static int expect_arrays(const struct archive *archive, const struct net *net, const struct node *v,
                          const struct coordinate_matrix *m, bool aligned, struct err *err) {
     bool look = v->op->matrix == MATRIX_LOOK, read_out = v->op->matrix == MATRIX_READ_OUT;

@@ -57,7 +57,7 @@ static bool feeds_gates(const struct program *p, const struct node *v,
     return i >= 0;
 }
 
-/* Of a family the first matrix alone; matrices that never learn have no parameter. */
+/* Only the first matrix of a family stands for it; matrices that never learn have no parameter. */
 static bool is_first(const struct net *net, const struct net_router *router, int i) {
     const struct node *node = net->program->node;
     if (feeds_gates(net->program, &node[i], router))

@@ -14,7 +14,7 @@ struct expert_matrix {
 
 /* What item r nodes + i stands for, r < net->routers, i a node; false: nothing. */
 bool expert_norms_find(const struct net *net, int item, struct expert_matrix *matrix);
-/* Of each expert the square of the norm of the gradient, or of the change. */
+/* The square of the norm of the gradient, or of the change, of each expert: out [experts]. */
 int expert_norms_squares(const struct net *net, const struct expert_matrix *matrix, bool change,
                          double *out, struct err *err);
 

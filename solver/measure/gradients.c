@@ -193,7 +193,7 @@ static void put_product(struct gradients *g, const struct net *net, int paramete
     }
 }
 
-/* Of the kept passes: number k is of term 1 + k. */
+/* Products of the gradients of the kept passes, of which number k is that of term 1 + k. */
 static int find_products(struct gradients *g, const struct apart *apart, struct err *err) {
     const struct net *net = apart->net;
     double *K;

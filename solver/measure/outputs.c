@@ -30,7 +30,7 @@ static int fill_f(const struct measuring *m, int item, double *const *out, struc
     return CODE_OK;
 }
 
-/* Of a text, whose every letter is asked for. */
+/* Whether the loss has a meaning in bits: the data are a text, whose every letter is asked for. */
 static bool has_bits(const struct config *config) {
     return config->data.source == SOURCE_TEXT;
 }
@@ -115,8 +115,8 @@ enum {
     SLOTS
 };
 
-/* Of inputs mu of the last evaluation, whose loss is known, or (NULL) of inputs first, first + 1,
- * ..., to whom f belongs. */
+/* The score of inputs mu of the last evaluation, whose loss is known, or (NULL) of the inputs
+ * first, first + 1, ..., to which f belongs. */
 static struct score score_of(const struct measuring *m, const struct net *net, const int *mu,
                              int first, int count, const double *f) {
     const struct loss *loss = mu ? NULL : m->config->training.loss;

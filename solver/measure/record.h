@@ -152,8 +152,8 @@ bool record_tolerance(const struct record *record, const struct series *series, 
  * Entries with t in two axes ("t ... s ...") count runs that reached the later of both times. */
 void record_statistics(const struct record *record, const struct series *series, double *mean,
                        double *se);
-/* The same of the series of this name, if there is one with a mean: *mean and *se, one block to be
- * freed as *mean; else untouched. */
+/* The statistics of the series of this name, if there is one with a mean: *mean and *se, one block
+ * to be freed as *mean; else both stay as they are. */
 int record_average(const struct record *record, const char *name, double **mean, double **se,
                    struct err *err);
 /* Runs that reached t. */

@@ -190,7 +190,7 @@ static void find_noise(struct sharpness *s, const struct config *config, const s
 
 /* --- all of it ------------------------------------------------------------------------------- */
 
-/* Of gradient descent in steps, and of optimizers that know: eta largest/edge. */
+/* eta largest/edge, which gradient descent in steps has and optimizers that know their edge. */
 static double edge_of(const struct sharpness *s, const struct training *training, int t) {
     const struct optimizer *optimizer = training->optimizer;
     if (training->integrator->flow || !optimizer->edge)

@@ -37,7 +37,7 @@ static bool is_known(const struct net *net, const struct map *map) {
     return net->setup.N || net_map_kind(net, &map->declared) == &map_limit;
 }
 
-/* Of W [n][m], which is overwritten; s [min(n, m)]. */
+/* The singular values s [min(n, m)] of W [n][m], which is overwritten. */
 static int decompose_matrix(const struct map *map, double *W, double *s, int count, double *values,
                             struct err *err) {
     size_t n = map->declared.target->sites, m = map->declared.source->sites, least = n < m ? n : m;
@@ -51,7 +51,8 @@ static int decompose_matrix(const struct map *map, double *W, double *s, int cou
     return CODE_OK;
 }
 
-/* Of a network; LAPACK does not hear signals: between two matrices they are. */
+/* The singular values of a network. LAPACK hears no signals: they are heard between two matrices.
+ */
 static int of_network(const struct map *map, const struct stop *stop, int count, double *values,
                       double *learned, struct err *err) {
     size_t n = map->declared.target->sites, m = map->declared.source->sites, all = n * m;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of many experts, the 2^k-th largest logit, k < PLACES; of a fixed number, all of them. */
+/* Many experts show their 2^k-th largest logit, k < PLACES; a fixed number shows all of them. */
 enum { PLACES = 12, AXES_LENGTH = 128 };
 enum quantity {
     INFORMATION,
@@ -228,7 +228,7 @@ static int label_rows(const struct measuring *m, enum quantity k, int rows, cons
 
 /* --- measuring ------------------------------------------------------------------------------- */
 
-/* Of the mean over inputs, q [M]. */
+/* What the mean over inputs, q [M], says. */
 static void fill_mean(const double *q, size_t M, double *const *out) {
     size_t dead = 0, largest = largest_of(q, M);
     for (size_t i = 0; i < M; i++)

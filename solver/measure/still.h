@@ -9,7 +9,7 @@
 #include "solver/measure/instrument.h"
 
 #define STILL_SERIES "still"
-/* Of fewer times nothing is said: with a read-out of zero, what lies below begins a step later. */
+/* Nothing is said of fewer times: with a read-out of zero, what lies below begins a step later. */
 #define STILL_TIMES 5
 #define STILL_NAMES 8 /* that are named */
 

@@ -9,7 +9,8 @@
 /* Where the sites are `auto`: the number to begin with, enough for K directions of the inputs.
  * Before config_check. */
 void sites_begin(struct config *config, int K);
-/* The same into the record of a run, of which the sweep that it belongs to has kept `auto`. */
+/* Records the numbers that `auto` stands for now among the settings of a run. The sweep that it
+ * belongs to has kept `auto`. */
 int sites_record(struct run *run, struct err *err);
 /* A run has ended with this code: *again, and all is ready for a new beginning with twice the
  * sites, where the limit had too few. Else the code stays as it is, and the sentence says what

@@ -77,8 +77,8 @@ done:
     return code;
 }
 
-/* Of rows and of matrices between populations: all names, and how many of them are not common ones;
- * a matrix of [output] singular that the limit has no singular values of, or ""; whether many
+/* The names of all rows and of all matrices between populations, how many of them are no common
+ * ones; a matrix of [output] singular that the limit has no singular values of, or ""; whether many
  * experts are routed, or any. */
 struct known {
     struct names names, maps;

@@ -136,8 +136,8 @@ int params_check_names(const struct params *params, const char *section, const c
 /* A complete ini file with every key at its default and its documentation as comments; required
  * keys, and keys that are unused at these defaults, appear commented out. */
 void params_defaults(const struct param_section *sections, size_t count, FILE *out);
-/* The same with the values as read: an ini file that gives this configuration again, to be freed
- * in any case; its length without the final 0. */
+/* The values as read: an ini file that gives this configuration again, to be freed in any case;
+ * its length without the final 0. */
 int params_text(const struct params *params, char **text, size_t *size, struct err *err);
 /* What was given or recorded alone, which also goes with other values of keys that are varied; its
  * paths are absolute. */
