@@ -121,7 +121,7 @@ close functions_have_more_than_one_word
 
 # A comment is a sentence with a subject. The number of those that begin without one only falls.
 wrong=$(grep -nE '/\* (Of|The same|Likewise) ' $program)
-[ "$(echo "$wrong" | wc -l)" -le 44 ] || say "comments without a subject: more than before:" "$wrong"
+[ "$(echo "$wrong" | wc -l)" -le 41 ] || say "comments without a subject: more than before:" "$wrong"
 close comments_have_a_subject
 
 {

@@ -57,7 +57,7 @@ struct start {
     bool moves;      /* so is one that learns */
 };
 
-/* Of node i, for tokens of one kind, from those before it. */
+/* Finds the start of node i, for tokens of one kind, from those of the nodes before it. */
 static void find_start(const struct program *p, int i, int kind, struct start *start) {
     static const struct start nothing;
     const struct node *v = &p->node[i];
@@ -122,7 +122,7 @@ static bool rows_tied(const struct start *start, int M, const struct selection *
     return tied && (start->fluctuates || (start->moves && !selection->bends));
 }
 
-/* Of the numbers of node `last`. */
+/* Judges a selection among the numbers of node `last`. */
 static int find_selection(const struct program *p, int last, struct selection *selection,
                           struct err *err) {
     struct start *start = NULL;

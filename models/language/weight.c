@@ -84,7 +84,7 @@ double weight_column(struct program *p, const struct node *node) {
     return p->net->setup.N || weight_power(left) >= 0 ? left : 0;
 }
 
-/* Of the limit, what is left of a rate. */
+/* What the limit leaves of a rate. */
 static double rate_left(struct program *p, const char *name, double rate, double power) {
     if (p->net->setup.N)
         return rate;
@@ -92,7 +92,7 @@ static double rate_left(struct program *p, const char *name, double rate, double
     return stays ? rate * pow(POPULATION_INFINITE, power) : 0;
 }
 
-/* Of the limit, what is left of Adam's eps: neither nothing nor all that there is. */
+/* What the limit leaves of the eps of Adam, which must be neither nothing nor all that there is. */
 static double eps_left(struct program *p, const char *name, double eps, double power) {
     double left = power + weight_power(eps);
     if (p->net->setup.N || power == 0)
@@ -106,7 +106,7 @@ static double eps_left(struct program *p, const char *name, double eps, double p
     return eps * pow(POPULATION_INFINITE, power);
 }
 
-/* Of a network, whose numbers may have any power of N: what no arithmetic and no text has. */
+/* Refuses numbers of a network, which may have any power of N, beyond all arithmetic. */
 static void check_numbers(struct program *p, const struct weight *W) {
     double start = fabs(W->a0 * W->s_f);
     bool rates = isfinite(W->rate) && isfinite(W->adam_rate) && isfinite(W->adam_eps) &&
