@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static const struct set good_X = {2, {4, 3}, "double", NULL}, good_y = {1, {4}, "double", NULL};
@@ -114,7 +115,21 @@ static void test_data_refused(void **state) {
     }
 }
 
-/* Extents without values, far too large for any memory: refused by their sizes alone. */
+/* An array of these extents, whose values nobody has written. */
+static void add_extents(hid_t file, const char *name, int rank, const hsize_t *shape) {
+    const hsize_t chunk[2] = {1, 1};
+    hid_t plist = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(rank, shape, NULL);
+    assert_true(H5Pset_chunk(plist, rank, chunk) >= 0);
+    hid_t set = H5Dcreate2(file, name, H5T_IEEE_F64LE, space, H5P_DEFAULT, plist, H5P_DEFAULT);
+    assert_true(set >= 0);
+    H5Dclose(set);
+    H5Sclose(space);
+    H5Pclose(plist);
+}
+
+static const struct data_wanted any_size = {.loss = &loss_mse, .most = SIZE_MAX};
+
+/* Extents far too large for any memory are refused by their sizes alone. */
 static void test_data_huge(void **state) {
     char path[PATH_MAX];
     struct err err;
@@ -122,21 +137,35 @@ static void test_data_huge(void **state) {
     const hsize_t shape[2] = {(hsize_t)1 << 32, (hsize_t)1 << 33};
     hid_t file =
         H5Fcreate(in_folder(path, state, "data.h5"), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-    const hsize_t chunk[2] = {1, 1024};
-    for (int rank = 1; rank <= 2; rank++) {
-        hid_t plist = H5Pcreate(H5P_DATASET_CREATE);
-        assert_true(H5Pset_chunk(plist, rank, chunk) >= 0);
-        hid_t space = H5Screate_simple(rank, shape, NULL);
-        hid_t set = H5Dcreate2(file, rank == 2 ? "X" : "y", H5T_IEEE_F64LE, space, H5P_DEFAULT,
-                               plist, H5P_DEFAULT);
-        assert_true(set >= 0);
-        H5Dclose(set);
-        H5Sclose(space);
-        H5Pclose(plist);
-    }
+    add_extents(file, "X", 2, shape);
+    add_extents(file, "y", 1, shape);
     H5Fclose(file);
-    const struct data_wanted wanted = {.loss = &loss_mse, .most = SIZE_MAX};
-    assert_refused(data_read(&data, path, &wanted, &err), CODE_INPUT, "too large", &err);
+    assert_refused(data_read(&data, path, &any_size, &err), CODE_INPUT, "too large", &err);
+}
+
+/* Inputs and test inputs are counted together by one int, which is looked at before values are
+ * read: one more than that is refused, as many as that end where memory does. */
+static void test_inputs_are_counted_together(void **state) {
+    char path[PATH_MAX];
+    struct err err;
+    struct data data;
+    struct rlimit before;
+    assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
+    for (hsize_t tests = 1; tests <= 2; tests++) {
+        const hsize_t inputs[2] = {INT_MAX - 1, 1}, others[2] = {tests, 1};
+        hid_t file =
+            H5Fcreate(in_folder(path, state, "data.h5"), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+        add_extents(file, "X", 2, inputs);
+        add_extents(file, "y", 1, inputs);
+        add_extents(file, "X_test", 2, others);
+        add_extents(file, "y_test", 1, others);
+        H5Fclose(file);
+        setrlimit(RLIMIT_AS, &(struct rlimit){(rlim_t)8 << 30, before.rlim_max});
+        int code = data_read(&data, path, &any_size, &err);
+        setrlimit(RLIMIT_AS, &before);
+        assert_refused(code, tests == 2 ? CODE_INPUT : CODE_SYSTEM,
+                       tests == 2 ? "2147483646 and 2 inputs are too many" : "out of memory", &err);
+    }
 }
 
 static void test_data_files(void **state) {
@@ -161,8 +190,12 @@ static void test_data_files(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_data),      IN_FOLDER(test_test_inputs), IN_FOLDER(test_data_refused),
-        IN_FOLDER(test_data_huge), IN_FOLDER(test_data_files),
+        IN_FOLDER(test_data),
+        IN_FOLDER(test_test_inputs),
+        IN_FOLDER(test_data_refused),
+        IN_FOLDER(test_data_huge),
+        IN_FOLDER(test_inputs_are_counted_together),
+        IN_FOLDER(test_data_files),
     };
     return cmocka_run_group_tests_name("data", tests, quiet, close_library);
 }

@@ -379,6 +379,11 @@ static int read_sets(struct source *source, struct data_file *stored, const char
     for (enum data_file_role role = 0; role < DATA_FILE_SETS; role++)
         if (is_read(source, stored, role))
             TRY(get_shape(source, stored, role, &left[role % 2], err));
+    size_t P = stored->set[DATA_FILE_INPUT].shape[0],
+           tests = stored->set[DATA_FILE_TEST_INPUT].shape[0];
+    if (P + tests > INT_MAX)
+        return err_set(err, CODE_INPUT, "data file %s: %zu and %zu inputs are too many",
+                       source->path, P, tests);
     for (enum data_file_role role = 0; role < DATA_FILE_SETS; role++)
         if (stored->set[role].rank)
             TRY(read_set(source, stored, role, err));

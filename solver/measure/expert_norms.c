@@ -118,7 +118,6 @@ static int change_of_sites(const struct node *v, struct rows in, struct rows who
     DO(array_init(&sum, backend, work.sites, work.group, 1, err));
     backend->combine(array_all(&sum), 0, weight, array_all(&work));
     backend->get(array_all(&sum), square);
-    DO(backend->sync(err));
 done:
     free(weight);
     array_free(&work);

@@ -171,18 +171,14 @@ static bool has_quantity(const struct net *net, const struct net_router *router,
 }
 
 /* Values of a node, x [rows][M]; one row that serves all is repeated. */
-static int take_values(const struct net *net, int node, int rows, size_t M, double *x,
-                       struct err *err) {
+static void take_values(const struct net *net, int node, int rows, size_t M, double *x) {
     const struct node *v = &net->program->node[node];
-    if (v->on) {
+    if (v->on)
         net->setup.backend->get(v->value, x);
-        TRY(net->setup.backend->sync(err));
-    } else {
+    else
         memcpy(x, v->s, (size_t)v->count * M * sizeof *x);
-    }
     for (int r = 1; r < rows && v->count == 1; r++)
         memcpy(x + (size_t)r * M, x, M * sizeof *x);
-    return CODE_OK;
 }
 
 /* x becomes shares; label [rows] = the number of the row, -1 where all gates are 0. */
@@ -296,7 +292,7 @@ static int fill_correlation(const struct net *net, const struct net_router *rout
     free(products);
     for (ptrdiff_t r = 0; r < rows; r++)
         make_correlations(out + (size_t)(r * M * M), M);
-    return net->setup.backend->sync(err);
+    return CODE_OK;
 }
 
 /* item: the router. */
@@ -309,10 +305,10 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
     DO(base_alloc(&x, (size_t)rows * M, sizeof *x, err));
     DO(base_alloc(&own, (size_t)rows, sizeof *own, err));
     if (out[LOGITS]) {
-        DO(take_values(net, router->psi, rows, M, x, err));
+        take_values(net, router->psi, rows, M, x);
         fill_logits(x, rows, M, router->M > 0, out[LOGITS]);
     }
-    DO(take_values(net, router->phi, rows, M, x, err));
+    take_values(net, router->phi, rows, M, x);
     overlap_of(x, rows, M, false, out[OVERLAP]);
     if (out[COSELECTION])
         overlap_of(x, rows, M, true, out[COSELECTION]);
