@@ -82,6 +82,7 @@ def condensation(networks, sites):
 
 def draw(axes, points, found, of_sites, dt):
     most = [key for key in found if key[0] == "softmax"][-1]
+    steps = len(points[most].reference[int(found[most]["M"][0])]["t"]) - 1
     for k, (N, data) in enumerate(points[most].reference.items()):
         at, low, high = np.array([middle(one) for one in shares(data, N).T]).T
         tau = dt * np.arange(len(at))
@@ -91,14 +92,25 @@ def draw(axes, points, found, of_sites, dt):
                 ylabel="share of the largest expert", title=rf"softmax, $\gamma_0 = {most[1]:g}$")
     axes[0].legend(fontsize=7, title=BANDS, title_fontsize=7)
     for k, ((gate, gamma0), part) in enumerate(found.items()):
-        for ax, what in zip(axes[1:], ("times", "ends")):
-            bars(ax, part["M"], part[what], k, label=rf"{gamma0:g}, {gate}")
-            S = [one for g, one in of_sites if g == gamma0 and gate == "softmax"]
+        softmax = gate == "softmax"
+        rows = (np.log(gamma0) + part["times"], part["ends"])
+        S = [one for g, one in of_sites if g == gamma0 and softmax]
+        limit = [of_sites[gamma0, one] for one in S]
+        some = ([np.log(gamma0) + doubled(one, dt) for one in limit], [one[:, -1] for one in limit])
+        first = 0 if softmax else 1
+        for ax, own, of_limit in list(zip(axes[1:], rows, some))[first:]:
+            bars(ax, part["M"], own, k, label=rf"{gamma0:g}, {gate}")
             if S:
-                limit = [of_sites[gamma0, one] for one in S]
-                some = [doubled(one, dt) if what == "times" else one[:, -1] for one in limit]
-                bars(ax, 1.12 * np.array(S), np.array(some), k, mfc="white", ls="none")
-    axes[1].set(title="when it has doubled", ylabel=r"time $\tau$")
+                bars(ax, 1.12 * np.array(S), np.array(of_limit), k, mfc="white", ls="none")
+        if softmax:
+            not_before(axes[1], part["M"] / 1.06, rows[0], k, np.log(gamma0 * dt * steps))
+    M = found[most]["M"][known(found[most])]
+    guide = np.exp(np.median(found[most]["times"][known(found[most])], 1).mean())
+    axes[1].legend(handles=axes[1].plot(
+        M, most[1] * guide * (M / np.exp(np.log(M).mean())) ** -0.5, color="black", ls=":", lw=1,
+        zorder=0, label="as $M^{-1/2}$"), fontsize=7)
+    axes[1].set(title="when it has doubled\n(arrows: not before)",
+                ylabel=r"$\gamma_0$ times time $\tau$")
     axes[2].set(title="at the end", ylabel="share of the largest expert")
     M = sorted({one for part in found.values() for one in part["M"]} | {S for _, S in of_sites})
     for ax in axes:
@@ -107,6 +119,17 @@ def draw(axes, points, found, of_sites, dt):
         widths_axis(ax, M, "number of experts $M$")
         ax.tick_params(axis="x", labelrotation=90)
     axes[1].set_xlim(axes[2].get_xlim())
+
+
+def not_before(ax, x, samples, k: int, end: float):
+    """Arrows up from the time before which a share has not doubled, where it has not in some
+    samples: the lower end of its interval, or the end of the run."""
+    for M, one in zip(x, samples):
+        if np.isfinite(one).all():
+            continue
+        at = np.exp(np.quantile(np.where(np.isnan(one), end, one), 0.025))
+        ax.errorbar(M, at, 0.12 * at, lolims=True, capsize=2, ms=7, lw=1.1, color=COLOURS[k],
+                    marker="_", zorder=1)
 
 
 def known(part) -> np.ndarray:

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import numpy as np
 import xarray
+from scipy.interpolate import PchipInterpolator
+from scipy.special import ndtri
 
 import dmft
 from common import at_widths, fit_y, grid, name, pm, widths_axis
@@ -14,16 +16,30 @@ from scaling import scaled
 from verdict import EXPONENT, above, all_of, below, judge, near, of_interval, of_scatter, opposite
 
 
-def density(ax, data, field: str, colour, **line):
-    """The density over sites of the first input at the last time, from its quantiles: differences
-    of probability over differences of value, without the outermost. Bars of 95 % take the errors of
-    neighbours as independent, which makes them an upper bound."""
+def quantiles(data, field: str, every: int):
+    """Shares, values and errors of each so many of the quantiles over the sites of the first input
+    at the last time, without the outermost."""
     q, se = (data[field + end].isel({"at": -1, "mu": 0}) for end in ("_quantile", "_quantile_se"))
-    share, value, error = (one[1:-1:2] for one in (q["probability"].values, q.values, se.values))
+    return (one[1:-1:every] for one in (q["probability"].values, q.values, se.values))
+
+
+def density(ax, data, field: str, colour, **line):
+    """A density from its quantiles: they are interpolated over those of a normal number, by cubics
+    that rise where they do, and the density of x(z) is that of z over x'(z)."""
+    share, value, _ = quantiles(data, field, 2)
+    z = ndtri(share)
+    x, fine = PchipInterpolator(z, value), np.linspace(z[0], z[-1], 200)
+    ax.plot(x(fine), np.exp(-fine ** 2 / 2) / np.sqrt(2 * np.pi) / x(fine, 1), color=colour, **line)
+
+
+def cells(ax, data, field: str, colour, **line):
+    """The same as differences of probability over differences of value, at the middle of each.
+    Bars of 95 % take the errors of neighbours as independent, which makes them an upper bound."""
+    share, value, error = quantiles(data, field, 2)
     mean, width = np.diff(share) / np.diff(value), np.diff(value)
     half = mean / width * np.hypot(error[1:], error[:-1]) * student(data["n"].values[-1] - 1)
     ax.errorbar((value[1:] + value[:-1]) / 2, mean, np.minimum(half, mean), color=colour,
-                marker="o", capsize=0, elinewidth=0.8, **line)
+                marker="o", ls="none", capsize=0, elinewidth=0.8, **line)
 
 
 def tail(data, field: str) -> float:
@@ -54,8 +70,8 @@ def lazy_rich(run):
             mean, half = quantity(widest, stored)
             draw.band(ax, mean, half, "black", lw=0.9, ls="--", zorder=3)
         for ax, field in zip(axes[1], ("h3", "g_h3")):
-            density(ax, part.limit, field, COLOURS[k], lw=2, ms=4)
-            density(ax, widest, field, "black", lw=0.7, ls="--", ms=2.5)
+            density(ax, part.limit, field, COLOURS[k], lw=2)
+            cells(ax, widest, field, COLOURS[k], ms=3.5, mec="black", mew=0.6, zorder=3)
         Phi = quantity(part.limit, "Phi3_diag")[0].values
         moved = of_change(part.limit, "Phi3_diag")
         ends = [[one.values[-1] for one in quantity(data, "loss")] for data in (part.limit, widest)]
@@ -73,7 +89,8 @@ def lazy_rich(run):
     axes[0, 1].set(ylabel=r"$\Phi_3$, mean over inputs", title="last feature kernel")
     axes[1, 0].set(xlabel="$h_3$ of the first input, last step", ylabel="density")
     axes[1, 1].set(xlabel="$g_3$ of the first input, last step", ylabel="density")
-    axes[0, 0].plot([], [], color="black", lw=0.9, ls="--", label=f"$N = {max(part.reference)}$")
+    axes[0, 0].plot([], [], color="black", lw=0.9, ls="--", marker="o", ms=3.5,
+                    label=f"$N = {max(part.reference)}$")
     return legend(figure, axes[0, 0], "bands, bars:\n95 %"), seen
 
 
@@ -106,8 +123,8 @@ def widths(run, rich):
     axes[1, 0].legend(fontsize=8)
     part = rich.points[max(rich.points)]
     for (N, data), shade in zip(part.reference.items(), shades(len(part.reference))):
-        density(axes[1, 1], data, "h3", shade, lw=1, ms=2.5, label=f"$N = {N}$")
-    density(axes[1, 1], part.limit, "h3", "black", lw=2, ms=4, zorder=1, label=r"$N \to \infty$")
+        cells(axes[1, 1], data, "h3", shade, ms=3, label=f"$N = {N}$")
+    density(axes[1, 1], part.limit, "h3", "black", lw=2, zorder=1, label=r"$N \to \infty$")
     axes[1, 1].set(xlabel=r"$h_3$, last step, \u03bcP, $\gamma_0 = 2$".replace(r"\u03bc", "\u03bc"),
                    ylabel="density")
     axes[1, 1].legend(fontsize=7)
