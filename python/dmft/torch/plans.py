@@ -13,33 +13,42 @@ and FSDP may have wrapped the model.
 from __future__ import annotations
 
 import fnmatch
+import itertools
 import json
 import math
+import operator
 import re
+import warnings
 
 import torch
 
 try:                                    # beside the program bad input has its own class
-    from dmft.errors import InputError
+    from dmft.errors import InputError, NoteWarning
 except ImportError:
     class InputError(ValueError):
         """Bad input, in one sentence."""
 
+    NoteWarning = UserWarning
+
 FORMAT = 1
 NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")            # of a block or an expert, in a name
-WRAPPERS = {"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
+WRAPPERS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
 # Which rates an optimizer of torch.optim has: along the gradient, or of each entry by itself.
 LAWS = {"sgd": "sgd", "momentum": "sgd", "adam": "adam", "adamw": "adam", "lion": "adam"}
 ROUND_OFF = 1e-6
 
 
-def plain_name(name: str) -> str:
-    """The name of a parameter without what wrappers put into it.
+def plain_names(names) -> dict[str, str]:
+    """{name of a parameter: the same without what wrappers put into it}. `module` is one of their
+    words, and may be one of a model's own, which then is not before all names.
 
-    >>> plain_name("module._orig_mod.up.0.weight")
-    'up.0.weight'
+    >>> plain_names(["module._orig_mod.up.0.weight", "module.module.down"])
+    {'module._orig_mod.up.0.weight': 'up.0.weight', 'module.module.down': 'module.down'}
     """
-    return ".".join(word for word in name.split(".") if word not in WRAPPERS)
+    words = {name: [word for word in name.split(".") if word not in WRAPPERS] for name in names}
+    while words and all(len(one) > 1 and one[0] == "module" for one in words.values()):
+        words = {name: one[1:] for name, one in words.items()}
+    return {name: ".".join(one) for name, one in words.items()}
 
 
 def pattern_of(name: str) -> str:
@@ -65,6 +74,10 @@ class Plan:
         self.base, self.notes = content["base"], content["notes"]
         self.parameterization = content["parameterization"]
         self._entries = content["parameters"]
+        self._plain = plain_names(name for entry in self._entries for name in entry["names"])
+        plain = {pattern_of(name): pattern_of(one) for name, one in self._plain.items()}
+        self._counts = {size: (plain[one["pattern"]], one["each"])
+                        for size, one in content["counts"].items()}
 
     # --- files -----------------------------------------------------------------------------------
 
@@ -94,10 +107,30 @@ class Plan:
                    if key not in content]
         empty = [key for key in ("base", "parameters") if not content.get(key)]
         if missing or empty:
-            raise InputError(f"{path} is no whole plan: {(missing + empty)[0]} is "
-                             f"{'missing' if missing else 'empty'}; "
-                             "dmft.torch.plan(...).save makes one")
-        return cls(content)
+            raise InputError(f"{path} is no whole plan: {(missing + empty)[0]} is " +
+                             ("missing" if missing else "empty"))
+        try:
+            return cls(content)._tried()
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            raise InputError(f"{path} is no whole plan: its sizes, names and powers are not those "
+                             "of a module; dmft.torch.plan(...).save makes one") from None
+
+    def _tried(self) -> Plan:
+        """The same, after all that is in a file has been used once."""
+        ratios = {size: 1 + 1 / operator.index(value) for size, value in self.base.items()}
+        for entry in self._entries:
+            parts, axes = entry["parts"], entry["shape"]
+            laws = [*(law for _, law in axes), *(entry[key] for key in ("sgd", "adam", "eps")),
+                    *(part["std"] for part in parts), entry["muon"] or {},
+                    *(part["own"] or {} for part in parts)]
+            numbers = [power(law, ratios) for law in laws] + [c or 0.0 for c, _ in axes]
+            for part in parts:
+                _index(part["at"] or (), [64 * 81 * 25 * 7] * len(axes)), part["equal"]
+            numbers += [part["at_base"] for part in parts]
+            if not math.isfinite(sum(numbers)) or min(self.base.values()) < 1:
+                raise ValueError
+        self._counted(set(self._plain.values()))
+        return str(self) and self
 
     # --- sizes -----------------------------------------------------------------------------------
 
@@ -109,11 +142,7 @@ class Plan:
         return [(entry, one.shape, name) for name, entry, one in self._matched(model)]
 
     def _sizes_of(self, pairs) -> dict:
-        found = {}
-        for size, count in self._content["counts"].items():
-            pattern = plain_name(count["pattern"])
-            numbers = {name for _, _, name in pairs if pattern_of(name) == pattern}
-            found[size] = len(numbers) / count["each"]
+        found = self._counted({name for _, _, name in pairs})
         for _ in self.base:             # each dimension that has one unknown size gives it
             for entry, shape, _ in pairs:
                 for (c, law), have in zip(entry["shape"], shape):
@@ -129,6 +158,23 @@ class Plan:
         found = {size: self._whole(size, found[size]) for size in self.base}
         self._check_shapes(pairs, found)
         return found
+
+    def _counted(self, names) -> dict:
+        """The sizes that are numbers of parameters; of each kind there must be as many as where the
+        module was traced, or as many times more as one of these sizes is larger."""
+        traced, here = ([pattern_of(name) for name in some]
+                        for some in (self._plain.values(), names))
+        times = [here.count(pattern) / traced.count(pattern)
+                 for pattern, _ in self._counts.values()]
+        factors = [math.prod(some) for k in range(len(times) + 1)
+                   for some in itertools.combinations(times, k)]
+        for pattern in dict.fromkeys(traced) if times else ():
+            wanted = sorted({round(traced.count(pattern) * one, 3) for one in factors})
+            if here.count(pattern) not in wanted:
+                raise InputError(f"the model has {here.count(pattern)} parameters {pattern}, and "
+                                 f"by the plan there are {' or '.join(f'{n:g}' for n in wanted)}; "
+                                 "the plan is of another module")
+        return {size: here.count(pattern) / each for size, (pattern, each) in self._counts.items()}
 
     @staticmethod
     def _check_shapes(pairs, found: dict) -> None:
@@ -149,6 +195,9 @@ class Plan:
 
     def _known_sizes(self, model, sizes: dict | None) -> dict:
         if sizes is not None:
+            if not isinstance(sizes, dict):
+                raise InputError(f"sizes is {sizes!r}, and {{size: its value}} of "
+                                 f"{' and '.join(self.base)} is wanted")
             if set(sizes) != set(self.base):
                 raise InputError(f"sizes: {sorted(sizes)} are given, and the plan has "
                                  f"{sorted(self.base)}")
@@ -157,7 +206,7 @@ class Plan:
                     raise InputError(f"sizes: {size} is {value!r}, and a whole number of at least "
                                      "1 is wanted")
         pairs = self._shapes(model)
-        if not any(len(shape) == 1 and len(entry["shape"]) > 1 for entry, shape, _ in pairs):
+        if not any(_is_flat(entry, shape) for entry, shape, _ in pairs):
             if sizes is None:
                 return self._sizes_of(pairs)
             self._check_shapes(pairs, sizes)
@@ -166,7 +215,7 @@ class Plan:
         kept = [one._plan_sizes for one in model.modules() if hasattr(one, "_plan_sizes")]
         if sizes is None and not kept:
             raise InputError("the parameters have lost their shapes (FSDP): call initialize before "
-                             "the model is wrapped, or give sizes=")
+                             "FSDP, or give sizes=")
         return dict(kept[0] if sizes is None else sizes)
 
     # --- parameters ------------------------------------------------------------------------------
@@ -176,16 +225,20 @@ class Plan:
         if not isinstance(model, torch.nn.Module):
             raise InputError(f"the model is a {type(model).__name__}, and a torch.nn.Module is "
                              "wanted")
-        exact = {plain_name(name): entry for entry in self._entries for name in entry["names"]}
+        exact = {self._plain[name]: entry for entry in self._entries for name in entry["names"]}
         alike: dict = {}
         for entry in self._entries:
-            alike.setdefault(pattern_of(plain_name(entry["names"][0])), []).append(entry)
-        found = []
+            alike.setdefault(pattern_of(self._plain[entry["names"][0]]), []).append(entry)
+        found, plain = [], plain_names(name for name, _ in model.named_parameters())
+        if not all(name in exact for name in plain.values()):   # wrappers are within, too
+            inner = {name: _without_modules(one) for name, one in plain.items()}
+            if len(set(inner.values())) == len(inner) and set(inner.values()) <= set(exact):
+                plain = inner
         for wrapped, parameter in model.named_parameters():
-            name = plain_name(wrapped)
+            name = plain[wrapped]
             entry = exact.get(name)
             others = alike.get(pattern_of(name), [])
-            if entry is None and len(others) == 1 and self._content["counts"]:
+            if entry is None and len(others) == 1 and self._counts:
                 entry = others[0]       # of a block more than were traced
             if entry is None and name.split(".")[-1] == "_flat_param":
                 raise InputError("FSDP has put several parameters into one: wrap with "
@@ -194,9 +247,12 @@ class Plan:
                 raise InputError(f"the plan has no parameter {name}; it was made of a module with "
                                  + " ".join(one["names"][0] for one in self._entries))
             found.append((name, entry, parameter))
-        have = {pattern_of(name) for name, _, _ in found}
-        lost = [entry["names"][0] for entry in self._entries
-                if pattern_of(plain_name(entry["names"][0])) not in have]
+            if isinstance(parameter, torch.nn.parameter.UninitializedTensorMixin):
+                raise InputError(f"{name} has no shape yet: call the model once on an input")
+        counts, names = self._counts, {name for name, _, _ in found}
+        have = {pattern_of(name) for name in names}
+        lost = [name for name in exact
+                if (pattern_of(name) not in have if counts else name not in names)]
         if lost:
             raise InputError(f"the model has no parameter {lost[0]}, which the plan has; the plan "
                              "is of another module")
@@ -210,10 +266,19 @@ class Plan:
         standard deviations are those of the plan. Call it once, before anything wraps or trains
         the model. Matrices that all experts share at the start become that of the first."""
         matched = self._matched(model)
-        if getattr(model, "_plan_initialized", False):
+        owners = [one for one in model.modules() if any(True for _ in one.parameters(False))]
+        if any(getattr(one, "_plan_initialized", False) for one in owners):
             raise InputError("this model was initialized before; a second time would scale it "
                              "again")
-        for name, _, parameter in matched:
+        for name, entry, parameter in matched:
+            if not parameter.is_floating_point():
+                raise InputError(f"{name} has numbers of the type {parameter.dtype}; initialize "
+                                 "the model before it is quantized")
+            if _is_flat(entry, parameter.shape) and any(
+                    part["at"] or part["equal"] is not None or part["own"] is None
+                    for part in entry["parts"]):
+                raise InputError(f"{name} has lost its shape (FSDP): call initialize before the "
+                                 "model is wrapped")
             if parameter.is_meta:
                 raise InputError(f"{name} is on the meta device and has no numbers yet; initialize "
                                  "the model after it has been materialized")
@@ -232,7 +297,8 @@ class Plan:
                     factor = part["at_base"] * power(part["std"], ratios) / std if std else 1.0
                 if factor != 1:
                     block.mul_(factor)
-        model._plan_initialized, model._plan_sizes = True, known
+        for one in owners:              # whatever wraps them
+            one._plan_initialized, one._plan_sizes = True, known
         return model
 
     def groups(self, model: torch.nn.Module, lr, weight_decay=0.0, *, eps: float = 1e-8,
@@ -250,24 +316,43 @@ class Plan:
             raise InputError(f"only is {only!r}, and a function (name, parameter) is wanted")
         if isinstance(eps, bool) or not isinstance(eps, (int, float)) or not 0 <= eps < math.inf:
             raise InputError(f"eps is {eps!r}, and a number of at least 0 is wanted")
-        law, matched = LAWS[optimizer], self._matched(model)
-        ratios = self._ratios(self._known_sizes(model, sizes))
+        law, ratios = LAWS[optimizer], self._ratios(self._known_sizes(model, sizes))
+        found = self._grouped(lr, weight_decay, self._matched(model), [
+            (name, parameter, power(entry[law], ratios),
+             {"eps": eps * power(entry["eps"], ratios)} if law == "adam" else {})
+            for name, entry, parameter in self._matched(model)
+            if only is None or only(name, parameter)])
+        if not found:
+            raise InputError("only: the function says of no parameter that it is meant")
+        if optimizer == "adam" and any(group["weight_decay"] for group in found):
+            raise InputError("adam adds weight_decay to the gradient, so that its share in a step "
+                             "goes with the size of the gradient: take torch.optim.AdamW, or "
+                             "Adam(decoupled_weight_decay=True), with optimizer=\"adamw\"")
+        return found
+
+    def _grouped(self, lr, weight_decay, matched, rows) -> list[dict]:
+        """Groups of rows (name, parameter, by what its rate is multiplied, what else is said);
+        patterns may fit any of the parameters that have been matched."""
+        for what, given in (("lr", lr), ("weight_decay", weight_decay)):
+            for pattern in given if isinstance(given, dict) else ():
+                if not any(fnmatch.fnmatchcase(one, pattern) for name, _, _ in matched
+                           for one in self._names_of(name)):
+                    warnings.warn(f"{what}: {pattern!r} fits no parameter", NoteWarning,
+                                  stacklevel=4)
         found: dict[tuple, dict] = {}
-        for name, entry, parameter in matched:
-            if only is not None and not only(name, parameter):
-                continue
-            times = power(entry[law], ratios)
-            said = {"lr": _of(lr, name, "lr") * times,
-                    "weight_decay": _of(weight_decay, name, "weight_decay") / times}
-            if optimizer == "adam" and said["weight_decay"]:
-                raise InputError("adam adds weight_decay to the gradient, so that its share in a "
-                                 "step goes with the size of the gradient: take torch.optim.AdamW, "
-                                 "or Adam(decoupled_weight_decay=True), with optimizer=\"adamw\"")
-            if law == "adam":
-                said["eps"] = eps * power(entry["eps"], ratios)
+        for name, parameter, times, more in rows:
+            names = self._names_of(name)
+            said = {"lr": _of(lr, names, "lr") * times,
+                    "weight_decay": _of(weight_decay, names, "weight_decay") / times, **more}
             group = found.setdefault(tuple(said.values()), {"params": [], **said})
             group["params"].append(parameter)
         return list(found.values())
+
+    def _names_of(self, name: str) -> list[str]:
+        """What a pattern of names may mean: without and with a model's own `module`."""
+        own = [full for full, plain in self._plain.items() if plain == name]
+        taken = any(plain.startswith("module.") for plain in self._plain.values())
+        return [name, *own, *(() if taken else ("module." + name,))]
 
     def muon_groups(self, model: torch.nn.Module, lr, weight_decay=0.0, *,
                     adjust_lr_fn: str | None = None, sizes: dict | None = None):
@@ -276,21 +361,19 @@ class Plan:
         if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
             raise InputError(f"adjust_lr_fn {adjust_lr_fn!r}: must be original or match_rms_adamw")
         ratios = self._ratios(self._known_sizes(model, sizes))
-        found: dict[tuple, dict] = {}
-        hidden = set()
-        for name, entry, parameter in self._matched(model):
-            if entry["muon"] is None:
-                continue
-            hidden.add(name)
-            sides = [[c * power(law, size) for c, law in entry["shape"]]
-                     for size in ({one: self.base[one] * ratios[one] for one in ratios}, self.base)]
-            here, base = (_muon(n, m, adjust_lr_fn) for n, m in sides)
-            times = here / base * power(entry["muon"], ratios)
-            said = {"lr": _of(lr, name, "lr") * times,
-                    "weight_decay": _of(weight_decay, name, "weight_decay") / times}
-            group = found.setdefault(tuple(said.values()), {"params": [], **said})
-            group["params"].append(parameter)
-        return list(found.values()), lambda name, parameter: plain_name(name) not in hidden
+        matched, rows = self._matched(model), []
+        for name, entry, parameter in matched:
+            if entry["muon"] is not None:
+                sides = [[c * power(law, size) for c, law in entry["shape"]] for size in
+                         ({one: self.base[one] * ratios[one] for one in ratios}, self.base)]
+                here, base = (_muon(n, m, adjust_lr_fn) for n, m in sides)
+                rows.append((name, parameter, here / base * power(entry["muon"], ratios), {}))
+        if not rows:
+            raise InputError("the model has no hidden matrix, which is what Muon is for; give all "
+                             "parameters to groups")
+        hidden = {one for name, parameter, *_ in rows for one in (name, id(parameter))}
+        return self._grouped(lr, weight_decay, matched, rows), \
+            lambda name, parameter: not hidden & {name, id(parameter)}
 
     def _ratios(self, sizes: dict) -> dict:
         return {size: sizes[size] / base for size, base in self.base.items()}
@@ -317,16 +400,28 @@ class Plan:
     __repr__ = __str__
 
 
-def _of(given, name: str, what: str) -> float:
-    """A number that is given for all names, or by patterns."""
+def _of(given, names: list[str], what: str) -> float:
+    """A number that is given for all parameters, or by patterns; names: of one of them."""
     for pattern, value in given.items() if isinstance(given, dict) else (("*", given),):
-        if fnmatch.fnmatchcase(name, pattern):
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not number or not 0 <= value < math.inf:
-                raise InputError(f"{what} of {name} is {value!r}, and a number of at least 0 is "
-                                 "wanted")
+        if any(fnmatch.fnmatchcase(name, pattern) for name in names):
+            if not _is_number(value) or not 0 <= value < math.inf:
+                raise InputError(f"{what} of {names[0]} is {value!r}, and a number of at least 0 "
+                                 "is wanted")
             return float(value)
-    raise InputError(f"{what}: no pattern of {' '.join(given)} fits {name}; add one, as '*'")
+    raise InputError(f"{what}: no pattern of {' '.join(given)} fits {names[0]}; add one, as '*'")
+
+
+def _without_modules(name: str) -> str:
+    return ".".join(word for word in name.split(".") if word != "module")
+
+
+def _is_number(one) -> bool:
+    return isinstance(one, (int, float)) and not isinstance(one, bool)
+
+
+def _is_flat(entry: dict, shape) -> bool:
+    """Whether FSDP has flattened a parameter."""
+    return len(shape) == 1 and len(entry["shape"]) > 1
 
 
 def _muon(n: float, m: float, rule: str | None) -> float:
@@ -344,6 +439,9 @@ def _index(at, shape) -> tuple:
             found.append(slice(one, one + 1))
             continue
         start, stop, phase, step = one
+        if any(abs(round(end * total) - end * total) > ROUND_OFF * total for end in (start, stop)):
+            raise InputError(f"an axis of {total} cannot be cut at {start:g} and {stop:g} of it, "
+                             "as the module of the plan is")
         found.append(slice(round(start * total) + phase, round(stop * total), step))
     return tuple(found)
 
