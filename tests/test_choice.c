@@ -146,7 +146,7 @@ static void what_is_no_number(void **state) {
         double *x = net.program->node[v->argument[0]].s;
         for (int s = 0; s < TOKENS; s++)
             x[s * v->K] = s < TOKENS - 2 ? 1.0 - first : (double)NAN;
-        assert_int_equal(node_forward(&net, mask, &err), CODE_OK);
+        assert_int_equal(node_run(&net, mask, &err), CODE_OK);
         for (int s = 0; s < TOKENS; s++)
             assert_true(mask->s[s * v->K] == (s >= TOKENS - 2));
         net_free(&net);

@@ -187,10 +187,12 @@ static int check_family(const struct net *net, const struct net *fresh, const ch
         if (!v->matrix.map || strcmp(own, family) != 0)
             continue;
         const struct map *same = fresh ? fresh->program->node[i].matrix.map : NULL;
-        struct rows x = net->program->node[v->argument[0]].value, back = v->plan.part[0].rows;
+        struct rows x = net->program->node[v->argument[0]].value,
+                    back = node_part(net->program, v, 0)->value,
+                    g = node_cotangent(net->program, v)->value;
         check_direction(v->matrix.map, same, true, x, v->value, &start[i][0], square[0]);
-        check_direction(v->matrix.map, same, false, v->g, back, &start[i][1], square[1]);
-        check_adjoint(v->matrix.map, x, v->value, v->g, back);
+        check_direction(v->matrix.map, same, false, g, back, &start[i][1], square[1]);
+        check_adjoint(v->matrix.map, x, v->value, g, back);
         members++;
     }
     for (int k = 0; k < 2 * PARTS; k++) {

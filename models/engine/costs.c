@@ -87,8 +87,9 @@ static double rank_backward(const struct net *net, const struct map *map, double
     for (int i = 0; i < net->program->nodes; i++) {
         const struct node *v = &net->program->node[i];
         bool mine = v->matrix.map == map;
-        due = due || (mine && v->plan.part[0].due);
-        single = single && (!mine || v->plan.g_differ <= 1);
+        due = due || (mine && v->plan.part[0] >= 0);
+        const struct node *g = node_cotangent(net->program, v);
+        single = single && (!mine || !g || g->plan.differ <= 1);
     }
     double uses = map->declared.uses;
     bool met = map->numbers.fr != 0 || map_learns_backward(&map->declared);

@@ -223,11 +223,11 @@ static json_t *describe_kernel(const struct net *net, int k) {
 static json_t *describe_result(const struct net *net, int k) {
     const struct numbers *result = &net->numbers.item[k];
     const struct node *first = net->program->node, *v = first, *end = v + net->program->nodes;
-    while (v < end && result->values != v->s && result->values != v->gs)
+    while (v < end && (result->gradient ? result->node != v - first : result->values != v->s))
         v++;
     return json_pack("{s:s, s:s, s:o, s:b, s:s?, s:s?}", "name", result->name, "dims", result->dims,
                      "operation", v < end ? json_integer(v - first) : json_null(), "cotangent",
-                     v < end && result->values == v->gs, "about", result->about, "equation",
+                     v < end && result->gradient, "about", result->about, "equation",
                      result->equation);
 }
 

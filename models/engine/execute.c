@@ -1,6 +1,6 @@
 /* Running a program: nodes forward, in reverse, and the rules that act once a step. */
 #include "models/engine/counts.h"
-#include "models/engine/node.h"
+#include "models/language/adjoint.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +9,10 @@ static void measure(const struct net *net, int node, bool gradient) {
     const struct program *p = net->program;
     for (int k = 0; k < p->measures; k++) {
         const struct measure *m = &p->measure[k];
-        if (m->node != node || m->gradient != gradient || net->output.term)
+        if (m->node != node || m->gradient != gradient || net->output.term ||
+            (gradient && p->node[node].plan.g < 0))
             continue;
-        struct rows x = gradient ? p->node[node].g : p->node[node].value;
+        struct rows x = p->node[gradient ? p->node[node].plan.g : node].value;
         net->setup.backend->averages(x, m->power == 2 ? x : (struct rows){0}, m->out);
         for (int mu = 0; mu < x.count && m->scale != 1; mu++)
             m->out[mu] *= m->scale;
@@ -26,18 +27,17 @@ static int outcome(const struct net *net, struct err *err) {
     return p->code;
 }
 
-int node_forward(struct net *net, struct node *v, struct err *err) {
-    net->program->code = CODE_OK;
-    selected_forward(net, v);
-    return outcome(net, err);
+static bool same_rows(struct rows a, struct rows b) {
+    return a.array == b.array && a.first == b.first;
 }
 
-int node_backward(struct net *net, struct node *v, struct err *err) {
-    net->program->code = CODE_OK;
-    if (v->op->collect)
-        v->op->collect(net, v);
-    if (v->plan.part[0].due || v->plan.part[1].due)
-        selected_backward(net, v);
+/* A sum goes on where it is, or on a copy. */
+int node_run(struct net *net, struct node *v, struct err *err) {
+    struct program *p = net->program;
+    p->code = CODE_OK;
+    if (v->onto >= 0 && v->on && !same_rows(p->node[v->onto].value, v->value))
+        rows_copy(p->node[v->onto].value, v->value);
+    selected_run(net, v);
     return outcome(net, err);
 }
 
@@ -59,7 +59,7 @@ int program_forward(struct net *net, struct err *err) {
     for (int i = 0; i < p->nodes; i++) {
         TRY(program_poll(net, err));
         if (!p->node[i].plan.idle)
-            TRY(node_forward(net, &p->node[i], err));
+            TRY(node_run(net, &p->node[i], err));
         if (!p->node[i].on && p->experts)
             selected_refresh(net, i);
         measure(net, i, false);
@@ -69,27 +69,35 @@ int program_forward(struct net *net, struct err *err) {
 }
 
 /* What a matrix with several uses learns with. */
-static void stack_cotangents(const struct node *v) {
+static void stack_cotangents(const struct program *p, const struct node *v) {
     struct rows y = v->matrix.map ? v->matrix.map->of_all_uses[1] : (struct rows){0};
-    if (y.array && v->g.array)
-        rows_copy(v->g, rows_part(y, v->matrix.use * v->count, v->count));
+    if (y.array && v->plan.g >= 0)
+        rows_copy(node_cotangent(p, v)->value, rows_part(y, v->matrix.use * v->count, v->count));
 }
 
-int program_backward(struct net *net, struct err *err) {
-    struct program *p = net->program;
-    for (int i = 0; i < p->nodes; i++)
-        if (p->node[i].gs)
-            memset(p->node[i].gs, 0, node_numbers(&p->node[i]) * sizeof *p->node[i].gs);
-    for (size_t k = 0; p->node[p->read_out].A && k < node_numbers(&p->node[p->output]); k++)
-        p->node[p->output].gs[k] = net->setup.gamma0 * net->output.Delta[k];
-    for (int i = p->nodes - 1; i >= 0; i--) {
+static int run_until(struct net *net, int *next, int end, struct err *err) {
+    for (; *next < end; ++*next) {
         TRY(program_poll(net, err));
-        measure(net, i, true);
-        stack_cotangents(&p->node[i]);
-        TRY(node_backward(net, &p->node[i], err));
-        poison(p, 2 * p->nodes - 1 - i);
+        if (!net->program->node[*next].plan.forward)
+            TRY(node_run(net, &net->program->node[*next], err));
+        poison(net->program, *next);
     }
     return CODE_OK;
+}
+
+/* What is done with a cotangent happens as soon as it is complete. */
+int program_backward(struct net *net, struct err *err) {
+    struct program *p = net->program;
+    int next = p->nodes;
+    for (int i = p->nodes - 1; i >= 0; i--) {
+        struct node *v = &p->node[i];
+        TRY(run_until(net, &next, v->plan.begin, err));
+        measure(net, i, true);
+        stack_cotangents(p, v);
+        if (v->op->collect)
+            v->op->collect(net, v);
+    }
+    return run_until(net, &next, p->all, err);
 }
 
 void program_rules(struct net *net) {
@@ -111,7 +119,7 @@ static int check_reach(const struct net *net, const struct parameter *parameter,
     for (int i = parameter->node; i < (again ? p->nodes : parameter->node + 1); i++) {
         const struct node *v = &p->node[i];
         bool mine = i == parameter->node || (v->matrix.map && v->matrix.map == parameter->map);
-        if (mine && i != p->output && !v->plan.g_count)
+        if (mine && i != p->output && v->plan.g < 0)
             return err_set(err, CODE_INPUT, "network %s: the output does not depend on %s %s%s",
                            net->model->name, v->matrix.use ? "all uses of matrix" : "matrix",
                            parameter->name, i > p->read_out ? behind_read_out : "");
@@ -126,8 +134,8 @@ static int find_idle(struct net *net, struct err *err) {
     for (int i = 0; i < p->nodes; i++) {
         struct node *v = &p->node[i];
         const struct number_fn *fn = v->constant.numbers;
-        v->plan.idle = (v->op->bare || (fn && fn->bare)) && !v->plan.g_count && !v->plan.measured &&
-                       !node_shown(net, v->s);
+        v->plan.idle = (v->op->bare || (fn && fn->bare)) && v->plan.g < 0 && !v->plan.measured &&
+                       !node_shown(net, i, false);
     }
     for (int i = p->nodes - 1; i >= 0; i--)
         for (int k = 0; k < 2 && !p->node[i].plan.idle; k++)
@@ -140,37 +148,58 @@ static int find_idle(struct net *net, struct err *err) {
     return CODE_OK;
 }
 
+/* Series of cotangents; what has none keeps zeros. */
+static int give_numbers(struct net *net, struct err *err) {
+    for (int k = 0; k < net->numbers.count; k++) {
+        struct numbers *numbers = &net->numbers.item[k];
+        const struct node *v = numbers->gradient ? &net->program->node[numbers->node] : NULL;
+        if (v && v->plan.g >= 0)
+            numbers->values = node_cotangent(net->program, v)->s;
+        else if (v)
+            TRY(net_vector(net, node_numbers(v), 1, &numbers->values, err));
+    }
+    return CODE_OK;
+}
+
+/* What a parameter learns with. */
+static void give_parameter(struct net *net, struct parameter *parameter) {
+    const struct program *p = net->program;
+    const struct node *v = &p->node[parameter->node], *g = node_cotangent(p, v),
+                      *x = v->argument[0] < 0 ? v : &p->node[v->argument[0]];
+    bool tied = v->matrix.map && v->matrix.map->of_all_uses[1].array,
+         reads = parameter->thin && !node_reads_no_rows(v);
+    if (parameter->node == p->read_out)
+        parameter->A = v->A                            ? v->A
+                       : net->output.loss_in_cotangent ? net->output.Delta
+                                                       : net->output.ones;
+    else if (!v->on)
+        parameter->A = v->A ? v->A : g->s;
+    parameter->rows = tied ? v->matrix.map->of_all_uses[0].count : x->count;
+    parameter->y = tied    ? v->matrix.map->of_all_uses[1]
+                   : v->on ? p->node[v->expert.g >= 0 ? v->expert.g : v->plan.g].value
+                   : reads ? x->value
+                           : (struct rows){0};
+}
+
 /* Rows of what is measured and of what parameters learn with. */
 static int give_rows(struct net *net, struct err *err) {
     struct program *p = net->program;
     struct rows w = array_all(&p->node[p->read_out].matrix.thin->W);
-    for (int i = 0; i < p->nodes; i++)
-        if (p->node[i].plan.g_item == -2)
-            p->node[i].g = w;
+    adjoint_prepare(p);
+    TRY(give_numbers(net, err));
     for (int k = 0; k < net->kernels.count; k++) {
         struct kernel *kernel = &net->kernels.item[k];
         const struct node *v = &p->node[kernel->node < 0 ? 0 : kernel->node];
-        kernel->rows = kernel->node < 0 ? w : kernel->gradient ? v->g : v->value;
+        kernel->rows = kernel->node < 0   ? w
+                       : kernel->gradient ? node_cotangent(p, v)->value
+                                          : v->value;
         kernel->for_all_inputs |=
             kernel->node >= 0 && kernel->rows.count < net->setup.data.P * v->per;
     }
     for (int k = 0; k < net->parameters.count; k++) {
-        struct parameter *parameter = &net->parameters.item[k];
-        const struct node *v = &p->node[parameter->node];
-        bool tied = v->matrix.map && v->matrix.map->of_all_uses[1].array;
         TRY(program_poll(net, err));
-        TRY(check_reach(net, parameter, err));
-        const struct node *x = v->argument[0] < 0 ? v : &p->node[v->argument[0]];
-        if (parameter->node == p->read_out)
-            parameter->A = v->A                            ? v->A
-                           : net->output.loss_in_cotangent ? net->output.Delta
-                                                           : net->output.ones;
-        bool reads = parameter->thin && !node_reads_no_rows(v);
-        parameter->rows = tied ? v->matrix.map->of_all_uses[0].count : x->count;
-        parameter->y = tied              ? v->matrix.map->of_all_uses[1]
-                       : parameter->host ? (struct rows){0}
-                       : reads           ? x->value
-                                         : v->g;
+        TRY(check_reach(net, &net->parameters.item[k], err));
+        give_parameter(net, &net->parameters.item[k]);
     }
     named_connect(net);
     TRY(find_idle(net, err));

@@ -75,7 +75,7 @@ static void show(struct program *p, struct value s, bool gradient, struct number
     if (p->code)
         return;
     const struct node *node = &p->node[s.at];
-    numbers.values = gradient ? node->gs : node->s;
+    numbers.values = gradient ? NULL : node->s; /* found once the backward pass is written */
     numbers.gradient = gradient;
     numbers.node = s.at;
     numbers.shape[0] = p->net->setup.data.P;
@@ -98,9 +98,9 @@ void program_show_gradient(struct program *p, struct value s, const char *dims, 
     show(p, s, true, (struct numbers){.dims = dims, .about = about, .equation = equation}, name);
 }
 
-bool node_shown(const struct net *net, const double *values) {
+bool node_shown(const struct net *net, int i, bool gradient) {
     for (int k = 0; k < net->numbers.count && !net->setup.measure.no_inputs; k++)
-        if (net->numbers.item[k].values == values)
+        if (net->numbers.item[k].node == i && net->numbers.item[k].gradient == gradient)
             return true;
     return false;
 }

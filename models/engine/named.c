@@ -66,7 +66,7 @@ static bool rows_name(const struct program *p, int k, char name[NET_NAME]) {
 
 bool net_name(const struct net *net, int i, char name[NET_NAME]) {
     const struct program *p = net->program;
-    bool exists = i < p->nodes || p->node[i % p->nodes].plan.g_count;
+    bool exists = i < p->nodes || p->node[i % p->nodes].plan.g >= 0;
     return exists && rows_name(p, i, name);
 }
 
@@ -154,7 +154,9 @@ static void find_rows(const struct net *net, struct named_rows *named) {
     const struct node *v = &p->node[named->node];
     bool columns = named->node == p->read_out;
     named->on = columns ? p->node[v->argument[0]].on : v->on;
-    named->rows = columns ? array_all(&v->matrix.thin->W) : named->gradient ? v->g : v->value;
+    named->rows = columns           ? array_all(&v->matrix.thin->W)
+                  : named->gradient ? node_cotangent(p, v)->value
+                                    : v->value;
     named->scale = named->gradient ? 1 / v->on->cotangent_scale : 1;
     named->for_all_inputs = columns || named->rows.count < net->setup.data.P * v->per;
 }

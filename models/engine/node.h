@@ -1,11 +1,9 @@
-/* A program as its executor sees it: a list of nodes in the order they were written.
+/* A program as its executor sees it: a list of nodes, those that its author has written and behind
+ * them those of the backward pass (adjoint.h), in the order in which they run.
  *
- * Running is three loops: nodes forward; in reverse, for each of them, the nodes that make what it
- * adds to the cotangents of its arguments (adjoint.h); parameters learn. No node knows which kind
- * of map it meets, nor where rows live.
+ * No node knows which kind of map it meets, nor where rows live.
  *
- * Storage (plan.c). Steps are 0 ... n - 1 forward and n ... 2n - 1 in reverse; node i runs at i and
- * 2n - 1 - i. Each value, slope, cotangent and scratch row block is an item with a first and a last
+ * Storage (plan.c). Node i runs at step i. Each value of rows is an item with a first and a last
  * step; items whose steps do not overlap share an array, and an operation that may write over its
  * argument takes its array when this is its last step. On a backend that poisons, what a step was
  * the last to use becomes NaN behind it, so that an operation which reads more than it says shows.
@@ -39,20 +37,10 @@ enum operation_zeros {
     ZEROS_OF_TOKENS  /* at each site, but for `top` of the tokens */
 };
 
-/* What of an operation is kept, and for how long, and which rows may share storage: plan.c asks
- * this. An operation that leaves all of it false has rows of its own for everything. */
-struct operation_storage {
-    bool keeps_slope;              /* forward writes f'(x) to `slope` */
-    bool learning_reads_argument;  /* the first argument is read once the passes are done */
-    bool learning_reads_cotangent; /* so is the own cotangent */
-    bool value_in_place;           /* forward allows its value in the place of an argument */
-    bool full_cotangent; /* its cotangent has a row for each of its own, never one for all */
-};
-
 /* One operation: everything that the rest of the program asks about it. Executor, planner, costs,
  * names, coordinate check and replays ask these fields and never which operation they meet. Most
- * operations leave most fields at 0, and then the value and the cotangent have rows of their own.
- * Set a field where the comment behind it is true. */
+ * operations leave most fields at 0, and then the value has rows of its own. Set a field where the
+ * comment behind it is true. */
 struct operation {
     const char *name; /* in messages and in the description of a program (describe.h) */
     const struct constant_field *constants; /* of its own, in that description; NULL: none */
@@ -79,8 +67,8 @@ struct operation {
     enum operation_matrix matrix;
     enum operation_zeros zeros;
 
-    struct operation_storage storage;
-    /* What it is. */
+    bool in_place;        /* forward allows its value in the place of an argument */
+    bool every_row;       /* its cotangent has a row for each of its own, never one for all */
     bool learns;          /* it has parameters, so what follows from it moves */
     bool linear;          /* in the rows that it takes, so that moments of its own are exact */
     bool by_row;          /* a row of the value is made of that row of the arguments alone */
@@ -88,7 +76,7 @@ struct operation {
                              first */
     bool adds_at;         /* its second argument may be some rows alone (node_expert.added) */
     bool across_inputs;   /* takes what is one for all inputs */
-    bool constant;        /* its rows never change and lie outside of the plan */
+    bool constant;        /* nothing writes its rows, and they lie outside of the plan */
     bool function;        /* of one variable: names of its rows are sigma_NAME */
     bool starts_backward; /* a term of the loss: its parts are due though nothing reads it */
     bool grouped_factor;  /* the first argument may live on the groups of the second */
@@ -100,16 +88,6 @@ extern const struct operation operation_read_in, operation_map, operation_fn, op
     operation_times, operation_multiply, operation_average, operation_scale, operation_look,
     operation_bias, operation_numbers, operation_vector, operation_shift, operation_top,
     operation_rows, operation_ones, operation_constant, operation_read_out;
-
-/* A part of a cotangent that a node hands to argument k. */
-struct part {
-    int item;         /* where it is written; -1: in no rows of its own, or none is due */
-    bool due, first;  /* there is one; and it is the first that the argument gets */
-    bool into;        /* the node that makes it writes, or adds it, to the cotangent */
-    struct rows rows; /* of the item */
-    int begin, end;   /* nodes that make it (adjoint.h) */
-    int node;         /* that whose value it is; -1: none is due */
-};
 
 /* The matrix of a node, which tied nodes share, or its numbers that learn. */
 struct node_matrix {
@@ -151,15 +129,13 @@ struct expert_rows {
 /* Of a node that is computed for the rows of one expert alone (selected.c). */
 struct node_expert {
     struct expert_rows *of; /* NULL: for all rows */
-    bool apart;             /* its value and cotangent are these rows side by side */
-    bool added;             /* its value alone is: a sum adds it at their places */
+    bool apart;             /* its value is these rows side by side */
+    bool added;             /* so it is, and a sum adds it at their places */
     bool gated;             /* rows of it, or of its cotangent, are 0 where a gate is */
-    bool takes;             /* it is the first that takes these rows of its argument */
-    /* Such rows of an argument, and of a cotangent, that is not apart; else no array. */
-    struct rows taken[2];
+    int x, g; /* nodes of such rows of its argument, and cotangent, that have all; -1: none */
 };
 
-/* What plan.c finds out of a node: when its rows are needed, and which items they are. */
+/* When the rows of a node are needed, what of the backward pass belongs to it, and its storage. */
 struct node_plan {
     bool moves;                /* it depends on something that learns */
     bool across_inputs;        /* and on a mean over inputs, which are not those of a prediction */
@@ -168,20 +144,23 @@ struct node_plan {
     bool counted;              /* it is made of selections and constants alone (counts.h) */
     bool left_out, left_out_g; /* it, its cotangent is 0 where a selection leaves it out */
     bool idle;                 /* numbers that nobody reads: they are not found */
-    bool adds;                 /* of the backward pass: to the rows or numbers that are there */
-    int g_count;               /* rows of the cotangent, P per or 1; numbers: 1; 0: none */
-    int g_differ;              /* of these, as many as differ by more than a factor: all, or 1 */
-    int parts;                 /* that the cotangent is made of */
-    int value_item, slope_item, g_item; /* -1: none; g_item -2: the read-out's columns */
-    int taken_item[2];                  /* of node_expert */
-    struct part part[2];
+    bool adds;    /* of the backward pass: it can add its value to that of the node `onto` */
+    bool forward; /* it stands there, but runs, or is written, with node `of` */
+    int g;        /* the node whose value is its cotangent; -1: none */
+    int slope;    /* that of its slope, or -1 */
+    int part[2];  /* those of what it hands back to its arguments, or -1 */
+    int begin;    /* from this node on its cotangent is complete */
+    int differ;   /* of the backward pass: rows that differ by more than a factor */
+    int item;     /* of storage; -1: none */
 };
 
 struct node {
     const struct operation *op;
-    const char *label;     /* NULL, or the name of its rows (program_name_rows) */
-    const char *tex;       /* NULL, or their symbol in TeX (program_rows_tex) */
-    int argument[2];       /* -1: none */
+    const char *label; /* NULL, or the name of its rows (program_name_rows) */
+    const char *tex;   /* NULL, or their symbol in TeX (program_rows_tex) */
+    int argument[2];   /* -1: none */
+    int onto; /* of the backward pass: the node to whose value it adds, as its own; -1: none */
+    int of;   /* of the backward pass: the node in whose reverse it runs; -1: as written */
     struct population *on; /* of its rows; NULL: numbers */
     int per;               /* rows of an input: 1, n (tokens), n^2 (their pairs), or places */
     int count, K;          /* rows: P per, or 1 for all; numbers: [count][K] */
@@ -192,8 +171,8 @@ struct node {
     /* Bias: cotangents, each at its token's place; read-out, where something acts on its numbers:
      * their cotangents over gamma0; penalty: its gradient; choices among tokens: scratch. */
     double *A;
-    struct rows value, slope, g, work;
-    double *s, *gs; /* numbers and their cotangent */
+    struct rows value, work;
+    double *s; /* numbers */
 };
 
 /* Averages of rows that are written into numbers as the node runs. */
@@ -225,7 +204,8 @@ struct program {
     void **memory;
     struct lease *lease; /* on a backend that poisons */
     struct expert_rows **expert;
-    int nodes, all; /* [0, nodes) as written; [nodes, all) its adjoint (adjoint.h) */
+    int nodes, all; /* [0, nodes) as written; [nodes, all) the backward pass (adjoint.h) */
+    int reverse;    /* while that is written: the node whose parts are appended */
     int measures, memories, leases, experts;
     int read_out, output;   /* the node that reads out, and that whose numbers are f; -1: none */
     int gates, logits;      /* -1: none */
@@ -243,6 +223,15 @@ int net_spend(struct net *net, size_t bytes, struct err *err);
 /* How many numbers a node has in an evaluation: [count][K]. */
 static inline size_t node_numbers(const struct node *v) {
     return (size_t)v->count * (size_t)v->K;
+}
+
+/* NULL, or the node that has the cotangent of node v, or what v hands back to argument k. */
+static inline const struct node *node_cotangent(const struct program *p, const struct node *v) {
+    return v->plan.g < 0 ? NULL : &p->node[v->plan.g];
+}
+
+static inline const struct node *node_part(const struct program *p, const struct node *v, int k) {
+    return v->plan.part[k] < 0 ? NULL : &p->node[v->plan.part[k]];
 }
 
 /* Delta of each row of the last evaluation [R C], or 1 where cotangents have it inside. */
@@ -311,13 +300,11 @@ double weight_column(struct program *p, const struct node *node);
 int program_build(struct net *net, struct err *err);
 void program_free(struct program *p); /* accepts NULL */
 int plan_storage(struct net *net, struct err *err);
-/* Rows of the part of the cotangent that a node hands to argument k. */
-int plan_part_rows(const struct program *p, const struct node *v, int k);
 /* What the settings ask for by name: before storage is planned, and when rows are there. */
 int named_select(struct program *p, struct err *err);
 void named_connect(struct net *net);
-/* Whether these numbers of a node are a series of the run. */
-bool node_shown(const struct net *net, const double *values);
+/* Whether the numbers of node i, or their cotangent, are a series of the run. */
+bool node_shown(const struct net *net, int i, bool gradient);
 /* What routers and experts write stays, if the settings ask for it (routed.c). */
 int routed_select(struct program *p, struct err *err);
 /* NULL, or an earlier limit map that reads the same rows as this one, so that it meets the same
@@ -334,15 +321,11 @@ void selected_refresh(struct net *net, int numbers);
 bool selected_some(const struct node *v);
 struct rows selected_argument(const struct program *p, const struct node *v);
 /* An operation, for the rows that its node has. */
-void selected_forward(struct net *net, struct node *v);
-void selected_backward(struct net *net, struct node *v);
-/* Adds rows that are some of those of argument k to its cotangent. false: the part has all. */
-bool selected_add(const struct net *net, const struct node *v, int k);
+void selected_run(struct net *net, struct node *v);
 /* For measured.c and named.c: a kernel of a node's rows, or of its cotangent as it is. */
 void program_add_kernel(struct program *p, struct kernel kernel, const char *name);
-/* One operation, if it has anything to do. */
-int node_forward(struct net *net, struct node *v, struct err *err);
-int node_backward(struct net *net, struct node *v, struct err *err);
+/* One node. */
+int node_run(struct net *net, struct node *v, struct err *err);
 /* CODE_INTERRUPTED once a signal asks for the end: before each operation. */
 int program_poll(const struct net *net, struct err *err);
 int program_forward(struct net *net, struct err *err);

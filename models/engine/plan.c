@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-enum { NOWHERE = -1, READ_OUT = -2 }; /* places of a cotangent: none, the columns of the read-out */
+enum { NOWHERE = -1 };
 
 struct item {
     const struct population *on;
@@ -26,12 +26,9 @@ struct plan {
     struct item *item;
     struct slot *slot;
     struct shape *shape;
-    int items, slots, shapes, n;
+    int items, slots, shapes;
+    int end; /* the step behind all nodes */
 };
-
-static int back(const struct plan *plan, int node) {
-    return 2 * plan->n - 1 - node;
-}
 
 static int add_item(struct plan *plan, const struct population *on, int count, int start, int end,
                     int *place, struct err *err) {
@@ -43,52 +40,14 @@ static int add_item(struct plan *plan, const struct population *on, int count, i
     return CODE_OK;
 }
 
-static void use(struct plan *plan, int item, int step) {
-    if (item >= 0 && plan->item[item].end < step)
-        plan->item[item].end = step;
-}
-
-static int larger(int a, int b) {
-    return a > b ? a : b;
-}
-
-int plan_part_rows(const struct program *p, const struct node *v, int k) {
-    int made_by = v->plan.part[k].node;
-    return made_by < 0 ? v->plan.g_count : p->node[made_by].count;
-}
-
-/* Which cotangents there are, with how many rows, and who is first to add to them. */
-static int find_cotangents(struct program *p, struct err *err) {
-    if (p->output != p->read_out)
-        p->node[p->output].plan.g_count = 1;
-    for (int i = p->nodes - 1; i >= 0; i--) {
-        struct node *v = &p->node[i];
-        bool wide = v->plan.measured_g || v->op->storage.full_cotangent ||
-                    (v->matrix.map && v->matrix.map->declared.uses > 1);
-        if (wide && v->on && v->plan.g_count)
-            v->plan.g_count = v->count;
-        if ((v->plan.measured_g || v->plan.kept_g) && !v->plan.g_count)
-            return err_set(err, CODE_INPUT,
-                           "network %s: it measures a gradient that the output does not have",
-                           p->net->model->name);
-        if (!v->plan.g_count && i != p->output && !v->op->starts_backward)
-            continue;
-        for (int k = 0; k < 2; k++) {
-            int argument = p->node[i].argument[k];
-            if (argument < 0 || !p->node[argument].plan.moves || !v->op->adjoint)
-                continue;
-            TRY(adjoint_of(p, i, k, err));
-            struct node *a = &p->node[argument];
-            v = &p->node[i];
-            v->plan.part[k].due = true;
-            v->plan.part[k].first = !a->plan.parts++;
-            a->plan.g_count = a->on ? larger(a->plan.g_count, plan_part_rows(p, v, k)) : 1;
-            a->plan.g_differ = a->on ? larger(a->plan.g_differ,
-                                              adjoint_differ(p, &v->plan.part[k], v->plan.g_differ))
-                                     : 1;
-        }
+/* Rows that are taken for an expert may be those that they are taken from. */
+static void use(struct plan *plan, int node, int step) {
+    while (node >= 0) {
+        const struct node *v = &plan->p->node[node];
+        if (v->plan.item >= 0 && plan->item[v->plan.item].end < step)
+            plan->item[v->plan.item].end = step;
+        node = adjoint_is_taken(v) ? v->argument[0] : NOWHERE;
     }
-    return CODE_OK;
 }
 
 /* The coordinate check reads what matrices read and write; and the hidden layer of experts. */
@@ -110,158 +69,86 @@ static void keep_values(struct program *p) {
     }
 }
 
-/* Rows of an argument that a matrix takes for its expert, which those behind it may have taken. */
-static int plan_taken(struct plan *plan, int i, struct err *err) {
-    struct node *v = &plan->p->node[i];
-    const struct node *a = v->argument[0] < 0 ? NULL : &plan->p->node[v->argument[0]];
-    if (!v->expert.of || !v->matrix.map || a->expert.apart)
-        return CODE_OK;
-    for (int k = 0; k < i; k++) {
-        const struct node *u = &plan->p->node[k];
-        if (u->expert.of == v->expert.of && u->argument[0] == v->argument[0] &&
-            u->plan.taken_item[0] >= 0) {
-            v->plan.taken_item[0] = u->plan.taken_item[0];
-            return CODE_OK;
-        }
-    }
-    v->expert.takes = true;
-    return add_item(plan, a->on, v->count, i, 2 * plan->n, &v->plan.taken_item[0], err);
+/* The item in whose place the value of node v may be: that of node u. */
+static int item_of(const struct plan *plan, const struct node *v, int node) {
+    const struct node *u = node < 0 ? NULL : &plan->p->node[node];
+    return u && u->on == v->on && u->count == v->count && !u->expert.added ? u->plan.item : NOWHERE;
 }
 
-/* Values and slopes, and what they may take the place of. Where a backward pass is run again, what
- * it reads stays. */
-static int plan_values(struct plan *plan, struct err *err) {
-    const struct program *p = plan->p;
-    bool again = p->net->setup.measure.apart && p->net->output.loss_in_cotangent;
-    for (int i = 0; i < plan->n; i++) {
+/* Whether a node reads the rows of the sum that it adds to, which then has others. */
+static bool reads_sum(const struct program *p, const struct node *v) {
+    for (int k = 0; k < 2; k++) {
+        int x = v->argument[k];
+        while (x >= 0 && x != v->onto)
+            x = adjoint_is_taken(&p->node[x]) ? p->node[x].argument[0] : NOWHERE;
+        if (x >= 0)
+            return true;
+    }
+    return false;
+}
+
+static int step_of(const struct program *p, int i) {
+    return p->node[i].plan.forward ? p->node[i].of : i;
+}
+
+/* An item for each value of rows, and what it may take the place of. */
+static int add_items(struct plan *plan, struct err *err) {
+    struct program *p = plan->p;
+    for (int i = 0; i < p->all; i++) {
         struct node *v = &p->node[i];
+        int start = step_of(p, i), *over;
         if (!v->on || v->op->constant)
             continue;
-        TRY(add_item(plan, v->on, v->count, i, v->plan.measured || again ? 2 * plan->n : i,
-                     &v->plan.value_item, err));
-        for (int k = 0; k < 2 && v->op->storage.value_in_place; k++) {
-            const struct node *a = v->argument[k] < 0 ? NULL : &p->node[v->argument[k]];
-            if (a && a->on == v->on && a->count == v->count && !a->expert.added)
-                plan->item[v->plan.value_item].over[k] = a->plan.value_item;
-        }
-        if (v->op->storage.keeps_slope && v->plan.g_count)
-            TRY(add_item(plan, v->on, v->count, i, again ? 2 * plan->n : back(plan, i),
-                         &v->plan.slope_item, err));
-        TRY(plan_taken(plan, i, err));
-        if (v->expert.of && !v->expert.apart && v->plan.g_count == v->count)
-            TRY(add_item(plan, v->on, v->count, back(plan, i),
-                         v->matrix.map ? 2 * plan->n : back(plan, i), &v->plan.taken_item[1], err));
+        TRY(add_item(plan, v->on, v->count, start, start, &v->plan.item, err));
+        over = plan->item[v->plan.item].over;
+        if (v->onto >= 0 && !reads_sum(p, v))
+            over[0] = item_of(plan, v, v->onto);
+        for (int k = 0; k < 2 && v->onto < 0 && v->op->in_place; k++)
+            over[k] = item_of(plan, v, v->argument[k]);
     }
     return CODE_OK;
 }
 
-/* The nodes of the backward pass of node i read values and slopes. */
-static void use_in_reverse(struct plan *plan, int i) {
-    const struct program *p = plan->p;
-    for (int k = 0; k < 2; k++)
-        for (int j = p->node[i].plan.part[k].begin; j < p->node[i].plan.part[k].end; j++)
-            for (int l = 0; l < 2 && !adjoint_stands_for(&p->node[j]); l++)
-                if (p->node[j].argument[l] >= 0)
-                    use(plan, p->node[p->node[j].argument[l]].plan.value_item, back(plan, i));
-}
-
-/* When values are read, forward, in reverse and after all. */
-static void use_values(struct plan *plan) {
-    for (int i = 0; i < plan->n; i++) {
-        const struct node *v = &plan->p->node[i];
-        use_in_reverse(plan, i);
-        for (int k = 0; k < 2; k++) {
-            if (v->argument[k] < 0)
-                continue;
-            int item = plan->p->node[v->argument[k]].plan.value_item;
-            use(plan, item, i);
-            if (v->op->storage.learning_reads_argument &&
-                (!v->matrix.map || net_keeps_rows(plan->p->net, v->matrix.map)))
-                use(plan, item, 2 * plan->n);
-        }
-    }
-}
-
-/* The only part of the cotangent of v's argument k, a, is rows that are there. */
-static bool passes(const struct plan *plan, const struct node *v, int k, const struct node *a) {
-    const struct node *made_by = &plan->p->node[v->plan.part[k].node];
-    return a->plan.parts == 1 && adjoint_stands_for(made_by) && a->plan.g_count == made_by->count;
-}
-
-/* Whether node v is a matrix that adds to a whole cotangent by itself. Neither where gates are nor
- * where a row may serve all inputs, so that the order of sums does not depend on what is measured.
- */
-static bool adds(const struct plan *plan, const struct node *v, int count, int g_count) {
-    const struct net *net = plan->p->net;
-    return !v->expert.gated && count == g_count && net->output.loss_in_cotangent &&
-           net_map_kind(net, &v->matrix.map->declared)->add_backward;
-}
-
-/* The item whose place node j, in reverse of node v, may take when it is the last to read it. */
-static int item_read(const struct plan *plan, const struct node *v, int j, int argument) {
-    const struct program *p = plan->p;
-    const struct node *w = &p->node[j], *u = argument < 0 ? NULL : &p->node[argument];
-    if (!u || u->on != w->on || u->count != w->count || adjoint_reads_later(p, v, j, argument))
-        return NOWHERE;
-    return adjoint_is_cotangent(p, &(struct part){.node = argument}) ? v->plan.g_item
-           : adjoint_stands_for(u)                                   ? v->plan.slope_item
-                                                                     : u->plan.value_item;
-}
-
-/* Where the nodes that make a part of node i write: where the part will be, if all that are behind
- * them work in place, else scratch. */
-static int plan_adjoint(struct plan *plan, int i, const struct part *part, struct err *err) {
+/* When rows are read by nodes, and when a cotangent is complete. */
+static void use_in_passes(struct plan *plan) {
     struct program *p = plan->p;
-    p->node[part->node].plan.value_item = part->item;
-    for (int j = part->node; j >= part->begin; j--) {
-        struct node *w = &p->node[j];
-        if (adjoint_stands_for(w) || !w->on)
-            continue;
-        if (w->plan.value_item == NOWHERE)
-            TRY(add_item(plan, w->on, w->count, back(plan, i), back(plan, i), &w->plan.value_item,
-                         err));
-        for (int k = 0; k < 2 && w->op->storage.value_in_place; k++) {
-            struct node *u = w->argument[k] < 0 ? NULL : &p->node[w->argument[k]];
-            if (u && w->argument[k] >= part->begin && !adjoint_stands_for(u) && u->on == w->on &&
-                u->count == w->count)
-                u->plan.value_item = w->plan.value_item;
-            else
-                plan->item[w->plan.value_item].over[k] =
-                    item_read(plan, &p->node[i], j, w->argument[k]);
-        }
+    for (int i = 0; i < p->all; i++) {
+        const struct node *v = &p->node[i];
+        use(plan, v->argument[0], step_of(p, i));
+        use(plan, v->argument[1], i);
+        use(plan, v->expert.x, i);
+        use(plan, v->onto, i);
+        if (v->of < 0)
+            use(plan, v->plan.g, v->plan.begin);
     }
-    return CODE_OK;
 }
 
-/* Scratch of node v: the part for argument k. */
-static int plan_part(struct plan *plan, int i, int k, struct err *err) {
-    struct node *v = &plan->p->node[i], *a = &plan->p->node[v->argument[k]];
-    struct part *part = &v->plan.part[k];
-    int step = back(plan, i), count = plan_part_rows(plan->p, v, k);
-    if (!part->due)
-        return CODE_OK;
-    part->into = plan->p->node[part->node].plan.adds && !v->expert.of;
-    if (!a->on)
-        return CODE_OK;
-    if (part->first && a->plan.g_item == NOWHERE) {
-        if (passes(plan, v, k, a)) {
-            a->plan.g_item = v->op->matrix == MATRIX_READ_OUT ? READ_OUT : v->plan.g_item;
-            use(plan, a->plan.g_item, back(plan, v->argument[k]));
-        } else
-            TRY(add_item(plan, a->on, a->plan.g_count, step, back(plan, v->argument[k]),
-                         &a->plan.g_item, err));
-        if (a->plan.measured_g || a->plan.kept_g || a->op->storage.learning_reads_cotangent)
-            use(plan, a->plan.g_item, 2 * plan->n);
+/* What is read once the passes are done: by series, by what learns; by a check all that matrices
+ * hand back; and, where a backward pass is run again, all that it reads. */
+static void use_behind(struct plan *plan) {
+    const struct program *p = plan->p;
+    const struct net *net = p->net;
+    bool again = net->setup.measure.apart && net->output.loss_in_cotangent;
+    for (int i = 0; i < p->all; i++) {
+        const struct node *v = &p->node[i];
+        bool check = v->of < 0 && net->setup.measure.check && v->op->matrix != MATRIX_NONE;
+        if (v->plan.measured || (again && (v->of < 0 || v->plan.forward)))
+            use(plan, i, plan->end);
+        if (v->plan.measured_g || v->plan.kept_g || check)
+            use(plan, v->plan.g, plan->end);
+        if (check)
+            use(plan, v->plan.part[0], plan->end);
     }
-    bool stays = plan->p->net->setup.measure.check && v->matrix.map;
-    part->into = part->into && (!v->matrix.map || adds(plan, v, count, a->plan.g_count));
-    if ((part->into && !stays) || adjoint_stands_for(&plan->p->node[part->node]))
-        return CODE_OK;
-    if (part->first && count == a->plan.g_count && !stays)
-        part->item = a->plan.g_item;
-    else
-        TRY(add_item(plan, a->on, count, step, stays ? 2 * plan->n : step, &part->item, err));
-    return plan_adjoint(plan, i, part, err);
+    for (int k = 0; k < net->parameters.count; k++) {
+        const struct parameter *parameter = &net->parameters.item[k];
+        const struct node *v = &p->node[parameter->node];
+        bool reads = parameter->map ? net_keeps_rows(net, parameter->map)
+                                    : parameter->thin && !node_reads_no_rows(v);
+        if (reads)
+            use(plan, v->expert.x >= 0 ? v->expert.x : v->argument[0], plan->end);
+        if (v->on)
+            use(plan, v->expert.g >= 0 ? v->expert.g : v->plan.g, plan->end);
+    }
 }
 
 static bool fits(const struct slot *slot, const struct item *item) {
@@ -335,7 +222,7 @@ static int release(struct plan *plan, int i, struct err *err) {
 
 /* Items in the order of their first steps, each into a slot that is free. */
 static int find_slots(struct plan *plan, struct err *err) {
-    int *list, steps = 2 * plan->n + 1, items = plan->items, code = CODE_OK;
+    int *list, steps = plan->end + 1, items = plan->items, code = CODE_OK;
     TRY(base_alloc(&list, 2 * (size_t)(steps + items), sizeof *list, err));
     int *starts = list, *ends = starts + steps, *after = ends + steps, *then = after + items;
     for (int i = items - 1; i >= 0; i--) { /* lists of the items of a step; an item + 1, or 0 */
@@ -359,34 +246,22 @@ static struct rows rows_of(const struct plan *plan, int item) {
 }
 
 static void hand_out(const struct plan *plan) {
-    for (int i = 0; i < plan->n; i++) {
-        struct node *v = &plan->p->node[i];
-        v->value = rows_of(plan, v->plan.value_item);
-        v->slope = rows_of(plan, v->plan.slope_item);
-        v->g = rows_of(plan, v->plan.g_item);
-        for (int k = 0; k < 2; k++)
-            v->expert.taken[k] = rows_of(plan, v->plan.taken_item[k]);
-        for (int k = 0; k < 2; k++)
-            v->plan.part[k].rows = rows_of(plan, v->plan.part[k].item);
-    }
-    for (int i = plan->n; i < plan->p->all; i++)
-        plan->p->node[i].value = rows_of(plan, plan->p->node[i].plan.value_item);
+    for (int i = 0; i < plan->p->all; i++)
+        plan->p->node[i].value = rows_of(plan, plan->p->node[i].plan.item);
 }
 
 int plan_storage(struct net *net, struct err *err) {
-    struct plan plan = {.p = net->program, .n = net->program->nodes};
+    struct plan plan = {.p = net->program};
     int code;
-    plan.p->all = plan.n;
-    DO(find_cotangents(plan.p, err));
+    plan.p->all = plan.p->nodes;
     if (net->setup.measure.check)
         keep_values(plan.p);
     DO(selected_find(net, err));
-    DO(plan_values(&plan, err));
-    use_values(&plan);
-    for (int i = plan.n - 1; i >= 0; i--)
-        for (int k = 0; k < 2; k++)
-            if (plan.p->node[i].argument[k] >= 0)
-                DO(plan_part(&plan, i, k, err));
+    DO(adjoint_write(plan.p, err));
+    plan.end = plan.p->all;
+    DO(add_items(&plan, err));
+    use_in_passes(&plan);
+    use_behind(&plan);
     DO(find_slots(&plan, err));
     hand_out(&plan);
 done:

@@ -1,5 +1,5 @@
-/* Part of a program once more. The operations are those of the executor; every node in reach has
- * rows of its own, shaped as in the net, and every cotangent starts at zero and is added to. */
+/* Part of a program once more. The nodes are those of the executor; every one in reach has rows of
+ * its own, shaped as in the net, and those of the backward pass start at zero. */
 #include "models/engine/replay.h"
 
 #include <stdlib.h>
@@ -29,29 +29,43 @@ static int new_vector(struct replay *r, size_t count, double **vector, struct er
     return CODE_OK;
 }
 
+/* The node as its author wrote it whose pass, in either direction, node i belongs to. */
+static int author_of(const struct program *p, int i) {
+    return p->node[i].of < 0 ? i : p->node[i].of;
+}
+
+static bool in_reach(const struct replay *r, int i) {
+    int of = author_of(&r->program, i);
+    return of >= r->first && of <= r->last;
+}
+
+/* Nodes in reach have rows of their own, and so have cotangents and sums of the backward pass that
+ * they read, where they begin outside of it. */
+static void find_own(struct replay *r) {
+    for (int i = 0; i < r->program.all; i++) {
+        const struct node *v = &r->program.node[i];
+        const int read[] = {v->argument[0], v->argument[1], v->onto, v->plan.g};
+        r->own[i] = r->own[i] || in_reach(r, i);
+        for (size_t k = 0; k < sizeof read / sizeof *read && in_reach(r, i); k++)
+            if (read[k] >= r->program.nodes)
+                r->own[read[k]] = true;
+    }
+}
+
+/* Parts of numbers are added where their sum is. */
 static int copy_node(struct replay *r, int i, struct err *err) {
     struct node *v = &r->program.node[i];
-    size_t count = (size_t)v->count * (size_t)v->K;
-    if (v->op->constant)
+    if (!r->own[i] || (v->op->constant && v->of < 0))
         return CODE_OK;
-    struct rows *all[] = {
-        &v->value, &v->slope, &v->g, &v->work, &v->plan.part[0].rows, &v->plan.part[1].rows};
-    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-        TRY(new_rows(r, all[k], err));
-    TRY(new_vector(r, count, &v->s, err));
-    TRY(new_vector(r, count, &v->gs, err));
-    if (v->constant.groups > 1)
-        TRY(new_vector(r, count * (size_t)v->constant.groups, &v->A, err));
-    for (int k = 0; k < 2; k++)
-        for (int j = v->plan.part[k].begin; j < v->plan.part[k].end; j++)
-            if (j != v->plan.part[k].node)
-                TRY(new_rows(r, &r->program.node[j].value, err));
-    v->plan.g_item = i;
-    for (int k = 0; k < 2; k++) {
-        v->plan.part[k].item = -1;
-        v->plan.part[k].first = false;
-    }
-    if (!v->matrix.thin)
+    TRY(new_rows(r, &v->value, err));
+    TRY(new_rows(r, &v->work, err));
+    if (v->onto >= 0)
+        v->s = r->program.node[v->onto].s;
+    else
+        TRY(new_vector(r, node_numbers(v), &v->s, err));
+    if (v->constant.groups > 1 && v->of < 0)
+        TRY(new_vector(r, node_numbers(v) * (size_t)v->constant.groups, &v->A, err));
+    if (!v->matrix.thin || v->of >= 0)
         return CODE_OK;
     r->start[i].population = v->matrix.thin->population;
     return array_keep(&r->start[i].W, array_all(&v->matrix.thin->W), err);
@@ -69,9 +83,11 @@ int replay_init(struct replay *r, const struct net *net, int first, int last, st
     TRY(base_alloc(&r->start, nodes, sizeof *r->start, err));
     TRY(base_alloc(&r->given, nodes, sizeof *r->given, err));
     TRY(base_alloc(&r->active, nodes, sizeof *r->active, err));
+    TRY(base_alloc(&r->own, nodes, sizeof *r->own, err));
     TRY(base_alloc(&r->program.c, (size_t)net->batch.rows * (size_t)net->setup.data.n,
                    sizeof *r->program.c, err));
-    for (int i = first; i <= last; i++)
+    find_own(r);
+    for (int i = 0; i < r->program.all; i++)
         TRY(copy_node(r, i, err));
     return CODE_OK;
 }
@@ -86,7 +102,7 @@ void replay_free(struct replay *r) {
     for (int i = r->first; r->start && i <= r->last; i++)
         thin_free(&r->start[i]);
     void *const lists[] = {r->array, r->vector, r->program.node, r->program.c,
-                           r->start, r->given,  r->active};
+                           r->start, r->given,  r->active,       r->own};
     for (size_t k = 0; k < sizeof lists / sizeof *lists; k++)
         free(lists[k]);
     *r = (struct replay){0};
@@ -104,16 +120,20 @@ int replay_archive(struct replay *r, struct archive *archive, struct err *err) {
     return CODE_OK;
 }
 
+/* Slopes are those of the last forward pass. */
 void replay_begin(struct replay *r, const struct net *net) {
     r->view = *net;
     r->view.program = &r->program;
-    for (int i = r->first; i <= r->last; i++) {
+    memset(r->given, 0, (size_t)r->program.all * sizeof *r->given);
+    memset(r->active, 0, (size_t)r->program.all * sizeof *r->active);
+    for (int i = r->program.nodes; i < r->program.all; i++) {
         struct node *v = &r->program.node[i];
-        r->given[i] = r->active[i] = false;
-        if (v->g.array)
-            rows_zero(v->g);
-        if (v->gs)
-            memset(v->gs, 0, node_numbers(v) * sizeof *v->gs);
+        if (!r->own[i] || v->plan.forward)
+            continue;
+        if (v->on)
+            rows_zero(v->value);
+        else
+            memset(v->s, 0, node_numbers(v) * sizeof *v->s);
     }
 }
 
@@ -132,12 +152,11 @@ struct node *replay_node(struct replay *r, int node) {
     return &r->program.node[node];
 }
 
-/* Its matrix as it was or as it is, while an operation runs, which leaves no trace in it. */
-static int run(struct replay *r, int i, bool initial,
-               int (*operation)(struct net *, struct node *, struct err *), struct err *err) {
+/* Its matrix as it was or as it is, while a node runs, which leaves no trace in it. */
+static int run(struct replay *r, int i, bool initial, struct err *err) {
     struct node *v = &r->program.node[i];
-    struct map *map = v->matrix.map;
-    struct thin *thin = v->matrix.thin;
+    struct node_matrix now = v->matrix;
+    struct map *map = now.map;
     struct rows x = {0}, of_all_uses[2] = {{0}, {0}};
     if (map) {
         x = map->x;
@@ -146,15 +165,14 @@ static int run(struct replay *r, int i, bool initial,
     }
     if (initial && map)
         v->matrix.map = map->start;
-    if (initial && thin)
-        v->matrix.thin = &r->start[i];
-    int code = operation(&r->view, v, err);
+    if (initial && now.thin)
+        v->matrix.thin = &r->start[author_of(&r->program, i)];
+    int code = node_run(&r->view, v, err);
     if (map) {
         map->x = x;
         map_stack_uses(map, of_all_uses[0], of_all_uses[1]);
     }
-    v->matrix.map = map;
-    v->matrix.thin = thin;
+    v->matrix = now;
     return code;
 }
 
@@ -167,23 +185,31 @@ int replay_forward(struct replay *r, bool initial, int target, struct err *err) 
                 r->active[r->program.node[i].argument[k]] = true;
     for (int i = r->first; i <= target; i++)
         if (r->active[i] && !r->given[i] && !r->program.node[i].op->constant)
-            TRY(run(r, i, initial, node_forward, err));
+            TRY(run(r, i, initial, err));
     memset(r->active, 0, (size_t)r->program.nodes * sizeof *r->active);
     return CODE_OK;
 }
 
+/* A node of the backward pass. Sums go on where nothing is added; zeros, which take no argument,
+ * are there, and so are cotangents where the pass begins. */
+static int run_back(struct replay *r, int i, bool initial, struct err *err) {
+    struct program *p = &r->program;
+    const struct node *v = &p->node[i], *of = &p->node[v->of];
+    bool active = r->active[v->of], completes = i < of->plan.begin;
+    if (!active && !completes && v->onto >= 0 && v->on)
+        rows_copy(p->node[v->onto].value, v->value);
+    if (completes ? active && r->given[v->of] : !active)
+        return CODE_OK;
+    for (int k = 0; k < 2 && !completes; k++)
+        if (of->argument[k] >= r->first && of->plan.part[k] >= 0 && !r->given[of->argument[k]])
+            r->active[of->argument[k]] = true;
+    return v->argument[0] < 0 ? CODE_OK : run(r, i, initial, err);
+}
+
 /* What was given stops it, but for the nodes where it begins. */
 int replay_backward(struct replay *r, bool initial, struct err *err) {
-    for (int i = r->last; i >= r->first; i--) {
-        const struct node *v = &r->program.node[i];
-        if (!r->active[i])
-            continue;
-        TRY(run(r, i, initial, node_backward, err));
-        for (int k = 0; k < 2; k++) {
-            int a = v->argument[k];
-            if (a >= r->first && v->plan.part[k].due && !r->given[a])
-                r->active[a] = true;
-        }
-    }
+    for (int i = r->program.nodes; i < r->program.all; i++)
+        if (in_reach(r, i))
+            TRY(run_back(r, i, initial, err));
     return CODE_OK;
 }

@@ -11,12 +11,13 @@
 
 struct replay {
     struct net view;        /* the net, with the program below */
-    struct program program; /* nodes first ... last have rows and numbers of their own */
+    struct program program; /* nodes first ... last, and those of their backward pass, have rows
+                             and numbers of their own */
     int first, last, arrays, vectors;
     struct array **array;
     double **vector;
     struct thin *start; /* [nodes] thin matrices at the start */
-    bool *given, *active;
+    bool *given, *active, *own;
 };
 
 /* Before the first update: thin matrices are remembered here. */

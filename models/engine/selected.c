@@ -46,7 +46,7 @@ static bool is_gate(const struct net *net, const struct node *v, bool alone) {
         return false;
     const struct node *s = &net->program->node[v->argument[0]];
     return s->constant.numbers && s->constant.numbers->drops_zero && s->count == v->count &&
-           (alone || !node_shown(net, net->program->node[v->argument[0]].gs));
+           (alone || !node_shown(net, v->argument[0], true));
 }
 
 static struct selection of_gate(const struct node *v) {
@@ -175,6 +175,21 @@ static void find_added(struct program *p) {
         }
 }
 
+/* Matrices that begin take the rows of their expert out of what has all; several take the same. */
+static void find_taken(struct program *p) {
+    for (int i = 0; i < p->nodes && !p->code; i++) {
+        const struct node *v = &p->node[i];
+        int x = v->argument[0], taken = -1;
+        if (!v->expert.of || !v->matrix.map || p->node[x].expert.apart)
+            continue;
+        for (int k = 0; k < i && taken < 0; k++)
+            if (p->node[k].expert.of == v->expert.of && p->node[k].argument[0] == x)
+                taken = p->node[k].expert.x;
+        taken = taken < 0 ? adjoint_take(p, i, x, true) : taken;
+        p->node[i].expert.x = taken;
+    }
+}
+
 /* The rows of this selection, that there may be already. */
 static struct expert_rows *rows_of(struct program *p, struct selection at) {
     for (int k = 0; k < p->experts; k++)
@@ -204,6 +219,7 @@ int selected_find(struct net *net, struct err *err) {
             if (found.at[i].numbers >= 0)
                 p->node[i].expert.of = rows_of(p, found.at[i]);
         find_added(p);
+        find_taken(p);
     }
     free(list);
     if (p->code)
@@ -231,36 +247,16 @@ static void find_rows(const struct program *p, struct expert_rows *e) {
     e->some.count = 8 * found > 7 * e->all ? e->all : found;
 }
 
-static void set_count(struct rows *rows, bool has_all, int count) {
-    if (rows->array && has_all)
-        rows->count = count;
-}
-
-/* Whether the part of argument k has as many rows as the node, not one that serves all. */
-static bool is_full(const struct program *p, const struct node *v, int k) {
-    return v->argument[k] >= 0 && plan_part_rows(p, v, k) == v->count;
-}
-
 /* Its rows become as many as the expert has. */
 static void fit(struct net *net, struct node *v) {
     const struct expert_rows *e = v->expert.of;
-    int count = e->some.count;
-    bool g = v->plan.g_count == v->count;
-    set_count(&v->slope, true, count);
-    set_count(&v->value, v->expert.apart || v->expert.added, count);
-    set_count(&v->g, v->expert.apart && g, count);
-    for (int k = 0; k < 2; k++) {
-        set_count(&v->expert.taken[k], true, count);
-        set_count(&v->plan.part[k].rows, is_full(net->program, v, k), count);
-    }
-    set_count(&v->work, is_full(net->program, v, 0), count);
-    if (!v->matrix.map)
-        return;
-    v->matrix.map->some = is_whole(e) ? NULL : &e->some;
-    for (int k = 0; k < net->parameters.count; k++)
-        if (net->parameters.item[k].map == v->matrix.map)
-            net->parameters.item[k].y =
-                v->expert.taken[1].array && !is_whole(e) ? v->expert.taken[1] : v->g;
+    struct program *p = net->program;
+    if (adjoint_is_taken(v))
+        v->value = is_whole(e) ? p->node[v->argument[0]].value : v->work;
+    if (v->value.array && (v->expert.apart || v->expert.added))
+        v->value.count = e->some.count;
+    if (v->matrix.map && v->of < 0)
+        v->matrix.map->some = is_whole(e) ? NULL : &e->some;
 }
 
 void selected_refresh(struct net *net, int numbers) {
@@ -268,54 +264,34 @@ void selected_refresh(struct net *net, int numbers) {
     for (int k = 0; k < p->experts; k++)
         if (numbers < 0 || p->expert[k]->numbers == numbers)
             find_rows(p, p->expert[k]);
-    for (int i = 0; i < p->nodes && p->experts; i++)
+    for (int i = 0; i < p->all && p->experts; i++)
         if (p->node[i].expert.of && (numbers < 0 || p->node[i].expert.of->numbers == numbers))
             fit(net, &p->node[i]);
+    for (int k = 0; k < net->parameters.count && p->experts; k++) {
+        struct parameter *parameter = &net->parameters.item[k];
+        const struct node *v = &p->node[parameter->node];
+        if (v->expert.of && v->matrix.map)
+            parameter->y = p->node[v->expert.g >= 0 ? v->expert.g : v->plan.g].value;
+    }
 }
 
 struct rows selected_argument(const struct program *p, const struct node *v) {
-    return v->expert.taken[0].array && selected_some(v) ? v->expert.taken[0]
-                                                        : p->node[v->argument[0]].value;
+    return p->node[v->expert.x >= 0 ? v->expert.x : v->argument[0]].value;
 }
 
-void selected_forward(struct net *net, struct node *v) {
+void selected_run(struct net *net, struct node *v) {
     const struct expert_rows *e = v->expert.of;
-    if (!selected_some(v)) {
-        v->op->forward(net, v);
+    if (v->of >= 0 || !selected_some(v)) {
+        if (v->op->forward)
+            v->op->forward(net, v);
         return;
     }
-    if (v->expert.taken[0].array && v->expert.takes)
-        rows_take(net->program->node[v->argument[0]].value, e->some.which, v->expert.taken[0]);
+    if (v->expert.x >= 0 && net->program->node[v->expert.x].of == v - net->program->node)
+        selected_run(net, &net->program->node[v->expert.x]);
     v->value.count = e->some.count;
     v->op->forward(net, v);
     if (v->expert.apart || v->expert.added)
         return;
     v->value.count = e->all;
     rows_spread(v->value, e->some.which, e->some.count);
-}
-
-void selected_backward(struct net *net, struct node *v) {
-    struct rows g = v->g;
-    if (selected_some(v) && v->expert.taken[1].array) {
-        rows_take(g, v->expert.of->some.which, v->expert.taken[1]);
-        v->g = v->expert.taken[1];
-    }
-    adjoint_run(net, v);
-    v->g = g;
-}
-
-bool selected_add(const struct net *net, const struct node *v, int k) {
-    const struct node *a = &net->program->node[v->argument[k]];
-    struct rows part = v->plan.part[k].rows;
-    if (!selected_some(v) || a->expert.apart || !is_full(net->program, v, k))
-        return false;
-    const int *which = v->expert.of->some.which;
-    if (v->plan.part[k].item == a->plan.g_item)
-        rows_spread(a->g, which, part.count);
-    else {
-        if (v->plan.part[k].first)
-            rows_zero(a->g);
-        rows_add_at(part, which, a->g);
-    }
-    return true;
 }

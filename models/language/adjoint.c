@@ -2,20 +2,82 @@
 #include "models/language/adjoint.h"
 #include "models/language/operation.h"
 
+#include <string.h>
+
 static const struct value none = {-1};
 
-/* They stand for rows of argument 0, which adjoint_run looks up: they may be those of an expert. */
-static const struct operation operation_cotangent = {.name = "cotangent"},
-                              operation_slope = {.name = "slope"},
-                              operation_column = {.name = "column"};
+/* Written by others: by the forward pass; and columns, which are those of a matrix. */
+static const struct operation operation_slope = {.name = "slope"},
+                              operation_column = {.name = "column", .constant = true};
 
-bool adjoint_stands_for(const struct node *node) {
-    return node->op == &operation_cotangent || node->op == &operation_slope ||
-           node->op == &operation_column;
+/* --- sums of parts --------------------------------------------------------------------------- */
+
+static void pass_forward(struct net *net, struct node *v) {
+    struct rows x = argument(net, v, 0)->value;
+    if (v->onto >= 0)
+        rows_add(NULL, x, v->value);
+    else
+        rows_copy(x, v->value);
 }
 
-bool adjoint_is_cotangent(const struct program *p, const struct part *part) {
-    return part->node >= 0 && p->node[part->node].op == &operation_cotangent;
+/* One row for all inputs, as a row of each. */
+static void repeat_forward(struct net *net, struct node *v) {
+    ops(net)->combine(v->value, v->onto >= 0 ? 1 : 0, net->output.ones, argument(net, v, 0)->value);
+}
+
+/* The rows of an expert, out of all; where it has all of them, its rows are those (selected.c). */
+static void take_forward(struct net *net, struct node *v) {
+    if (selected_some(v))
+        rows_take(argument(net, v, 0)->value, v->expert.of->some.which, v->value);
+}
+
+/* And to their places among all. */
+static void put_forward(struct net *net, struct node *v) {
+    struct rows x = argument(net, v, 0)->value;
+    const int *which = v->expert.of->some.which;
+    if (v->onto >= 0 && selected_some(v))
+        rows_add_at(x, which, v->value);
+    else if (v->onto >= 0)
+        rows_add(NULL, x, v->value);
+    else {
+        if (x.array != v->value.array)
+            rows_copy(x, rows_part(v->value, 0, x.count));
+        if (selected_some(v))
+            rows_spread(v->value, which, x.count);
+    }
+}
+
+static void zeros_forward(struct net *net, struct node *v) {
+    (void)net;
+    memset(v->s, 0, node_numbers(v) * sizeof *v->s);
+}
+
+static void seed_forward(struct net *net, struct node *v) {
+    for (size_t k = 0; k < node_numbers(v); k++)
+        v->s[k] = net->setup.gamma0 * net->output.Delta[k];
+}
+
+static const struct operation
+    operation_pass = {.name = "pass", .linear = true, .forward = pass_forward},
+    operation_repeat = {.name = "repeat", .linear = true, .forward = repeat_forward},
+    operation_take = {.name = "take", .linear = true, .forward = take_forward},
+    operation_put = {.name = "put", .linear = true, .forward = put_forward, .in_place = true},
+    operation_zeros = {.name = "zeros", .forward = zeros_forward},
+    operation_seed = {.name = "seed", .forward = seed_forward};
+
+bool adjoint_is_taken(const struct node *node) {
+    return node->op == &operation_take;
+}
+
+/* --- nodes ----------------------------------------------------------------------------------- */
+
+/* Rows of a node that differ by more than a factor. */
+static int differ_of(const struct program *p, int i) {
+    return i < 0 ? 0 : i < p->nodes ? p->node[i].count : p->node[i].plan.differ;
+}
+
+static int larger(int a, int b) {
+    return a > b ? a : b;
 }
 
 static struct value append(struct program *p, struct node node) {
@@ -23,53 +85,67 @@ static struct value append(struct program *p, struct node node) {
     if (!added)
         return none;
     *added = node;
+    added->of = p->reverse;
+    if (!node.plan.differ)
+        added->plan.differ = larger(node.op->scales_rows ? 0 : differ_of(p, node.argument[0]),
+                                    differ_of(p, node.argument[1]));
     return (struct value){p->all - 1};
 }
 
-static struct value stand_for(struct program *p, const struct operation *op, int v, int count) {
-    struct node node = node_of_operation(op, (struct value){v}, none);
-    node.on = p->node[v].on;
-    node.per = p->node[v].per;
-    node.count = count;
-    node.K = p->node[v].K;
+/* A node that is shaped as node `like`. */
+static struct node shaped(const struct program *p, const struct operation *op, struct value a,
+                          struct value b, int like) {
+    struct node node = node_of_operation(op, a, b);
+    node.on = p->node[like].on;
+    node.per = p->node[like].per;
+    node.count = p->node[like].count;
+    node.K = p->node[like].K;
+    return node;
+}
+
+/* Rows are those of an expert where the node in reverse has no others. */
+static struct value append_part(struct program *p, struct node node) {
+    const struct node *v = &p->node[p->reverse];
+    node.expert.of = v->expert.of;
+    node.expert.apart = v->expert.of && node.on && node.count == v->count;
     return append(p, node);
 }
 
 struct value adjoint_slope(struct program *p, int v) {
-    return p->code ? none : stand_for(p, &operation_slope, v, p->node[v].count);
+    if (p->code)
+        return none;
+    struct node node = shaped(p, &operation_slope, none, none, v);
+    node.plan.differ = node.count;
+    node.plan.forward = true;
+    struct value out = append_part(p, node);
+    p->node[v].plan.slope = out.at;
+    return out;
 }
 
 struct value adjoint_column(struct program *p, int v) {
-    struct value out = p->code ? none : stand_for(p, &operation_column, v, 1);
-    if (out.at >= 0)
-        p->node[out.at].on = p->node[p->node[v].argument[0]].on;
-    return out;
+    if (p->code)
+        return none;
+    struct node node = shaped(p, &operation_column, none, none, p->node[v].argument[0]);
+    node.count = node.plan.differ = 1;
+    return append(p, node);
 }
 
 struct value adjoint_append(struct program *p, const struct operation *op, struct value a,
                             struct value b, int like) {
-    struct node node = node_of_operation(op, a, b);
     if (p->code)
         return none;
-    if (like >= 0) {
-        node.on = p->node[like].on;
-        node.per = p->node[like].per;
-    }
-    for (int k = 0; k < 2; k++)
-        if (node.argument[k] >= 0 && p->node[node.argument[k]].count > node.count)
-            node.count = p->node[node.argument[k]].count;
-    node.K = like < 0 ? 1 : p->node[like].K;
-    if (like < 0 && program_failed(p, net_vector(p->net, (size_t)node.count, 1, &node.s, &p->err)))
-        return none;
-    return append(p, node);
+    struct node node = shaped(p, op, a, b, like);
+    node.count = larger(p->node[a.at].count, b.at < 0 ? 0 : p->node[b.at].count);
+    return append_part(p, node);
 }
 
 struct value adjoint_like(struct program *p, const struct operation *op, struct value a,
                           struct value b, int like) {
-    struct value out = adjoint_append(p, op, a, b, like);
-    if (out.at >= 0)
-        p->node[out.at].count = p->node[out.at].plan.g_differ = p->node[like].count;
-    return out;
+    if (p->code)
+        return none;
+    struct node node = shaped(p, op, a, b, like);
+    node.plan.differ = node.count;
+    return append_part(p, node);
 }
 
 struct value adjoint_into(struct program *p, struct value part) {
@@ -78,132 +154,155 @@ struct value adjoint_into(struct program *p, struct value part) {
     return part;
 }
 
-/* The cotangent, which the other part may read already. */
-static struct value cotangent_of(struct program *p, int v) {
-    const struct part *other = &p->node[v].plan.part[0];
-    for (int i = other->begin; i < other->end; i++)
-        if (p->node[i].op == &operation_cotangent)
-            return (struct value){i};
-    const struct node *of = &p->node[v];
-    return stand_for(p, &operation_cotangent, v, of->on ? of->plan.g_count : of->count);
+struct value adjoint_repeat(struct program *p, struct value x, int like) {
+    return adjoint_like(p, &operation_repeat, x, none, like);
 }
 
-int adjoint_of(struct program *p, int v, int k, struct err *err) {
-    struct part part = p->node[v].plan.part[k];
-    part.begin = p->all;
-    struct value g = cotangent_of(p, v);
-    if (!p->code)
-        part.node = p->node[v].op->adjoint(p, v, k, g).at;
-    part.end = p->all;
-    p->node[v].plan.part[k] = part;
+struct value adjoint_times(struct program *p, double factor, struct value x) {
+    struct value out = p->code ? none : adjoint_append(p, &operation_times, x, none, x.at);
+    if (out.at >= 0)
+        p->node[out.at].constant.factor = factor;
+    return out;
+}
+
+int adjoint_take(struct program *p, int v, int x, bool forward) {
+    struct node node = shaped(p, &operation_take, (struct value){x}, none, x);
+    node.plan.forward = forward;
+    p->reverse = v;
+    return append_part(p, node).at;
+}
+
+/* --- cotangents ------------------------------------------------------------------------------ */
+
+/* A node of the sum of node a, with `count` rows: x, as it is or added to others. */
+static int append_sum(struct program *p, int a, const struct operation *op, int x, int onto,
+                      int count) {
+    const struct node *to = &p->node[a], *v = op == &operation_put ? &p->node[p->reverse] : to;
+    struct node node = shaped(p, op, (struct value){x}, none, a);
+    node.count = count;
+    node.onto = onto;
+    node.expert.of = v->expert.of;
+    node.expert.apart = to->expert.apart && count == to->count;
+    node.plan.differ = larger(differ_of(p, onto), differ_of(p, x));
+    return append(p, node).at;
+}
+
+/* Whether a part is added to a sum by the node that makes it. Matrices do so neither where gates
+ * are nor where a row may serve all inputs, so that the order of sums does not depend on what is
+ * measured. */
+static bool adds(const struct program *p, const struct node *v, const struct node *part) {
+    const struct net *net = p->net;
+    return part->plan.adds && !v->expert.of &&
+           (!v->matrix.map || (!v->expert.gated && net->output.loss_in_cotangent &&
+                               net_map_kind(net, &v->matrix.map->declared)->add_backward));
+}
+
+/* One more part of the cotangent of argument k of node i, whose own is g. A node that adds by
+ * itself comes behind the sum so far, which may need more rows; the coordinate check, which looks
+ * at what matrices hand back, has them hand it back once more. */
+static void add_rows(struct program *p, int i, int k, int g) {
+    const struct node *v = &p->node[i];
+    int a = v->argument[k], sum = p->node[a].plan.g, part = v->plan.part[k];
+    int count = p->node[part].count, has = sum < 0 ? 0 : p->node[sum].count;
+    struct node last = p->node[part];
+    bool check = p->net->setup.measure.check, full = !p->node[a].expert.apart && count == v->count,
+         into = sum >= 0 && part != g && has <= count && adds(p, v, &last),
+         moves = into && !(check && v->matrix.map);
+    const struct operation *op = has > count                        ? &operation_repeat
+                                 : v->expert.of && full             ? &operation_put
+                                 : sum >= 0 || (check && part == g) ? &operation_pass
+                                                                    : NULL;
+    p->all -= moves;
+    if (sum >= 0 && has < count)
+        sum = append_sum(p, a, &operation_repeat, sum, -1, count);
+    last.onto = sum;
+    last.plan.differ = larger(last.plan.differ, differ_of(p, sum));
+    sum = into ? append(p, last).at
+          : op ? append_sum(p, a, op, part, sum, larger(has, count))
+               : part;
+    p->node[i].plan.part[k] = moves ? sum : part;
+    p->node[a].plan.g = sum;
+}
+
+/* The cotangent of numbers, to which the nodes of all parts add. */
+static void append_numbers(struct program *p, const struct operation *op, int a) {
+    struct node node = shaped(p, op, none, none, a);
+    node.plan.differ = 1;
+    if (program_failed(p, net_vector(p->net, node_numbers(&node), 1, &node.s, &p->err)))
+        return;
+    int g = append(p, node).at;
+    p->node[a].plan.g = g;
+}
+
+/* The part of argument k, where g is the cotangent of node i. */
+static void write_part(struct program *p, int i, int k, struct value g) {
+    int a = p->node[i].argument[k];
+    bool numbers = !p->node[a].on;
+    if (numbers && p->node[a].plan.g < 0)
+        append_numbers(p, &operation_zeros, a);
+    if (p->code)
+        return;
+    struct value part = p->node[i].op->adjoint(p, i, k, g);
+    if (p->code)
+        return;
+    p->node[i].plan.part[k] = part.at;
+    if (!numbers)
+        add_rows(p, i, k, g.at);
+    else {
+        p->node[part.at].onto = p->node[a].plan.g;
+        p->node[part.at].s = p->node[p->node[a].plan.g].s;
+    }
+}
+
+/* The cotangent of node i is complete: it gets a row for each of its own where one for all will not
+ * do, and its parts follow. */
+static void write_node(struct program *p, int i) {
+    const struct node *v = &p->node[i];
+    bool wide = v->plan.measured_g || v->op->every_row ||
+                (v->matrix.map && v->matrix.map->declared.uses > 1);
+    int g = v->plan.g, count = v->count;
+    p->reverse = i;
+    if (g >= 0 && v->on && wide && p->node[g].count < count)
+        g = append_sum(p, i, &operation_repeat, g, -1, count);
+    p->node[i].plan.g = g;
+    p->node[i].plan.begin = p->all;
+    if (p->code || (g < 0 && i != p->output && !p->node[i].op->starts_backward))
+        return;
+    v = &p->node[i];
+    if (v->expert.of && !v->expert.apart && g >= 0 && p->node[g].count == count) {
+        g = adjoint_take(p, i, g, false);
+        p->node[i].expert.g = g;
+    }
+    for (int k = 0; k < 2 && !p->code; k++) {
+        int argument = p->node[i].argument[k];
+        if (argument >= 0 && p->node[argument].plan.moves && p->node[i].op->adjoint)
+            write_part(p, i, k, (struct value){g});
+    }
+}
+
+int adjoint_write(struct program *p, struct err *err) {
+    p->reverse = p->output;
+    if (p->net->output.loss_in_cotangent)
+        append_numbers(p, &operation_seed, p->output);
+    for (int i = p->nodes - 1; i >= 0 && !p->code; i--) {
+        write_node(p, i);
+        const struct node *v = &p->node[i];
+        if (!p->code && (v->plan.measured_g || v->plan.kept_g) && v->plan.g < 0)
+            program_fail(p, "it measures a gradient that the output does not have");
+    }
     if (p->code)
         *err = p->err;
     return p->code;
 }
 
-static int differ_of(const struct program *p, int i, int differ) {
-    const struct node *v = &p->node[i];
-    int most = 0;
-    if (v->op == &operation_cotangent)
-        return differ;
-    if (i < p->nodes || adjoint_stands_for(v))
-        return v->count;
-    if (v->plan.g_differ)
-        return v->plan.g_differ;
-    for (int k = v->op->scales_rows; k < 2; k++) {
-        int rows = v->argument[k] < 0 ? 0 : differ_of(p, v->argument[k], differ);
-        most = rows > most ? rows : most;
-    }
-    return most;
-}
-
-int adjoint_differ(const struct program *p, const struct part *part, int differ) {
-    return differ_of(p, part->node, differ);
-}
-
-bool adjoint_reads_later(const struct program *p, const struct node *v, int i, int read) {
-    const struct part *part = v->plan.part;
-    int end = part[0].end > part[1].end ? part[0].end : part[1].end;
-    if (part[1].node == read && i < part[1].begin)
-        return true;
-    for (i++; i < end; i++)
-        for (int k = 0; k < 2; k++)
-            if (p->node[i].argument[k] == read)
-                return true;
-    return false;
-}
-
-/* Runs a node with the rows that it has now. */
-static void run(struct net *net, const struct node *v, struct node *w) {
-    if (adjoint_stands_for(w)) {
-        w->value = w->op == &operation_cotangent ? v->g
-                   : w->op == &operation_slope   ? v->slope
-                                                 : array_all(&v->matrix.thin->W);
-        w->s = v->gs;
-        return;
-    }
-    if (!w->work.array)
-        w->work = v->work;
-    w->matrix = v->matrix;
-    w->A = v->A;
-    w->expert.of = v->expert.of;
-    if (w->value.array && w->count == v->count)
-        w->value.count = selected_some(v) ? v->expert.of->some.count : v->count;
-    w->op->forward(net, w);
-}
-
-/* Numbers of the part are added to those of one column. */
-static void add_numbers(const struct node *v, const struct node *part, const struct node *a) {
-    int rows = selected_some(v) ? v->expert.of->some.count : a->count;
-    for (int mu = 0; mu < rows; mu++)
-        a->gs[row_of(v, mu) * a->K + v->constant.column] += part->s[part->count == 1 ? 0 : mu];
-}
-
-/* Whether the part is found where the cotangent is, or added to it. A replay with W(0) may have a
- * kind of matrix that does not add. */
-static bool goes_into(const struct node *v, const struct part *part) {
-    return part->into && (!v->matrix.map || v->matrix.map->kind->add_backward);
-}
-
-static void run_part(struct net *net, struct node *v, const struct part *part, bool adds) {
-    net->program->node[part->node].plan.adds = adds;
-    for (int i = part->begin; i < part->end; i++)
-        run(net, v, &net->program->node[i]);
-}
-
-/* The part, of rows; where it has rows of its own, it is looked at. */
-static void add_rows(struct net *net, struct node *v, int k) {
-    const struct part *part = &v->plan.part[k];
-    struct node *made_by = &net->program->node[part->node];
-    struct rows g = argument(net, v, k)->g;
-    bool into = goes_into(v, part) && !(part->rows.array && part->first),
-         there = adjoint_stands_for(made_by);
-    if (!into || part->rows.array) {
-        made_by->value = there ? made_by->value : part->rows;
-        run_part(net, v, part, false);
-    }
-    if (into) {
-        made_by->value = g;
-        run_part(net, v, part, !part->first);
-    } else if (!there)
-        add_to_cotangent(net, v, k);
-    else if (g.array != made_by->value.array)
-        add_part(net, made_by->value, part->first, g);
-}
-
-void adjoint_run(struct net *net, struct node *v) {
-    for (int k = 0; k < 2; k++) {
-        const struct part *part = &v->plan.part[k];
-        struct node *a = part->due ? argument(net, v, k) : NULL, *made_by;
-        if (a && a->on) {
-            add_rows(net, v, k);
-        } else if (a) {
-            made_by = &net->program->node[part->node];
-            if (part->into)
-                made_by->s = a->gs;
-            run_part(net, v, part, part->into);
-            if (!part->into)
-                add_numbers(v, made_by, a);
-        }
+void adjoint_prepare(struct program *p) {
+    for (int i = p->nodes; i < p->all; i++) {
+        struct node *v = &p->node[i];
+        const struct node *of = &p->node[v->of];
+        v->matrix = of->matrix;
+        v->A = of->A;
+        if (v->op == &operation_column)
+            v->value = array_all(&of->matrix.thin->W);
+        v->work = v->op == &operation_take ? v->value : of->work;
     }
 }

@@ -145,8 +145,7 @@ struct value program_look(struct program *p, struct value x, int K, struct weigh
     node->matrix.thin = new_thin(p);
     if (!node->matrix.weight.iid)
         program_failed(p, net_origin(net, node->per * K, &node->matrix.start, &p->err));
-    add_parameter(p, out.at, (struct parameter){.thin = node->matrix.thin, .A = node->gs},
-                  net->setup.gamma0);
+    add_parameter(p, out.at, (struct parameter){.thin = node->matrix.thin}, net->setup.gamma0);
     return out;
 }
 
@@ -162,7 +161,6 @@ static struct value add_bias(struct program *p, struct value s, struct value lik
     node->argument[0] = s.at;
     node->matrix.decays = node->matrix.decays && !node->matrix.weight.fixed;
     node->constant.groups = groups;
-    node->A = node->gs;
     if (groups > 1 && program_failed(p, net_vector(p->net, (size_t)node->count, (size_t)count,
                                                    &node->A, &p->err)))
         return none;
@@ -172,8 +170,7 @@ static struct value add_bias(struct program *p, struct value s, struct value lik
     node->matrix.weight.a0 = weight_column(p, node);
     for (int k = 0; k < count; k++)
         node->matrix.start[k] = node->matrix.weight.a0 * start[k];
-    add_parameter(p, out.at,
-                  (struct parameter){.host = node->matrix.start, .A = node->A, .K = count},
+    add_parameter(p, out.at, (struct parameter){.host = node->matrix.start, .K = count},
                   p->net->setup.gamma0);
     return out;
 }

@@ -42,7 +42,7 @@ static inline bool operation_always(const struct program *p, int node) {
     return true;
 }
 
-/* Remembers a failure for program_forward and program_backward, which end with it. */
+/* Remembers a failure for node_run, which ends with it. */
 static inline void remember_failure(struct net *net, int code) {
     if (!net->program->code)
         net->program->code = code;
@@ -62,32 +62,12 @@ static inline void add_part(const struct net *net, struct rows part, bool first,
         rows_add(NULL, part, g);
 }
 
-/* After the part of argument k has been written: nothing to do where it is the cotangent itself. */
-static inline void add_to_cotangent(const struct net *net, const struct node *v, int k) {
-    const struct node *a = argument(net, v, k);
-    if (!selected_add(net, v, k) && v->plan.part[k].item != a->plan.g_item)
-        add_part(net, v->plan.part[k].rows, v->plan.part[k].first, a->g);
-}
-
-/* out = c[mu] x[mu], rows by rows. */
-static inline void scale_rows(const struct net *net, const double *c, struct rows x,
-                              struct rows out) {
-    ops(net)->pointwise(FN_LINEAR, c, NULL, x, out, (struct rows){0});
-}
-
 /* Which row of all the node's row k is. */
 static inline ptrdiff_t row_of(const struct node *v, int k) {
     return selected_some(v) ? v->expert.of->some.which[k] : k;
 }
 
-/* A column of numbers, in the program's scratch; and of the rows that v has. */
-static inline double *column_of(const struct net *net, const struct node *numbers, int column) {
-    double *out = net->program->c;
-    for (ptrdiff_t mu = 0; mu < numbers->count; mu++)
-        out[mu] = numbers->s[mu * numbers->K + column];
-    return out;
-}
-
+/* A column of numbers, of the rows that v has, in the program's scratch. */
 static inline double *column_for(const struct net *net, const struct node *v,
                                  const struct node *numbers, int column) {
     double *out = net->program->c;

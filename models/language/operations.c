@@ -13,24 +13,19 @@ static bool fn_jumps(const struct program *p, int i) {
 
 static void fn_forward(struct net *net, struct node *v) {
     double *k = net->program->c;
+    struct rows slope =
+        v->plan.slope < 0 ? (struct rows){0} : net->program->node[v->plan.slope].value;
     for (int mu = 0; mu < v->count; mu++)
         k[mu] = v->constant.factor;
     ops(net)->pointwise(v->constant.fn, v->constant.factor == 1 ? NULL : k, NULL,
-                        argument(net, v, 0)->value, v->value, v->slope);
-}
-
-static struct value append_times(struct program *p, double factor, struct value x) {
-    struct value out = adjoint_append(p, &operation_times, x, none, x.at);
-    if (out.at >= 0)
-        node_of(p, out)->constant.factor = factor;
-    return out;
+                        argument(net, v, 0)->value, v->value, slope);
 }
 
 static struct value fn_adjoint(struct program *p, int v, int k, struct value g) {
     struct value part = adjoint_append(p, &operation_multiply, adjoint_slope(p, v), g, v);
     (void)k;
     return p->node[v].constant.factor == 1 ? part
-                                           : append_times(p, p->node[v].constant.factor, part);
+                                           : adjoint_times(p, p->node[v].constant.factor, part);
 }
 
 const struct operation operation_fn = {
@@ -40,8 +35,7 @@ const struct operation operation_fn = {
         CONSTANTS(CONSTANT("function", FIELD_FUNCTION, fn), CONSTANT("k", FIELD_REAL, factor)),
     .forward = fn_forward,
     .adjoint = fn_adjoint,
-    .storage.keeps_slope = true,
-    .storage.value_in_place = true,
+    .in_place = true,
     .across_inputs = true,
     .by_row = true,
     .function = true,
@@ -76,7 +70,7 @@ const struct operation operation_add = {.name = "add",
                                         .linear = true,
                                         .forward = add_forward,
                                         .adjoint = add_adjoint,
-                                        .storage.value_in_place = true,
+                                        .in_place = true,
                                         .by_row = true,
                                         .adds_at = true,
                                         .across_inputs = true};
@@ -90,7 +84,7 @@ static void times_forward(struct net *net, struct node *v) {
 
 static struct value times_adjoint(struct program *p, int v, int k, struct value g) {
     (void)k;
-    return append_times(p, p->node[v].constant.factor, g);
+    return adjoint_times(p, p->node[v].constant.factor, g);
 }
 
 const struct operation operation_times = {.name = "times",
@@ -99,7 +93,7 @@ const struct operation operation_times = {.name = "times",
                                           .linear = true,
                                           .forward = times_forward,
                                           .adjoint = times_adjoint,
-                                          .storage.value_in_place = true,
+                                          .in_place = true,
                                           .by_row = true,
                                           .across_inputs = true};
 
@@ -124,7 +118,7 @@ const struct operation operation_multiply = {
     .zeros = ZEROS_OF_EITHER,
     .forward = multiply_forward,
     .adjoint = multiply_adjoint,
-    .storage.value_in_place = true,
+    .in_place = true,
     .by_row = true,
     .grouped_factor = true,
     .across_inputs = true,
@@ -226,27 +220,26 @@ static const struct operation operation_tile_mean = {
     .mean_of_copies = true};
 
 static void shift_forward(struct net *net, struct node *v) {
-    ops(net)->pointwise(FN_LINEAR, NULL, column_of(net, argument(net, v, 0), 0),
+    ops(net)->pointwise(FN_LINEAR, NULL, column_for(net, v, argument(net, v, 0), 0),
                         argument(net, v, 1)->value, v->value, (struct rows){0});
 }
 
 static struct value shift_adjoint(struct program *p, int v, int k, struct value g) {
-    (void)v;
-    return k == 1 ? g : adjoint_append(p, &operation_average, g, none, -1);
+    return k == 1 ? g : numbers_average(p, g, none, 0, p->node[v].argument[0]);
 }
 
 const struct operation operation_shift = {.name = "shift",
                                           .linear = true,
                                           .forward = shift_forward,
                                           .adjoint = shift_adjoint,
-                                          .storage.value_in_place = true};
+                                          .in_place = true};
 
 /* Whether a mask is read by more than averages without a cotangent: the mean of rows over the mask
  * of their largest site is the origin of a softmax, and no row jumps with it. */
 static bool mask_acts(const struct program *p, int mask) {
     for (int i = mask + 1; i < p->nodes; i++)
         for (int k = 0; k < 2; k++)
-            if (p->node[i].argument[k] == mask && (p->node[i].on || p->node[i].plan.g_count))
+            if (p->node[i].argument[k] == mask && (p->node[i].on || p->node[i].plan.g >= 0))
                 return true;
     return false;
 }

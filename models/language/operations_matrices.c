@@ -22,8 +22,7 @@ const struct operation operation_read_in = {.name = "read_in",
                                             .prepare = read_in_prepare,
                                             .forward = read_in_forward,
                                             .learns = true,
-                                            .storage.learning_reads_cotangent = true,
-                                            .storage.full_cotangent = true,
+                                            .every_row = true,
                                             .matrix = MATRIX_READ_IN};
 
 /* Normals of standard deviation a0, or one number everywhere. */
@@ -45,8 +44,7 @@ const struct operation operation_vector = {.name = "vector",
                                            .prepare = vector_prepare,
                                            .forward = vector_forward,
                                            .learns = true,
-                                           .storage.learning_reads_cotangent = true,
-                                           .storage.full_cotangent = true,
+                                           .every_row = true,
                                            .matrix = MATRIX_VECTOR};
 
 /* Room for the rows of all uses of a matrix. */
@@ -72,7 +70,8 @@ static int map_prepare(struct net *net, struct node *v, struct err *err) {
     int number = 0; /* among the maps that draw */
     if (v->matrix.use > 0)
         return CODE_OK;
-    declared.for_all_inputs = v->plan.g_count == 1 && declared.uses == 1;
+    const struct node *cotangent = node_cotangent(net->program, v);
+    declared.for_all_inputs = cotangent && cotangent->count == 1 && declared.uses == 1;
     if (setup->declare_only) {
         map_declare(v->matrix.map, declared);
         return make_room_for_uses(net, v, err);
@@ -107,11 +106,16 @@ static void map_back_forward(struct net *net, struct node *v) {
     struct rows g = argument(net, v, 0)->value;
     struct err *err = &net->program->err;
     map->use = v->matrix.use;
-    remember_failure(net, v->plan.adds ? map_add_backward(map, g, v->value, err)
-                                       : map_backward(map, g, v->value, err));
+    if (v->onto < 0)
+        remember_failure(net, map_backward(map, g, v->value, err));
+    else if (map->kind->add_backward)
+        remember_failure(net, map_add_backward(map, g, v->value, err));
+    else
+        rows_add(NULL, node_part(net->program, &net->program->node[v->of], 0)->value, v->value);
 }
 
-/* The transposed matrix. */
+/* The transposed matrix. A replay with W(0) may have a kind that does not add, beside the part by
+ * itself. */
 static const struct operation operation_map_back = {
     .name = "map_back", .linear = true, .by_row = true, .forward = map_back_forward};
 
@@ -126,8 +130,6 @@ const struct operation operation_map = {.name = "map",
                                         .forward = map_forward_node,
                                         .adjoint = map_adjoint,
                                         .learns = true,
-                                        .storage.learning_reads_argument = true,
-                                        .storage.learning_reads_cotangent = true,
                                         .matrix = MATRIX_MAP};
 
 static int thin_prepare(struct net *net, struct node *v, struct err *err) {
@@ -150,7 +152,7 @@ static void look_forward(struct net *net, struct node *v) {
 }
 
 static void look_back_forward(struct net *net, struct node *v) {
-    ops(net)->combine(v->value, v->plan.adds ? 1 : 0, argument(net, v, 0)->s,
+    ops(net)->combine(v->value, v->onto >= 0 ? 1 : 0, argument(net, v, 0)->s,
                       array_all(&v->matrix.thin->W));
 }
 
@@ -167,7 +169,6 @@ const struct operation operation_look = {.name = "look",
                                          .forward = look_forward,
                                          .adjoint = look_adjoint,
                                          .learns = true,
-                                         .storage.learning_reads_argument = true,
                                          .matrix = MATRIX_LOOK};
 
 /* Whether its numbers are not the output alone, so that they have a cotangent of their own. */
@@ -198,11 +199,11 @@ static void read_out_forward(struct net *net, struct node *v) {
 
 static void read_out_collect(struct net *net, struct node *v) {
     for (size_t k = 0; k < node_numbers(v) && v->A; k++)
-        v->A[k] = v->gs[k] / net->setup.gamma0;
+        v->A[k] = node_cotangent(net->program, v)->s[k] / net->setup.gamma0;
 }
 
 static void read_out_back_forward(struct net *net, struct node *v) {
-    ops(net)->combine(v->value, v->plan.adds ? 1 : 0, v->A ? v->A : net->output.Delta,
+    ops(net)->combine(v->value, v->onto >= 0 ? 1 : 0, v->A ? v->A : net->output.Delta,
                       array_all(&v->matrix.thin->W));
 }
 
@@ -224,5 +225,4 @@ const struct operation operation_read_out = {.name = "read_out",
                                              .collect = read_out_collect,
                                              .adjoint = read_out_adjoint,
                                              .learns = true,
-                                             .storage.learning_reads_argument = true,
                                              .matrix = MATRIX_READ_OUT};

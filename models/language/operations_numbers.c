@@ -12,13 +12,27 @@ static struct rows other(const struct net *net, const struct node *v) {
     return v->argument[1] < 0 ? (struct rows){0} : argument(net, v, 1)->value;
 }
 
+/* In reverse, added to a column of numbers, which may be those of some rows alone. */
 static void average_forward(struct net *net, struct node *v) {
-    ops(net)->averages(argument(net, v, 0)->value, other(net, v), v->s);
+    struct rows x = argument(net, v, 0)->value;
+    double *out = v->onto < 0 ? v->s : net->program->c;
+    int count = v->onto < 0 ? 0 : selected_some(v) ? v->expert.of->some.count : v->count;
+    ops(net)->averages(x, other(net, v), out);
+    for (int mu = 0; mu < count; mu++)
+        v->s[row_of(v, mu) * v->K + v->constant.column] += out[x.count == 1 ? 0 : mu];
+}
+
+struct value numbers_average(struct program *p, struct value x, struct value y, int column,
+                             int like) {
+    struct value out = adjoint_into(p, adjoint_like(p, &operation_average, x, y, like));
+    if (out.at >= 0)
+        node_of(p, out)->constant.column = column;
+    return out;
 }
 
 /* A number at all sites. */
 static void spread_forward(struct net *net, struct node *v) {
-    if (!v->plan.adds)
+    if (v->onto < 0)
         rows_zero(v->value);
     ops(net)->pointwise(FN_LINEAR, NULL, argument(net, v, 0)->s, v->value, v->value,
                         (struct rows){0});
@@ -44,19 +58,19 @@ static void scale_forward(struct net *net, struct node *v) {
     const double *c = column_for(net, v, argument(net, v, 0), v->constant.column);
     struct rows x = argument(net, v, 1)->value;
     if (x.count != v->value.count)
-        ops(net)->combine(v->value, v->plan.adds ? 1 : 0, c, x);
-    else if (v->plan.adds)
+        ops(net)->combine(v->value, v->onto >= 0 ? 1 : 0, c, x);
+    else if (v->onto >= 0)
         rows_add(c, x, v->value);
     else
-        scale_rows(net, c, x, v->value);
+        ops(net)->pointwise(FN_LINEAR, c, NULL, x, v->value, (struct rows){0});
 }
 
 static struct value scale_adjoint(struct program *p, int v, int k, struct value g) {
     struct value s = {p->node[v].argument[0]}, x = {p->node[v].argument[1]};
     if (k == 0)
         return node_of(p, x)->count < node_of(p, g)->count
-                   ? adjoint_append(p, &operation_average, g, x, -1)
-                   : adjoint_append(p, &operation_average, x, g, -1);
+                   ? numbers_average(p, g, x, p->node[v].constant.column, s.at)
+                   : numbers_average(p, x, g, p->node[v].constant.column, s.at);
     struct value out = adjoint_append(p, &operation_scale, s, g, x.at);
     if (out.at >= 0)
         node_of(p, out)->constant.column = p->node[v].constant.column;
@@ -72,7 +86,7 @@ const struct operation operation_scale = {.name = "scale",
                                           .scales_rows = true,
                                           .forward = scale_forward,
                                           .adjoint = scale_adjoint,
-                                          .storage.value_in_place = true};
+                                          .in_place = true};
 
 /* The first of the biases of a row. */
 static int set_of(const struct net *net, const struct node *v, ptrdiff_t row) {
@@ -97,11 +111,12 @@ static void bias_forward(struct net *net, struct node *v) {
 /* Cotangents, each at its set. */
 static void bias_collect(struct net *net, struct node *v) {
     int K = v->K, all = v->constant.groups * K;
-    if (v->constant.groups == 1)
+    const double *g = v->A ? node_cotangent(net->program, v)->s : NULL;
+    if (!g)
         return;
     memset(v->A, 0, (size_t)v->count * (size_t)all * sizeof *v->A);
     for (ptrdiff_t mu = 0; mu < v->count; mu++)
-        memcpy(v->A + mu * all + set_of(net, v, mu), v->gs + mu * K, (size_t)K * sizeof *v->A);
+        memcpy(v->A + mu * all + set_of(net, v, mu), g + mu * K, (size_t)K * sizeof *v->A);
 }
 
 static struct value bias_adjoint(struct program *p, int v, int k, struct value g) {

@@ -15,24 +15,17 @@ static void mean_rows_forward(struct net *net, struct node *v) {
     rows_scale(1.0 / x.count, v->value);
 }
 
-static void share_rows_forward(struct net *net, struct node *v) {
-    add_part(net, argument(net, v, 0)->value, true, v->value);
-    rows_scale(1.0 / v->count, v->value);
-}
-
 /* A row for all, in equal parts for each. */
-static const struct operation operation_share_rows = {
-    .name = "share_of_rows", .linear = true, .forward = share_rows_forward, .across_inputs = true};
-
 static struct value mean_rows_adjoint(struct program *p, int v, int k, struct value g) {
-    return adjoint_like(p, &operation_share_rows, g, none, p->node[v].argument[k]);
+    int x = p->node[v].argument[k];
+    return adjoint_times(p, 1.0 / p->node[x].count, adjoint_repeat(p, g, x));
 }
 
 static const struct operation operation_mean_rows = {.name = "mean_of_rows",
                                                      .linear = true,
                                                      .forward = mean_rows_forward,
                                                      .adjoint = mean_rows_adjoint,
-                                                     .storage.full_cotangent = true,
+                                                     .every_row = true,
                                                      .across_inputs = true};
 
 static void mean_numbers_forward(struct net *net, struct node *v) {
@@ -74,8 +67,7 @@ struct value program_mean_of_rows(struct program *p, struct value x) {
     node->count = 1;
     node->plan.across_inputs = true;
     node->K = numbers ? node_of(p, x)->K : 0;
-    if (numbers && (program_failed(p, net_vector(p->net, 1, (size_t)node->K, &node->s, &p->err)) ||
-                    program_failed(p, net_vector(p->net, 1, (size_t)node->K, &node->gs, &p->err))))
+    if (numbers && program_failed(p, net_vector(p->net, 1, (size_t)node->K, &node->s, &p->err)))
         return none;
     return out;
 }

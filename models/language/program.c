@@ -133,16 +133,14 @@ void node_shape(struct program *p, struct node *node, ptrdiff_t per) {
 }
 
 struct node node_of_operation(const struct operation *op, struct value a, struct value b) {
-    const struct part part = {.item = -1, .node = -1};
-    return (struct node){.op = op,
-                         .argument = {a.at, b.at},
-                         .constant.factor = 1,
-                         .plan.moves = op->learns,
-                         .plan.value_item = -1,
-                         .plan.slope_item = -1,
-                         .plan.g_item = -1,
-                         .plan.taken_item = {-1, -1},
-                         .plan.part = {part, part}};
+    return (struct node){
+        .op = op,
+        .argument = {a.at, b.at},
+        .onto = -1,
+        .of = -1,
+        .constant.factor = 1,
+        .expert = {.x = -1, .g = -1},
+        .plan = {.moves = op->learns, .g = -1, .slope = -1, .part = {-1, -1}, .item = -1}};
 }
 
 struct node *node_append(struct program *p, const struct operation *op, struct value a,
@@ -243,8 +241,7 @@ struct node *node_append_numbers(struct program *p, const struct operation *op, 
     if (!node)
         return NULL;
     size_t count = (size_t)node->count;
-    if (program_failed(p, net_vector(p->net, count, (size_t)K, &node->s, &p->err)) ||
-        program_failed(p, net_vector(p->net, count, (size_t)K, &node->gs, &p->err)))
+    if (program_failed(p, net_vector(p->net, count, (size_t)K, &node->s, &p->err)))
         return NULL;
     node->K = K;
     return node;

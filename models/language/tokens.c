@@ -21,7 +21,7 @@ static void attend_forward(struct net *net, struct node *v) {
         ops(net)->dots(of_input(net, q, mu), of_input(net, k, mu), c);
         for (ptrdiff_t i = 0; i < pairs; i++)
             v->s[mu * pairs + i] =
-                (v->plan.adds ? v->s[mu * pairs + i] : 0) + v->constant.factor * c[i];
+                (v->onto >= 0 ? v->s[mu * pairs + i] : 0) + v->constant.factor * c[i];
     }
 }
 
@@ -49,7 +49,7 @@ static const struct operation operation_attend = {.name = "attend",
                                                       CONSTANTS(CONSTANT("k", FIELD_REAL, factor)),
                                                   .forward = attend_forward,
                                                   .adjoint = attend_adjoint,
-                                                  .storage.full_cotangent = true};
+                                                  .every_row = true};
 
 struct value program_attend(struct program *p, struct value q, struct value k, double beta) {
     struct value out;
@@ -121,7 +121,7 @@ static const double *matrix_of(const struct net *net, const struct node *v, cons
 static void mix_forward(struct net *net, struct node *v) {
     const double *A = argument(net, v, 0)->s;
     for (ptrdiff_t mu = 0; mu < net->setup.data.P; mu++)
-        ops(net)->combine(of_input(net, v->value, mu), v->plan.adds ? 1 : 0,
+        ops(net)->combine(of_input(net, v->value, mu), v->onto >= 0 ? 1 : 0,
                           matrix_of(net, v, A + mu * pairs_of_tokens(net->program)),
                           of_input(net, argument(net, v, 1)->value, mu));
 }
@@ -137,7 +137,7 @@ static const struct operation operation_mix = {.name = "mix",
                                                .linear = true,
                                                .forward = mix_forward,
                                                .adjoint = mix_adjoint,
-                                               .storage.full_cotangent = true};
+                                               .every_row = true};
 
 struct value program_mix(struct program *p, struct value A, struct value v) {
     struct value out;
@@ -196,7 +196,7 @@ static const struct operation operation_lag = {
     .linear = true,
     .forward = lag_forward,
     .adjoint = lag_adjoint,
-    .storage.full_cotangent = true};
+    .every_row = true};
 
 /* --- pooling and norm ------------------------------------------------------------------------ */
 
@@ -224,7 +224,7 @@ static const struct operation operation_pool = {.name = "pool",
                                                 .linear = true,
                                                 .forward = pool_forward,
                                                 .adjoint = pool_adjoint,
-                                                .storage.full_cotangent = true};
+                                                .every_row = true};
 
 struct value program_pool(struct program *p, struct value x) {
     struct value out;

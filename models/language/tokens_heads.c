@@ -34,12 +34,8 @@ static struct value mix_of(struct program *p, struct value A, struct value x, bo
 
 static struct value attend_heads_adjoint(struct program *p, int v, int k, struct value g) {
     const int *argument = p->node[v].argument;
-    int like = argument[k];
-    struct value part = mix_of(p, g, (struct value){argument[1 - k]}, k == 1, like),
-                 out = adjoint_append(p, &operation_times, part, none, like);
-    if (out.at >= 0)
-        node_of(p, out)->constant.factor = p->node[v].constant.factor;
-    return out;
+    struct value part = mix_of(p, g, (struct value){argument[1 - k]}, k == 1, argument[k]);
+    return adjoint_times(p, p->node[v].constant.factor, part);
 }
 
 static const struct operation operation_attend_heads = {
@@ -49,7 +45,7 @@ static const struct operation operation_attend_heads = {
     .prepare = units_prepare,
     .forward = attend_heads_forward,
     .adjoint = attend_heads_adjoint,
-    .storage.full_cotangent = true};
+    .every_row = true};
 
 struct value program_attend_by_head(struct program *p, struct value q, struct value k,
                                     struct population *heads, double beta) {
@@ -135,7 +131,7 @@ static const struct operation operation_softmax_heads = {
     .prepare = softmax_prepare,
     .forward = softmax_heads_forward,
     .adjoint = softmax_heads_adjoint,
-    .storage.full_cotangent = true};
+    .every_row = true};
 
 struct value program_softmax_by_head(struct program *p, struct value logits, bool causal) {
     struct value out;
@@ -174,7 +170,7 @@ static const struct operation operation_mix_heads = {.name = "mix_by_head",
                                                      .prepare = units_prepare,
                                                      .forward = mix_heads_forward,
                                                      .adjoint = mix_heads_adjoint,
-                                                     .storage.full_cotangent = true};
+                                                     .every_row = true};
 
 struct value program_mix_by_head(struct program *p, struct value A, struct value v) {
     struct value out;

@@ -9,7 +9,7 @@ static const struct value none = {-1};
 
 static void mix_places_forward(struct net *net, struct node *v) {
     for (int mu = 0; mu < net->setup.data.P; mu++)
-        ops(net)->combine(of_input(net, v->value, mu), v->plan.adds ? 1 : 0, v->constant.given,
+        ops(net)->combine(of_input(net, v->value, mu), v->onto >= 0 ? 1 : 0, v->constant.given,
                           of_input(net, argument(net, v, 0)->value, mu));
 }
 
@@ -48,7 +48,7 @@ static const struct operation operation_mix_places = {
     .linear = true,
     .forward = mix_places_forward,
     .adjoint = mix_places_adjoint,
-    .storage.full_cotangent = true};
+    .every_row = true};
 
 /* Whether a matrix from `from` rows of an input to `places` can be applied. */
 static bool fits(struct program *p, int places, int from, const double *S, int rows) {

@@ -6,37 +6,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The cotangent of a node, which may be numbers, becomes a kept one. */
-static int keep_cotangent(const struct node *v, struct piece *kept, struct err *err) {
-    size_t count = (size_t)v->count * (size_t)v->K;
-    if (v->on)
-        return array_keep(&kept->rows, v->g, err);
+/* The node of the replay that has the cotangent of node i. */
+static const struct node *cotangent_of(const struct aggregation_check *c, int i) {
+    return node_cotangent(&c->replay.program, &c->replay.program.node[i]);
+}
+
+/* A cotangent, which may be numbers, becomes a kept one. */
+static int keep_cotangent(const struct node *g, struct piece *kept, struct err *err) {
+    size_t count = node_numbers(g);
+    if (g->on)
+        return array_keep(&kept->rows, g->value, err);
     if (!kept->s)
         TRY(base_alloc(&kept->s, count, sizeof *kept->s, err));
-    memcpy(kept->s, v->gs, count * sizeof *kept->s);
+    memcpy(kept->s, g->s, count * sizeof *kept->s);
     return CODE_OK;
 }
 
 /* The cotangents become kept ones, or (minus) lose them. */
-static void put_cotangents(struct node *v, const struct piece *kept, bool minus) {
-    int count = v->on ? 0 : v->count * v->K;
-    if (v->on && minus)
-        aggregation_subtract(array_all(&kept->rows), v->g);
-    else if (v->on)
-        rows_copy(array_all(&kept->rows), v->g);
-    for (int k = 0; k < count; k++)
-        v->gs[k] = minus ? v->gs[k] - kept->s[k] : kept->s[k];
+static void put_cotangents(const struct node *g, const struct piece *kept, bool minus) {
+    size_t count = g->on ? 0 : node_numbers(g);
+    if (g->on && minus)
+        aggregation_subtract(array_all(&kept->rows), g->value);
+    else if (g->on)
+        rows_copy(array_all(&kept->rows), g->value);
+    for (size_t k = 0; k < count; k++)
+        g->s[k] = minus ? g->s[k] - kept->s[k] : kept->s[k];
 }
 
 /* Rms over nodes first ... end - 1 of the list of their cotangents, over gamma0. */
 static double rms_of(const struct aggregation_check *c, const int *list, int first, int end) {
     double sum = 0, gamma0 = c->replay.view.setup.gamma0;
     for (int k = first; k < end; k++) {
-        const struct node *v = &c->replay.program.node[list[k]];
-        int count = v->on ? 0 : v->count * v->K;
-        sum += v->on ? aggregation_square(v->g) : 0;
+        const struct node *g = cotangent_of(c, list[k]);
+        int count = g->on ? 0 : g->count * g->K;
+        sum += g->on ? aggregation_square(g->value) : 0;
         for (int i = 0; i < count; i++)
-            sum += v->gs[i] * v->gs[i] / count;
+            sum += g->s[i] * g->s[i] / count;
     }
     return sqrt(sum / (end - first)) / gamma0;
 }
@@ -44,14 +49,15 @@ static double rms_of(const struct aggregation_check *c, const int *list, int fir
 /* From the cotangent w of h3; or, of several outputs or tokens, sum_c Delta_c w_c. */
 static int from_top(struct aggregation_check *c, const struct net *net, bool initial, struct rows w,
                     struct err *err) {
-    struct node *h3 = replay_node(&c->replay, aggregation_h3(net));
+    int h3 = aggregation_h3(net);
     int C = net->setup.data.C, each = net->batch.rows / net->batch.output_rows;
     double *Delta;
     TRY(base_alloc(&Delta, (size_t)(net->batch.rows * C), sizeof *Delta, err));
     for (int k = 0; k < net->batch.rows * C; k++)
         Delta[k] =
             net->output.loss_in_cotangent ? net->output.Delta[k / C / each * C + k % C] / each : 1;
-    net->setup.backend->combine(h3->g, 0, Delta, w);
+    replay_node(&c->replay, h3);
+    net->setup.backend->combine(cotangent_of(c, h3)->value, 0, Delta, w);
     free(Delta);
     return replay_backward(&c->replay, initial, err);
 }
@@ -74,11 +80,11 @@ static int find_hidden(struct aggregation_check *c, const struct net *net, struc
         TRY(replay_forward(&c->replay, !now, aggregation_h3(net), err));
         TRY(from_top(c, net, !now, w, err));
         for (int k = 1; k < c->nodes; k++) {
-            struct node *v = &c->replay.program.node[c->s2[k]];
+            const struct node *g = cotangent_of(c, c->s2[k]);
             if (now)
-                put_cotangents(v, &c->part[0][k], true);
+                put_cotangents(g, &c->part[0][k], true);
             else
-                TRY(keep_cotangent(v, &c->part[0][k], err));
+                TRY(keep_cotangent(g, &c->part[0][k], err));
         }
         value[now] = scale * rms_of(c, c->s2, 1, c->nodes);
     }
@@ -98,10 +104,10 @@ static int find_gradients(struct aggregation_check *c, const struct net *net, do
         if (!first)
             value[now ? DPHI : DPHI_INIT] = rms_of(c, c->h, 0, 1);
         for (int k = first; k < c->nodes; k++) {
-            struct node *v = &c->replay.program.node[c->h[k]];
+            const struct node *g = cotangent_of(c, c->h[k]);
             if (now)
-                put_cotangents(v, &c->part[0][k], true);
-            TRY(keep_cotangent(v, &c->part[now][k], err));
+                put_cotangents(g, &c->part[0][k], true);
+            TRY(keep_cotangent(g, &c->part[now][k], err));
         }
     }
     if (!first)
@@ -114,7 +120,7 @@ static int find_gradients(struct aggregation_check *c, const struct net *net, do
 static int find_paths(struct aggregation_check *c, const struct net *net, int first, int end,
                       double *value, struct err *err) {
     int x1 = aggregation_mixture(net)->x1, P = net->batch.rows;
-    struct rows g = c->replay.program.node[x1].g, sum[2], before = array_rows(&c->work, 2 * P, P);
+    struct rows g = cotangent_of(c, x1)->value, sum[2], before = array_rows(&c->work, 2 * P, P);
     double gamma0 = net->setup.gamma0;
     for (int k = 0; k < 2; k++) {
         sum[k] = array_rows(&c->work, k * P, P);
@@ -126,8 +132,10 @@ static int find_paths(struct aggregation_check *c, const struct net *net, int fi
             replay_give(&c->replay, net, x1);
             if (first == 0)
                 TRY(replay_forward(&c->replay, false, c->h[0], err));
-            for (int k = first; k < end; k++)
-                put_cotangents(replay_node(&c->replay, c->h[k]), &c->part[part][k], false);
+            for (int k = first; k < end; k++) {
+                replay_node(&c->replay, c->h[k]);
+                put_cotangents(cotangent_of(c, c->h[k]), &c->part[part][k], false);
+            }
             TRY(replay_backward(&c->replay, !now, err));
             rows_add(NULL, g, sum[now]);
             if (now)

@@ -80,7 +80,7 @@ static int next_family(const struct program *p, int i) {
 
 /* A map that reads what does not move is handed no cotangent to pass on. */
 static bool has_back(const struct node *v) {
-    return !v->matrix.map || v->plan.part[0].due;
+    return !v->matrix.map || v->plan.part[0] >= 0;
 }
 
 static int count_back(const struct program *p, int i) {
@@ -164,8 +164,9 @@ static int split_look(const struct net *net, const struct node *v, struct coordi
     DO(array_init(&rows, backend, x.array->sites, x.array->group, 2 * x.count, err));
     struct rows initial = array_rows(&rows, 0, x.count),
                 whole = array_rows(&rows, x.count, x.count);
-    backend->combine(initial, 0, v->gs, array_all(&m->W));
-    backend->combine(whole, 0, v->gs, Q);
+    const double *g = node_cotangent(net->program, v)->s;
+    backend->combine(initial, 0, g, array_all(&m->W));
+    backend->combine(whole, 0, g, Q);
     DO(split_rows(&m->back, initial, whole, t, square + BACK, err));
 done:
     array_free(&rows);
@@ -236,7 +237,8 @@ static int split_matrix(struct coordinate_matrix *m, const struct net *net, cons
     TRY(split_map(v, true, net->program->node[v->argument[0]].value, v->value, &m->out, t, square,
                   err));
     return has_back(v)
-               ? split_map(v, false, v->g, v->plan.part[0].rows, &m->back, t, square + BACK, err)
+               ? split_map(v, false, node_cotangent(net->program, v)->value,
+                           node_part(net->program, v, 0)->value, &m->back, t, square + BACK, err)
                : CODE_OK;
 }
 
@@ -330,7 +332,7 @@ static int expect_arrays(const struct archive *archive, const struct net *net, c
         return CODE_OK;
     TRY(archive_expect_like(archive, &m->out, v->value, err));
     return v->matrix.map && has_back(v)
-               ? archive_expect_like(archive, &m->back, v->plan.part[0].rows, err)
+               ? archive_expect_like(archive, &m->back, node_part(net->program, v, 0)->value, err)
                : CODE_OK;
 }
 

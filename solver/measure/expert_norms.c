@@ -92,7 +92,7 @@ static bool has_slot(const struct net *net, const struct config *config,
                      const struct expert_matrix *m, enum slot k) {
     const struct node *v = m->node;
     bool marched = net->setup.N || config->solver.method == METHOD_MARCH;
-    bool known = v->matrix.map && marched, back = m->router->M || m->target || v->plan.part[0].due;
+    bool known = v->matrix.map && marched, back = m->router->M || m->target || v->plan.part[0] >= 0;
     return k == GRADIENT || (known && back && v->matrix.map->declared.uses == 1);
 }
 
@@ -132,7 +132,8 @@ static int squares_of_sites(const struct net *net, const struct node *v, bool ta
     if (target)
         return change_of_sites(v, net->program->node[v->argument[0]].value, v->value, true, square,
                                err);
-    TRY(change_of_sites(v, v->g, v->plan.part[0].rows, false, square, err));
+    TRY(change_of_sites(v, node_cotangent(net->program, v)->value,
+                        node_part(net->program, v, 0)->value, false, square, err));
     const struct population *on = v->matrix.map->declared.source;
     for (size_t i = 0; i < on->sites; i++)
         square[i] /= on->cotangent_scale * on->cotangent_scale;
