@@ -5,6 +5,7 @@ import dmft.torch
 import numpy as np
 import pytest
 import torch
+from test_limit import approach, settings_of
 from test_training import ROUND_OFF, his_outputs
 
 transformers = pytest.importorskip("transformers")
@@ -104,6 +105,40 @@ def test_his_loop_and_ours_are_one(name, kind):
     his = his_outputs(mine, build, run, optimizer)
     ours = run.reference[WIDTH]["f_runs"].values[0].reshape(his.shape)
     assert np.abs(his - ours).max() < ROUND_OFF * np.abs(his).max()
+
+
+def over_d(build):
+    """With attention over d in place of its root."""
+    def made(N):
+        model = build(N)
+        for one in model.modules():
+            if hasattr(one, "scaling"):
+                one.scaling = one.scaling ** 2
+        return model
+    return made
+
+
+# Of a packed matrix, or behind a norm with a gain, the root of d can go into no matrix.
+LIMITS = {name: over_d(BUILDS[name]) if name in ("gpt2", "olmoe", "qwen3") else BUILDS[name]
+          for name in ("gpt2", "llama", "mixtral", "olmoe", "qwen3")}
+
+
+@pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
+@pytest.mark.parametrize("name", LIMITS)
+def test_models_approach_the_limit(name):
+    mine = dmft.torch.import_module(LIMITS[name], example(), (16, 32))
+    approach(mine, "sgd", {32: 16, 64: 12, 128: 8})
+
+
+@pytest.mark.parametrize("name", ["gpt2", "olmoe", "qwen3"])
+def test_a_root_of_d_that_no_matrix_can_have_is_named(name):
+    mine = dmft.torch.import_module(BUILDS[name], example(), (16, 32))
+    assert mine.left and all("attention" in one.place for one in mine.left), mine.left
+    with pytest.raises(dmft.InputError, match=r"grows as N\^0.5, so that there is no limit.*py:\d"):
+        dmft.solve(settings_of(mine, "sgd"), network=mine.network, progress=False)
+    with pytest.warns(dmft.NoteWarning, match="multiply it by"):
+        plan = dmft.torch.plan(BUILDS[name], example(), {"N": 16}, widths={"N": (16, 32)})
+    assert plan.notes
 
 
 class InDouble(torch.nn.Module):

@@ -16,13 +16,13 @@ import torch
 from dmft.errors import InputError
 from dmft.power import Law, fit
 from dmft.torch.importing import rates
+from dmft.torch.importing.factors import growing_places
 from dmft.torch.importing.judging import Judge
 from dmft.torch.importing.parts import Part, index_at
 from dmft.torch.importing.result import Builds, import_module
 from dmft.torch.importing.writing import ordered
 from dmft.torch.plans import pattern_of
 from dmft.torch.plan_depth import powers
-from dmft.torch.plan_factors import Factors, growing_places
 
 WORDS = ("mssp", "mup", "sp")
 SMALL = 64                              # a base above it is halved for the trace
@@ -109,7 +109,7 @@ class Planner:
             sizes = dict(zip(pairs, values)) | counts
             return self._build(*(sizes[size] for size in self.sizes))
         made = import_module(build, self._example, pairs, **self._more)
-        return Traced(made, self._roots(made), made._builds.widths)
+        return Traced(made, made.roots, made._builds.widths)
 
     def _import(self) -> None:
         imports, counts = [], {size: self.small[size] for size in self.counts}
@@ -120,7 +120,8 @@ class Planner:
         places = set().union(*(growing_places(one.roots, one.widths) for _, one in imports))
         for pairs, one in imports:
             self.places += [{size: pair[k] for size, pair in pairs.items()} for k in (0, 1)]
-            self._collect(one.imported, Factors(one.roots, one.widths, places))
+            one.imported.move(places)
+            self._collect(one.imported)
         pairs, shallow = imports[0]
         for size, patterns in self.counts.items():
             names = [name for name in self._names(self.small) if pattern_of(name) in patterns]
@@ -137,25 +138,19 @@ class Planner:
                 return {"pattern": pattern, "each": one / self.small[size]}
         raise InputError(f"{size}: no parameter is there once for each of so many blocks")
 
-    @staticmethod
-    def _roots(imported) -> list:
-        output, terms = imported._expressions
-        return [output, *terms]
-
-    def _collect(self, imported, factors) -> None:
+    def _collect(self, imported) -> None:
         judge = Judge(imported)
         networks = {kind: judge.networks(kind) for kind in ("sgd", "adam")}
         for part in imported.parts:
-            F = factors.of.get(part.leaves[0].key(), (1.0, 1.0))
             found = self.found.setdefault(part.name, Found(part, {key: [] for key in NUMBERS}))
-            for k, (sgd, adam) in enumerate(zip(networks["sgd"], networks["adam"])):
+            for sgd, adam in zip(networks["sgd"], networks["adam"]):
                 one, other = (rates.of_network(net, part, kind)
                               for net, kind in ((sgd, "sgd"), (adam, "adam")))
-                for key, value in (("std", one.std / F[k]), ("sgd", one.lr / F[k] ** 2),
-                                   ("adam", other.lr / F[k]), ("eps", other.eps * F[k])):
+                for key, value in (("std", one.std), ("sgd", one.lr), ("adam", other.lr),
+                                   ("eps", other.eps)):
                     found.values[key].append(value)
             self._of_experts(found, imported)
-        for left in factors.left:
+        for left in imported.left:
             self._left(left.place, left.values)
 
     def _left(self, place: str, values) -> None:
@@ -172,7 +167,7 @@ class Planner:
         if found.part.kind != "map" or len(leaf.at) < 3:
             return
         found.wide = len(to) + len(source) > 2
-        read = {id(one.arguments[0]) for one in ordered(self._roots(imported))
+        read = {id(one.arguments[0]) for one in ordered(imported.roots)
                 if one.operation == "map" and one.data[0].parameter == leaf.parameter}
         axes, summed = (source, True) if len(source) == 2 or not found.wide and len(read) > 1 \
             else (to, False)

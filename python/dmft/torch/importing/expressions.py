@@ -194,7 +194,14 @@ class Builder:
             return self.constant(k)
         if a.operation == "times":
             return self.times((k[0] * a.data[0], k[1] * a.data[1]), a.arguments[0])
+        if a.operation == "add" and all(self._has_factor(one) for one in a.arguments):
+            return self.add(*(self.times(k, one) for one in a.arguments))
         return self.make("times", (a,), k, a.population)
+
+    def _has_factor(self, a) -> bool:
+        """Whether a is multiplied by a constant, and so are all terms of a sum."""
+        return a.operation == "times" or a.operation == "add" and all(
+            self._has_factor(one) for one in a.arguments)
 
     def multiply(self, a, b) -> Expression:
         """a b."""

@@ -11,6 +11,7 @@ from dmft.torch.importing import (grouped, pointwise, products, reductions,  # n
                                   selections, shapes)
 from dmft.torch.importing.axes import cells_shape
 from dmft.torch.importing.expressions import Gap
+from dmft.torch.importing.factors import Factors, growing_places, leaves_of
 from dmft.torch.importing.guard import AGAIN, OTHER, differences, fresh, worst_of
 from dmft.recipe import recipe
 from dmft.torch.importing.judging import Judge, Recipe, groups
@@ -19,7 +20,7 @@ from dmft.torch.importing.parts import Part, index_of, uncovered
 from dmft.torch.importing.reading import Reading, read
 from dmft.torch.importing.record import InDouble, doubles, run
 from dmft.torch.importing.tensors import Constant, Missing
-from dmft.torch.importing.writing import Writer
+from dmft.torch.importing.writing import Writer, ordered
 from dmft.torch.network import Network
 
 # Round-off of a module of some hundred operations in double precision.
@@ -157,9 +158,7 @@ class Imported:
         self._modules = [builds.at(N) for N in builds.widths]
         self._reading = self._read()
         self._expressions = self._outputs()
-        writer = self.write()
-        self.network, self.parts = writer.network, writer.parts
-        self.settings = self._settings(writer)
+        self.move(growing_places(self.roots, builds.widths))
         self._covered()
         self.differences: dict[str, float] = {}
 
@@ -199,6 +198,27 @@ class Imported:
         self._output_axes()
         return found[0], found[1:]
 
+    @property
+    def roots(self) -> list:
+        """The expressions of the output and of the terms of the loss."""
+        output, terms = self._expressions
+        return [output, *terms]
+
+    def move(self, places) -> None:
+        """Writes the network with the factors of these lines of the module in the matrices beneath
+        them; `left` are those that no matrix can have."""
+        self._factors = Factors(self.roots, self._builds.widths, places, fixed=self._started())
+        self.left = self._factors.left
+        writer = self.write()
+        self.network, self.parts = writer.network, writer.parts
+        self.settings = self._settings(writer)
+
+    def _started(self) -> set[str]:
+        """Vectors and numbers that start at one that is not 0."""
+        leaves = [leaf for one in ordered(self.roots) if one.operation in ("vector", "parameter")
+                  for leaf in leaves_of(one)]
+        return {leaf.parameter for leaf in leaves if self._starts(leaf)[0]}
+
     def _output_axes(self) -> None:
         dims = self._reading.output.dims
         kinds = [axis.kind for axes in dims for axis in axes]
@@ -227,7 +247,7 @@ class Imported:
 
     def write(self, options=None, network=None) -> Writer:
         """The program, with what options(part, writer) says of each matrix."""
-        writer = Writer(self._builds.widths, self._starts, options, network)
+        writer = Writer(self._builds.widths, self._starts, self._factors, options, network)
         output, terms = self._expressions
         try:
             writer.write(output, terms)

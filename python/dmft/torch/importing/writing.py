@@ -24,8 +24,9 @@ class Writer:
     """`network` is the program and `parts` its matrices. options(part, writer) gives what is said
     of a matrix beside its name: scales and rates."""
 
-    def __init__(self, widths, starts, options=None, network=None):
+    def __init__(self, widths, starts, factors, options=None, network=None):
         self.network, self.widths, self._starts = network or Network(), widths, starts
+        self._factors = factors         # which of the module's go into matrices
         self._more = options or (lambda part, writer: {})
         self.parts: list[Part] = []
         self.reads: set[str] = set()
@@ -57,7 +58,7 @@ class Writer:
         """(what is read out, the rows that it reads, the parts of its matrix)."""
         if output.operation == "times" and output.arguments[0].operation == "look":
             _, x, leaves = self._read_out(output.arguments[0])
-            return output, x, tuple(leaf.times(output.data) for leaf in leaves)
+            return output, x, tuple(leaf.times(self._constant(output)) for leaf in leaves)
         looks = self._looks(output)
         if len(looks) == 1 and looks[0].width == output.width:
             return looks[0], looks[0].arguments[0], looks[0].data[0]
@@ -135,7 +136,13 @@ class Writer:
         c, p = law
         return c if p == 0 else self.network.N ** p * c
 
-    def population(self, one) -> object:
+    def _constant(self, one: Expression) -> tuple[float, float]:
+        """By which an expression is multiplied; but for the sign what matrices beneath it have."""
+        if id(one) not in self._factors.moved:
+            return one.data
+        return (1.0, 1.0) if one.data[0] > 0 else (-1.0, -1.0)
+
+    def population(self, one, **more) -> object:
         """The population of rows."""
         one = one.find()
         if isinstance(one, Pairs):
@@ -149,16 +156,16 @@ class Writer:
             name = f"p{len(self._populations) + 1}"
             if p == 1:
                 c = exact(Fraction(one.sizes[0], self.widths[0]))
-                made = self.network.population(name, **({} if c == 1 else {"size": c}))
+                made = self.network.population(name, **({} if c == 1 else {"size": c}), **more)
             else:
-                made = self.network.population(name, size=self.network.N ** (p - 1) * c)
+                made = self.network.population(name, size=self.network.N ** (p - 1) * c, **more)
             self._populations[id(one)] = made
         return self._populations[id(one)]
 
     def _pairs(self, one: Pairs):
         key = id(one.outer.find()), id(one.inner.find())
         if key not in self._populations:
-            of, units = self.population(one.outer), self.population(one.inner)
+            of, units = self.population(one.outer), self.population(one.inner, mirrored=True)
             self._populations[key] = self.network.population(
                 f"p{len(self._populations) + 1}", of=of, units=units)
         return self._populations[key]
@@ -167,7 +174,8 @@ class Writer:
 
     def _part(self, kind: str, leaves, one: Expression, to=None, more=1.0, start=None) -> Part:
         """The matrix of leaves, whose factors must be the same."""
-        factors = {leaf.factor for leaf in leaves}
+        factors = {leaf.times(self._factors.of.get(leaf.key(), (1.0, 1.0))).factor
+                   for leaf in leaves}
         if len(factors) > 1:
             raise Gap("parts of a matrix have different factors")
         law = power_of(factors.pop(), self.widths)
@@ -210,8 +218,12 @@ class Writer:
         part = self._maps.get(leaf.key()) or self._part("map", (leaf,), one, tuple(to))
         self._maps[leaf.key()] = part
         (x,) = self._arguments(one)
-        tied = {"tied": True} if len(uses) > 1 else {}
-        return self.network.map(x, self.population(one.population), self._weight(part, **tied))
+        more = {"tied": True} if len(uses) > 1 else {}
+        if len(to[1]) == 2 and "a0" not in self._more(part, self):
+            # independent experts, of which each unit weighs as one of its own expert alone
+            experts = one.arguments[0].population.find().outer.find()
+            more["s_f"] = self.number(tuple(size ** -0.5 for size in experts.sizes))
+        return self.network.map(x, self.population(one.population), self._weight(part, **more))
 
     def _write_look(self, one):
         part = self._part("look", one.data[0], one)
@@ -293,11 +305,10 @@ class Writer:
                                      self.network.function("u, s", text))
 
     def _write_times(self, one):
-        (x,) = one.arguments
+        (x,), k = one.arguments, self._constant(one)
         if x.operation == "attend":
-            q, k = (self._values[id(argument)] for argument in x.arguments)
-            return self.network.attend(q, k, self.number(one.data))
-        return self.number(one.data) * self._known(x)
+            return self.network.attend(*self._arguments(x), self.number(k))
+        return self._known(x) if k == (1.0, 1.0) else self.number(k) * self._known(x)
 
     def _write_multiply(self, one):
         a, b = one.arguments
