@@ -8,19 +8,22 @@
 or python -m dmft torch. `build` is a function of the width, or of all sizes of --base in their
 order, that gives the module (docs/import.md). Without another option the matrices that it is are
 printed. Exit codes: 0 done; 1 --check has found what does not agree, or what it cannot tell; 2 the
-input is wrong, which one sentence says; those of dmft-solve for --limit.
+input is wrong, which one sentence says; 130 interrupted; those of dmft-solve for --limit.
 """
 from __future__ import annotations
 
 import argparse
 import contextlib
 import importlib.util
+import math
 import os
 import sys
 import warnings
 
 from dmft.command import patience
 from dmft.errors import DmftError, InputError, NoteWarning
+
+MOST = 10 ** 8                          # numbers of an example
 
 
 def function_of(text: str):
@@ -51,12 +54,16 @@ def function_of(text: str):
 def example_of(text: str):
     """Inputs of which the shape is given: "tokens P n KINDS", "numbers P D" or "numbers P n D"."""
     import torch
-    kind, *sizes = text.split()
+    kind, *sizes = text.split() or [""]
     if not all(one.isdigit() and int(one) > 0 for one in sizes) or (kind, len(sizes)) not in (
             ("tokens", 3), ("numbers", 2), ("numbers", 3)):
         raise InputError(f"--example {text!r}: must be \"tokens INPUTS LENGTH KINDS\", \"numbers "
                          "INPUTS DIMENSION\" or \"numbers INPUTS LENGTH DIMENSION\"")
     generator, shape = torch.Generator().manual_seed(1), [int(one) for one in sizes]
+    count = math.prod(shape[:2] if kind == "tokens" else shape)
+    if count > MOST:
+        raise InputError(f"--example {text!r}: these are {count:.1e} numbers, and the inputs only "
+                         f"show what the module does; {MOST:.0e} are the most")
     return torch.randint(shape[2], shape[:2], generator=generator) if kind == "tokens" else \
         torch.randn(shape, generator=generator)
 
@@ -74,6 +81,8 @@ def sizes_of(text: str, option: str) -> dict:
         found[name] = tuple(map(int, values)) if len(values) > 1 else int(value)
     if not found:
         raise InputError(f"{option}: no size is given")
+    if option == "--base" and min(found.values()) < 2:
+        raise InputError(f"{option} {text}: sizes are whole numbers of at least 2")
     return found
 
 
@@ -98,10 +107,18 @@ def _lacking(ini: str, settings: dict) -> dict:
 
 def work(given) -> int:
     """What the options ask for; returns the exit code."""
+    for path in (given.plan, given.limit_to):
+        folder = os.path.dirname(path or "") or "."
+        if not os.path.isdir(folder):
+            raise InputError(f"{path}: there is no folder {folder}")
     try:
         import dmft.torch
     except ImportError as error:
         raise InputError(str(error)) from None
+    from dmft.torch.plan_laws import WORDS, halved
+    if given.parameterization not in WORDS:
+        raise InputError(f"--parameterization {given.parameterization}: must be one of "
+                         + " ".join(WORDS))
     base = sizes_of(given.base, "--base")
     more = {"ignore": [one for one in given.ignore.split(",") if one]}
     if given.output:
@@ -111,7 +128,6 @@ def work(given) -> int:
     asked = [given.recipe, given.check, given.limit]
     code = 0
     if any(asked) or not given.plan:
-        from dmft.torch.plan_laws import halved
         pairs = widths or {name: (one, 2 * one) for name, one in halved(base).items()}
         mine = dmft.torch.import_module(build, example, pairs, **more)
         if not any(asked):
@@ -178,6 +194,9 @@ def main(arguments=None) -> int:
     except DmftError as error:
         print(f"dmft-torch: {error}", file=sys.stderr)
         return error.code
+    except KeyboardInterrupt:
+        print("dmft-torch: interrupted", file=sys.stderr)
+        return 130
     except BrokenPipeError:             # whoever read it, as `head` does, has read enough
         sys.stdout = None
         return 0

@@ -1,6 +1,7 @@
 """The command dmft-torch: what it prints and writes, and what it refuses."""
 import json
 import os
+import re
 import textwrap
 
 import dmft
@@ -30,6 +31,9 @@ MODEL = """
         groups = [{"params": [read], "eps": 1e-8 / N}, {"params": [hidden], "lr": 1 / N,
                   "eps": 1e-8 / N}, {"params": [head], "lr": 1 / N}]
         return torch.optim.Adam(groups, 1.0)
+
+    def waits(N):
+        raise KeyboardInterrupt
 
     def fails(N):
         raise RuntimeError("no such width")
@@ -96,7 +100,39 @@ BAD = {"no file": (["nowhere.py:build", *NUMBERS], "nowhere.py: there is no such
        "ignore": (["model.py:build", *NUMBERS, "--ignore", "x"], "has no parameter x"),
        "word": (["model.py:build", *NUMBERS, "--plan", "x.json", "--parameterization", "up"],
                 "must be one of mssp mup sp"),
-       "limit": (["model.py:build", *NUMBERS, "--limit", "nowhere.ini"], "nowhere.ini")}
+       "limit": (["model.py:build", *NUMBERS, "--limit", "nowhere.ini"], "nowhere.ini"),
+       "no example": (["model.py:build", "--example", ""], "must be \"tokens"),
+       "huge example": (["model.py:build", "--example", "numbers 99999999999 7"],
+                        "the inputs only show"),
+       "no size": (["model.py:build", "--example", "numbers 48 7", "--base", "N=0"],
+                   "whole numbers of at least 2"),
+       "no folder": (["model.py:build", *NUMBERS, "--plan", "nowhere/x.json"],
+                     "there is no folder nowhere"),
+       "no optimizer": (["model.py:build", *NUMBERS, "--check", "model.py:letters"],
+                        "optimizer: the function of the module that gives it ends with")}
+
+
+def test_the_manual_page_has_all_options(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--help"])
+    assert end.value.code == 0
+    options = set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
+    folder = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    with open(os.path.join(folder, "docs", "man", "dmft-torch.1"), encoding="utf-8") as page:
+        described = re.findall(r"^\.It Fl -([a-z-]+)", page.read(), re.MULTILINE)
+    assert options - {"--help"} == {"--" + one for one in described} and "--plan" in options
+
+
+def test_an_interrupt_is_130_and_one_line(file, capsys):
+    assert main([f"{file}:waits", *NUMBERS]) == 130
+    assert capsys.readouterr().err.splitlines()[-1] == "dmft-torch: interrupted"
+
+
+def test_what_cannot_be_written_is_said_before_the_module_is_read(file, capsys):
+    for words in (["--plan", "nowhere/x.json"], ["--plan", "x.json", "--parameterization", "up"]):
+        assert main([f"{file}:fails", *NUMBERS, *words]) == 2
+        said = capsys.readouterr().err
+        assert "no folder nowhere" in said or "must be one of mssp mup sp" in said
 
 
 @pytest.mark.parametrize("name", BAD)

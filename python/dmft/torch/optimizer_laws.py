@@ -34,7 +34,14 @@ class Law:
 
 def _made(model, optimizer) -> Several:
     """The optimizer of a model; groups alone, in a list of dicts, are those of Adam."""
-    made = optimizer(model)
+    try:
+        made = optimizer(model)
+    except InputError:
+        raise
+    except Exception as error:          # of a stranger's code
+        why = (str(error).splitlines() or [""])[0]
+        raise InputError("optimizer: the function of the module that gives it ends with "
+                         f"{type(error).__name__}: {why}") from error
     if isinstance(made, (list, tuple)) and made and all(isinstance(one, dict) for one in made):
         made = torch.optim.Adam(list(made))
     made = several(made)
