@@ -1,0 +1,27 @@
+"""docs/python.md can be pasted block by block, into one session."""
+import os
+import re
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# What the first block makes, in a size that takes seconds.
+SMALLER = (('{"steps": 20}', '{"steps": 3}, "solver": {"sites": 64, "replicates": 2}'),
+           ('"steps": 50', '"steps": 3'), ("logspace(0.1, 6, 8)", "logspace(0.1, 6, 4)"),
+           (r"parameterization = mup\n", r"parameterization = mup\n[training]\nsteps = 3\n[solver]"
+            r"\nsites = 64\nexpert_sites = 64\nreplicates = 2\n"))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_blocks_run_one_after_the_other(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib").use("Agg")
+    monkeypatch.chdir(tmp_path)
+    with open(os.path.join(ROOT, "docs", "python.md"), encoding="utf-8") as file:
+        blocks = re.findall(r"```python\n(.*?)```", file.read(), re.S)
+    assert len(blocks) >= 6
+    session = {}
+    for block in blocks:
+        for whole, part in SMALLER:
+            block = block.replace(whole, part)
+        exec(block, session)  # pylint: disable=exec-used
+    assert "rates" in session and "found" in session
