@@ -2,7 +2,9 @@
  * derivatives, networks say (test_response_derivative.c), and the fixed point (test_fixed_point.c).
  */
 #define _XOPEN_SOURCE 700
+#include "tests/support/script.h"
 #include "tests/support/support.h"
+#include "kernels/base/text.h"
 #include "models/engine/node.h"
 #include "solver/measure/observe.h"
 
@@ -357,9 +359,80 @@ static void what_the_file_shows(void **state) {
     check_file(pooled, NULL, of_tokens, sizeof of_tokens / sizeof *of_tokens);
 }
 
+/* Nothing goes backward through a matrix that reads rows which do not learn; the note tells it. */
+static void of_rows_that_do_not_learn(void **state) {
+    (void)state;
+    static const char *const rows[] = {"stop(x)", "top(x, p.sites // 2)"};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        struct run run;
+        struct err why;
+        struct record record = {0};
+        char text[256], note[TEXT_NOTE] = "";
+        snprintf(text, sizeof text,
+                 "key('depth')\nlocal p = population('p')\nlocal x = tanh(read_in(p, 'W1'))\n"
+                 "read_out(map(tanh(map(x, p, 'W2')), p, 'W3') + map(%s, p, 'W4'), 'w')",
+                 rows[k]);
+        const char *const more[] = {"output.responses=yes", "solver.sites=64",
+                                    "solver.replicates=1", "training.steps=3", NULL};
+        if (support_script(&run, text, more, &why))
+            fail_msg("%s", why.text);
+        support_ensemble(&run, 0, &record);
+        assert_true(record_find(&record, "A_W3") && record_find(&record, "B_W2"));
+        assert_true(!record_find(&record, "A_W4") && !record_find(&record, "B_W4"));
+        struct net_setup setup = run_setup(&run, 0, 0);
+        ASK(response_tell(&run.config, &setup, note, err));
+        assert_non_null(strstr(note, "of W4: "));
+        record_free(&record);
+        run_free(&run);
+    }
+}
+
+/* What --help says of [solver] probe, of programs by their operations: a selection among numbers
+ * moves no single site, and noise does not depend on what is shifted. */
+static void shifts_suit_the_program(void **state) {
+    (void)state;
+#define PROGRAM(text)                                                                              \
+    "network.program_text=local p = population('p')\\nlocal x = "                                  \
+    "read_in(p, 'W')\\n"                                                                           \
+    "read_out(" text ", 'w')"
+    static const struct {
+        const char *ini, *more[4];
+        double shift;
+    } cases[] = {
+        {"data/dense.ini", {NULL}, 1e-3},
+        {"data/dense.ini", {"network.activation=relu"}, 0.2},
+        {"data/dense.ini", {"network.activation=relu", "solver.probe=0.3"}, 0.3},
+        {"data/regime1.ini", {NULL}, 1e-3},
+        {"data/regime2.ini", {"network.rho=.5"}, 0.2},
+        {"data/regime2.ini", {"network.rho=.5", "training.optimizer=adam"}, 0.02},
+        {"data/regime2.ini", {"network.rho=.5", "training.optimizer=muon"}, 0.02},
+        {"data/regime2.ini",
+         {"network.rho=.5", "training.optimizer=muon", "training.rest_optimizer=gd"},
+         0.2},
+        {"data/dense.ini", {"training.optimizer=lion", "training.eps=1e-3"}, 4e-4},
+        {"data/dense.ini", {"training.optimizer=lion", "training.eps=1e-9"}, 1e-6},
+        {"examples/gains.ini", {PROGRAM("x * top(x, p.sites // 2)")}, 0.2},
+        {"examples/gains.ini", {PROGRAM("relu(x)")}, 0.2},
+        {"examples/gains.ini", {PROGRAM("tanh(x) + noise(x)")}, 1e-3},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        const char *overrides[8] = {"output.responses=yes"};
+        struct run run;
+        double shift;
+        memcpy(overrides + 1, cases[k].more, sizeof cases[k].more);
+        support_run(&run, cases[k].ini, overrides);
+        struct net_setup setup = run_setup(&run, 0, 0);
+        ASK(net_shift(&setup, &shift, err));
+        CHECK_ABS(shift, cases[k].shift, 1e-16, "case %zu", k);
+        run_free(&run);
+    }
+}
+
 int main(void) {
     backend_start(1); /* small arrays */
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shifts_suit_the_program),
+        cmocka_unit_test(of_rows_that_do_not_learn),
         cmocka_unit_test(a_linear_network_by_hand),
         cmocka_unit_test(seeds_of_a_linear_network_agree),
         cmocka_unit_test(the_first_order_of_regime_2),

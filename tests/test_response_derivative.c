@@ -216,6 +216,10 @@ static void networks_respond_alike(void **state) {
          {"A_W2", "B_W2", "A_W3", "B_W3"},
          {"training.integrator=heun", "training.substeps=2"}},
         {"data/regime1.ini", 128, {"A_W2_0", "B_W2_1"}, {NULL}},
+        {"data/regime1.ini", /* entries bend at eps, and no single site jumps */
+         128,
+         {"A_W2_0"},
+         {"training.optimizer=adam", "training.eta0=.05", SMALL}},
         {"data/regime1.ini",
          128,
          {"A_W2_0", "A_W2_3"},

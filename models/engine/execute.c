@@ -224,6 +224,17 @@ static int prepare(struct net *net, struct err *err) {
     return CODE_OK;
 }
 
+/* Whether the value of a single site jumps, or has a kink, in what it is made of. */
+static bool sites_jump(const struct program *p) {
+    for (int i = 0; i < p->nodes; i++) {
+        const struct operation *op = p->node[i].op;
+        bool noise = op->zeros == ZEROS_NONE; /* which is new, whatever it is drawn beside */
+        if (p->node[i].on && op->jumps && !noise && op->jumps(p, i))
+            return true;
+    }
+    return false;
+}
+
 int program_build(struct net *net, struct err *err) {
     struct program *p;
     TRY(base_alloc(&net->program, 1, sizeof *net->program, err));
@@ -239,6 +250,8 @@ int program_build(struct net *net, struct err *err) {
         return p->code;
     }
     net->output.f = p->node[p->output].s;
+    if (net->setup.measure.shift > 0 && sites_jump(p))
+        net->setup.measure.shift = net->setup.measure.shift_of_jumps;
     if (net->gates.tied && !net->gates.random)
         return CODE_OK;
     TRY(counts_mark(net, err));

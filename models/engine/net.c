@@ -69,6 +69,16 @@ int net_init(struct net *net, const struct net_setup *setup, struct err *err) {
     return make(net, &less, tied, err);
 }
 
+int net_shift(const struct net_setup *setup, double *shift, struct err *err) {
+    struct net_setup declared = *setup;
+    struct net net;
+    declared.declare_only = true;
+    int code = net_init(&net, &declared, err);
+    *shift = code ? 0 : net.setup.measure.shift;
+    net_free(&net);
+    return code;
+}
+
 /* The last object of a list is NULL where memory ran out. */
 void net_free(struct net *net) {
     net_drop_stages(net);

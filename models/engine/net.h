@@ -92,7 +92,7 @@ struct data_setup {
 
 /* What is to be measured beside the kernels of the model. */
 struct measure_setup {
-    double shift; /* of a limit: of fields, by which maps measure their responses; 0: none */
+    double shift, shift_of_jumps; /* by which a limit moves fields, or 0; where sites jump */
     /* Blank-separated names, or NULL: of rows whose distribution over sites is written, of which
      * kernels between experts are, and which have kernels beside those of the model. */
     const char *fields_of, *cross_of, *kernels_of;

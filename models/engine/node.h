@@ -296,6 +296,8 @@ double weight_initial(struct program *p, const struct node *node, double largest
 /* a0 s_f: of a thin matrix or of numbers, which are kept as they are used. */
 double weight_column(struct program *p, const struct node *node);
 
+/* The shift of fields that a net of this setup chooses; 0: it measures no responses. */
+int net_shift(const struct net_setup *setup, double *shift, struct err *err);
 /* Writes the program of the net's model; then shapes of cotangents, storage, memory, draws. */
 int program_build(struct net *net, struct err *err);
 void program_free(struct program *p); /* accepts NULL */

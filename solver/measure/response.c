@@ -17,21 +17,32 @@ static const struct {
      "fr^2 <dx_t/dv_s>"},
 };
 
-/* Rows that the map reads in an evaluation. */
-static int rows_of(const struct net *net, const struct map *map) {
+/* What the map reads. */
+static const struct node *read_by(const struct net *net, const struct map *map) {
     const struct program *p = net->program;
     int i = 0;
     while (p->node[i].matrix.map != map)
         i++;
-    return p->node[p->node[i].argument[0]].count;
+    return &p->node[p->node[i].argument[0]];
+}
+
+/* Rows that the map reads in an evaluation. */
+static int rows_of(const struct net *net, const struct map *map) {
+    return read_by(net, map)->count;
+}
+
+/* Whether the transposed matrix multiplies anything: what does not learn has no cotangent. */
+static bool goes_backward(const struct net *net, const struct map *map) {
+    return read_by(net, map)->plan.moves;
 }
 
 /* There are axes of inputs and of tokens: none for pairs of tokens, for one row that serves all
- * inputs, or for uses of one matrix, which also respond to each other. */
+ * inputs, or for uses of one matrix, which also respond to each other. And fields go both ways. */
 static bool response_exists(const struct net *net, const struct map *map, bool forward) {
     struct map_numbers n = map->numbers;
     int rows = rows_of(net, map);
-    return map->declared.uses == 1 && (forward ? n.fr != 0 : n.fg != 0) &&
+    return map->declared.uses == 1 && goes_backward(net, map) &&
+           (forward ? n.fr != 0 : n.fg != 0) &&
            (rows == net->setup.data.P || rows == net->batch.rows);
 }
 
@@ -65,7 +76,8 @@ int response_tell(const struct config *config, const struct net_setup *setup, ch
     else if (*names)
         text_append(text,
                     "no responses are written of %s: rows that are neither inputs nor tokens, or "
-                    "matrices with several uses, have no axes",
+                    "matrices with several uses, have no axes; and through a matrix of rows that "
+                    "do not learn nothing goes backward",
                     names);
     net_free(&net);
     return code;

@@ -1,6 +1,6 @@
 /* The responses A and B of the limit's maps (kernels/maps/map_response.h; of a fixed point those
  * that it has converged to, kernels/maps/field.h), one series each: A_MAP exists where fr is not 0,
- * B_MAP where fg is not 0. */
+ * B_MAP where fg is not 0, both where the backward pass goes through the map. */
 #ifndef SOLVER_RESPONSE_H
 #define SOLVER_RESPONSE_H
 

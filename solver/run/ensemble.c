@@ -3,6 +3,7 @@
  * share out their blocks of sites. Either way the numbers are the same. */
 #include "solver/run/ensemble.h"
 #include "models/engine/counts.h"
+#include "models/engine/node.h"
 #include "integrators/batch.h"
 #include "kernels/array/dist.h"
 #include "kernels/array/profile.h"
@@ -334,16 +335,19 @@ static int open_group(const struct ensemble *e, struct err *err) {
     const struct config *config = &e->run->config;
     struct net_setup setup = run_setup(e->run, e->N, 0);
     struct io *io = &e->run->io;
+    double probe = 0;
     if (!e->run->io_open)
         return CODE_OK;
     if (e->N) {
         TRY(io_attribute(io, e->group, "N", e->N, err));
         TRY(write_counts(e, err));
     }
-    if (e->iterations || setup.measure.shift > 0)
-        TRY(io_attribute(io, e->group, "probe",
-                         fixed_point_probe(&config->network, config->solver.fixed_point.probe),
-                         err));
+    if (e->iterations)
+        probe = fixed_point_probe(&config->network, config->solver.fixed_point.probe);
+    else if (setup.measure.shift > 0)
+        TRY(net_shift(&setup, &probe, err));
+    if (probe > 0)
+        TRY(io_attribute(io, e->group, "probe", probe, err));
     return io_attribute(io, e->group, "dt", config->training.flow.dt, err);
 }
 

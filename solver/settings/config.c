@@ -36,6 +36,22 @@ const char *config_no_responses(const struct training *training) {
                : NULL;
 }
 
+/* Whether responses are measured, by shifts of fields: the one given, or one that suits a smooth
+ * program or one that jumps. What moves entries one by one bends where a gradient is as small as
+ * its eps; a shift is to be small beside that, and far above round-off. */
+static double shift_of(const struct config *config, int N, double otherwise) {
+    const struct training *training = &config->training;
+    const struct optimizer *optimizer = training->optimizer,
+                           *rest = optimizer->matrices ? training->muon.rest_optimizer : optimizer;
+    double probe = config->solver.fixed_point.probe;
+    if (N || config->solver.method != METHOD_MARCH || !config->output.responses ||
+        config_no_responses(training))
+        return 0;
+    if (probe == 0 && (optimizer_by_entry(optimizer) || optimizer_by_entry(rest)))
+        return fmin(otherwise, fmax(0.4 * training->adam.eps, 1e-6));
+    return probe > 0 ? probe : otherwise;
+}
+
 struct net_setup config_setup(const struct config *config, int N, int replicate, int P,
                               const struct coordinates *inputs) {
     return (struct net_setup){
@@ -79,10 +95,8 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
         .training.each_head = config->training.muon.heads == MUON_EACH,
         .training.read_in =
             config->training.adam.read_in == ADAM_READ_IN_1 || !inputs->K ? 1 : 1 / sqrt(inputs->K),
-        .measure.shift = N == 0 && config->solver.method == METHOD_MARCH &&
-                                 config->output.responses && !config_no_responses(&config->training)
-                             ? fixed_point_probe(&config->network, config->solver.fixed_point.probe)
-                             : 0,
+        .measure.shift = shift_of(config, N, 1e-3),
+        .measure.shift_of_jumps = shift_of(config, N, 0.2),
     };
 }
 

@@ -86,7 +86,9 @@ static const struct param_row solver_rows[] = {
      "to it."},
     {"probe", PARAM_REAL, OFFSET(fixed_point.probe), "0", 0, 10, NULL, NULL,
      "Shift of the fields by which responses are measured, in the fixed point or with [output] "
-     "responses. 0 takes 1e-3, or 0.2 with relu or rho < 1."},
+     "responses. 0 takes 1e-3, or 0.2 where relu or a selection jumps at single sites (in the "
+     "fixed point with any rho < 1); with Adam, AdamW or Lion at most 0.4 [training] eps, which "
+     "their steps bend at."},
 };
 #undef OFFSET
 

@@ -28,6 +28,7 @@ import programs  # noqa: E402
 SITES = {"solver.sites": 96, "solver.replicates": 2, "reference.widths": []}
 MORE = ({"output.experts": "yes"}, {"output.gradients": "yes"}, {"output.runs": "yes"},
         {"output.sharpness": "sum"}, {"output.tangent": "sum"}, {"output.test_every": 2},
+        {"output.responses": "yes"},
         {"output.inputs": "none"}, {"reference.precision": "single"}, {"reference.centre": "no"},
         {"solver.halves": "yes"}, {"solver.draws": "normal"}, {"training.nesterov": "yes"},
         {"reference.coordinate_check": "yes", "output.kernels": "none"})
