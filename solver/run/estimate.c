@@ -16,8 +16,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LEAST_TRIED = 4, FEW_STEPS = 2, MORE_STEPS = 8, MOST_PART = 8, SITES_PER_REPLICATE = 64 };
-#define SHORT 0.3 /* seconds */
+enum {
+    LEAST_TRIED = 4,
+    FEW_STEPS = 2,
+    MORE_STEPS = 8,
+    GROWTH = 4,
+    MOST_PART = 8,
+    SITES_PER_REPLICATE = 64
+};
+#define SHORT 0.1  /* seconds */
+#define TIMED 0.03 /* seconds that the clock and other work on the machine change little */
 enum { PATH = 1024, LEAST_REPLICATES = 8 };
 enum { FEW_SITES = 512 }; /* below it costs are not those of sites */
 
@@ -100,9 +108,11 @@ struct cost {
     double cpu, bytes, error, known;
 };
 
-/* Replicates with so small a part of the sites, which mostly cost as much as one. */
-static int runs_tried(int part) {
-    return part == 1 ? 2 : part > LEAST_TRIED ? part : LEAST_TRIED;
+/* Replicates with so small a part of the sites, which mostly cost as much as one; no more than the
+ * run has, so that the trials cost no more than the run. */
+static int runs_tried(const struct run *run, int part) {
+    int most = run->config.solver.replicates, tried = part > LEAST_TRIED ? part : LEAST_TRIED;
+    return part == 1 || most < 2 ? 2 : tried < most ? tried : most;
 }
 
 /* The straight line through two points. */
@@ -118,7 +128,7 @@ static int try_limit(struct run *run, int part, struct trial trial[2], struct er
         run->config.solver.halves = run->config.solver.grow = false;
         sites_divide(&run->config, k ? part / 2 : part);
         run_split(run);
-        code = measure_trial(run, 0, k ? 1 : runs_tried(part), &trial[k], err);
+        code = measure_trial(run, 0, k ? 1 : runs_tried(run, part), &trial[k], err);
         run->config.solver = before;
         if (!code && trial[k].code)
             break;
@@ -145,32 +155,40 @@ static int of_limit(struct run *run, struct cost *cost, struct err *err) {
         if (trial[k].code)
             return err_set(err, trial[k].code, "a trial with %d sites has failed: %.1800s",
                            solver->sites / (k ? part / 2 : part), trial[k].err.text);
-    trial[0].cpu /= runs_tried(part);
+    int tried = runs_tried(run, part);
+    trial[0].cpu /= tried;
     trial[1] = part > 1 ? trial[1] : trial[0];
     double sites = solver->sites, few = sites / part, more = part > 1 ? 2 * few : few;
     cost->cpu = runs * line_through(few, trial[0].cpu, more, trial[1].cpu, sites);
     cost->bytes = line_through(few, trial[0].bytes, more, trial[1].bytes, sites);
-    cost->error = trial[0].error * sqrt(runs_tried(part) / (double)(part * replicates));
-    cost->known = 1 / sqrt(2.0 * (runs_tried(part) - 1));
+    cost->error = trial[0].error * sqrt(tried / (double)(part * replicates));
+    cost->known = 1 / sqrt(2.0 * (tried - 1));
     return CODE_OK;
 }
 
-/* Finds the cost of one width, from few steps and from some more. */
+/* Tries a run of so many steps. */
+static int try_steps(struct run *run, int N, int steps, struct trial *trial, struct err *err) {
+    int T = run->config.training.steps;
+    run->config.training.steps = steps;
+    int code = measure_trial(run, N, 1, trial, err);
+    run->config.training.steps = T;
+    if (!code && trial->code)
+        return err_set(err, trial->code, "a trial with N = %d has failed: %.1800s", N,
+                       trial->err.text);
+    return code;
+}
+
+/* Finds the cost of one width, from few steps and from more, so many that they can be timed. */
 static int of_networks(struct run *run, int N, struct cost *cost, struct err *err) {
-    int *steps = &run->config.training.steps, T = *steps, few = T < FEW_STEPS ? T : FEW_STEPS,
-        more = T < MORE_STEPS ? T : MORE_STEPS;
-    struct trial trial[2];
-    for (int k = 0; k < 2; k++) {
-        *steps = k ? more : few;
-        int code = measure_trial(run, N, 1, &trial[k], err);
-        *steps = T;
-        TRY(code);
-        if (trial[k].code)
-            return err_set(err, trial[k].code, "a trial with N = %d has failed: %.1800s", N,
-                           trial[k].err.text);
-    }
-    double one = more > few ? line_through(few, trial[0].cpu, more, trial[1].cpu, T) : trial[1].cpu;
-    *cost = (struct cost){run->config.reference.seeds * one, trial[1].bytes, NAN, NAN};
+    int T = run->config.training.steps, few = T < FEW_STEPS ? T : FEW_STEPS, more = MORE_STEPS;
+    struct trial first, last;
+    TRY(try_steps(run, N, few, &first, err));
+    do {
+        more = more < T ? more : T;
+        TRY(try_steps(run, N, more, &last, err));
+    } while (last.cpu < TIMED && more < T && (more *= GROWTH));
+    double one = more > few ? line_through(few, first.cpu, more, last.cpu, T) : last.cpu;
+    *cost = (struct cost){run->config.reference.seeds * one, last.bytes, NAN, NAN};
     return CODE_OK;
 }
 
