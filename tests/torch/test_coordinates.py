@@ -145,10 +145,80 @@ def test_an_expert_without_tokens_is_named():
     assert "experts.2" not in found.rms["sgd"] and "experts.3" not in found.rms["sgd"]
 
 
-def test_modules_that_are_not_there_at_every_width_are_named():
+def test_modules_that_are_not_there_at_every_width_are_one_with_their_like():
     found = dmft.torch.coordinate_check(lambda N: Mixture(N, E=N // 4, K=1), [8, 16], (X, y),
                                         optimizers={"sgd": sgd})
-    assert found.left_out["sgd"]["experts.3"] == "it is not there at width 8"
+    each = [dmft.torch.coordinate_check(lambda N: Mixture(N, E=N // 4, K=1), [N], (X, y),
+                                        optimizers={"sgd": sgd}).rms["sgd"] for N in (8, 16)]
+    assert not any("experts.0" in rows for rows in (found.rms["sgd"], found.left_out))
+    for part in ("init", "prop", "eff"):
+        for k, alone in enumerate(each):
+            squares = [alone[name][part][0] ** 2 for name in alone if name.startswith("experts")]
+            assert len(squares) == 2 * (k + 1)
+            assert found.rms["sgd"]["experts.*"][part][k] == pytest.approx(
+                np.mean(squares) ** 0.5, rel=1e-6), part
+
+
+def test_what_is_there_at_one_width_alone_is_named():
+    def build(N):
+        model = Mixture(N)
+        if N == 16:
+            model.register_parameter("more", torch.nn.Parameter(torch.ones(3)))
+            model.other = torch.nn.Linear(3, 3)
+        return model
+    found = dmft.torch.coordinate_check(build, [8, 16], (X, y), optimizers={"sgd": sgd})
+    assert found.left_out["sgd"]["other"] == "it is not there at width 8"
+
+
+class Stream(torch.nn.Module):
+    """L blocks on a stream, each times a factor."""
+
+    def __init__(self, L, factor):
+        super().__init__()
+        self.read, self.head = linear(64, 10, 0.3), linear(1, 64, 1 / 64)
+        self.blocks = torch.nn.ModuleList(linear(64, 64, 64 ** -0.5) for _ in range(L))
+        self.factor = factor
+
+    def forward(self, given):
+        x = self.read(given)
+        for block in self.blocks:
+            x = x + self.factor * torch.tanh(block(x))
+        return self.head(x)[:, 0]
+
+
+def test_the_number_of_blocks_may_grow():
+    """With 1/L in front of each block the output changes as much at every depth, without it more
+    in deeper ones; the words have the name of what grows."""
+    power = {}
+    for name, factor in (("plain", lambda L: 1.0), ("scaled", lambda L: 1 / L)):
+        found = dmft.torch.coordinate_check(
+            lambda L: Stream(L, factor(L)), [2, 4, 8, 16], (X, y), seeds=4, size="L",
+            optimizers={"adam": lambda model: torch.optim.Adam(model.parameters(), 1e-3)})
+        assert set(found.rms["adam"]) == {"read", "head", "blocks.*", "output"}
+        assert not found.left_out and "over L = 2 4 8 16" in str(found) and "L^" in str(found)
+        power[name] = found.exponent("adam", "output", "eff")
+    assert abs(power["scaled"]) < 0.15 and power["plain"] > 0.4, power
+
+
+def test_the_number_of_experts_may_grow():
+    """A sum of gates that are no shares grows as their number, and one of shares does not."""
+    class Gated(Mixture):
+        def __init__(self, E, times):
+            super().__init__(32, E=E, K=E)
+            self.times = times
+
+        def forward(self, given):
+            x = torch.tanh(self.read(given))
+            outs = sum(expert(x) * gate for expert, gate in zip(
+                self.experts, self.gate(x).sigmoid().T[..., None]))
+            return self.head(outs * self.times)[:, 0]
+    power = {}
+    for name, times in (("sum", lambda E: 1.0), ("mean", lambda E: 1 / E)):
+        found = dmft.torch.coordinate_check(
+            lambda E: Gated(E, times(E)), [4, 8, 16, 32], (X, y), seeds=4, size="E",
+            optimizers={"adam": lambda model: torch.optim.Adam(model.parameters(), 1e-3)})
+        power[name] = found.exponent("adam", "output", "eff")
+    assert power["sum"] > 0.6 and power["mean"] < 0.1, power
 
 
 def test_an_expert_that_has_other_tokens_in_the_end_is_left_out():

@@ -31,12 +31,16 @@ class Coordinates:
     "output" is what the whole gives: at the start (init) and its change (eff); so are
     "MODULE: logits" (what a softmax takes), "MODULE: softmax" and "MODULE: attention".
 
+    Modules of which there are more at some width, such as blocks and experts where their number
+    grows, are one row, `experts.*`, with the mean square of all of them. size: what grows.
+
     An expert that has other tokens at the end is compared on those that it has at both times.
     left_out [optimizer] says which modules could not be compared at some width, and why: an expert
     without tokens, or what is never called, such as out_proj in PyTorch's MultiheadAttention."""
     widths: list[int]
     rms: dict[str, dict[str, dict[str, np.ndarray]]]
     left_out: dict[str, dict[str, str]] = dataclasses.field(default_factory=dict)
+    size: str = "N"
 
     def exponent(self, optimizer: str, module: str, part: str) -> float | None:
         """Slope of ln rms in ln N; None where a part is zero or not finite, and of one width."""
@@ -46,7 +50,7 @@ class Coordinates:
         """Of the table: many modules that are alike are one, with their root mean square."""
         alike: dict[str, list[str]] = {}
         for name in self.rms[optimizer]:
-            alike.setdefault(re.sub(r"\d+", "*", name), []).append(name)
+            alike.setdefault(_pattern_of(name), []).append(name)
         rows = {}
         for pattern, names in alike.items():
             if len(names) <= FOLDED:
@@ -64,21 +68,30 @@ class Coordinates:
             values = parts.get(part)
             power = None if values is None else slope(values, self.widths)
             words.append("" if values is None else f"{values[-1]:.2g}" + (
-                "" if power is None else f" N^{power:+.2f}"))
+                "" if power is None else f" {self.size}^{power:+.2f}"))
         return "  ".join(word.ljust(15) for word in words).rstrip()
 
     def __str__(self) -> str:
         tables = {optimizer: self._rows(optimizer) for optimizer in self.rms}
         wide = max(len(name) for rows in tables.values() for name in rows)
         head = " " * (wide + 4) + "  ".join(part.ljust(15) for part in PARTS).rstrip()
-        lines = [f"rms at width {self.widths[-1]}, and its exponent over widths "
-                 + " ".join(map(str, self.widths))]
+        lines = [f"rms at {_at(self.size)}{self.widths[-1]}, and its exponent over "
+                 + _at(self.size, "widths ") + " ".join(map(str, self.widths))]
         for optimizer, rows in tables.items():
             lines += [optimizer + ":", head, *(f"  {name.ljust(wide)}  {self._words(parts)}"
                                                for name, parts in rows.items())]
             lines += [f"  left out: {name}, {why}"
                       for name, why in self.left_out.get(optimizer, {}).items()]
         return "\n".join(lines)
+
+
+def _at(size: str, width: str = "width ") -> str:
+    """In front of a value of what grows."""
+    return width if size == "N" else f"{size} = "
+
+
+def _pattern_of(name: str) -> str:
+    return re.sub(r"\d+", "*", name)
 
 
 def _of_module(watched: Watched, name: str, first: list, last: list) -> dict[str, float | None]:
@@ -118,8 +131,8 @@ def _measure(model, data: Data, optimizer, loss, steps: int) -> dict[str, dict[s
 class _Sums:
     """Mean squares over seeds, at each width, of one optimizer."""
 
-    def __init__(self, widths):
-        self.widths = widths
+    def __init__(self, widths, size: str):
+        self.widths, self.size = widths, size
         self.squares: dict[str, dict[str, list[list]]] = {}
 
     def add(self, k: int, found: dict) -> None:
@@ -129,23 +142,38 @@ class _Sums:
                     part, [[] for _ in self.widths])
                 at[k].append(square)
 
+    def _growing(self) -> dict:
+        """The squares, where modules that are not there at every width are one with those that are
+        called like them but for a number."""
+        few = {_pattern_of(name) for name, parts in self.squares.items()
+               if not all(squares for at in parts.values() for squares in at)}
+        found: dict[str, dict[str, list[list]]] = {}
+        for name, parts in self.squares.items():
+            many = _pattern_of(name) if _pattern_of(name) in few else name
+            for part, at in parts.items():
+                sums = found.setdefault(many, {}).setdefault(part, [[] for _ in self.widths])
+                for all_of_them, squares in zip(sums, at):
+                    all_of_them += squares
+        return found
+
     def result(self) -> tuple[dict, dict]:
         """(rms, left_out). A seed in which a part is not known, as that of an expert without
         tokens, does not count; a module that no seed knows at some width is left out."""
         rms: dict = {}
         left: dict = {}
-        for name, parts in self.squares.items():
+        where = _at(self.size)
+        for name, parts in self._growing().items():
             for part, at in parts.items():
                 known = [[square for square in squares if square is not None] for squares in at]
                 absent, empty = (" ".join(str(N) for N, squares in zip(self.widths, every)
                                           if not squares) for every in (at, known))
                 if absent:
-                    left[name] = f"it is not there at width {absent}"
+                    left[name] = f"it is not there at {where}{absent}"
                 elif empty and part != "prop":
-                    left[name] = f"{part}: it is called with no tokens at width {empty}"
+                    left[name] = f"{part}: it is called with no tokens at {where}{empty}"
                 elif empty:
                     left.setdefault(name, "prop: the tokens that it has at the start and at the "
-                                    f"end are others, or cannot be told, at width {empty}")
+                                    f"end are others, or cannot be told, at {where}{empty}")
                 else:
                     rms.setdefault(name, {})[part] = np.sqrt(
                         [math.fsum(squares) / len(squares) for squares in known])
@@ -170,14 +198,15 @@ def _pair(data) -> Data:
 
 
 def coordinate_check(build, widths, data, *, optimizers: dict | None = None, loss=half_square,
-                     steps: int = 3, seeds: int = 2) -> Coordinates:
+                     steps: int = 3, seeds: int = 2, size: str = "N") -> Coordinates:
     """What the modules of your own network and their updates contribute, over widths.
 
     build: a function of the width that makes it. data: (X, y) or dmft.torch.Data, X being what the
     module is called with: a tensor, a tuple of arguments, or a dict of those with names.
     optimizers: {a name: a function of the module that gives its optimizer, or a list of several};
     without, Adam at 1e-3 and SGD at 0.1, of all parameters. loss: a function of what the module
-    gives and of y. Dropout and jitter draw the same numbers at the start and at the end.
+    gives and of y. Dropout and jitter draw the same numbers at the start and at the end. What grows
+    may also be the number of blocks or experts, lambda L: build(256, L); size is then its name.
 
     A part whose exponent is above zero explodes. `eff` and the output's change should have the
     exponent 0; where `eff` falls the matrix is frozen in the limit. `init` of a read-out or a
@@ -191,7 +220,7 @@ def coordinate_check(build, widths, data, *, optimizers: dict | None = None, los
     widths = list(widths)
     rms, left_out = {}, {}
     for name, optimizer in optimizers.items():
-        sums = _Sums(widths)
+        sums = _Sums(widths, size)
         for k, N in enumerate(widths):
             for seed in range(seeds):
                 with torch.random.fork_rng(devices=[]):
@@ -200,4 +229,4 @@ def coordinate_check(build, widths, data, *, optimizers: dict | None = None, los
         rms[name], left = sums.result()
         if left:
             left_out[name] = left
-    return Coordinates(widths, rms, left_out)
+    return Coordinates(widths, rms, left_out, size)
