@@ -12,9 +12,9 @@ class Trained(Values):
         x = self.tame(self.rows())
         W, scale, zero = self.matrix("vector")
         tokens = x.per == "token" or self.n == 1
-        y = self.add(f"vector({x.on if tokens and self.chance(0.5) else x}, {W})", x.on, x.per,
-                     [] if tokens else [x], passes=[], size=scale, vanishes=zero, weighted=True,
-                     same=True)
+        like = x.on if tokens and self.chance(0.5) else x
+        y = self.add(f"vector({like}, {W})", x.on, x.per, [x] if like is x else [], passes=[],
+                     size=scale, vanishes=zero, weighted=True, same=True)
         if self.chance(0.4):
             return self.add(f"{x} + {y} * {x}", x.on, x.per, [x, y], size=(1 + scale) * x.size,
                             vanishes=x.vanishes)
