@@ -1,4 +1,5 @@
 #include "solver/measure/still.h"
+#include "kernels/maps/map_limit.h"
 #include "models/engine/node.h"
 #include "models/parts/router_gate.h"
 
@@ -16,6 +17,19 @@ static int are_zero(struct rows x, bool *zero, struct err *err) {
     for (int k = 0; k < x.count; k++)
         *zero = *zero && square[k] == 0;
     free(square);
+    return CODE_OK;
+}
+
+/* Whether a matrix has read rows of 0 alone. A limit that learns from their coordinates keeps
+ * these, and has other rows in the place of the rows by now. */
+static int reads_zero(const struct net *net, const struct map *map, bool *zero, struct err *err) {
+    if (net_keeps_rows(net, map))
+        return are_zero(map->x, zero, err);
+    const struct limit_state *limit = limit_of(map);
+    size_t count = (size_t)map->x.count * (size_t)limit->q_count;
+    *zero = map->x.count > 0;
+    for (size_t k = 0; k < count && *zero; k++)
+        *zero = limit->x_q[k] == 0;
     return CODE_OK;
 }
 
@@ -61,7 +75,7 @@ static int judge_parameter(const struct net *net, const struct parameter *p, dou
     if (!v)
         return CODE_OK;
     if (p->map) {
-        TRY(are_zero(p->map->x, &read, err));
+        TRY(reads_zero(net, p->map, &read, err));
         TRY(are_zero(p->y, &back, err));
     } else if (!v->on && p->A) {
         back = numbers_are_zero(p);
