@@ -92,23 +92,28 @@ def rows(recipe, style: Style) -> list[list[str]]:
     head = ["tensor", *[style.word(recipe.heading)] * several]
     long = "," in recipe.heading
     agree: dict[str, dict] = {}
+    of_module = recipe.families[0].of_module
+    label = {}
     for one in recipe.tensors:
         cells = _cells(recipe, one, style)
         agree.setdefault(one.name, {}).setdefault(cells, []).append((one.point or "", one.count))
+        label[one.name] = ", ".join(dict.fromkeys(of_module[name] for name in one.names)) \
+            if of_module else stem(one.name)
     together: dict = {}  # rows of one name but for the numbers behind it
     for name, mine in agree.items():
-        together.setdefault((stem(name), repr(mine)), []).append(name)
+        together.setdefault((label[name], repr(mine)), []).append(name)
     numbered = any(len(names) > 1 for names in together.values()) or \
         any(str(one.count) != "1" for one in recipe.tensors)
     found = [head + ["number"] * numbered + ["shape", *(TITLES[name] for name in columns(recipe))]]
-    for names in together.values():
+    for (shared, _), names in together.items():
         for cells, those in agree[names[0]].items():
             words = [point for point, _ in those]
             all_of_them = long and len(words) == len(recipe.families)
             which = "all" if all_of_them else ("; " if long else " ").join(words)
             number = style.law(those[0][1] * Law(float(len(names))))
-            found.append([style.word(" ".join(names)), *[style.word(which)] * several,
-                          *[number] * numbered, *cells])
+            told = shared if of_module else " ".join(names)
+            found.append([style.word(told), *[style.word(which)] * several, *[number] * numbered,
+                          *cells])
     return found
 
 

@@ -63,7 +63,10 @@ def test_many_blocks_are_cut_at_once_and_have_a_recipe():
     mine = dmft.torch.import_module(lambda N: modules.Transformer(N, blocks=44),
                                     modules.letters(), (16, 32))
     assert mine.difference < 10 * ROUND_OFF and len(mine.network.lua) > 100000
-    assert "attention.39.qkv.weight" in str(mine.recipe(base=64))
+    for base in (64, None):  # a row for all blocks, under the module's own name
+        rows = [line.split() for line in str(mine.recipe(base=base)).splitlines()
+                if line.startswith("attention.*.qkv.weight ")]
+        assert rows and all(row[1] == rows[0][1] and int(row[1]) % (3 * 44) == 0 for row in rows)
 
 
 def test_several_sizes_grow_in_proportion():

@@ -15,6 +15,7 @@ from dmft.torch.importing.laws import measured_power
 from dmft.torch.inputs import ALONE
 from dmft.torch.optimizer_laws import optimizer_laws
 from dmft.torch.pieces import Piece
+from dmft.torch.plans import pattern_of
 from dmft.torch.same_outputs import Outputs
 
 
@@ -184,10 +185,15 @@ class Recipe:
             self.rows.append((", ".join(part.parameters), part.name, std, *powers))
 
     def __str__(self) -> str:
-        lines = [["parameter", "is", f"std at {self.base}", "std", "lr SGD", "lr Adam", "eps Adam"]]
-        for name, matrix, std, *powers in self.rows:
-            lines.append([name, matrix, f"{std:.3g}",
-                          *("0" if p is None else f"N^{p + 0:.2f}" for p in powers)])
+        lines = [["parameter", "matrices", f"std at {self.base}", "std", "lr SGD", "lr Adam",
+                  "eps Adam"]]
+        alike: dict = {}  # blocks, experts, heads with the same powers
+        for name, _, std, *powers in self.rows:
+            cells = ("0" if p is None else f"N^{p + 0:.2f}" for p in powers)
+            alike.setdefault((pattern_of(name), *cells), []).append(std)
+        for (name, *cells), stds in alike.items():
+            low, high = (f"{one:.3g}" for one in (min(stds), max(stds)))
+            lines.append([name, str(len(stds)), low if low == high else f"{low} to {high}", *cells])
         wide = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
         text = ["  ".join(cell.ljust(size) for cell, size in zip(line, wide)).rstrip()
                 for line in lines]

@@ -22,6 +22,7 @@ from dmft.torch.importing.record import InDouble, doubles, run
 from dmft.torch.importing.tensors import Constant, Missing
 from dmft.torch.importing.writing import Writer, ordered
 from dmft.torch.network import Network
+from dmft.torch.plans import pattern_of
 
 # Round-off of a module of some hundred operations in double precision.
 AGREES = 1e-8
@@ -369,8 +370,13 @@ class Imported:
         if parameterization != "mssp":
             raise InputError(f"parameterization {parameterization!r}: an imported network has "
                              "mssp, the language's own")
-        return recipe(self.settings, network=self.network) if base is None else \
-            Recipe(Judge(self), base)
+        if base is not None:
+            return Recipe(Judge(self), base)
+        found = recipe(self.settings, network=self.network)
+        found.families[0].of_module = {
+            part.name: ", ".join(dict.fromkeys(map(pattern_of, part.parameters)))
+            for part in self.parts}
+        return found
 
     @property
     def difference(self) -> float:
