@@ -94,6 +94,9 @@ CASES = {
                                        "program.z_loss": 0.5, "network.activation": "tanh"}),
     "tied_embedding": ("examples/tied_embedding.ini", {"training.eta0": 1, "data.inputs": 3,
                                                        "network.activation": "tanh"}),
+    "tied_embedding_adam": ("examples/tied_embedding.ini", {
+        "data.inputs": 3, "data.tokens": 3, "network.activation": "tanh", "training.eps": 0.05,
+        "training.optimizer": "adamw", "training.eta0": 0.2, "training.weight_decay": 0.1}),
     "gains": ("examples/gains.ini", {**TOKENS, "training.eta0": 1,
                                      "network.activation": "tanh"}),
     "gains_adam": ("examples/gains.ini", {

@@ -28,7 +28,7 @@ static void test_thin(void **state) {
     (void)state;
     enum { K = 5, P = 7, SITES = 300 };
     struct population p;
-    struct thin thin, empty, zero = {0};
+    struct thin thin = {0}, empty = {0}, zero = {0};
     struct array out;
     double A[P * K], AT[K * P], c[P];
     draw(A, P * K, 1);

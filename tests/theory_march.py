@@ -31,7 +31,8 @@ class March(Words, Optimizers):
 
     def read(self, data):
         X = data["X"].values
-        self.A = X.reshape(-1, X.shape[-1]) / np.sqrt(X.shape[-1])
+        self.X = X.reshape(-1, X.shape[-1])
+        self.A = self.X / np.sqrt(X.shape[-1])
         self.y = data["y"].values
         if "tokens" in data:
             self.kinds = data["tokens"].values.ravel()

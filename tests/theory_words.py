@@ -11,7 +11,7 @@ FUNCTIONS = {("tanh", 0): np.tanh, ("tanh", 1): lambda h: 1 - np.tanh(h) ** 2,
              ("exp", 0): np.exp, ("exp", 1): np.exp,
              ("sin", 0): np.sin, ("sin", 1): np.cos,
              ("cos", 0): np.cos, ("cos", 1): lambda h: -np.sin(h)}
-NUMBERS = ("look", "read_out", "loss_slope", "attend", "columns", "penalty_slope")
+NUMBERS = ("look", "input", "read_out", "loss_slope", "attend", "columns", "penalty_slope")
 
 
 def tokens(x, n):
@@ -56,6 +56,13 @@ class Words:
 
     def error(self, _, columns):
         return self.delta[-1] @ columns
+
+    def input(self, what):
+        there = self.X
+        if what["kinds"]:
+            places = np.tile(np.eye(self.n), (self.inputs, 1))
+            there = np.hstack([np.eye(what["kinds"])[self.kinds], places])
+        return there[:, what["first"]:what["first"] + what["count"]]
 
     def of_kind(self, _, columns):
         return columns[self.kinds]

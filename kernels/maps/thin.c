@@ -11,7 +11,7 @@
 
 int thin_init(struct thin *thin, struct population *population, int K, double amplitude,
               struct err *err) {
-    *thin = (struct thin){.population = population};
+    thin->population = population;
     TRY(array_init(&thin->W, population->backend, population->sites, population->group, K, err));
     struct rows W = array_all(&thin->W);
     rows_zero(W);

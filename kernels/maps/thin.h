@@ -15,6 +15,11 @@
 struct thin {
     struct population *population;
     struct array W; /* [K] */
+    int uses;       /* of the matrix in an evaluation, of as many rows each; 0: one */
+    /* Where there are several, what it learns with in all of them: y [uses rows], A [uses rows][K]
+     */
+    struct rows y;
+    double *A;
 };
 
 /* Columns amplitude times standard normal; 0 draws nothing. */

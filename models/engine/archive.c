@@ -114,7 +114,7 @@ static const struct node *unseen_of(const struct net *net, const struct thin *th
     return NULL;
 }
 
-static int read_ins(const struct net *net) {
+int net_read_ins(const struct net *net) {
     int count = 0;
     for (int i = 0; i < net->program->nodes; i++)
         count += net->program->node[i].op->matrix == MATRIX_READ_IN;
@@ -135,7 +135,7 @@ static int thin_matrices(struct net *net, const struct data_setup *of, struct ar
         else
             TRY(known_array(&thin->W, net->setup.backend, archive, err));
     }
-    for (int i = 0; i < read_ins(net) && other && of->test_directions; i++) {
+    for (int i = 0; i < net_read_ins(net) && other && of->test_directions; i++) {
         struct array ignored = {0};
         int code = archive_array(archive, &ignored, net->setup.backend, err);
         array_free(&ignored);

@@ -156,9 +156,10 @@ static void add_matrix(struct net_counts *counts, const struct program *p, int i
     const struct node *x = v->argument[0] < 0 ? NULL : &p->node[v->argument[0]];
     struct share full = x ? shares[v->argument[0]].full : whole, read = shares[i].read;
     bool bias = v->op->matrix == MATRIX_NONE, learns = !v->matrix.weight.fixed;
-    bool inputs = v->op->matrix == MATRIX_READ_IN;
+    bool inputs = v->op->matrix == MATRIX_READ_IN, embeds = v->op->matrix == MATRIX_EMBED;
     double columns = x && x->on               ? (double)x->on->sites
                      : inputs                 ? dimension
+                     : embeds                 ? v->K
                      : v->constant.groups > 1 ? v->constant.groups
                                               : 1,
            rows = v->on ? (double)v->on->sites : v->K, used = rows * read.sites;

@@ -167,9 +167,12 @@ static json_t *describe_matrix(const struct net *net, int i) {
                      "sets", sets, "start", start, "a0", W->a0, "s_f", v->matrix.map ? W->s_f : 1.0,
                      "rate", W->rate, "adam_rate", W->adam_rate, "adam_eps", W->adam_eps, "learns",
                      !W->fixed, "decays", v->matrix.decays, "tied", W->tied, "iid", W->iid, "uses",
-                     v->matrix.map ? v->matrix.map->declared.uses : 1, "muon_rate", W->muon_rate,
-                     "optimizer", optimizer ? optimizer->choice.name : "gd", "muon_rows", rows,
-                     "muon_columns", columns, "muon_whole", whole_of(net, i));
+                     map                                          ? map->uses
+                     : v->matrix.thin && v->matrix.thin->uses > 1 ? v->matrix.thin->uses
+                                                                  : 1,
+                     "muon_rate", W->muon_rate, "optimizer",
+                     optimizer ? optimizer->choice.name : "gd", "muon_rows", rows, "muon_columns",
+                     columns, "muon_whole", whole_of(net, i));
 }
 
 /* What has a row: one for all inputs, each input, token, pair of tokens or place. */

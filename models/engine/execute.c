@@ -75,6 +75,27 @@ static void stack_cotangents(const struct program *p, const struct node *v) {
         rows_copy(node_cotangent(p, v)->value, rows_part(y, v->matrix.use * v->count, v->count));
 }
 
+/* Coefficients of what the columns of a read-out learn with. */
+static const double *coefficients_out(const struct net *net, const struct node *v) {
+    return v->A ? v->A : net->output.loss_in_cotangent ? net->output.Delta : net->output.ones;
+}
+
+/* Columns learn with the rows of all uses: those of this one, once its cotangent is there. */
+static void stack_columns(const struct net *net, const struct node *v) {
+    const struct thin *thin = v->matrix.thin;
+    if (!thin || !thin->A)
+        return;
+    const struct node *x = &net->program->node[v->argument[0]],
+                      *g = node_cotangent(net->program, v);
+    bool reads = !node_reads_no_rows(v);
+    const double *A = !reads                             ? x->s
+                      : v->op->matrix == MATRIX_READ_OUT ? coefficients_out(net, v)
+                                                         : g->s;
+    rows_copy(reads ? x->value : g->value, rows_part(thin->y, v->matrix.use * v->count, v->count));
+    memcpy(thin->A + (size_t)v->matrix.use * (size_t)v->count * (size_t)v->K, A,
+           (size_t)v->count * (size_t)v->K * sizeof *A);
+}
+
 static int run_until(struct net *net, int *next, int end, struct err *err) {
     for (; *next < end; ++*next) {
         TRY(program_poll(net, err));
@@ -96,6 +117,7 @@ int program_backward(struct net *net, struct err *err) {
         stack_cotangents(p, v);
         if (v->op->collect)
             v->op->collect(net, v);
+        stack_columns(net, v);
     }
     return run_until(net, &next, p->all, err);
 }
@@ -115,10 +137,12 @@ static const char behind_read_out[] =
 /* Every use of what learns has a cotangent. */
 static int check_reach(const struct net *net, const struct parameter *parameter, struct err *err) {
     const struct program *p = net->program;
-    bool again = parameter->map && parameter->map->declared.uses > 1;
+    bool again = (parameter->map && parameter->map->declared.uses > 1) ||
+                 (parameter->thin && parameter->thin->uses > 1);
     for (int i = parameter->node; i < (again ? p->nodes : parameter->node + 1); i++) {
         const struct node *v = &p->node[i];
-        bool mine = i == parameter->node || (v->matrix.map && v->matrix.map == parameter->map);
+        bool mine = i == parameter->node || (v->matrix.map && v->matrix.map == parameter->map) ||
+                    (v->matrix.thin && v->matrix.thin == parameter->thin);
         if (mine && i != p->output && v->plan.g < 0)
             return err_set(err, CODE_INPUT, "network %s: the output does not depend on %s %s%s",
                            net->model->name, v->matrix.use ? "all uses of matrix" : "matrix",
@@ -169,9 +193,7 @@ static void give_parameter(struct net *net, struct parameter *parameter) {
     bool tied = v->matrix.map && v->matrix.map->of_all_uses[1].array,
          reads = parameter->thin && !node_reads_no_rows(v);
     if (parameter->node == p->read_out)
-        parameter->A = v->A                            ? v->A
-                       : net->output.loss_in_cotangent ? net->output.Delta
-                                                       : net->output.ones;
+        parameter->A = coefficients_out(net, v);
     else if (!v->on)
         parameter->A = v->A ? v->A : g->s;
     parameter->rows = tied ? v->matrix.map->of_all_uses[0].count : x->count;
@@ -179,6 +201,11 @@ static void give_parameter(struct net *net, struct parameter *parameter) {
                    : v->on ? p->node[v->expert.g >= 0 ? v->expert.g : v->plan.g].value
                    : reads ? x->value
                            : (struct rows){0};
+    if (parameter->thin && parameter->thin->A) {
+        parameter->y = parameter->thin->y;
+        parameter->A = parameter->thin->A;
+        parameter->rows = parameter->y.count;
+    }
 }
 
 /* Rows of what is measured and of what parameters learn with. */

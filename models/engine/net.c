@@ -115,7 +115,9 @@ void net_free(struct net *net) {
 }
 
 int net_input(const struct net *net, const struct parameter *p, int i) {
-    int rows = p->rows / (p->map ? p->map->declared.uses : 1);
+    int rows = p->rows / (p->map                  ? p->map->declared.uses
+                          : p->thin && p->thin->A ? p->thin->uses
+                                                  : 1);
     return i % rows / (rows / net->setup.data.P);
 }
 

@@ -87,7 +87,7 @@ struct data_setup {
     const double *A;
     /* Instead of A, where rows are tokens: [V + n][K + test_directions] of a token and (D > V) of a
      * place, whose sum is the row. */
-    const double *table;
+    const double *table, *X; /* X [inputs + tests][n][D], the numbers themselves; not of tokens */
 };
 
 /* What is to be measured beside the kernels of the model. */

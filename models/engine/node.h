@@ -20,6 +20,7 @@ enum operation_matrix {
     MATRIX_NONE,
     MATRIX_READ_IN, /* from the inputs to a population */
     MATRIX_VECTOR,  /* from the number 1, which is an input of its own, to a population */
+    MATRIX_EMBED,   /* from K numbers to a population */
     MATRIX_MAP,     /* from a population to a population */
     MATRIX_LOOK,    /* from a population to K numbers */
     MATRIX_READ_OUT /* from a population to the outputs; its cotangent is that of the program */
@@ -86,8 +87,8 @@ struct operation {
 };
 extern const struct operation operation_read_in, operation_map, operation_fn, operation_add,
     operation_times, operation_multiply, operation_average, operation_scale, operation_look,
-    operation_bias, operation_numbers, operation_vector, operation_shift, operation_top,
-    operation_rows, operation_ones, operation_constant, operation_read_out;
+    operation_embed, operation_bias, operation_numbers, operation_vector, operation_shift,
+    operation_top, operation_rows, operation_ones, operation_constant, operation_read_out;
 
 /* The matrix of a node, which tied nodes share, or its numbers that learn. */
 struct node_matrix {
@@ -107,6 +108,7 @@ struct node_constant {
     double factor; /* of fn and times */
     size_t top;
     int column;      /* of the numbers of scale */
+    int first;       /* of the numbers of an input, from 0 */
     bool causal;     /* of a softmax over tokens */
     bool transposed; /* of the matrices of a mixture of tokens */
     int by;          /* tokens of a lag; columns of mix_places */
@@ -267,9 +269,11 @@ bool node_groups(const struct population *groups, const struct population *units
 static inline bool node_begins_matrix(const struct node *v) {
     return v->matrix.weight.name && v->matrix.use == 0;
 }
+int net_read_ins(const struct net *net); /* how many there are, of all inputs */
 /* Whether its rows are columns times coefficients that no operation has made. */
 static inline bool node_reads_no_rows(const struct node *v) {
-    return v->op->matrix == MATRIX_READ_IN || v->op->matrix == MATRIX_VECTOR;
+    return v->op->matrix == MATRIX_READ_IN || v->op->matrix == MATRIX_VECTOR ||
+           v->op->matrix == MATRIX_EMBED;
 }
 /* For what adds a function that an author brings along: a failure where it has no name. */
 void node_check_rule(struct program *p, const char *what, struct rule_name rule);
@@ -284,6 +288,9 @@ bool weight_settle(struct program *p, struct node *node);
 /* Of a tied matrix that has a use: makes node, with the population that it reads, one more of them.
  * false: this is the first. */
 bool weight_tied(struct program *p, struct node *node, struct population *target, struct weight W);
+/* Does so for a thin matrix, whose K columns lie on `on`. */
+bool weight_tied_thin(struct program *p, struct node *node, const struct population *on,
+                      struct weight W);
 /* Of a complete program: a failure where maps that are moved as one matrix do not fit together. */
 void heads_check(struct program *p);
 /* The power of the nominal infinite size, N = 2^400, in a number of the limit: the multiple of 1/2

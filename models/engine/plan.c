@@ -120,6 +120,8 @@ static void use_in_passes(struct plan *plan) {
         use(plan, v->onto, i);
         if (v->of < 0)
             use(plan, v->plan.g, v->plan.begin);
+        if (v->of < 0 && v->matrix.thin && v->matrix.thin->uses > 1) /* stacked there (execute.c) */
+            use(plan, v->argument[0], v->plan.begin);
     }
 }
 

@@ -128,11 +128,11 @@ void net_decay(struct net *net, double factor) {
     net->place.decay *= factor;
     for (int i = 0; i < net->program->nodes && factor != 1; i++) {
         const struct node *v = &net->program->node[i];
-        if (!v->matrix.decays)
+        if (!v->matrix.decays || v->matrix.use)
             continue;
         for (int k = 0; v->op->matrix == MATRIX_NONE && k < v->constant.groups * v->K; k++)
             v->matrix.start[k] *= factor;
-        if (v->matrix.map && v->matrix.use == 0)
+        if (v->matrix.map)
             map_decay(v->matrix.map, factor);
         if (v->matrix.thin)
             rows_scale(factor, array_all(&v->matrix.thin->W));

@@ -10,8 +10,9 @@ static const struct value none = {-1};
 
 static bool weigh(struct program *p, struct node *node, struct weight W) {
     node->matrix.weight = node->matrix.written = W;
-    if (W.tied && node->op->matrix != MATRIX_MAP)
-        program_fail(p, "matrix %s: only maps may be tied, not %s", W.name, node->op->name);
+    if (W.tied && node->op->matrix != MATRIX_MAP && node->op->matrix != MATRIX_EMBED)
+        program_fail(p, "matrix %s: only maps and embeddings may be tied, not %s", W.name,
+                     node->op->name);
     return weight_settle(p, node);
 }
 
@@ -53,6 +54,31 @@ struct value program_read_in(struct program *p, struct population *bottom, struc
     node->matrix.weight.a0 = weight_column(p, node);
     node->matrix.thin = new_thin(p);
     add_parameter(p, out.at, (struct parameter){.thin = node->matrix.thin, .A = p->net->batch.A},
+                  p->net->setup.gamma0);
+    return out;
+}
+
+struct value program_embed(struct program *p, struct value s, struct population *on,
+                           struct weight E) {
+    struct value out;
+    if (!node_given_numbers(p, "an embedding", s))
+        return none;
+    struct node *node = node_append(p, &operation_embed, s, none, &out);
+    if (!node)
+        return none;
+    if (node->count != node_of(p, s)->count)
+        program_fail(p, "an embedding of numbers that all inputs share");
+    node->on = on;
+    node->K = node_of(p, s)->K;
+    if (weight_tied_thin(p, node, on, E))
+        return out;
+    if (!weigh(p, node, E))
+        return none;
+    node->matrix.weight.a0 = weight_column(p, node);
+    if (!(node->matrix.thin = new_thin(p)))
+        return none;
+    node->matrix.thin->uses = 1;
+    add_parameter(p, out.at, (struct parameter){.thin = node->matrix.thin, .A = node_of(p, s)->s},
                   p->net->setup.gamma0);
     return out;
 }
@@ -137,6 +163,8 @@ struct value program_look(struct program *p, struct value x, int K, struct weigh
     if (!node_given_rows(p, "look", x, none))
         return none;
     struct node *node = node_append_numbers(p, &operation_look, x, none, K, &out);
+    if (node && weight_tied_thin(p, node, node_of(p, x)->on, Q))
+        return out;
     if (!node || !weigh(p, node, Q))
         return none;
     node->matrix.weight.a0 = weight_column(p, node);
@@ -213,17 +241,26 @@ struct value program_read_out(struct program *p, struct value h, struct weight w
     if (p->code)
         return none;
     bool zero = net->setup.network->read_out == READ_OUT_ZERO;
-    w.zero |= zero;
-    w.iid |= net->gates.random;
+    w.zero |= zero && !w.tied;
+    w.iid |= net->gates.random && !w.tied;
     struct node *node =
         node_append_numbers(p, &operation_read_out, h, none, net->setup.data.C, &out);
+    p->read_out = p->output = out.at;
+    if (node && weight_tied_thin(p, node, node_of(p, h)->on, w)) {
+        if (zero)
+            program_fail(p,
+                         "[network] read_out = zero starts the read-out at zero, and here it is "
+                         "the embedding %s",
+                         w.name);
+        net->output.loss_in_cotangent = true;
+        return out;
+    }
     if (!node || !weigh(p, node, w))
         return none;
     node->matrix.weight.a0 = weight_column(p, node);
     node->matrix.thin = new_thin(p);
     if (net->setup.limit.centre)
         program_failed(p, net_origin(net, net_outputs(net), &node->matrix.start, &p->err));
-    p->read_out = p->output = out.at;
     add_parameter(p, out.at, (struct parameter){.thin = node->matrix.thin}, 1);
     return out;
 }

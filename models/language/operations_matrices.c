@@ -133,6 +133,8 @@ const struct operation operation_map = {.name = "map",
                                         .matrix = MATRIX_MAP};
 
 static int thin_prepare(struct net *net, struct node *v, struct err *err) {
+    if (v->matrix.use)
+        return CODE_OK;
     return net_thin(net, argument(net, v, 0)->on, v->K, v->matrix.weight.a0, v->matrix.weight.iid,
                     v->matrix.thin, err);
 }

@@ -71,7 +71,7 @@ struct weight {
     /* Draws of a thin matrix that are matched with nothing. Of a look: its limit is a random one,
      * as if a selection began with ties (program_selects). */
     bool iid;
-    bool tied; /* of maps: all that have this name are one matrix */
+    bool tied; /* all maps, or embeddings and looks, that have this name are one matrix */
     /* NULL, or the name of the matrix of all attention heads: this map is a part of it, that of one
      * head, or leads to or from heads of few units. [training] muon_heads says whether Muon moves
      * the part of each head or all parts together (heads.c). */
@@ -122,6 +122,14 @@ bool program_lists(const char *list, const char *name);
 /* --- rows ------------------------------------------------------------------------------------ */
 
 struct value program_read_in(struct program *p, struct population *bottom, struct weight W);
+/* Numbers first to last, from 1, of each input or token: of tokens V, each 1 where the token is of
+ * this kind, and n, each 1 where it stands at this place. */
+struct value program_input(struct program *p, int first, int last);
+/* Rows sum_k s_k E_k of K numbers s, with a trained vector E_k for each of them; it learns as a
+ * read-in does. Where E is tied, other embeddings, looks and the read-out may have the same
+ * vectors. */
+struct value program_embed(struct program *p, struct value s, struct population *on,
+                           struct weight E);
 struct value program_map(struct program *p, struct value x, struct population *target,
                          struct weight W); /* s_f W x */
 /* A trained vector: one number at each site, the same in all rows, of which an input has as many as

@@ -64,7 +64,7 @@ static void find_start(const struct program *p, int i, int kind, struct start *s
     const int *from = v->argument;
     const struct start *a = from[0] < 0 ? &nothing : &start[from[0]],
                        *b = from[1] < 0 ? &nothing : &start[from[1]];
-    bool look = v->op->matrix == MATRIX_LOOK, pair = from[1] >= 0;
+    bool look = v->op->matrix == MATRIX_LOOK && !v->matrix.use, pair = from[1] >= 0;
     start[i].known = look || (v->op->start && (from[0] < 0 || a->known) && (!pair || b->known));
     start[i].fluctuates = look ? v->matrix.weight.a0 != 0 : a->fluctuates || b->fluctuates;
     start[i].moves = look ? !v->matrix.weight.fixed : a->moves || b->moves;

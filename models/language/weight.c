@@ -169,24 +169,56 @@ static bool numbers_alike(const struct weight *a, const struct weight *b) {
            a->fixed == b->fixed && a->decays == b->decays;
 }
 
-bool weight_tied(struct program *p, struct node *node, struct population *target, struct weight W) {
-    const struct node *first = W.tied ? first_use(p, node, W.name) : NULL;
-    if (!first)
-        return false;
-    const struct map_declaration *map = &first->matrix.map->declared;
-    if (node->on != map->source || target != map->target)
-        program_fail(p, "the tied matrix %s maps %s to %s, and cannot map %s to %s", W.name,
-                     map->source->name, map->target->name, node->on->name, target->name);
+/* Makes node a use of the matrix of `first`. */
+static void use_again(struct program *p, struct node *node, const struct node *first,
+                      struct weight W) {
     if (node->count != first->count)
         program_fail(p, "the tied matrix %s has %d and %d rows of each input", W.name, first->per,
                      node->per);
     if (!numbers_alike(&W, &first->matrix.written))
         program_fail(p, "the tied matrix %s has other numbers where it is used again", W.name);
-    node->matrix.weight = first->matrix.weight;
+    node->matrix = first->matrix;
     node->matrix.written = W;
-    node->matrix.power = first->matrix.power;
-    node->matrix.decays = first->matrix.decays;
-    node->matrix.map = first->matrix.map;
+}
+
+bool weight_tied_thin(struct program *p, struct node *node, const struct population *on,
+                      struct weight W) {
+    const struct node *first = W.tied ? first_use(p, node, W.name) : NULL;
+    if (!first && W.tied && node->op->matrix != MATRIX_EMBED)
+        program_fail(p, "matrix %s: %s is tied to an embedding of this name, which must come first",
+                     W.name, node->op->name);
+    if (!first)
+        return false;
+    if (!first->matrix.thin) {
+        program_fail(p, "%s of the tied matrix %s, which is a map", node->op->name, W.name);
+        return true;
+    }
+    if (first->on != on || first->K != node->K) {
+        program_fail(p, "%s of the tied matrix %s, which must have %d numbers on %s",
+                     node->op->name, W.name, first->K, first->on->name);
+        return true;
+    }
+    use_again(p, node, first, W);
+    node->matrix.start = NULL;
+    node->matrix.use = first->matrix.thin->uses++;
+    if (node->op->matrix != MATRIX_EMBED)
+        node->matrix.weight.family = program_name(p, "%s_%s", W.name, node->op->name);
+    return true;
+}
+
+bool weight_tied(struct program *p, struct node *node, struct population *target, struct weight W) {
+    const struct node *first = W.tied ? first_use(p, node, W.name) : NULL;
+    if (!first)
+        return false;
+    if (!first->matrix.map) {
+        program_fail(p, "the tied matrix %s is an embedding, and cannot be a map", W.name);
+        return true;
+    }
+    const struct map_declaration *map = &first->matrix.map->declared;
+    if (node->on != map->source || target != map->target)
+        program_fail(p, "the tied matrix %s maps %s to %s, and cannot map %s to %s", W.name,
+                     map->source->name, map->target->name, node->on->name, target->name);
+    use_again(p, node, first, W);
     node->matrix.use = node->matrix.map->declared.uses++;
     node->on = target;
     return true;

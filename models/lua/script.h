@@ -120,6 +120,8 @@ void script_options(lua_State *L, int table, const char *known);
 
 int script_bias(lua_State *L); /* words of script_matrices */
 int script_vector(lua_State *L);
+int script_input(lua_State *L);
+int script_embed(lua_State *L);
 int script_scalar(lua_State *L);
 void script_open_rows(lua_State *L);
 void script_open_tokens(lua_State *L);

@@ -311,6 +311,11 @@ const struct script_word script_matrices[] = {
     {"read_in", "p, W", "rows",
      "rows W x/sqrt D on p: from the D numbers of an input (or token) to the sites of p", read_in,
      0},
+    {"embed", "s, p, W", "rows",
+
+     "rows sum_k s_k W_k on p of K numbers s: a trained vector for each of them, as an embedding "
+     "has it of `input`",
+     script_embed, 0},
     {"map", "x, p, W", "rows", "rows s_f W x on p: from the m sites of x to the n sites of p", map,
      0},
     {"look", "x, K, W", "numbers",
@@ -333,6 +338,12 @@ const struct script_word script_matrices[] = {
      "one trained number for all inputs, which starts at a0 s_f times `start`; a list `start` "
      "makes K of them. x says how many rows an input has, that of a token if it is left out",
      script_scalar, 0},
+    {"input", "first, last", "numbers",
+
+     "numbers `first` to `last` of an input or token, counted from 1. Of tokens these are the "
+     "`vocabulary` kinds, 1 for that of the token and 0 for others, and behind them in the same "
+     "way the places in the sequence",
+     script_input, 0},
     {"read_out", "x, W", "numbers",
 
      "the output f = `<w x>`/gamma0, once in a program: from the sites of x to the outputs. "

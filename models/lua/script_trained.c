@@ -66,6 +66,21 @@ static int start_of(lua_State *L, int arg, int most, struct weight *W, double **
     return K;
 }
 
+/* input(first, last) */
+int script_input(lua_State *L) {
+    const int most = 1 << 24;
+    int first = script_whole(L, 1, 1, most);
+    return script_push(L, program_input(script_program(L), first, script_whole(L, 2, 1, most)));
+}
+
+/* embed(s, p, W) */
+int script_embed(lua_State *L) {
+    struct value s = script_numbers(L, 1);
+    struct population *on = script_population(L, 2)->on;
+    return script_push(L,
+                       program_embed(script_program(L), s, on, script_weight(L, 3, SCRIPT_PLAIN)));
+}
+
 /* vector(x, W) of rows x, or of a population */
 int script_vector(lua_State *L) {
     struct value like = {-1};

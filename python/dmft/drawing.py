@@ -36,8 +36,8 @@ OVALS = [("attend", "attention"), ("gates", "router"), ("mask", "selection"),
 # Masks among the tokens of an input.
 CHOICES = {"top_rows": "top", "first_rows": "first"}
 # Operations that say nothing in a box: where rows come from is told by arrows.
-SILENT = {"read_in", "map", "add", "times", "multiply", "ones", "scale", "shift", "group_mean",
-          "tile", "tile_mean", "mix", "mix_by_head", "mean_of_rows", "read_out"}
+SILENT = {"read_in", "embed", "input", "map", "add", "times", "multiply", "ones", "scale", "shift",
+          "group_mean", "tile", "tile_mean", "mix", "mix_by_head", "mean_of_rows", "read_out"}
 
 
 def size_text(program: Program, k: int) -> str:
@@ -277,7 +277,7 @@ class Drawing:
         op, end = self.program.operations[at], self._key(at)
         label = stem(op.matrix) if op.matrix else ""
         starts = [self._key(a) for a in op.arguments] or \
-            (["x"] if op.operation == "read_in" else [])
+            (["x"] if op.operation in ("read_in", "input") else [])
         for start in starts:
             if op.operation == "bias":
                 continue

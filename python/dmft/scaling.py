@@ -11,6 +11,7 @@ of the source; where a side is finite V is U over what its operation divides by:
     kind      V              std             lr of SGD                 lr of Adam             eps
     map       U              a0 s_f/sqrt m   eta0 rate gamma0^2 n/m    eta0 adam_rate/m       /n
     read_in   U              a0 s_f          eta0 rate gamma0^2 n      eta0 adam_rate         /n
+    embed     U              a0 s_f          eta0 rate gamma0^2 n      eta0 adam_rate         /n
     vector    U              a0 s_f          eta0 rate gamma0^2 n      eta0 adam_rate         /n
     look      U/m            a0 s_f/m        eta0 rate gamma0^2/m      eta0 adam_rate/m       1
     bias      U              as given        eta0 rate gamma0^2        eta0 adam_rate         1
@@ -90,7 +91,7 @@ def scaling(network: Program, matrix: Matrix) -> Scaling:
         part *= len(parts_of(network, matrix))
         return Scaling((n, m), 1, start / math.sqrt(m), rate * n / m, adam / m, eps / n,
                        matrix.muon_rate * math.sqrt(part) / m)
-    if matrix.kind == "read_in":
+    if matrix.kind in ("read_in", "embed"):
         return Scaling((n, matrix.width), 1, start, rate * n, adam, eps / n)
     if matrix.kind == "vector":
         return Scaling((n,), 1, 0 if matrix.start else start, rate * n, adam, eps / n)

@@ -55,6 +55,7 @@ done:
 int coordinates_find(struct coordinates *inputs, const struct data *data, bool by_entry,
                      struct err *err) {
     coordinates_free(inputs);
+    inputs->X = data->X;
     return data->V ? of_tokens(inputs, data, by_entry, err) : of_rows(inputs, data, by_entry, err);
 }
 

@@ -11,6 +11,7 @@ struct coordinates {
     /* With V: [D][K + test_directions], of the tokens and behind them of the places, if rows know
      * these; a row is the sum of its two. */
     double *table;
+    const double *X; /* the inputs themselves, which the data own */
     int K, test_directions;
 };
 /* CODE_INPUT where the length of an input overflows. */

@@ -51,7 +51,7 @@ static bool series_exists(const struct node *v, int k, bool back, bool parts, bo
     if (k >= PROP_ALIGNED)
         return aligned && !node_reads_no_rows(v);
     if (node_reads_no_rows(v))
-        return k == INIT || k == EFF || k == WHOLE;
+        return k == INIT || k == EFF || k == WHOLE || (k == PROP && v->A);
     if (v->op->matrix == MATRIX_READ_OUT)
         return k != BACK + PROP;
     if (v->op->matrix == MATRIX_MAP && !parts)
@@ -198,11 +198,15 @@ done:
     return code;
 }
 
-static int split_read_in(const struct node *v, struct coordinate_matrix *m, int t, double *square,
-                         struct err *err) {
+/* Inputs do not change; numbers that learn (v->A) do, and are met by the vectors at the start. */
+static int split_read_in(const struct net *net, const struct node *v, struct coordinate_matrix *m,
+                         int t, double *square, struct err *err) {
     struct array initial = {0};
     int code;
     DO(array_keep(&initial, t ? array_all(&m->out) : v->value, err));
+    if (v->A)
+        net->setup.backend->combine(array_all(&initial), 0, net->program->node[v->argument[0]].s,
+                                    array_all(&m->W));
     DO(split_rows(&m->out, array_all(&initial), v->value, t, square, err));
 done:
     array_free(&initial);
@@ -229,7 +233,7 @@ static int split_matrix(struct coordinate_matrix *m, const struct net *net, cons
     if (t == 0 && v->matrix.thin)
         TRY(array_keep(&m->W, array_all(&v->matrix.thin->W), err));
     if (node_reads_no_rows(v))
-        return split_read_in(v, m, t, square, err);
+        return split_read_in(net, v, m, t, square, err);
     if (v->op->matrix == MATRIX_LOOK)
         return split_look(net, v, m, t, square, err);
     if (v->op->matrix == MATRIX_READ_OUT)

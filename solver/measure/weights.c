@@ -8,13 +8,14 @@
 
 /* What a node writes: its matrix, and of a read-in the columns of what test inputs alone have. */
 enum slot { WHOLE, REST, SLOTS };
-enum form { MAP, READ_IN, LOOK, READ_OUT, BIAS, UNSEEN, VECTOR };
+enum form { MAP, READ_IN, EMBED, LOOK, READ_OUT, BIAS, UNSEEN, VECTOR };
 static const struct {
     const char *about, *equation;
 } forms[] = {
     [MAP] = {"matrix between populations, as it is used", "(W x)_i = sum_j W_ij x_j"},
     [READ_IN] = {"read-in, as it is used on A, the coordinates of the inputs",
                  "h_mu,i = sum_k W_ik A_mu,k"},
+    [EMBED] = {"a vector for each number, as it is used", "h_i = sum_k W_ik s_k"},
     [LOOK] = {"matrix from a population to numbers, as it is used", "s_k = <Q_k x>"},
     [READ_OUT] = {"read-out, as it is used", "f_c = <w_c h>/gamma0 - f_c(0)"},
     [BIAS] = {"numbers that are added", "s_k + b_k"},
@@ -28,6 +29,8 @@ static enum form form_of(const struct node *v, enum slot slot) {
     switch (v->op->matrix) {
     case MATRIX_MAP:
         return MAP;
+    case MATRIX_EMBED:
+        return EMBED;
     case MATRIX_READ_IN:
         return slot == WHOLE ? READ_IN : UNSEEN;
     case MATRIX_VECTOR:
@@ -56,7 +59,7 @@ static bool shape_of(const struct net *net, const struct node *v, enum slot slot
         shape[0] = v->constant.groups > 1 ? (size_t)v->constant.groups : K;
         shape[1] = v->constant.groups > 1 ? K : 0;
     } else {
-        bool in = form == READ_IN || form == UNSEEN;
+        bool in = form == READ_IN || form == UNSEEN || form == EMBED;
         shape[0] = in ? v->on->sites : K;
         shape[1] = in ? K : net->program->node[v->argument[0]].on->sites;
     }
@@ -86,6 +89,7 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
     switch (form_of(v, WHOLE)) {
     case MAP:
         return v->matrix.map->kind->matrix(v->matrix.map, out[WHOLE], err);
+    case EMBED:
     case READ_IN:
         if (out[REST])
             TRY(transpose_columns(array_all(&v->matrix.unseen->W), out[REST], err));

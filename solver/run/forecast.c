@@ -3,6 +3,7 @@
 #include "integrators/batch.h"
 #include "integrators/schedule.h"
 #include "kernels/base/text.h"
+#include "models/engine/node.h"
 #include "solver/run/ensemble.h"
 
 #include <math.h>
@@ -178,9 +179,18 @@ static int note_read_in(struct run *run, struct err *err) {
     const struct training *training = &run->config.training;
     const struct optimizer *mover =
         training->optimizer->matrices ? training->muon.rest_optimizer : training->optimizer;
-    double factor = run_setup(run, 0, 0).training.read_in;
+    const struct config *config = &run->config;
+    struct net_setup setup =
+        run_setup(run, config->solver.replicates ? 0 : config_some_width(config), 0);
+    double factor = setup.training.read_in;
+    struct net net;
     if (!mover->rule || factor == 1)
         return CODE_OK;
+    setup.declare_only = true;
+    int code = net_init(&net, &setup, err), there = code ? 0 : net_read_ins(&net);
+    net_free(&net);
+    if (code || !there)
+        return code;
     return tell_note(
         run, "adam_read_in", "", false, err,
         "%s has eta0 and eps over sqrt(D) = %.3g for the read-in, as in the tables of the "

@@ -153,7 +153,7 @@ class Writer(Operations):
         operations = [self.map] * 4 + [self.function] * 4 + [self.residual] * 2 + [
             self.tied_map, self.exponential, self.sum_of_rows, self.product_of_rows,
             self.quotient_of_rows, self.scaled, self.norm, self.stop_of_rows,
-            self.vector, self.scalar, self.between,
+            self.vector, self.scalar, self.embedding, self.between,
             self.between, self.number_times_rows, self.number_times_rows, self.softmax_over_sites,
             self.top_of_rows, self.look, self.logits, self.bias, self.mean_of_sites, self.gates,
             self.selected, self.of_numbers, self.of_numbers, self.of_numbers]

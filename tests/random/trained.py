@@ -32,6 +32,28 @@ class Trained(Values):
         return self.add(f"{part} * {x}", x.on, x.per, [s, x], size=scale * x.size,
                         vanishes=x.vanishes or zero)
 
+    def embedding(self) -> Value:
+        """A vector for each of a few numbers, of the input or others; a look may share them."""
+        s, per = self.numbers() if self.chance(0.4) else None, "token" if self.n > 1 else "input"
+        if s is None:
+            most = self.vocabulary + self.n if self.vocabulary else self.data["dimension"]
+            first = self.random.randint(1, most)
+            K = self.random.randint(first, min(most, first + 4)) - first + 1
+            s = self.add(f"input({first}, {first + K - 1})", None, per, K=K, moves=False)
+        s = self.tame(s)
+        on, tied = self.any("stream", "stream", "narrow", "units"), self.chance(0.5)
+        said = {"tied": True, "name": self.name("T")} if tied else {}
+        E, scale, zero = self.matrix("embed", **said)
+        y = self.add(f"embed({s}, {on}, {E})", on, s.per, [s], size=scale * s.size,
+                     vanishes=zero or s.vanishes, weighted=True)
+        x = self.pick(lambda v: v.on == on and v.per == s.per) if tied else None
+        if x is None:
+            return y
+        self.words.add("a look at an embedding")
+        x = self.tame(x)
+        return self.add(f"look({x}, {s.K}, {E})", None, s.per, [x, y], [x], K=s.K,
+                        size=scale * x.size, vanishes=True, weighted=True)
+
     def stop_of_rows(self) -> Value:
         """Rows beside themselves without a gradient."""
         x = self.tame(self.rows())

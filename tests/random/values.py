@@ -100,9 +100,9 @@ class Values(Settings):
 
     def matrix(self, kind: str, **said) -> tuple[str, float, bool]:
         """(text, its scale, whether it starts at zero)."""
-        name = said.get("name") or self.name({"read_in": "R", "map": "W", "look": "Q",
-                                              "bias": "b", "read_out": "w", "vector": "v",
-                                              "scalar": "s"}[kind])
+        name = said.get("name") or self.name({
+            "read_in": "R", "map": "W", "look": "Q", "bias": "b", "read_out": "w", "vector": "v",
+            "embed": "E", "scalar": "s"}[kind])
         self.matrices.append(name)
         parts, scale, zero = [f'name = "{name}"'], 1.0, False
         if said.get("K", 1) > 1:

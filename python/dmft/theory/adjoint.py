@@ -8,8 +8,8 @@ from dmft.theory.graph import Node
 from dmft.theory.structure import Process, Quantity, Symbol
 
 # Whose cotangent has a name of its own, because several equations read it.
-NAMED = ("map", "read_in", "vector", "look", "bias", "attend", "attend_by_head", "softmax_by_head",
-         "softmax_of_sites", "softmax_of_numbers", "average")
+NAMED = ("map", "read_in", "embed", "vector", "look", "bias", "attend", "attend_by_head",
+         "softmax_by_head", "softmax_of_sites", "softmax_of_numbers", "average")
 RULES = ("gates", "softmax")
 
 
@@ -149,6 +149,9 @@ class Adjoint:
         pass
 
     _vector = _read_in
+
+    def _embed(self, node, g, args):
+        self.add(node.args[0], Call("look", (Ref("thin:" + node.matrix), g)))
 
     def _map(self, node, g, args):
         d, key = self.d, f"back{node.at}"

@@ -37,6 +37,11 @@ class Calls:
         inner = replace(at, column="k")
         return rf"\sum_k {self.indexed(g, 'k', inner)}\,{self.text(Q, inner)}"
 
+    def _input(self, what, at):
+        self.used.add("kinds_and_places" if what["kinds"] else "input")
+        last = what["first"] + what["count"]
+        return rf"\mathrm{{input}}_{{{what['first'] + 1}\ldots{last}}}"
+
     def _entry(self, what, at):
         return self.indexed(what.arguments[0], at.column or "k", at)
 

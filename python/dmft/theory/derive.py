@@ -20,7 +20,8 @@ PLAIN = {"shift": "add", "add_numbers": "add", "multiply_numbers": "multiply"}
 FIELDS = ("map", "read_in")
 MASKS = ("top", "top_rows", "first_rows")
 # Words whose rows and numbers have a name of their own.
-NAMED = FIELDS + MASKS + ("noise", "bias", "rows", "constant", "attend", "attend_by_head")
+NAMED = FIELDS + MASKS + ("embed", "input", "noise", "bias", "rows", "constant", "attend",
+                          "attend_by_head")
 
 
 def _size(program: Program, at: int) -> float:
@@ -134,9 +135,18 @@ class Derivation:
         """Whether it is something that is trained, by itself: a vector, or numbers."""
         return node.word == "vector" or node.word == "bias" and not node.args
 
+    def is_tied(self, node: Node) -> bool:
+        """Whether a look or a read-out has the vectors of an embedding."""
+        return node.word in ("look", "read_out") and self.matrix(node.matrix).kind == "embed"
+
+    def is_followed(self, read_out: Node) -> bool:
+        """Whether what is read out has a name and a cotangent: something acts on it, or it is that
+        of an embedding, from which nothing is subtracted."""
+        return bool(read_out.users) or self.is_tied(read_out)
+
     def _needs_name(self, node: Node) -> bool:
         if node.word == "read_out":     # something acts on it
-            return bool(node.users)
+            return self.is_followed(node)
         if node.word in ("penalty", "ones", "tile") or self.is_trained(node):
             return False
         if node.name or node.word in NAMED:
@@ -180,7 +190,9 @@ class Derivation:
                 matrix = self.of_matrix(one.matrix)
                 return Symbol("x", matrix.words,
                               matrix.indices + (("use", same.index(user)),))
-        if word in ("map", "read_in", "look", "bias"):
+        if word == "input":
+            return Symbol(r"\iota", (), ())
+        if word in ("map", "read_in", "embed", "look", "bias"):
             matrix = self.of_matrix(node.matrix)
             uses = self.matrix(node.matrix).uses if word == "map" else 1
             if uses > 1:
@@ -263,6 +275,9 @@ class Derivation:
             known = {"values": tuple(tuple(row) for row in node.constants["values"])}
         if node.word == "mix_places":
             known = self._matrix_of_places(node)
+        if node.word == "input":
+            known = {"first": known["first"], "count": node.numbers,
+                     "kinds": self.limit.vocabulary}
         if node.word == "pool":
             known = {"of": self.rows(self.nodes[node.args[0]])}
         if node.word == "top":          # of the sites that stand for infinitely many
@@ -316,8 +331,13 @@ class Derivation:
             return Call("noise_of_rows", ())
         if word == "ones":
             return ONE
+        if word == "read_out" and self.is_tied(node):
+            over = Scale(1 / self.limit.gamma0, 1.0, ((r"\gamma_0", -1.0),))
+            return product(over, Call("look", (Ref("thin:" + node.matrix), args[0])))
         if word == "read_out":
             return Call(word, (Ref("thin:" + node.matrix), args[0]), (("at", node.at),))
+        if word == "embed":
+            return Call("look_back", (args[0], Ref("thin:" + node.matrix)))
         if word == "look":
             return Call("look", (Ref("thin:" + node.matrix), args[0]))
         if self.is_trained(node):
@@ -362,7 +382,7 @@ class Derivation:
         theory = self.theory
         theory.read_out = read_out.matrix
         theory.top = self.row(read_out.args[0])
-        if read_out.users:
+        if self.is_followed(read_out):
             theory.output = self.row(self.graph.find(self.limit.output))
         for node in self.nodes.values():
             if node.at in self.symbols and node.word not in FIELDS:

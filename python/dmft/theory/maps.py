@@ -28,7 +28,7 @@ class Matrices:
             elif node.word == "map":
                 self._map(node)
         for node in self.nodes.values():
-            if node.word in ("vector", "look", "bias", "read_out"):
+            if node.word in ("vector", "embed", "look", "bias", "read_out"):
                 self._thin(node)
 
     def kernel(self, row: Expression, population: int, at: int, backward: bool) -> str:
@@ -245,30 +245,36 @@ class Matrices:
         return terms
 
     def _thin(self, node: Node) -> None:
-        """The columns of a look, a vector, a bias or the read-out, and what these learn."""
+        """The columns of an embedding, a look, a vector, a bias or the read-out, and what these
+        learn, of one use after the other."""
         theory, d, name = self.theory, self.d, node.matrix
-        matrix = d.matrix(name)
-        given = matrix.start and (node.word == "bias" or any(matrix.start))
-        terms = [Start(d.of_matrix(name), number(0.0) if matrix.start else d.amplitude(name),
-                       tuple(matrix.start) if given else None)]
+        matrix, key = d.matrix(name), "thin:" + name
         alone = node.word in ("bias", "vector")         # it reads no rows
+        if key not in theory.quantities:
+            given = matrix.start and (node.word == "bias" or any(matrix.start))
+            start = Start(d.of_matrix(name), number(0.0) if matrix.start else d.amplitude(name),
+                          tuple(matrix.start) if given else None)
+            on = node if alone or node.word == "embed" else self.nodes[node.args[0]]
+            theory.quantities[key] = Quantity(
+                key, d.of_matrix(name), on.population,
+                Process([start], decays=self.decays(name)), of_input=False,
+                numbers=matrix.width if matrix.width > 1 else 0, row="all", kinds=self.kinds(name))
+        terms = theory.quantities[key].value.terms
         row = None if alone else d.row(node.args[0])
-        population = node.population if alone else self.nodes[node.args[0]].population
         g = None if node.word == "read_out" else self.adjoint.named(node.at)
-        if self.moves(name) and (g is not None or node.word == "read_out"):
-            if not self.summed(name):
-                terms.append(Entries(name, None))
-                self.learner(name, g, row)
-            elif node.word == "read_out":
-                terms.append(Learned(self.rate(name), None, row, True, output=theory.outputs > 1))
-            else:
-                if node.word == "look":
-                    g = product(Call("entry", (g,)) if matrix.width > 1 else g, row)
-                terms.append(Learned(self.rate(name), None, g, not theory.weighted,
-                                     column=node.word != "vector",
-                                     kinds=self.kinds(name)))
-        key = "thin:" + name
-        theory.quantities[key] = Quantity(
-            key, d.of_matrix(name), population, Process(terms, decays=self.decays(name)),
-            of_input=False, numbers=matrix.width if matrix.width > 1 else 0, row="all",
-            kinds=self.kinds(name))
+        if node.word == "embed":        # numbers and rows, as a look has them
+            g, row = (row, g) if g is not None else (None, None)
+        if not self.moves(name) or (g is None and node.word != "read_out"):
+            return
+        if not self.summed(name):
+            if d.is_tied(node) and g is None:
+                g = Ref("delta")
+            terms += [] if name in self.of else [Entries(name, None)]
+            self.learner(name, g, row)
+        elif node.word == "read_out":
+            terms.append(Learned(self.rate(name), None, row, True, output=theory.outputs > 1))
+        else:
+            if node.word in ("embed", "look"):
+                g = product(Call("entry", (g,)) if matrix.width > 1 else g, row)
+            terms.append(Learned(self.rate(name), None, g, not theory.weighted,
+                                 column=node.word != "vector", kinds=self.kinds(name)))

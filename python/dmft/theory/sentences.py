@@ -38,6 +38,10 @@ NOTES = {
     "first_rows": r"$\mathrm{first}^\tau_C(x)$ is 1, at each site or of each number, on the first "
                   r"$C$ tokens of an input whose $x$ is above 0, else 0, and a constant in the "
                   r"backward pass.",
+    "input": r"$\mathrm{input}_{a\ldots b}$ are the numbers $a$ to $b$ of an input.",
+    "kinds_and_places": r"$\mathrm{input}_{a\ldots b}$ are numbers of a token: 1 where it is "
+                        r"of the kind, or, counted behind the kinds, at the place of the "
+                        r"number, else 0.",
     "select": r"$\mathrm{top}_\rho(x+b)$ is 1 on the share $\rho$ of the sites where $x+b$ is "
               r"largest, else 0, and a constant in the backward pass.",
     "gates": r"The index top $K$ says that gates are 0 but for the $K$ largest, whose mask $m$ is "

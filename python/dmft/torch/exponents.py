@@ -204,7 +204,7 @@ class Pair:
         if self.start == -math.inf:
             yield "starts at zero"
         elif self.start > self.error:
-            summed = self.matrix.kind not in ("read_in", "bias") and not self.vector
+            summed = self.matrix.kind not in ("read_in", "embed", "bias") and not self.vector
             gives = self.std + (0.5 if summed else 0)
             yield f"what it gives at the start explodes as N^{gives:.2f}" if gives > self.error \
                 else f"gives at the start N^{self.start:.2f} times what ours does"

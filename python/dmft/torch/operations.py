@@ -6,6 +6,8 @@ here knows a network. The pass in reverse is left to autograd.
 """
 from __future__ import annotations
 
+import math
+
 import torch
 
 from dmft.description import Operation, Program
@@ -77,14 +79,27 @@ def read_in(run, v):
     return run.A @ run.weights[v.matrix].T
 
 
+@OPERATIONS
+def embed(run, v, s):
+    return s @ run.weights[v.matrix].T
+
+
+def _is_tied(run, v):
+    """Whether the matrix of a look or a read-out is that of an embedding."""
+    return run.program.matrix(v.matrix).kind == "embed"
+
+
 @OPERATIONS("map", "look")
 def product(run, v, x):
-    return x @ run.weights[v.matrix].T
+    V = run.weights[v.matrix]
+    return x @ V / len(V) if _is_tied(run, v) else x @ V.T
 
 
 @OPERATIONS
 def read_out(run, v, x):
     read = product(run, v, x)
+    if _is_tied(run, v):
+        return read / run.program.gamma0
     return read if run.origin is None else read - run.origin
 
 
@@ -158,6 +173,18 @@ def noise(run, v, x):
 def constant(run, v):
     values = run.A.new_tensor(v["values"])
     return values.repeat(1, run.sites(v) // values.shape[1]).expand(len(run.A), -1, -1)
+
+
+@OPERATIONS("input")
+def numbers_of_input(run, v):
+    """Those of X; of tokens, ones where they are of a kind or stand at a place."""
+    V, first = run.program.vocabulary, v["first"]
+    there = run.A * math.sqrt(run.A.shape[-1])
+    if V:
+        places = torch.eye(run.A.shape[1], dtype=run.A.dtype, device=run.A.device)
+        there = torch.cat([(run.A[..., :V] > 0).to(run.A.dtype),
+                           places.expand(len(run.A), -1, -1)], -1)
+    return there[..., first:first + v.numbers]
 
 
 @OPERATIONS

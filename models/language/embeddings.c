@@ -1,0 +1,97 @@
+/* Numbers that become rows: those of an input, and a trained vector for each of a few numbers, as
+ * embeddings have them. */
+#include "models/language/adjoint.h"
+#include "models/language/operation.h"
+
+#include <string.h>
+
+static const struct value none = {-1};
+
+/* How many numbers an input, or token, has: its own, or of kinds of tokens and of places. */
+static int numbers_there(const struct data_setup *data) {
+    return data->V ? data->V + data->n : data->D;
+}
+
+/* A number of a token is 1 where it is of this kind, or stands at this place. */
+static void input_forward(struct net *net, struct node *v) {
+    const struct data_setup *data = &net->setup.data;
+    size_t n = (size_t)data->n, D = (size_t)data->D, K = (size_t)v->K;
+    for (size_t row = 0; row < (size_t)v->count; row++) {
+        double *s = v->s + row * K;
+        size_t at = (size_t)net->batch.index[row / n] * n + row % n;
+        if (!data->V)
+            memcpy(s, data->X + at * D + v->constant.first, K * sizeof *s);
+        for (int k = 0; k < v->K && data->V; k++) {
+            int c = v->constant.first + k;
+            s[k] = c < data->V ? net->batch.token[row] == c : (int)(row % n) == c - data->V;
+        }
+    }
+}
+
+static const struct operation operation_input = {.name = "input",
+                                                 .constants =
+                                                     CONSTANTS(CONSTANT("first", FIELD_INT, first)),
+                                                 .forward = input_forward};
+
+struct value program_input(struct program *p, int first, int last) {
+    struct value out;
+    int most = numbers_there(&p->net->setup.data);
+    if (first < 1 || last < first || last > most)
+        program_fail(p,
+                     "numbers %d to %d of an input, which has %d: they must lie between 1 and %d, "
+                     "the first of them first",
+                     first, last, most, most);
+    struct node *node =
+        node_append_numbers(p, &operation_input, none, none, last - first + 1, &out);
+    if (node)
+        node->constant.first = first - 1;
+    return out;
+}
+
+/* Room for what all uses of the vectors learn with. */
+static int make_room_for_uses(struct net *net, const struct node *v, struct err *err) {
+    struct thin *thin = v->matrix.thin;
+    int rows = thin->uses * v->count;
+    if (thin->uses < 2)
+        return CODE_OK;
+    TRY(net_vector(net, (size_t)rows, (size_t)v->K, &thin->A, err));
+    return net_rows(net, v->on, rows, &thin->y, err);
+}
+
+static int embed_prepare(struct net *net, struct node *v, struct err *err) {
+    const struct node *s = argument(net, v, 0);
+    if (s->plan.moves)
+        TRY(net_vector(net, (size_t)v->count, (size_t)v->K, &v->A, err));
+    if (v->matrix.use)
+        return CODE_OK;
+    TRY(net_thin(net, v->on, v->K, v->matrix.weight.a0, false, v->matrix.thin, err));
+    return make_room_for_uses(net, v, err);
+}
+
+static void embed_forward(struct net *net, struct node *v) {
+    thin_read(v->matrix.thin, argument(net, v, 0)->s, v->value);
+}
+
+/* g_k += <E_k g>, by way of scratch. */
+static void embed_back_forward(struct net *net, struct node *v) {
+    size_t count = node_numbers(v);
+    ops(net)->dots(argument(net, v, 0)->value, array_all(&v->matrix.thin->W), v->A);
+    for (size_t k = 0; k < count; k++)
+        v->s[k] += v->A[k];
+}
+
+static const struct operation operation_embed_back = {.name = "embed_back",
+                                                      .forward = embed_back_forward};
+
+static struct value embed_adjoint(struct program *p, int v, int k, struct value g) {
+    return adjoint_into(p, adjoint_like(p, &operation_embed_back, g, none, p->node[v].argument[k]));
+}
+
+const struct operation operation_embed = {.name = "embed",
+                                          .linear = true,
+                                          .prepare = embed_prepare,
+                                          .forward = embed_forward,
+                                          .adjoint = embed_adjoint,
+                                          .learns = true,
+                                          .every_row = true,
+                                          .matrix = MATRIX_EMBED};
