@@ -371,6 +371,8 @@ def test_refusals():
         dmft.torch.coordinate_check(Mixture, [8], torch.utils.data.DataLoader([1]))
     with pytest.raises(dmft.InputError, match="gives a int; it must give an optimizer"):
         dmft.torch.coordinate_check(Mixture, [8], (X, y), optimizers={"a": lambda model: 3})
+    with pytest.raises(dmft.InputError, match="function of the module .* ends with TypeError"):
+        dmft.torch.coordinate_check(Mixture, [8], (X, y), optimizers={"a": torch.optim.Adam})
 
     class Nothing(torch.nn.Module):
         def __init__(self, N):

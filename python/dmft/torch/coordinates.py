@@ -12,7 +12,7 @@ import torch
 from dmft.errors import InputError
 from dmft.power import slope
 from dmft.torch.inputs import Data
-from dmft.torch.several import several
+from dmft.torch.several import call_for_optimizer, several
 from dmft.torch.watching import (Watched, first_tensor, mean_square, outputs, run_model,
                                  same_tokens)
 
@@ -115,7 +115,7 @@ def _of_operation(first: list, last: list) -> dict[str, float | None]:
 
 def _measure(model, data: Data, optimizer, loss, steps: int) -> dict[str, dict[str, float | None]]:
     """Mean squares of one model, trained."""
-    watched, made = Watched(model), several(optimizer(model))
+    watched, made = Watched(model), several(call_for_optimizer(optimizer, model))
     f0, first, given_first = watched.take(data.X)
     for _ in range(steps):
         made.zero_grad()

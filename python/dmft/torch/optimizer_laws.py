@@ -12,7 +12,7 @@ import dataclasses
 import torch
 
 from dmft.errors import InputError
-from dmft.torch.several import Several, several
+from dmft.torch.several import Several, call_for_optimizer, several
 
 ALIKE = 0.1   # of a ratio of steps that should be one, or two
 EXACT = 1e-3  # of the share that decay takes
@@ -34,14 +34,7 @@ class Law:
 
 def _made(model, optimizer) -> Several:
     """The optimizer of a model; groups alone, in a list of dicts, are those of Adam."""
-    try:
-        made = optimizer(model)
-    except InputError:
-        raise
-    except Exception as error:          # of a stranger's code
-        why = (str(error).splitlines() or [""])[0]
-        raise InputError("optimizer: the function of the module that gives it ends with "
-                         f"{type(error).__name__}: {why}") from error
+    made = call_for_optimizer(optimizer, model)
     if isinstance(made, (list, tuple)) and made and all(isinstance(one, dict) for one in made):
         made = torch.optim.Adam(list(made))
     made = several(made)

@@ -26,6 +26,19 @@ class Several:
             one.step()
 
 
+def call_for_optimizer(optimizer, model):
+    """What a user's function of the module gives; InputError where it breaks down, as one that
+    takes the parameters does."""
+    try:
+        return optimizer(model)
+    except InputError:
+        raise
+    except Exception as error:          # of a stranger's code
+        why = (str(error).splitlines() or [""])[0]
+        raise InputError("optimizer: the function of the module that gives it ends with "
+                         f"{type(error).__name__}: {why}") from error
+
+
 def several(given) -> Several:
     """given: what a user's function of the module gives, an optimizer or a list of them."""
     every = list(given) if isinstance(given, (list, tuple)) else [given]
