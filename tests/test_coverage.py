@@ -158,3 +158,11 @@ def test_numbers_are_written_with_the_digits_of_their_errors():
                                (1.08, 0.0099, "1.08(1)"), (12.4, 3.2, "12(3)"),
                                (0.5, float("nan"), ".5")):
         assert table.short(value, error) == text
+
+
+def test_an_error_that_nobody_knows_is_none_on_the_page(tmp_path):
+    """Of a load that all runs agree on (docs/output.md)."""
+    agreed = {"limit__load": [0.33333], "limit__load_se": [float("nan")]}
+    assert not problems_of("`/limit/load[0]` = .334", tmp_path, **agreed)
+    assert problems_of("`/limit/load[0]` = .333(5)", tmp_path, **agreed)
+    assert problems_of("`/limit/load[0]` = .31", tmp_path, **agreed)
