@@ -215,7 +215,8 @@ static void changes_are_those_of_the_matrices(void **state) {
             int M = experts_of(&net, m.router);
             size_t own = on->sites / (size_t)M;
             double each[M], *now = used(m.node->matrix.map);
-            struct rows in = m.target ? node[m.node->argument[0]].value : m.node->g;
+            struct rows in = m.target ? node[m.node->argument[0]].value
+                                      : node_cotangent(net.program, m.node)->value;
             double *x = support_get(in);
             ASK(expert_norms_squares(&net, &m, true, each, err));
             for (int e = 0; e < M; e++) {
