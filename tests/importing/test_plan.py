@@ -109,6 +109,16 @@ def test_modules_in_the_papers_form_have_both_columns_of_their_table(plans, regi
 
 @pytest.mark.parametrize("word", ["mup", "mssp"])
 @pytest.mark.parametrize("regime", TABLE)
+def test_the_recipe_of_an_import_has_a_law_for_each_size(plans, regime, word):
+    build, sizes = REGIMES[regime]
+    widths = {size: WIDTHS[size] for size in sizes}
+    mine = dmft.torch.import_module(build, modules.numbers(), widths)
+    found = mine.recipe({size: pair[0] for size, pair in widths.items()}, word)
+    assert found._content == plans[regime, word]._content
+
+
+@pytest.mark.parametrize("word", ["mup", "mssp"])
+@pytest.mark.parametrize("regime", TABLE)
 def test_laws_are_those_of_the_recipe_of_our_network(plans, regime, word):
     recipe = dmft.recipe({"network.model": regime, "network.gate": "sigmoid", **NETWORKS[regime]},
                          parameterizations=[word])

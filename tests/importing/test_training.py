@@ -39,9 +39,9 @@ def his_outputs(mine, build, run, optimizer, width=WIDTH):
     return np.stack(outputs)
 
 
-def compared(name, optimizer, width=WIDTH):
-    """Fails unless his loop and ours are one."""
-    build, example, more = modules.MODULES[name]
+def compared(module, optimizer, width=WIDTH):
+    """Fails unless his loop and ours are one; module: a name, or what modules.MODULES has of it."""
+    build, example, more = modules.MODULES[module] if isinstance(module, str) else module
     mine = dmft.torch.import_module(build, example(), (16, 32), check=False, **more)
     run = dmft.solve(mine.settings, network=mine.as_trained(optimizer), progress=False, **{
         "training.steps": STEPS, "reference.widths": width, "reference.seeds": 1,

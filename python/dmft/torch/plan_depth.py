@@ -14,7 +14,7 @@ from dmft.errors import InputError
 from dmft.torch.importing.expressions import Expression
 from dmft.torch.importing.factors import MATRICES, Factors, leaves_of
 from dmft.torch.importing.laws import power_of
-from dmft.torch.importing.writing import ordered
+from dmft.torch.importing.graph import ordered
 from dmft.torch.plans import pattern_of
 
 

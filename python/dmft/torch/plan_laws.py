@@ -20,7 +20,7 @@ from dmft.torch.importing.factors import growing_places
 from dmft.torch.importing.judging import Judge
 from dmft.torch.importing.parts import Part, index_at
 from dmft.torch.importing.result import Builds, import_module
-from dmft.torch.importing.writing import ordered
+from dmft.torch.importing.graph import ordered
 from dmft.torch.plans import pattern_of
 from dmft.torch.plan_depth import powers
 

@@ -38,7 +38,7 @@ class Axis:
     @property
     def cells(self) -> int | None:
         """How many expressions are written out along it; None: one for all."""
-        if self.kind == "slot":
+        if self.kind in ("slot", "slots of lists"):
             return self.about.count
         return self.size[0] if self.kind == "finite" else None
 

@@ -14,7 +14,7 @@ from dmft.torch.operations import FUNCTIONS
 
 
 # Expressions that pass no gradient on.
-NO_GRADIENT = "constant top top_rows stop token expert row order of_token of_pair".split()
+NO_GRADIENT = "constant top top_rows stop token expert which row order of_token of_pair".split()
 
 
 class Gap(Exception):
@@ -120,8 +120,9 @@ class Builder:
             axes = frozenset().union(*(one.axes for one in arguments)) if arguments else frozenset()
         if width is None:
             width = max((one.width for one in arguments if not one.is_rows), default=1)
-        key = (operation, tuple(id(one) for one in arguments), data,
-               population and id(population.find()), axes, width)
+        # of all but constants it follows from the rest, and is another one after a meeting
+        where = id(population.find()) if population and operation in ("ones", "table") else None
+        key = (operation, tuple(id(one) for one in arguments), data, where, axes, width)
         if key not in self._kept:
             self._kept[key] = Expression(operation, tuple(arguments), data, population, axes,
                                          width, self.place)
@@ -252,17 +253,22 @@ class Builder:
         if value:
             known = FUNCTIONS[name](k * torch.tensor(value, dtype=torch.float64))
             return self.constant(known.tolist())
+        mask, seen = self.parts_of_chosen(a)
+        if mask is not None and name in ("sigmoid", "exp", "relu", "softplus") and k > 0:
+            return self.multiply(mask, self.function(name, seen, k))
         if a.is_rows and name == "log":
             raise Gap("the logarithm of rows, which a program has of numbers alone")
         return self.make("function", (a,), (name, k), a.population)
 
     def stop(self, a) -> Expression:
         """a without a gradient."""
-        if a.operation in NO_GRADIENT or self._is_mask(a):
+        if a.operation in NO_GRADIENT or self.is_mask(a):
             return a
         return self.make("stop", (a,), population=a.population)
 
-    def _is_mask(self, a):
+    @staticmethod
+    def is_mask(a) -> bool:
+        """Whether it is 1 where something was chosen, else 0."""
         return a.operation == "pick" and a.arguments[0].operation == "top"
 
     # --- sites -----------------------------------------------------------------------------------
@@ -359,6 +365,23 @@ class Builder:
                              axes=cells[0].axes, width=len(cells))
         return self.make("parameter", data=(tuple(one.data[0][0] for one in cells),),
                          width=len(cells))
+
+    def parts_of_chosen(self, a) -> tuple:
+        """(mask, number) of a number that is minus infinity where it was not chosen; else None."""
+        whole = a.arguments[0] if a.operation == "pick" else a
+        if whole.operation != "chosen":
+            return None, None
+        if whole is a:
+            return a.arguments
+        return tuple(one if one.width == 1 else self.pick(one, a.data[0])
+                     for one in whole.arguments)
+
+    def list_of(self, cells) -> Expression:
+        """The numbers side by side, where need be one by one."""
+        whole = self.join(cells)
+        if whole is None or whole.width != len(cells):
+            whole = self.make("list", tuple(cells), width=len(cells))
+        return whole
 
     def picks(self, cells) -> list[Expression]:
         """The same numbers, taken from one expression where that is possible."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 
 from dmft.torch.importing.laws import power_of
-from dmft.torch.importing.writing import ordered
+from dmft.torch.importing.graph import ordered
 
 ONE = (1.0, 1.0)
 # Operations that hand a factor on to the argument of this number, and those that have it from any

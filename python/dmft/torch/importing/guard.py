@@ -50,7 +50,7 @@ def relative(found: torch.Tensor, wanted: torch.Tensor) -> float:
 def evaluate(net, parts, parameters, x: torch.Tensor):
     """(outputs, terms of the loss) of the program, as functions of the module's parameters."""
     N = net.program.width
-    weights = {}
+    weights = {name: one.detach() for name, one in net.weights.items()}     # constants, too
     for part in parts:
         shape = net.weights[part.name].shape
         weights[part.name] = part.of(parameters, N).reshape(shape)

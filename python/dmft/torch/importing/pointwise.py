@@ -159,6 +159,13 @@ def _between(builder, one, low, high):
 @HANDLERS("clamp", "hardtanh", "clamp_min", "clamp_max")
 def clamp(read, x, low=None, high=None):
     name = read.step[0].operation
+    if any(isinstance(one, Tensor) or isinstance(one, Constant) and not _uniform(one)
+           for one in (low, high)):
+        raise Gap("numbers are cut off at others that are computed")
+    low, high = (_uniform(one) if isinstance(one, Constant) else one for one in (low, high))
+    if any(isinstance(one, tuple) and one[0] != one[1] for one in (low, high)):
+        raise Gap("numbers are cut off at one that goes with the width")
+    low, high = (one[0] if isinstance(one, tuple) else one for one in (low, high))
     if name == "clamp_max":
         low, high = None, low
     if name == "hardtanh" and low is None:
@@ -203,9 +210,11 @@ def elu(read, x, alpha=1.0, scale=1.0, inside=1.0):
 
 @HANDLERS
 def softplus(read, x, beta=1, threshold=20):
-    if beta != 1:
-        raise Gap("a softplus with a beta")
-    return read.each(lambda one: read.builder.function("softplus", one), x)
+    if threshold < 20:
+        raise Gap(f"a softplus that jumps at its threshold {threshold:g}")
+    builder = read.builder
+    return read.each(lambda one: builder.times((1 / beta,) * 2, builder.function(
+        "softplus", one, float(beta))), x)
 
 
 @HANDLERS
@@ -291,6 +300,8 @@ def eq(read, x, number):
     if isinstance(number, Two):
         raise Gap("a loop over the experts that were chosen comes to other ones at the two widths; "
                   "give an example in which every expert is chosen, 24 or more rows for each")
+    if isinstance(number, Constant) and _uniform(number):
+        number = _uniform(number)[0]
     if not isinstance(number, (int, float)):
         raise Gap("a comparison of computed numbers")
     wanted = 1.0 if read.step[0].operation.startswith("eq") else 0.0
@@ -298,6 +309,14 @@ def eq(read, x, number):
     def compared(one):
         if one.operation == "expert":
             return read.builder.constant((wanted if one.data[0] == number else 1 - wanted,) * 2)
+        if one.operation == "of_letter":
+            return read.builder.make("of_letter", data=tuple(
+                wanted if value == number else 1 - wanted for value in one.data), axes=one.axes)
+        if one.operation == "which":
+            masks = one.data[0]
+            found = masks[int(number)] if 0 <= number < len(masks) else \
+                read.builder.constant((0, 0))
+            return found if wanted else _opposite(read.builder, found)
         if one.operation in ("pick", "top") and number in (0, 1):
             return one if number == wanted else _opposite(read.builder, one)
         k = read.builder.value(one)
@@ -307,8 +326,27 @@ def eq(read, x, number):
     return read.each(compared, x)
 
 
+@HANDLERS("lt", "le")
+def below(read, x, number):
+    if isinstance(number, Tensor) and read.step[0].operation.startswith("lt"):
+        return read.pointwise(lambda a, b: _opposite(read.builder, _among_largest(read, a, b)),
+                              x, number)
+    raise Gap("a comparison of what inputs decide")
+
+
+def _among_largest(read, one, other):
+    """Whether a number is among the K largest, of which the other is the last."""
+    scores, top = read.__dict__.get("kth", {}).get(id(other), (None, 0))
+    whole = one.arguments[0] if one.operation == "pick" else None
+    if scores is None or whole is not scores:
+        raise Gap("a comparison of computed numbers")
+    return read.builder.pick(read.builder.make("top", (scores,), (top,)), one.data[0])
+
+
 @HANDLERS("gt", "ge")
 def above(read, x, number):
+    if isinstance(number, Tensor) and read.step[0].operation.startswith("ge"):
+        return read.pointwise(lambda a, b: _among_largest(read, a, b), x, number)
     if isinstance(number, (Tensor, Constant, Two)):
         raise Gap("a comparison of computed numbers")
     compared = operator.gt if read.step[0].operation.startswith("gt") else operator.ge
@@ -322,7 +360,18 @@ def _of_mask(read, one, compared, number):
     if one.operation == "pick" and one.arguments[0].operation == "top" \
             and compared(1, number) and not compared(0, number):
         return one
+    if one.operation == "multiply" and number == 0 and compared is operator.gt:
+        for mask, other in (one.arguments, one.arguments[::-1]):
+            if read.builder.is_mask(mask) and _is_positive(other):
+                return mask
     raise Gap("a comparison of what inputs decide")
+
+
+def _is_positive(one) -> bool:
+    """Whether numbers cannot be 0 or less: shares, and what an exponential or a sigmoid gives."""
+    whole = one.arguments[0] if one.operation == "pick" else one
+    return whole.operation == "softmax_of_numbers" \
+        or whole.operation == "function" and whole.data[0] in ("sigmoid", "exp", "softplus")
 
 
 @HANDLERS("logical_not", "bitwise_not")

@@ -236,7 +236,21 @@ def contract(read, a, b, batch: int) -> Tensor:
         found = contract(read, b.permute(order), a.permute(order), batch)
         return found.permute(order)
     _only_known_sources(a)
+    for axis in a.dims[batch + 1]:
+        if axis.kind == "slot":
+            a = chosen_alone(read, a, batch + 1)
     return read.tidied(Contraction(read, a, b, batch).result())
+
+
+def chosen_alone(read, x: Tensor, dim: int) -> Tensor:
+    """What the slots of a dimension hold, and 0 where their expert was not chosen, for a sum."""
+    if len(x.dims[dim]) != 1:
+        raise Gap("a sum over slots and more")
+    masks = x.dims[dim][0].about.masks
+    cells = np.moveaxis(read.expressions(x).cells, x.place_of(dim), -1)
+    made = [read.builder.multiply(mask, one) for row in cells.reshape(-1, len(masks))
+            for mask, one in zip(masks, row)]
+    return Tensor(x.dims, np.moveaxis(array(made, cells.shape), -1, x.place_of(dim)))
 
 
 def mixed(read, matrix: Constant, x: Tensor, batch: int) -> Tensor:

@@ -16,6 +16,8 @@ from dmft.torch.table import Table
 
 HANDLERS = Table("operation of PyTorch")
 NUMBER = re.compile(r"(?<=[._])\d+(?=[._]|$)")         # of a block or an expert, in a name
+# What has something to say of arguments that no program has: a loss; offsets, which are counts.
+LOSE = ("loss", "grouped_mm")
 SAME = ("clone", "alias", "contiguous", "_to_copy", "lift_fresh", "lift_fresh_copy", "to")
 
 
@@ -166,7 +168,7 @@ class Reading:
             arguments[1] = [self._chosen(*one) for one in zip(
                 arguments[1], *(each.arguments[1] for each in self.step))]
         lost = next((one for one in _flat(arguments) if isinstance(one, Missing)), None)
-        if lost and not step.operation.endswith("grouped_mm"):  # whose offsets are counts
+        if lost and not any(word in step.operation for word in LOSE):
             return lost
         name = step.operation.rstrip("_") if not step.operation.startswith("_") else step.operation
         name = name if name in SAME else name.removesuffix("_copy")

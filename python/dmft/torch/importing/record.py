@@ -152,6 +152,8 @@ class _Recorder(TorchDispatchMode):
         known = not any(id(one) in self.unknown for one in _tensors([args, *options.values()]))
         if name.rstrip("_").endswith("_like") or name.startswith("new_"):
             known = not any(word in name for word in _RANDOM)
+        if any(word in name for word in _RANDOM):
+            known = False
         results = tuple(_tensors(found))
         if not known:
             self.unknown.update(id(one) for one in results)

@@ -132,26 +132,41 @@ def mean(read, x, dim=None, keepdim=False, **_):
     return read.each(lambda one: read.builder.times(k, one), found)
 
 
-@HANDLERS("any", "amax", "max")
+@HANDLERS("any")
 def any_of_slots(read, x, dim=None, keepdim=False):
     dims = _dims(read, x, dim)
-    axes = [axis for d in dims for axis in x.dims[d]]
-    if [axis.kind for axis in axes] != ["slot"]:
-        raise Gap("the largest of numbers, which a program has not")
+    if [axis.kind for d in dims for axis in x.dims[d]] not in ([], ["slot"]):
+        raise Gap("whether any of several numbers is above 0")
     return sum_of_dimensions(read, x, dims, keepdim)
 
 
-@HANDLERS("_log_softmax", "log_softmax", "mse_loss")
+@HANDLERS("mse_loss", "nll_loss_forward", "nll_loss2d_forward")
 def loss(*_, **__):
     raise Gap("a part of a loss, which is a key of [training]; give output=, a function of the "
               "module and x that returns what stands before it, as lambda m, x: m(x)[0]")
 
 
+@HANDLERS("_log_softmax", "log_softmax")
+def log_softmax(read, x, dim, *_):
+    return sub(read, x, logsumexp(read, x, dim, True))
+
+
+@HANDLERS
+def linalg_vector_norm(read, x, order=2, dim=None, keepdim=False, **_):
+    if order != 2:
+        raise Gap(f"a norm of order {order}")
+    squares = pow(read, x, 2)
+    return pow(read, sum_of_dimensions(read, squares, _dims(read, squares, dim), keepdim), 0.5)
+
+
 @HANDLERS("_softmax", "_safe_softmax", "softmax")
 def softmax(read, x, dim, *_):
-    x, dim = read.expressions(x), read.dimension(x, dim)
+    dim = read.dimension(x, dim)
+    x = read.expressions(x).merged(dim)
     kinds = [axis.kind for axis in x.dims[dim]]
     builder = read.builder
+    if not kinds:
+        return x.over(lambda one: builder.constant((1, 1)))
     if kinds == ["source"]:
         return x.over(lambda one: _of_sources(builder, one))
     if kinds == ["finite"]:
@@ -186,11 +201,20 @@ def _of_numbers(read, x, dim):
     made = np.empty(cells.shape, object)
     for index in np.ndindex(cells.shape[:-1]):
         whole = builder.join(list(cells[index]))
-        if whole is None or whole.width != cells.shape[-1]:
-            raise Gap("a softmax of numbers that are computed one by one")
+        if whole is None or whole.operation != "chosen":
+            whole = _hidden_some(builder, list(cells[index])) or builder.list_of(
+                list(cells[index]))
         soft = _softmax_of(builder, whole)
         made[index] = [builder.pick(soft, k) for k in range(cells.shape[-1])]
     return Tensor(x.dims, np.moveaxis(made, -1, place))
+
+
+def _hidden_some(builder, cells):
+    """Numbers of which a choice hides each by itself."""
+    if not all(one.operation == "chosen" for one in cells):
+        return None
+    masks, logits = (builder.list_of([one.arguments[k] for one in cells]) for k in (0, 1))
+    return builder.make("chosen", (masks, logits))
 
 
 def _softmax_of(builder, whole):

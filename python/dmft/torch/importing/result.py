@@ -7,8 +7,8 @@ import warnings
 import torch
 
 from dmft.errors import InputError, NoteWarning
-from dmft.torch.importing import (grouped, pointwise, products, reductions,  # noqa: F401
-                                  selections, shapes)
+from dmft.torch.importing import (choices, grouped, pointwise, products,  # noqa: F401
+                                  reductions, selections, shapes)
 from dmft.torch.importing.axes import cells_shape
 from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.factors import Factors, growing_places, leaves_of
@@ -20,12 +20,12 @@ from dmft.torch.importing.parts import Part, index_of, uncovered
 from dmft.torch.importing.reading import Reading, read
 from dmft.torch.importing.record import InDouble, doubles, run
 from dmft.torch.importing.tensors import Constant, Missing
-from dmft.torch.importing.writing import Writer, ordered
+from dmft.torch.importing.graph import ordered
+from dmft.torch.importing.writing import Writer
 from dmft.torch.network import Network
 from dmft.torch.plans import pattern_of
 
-# Round-off of a module of some hundred operations in double precision.
-AGREES = 1e-8
+AGREES = 1e-8                           # round-off of some hundred operations
 MOST, COPIES = 2 ** 28, 6               # parameters of a module that is run; of them in memory
 
 
@@ -270,9 +270,12 @@ class Imported:
             raise InputError("some embeddings are added to those of places and some are not; a "
                              "program has one kind of inputs")
         places = "token and place" in writer.reads
-        read_in = next(part for part in writer.parts if part.kind == "read_in")
+        read = [len(part.leaves) for part in writer.parts if part.kind == "read_in"]
+        letters = read[0] - (x.shape[1] if places else 0) if read else writer.letters
+        if not letters:
+            raise InputError("the module does not depend on which tokens it is given")
         return keys | {"data.source": "markov", "data.inputs": len(x), "data.tokens": x.shape[1],
-                       "data.vocabulary": len(read_in.leaves) - (x.shape[1] if places else 0),
+                       "data.vocabulary": letters,
                        "data.positions": "yes" if places else "no",
                        "training.loss": "cross_entropy"}
 
@@ -364,18 +367,27 @@ class Imported:
             return lambda one: self.groups(optimizer, lr, one, eps)
         return groups(Judge(self), optimizer, lr, module, eps)
 
-    def recipe(self, base: int | None = None, parameterization: str = "mssp"):
+    def recipe(self, base: int | dict | None = None, parameterization: str = "mssp"):
         """Laws of std, learning rates and eps: the network's own (dmft.recipe), or with a width
-        `base` your numbers there and the network's powers beyond it."""
+        `base` your numbers there and the network's powers beyond it. A dict {size: base} has a law
+        for each size that grows, mssp or mup (a dmft.torch.Plan).
+
+        >>> mine.recipe({"N": 64, "M": 8}, "mup")                           # doctest: +SKIP
+        """
+        if isinstance(base, dict):
+            from dmft.torch.planning import plan
+            made = self._builds
+            widths = {name: made.sizes.get(name, (one, 2 * one)) for name, one in base.items()}
+            return plan(made.build, self._example, base, parameterization, widths=widths,
+                        output=self._output, ignore=made.ignored)
         if parameterization != "mssp":
             raise InputError(f"parameterization {parameterization!r}: an imported network has "
-                             "mssp, the language's own")
+                             "mssp, the language's own; base={'N': 64} may have mup")
         if base is not None:
             return Recipe(Judge(self), base)
         found = recipe(self.settings, network=self.network)
-        found.families[0].of_module = {
-            part.name: ", ".join(dict.fromkeys(map(pattern_of, part.parameters)))
-            for part in self.parts}
+        found.families[0].of_module = {part.name: ", ".join(dict.fromkeys(
+            map(pattern_of, part.parameters))) for part in self.parts}
         return found
 
     @property
@@ -411,6 +423,8 @@ def import_module(build, example, widths=(64, 128), *, output=None, ignore=(),
                       NoteWarning, stacklevel=2)
     found.compare()
     worst = worst_of(found.differences)
+    if found.differences["output"] > AGREES and not math.isnan(found.difference):
+        worst = "output"                # gradients differ, too, where outputs do
     if check and not found.difference <= AGREES:
         what = worst if worst in ("output", "terms of the loss", OTHER, AGAIN) else \
             f"the gradient of {worst}"
@@ -419,8 +433,8 @@ def import_module(build, example, widths=(64, 128), *, output=None, ignore=(),
                              "finite in the module itself, at a width and on inputs that were not "
                              "traced (normal numbers of the size of the example's)")
         raise InputError(f"the network is not the module: {what} differs by "
-                         f"{found.difference:.1e} of its largest value at a width and on inputs "
-                         "that were not traced; " + _why(worst))
+                         f"{found.differences[worst]:.1e} of its largest value at a width and on "
+                         "inputs that were not traced; " + _why(worst))
     return found
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 import numpy as np
 
 from dmft.torch.importing.axes import Axis, cells_shape, ends_of, finite, fractions_of, length
+from dmft.torch.importing.choices import first_of, one_slot
 from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.reading import HANDLERS, Two, pair
-from dmft.torch.importing.reductions import sum_of_dimensions
-from dmft.torch.importing.selections import first_of
 from dmft.torch.importing.tensors import Constant, Tensor, array
 
 
@@ -63,8 +62,9 @@ def select(read, x, dim, index):
     axes = x.dims[dim]
     if not axes or axes[0].kind == "copy" and len(axes) == 1:
         return Tensor([*x.dims[:dim], *x.dims[dim + 1:]], x.cells)
-    if len(axes) == 1 and axes[0].kind == "slot" and axes[0].size == (1, 1):
-        return sum_of_dimensions(read, x, [dim], False)
+    if len(axes) == 1 and axes[0].kind == "slot" and isinstance(index, int):
+        found = one_slot(read, x, dim, index % axes[0].size[0])
+        return Tensor([*found.dims[:dim], *found.dims[dim + 1:]], found.cells)
     if isinstance(index, Two) or any(axis.kind != "finite" for axis in axes):
         kinds = " and ".join(axis.kind for axis in axes)
         raise Gap(f"one entry is taken along an axis of {kinds}")
@@ -85,9 +85,9 @@ def array_of(cells) -> np.ndarray:
 @HANDLERS("slice")
 def part(read, x, dim=0, start=None, stop=None, step=1):
     dim = read.dimension(x, dim)
-    if step != 1:
-        raise Gap(f"every {step}-th entry is taken")
     total = length(x.dims[dim])
+    if step != 1:
+        return _every(x, dim, start or 0, stop, step)
     low, high = (tuple(min(max(int(v) + (size if v < 0 else 0), 0), size)
                        for v, size in zip(pair(default if given is None else given), total))
                  for given, default in ((start, 0), (stop, 2 ** 62)))
@@ -96,11 +96,32 @@ def part(read, x, dim=0, start=None, stop=None, step=1):
     return range_of(x, dim, low, high)
 
 
+def _every(x: Tensor, dim: int, start, stop, step) -> Tensor:
+    """Every so many-th entry of a whole dimension."""
+    axes, total = x.dims[dim], length(x.dims[dim])
+    kinds = [axis.kind for axis in axes]
+    if not isinstance(start, int) or not 0 <= start < step or stop is not None and min(
+            pair(stop)) < max(total):
+        raise Gap(f"every {step}-th entry of a part is taken")
+    if kinds == ["sites"]:
+        x.cut(axes[0], ("strided", step))
+    if kinds == ["sites", "finite"] and axes[1].size == (step, step):
+        place = x.place_of(dim) + len(cells_shape([axes[:1]]))
+        return Tensor([*x.dims[:dim], axes[:1], *x.dims[dim + 1:]],
+                      array_of(x.cells.take(start, place)))
+    if kinds == ["finite"]:
+        taken = range(start, axes[0].size[0], step)
+        return Tensor([*x.dims[:dim], (finite(len(taken)),), *x.dims[dim + 1:]],
+                      array_of(x.cells.take(taken, x.place_of(dim))))
+    raise Gap(f"every {step}-th entry is taken along an axis of {' and '.join(kinds)}")
+
+
 def range_of(x: Tensor, dim: int, low, high) -> Tensor:
     """The entries of a dimension from low to high, both at both widths."""
-    axes = x.dims[dim]
-    if low == (0, 0) and high == length(axes):
+    if low == (0, 0) and high == length(x.dims[dim]):
         return x
+    x = x.merged(dim)
+    axes = x.dims[dim]
     if axes and axes[0].kind == "finite" and low[0] == low[1] and high[0] == high[1] \
             and len(axes) == 1:
         taken, axes = range(low[0], high[0]), (finite(high[0] - low[0]),)
@@ -109,6 +130,9 @@ def range_of(x: Tensor, dim: int, low, high) -> Tensor:
         return Tensor([*x.dims[:dim], axes, *x.dims[dim + 1:]],
                       array_of(x.cells.take(taken, x.place_of(dim))))
     kinds = [axis.kind for axis in axes]
+    if "slot" in kinds:
+        raise Gap("rows that are sorted by their experts are taken apart by how many each expert "
+                  "has; a loop over the experts with a mask of its rows is known")
     if kinds == ["sites"]:
         inside = [end for end in (low, high) if end != (0, 0) and end != length(axes)]
         x.cut(axes[0], ("at", fractions_of(inside, length(axes))))

@@ -113,6 +113,14 @@ class Tensor:
         return Tensor([self.dims[d] for d in order],
                       self.cells.transpose([one for group in places for one in group]))
 
+    def merged(self, dim: int) -> "Tensor":
+        """With the finite axes of a dimension as one."""
+        axes = self.dims[dim]
+        if len(axes) < 2 or any(axis.kind != "finite" or axis.segments for axis in axes):
+            return self
+        dims = [*self.dims[:dim], (finite(length(axes)[0]),), *self.dims[dim + 1:]]
+        return Tensor(dims, self.cells.reshape(cells_shape(dims)))
+
     def refined(self, dim: int, at: int, sizes) -> "Tensor":
         """With the finite axis `at` of a dimension as two."""
         axes = list(self.dims[dim])
@@ -198,8 +206,7 @@ class Meeting:
                     tensor.cut(mine, ("strided", behind[0].size[0]))
         if one.kind == two.kind == "finite":
             self._cut_both(dims, at)
-        raise Gap(f"an axis of {one.kind}s ({one.size[0]}) meets one of {two.kind}s "
-                  f"({two.size[0]})")
+        raise Gap(f"an axis of {_several(one)} meets one of {_several(two)}")
 
     def _structure(self, k: int, dim: int, at: int):
         """How the sites of the other tensor lie behind its finite axis."""
@@ -227,6 +234,12 @@ class Meeting:
                     inside = [tuple(b - a for a, b in zip(low, end)) for end in inside]
                     cells = self.tensors[k].cells.take([part], where)
                     Tensor([], cells).cut(sites, ("at", fractions_of(inside, size)))
+
+
+def _several(axis: Axis) -> str:
+    """An axis in words."""
+    word = {"sites": "sites", "finite": "numbers", "copy": "copies"}.get(axis.kind, axis.kind + "s")
+    return f"{axis.size[0]} {word}"
 
 
 def by_token(builder: Builder, tensor: Tensor, dim: int, at: int, token: Axis) -> Tensor:

@@ -6,13 +6,14 @@ from fractions import Fraction
 
 from dmft.network import Network
 from dmft.torch.importing.expressions import Expression, Gap, Pairs
+from dmft.torch.importing.graph import learning, ordered, said, short
 from dmft.torch.importing.laws import power_of
 from dmft.torch.importing.parts import Part
 from dmft.torch.importing.tables import formula
 
 # Expressions that are no value by themselves.
 INSIDE = ("attend constant feature token letter parameter of_token of_pair nothing seen expert "
-          "row order table").split()
+          "which row order table").split()
 LONGEST = 23                            # letters of the name of a matrix
 
 
@@ -30,17 +31,28 @@ class Writer:
         self._more = options or (lambda part, writer: {})
         self.parts: list[Part] = []
         self.reads: set[str] = set()
+        self.letters = 0                # kinds of tokens, where lists have a number for each
         self._values: dict[int, object] = {}
         self._populations: dict[object, object] = {}
         self._names: set[str] = set()
         self._tied: dict = {}
         self._maps: dict[tuple, Part] = {}
+        self._lists: dict[tuple, object] = {}
+        self._written: list = []                # constants of each kind of token
+        self._chosen_by: set[int] = set()       # what only choices are made of
+        self._used: dict[int, int] = {}         # how often numbers of a parameter are used
 
     # --- the whole -------------------------------------------------------------------------------
 
     def write(self, output: Expression, penalties) -> None:
         """The program of an output that is a look, and of terms of the loss."""
         self._tied = self._uses([output, *penalties])
+        live = learning([output, *penalties])
+        for one in ordered([output, *penalties]):
+            if id(one) not in live:
+                self._chosen_by.add(id(one))
+            for argument in one.arguments:
+                self._used[id(argument)] = self._used.get(id(argument), 0) + 1
         end, x, leaves = self._read_out(output)
         rows = self._value(x)
         try:
@@ -62,7 +74,7 @@ class Writer:
         looks = self._looks(output)
         if len(looks) == 1 and looks[0].width == output.width:
             return looks[0], looks[0].arguments[0], looks[0].data[0]
-        raise Refusal(f"the output is made by {_said(output)}, and a program ends with a product "
+        raise Refusal(f"the output is made by {said(output)}, and a program ends with a product "
                       f"of rows and a matrix, and what acts on it ({output.place})")
 
     @staticmethod
@@ -75,7 +87,7 @@ class Writer:
                 continue
             seen.add(id(one))
             if one.is_rows:
-                return []
+                continue
             if one.operation == "look":
                 looks.append(one)
             else:
@@ -102,7 +114,7 @@ class Writer:
                 except Refusal:
                     raise
                 except Gap as gap:
-                    raise Refusal(f"{_said(one)}: {gap} ({one.place})") from None
+                    raise Refusal(f"{said(one)}: {gap} ({one.place})") from None
         return self._values[id(root)]
 
     def _write_top(self, one):
@@ -178,6 +190,10 @@ class Writer:
                    for leaf in leaves}
         if len(factors) > 1:
             raise Gap("parts of a matrix have different factors")
+        if kind != "bias" and id(one) in self._chosen_by:
+            raise Gap(f"{leaves[0].parameter} decides about a choice alone, through which no "
+                      "gradient comes, so that it never moves; and an expert that the example "
+                      "never chose is not there")
         law = power_of(factors.pop(), self.widths)
         if law is None:
             raise Gap("a matrix is multiplied by a factor that is no power of the width")
@@ -262,14 +278,17 @@ class Writer:
         start = [self._starts(leaf)[0] for leaf in leaves]
         if len(leaves) > added.width:   # a list for each kind of token
             start = [start[k:k + added.width] for k in range(0, len(start), added.width)]
-        return self.network.bias(s, start, self._weight(part))
+            self.letters = len(start)
+        more = {"rate": 0} if id(added) in self._chosen_by else {}
+        return self.network.bias(s, start, self._weight(part) | more)
 
     # --- arithmetic ------------------------------------------------------------------------------
 
     def _write_add(self, one):
         a, b = one.arguments
         for first, second in ((a, b), (b, a)):
-            if second.operation == "parameter" and not first.is_rows:
+            if second.operation == "parameter" and not first.is_rows \
+                    and self._used[id(second)] == 1:
                 return self._bias(self._known(first), one, second)
             if second.operation == "constant":
                 if first.is_rows:
@@ -282,15 +301,17 @@ class Writer:
 
     def _known(self, one: Expression):
         """The value of an argument, which may be a number of its own."""
-        if one.operation == "parameter":
+        if one.operation == "parameter" and self._values.get(id(one)) is None:
             part = self._part("bias", one.data[0], one)
             start = [self._starts(leaf)[0] for leaf in one.data[0]]
-            return self.network.scalar(self._weight(part, start=start))
+            more = {"rate": 0} if id(one) in self._chosen_by else {}
+            self._values[id(one)] = self.network.scalar(
+                self._weight(part, start=start) | more)
         value = self._values[id(one)]
         if one.operation == "attend":
             value = self.network.attend(*self._arguments(one))
         if value is None:
-            raise Gap(f"{_said(one)} is used in a way that a program does not have")
+            raise Gap(f"{said(one)} is used in a way that a program does not have")
         return value
 
     def _table(self, table: Expression, one: Expression):
@@ -354,6 +375,38 @@ class Writer:
         (x,) = self._arguments(one)
         return self.network.mix(x, [list(row) for row in one.data])
 
+    def _write_list(self, one):
+        """Numbers that are computed one by one, each times a list of 0 and 1."""
+        K, known = len(one.arguments), [0.0] * len(one.arguments)
+        total = None
+        for k, argument in enumerate(one.arguments):
+            if argument.operation == "constant":
+                if argument.data[0] != argument.data[1]:
+                    raise Gap("a list of numbers of which one goes with the width")
+                known[k] = argument.data[0]
+                continue
+            unit = tuple(float(j == k) for j in range(K))
+            part = self._known(argument) * self._list(unit)
+            total = part if total is None else total + part
+        if any(known):
+            total = self._list(tuple(known)) if total is None else total + self._list(tuple(known))
+        return total
+
+    def _write_of_letter(self, one):
+        """A constant of each kind of token."""
+        name = f"letters_{sum(other.operation == 'of_letter' for other in self._written) + 1}"
+        self._written.append(one)
+        self.letters = len(one.data)
+        return self.network.bias(self._list((0.0,)), [[value] for value in one.data],
+                                 {"name": name, "rate": 0})
+
+    def _list(self, values):
+        """Constant numbers side by side."""
+        if values not in self._lists:
+            self._lists[values] = self.network.scalar(
+                {"name": f"list_{len(self._lists) + 1}", "start": list(values), "rate": 0})
+        return self._lists[values]
+
     def _write_sum(self, one):
         return self.network.sum(*self._arguments(one))
 
@@ -391,30 +444,3 @@ class Writer:
 def exact(value: Fraction) -> float | int:
     """A size as Lua computes it without an error."""
     return int(value) if value.denominator == 1 else float(value)
-
-
-def short(word: str) -> str:
-    """A word of a parameter's name."""
-    known = {"layers": "l", "model": "", "transformer": "", "experts": "e", "weight": "",
-             "mlp": "m", "attn": "a", "self": "", "proj": "p"}
-    return known.get(word, word)
-
-
-def ordered(roots) -> list[Expression]:
-    """All expressions below these, arguments first."""
-    found, seen, stack = [], set(), [(one, False) for one in reversed(roots)]
-    while stack:
-        one, done = stack.pop()
-        if done:
-            found.append(one)
-        elif id(one) not in seen:
-            seen.add(id(one))
-            stack.append((one, True))
-            stack += [(argument, False) for argument in reversed(one.arguments)]
-    return found
-
-
-def _said(one: Expression) -> str:
-    """An expression in words."""
-    name = one.data[0] if one.operation == "function" else one.operation
-    return f"{name} of {'rows' if one.is_rows else 'numbers'}".replace("_", " ")

@@ -1,0 +1,43 @@
+"""Walks through expressions, and words for them and for names."""
+from __future__ import annotations
+
+from dmft.torch.importing.expressions import Expression
+
+
+def ordered(roots) -> list[Expression]:
+    """All expressions below these, arguments first."""
+    found, seen, stack = [], set(), [(one, False) for one in reversed(roots)]
+    while stack:
+        one, done = stack.pop()
+        if done:
+            found.append(one)
+        elif id(one) not in seen:
+            seen.add(id(one))
+            stack.append((one, True))
+            stack += [(argument, False) for argument in reversed(one.arguments)]
+    return found
+
+
+def learning(roots) -> set[int]:
+    """Ids of the expressions that a gradient reaches, but for those behind a stop."""
+    seen, stack = set(), list(roots)
+    while stack:
+        one = stack.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            if one.operation not in ("top", "top_rows"):
+                stack += one.arguments
+    return seen
+
+
+def said(one: Expression) -> str:
+    """An expression in words."""
+    name = one.data[0] if one.operation == "function" else one.operation
+    return f"{name} of {'rows' if one.is_rows else 'numbers'}".replace("_", " ")
+
+
+def short(word: str) -> str:
+    """A word of a parameter's name."""
+    known = {"layers": "l", "model": "", "transformer": "", "experts": "e", "weight": "",
+             "mlp": "m", "attn": "a", "self": "", "proj": "p"}
+    return known.get(word, word)

@@ -1,0 +1,173 @@
+"""Routers as people write them that are not read, each with a word of the sentence that says so."""
+import torch
+from idioms import OfLetters, Routed
+from modules import NUMBERS, Gated
+from torch import nn
+from torch.nn import functional as F
+
+
+class SoftplusThreshold(Routed):
+    """A softplus that jumps."""
+
+    def mix(self, x):
+        w = F.softplus(self.router(x), beta=1, threshold=5)
+        w = w / w.sum(-1, keepdim=True)
+        return self.weighted(x, w)
+
+
+class SwitchJitter(Routed):
+    """Switch with jitter."""
+
+    def mix(self, x):
+        x = x * torch.empty_like(x).uniform_(0.99, 1.01)
+        p = self.router(x).softmax(-1)
+        g, i = p.max(-1)
+        out = torch.zeros_like(x)
+        for e, ex in enumerate(self.experts):
+            m = i == e
+            out[m] = ex(x[m])
+        return out * g[:, None]
+
+
+class NoisyTop(Routed):
+    """Noise on logits."""
+
+    def setup(self, N):
+        self.noise = nn.Linear(N, self.count, bias=False)
+
+    def mix(self, x):
+        logits = self.router(x)
+        logits = logits + torch.randn_like(logits) * F.softplus(self.noise(x))
+        v, i = logits.topk(2, -1)
+        w = torch.zeros_like(logits).scatter(1, i, v.softmax(-1))
+        return self.weighted(x, w)
+
+
+class Capacity(Routed):
+    """Switch with a capacity over inputs."""
+
+    def mix(self, x):
+        p = self.router(x).softmax(-1)
+        h = F.one_hot(p.argmax(-1), self.count)
+        pos = (h.cumsum(0) - 1) * h
+        keep = (pos < 20) & (h > 0)
+        w = p * keep
+        return self.weighted(x, w)
+
+
+class SortDispatch2(Routed):
+    """DeepSeek, rows sorted by experts."""
+
+    def mix(self, x):
+        w, i = self.router(x).softmax(-1).topk(2, -1)
+        cnts = i.new_zeros((i.shape[0], self.count))
+        cnts.scatter_(1, i, 1)
+        per = cnts.sum(0)
+        idxs = i.view(-1).argsort()
+        xs = x[idxs // i.shape[1]]
+        outs = []
+        start = 0
+        for e, n in enumerate(per.tolist()):
+            n = int(n)
+            outs.append(self.experts[e](xs[start:start + n]))
+            start += n
+        outs = torch.cat(outs)
+        new = torch.empty_like(outs)
+        new[idxs] = outs
+        return (new.view(*i.shape, -1) * w.unsqueeze(-1)).sum(1)
+
+
+class ExpertChoice(Routed):
+    """Experts choose inputs."""
+
+    def mix(self, x):
+        s = self.router(x).softmax(-1)
+        g, i = s.t().topk(12, -1)
+        out = torch.zeros_like(x)
+        for e, ex in enumerate(self.experts):
+            out.index_add_(0, i[e], ex(x[i[e]]) * g[e, :, None])
+        return out
+
+
+class TopP(Routed):
+    """As many experts as have 60 per cent."""
+
+    def mix(self, x):
+        p = self.router(x).softmax(-1)
+        s, i = p.sort(-1, descending=True)
+        k = s.cumsum(-1) - s < 0.6
+        w = torch.zeros_like(p).scatter(1, i, s * k)
+        return self.weighted(x, w)
+
+
+class Gumbel(Routed):
+    """A random choice."""
+
+    def mix(self, x):
+        w = F.gumbel_softmax(self.router(x), hard=True)
+        return self.weighted(x, w)
+
+
+class SoftMoE(nn.Module):
+    """Slots that are means over tokens."""
+
+    def __init__(self, N):
+        super().__init__()
+        self.read, self.head = (nn.Linear(NUMBERS, N, bias=False), nn.Linear(N, 1, bias=False))
+        self.phi = nn.Parameter(torch.randn(N, 4) / N ** 0.5)
+        self.experts = nn.ModuleList((Gated(N, N) for _ in range(4)))
+
+    def forward(self, x):
+        x = torch.tanh(self.read(x))
+        logits = x @ self.phi
+        d, c = (logits.softmax(1), logits.softmax(-1))
+        s = torch.einsum("bte,btn->ben", d, x)
+        y = torch.stack([ex(s[:, e]) for e, ex in enumerate(self.experts)], 1)
+        return self.head(x + torch.einsum("bte,ben->btn", c, y)).mean(1)[:, 0]
+
+
+class TokHash2(OfLetters):
+    """Hash routing by a remainder."""
+
+    def mix(self, x, t):
+        h = F.one_hot(t.view(-1) % 4, 4).to(x.dtype)
+        return sum((h[:, e:e + 1] * ex(x) for e, ex in enumerate(self.experts)))
+
+
+class TokChoice(OfLetters):
+    """Experts choose tokens one by one."""
+
+    def forward(self, t):
+        x = self.wte(t)
+        s = self.router(x).softmax(-1)
+        g, i = s.transpose(1, 2).topk(2, -1)
+        P = F.one_hot(i, x.shape[1]).to(x.dtype)
+        xin = torch.einsum("bect,btn->becn", P, x)
+        y = torch.stack([ex(xin[:, e]) for e, ex in enumerate(self.experts)], 1)
+        return self.head(x + torch.einsum("bect,bec,becn->btn", P, g, y))
+
+
+class TokCapacity(OfLetters):
+    """A capacity over tokens."""
+
+    def mix(self, x, t):
+        p = self.router(x).softmax(-1)
+        h = F.one_hot(p.argmax(-1), 4).view(*t.shape, 4)
+        keep = (h.cumsum(1) <= 2) & (h > 0)
+        w = (p.view(*t.shape, 4) * keep).view(-1, 4)
+        return self.weighted(x, w)
+
+
+REFUSED = {
+    SoftplusThreshold: "jumps at its threshold",
+    SwitchJitter: "random numbers",
+    NoisyTop: "random numbers",
+    Capacity: "cumsum",
+    SortDispatch2: "loop over the experts",
+    ExpertChoice: "all inputs",
+    TopP: "sorted numbers",
+    Gumbel: "random numbers",
+    SoftMoE: "softmax over token",
+    TokHash2: "remainder",
+    TokChoice: "one by one",
+    TokCapacity: "cumsum"}
