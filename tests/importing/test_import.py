@@ -320,14 +320,40 @@ def test_a_gradient_that_is_held_back_is_found():
 
 
 def test_a_shared_parameter_is_found():
-    class Tied(nn.Module):
+    class Shared(nn.Module):
         def __init__(self, N):
             super().__init__()
-            self.letter, self.head = nn.Embedding(modules.LETTERS, N), None
+            self.read = nn.Linear(modules.NUMBERS, N, bias=False)
 
         def forward(self, x):
-            return F.linear(torch.tanh(self.letter(x)), self.letter.weight)
-    assert "letter.weight is used as several matrices" in refusal(Tied, modules.letters())
+            return F.linear(torch.tanh(self.read(x)), self.read.weight.T)
+    assert "read.weight is used as several matrices" in refusal(Shared)
+
+
+class Tied(nn.Module):
+    """An embedding that is the head, too; `mean`: over units, in the place of their sum."""
+
+    def __init__(self, N, mean=False):
+        super().__init__()
+        self.letter, self.up = nn.Embedding(modules.LETTERS, N), nn.Linear(N, N)
+        self.over = N if mean else 1
+
+    def forward(self, x):
+        h = self.letter(x)
+        return F.linear(torch.tanh(h + self.up(h.tanh())), self.letter.weight) / self.over
+
+
+def test_an_embedding_that_is_the_head_is_one_matrix():
+    """Its logits are sums over units, which go as N: the line is named."""
+    mine = dmft.torch.import_module(Tied, modules.letters(), (16, 32))
+    assert mine.difference < ROUND_OFF and mine.names["letter.weight"] == ("letter",)
+    (left,) = mine.left
+    assert left.values == (16.0, 32.0) and "self.letter.weight" in left.place
+    mean = dmft.torch.import_module(lambda N: Tied(N, True), modules.letters(), (16, 32))
+    assert mean.difference < ROUND_OFF and not mean.left
+    first, second = Tied(32).double(), Tied(32).double()
+    mine.store(mine.load(first), second)
+    assert torch.allclose(first.letter.weight, second.letter.weight, rtol=1e-14, atol=1e-15)
 
 
 class Ended(modules.Perceptron):

@@ -143,6 +143,7 @@ def test_another_model_than_the_plans_is_refused(plan, name, call):
 
 
 def test_weights_that_are_tied_afterwards_are_refused():
+    """Where they are tied from the start, the sum over units has no counterpart in a scale."""
     class Tied(nn.Module):
         def __init__(self, N, tied=False):
             super().__init__()
@@ -156,7 +157,7 @@ def test_weights_that_are_tied_afterwards_are_refused():
     plan = dmft.torch.plan(Tied, modules.letters(), {"N": 16}, widths={"N": (16, 32)})
     with pytest.raises(dmft.InputError, match="no parameter head.weight"):
         plan.initialize(Tied(64, True))
-    with pytest.raises(dmft.InputError, match="is used as several matrices"):
+    with pytest.warns(dmft.NoteWarning, match=r"goes as N\^1, .*multiply it by \(N/16\)\^-1"):
         dmft.torch.plan(lambda N: Tied(N, True), modules.letters(), {"N": 16},
                         widths={"N": (16, 32)})
 

@@ -73,6 +73,7 @@ class Factors:
 
     def __init__(self, roots, widths, places, marks=None, fixed=()):
         self._roots, self._places, self._marks = roots, places, marks or {}
+        self._widths = widths
         self._blocked, self._kept = set(fixed), set()
         self._users: dict[int, list] = {}
         for one in ordered(roots):
@@ -92,6 +93,22 @@ class Factors:
         self.of = {key: asked.value for key, asked in self.of.items() if not asked.is_one}
         self.left = list(dict.fromkeys(left for left in self._all_left() if self._grows(
             left.values, widths)))
+
+    def with_sums(self, sums) -> list[Left]:
+        """`left`, and sums over sites that an embedding has in the place of means, each together
+        with a factor in front of it."""
+        found = list(self.left)
+        for look, k in sums:
+            over = [one for one in ordered(self._roots) if one.operation == "times"
+                    and one.arguments[0] is look]
+            place, values = look.place, k
+            for one in over[:1]:
+                values = tuple(abs(a * b) for a, b in zip(one.data, k))
+                place = one.place
+                found = [left for left in found if left != Left(place, tuple(map(abs, one.data)))]
+            if self._grows(values, self._widths):
+                found.append(Left(place, values))
+        return found
 
     def _all_left(self):
         for one in ordered(self._roots):

@@ -41,3 +41,17 @@ def short(word: str) -> str:
     known = {"layers": "l", "model": "", "transformer": "", "experts": "e", "weight": "",
              "mlp": "m", "attn": "a", "self": "", "proj": "p"}
     return known.get(word, word)
+
+
+def reads_and_writes(roots) -> dict[int, int]:
+    """{id of an expression: number of letters} of read-ins and looks by one embedding."""
+    every = ordered(roots)
+    looks = {tuple(leaf.key() for leaf in one.data[0]): one for one in every
+             if one.operation == "look" and len({leaf.factor for leaf in one.data[0]}) == 1}
+    found = {}
+    for one in every:
+        if one.operation == "read_in" and one.data[0].startswith("token"):
+            for key, look in looks.items():
+                if tuple(leaf.key() for leaf in one.data[1][:len(key)]) == key:
+                    found[id(one)] = found[id(look)] = len(key)
+    return found

@@ -11,7 +11,7 @@ from dmft.torch.importing.axes import Piece
 from dmft.torch.importing.expressions import Leaf
 
 # Kinds of parts, and the operation that has them.
-KINDS = ("map", "look", "read_in", "read_out", "bias", "vector")
+KINDS = ("map", "look", "read_in", "read_out", "embed", "bias", "vector")
 
 
 @dataclasses.dataclass
@@ -47,7 +47,7 @@ class Part:
         block = gathered(self.leaves, parameters)
         if self.kind == "vector":
             return self.at(N) * block[0]
-        if self.kind == "read_in":
+        if self.kind in ("read_in", "embed"):
             return self.at(N) * block.T
         return self.at(N) * (block[:, 0] if self.kind == "bias" else block)
 
@@ -71,7 +71,7 @@ class Part:
             return
         if self.kind == "vector":
             V = V[None]
-        elif self.kind == "read_in":
+        elif self.kind in ("read_in", "embed"):
             V = V.T
         elif self.kind == "bias":
             V = V.reshape(-1)
@@ -121,10 +121,9 @@ def uncovered(parts, parameters, ignored) -> list[str]:
     for name, count in counts.items():
         if count.max() > 1:
             twice = [part.name for part in parts if name in part.parameters]
-            raise InputError(f"{name} is used as several matrices ({', '.join(twice)}), which a "
-                             "program cannot tie; build the module with separate ones "
-                             "(tie_word_embeddings=False), or write the network yourself, as "
-                             "examples/tied_embedding.lua does")
+            raise InputError(f"{name} is used as several matrices ({', '.join(twice)}); a program "
+                             "ties maps between the same layers, and an embedding of tokens with "
+                             "the head; build the module with separate ones")
         if name not in ignored and count.min() < 1:
             missing.append(name)
     return missing

@@ -360,6 +360,10 @@ def _of_mask(read, one, compared, number):
     if one.operation == "pick" and one.arguments[0].operation == "top" \
             and compared(1, number) and not compared(0, number):
         return one
+    c, letter = (one.data, one.arguments[0]) if one.operation == "times" else ((1.0, 1.0), one)
+    if letter.operation == "letter" and all(compared(x, number) for x in c) \
+            and not compared(0, number):
+        return letter
     if one.operation == "multiply" and number == 0 and compared is operator.gt:
         for mask, other in (one.arguments, one.arguments[::-1]):
             if read.builder.is_mask(mask) and _is_positive(other):

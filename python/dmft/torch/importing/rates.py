@@ -144,8 +144,8 @@ def _start(part, numbers, F, n, m):
 
 def _rate(part, numbers, F, n, m):
     lr = F ** 2 * numbers.lr
-    return {"map": lr * m / n, "read_in": lr / n, "vector": lr / n, "bias": lr}.get(
-        part.kind, lr * m)
+    return {"map": lr * m / n, "read_in": lr / n, "embed": lr / n, "vector": lr / n,
+            "bias": lr}.get(part.kind, lr * m)
 
 
 def _adam_rate(part, numbers, F, n, m):
@@ -155,6 +155,6 @@ def _adam_rate(part, numbers, F, n, m):
 
 def _eps(part, numbers, F, n, m):
     eps = numbers.eps / F
-    return n * eps if part.kind in ("map", "read_in", "vector") else eps
+    return n * eps if part.kind in ("map", "read_in", "embed", "vector") else eps
 
 

@@ -209,8 +209,8 @@ class Imported:
         """Writes the network with the factors of these lines of the module in the matrices beneath
         them; `left` are those that no matrix can have."""
         self._factors = Factors(self.roots, self._builds.widths, places, fixed=self._started())
-        self.left = self._factors.left
         writer = self.write()
+        self.left = self._factors.with_sums(writer.sums)
         self.network, self.parts = writer.network, writer.parts
         self.settings = self._settings(writer)
 

@@ -6,8 +6,9 @@ from fractions import Fraction
 
 from dmft.network import Network
 from dmft.torch.importing.expressions import Expression, Gap, Pairs
-from dmft.torch.importing.graph import learning, ordered, said, short
+from dmft.torch.importing.graph import learning, ordered, reads_and_writes, said, short
 from dmft.torch.importing.laws import power_of
+from dmft.torch.importing.lists import Lists
 from dmft.torch.importing.parts import Part
 from dmft.torch.importing.tables import formula
 
@@ -21,7 +22,7 @@ class Refusal(Gap):
     """A sentence with its place."""
 
 
-class Writer:
+class Writer(Lists):
     """`network` is the program and `parts` its matrices. options(part, writer) gives what is said
     of a matrix beside its name: scales and rates."""
 
@@ -38,6 +39,9 @@ class Writer:
         self._tied: dict = {}
         self._maps: dict[tuple, Part] = {}
         self._lists: dict[tuple, object] = {}
+        self._embedded: dict[int, int] = {}     # reads and looks that share a matrix: letters
+        self._embeddings: dict[tuple, tuple] = {}
+        self.sums: list = []
         self._written: list = []                # constants of each kind of token
         self._chosen_by: set[int] = set()       # what only choices are made of
         self._used: dict[int, int] = {}         # how often numbers of a parameter are used
@@ -47,6 +51,7 @@ class Writer:
     def write(self, output: Expression, penalties) -> None:
         """The program of an output that is a look, and of terms of the loss."""
         self._tied = self._uses([output, *penalties])
+        self._embedded = reads_and_writes([output, *penalties])
         live = learning([output, *penalties])
         for one in ordered([output, *penalties]):
             if id(one) not in live:
@@ -55,6 +60,10 @@ class Writer:
                 self._used[id(argument)] = self._used.get(id(argument), 0) + 1
         end, x, leaves = self._read_out(output)
         rows = self._value(x)
+        if id(end) in self._embedded:
+            self._values[id(end)] = self._look_of_embedding(self.network.read_out, end, rows)
+            self.network.output(self._value(output))
+            return self._penalties(penalties)
         try:
             part = self._part("read_out", leaves, output)
         except Gap as gap:
@@ -63,12 +72,16 @@ class Writer:
             rows, {"name": part.name, **self._more(part, self)})
         if end is not output:
             self.network.output(self._value(output))
+        self._penalties(penalties)
+
+    def _penalties(self, penalties) -> None:
         for k, term in enumerate(penalties):
             self.network.penalty(self._value(term), f"penalty_{k}")
 
     def _read_out(self, output: Expression):
         """(what is read out, the rows that it reads, the parts of its matrix)."""
-        if output.operation == "times" and output.arguments[0].operation == "look":
+        if output.operation == "times" and output.arguments[0].operation == "look" \
+                and id(output.arguments[0]) not in self._embedded:
             _, x, leaves = self._read_out(output.arguments[0])
             return output, x, tuple(leaf.times(self._constant(output)) for leaf in leaves)
         looks = self._looks(output)
@@ -242,6 +255,8 @@ class Writer:
         return self.network.map(x, self.population(one.population), self._weight(part, **more))
 
     def _write_look(self, one):
+        if id(one) in self._embedded:
+            return self._look_of_embedding(self.network.look, one, *self._arguments(one), one.width)
         part = self._part("look", one.data[0], one)
         (x,) = self._arguments(one)
         return self.network.look(x, one.width, self._weight(part))
@@ -251,6 +266,8 @@ class Writer:
 
     def _write_read_in(self, one):
         source, leaves = one.data
+        if id(one) in self._embedded:
+            return self._read_by_embedding(one)
         if source == "place":
             raise Gap("a vector for each place is no part of an embedding of tokens")
         self.reads.add(source)
@@ -374,38 +391,6 @@ class Writer:
     def _write_mix_places(self, one):
         (x,) = self._arguments(one)
         return self.network.mix(x, [list(row) for row in one.data])
-
-    def _write_list(self, one):
-        """Numbers that are computed one by one, each times a list of 0 and 1."""
-        K, known = len(one.arguments), [0.0] * len(one.arguments)
-        total = None
-        for k, argument in enumerate(one.arguments):
-            if argument.operation == "constant":
-                if argument.data[0] != argument.data[1]:
-                    raise Gap("a list of numbers of which one goes with the width")
-                known[k] = argument.data[0]
-                continue
-            unit = tuple(float(j == k) for j in range(K))
-            part = self._known(argument) * self._list(unit)
-            total = part if total is None else total + part
-        if any(known):
-            total = self._list(tuple(known)) if total is None else total + self._list(tuple(known))
-        return total
-
-    def _write_of_letter(self, one):
-        """A constant of each kind of token."""
-        name = f"letters_{sum(other.operation == 'of_letter' for other in self._written) + 1}"
-        self._written.append(one)
-        self.letters = len(one.data)
-        return self.network.bias(self._list((0.0,)), [[value] for value in one.data],
-                                 {"name": name, "rate": 0})
-
-    def _list(self, values):
-        """Constant numbers side by side."""
-        if values not in self._lists:
-            self._lists[values] = self.network.scalar(
-                {"name": f"list_{len(self._lists) + 1}", "start": list(values), "rate": 0})
-        return self._lists[values]
 
     def _write_sum(self, one):
         return self.network.sum(*self._arguments(one))

@@ -1,0 +1,76 @@
+"""What a Writer makes of tokens and lists of numbers: embeddings that read in and out, constants of
+each kind of token, and numbers that are put side by side."""
+from __future__ import annotations
+
+from dmft.torch.importing.expressions import Expression, Gap
+
+
+class Lists:
+    """A part of Writer. `sums`: looks by an embedding, with the factor, at both widths, by which
+    the module's sum is the program's mean."""
+    sums: list
+
+    # --- embeddings that read in and out ---------------------------------------------------------
+
+    def _look_of_embedding(self, operation, one: Expression, x, *more):
+        """Numbers by an embedding, which has means over sites where a module has sums."""
+        part, weight = self._embedding(one, one.data[0])
+        sizes = one.arguments[0].population.find().sizes
+        k = tuple(size * one.data[0][0].factor[0] / part.at(N) for size, N in zip(
+            sizes, self.widths))
+        self.sums.append((one, k))
+        return self.number(k) * operation(x, *more, weight)
+
+    def _embedding(self, one: Expression, leaves):
+        """(the part, the matrix) of an embedding that reads in and out."""
+        key = tuple(leaf.key() for leaf in leaves)
+        if key not in self._embeddings:
+            part = self._part("embed", leaves, one)
+            self._embeddings[key] = part, self._weight(part, tied=True)
+        return self._embeddings[key]
+
+    def _read_by_embedding(self, one: Expression):
+        """Letters by an embedding; and places by one of their own."""
+        V, leaves = self._embedded[id(one)], one.data[1]
+        self.letters, p = V, self.population(one.population)
+        _, weight = self._embedding(one, leaves[:V])
+        read = self.network.embed(self.network.input(1, V), p, weight)
+        if len(leaves) == V:
+            return read
+        part = self._part("embed", leaves[V:], one)
+        return read + self.network.embed(self.network.input(V + 1, len(leaves)), p,
+                                         self._weight(part))
+
+    # --- lists -----------------------------------------------------------------------------------
+
+    def _write_list(self, one):
+        """Numbers that are computed one by one, each times a list of 0 and 1."""
+        K, known = len(one.arguments), [0.0] * len(one.arguments)
+        total = None
+        for k, argument in enumerate(one.arguments):
+            if argument.operation == "constant":
+                if argument.data[0] != argument.data[1]:
+                    raise Gap("a list of numbers of which one goes with the width")
+                known[k] = argument.data[0]
+                continue
+            unit = tuple(float(j == k) for j in range(K))
+            part = self._known(argument) * self._list(unit)
+            total = part if total is None else total + part
+        if any(known):
+            total = self._list(tuple(known)) if total is None else total + self._list(tuple(known))
+        return total
+
+    def _write_of_letter(self, one):
+        """A constant of each kind of token."""
+        name = f"letters_{sum(other.operation == 'of_letter' for other in self._written) + 1}"
+        self._written.append(one)
+        self.letters = len(one.data)
+        return self.network.bias(self._list((0.0,)), [[value] for value in one.data],
+                                 {"name": name, "rate": 0})
+
+    def _list(self, values):
+        """Constant numbers side by side."""
+        if values not in self._lists:
+            self._lists[values] = self.network.scalar(
+                {"name": f"list_{len(self._lists) + 1}", "start": list(values), "rate": 0})
+        return self._lists[values]
