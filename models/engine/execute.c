@@ -48,9 +48,12 @@ int program_poll(const struct net *net, struct err *err) {
 /* Rows that no step behind this one reads, on a backend that poisons; behind no step, before the
  * first of them: all rows. */
 static void poison(const struct program *p, int step) {
-    for (int k = 0; k < p->leases; k++)
-        if (step < 0 || p->lease[k].end == step)
-            rows_poison(p->lease[k].rows);
+    for (int i = 0; i < p->all && p->net->setup.backend->poisons; i++) {
+        const struct node *v = &p->node[i];
+        struct rows own = adjoint_is_taken(v) ? v->work : v->value;
+        if (v->plan.last >= 0 && (step < 0 || v->plan.last == step))
+            rows_poison(array_all(own.array));
+    }
 }
 
 int program_forward(struct net *net, struct err *err) {
@@ -297,7 +300,6 @@ void program_free(struct program *p) {
     free(p->memory);
     free(p->node);
     free(p->measure);
-    free(p->lease);
     free(p->expert);
     free(p->mixture.s2);
     free(p);

@@ -3,9 +3,9 @@
  *
  * No node knows which kind of map it meets, nor where rows live.
  *
- * Storage (plan.c). Node i runs at step i. Each value of rows is an item with a first and a last
- * step; items whose steps do not overlap share an array, and an operation that may write over its
- * argument takes its array when this is its last step. On a backend that poisons, what a step was
+ * Storage (plan.c). Node i runs at step i. Each value of rows has a first and a last step; values
+ * whose steps do not overlap share an array, and an operation that may write over its argument
+ * takes its array when this is its last step. On a backend that poisons, what a step was
  * the last to use becomes NaN behind it, so that an operation which reads more than it says shows.
  */
 #ifndef MODELS_NODE_H
@@ -153,7 +153,7 @@ struct node_plan {
     int part[2];  /* those of what it hands back to its arguments, or -1 */
     int begin;    /* from this node on its cotangent is complete */
     int differ;   /* of the backward pass: rows that differ by more than a factor */
-    int item;     /* of storage; -1: none */
+    int last;     /* the step behind which its storage is free; -1: another node has it */
 };
 
 struct node {
@@ -185,12 +185,6 @@ struct measure {
     double scale, *out;
 };
 
-/* Rows of an item, and its last step. */
-struct lease {
-    int end;
-    struct rows rows;
-};
-
 /* What models say about their experts (program_aggregation); nodes. */
 struct mixture {
     int x1, phi;
@@ -204,11 +198,10 @@ struct program {
     struct node *node;
     struct measure *measure;
     void **memory;
-    struct lease *lease; /* on a backend that poisons */
     struct expert_rows **expert;
     int nodes, all; /* [0, nodes) as written; [nodes, all) the backward pass (adjoint.h) */
     int reverse;    /* while that is written: the node whose parts are appended */
-    int measures, memories, leases, experts;
+    int measures, memories, experts;
     int read_out, output;   /* the node that reads out, and that whose numbers are f; -1: none */
     int gates, logits;      /* -1: none */
     struct mixture mixture; /* of no rows: none */

@@ -5,15 +5,15 @@
 
 enum { NOWHERE = -1 };
 
+/* A node with rows has a first and a last step, nodes in whose place it may be, and a slot. */
 struct item {
-    const struct population *on;
-    int count, start, end, over[2], slot;
+    int start, end, over[2], slot;
 };
 
-/* An array, and the item that has it now or had it last; free, the next free one of its shape. */
+/* An array, and the node that has it now or had it last; free, the next free one of its shape. */
 struct slot {
     struct rows rows;
-    int item, shape, next;
+    int node, shape, next;
 };
 
 /* All slots of as many sites and rows: one of them, and the first that is free. */
@@ -26,26 +26,19 @@ struct plan {
     struct item *item;
     struct slot *slot;
     struct shape *shape;
-    int items, slots, shapes;
-    int end; /* the step behind all nodes */
+    int slots, shapes;
 };
 
-static int add_item(struct plan *plan, const struct population *on, int count, int start, int end,
-                    int *place, struct err *err) {
-    struct item *item = base_grow(&plan->item, &plan->items, sizeof *item, err);
-    if (!item)
-        return err->code;
-    *item = (struct item){on, count, start, end, {NOWHERE, NOWHERE}, NOWHERE};
-    *place = plan->items - 1;
-    return CODE_OK;
+static bool has_rows(const struct node *v) {
+    return v->on && !v->op->constant;
 }
 
 /* Rows that are taken for an expert may be those that they are taken from. */
 static void use(struct plan *plan, int node, int step) {
     while (node >= 0) {
+        if (plan->item[node].end < step)
+            plan->item[node].end = step;
         const struct node *v = &plan->p->node[node];
-        if (v->plan.item >= 0 && plan->item[v->plan.item].end < step)
-            plan->item[v->plan.item].end = step;
         node = adjoint_is_taken(v) ? v->argument[0] : NOWHERE;
     }
 }
@@ -69,10 +62,11 @@ static void keep_values(struct program *p) {
     }
 }
 
-/* The item in whose place the value of node v may be: that of node u. */
-static int item_of(const struct plan *plan, const struct node *v, int node) {
-    const struct node *u = node < 0 ? NULL : &plan->p->node[node];
-    return u && u->on == v->on && u->count == v->count && !u->expert.added ? u->plan.item : NOWHERE;
+/* Node u, if the value of node v may be in its place. */
+static int place_of(const struct program *p, const struct node *v, int u) {
+    const struct node *other = u < 0 ? NULL : &p->node[u];
+    bool fits = other && other->on == v->on && other->count == v->count;
+    return fits && has_rows(other) && !other->expert.added ? u : NOWHERE;
 }
 
 /* Whether a node reads the rows of the sum that it adds to, which then has others. */
@@ -91,22 +85,18 @@ static int step_of(const struct program *p, int i) {
     return p->node[i].plan.forward ? p->node[i].of : i;
 }
 
-/* An item for each value of rows, and what it may take the place of. */
-static int add_items(struct plan *plan, struct err *err) {
-    struct program *p = plan->p;
+/* When values are there first, and what they may take the place of. */
+static void begin_items(struct plan *plan) {
+    const struct program *p = plan->p;
     for (int i = 0; i < p->all; i++) {
-        struct node *v = &p->node[i];
-        int start = step_of(p, i), *over;
-        if (!v->on || v->op->constant)
-            continue;
-        TRY(add_item(plan, v->on, v->count, start, start, &v->plan.item, err));
-        over = plan->item[v->plan.item].over;
+        const struct node *v = &p->node[i];
+        struct item *item = &plan->item[i];
+        *item = (struct item){step_of(p, i), step_of(p, i), {NOWHERE, NOWHERE}, NOWHERE};
         if (v->onto >= 0 && !reads_sum(p, v))
-            over[0] = item_of(plan, v, v->onto);
+            item->over[0] = place_of(p, v, v->onto);
         for (int k = 0; k < 2 && v->onto < 0 && v->op->in_place; k++)
-            over[k] = item_of(plan, v, v->argument[k]);
+            item->over[k] = place_of(p, v, v->argument[k]);
     }
-    return CODE_OK;
 }
 
 /* When rows are read by nodes, and when a cotangent is complete. */
@@ -135,11 +125,11 @@ static void use_behind(struct plan *plan) {
         const struct node *v = &p->node[i];
         bool check = v->of < 0 && net->setup.measure.check && v->op->matrix != MATRIX_NONE;
         if (v->plan.measured || (again && (v->of < 0 || v->plan.forward)))
-            use(plan, i, plan->end);
+            use(plan, i, p->all);
         if (v->plan.measured_g || v->plan.kept_g || check)
-            use(plan, v->plan.g, plan->end);
+            use(plan, v->plan.g, p->all);
         if (check)
-            use(plan, v->plan.part[0], plan->end);
+            use(plan, v->plan.part[0], p->all);
     }
     for (int k = 0; k < net->parameters.count; k++) {
         const struct parameter *parameter = &net->parameters.item[k];
@@ -147,37 +137,37 @@ static void use_behind(struct plan *plan) {
         bool reads = parameter->map ? net_keeps_rows(net, parameter->map)
                                     : parameter->thin && !node_reads_no_rows(v);
         if (reads)
-            use(plan, v->expert.x >= 0 ? v->expert.x : v->argument[0], plan->end);
+            use(plan, v->expert.x >= 0 ? v->expert.x : v->argument[0], p->all);
         if (v->on)
-            use(plan, v->expert.g >= 0 ? v->expert.g : v->plan.g, plan->end);
+            use(plan, v->expert.g >= 0 ? v->expert.g : v->plan.g, p->all);
     }
 }
 
-static bool fits(const struct slot *slot, const struct item *item) {
+static bool fits(const struct slot *slot, const struct node *v) {
     const struct array *array = slot->rows.array;
-    return array->sites == item->on->sites && array->group == item->on->group &&
-           slot->rows.count == item->count;
+    return array->sites == v->on->sites && array->group == v->on->group &&
+           slot->rows.count == v->count;
 }
 
 /* The slot of an argument that this step is the last to read; -1: there is none. */
-static int slot_in_place(const struct plan *plan, const struct item *item) {
+static int slot_in_place(const struct plan *plan, int i) {
+    const struct item *item = &plan->item[i];
     for (int k = 0; k < 2; k++) {
         int former = item->over[k], slot = former < 0 ? NOWHERE : plan->item[former].slot;
         if (former >= 0 && plan->item[former].end == item->start &&
-            plan->slot[slot].item == former && fits(&plan->slot[slot], item))
+            plan->slot[slot].node == former && fits(&plan->slot[slot], &plan->p->node[i]))
             return slot;
     }
     return NOWHERE;
 }
 
-static int add_slot(struct plan *plan, const struct item *item, int shape, int *to,
-                    struct err *err) {
+static int add_slot(struct plan *plan, const struct node *v, int shape, int *to, struct err *err) {
     struct slot *slot = base_grow(&plan->slot, &plan->slots, sizeof *slot, err);
     if (!slot)
         return err->code;
     *to = plan->slots - 1;
     slot->shape = shape;
-    TRY(net_rows(plan->p->net, item->on, item->count, &slot->rows, err));
+    TRY(net_rows(plan->p->net, v->on, v->count, &slot->rows, err));
     if (shape < plan->shapes)
         return CODE_OK;
     struct shape *added = base_grow(&plan->shape, &plan->shapes, sizeof *added, err);
@@ -188,46 +178,43 @@ static int add_slot(struct plan *plan, const struct item *item, int shape, int *
 }
 
 static int find_slot(struct plan *plan, int i, struct err *err) {
-    struct item *item = &plan->item[i];
-    int shape = 0, slot = slot_in_place(plan, item);
+    struct node *v = &plan->p->node[i];
+    int shape = 0, slot = slot_in_place(plan, i);
     if (slot == NOWHERE) {
-        while (shape < plan->shapes && !fits(&plan->slot[plan->shape[shape].slot], item))
+        while (shape < plan->shapes && !fits(&plan->slot[plan->shape[shape].slot], v))
             shape++;
         if (shape < plan->shapes && (slot = plan->shape[shape].free) != NOWHERE)
             plan->shape[shape].free = plan->slot[slot].next;
         else
-            TRY(add_slot(plan, item, shape, &slot, err));
+            TRY(add_slot(plan, v, shape, &slot, err));
     }
-    plan->slot[slot].item = i;
-    item->slot = slot;
+    plan->slot[slot].node = i;
+    plan->item[i].slot = slot;
+    v->value = plan->slot[slot].rows;
     return CODE_OK;
 }
 
-/* An item is done: its slot is free, unless another item has it already. What is read once all is
- * done comes last. */
-static int release(struct plan *plan, int i, struct err *err) {
-    struct program *p = plan->p;
+/* A value is done: its slot is free, unless another one has it already. */
+static void release(struct plan *plan, int i) {
     struct slot *slot = &plan->slot[plan->item[i].slot];
     struct shape *shape = &plan->shape[slot->shape];
-    if (slot->item != i)
-        return CODE_OK;
+    if (slot->node != i)
+        return;
     slot->next = shape->free;
     shape->free = plan->item[i].slot;
-    if (!p->net->setup.backend->poisons)
-        return CODE_OK;
-    struct lease *lease = base_grow(&p->lease, &p->leases, sizeof *lease, err);
-    if (!lease)
-        return err->code;
-    *lease = (struct lease){plan->item[i].end, slot->rows};
-    return CODE_OK;
+    plan->p->node[i].plan.last = plan->item[i].end;
 }
 
-/* Items in the order of their first steps, each into a slot that is free. */
+/* Values in the order of their first steps, each into a slot that is free. */
 static int find_slots(struct plan *plan, struct err *err) {
-    int *list, steps = plan->end + 1, items = plan->items, code = CODE_OK;
-    TRY(base_alloc(&list, 2 * (size_t)(steps + items), sizeof *list, err));
-    int *starts = list, *ends = starts + steps, *after = ends + steps, *then = after + items;
-    for (int i = items - 1; i >= 0; i--) { /* lists of the items of a step; an item + 1, or 0 */
+    const struct node *node = plan->p->node;
+    int *list, steps = plan->p->all + 1, code = CODE_OK;
+    TRY(base_alloc(&list, 4 * (size_t)steps, sizeof *list, err));
+    int *starts = list, *ends = starts + steps, *after = ends + steps, *then = after + steps;
+    for (int i = plan->p->all - 1; i >= 0;
+         i--) { /* lists of the nodes of a step; a node + 1, or 0 */
+        if (!has_rows(&node[i]))
+            continue;
         after[i] = starts[plan->item[i].start];
         then[i] = ends[plan->item[i].end];
         starts[plan->item[i].start] = ends[plan->item[i].end] = i + 1;
@@ -236,36 +223,27 @@ static int find_slots(struct plan *plan, struct err *err) {
         for (int i = starts[step] - 1; i >= 0; i = after[i] - 1)
             DO(find_slot(plan, i, err));
         for (int i = ends[step] - 1; i >= 0; i = then[i] - 1)
-            DO(release(plan, i, err));
+            release(plan, i);
     }
 done:
     free(list);
     return code;
 }
 
-static struct rows rows_of(const struct plan *plan, int item) {
-    return item < 0 ? (struct rows){0} : plan->slot[plan->item[item].slot].rows;
-}
-
-static void hand_out(const struct plan *plan) {
-    for (int i = 0; i < plan->p->all; i++)
-        plan->p->node[i].value = rows_of(plan, plan->p->node[i].plan.item);
-}
-
 int plan_storage(struct net *net, struct err *err) {
-    struct plan plan = {.p = net->program};
+    struct program *p = net->program;
+    struct plan plan = {.p = p};
     int code;
-    plan.p->all = plan.p->nodes;
+    p->all = p->nodes;
     if (net->setup.measure.check)
-        keep_values(plan.p);
+        keep_values(p);
     DO(selected_find(net, err));
-    DO(adjoint_write(plan.p, err));
-    plan.end = plan.p->all;
-    DO(add_items(&plan, err));
+    DO(adjoint_write(p, err));
+    DO(base_alloc(&plan.item, (size_t)p->all, sizeof *plan.item, err));
+    begin_items(&plan);
     use_in_passes(&plan);
     use_behind(&plan);
     DO(find_slots(&plan, err));
-    hand_out(&plan);
 done:
     free(plan.item);
     free(plan.slot);

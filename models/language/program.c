@@ -140,7 +140,7 @@ struct node node_of_operation(const struct operation *op, struct value a, struct
         .of = -1,
         .constant.factor = 1,
         .expert = {.x = -1, .g = -1},
-        .plan = {.moves = op->learns, .g = -1, .slope = -1, .part = {-1, -1}, .item = -1}};
+        .plan = {.moves = op->learns, .g = -1, .slope = -1, .part = {-1, -1}, .last = -1}};
 }
 
 struct node *node_append(struct program *p, const struct operation *op, struct value a,
