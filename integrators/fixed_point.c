@@ -1,6 +1,7 @@
 /* Sweeps over the window until the kernels no longer change. */
 #include "integrators/fixed_point.h"
 #include "integrators/anderson.h"
+#include "integrators/batch.h"
 #include "kernels/maps/tape.h"
 
 #include <math.h>
@@ -19,6 +20,7 @@ struct iteration {
     struct tape tape;
     struct field_settings field;
     struct net net;
+    struct batch batch;
     int sweep, count;
     /* Times: of the last pass; of a pass; by which that grows; with kernels that are right, or 0.
      */
@@ -31,10 +33,34 @@ double fixed_point_probe(const struct network *network, double probe) {
     return probe > 0 ? probe : network_compresses(network) ? 1e-3 : 0.2;
 }
 
-/* Evaluations of the first `times` measured times. */
-static int evaluations(const struct training *training, int times) {
-    const struct integrator *integrator = integrator_of(training);
-    return times ? 1 + (times - 1) * training->flow.substeps * integrator->stages : 0;
+/* Forward passes of a run: those of its steps, and the looks at other inputs, at the start
+ * (net_start) and whenever test inputs are due. */
+static int window_of(const struct net_setup *setup, const struct training *training) {
+    int P = setup->data.P, inputs = setup->data.inputs, tests = setup->data.tests,
+        steps = training->steps - 1,
+        each = training->flow.substeps * integrator_of(training)->stages;
+    int start = inputs > P ? (inputs + P - 1) / P : 0, look = (tests + P - 1) / P;
+    int due = tests ? 2 + steps / setup->measure.test_every : 0;
+    return 1 + steps * each + start + due * look;
+}
+
+static struct field_settings field_of_run(const struct net_setup *setup,
+                                          const struct training *training,
+                                          const struct fixed_point_settings *settings) {
+    return (struct field_settings){.backend = setup->backend,
+                                   .T = window_of(setup, training),
+                                   .P = setup->data.P * (setup->data.n ? setup->data.n : 1),
+                                   .jitter = settings->jitter,
+                                   .epsilon = fixed_point_probe(setup->network, settings->probe),
+                                   .copies =
+                                       2 + (settings->anderson ? 3 : 0) + 2 * settings->anderson};
+}
+
+/* Looks at the test inputs where they are due at measured time t, as the observer does. */
+static int look(struct net *net, int t, struct err *err) {
+    const struct net_setup *setup = &net->setup;
+    bool due = setup->data.tests && t % setup->measure.test_every == 0;
+    return due ? net_predict(net, setup->data.inputs, setup->data.tests, NULL, err) : CODE_OK;
 }
 
 /* By the loss, or a kernel. */
@@ -54,15 +80,18 @@ static int run_pass(struct iteration *it, enum tape_mode mode, enum field_pass p
     struct net *net = &it->net;
     const struct training *training = it->training;
     const struct integrator *integrator = integrator_of(training);
-    int last = pass == FIELD_MEASURE ? it->horizon : it->reached;
+    int last = pass == FIELD_MEASURE ? it->horizon : it->reached, used = 0;
     TRY(tape_start(&it->tape, mode, err));
     for (int i = 0; i < net->maps.count; i++)
         TRY(field_begin(net->maps.item[i], pass, err));
     net_rewind(net);
     it->reached = 0;
     while (it->reached < last) {
+        batch_at(&it->batch, it->reached, net->batch.index);
         int code = it->reached ? integrator->advance(net, training, it->y, err)
                                : net_evaluate(net, training->loss, it->y, err);
+        if (!code && !measure && !runs_away(it, pass))
+            code = look(net, it->reached, err);
         code = backend_cause(net->setup.backend, code, err);
         if (code && code != CODE_NUMERICAL)
             return code;
@@ -71,9 +100,10 @@ static int run_pass(struct iteration *it, enum tape_mode mode, enum field_pass p
         if (measure)
             TRY(measure(it->calls->context, net, it->reached, err));
         it->reached++;
+        used = net->maps.item[0]->terms->evaluations;
     }
     for (int i = 0; i < net->maps.count; i++)
-        field_end(net->maps.item[i], evaluations(training, it->reached));
+        field_end(net->maps.item[i], used);
     return tape_start(&it->tape, TAPE_OFF, err);
 }
 
@@ -85,10 +115,11 @@ static int build(struct iteration *it, struct err *err) {
     setup.field = &it->field;
     setup.sweep = it->settings->draws == FIXED_POINT_FRESH ? it->sweep : 0;
     TRY(net_init(net, &setup, err));
-    TRY(net_remember(net, err));
     for (int t = 0; t < it->field.T; t++)
         for (int i = 0; i < net->maps.count; i++)
             TRY(field_draw(net->maps.item[i], err));
+    TRY(net_draw_unseen(net, err));
+    TRY(net_remember(net, err));
     for (int i = 0; i < net->populations.count; i++)
         population_free(net->populations.item[i]); /* the spans: nothing more will be drawn */
     return CODE_OK;
@@ -143,14 +174,10 @@ done:
 int fixed_point_bytes(const struct net_setup *setup, const struct training *training,
                       const struct fixed_point_settings *settings, int T, double *bytes,
                       struct err *err) {
-    int window = evaluations(training, training->steps);
-    const struct field_settings field = {.T = window,
-                                         .P = setup->data.P * (setup->data.n ? setup->data.n : 1),
-                                         .copies = 2 + (settings->anderson ? 3 : 0) +
-                                                   2 * settings->anderson};
+    const struct field_settings field = field_of_run(setup, training, settings);
     struct net_setup mine = *setup;
     mine.field = &field;
-    return net_bytes(&mine, window, T, bytes, err);
+    return net_bytes(&mine, field.T, T, bytes, err);
 }
 
 /* New draws: another net, with the kernels of this one. */
@@ -267,14 +294,11 @@ int fixed_point_run(const struct net_setup *setup, const struct training *traini
                            .calls = calls,
                            .horizon = training->steps,
                            .stride = training->steps,
+                           .field = field_of_run(setup, training, settings),
                            .anderson = {.depth = settings->anderson, .damping = settings->damping}};
-    it->field =
-        (struct field_settings){.backend = setup->backend,
-                                .T = evaluations(training, training->steps),
-                                .P = setup->data.P * (setup->data.n ? setup->data.n : 1),
-                                .jitter = settings->jitter,
-                                .epsilon = fixed_point_probe(setup->network, settings->probe)};
     tape_init(&it->tape, setup->backend);
+    DO(batch_init(&it->batch, training, setup->data.inputs ? setup->data.inputs : setup->data.P,
+                  err));
     DO(build(it, err));
     DO(base_alloc(&it->kernel, 4 * (size_t)it->net.maps.count, sizeof *it->kernel, err));
     list_kernels(it);
@@ -292,6 +316,7 @@ int fixed_point_run(const struct net_setup *setup, const struct training *traini
                        settings->tolerance);
 done:
     net_free(&it->net);
+    batch_free(&it->batch);
     anderson_free(&it->anderson);
     tape_free(&it->tape);
     free(it->kernel);

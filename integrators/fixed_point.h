@@ -41,8 +41,9 @@ struct fixed_point_state {
 struct fixed_point_calls {
     void *context;
     int (*sweep)(void *context, const struct fixed_point_state *state, struct err *err);
-    /* of the last pass, after convergence or max_sweeps, at each measured time; the kernels it is
-     * made with are field_of(map)->given */
+    /* of the last pass, after convergence or max_sweeps, at each measured time, where it looks at
+     * the test inputs that are due as sweeps have done (setup.measure.test_every); the kernels the
+     * pass is made with are field_of(map)->given */
     int (*measure)(void *context, struct net *net, int t, struct err *err);
 };
 

@@ -62,6 +62,13 @@ static void linear_networks_agree(void **state) {
          {"network.rho=1", "training.optimizer=momentum", "training.momentum=0.7",
           "training.weight_decay=0.05", "training.schedule=linear", "training.clip=0.3"}},
         {"data/dense.ini", {"training.weight_decay=0.1", NULL}},
+        {"data/dense.ini", {"training.batch=2", "training.order=shuffled", "data.test_inputs=3"}},
+        {"data/regime1.ini",
+         {"network.rho=1", "training.batch=3", "data.test_inputs=2", "output.test_every=3",
+          "training.optimizer=momentum", "training.weight_decay=0.05"}},
+        {"data/regime2.ini",
+         {"network.gate=constant", "solver.expert_sites=1024", "training.integrator=heun",
+          "training.steps=4", "data.test_inputs=2", NULL}},
         {"data/regime2.ini", {"network.gate=constant", "solver.expert_sites=1024", NULL}},
         {"data/regime2_mup.ini", {"network.gate=constant", "solver.expert_sites=1024", NULL}},
         {"data/regime3.ini",
@@ -72,15 +79,18 @@ static void linear_networks_agree(void **state) {
         {"data/transformer.ini",
          {"network.experts=0", "data.inputs=3", "data.tokens=4", "data.test_inputs=0",
           "solver.halves=no", NULL}},
+        {"data/transformer.ini",
+         {"network.experts=0", "data.inputs=3", "data.tokens=4", "data.test_inputs=1",
+          "solver.halves=no", "training.batch=1"}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *more[16] = {"network.activation=linear", "solver.sites=1024",
                                 "solver.tolerance=1e-8",     "solver.replicates=1",
                                 "output.kernels=full",       "training.steps=8",
-                                "training.eta0=0.1"};
+                                "training.eta0=0.1",         "solver.threads=1"};
         const char *const strict[] = {"solver.fp_tolerance=1e-10", NULL};
         struct both both;
-        for (int n = 7, k = 0; cases[i].more[k]; k++)
+        for (int n = 8, k = 0; cases[i].more[k]; k++)
             more[n++] = cases[i].more[k];
         both_init(&both, cases[i].file, more, strict);
         const struct record *march = &both.record[0], *fixed = &both.record[1];
@@ -89,13 +99,14 @@ static void linear_networks_agree(void **state) {
             double largest = 1;
             if (!b || a->computation || a->name[1] == '_')
                 continue; /* ranks; responses, which have noise */
-            if (!strcmp(a->name, "accuracy"))
+            if (strstr(a->name, "accuracy"))
                 continue; /* the sign of f, which is round-off before the first step */
             for (size_t k = 0; k < a->size; k++)
                 largest = fmax(largest, fabs(a->values[k]));
             for (size_t k = 0; k < a->size; k++)
-                CHECK_ABS(b->values[k], a->values[k], 1e-6 * largest, "case %zu, %s entry %zu", i,
-                          a->name, k);
+                if (!isnan(a->values[k]) || !isnan(b->values[k])) /* no test inputs are due */
+                    CHECK_ABS(b->values[k], a->values[k], 1e-6 * largest, "case %zu, %s entry %zu",
+                              i, a->name, k);
         }
         both_free(&both);
     }

@@ -18,7 +18,9 @@
  * down: a central difference, with bias of order epsilon^2, that sees the jump of a mask or of a
  * derivative when epsilon is not too small.
  *
- * Normals are drawn once and serve all sweeps, through the causal factors of the kernels. */
+ * An evaluation may end after its forward pass, as looks at other inputs do: its y is 0, nothing
+ * responds to its fields, and nothing is learned from it, but x has its kernel and its A like any
+ * other. Normals are drawn once and serve all sweeps, through the causal factors of the kernels. */
 #ifndef KERNELS_FIELD_H
 #define KERNELS_FIELD_H
 
@@ -37,7 +39,7 @@ struct field_kernels {
 
 struct field_settings {
     const struct backend *backend; /* not the frozen one */
-    int T, P;                      /* evaluations, inputs */
+    int T, P; /* forward passes, whether or not a backward one follows; inputs */
     double jitter, epsilon;
     int copies; /* of each kernel and response, for field_bytes */
 };
@@ -61,6 +63,7 @@ struct field {
     enum field_pass pass;
     struct map_terms terms; /* of this pass; numbers of the whole window */
     int floored;            /* pivots raised in L */
+    bool *answers;          /* [T] whether an evaluation has had a backward pass */
 };
 
 static inline struct field *field_of(const struct map *map) {
@@ -77,9 +80,9 @@ void field_kernels_free(struct field_kernels *kernels);
 int field_draw(struct map *map, struct err *err);
 /* Begins a pass: factors the given kernels before the first, forgets what was learned. */
 int field_begin(struct map *map, enum field_pass pass, struct err *err);
-/* The largest diagonal entry of a kernel at the last evaluation. */
+/* The largest diagonal entry of a kernel at the present evaluation. */
 double field_largest(const struct map *map);
-/* Ends it after `reached` evaluations: what it did not measure is zero. */
+/* Ends it, of which `reached` evaluations count: what is measured of later ones is zero. */
 void field_end(struct map *map, int reached);
 
 #endif

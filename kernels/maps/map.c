@@ -140,7 +140,7 @@ int map_keep(struct map *map, int k, struct rows y, struct err *err) {
     assert(y.count == map->x.count || y.count == 1);
     map->stage[k].P = map->x.count;
     if (map->terms)
-        map->terms->kept[k] = map->terms->evaluations - 1;
+        map->terms->kept[k] = map->terms->now;
     return map->kind->keep ? map->kind->keep(map, k, y, err) : CODE_OK;
 }
 
@@ -159,6 +159,22 @@ void map_terms_free(struct map_terms *terms) {
     free(terms->c);
     free(terms->velocity);
     free(terms->decay);
+    free(terms->measured);
+}
+
+int map_terms_measured(struct map *map, int t, struct err *err) {
+    struct map_terms *terms = map->terms;
+    int *longer;
+    if (t < terms->times)
+        return CODE_OK;
+    TRY(base_alloc(&longer, (size_t)t + 1, sizeof *longer, err));
+    for (int s = 0; s < terms->times; s++)
+        longer[s] = terms->measured[s];
+    free(terms->measured);
+    terms->measured = longer;
+    longer[t] = terms->now;
+    terms->times = t + 1;
+    return CODE_OK;
 }
 
 int map_terms_gradient(const struct map *map, int k, const double *c, double **gradient,

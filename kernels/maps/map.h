@@ -121,9 +121,11 @@ struct map_some {
  * what its kind keeps. */
 struct map_terms {
     int evaluations, numbers; /* begun so far; numbers of c */
+    int now;                  /* the last evaluation that is no look at other inputs */
     double *c, *velocity;     /* c of each row of each; what an optimizer that adds remembers */
     double *decay;            /* [evaluations] */
     int kept[MAP_STAGES];     /* evaluations, by their number */
+    int *measured, times;     /* [times] which evaluations were those of measured times */
 };
 
 struct map {
@@ -230,6 +232,7 @@ struct map_aside {
     /* A limit notes the rows of its basis (q or p), of the normals that belong to it, and of the
      * normals in Z alone or of what is learned at p; and what it knew of x or y. */
     int basis, normals, beside, basis_count, other_count;
+    int now; /* of the terms of a field map */
     double largest, *on_basis, *on_other;
 };
 void map_set_aside(struct map *map, bool forward, struct map_aside *aside);
@@ -239,6 +242,9 @@ int map_rank(const struct map *map, bool forward);
 /* What map_learn would add to c of its terms: gradient [numbers], freed by the caller. */
 int map_terms_gradient(const struct map *map, int k, const double *c, double **gradient,
                        struct err *err);
+/* The present evaluation is that of measured time t, each of which is told in turn, once or more.
+ */
+int map_terms_measured(struct map *map, int t, struct err *err);
 void map_terms_free(struct map_terms *terms); /* accepts a zeroed struct */
 /* What map_learn would add to the entries (kinds finite, limit, adam). */
 int map_change(struct map *map, int k, const double *c, struct change *change, struct err *err);

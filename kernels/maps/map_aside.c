@@ -43,8 +43,8 @@ static struct direction direction_of(struct limit_state *limit, bool forward) {
 }
 
 void map_set_aside(struct map *map, bool forward, struct map_aside *aside) {
-    assert(map->kind != &map_field);
-    *aside = (struct map_aside){.forward = forward, .x = map->x};
+    *aside = (struct map_aside){
+        .forward = forward, .x = map->x, .now = map->terms ? map->terms->now : 0};
     if (!has_bases(map))
         return;
     struct limit_state *limit = limit_of(map);
@@ -62,6 +62,8 @@ void map_set_aside(struct map *map, bool forward, struct map_aside *aside) {
 
 void map_put_back(struct map *map, const struct map_aside *aside) {
     map->x = aside->x;
+    if (map->terms)
+        map->terms->now = aside->now;
     if (!has_bases(map))
         return;
     struct limit_state *limit = limit_of(map);

@@ -59,6 +59,7 @@ static int field_init(struct map *map, struct err *err) {
         TRY(init_side(field, i, i ? map->declared.target : map->declared.source, err));
     map->terms = &field->terms;
     field->terms.numbers = settings->T * settings->P;
+    TRY(base_alloc(&field->answers, (size_t)settings->T, sizeof(bool), err));
     TRY(base_alloc(&field->terms.decay, (size_t)settings->T, sizeof(double), err));
     TRY(base_alloc(&field->terms.c, (size_t)field->terms.numbers, sizeof(double), err));
     return base_alloc(&field->terms.velocity, (size_t)field->terms.numbers, sizeof(double), err);
@@ -67,7 +68,7 @@ static int field_init(struct map *map, struct err *err) {
 /* Both windows, normals, probes, and once more normals: the span while they are drawn. */
 double field_bytes(const struct map *map, const struct field_settings *settings) {
     struct field_side side[2];
-    double T = settings->T, copies = settings->copies, bytes = 8 * T * (1 + 2 * settings->P);
+    double T = settings->T, copies = settings->copies, bytes = T * (9 + 16 * settings->P);
     declare_sides(map, settings->P, side);
     for (int i = 0; i < 2; i++) {
         const struct population *on = i ? map->declared.target : map->declared.source;
@@ -102,6 +103,7 @@ static void field_free(struct map *map) {
     }
     field_kernels_free(&field->given);
     field_kernels_free(&field->measured);
+    free(field->answers);
     map_terms_free(&field->terms);
 }
 
@@ -136,7 +138,7 @@ int field_begin(struct map *map, enum field_pass pass, struct err *err) {
     struct map_terms *terms = &field->terms;
     field->pass = pass;
     map->decay = 1;
-    terms->evaluations = 0;
+    terms->evaluations = terms->times = 0;
     memset(terms->c, 0, (size_t)terms->numbers * sizeof *terms->c);
     memset(terms->velocity, 0, (size_t)terms->numbers * sizeof *terms->velocity);
     for (int i = 0; i < 2; i++)
@@ -166,7 +168,7 @@ static void clear_later(const struct twotime *K, int reached) {
 
 double field_largest(const struct map *map) {
     const struct field *field = field_of(map);
-    int t = field->terms.evaluations - 1;
+    int t = field->terms.now;
     double largest = 0;
     for (int i = 0; i < 2; i++) {
         const struct twotime *K = &field->measured.K[i];
@@ -223,7 +225,8 @@ static int measure_response(struct field *field, int i, int t, int end, struct r
     ops->dots(difference, array_rows(&side->probes, 0, known), C);
     for (int mu = 0; mu < count; mu++)
         for (int a = 0; a < known; a++)
-            twotime_row(R, t, mu)[a] = factor * decay[a / R->Q] * C[mu * known + a];
+            twotime_row(R, t, mu)[a] =
+                field->answers[a / R->Q] ? factor * decay[a / R->Q] * C[mu * known + a] : 0;
     free(C);
     return CODE_OK;
 }
@@ -263,7 +266,7 @@ static int add_memory(const struct field *field, int i, int t, int end, struct r
     const struct array *window = field->pass == FIELD_MEASURE ? &to->window : &to->shifted;
     int P = field->settings.P, Q = to->count, columns = end * Q;
     double *C;
-    if (!columns || !window->rows) /* what only kernels read has no cotangents */
+    if (!columns)
         return CODE_OK;
     TRY(base_alloc(&C, (size_t)columns * (size_t)out.count, sizeof *C, err));
     for (int mu = 0; mu < out.count; mu++) {
@@ -279,39 +282,66 @@ static int add_memory(const struct field *field, int i, int t, int end, struct r
     return CODE_OK;
 }
 
-/* W x (i = 0) or W^T y (i = 1) of rows `in` at evaluation t; memory of times before `end`. */
-static int field_apply(struct map *map, int i, int t, int end, struct rows in, struct rows out,
-                       struct err *err) {
-    struct field *field = field_of(map);
+static struct array *window_of(struct field *field, int i) {
     struct field_side *side = &field->side[i];
-    struct rows kept;
-    assert(t < field->settings.T && in.count == side->count);
-    TRY(array_append(field->pass == FIELD_MEASURE ? &side->window : &side->shifted, in.count, &kept,
-                     err));
+    return field->pass == FIELD_MEASURE ? &side->window : &side->shifted;
+}
+
+/* One more evaluation: rows of both sides, and of y, which may not come, everything zero. */
+static int begin_evaluation(struct map *map, int *t, struct err *err) {
+    struct field *field = field_of(map);
+    struct twotime *G = &field->measured.K[1], *B = &field->measured.R[1];
+    struct rows rows;
+    *t = field->terms.evaluations;
+    if (*t == field->settings.T)
+        return err_set(err, CODE_NUMERICAL, "a sweep has more than %d evaluations", *t);
+    field->terms.now = field->terms.evaluations++;
+    field->terms.decay[*t] = map->decay;
+    for (int i = 0; i < 2; i++)
+        TRY(array_append(window_of(field, i), field->side[i].count, &rows, err));
+    rows_zero(rows);
+    size_t row = (size_t)B->T * (size_t)B->Q, column = (size_t)(*t * G->P);
+    for (int mu = 0; mu < G->P && field->pass == FIELD_PROBE_U && B->value; mu++)
+        memset(twotime_row(B, *t, mu), 0, row * sizeof(double));
+    if (field->pass != FIELD_MEASURE)
+        return CODE_OK;
+    field->answers[*t] = false;
+    for (int a = 0; a < (*t + 1) * G->P; a++)
+        for (int mu = 0; mu < G->P; mu++)
+            twotime_row(G, *t, mu)[a] = twotime_row(G, a / G->P, a % G->P)[column + (size_t)mu] = 0;
+    return CODE_OK;
+}
+
+/* W x (i = 0) or W^T y (i = 1) of rows `in` at evaluation t; memory of times before `end`. */
+static int field_apply(struct field *field, int i, int t, int end, struct rows in, struct rows out,
+                       struct err *err) {
+    assert(in.count == field->side[i].count);
+    struct rows kept = array_rows(window_of(field, i), t * in.count, in.count);
     rows_copy(in, kept);
     if (field->pass == FIELD_MEASURE)
         TRY(measure_kernel(field, i, t, kept, err));
-    else if ((int)field->pass == i && side->response != 0)
+    else if ((int)field->pass == i && field->side[i].response != 0)
         TRY(measure_response(field, i, t, end, kept, err));
     TRY(add_field(field, 1 - i, t, out, err));
     return add_memory(field, i, t, end, out, err);
 }
 
 static int field_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
-    int t = map->terms->evaluations++;
-    map->terms->decay[t] = map->decay;
-    return field_apply(map, 0, t, t, x, out, err);
+    int t;
+    TRY(begin_evaluation(map, &t, err));
+    return field_apply(field_of(map), 0, t, t, x, out, err);
 }
 
 static int field_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
-    int t = map->terms->evaluations - 1;
-    return field_apply(map, 1, t, t + 1, y, out, err);
+    int t = map->terms->now;
+    field_of(map)->answers[t] = true;
+    return field_apply(field_of(map), 1, t, t + 1, y, out, err);
 }
 
 /* From the kernels of the first pass, which those with probes must not move. */
 static void field_products(const struct map *map, struct rows y, double *X, double *Y) {
     const struct field *field = field_of(map);
-    int t = field->terms.evaluations - 1;
+    int t = field->terms.now;
     double *out[] = {X, Y};
     (void)y;
     for (int i = 0; i < 2; i++)

@@ -57,7 +57,6 @@ void map_response_free(struct map *map) {
     array_free(&response->sum);
     array_free(&response->D);
     array_free(&response->whole);
-    free(response->measured);
     map_terms_free(&response->terms);
     free(response);
     map->response = NULL;
@@ -113,7 +112,7 @@ static int begin_evaluation(struct map *map, int count, struct err *err) {
     TRY(lengthen_numbers(&response->terms.velocity, old, numbers, err));
     response->terms.decay[times] = map->decay;
     response->terms.numbers = (int)numbers;
-    response->terms.evaluations++;
+    response->terms.now = response->terms.evaluations++;
     return CODE_OK;
 }
 
@@ -277,21 +276,6 @@ int map_response_backward(struct map *map, struct rows y, struct rows out, struc
 done:
     free(C);
     return code;
-}
-
-int map_response_measured(struct map *map, int t, struct err *err) {
-    struct map_response *response = map->response;
-    int *longer;
-    if (t < response->times)
-        return CODE_OK;
-    TRY(base_alloc(&longer, (size_t)t + 1, sizeof *longer, err));
-    for (int s = 0; s < response->times; s++)
-        longer[s] = response->measured[s];
-    free(response->measured);
-    response->measured = longer;
-    longer[t] = response->terms.evaluations - 1;
-    response->times = t + 1;
-    return CODE_OK;
 }
 
 void map_response_decay(struct map *map, double factor) {

@@ -42,7 +42,6 @@ struct map_response {
     double epsilon;
     struct response_side side[2];
     struct map_terms terms;
-    int *measured, times;      /* [times] which evaluations were those of measured times */
     struct array y;            /* rows of all evaluations, of an optimizer that adds */
     struct array sum;          /* scratch, a row over the source */
     struct array D, moment[2]; /* of one that moves entries: [source sites] over target sites */
@@ -55,8 +54,6 @@ void map_response_free(struct map *map);
 /* After a pass of the map; nothing where companions rest. */
 int map_response_forward(struct map *map, struct rows x, struct rows out, struct err *err);
 int map_response_backward(struct map *map, struct rows y, struct rows out, struct err *err);
-/* The last evaluation is that of measured time t, each of which is told in turn, once or more. */
-int map_response_measured(struct map *map, int t, struct err *err);
 /* What map_decay does, but for the terms. */
 void map_response_decay(struct map *map, double factor);
 /* For optimizers that move entry by entry: the change of D. */

@@ -11,11 +11,11 @@ static bool has_rows_of_times(const struct map *map) {
     int each[] = {first, map->declared.for_all_inputs ? 1 : first};
     bool fits = times * first == response->terms.numbers &&
                 response->y.rows == (map->kind == &map_adam ? 0 : times * each[1]);
-    for (int t = 0; t < response->times; t++) /* the first evaluation is that of time 0 */
-        fits =
-            fits &&
-            (t ? response->measured[t] > response->measured[t - 1] : response->measured[0] == 0) &&
-            response->measured[t] < times;
+    for (int t = 0; t < response->terms.times; t++) /* the first evaluation is that of time 0 */
+        fits = fits &&
+               (t ? response->terms.measured[t] > response->terms.measured[t - 1]
+                  : response->terms.measured[0] == 0) &&
+               response->terms.measured[t] < times;
     for (int i = 0; i < 2; i++) {
         const struct response_side *side = &response->side[i];
         for (int c = 0; c < COMPANIONS; c++)
@@ -44,12 +44,13 @@ int map_response_archive(struct map *map, struct archive *archive, struct err *e
     TRY(archive_bytes(archive, &response->terms.evaluations, sizeof response->terms.evaluations,
                       err));
     TRY(archive_bytes(archive, &response->terms.numbers, sizeof response->terms.numbers, err));
-    TRY(archive_bytes(archive, &response->times, sizeof response->times, err));
-    if (response->terms.evaluations < 0 || response->terms.numbers < 0 || response->times < 0)
+    TRY(archive_bytes(archive, &response->terms.times, sizeof response->terms.times, err));
+    if (response->terms.evaluations < 0 || response->terms.numbers < 0 || response->terms.times < 0)
         return archive_misfit(archive, "a response has an impossible number of times", err);
     size_t times = (size_t)response->terms.evaluations, numbers = (size_t)response->terms.numbers;
     TRY(archive_list(archive, &response->terms.decay, times, sizeof(double), err));
-    TRY(archive_list(archive, &response->measured, (size_t)response->times, sizeof(int), err));
+    TRY(archive_list(archive, &response->terms.measured, (size_t)response->terms.times, sizeof(int),
+                     err));
     TRY(archive_list(archive, &response->terms.c, numbers, sizeof(double), err));
     TRY(archive_list(archive, &response->terms.velocity, numbers, sizeof(double), err));
     for (int i = 0; i < 2; i++) {
@@ -59,6 +60,7 @@ int map_response_archive(struct map *map, struct archive *archive, struct err *e
         TRY(archive_array(archive, &side->probes, side->probes.backend, err));
         TRY(archive_array(archive, &response->moment[i], t->backend, err));
     }
+    response->terms.now = response->terms.evaluations - 1;
     TRY(archive_array(archive, &response->y, response->y.backend, err));
     TRY(archive_array(archive, &response->D, t->backend, err));
     TRY(archive_array(archive, &response->whole, response->y.backend, err));

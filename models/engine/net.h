@@ -100,6 +100,7 @@ struct measure_setup {
     bool router;             /* the logits of many experts stay */
     bool experts;            /* what routers and their experts write stays */
     bool no_inputs;          /* what a network shows of single inputs is read by nobody */
+    int test_every;          /* measured times from one look at the test inputs to the next */
     bool check; /* the coordinate check: what matrices read and write stays, and W(0) */
     bool apart; /* gradients are found apart: what backward passes read stays (apart.h) */
 };
@@ -258,8 +259,7 @@ struct net_place {
 struct net {
     const struct model *model;
     struct net_setup setup;
-    struct companions
-        companions; /* of rows, where responses are measured: setup.backend is theirs */
+    struct companions companions; /* of rows, for responses: setup.backend is theirs */
     struct program *program;
     NET_LIST(struct population *) populations;
     NET_LIST(struct map *) maps;
@@ -311,14 +311,14 @@ bool net_runs_away(const struct net *net);
 void net_remedy(const struct net *net, int steps, struct err *err);
 /* f [output_rows][C] of the inputs of the last evaluation at this place, not centred. */
 int net_forward(struct net *net, double *f, struct err *err);
-/* Numbers of f of one input: C, or of each token. */
-int net_outputs(const struct net *net);
+int net_outputs(const struct net *net); /* numbers of f of one input: C, or of each token */
 
 /* f [count][net_outputs] of inputs first, first + 1, ... of the training set and, after it, the
- * test inputs, at this place (predict.c). They enter no basis, and everything else is as if nothing
- * had happened. Before the end of the first evaluation it finds their origins; f may then be NULL.
- */
+ * test inputs, at this place (predict.c), or NULL. They leave nothing but a place in the window of
+ * field maps. Before the end of the first evaluation it finds their origins. */
 int net_predict(struct net *net, int first, int count, double *f, struct err *err);
+/* Draws, after all else of a fixed point, the columns of read-ins that only test inputs have. */
+int net_draw_unseen(struct net *net, struct err *err);
 /* A [K] and rest [test_directions] of row number `row` of all inputs. */
 void net_coordinates(const struct data_setup *data, size_t row, double *A, double *rest);
 /* The targets [C] of place number `place` of all, in y, or of their number made in space [C]. */
@@ -403,13 +403,13 @@ void net_drop_moments(struct net *net); /* frees what the optimizer remembers */
 /* iid: draws that are matched with nothing. */
 int net_thin(struct net *net, struct population *population, int K, double amplitude, bool iid,
              struct thin *thin, struct err *err);
-/* A read-in of all inputs, with what it has for looks. */
 struct node;
+/* A read-in of all inputs, with what it has for looks. */
 int net_read_in(struct net *net, struct node *v, struct err *err);
 void net_read(const struct net *net, const struct node *v);
 /* How many numbers of draws lie between what two inputs of a look begin with. */
 uint32_t net_predict_stride(const struct net *net, const struct population *population);
-/* Host numbers [P][K], K of all rows of an input, that are subtracted and belong to W(0). */
+/* Host numbers [P][K], of all rows of an input, that are subtracted and belong to W(0). */
 int net_origin(struct net *net, int K, double **now, struct err *err);
 int net_rows(struct net *net, const struct population *population, int count, struct rows *rows,
              struct err *err);
@@ -429,8 +429,8 @@ const struct optimizer *net_optimizer(const struct net_setup *setup, const char 
 /* Whether two parameters are one, or are moved as one matrix; and whether one has rows of it below
  * those of the other, or else columns beside those of the other (models/language/heads.c). */
 bool net_moved_together(const struct parameter *a, const struct parameter *b);
-/* Whether parameter i is moved with an earlier one, which then stands for both. */
-bool net_moved_before(const struct net *net, int i);
+bool net_moved_before(const struct net *net,
+                      int i); /* with an earlier one, which stands for both */
 bool net_stacked(const struct net *net, const struct parameter *a, const struct parameter *b);
 /* NULL, or why no responses of this limit can be measured. */
 const char *net_no_responses(const struct net *net);

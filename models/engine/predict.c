@@ -137,8 +137,8 @@ static int look(struct net *net, const struct aside *aside, int first, int count
     return code;
 }
 
-/* Columns of the read-ins to `bottom` that nothing learns from: of a network once, in the limit at
- * every look, orthonormal to all that bottom has met until then. */
+/* Columns of the read-ins to `bottom` that nothing learns from: of a network or a fixed point once,
+ * in the march at every look, orthonormal to all that bottom has met until then. */
 static int draw_unseen(struct net *net, struct population *bottom, struct err *err) {
     struct population_aside mark;
     int code = CODE_OK;
@@ -155,12 +155,18 @@ static int draw_unseen(struct net *net, struct population *bottom, struct err *e
     return code;
 }
 
+int net_draw_unseen(struct net *net, struct err *err) {
+    for (int i = 0; i < net->populations.count; i++)
+        TRY(draw_unseen(net, net->populations.item[i], err));
+    return CODE_OK;
+}
+
 int net_predict(struct net *net, int first, int count, double *f, struct err *err) {
     struct aside aside = {0};
     int P = net->setup.data.P, code = CODE_OK;
     DO(aside_put(&aside, net, err));
-    for (int i = 0; i < net->populations.count && !net->setup.N; i++)
-        DO(draw_unseen(net, net->populations.item[i], err));
+    if (!net->setup.N && !net->setup.field)
+        DO(net_draw_unseen(net, err));
     for (int i = 0; i < count; i += P)
         DO(look(net, &aside, first + i, count - i < P ? count - i : P,
                 f ? f + i * net_outputs(net) : NULL, err));

@@ -161,7 +161,7 @@ static double *place_of(const struct measuring *m, const char *name) {
 int outputs_predict(const struct measuring *m, struct net *net, struct err *err) {
     int inputs = net->setup.data.inputs, tests = net->setup.data.tests, code = CODE_OK;
     double *f, *kept = place_of(m, "test_f");
-    if (!tests || m->t % m->config->output.test_every)
+    if (!tests || m->t % net->setup.measure.test_every)
         return CODE_OK;
     TRY(base_alloc(&f, (size_t)tests * (size_t)net_outputs(net), sizeof *f, err));
     DO(net_predict(net, inputs, tests, f, err));

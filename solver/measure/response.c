@@ -90,12 +90,6 @@ static double to_page(const struct map *map, bool forward) {
     return forward ? (target == 0 ? 1 : target) : 1 / (source == 0 ? 1 : source);
 }
 
-/* The evaluation of a map at measured time s. R: of a fixed point, whose steps have equally many.
- */
-static size_t evaluation_of(const struct map *map, const struct twotime *R, size_t each, size_t s) {
-    return R ? s * each : (size_t)map->response->measured[s];
-}
-
 /* Map item/2, A first: row t, 0 where s is later, and what earlier rows have of s = t. A field that
  * is shifted at time s is shifted in all evaluations until time s + 1. */
 static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
@@ -103,20 +97,18 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
     bool forward = item % 2 == 0;
     const struct twotime *R = field_response(map, forward);
     double scale = to_page(map, forward);
-    if (!R)
-        TRY(map_response_measured(map, m->t, err));
+    const struct map_terms *terms = map->terms;
+    TRY(map_terms_measured(map, m->t, err));
     size_t x = (size_t)rows_of(m->net, map), y = map->declared.for_all_inputs ? 1 : x,
            rows = forward ? x : y, fields = forward ? y : x, t = (size_t)m->t,
-           stride = (size_t)m->record->T * fields,
-           each = R && R->T > 1 ? (size_t)(R->T - 1) / (size_t)(m->record->T - 1) : 1,
-           last = R ? t * each : (size_t)map->terms->evaluations - 1;
+           stride = (size_t)m->record->T * fields, last = (size_t)terms->now;
     for (size_t row = 0; row < rows; row++) {
         double *to = out[0] + row * stride;
         const double *from = R ? R->value + (last * rows + row) * (size_t)R->T * fields
                                : map->response->side[!forward].now + row * (last + 1) * fields;
         memset(to, 0, (t + 1) * fields * sizeof *to);
         for (size_t e = 0, s = 0; e <= last; e++) {
-            s += s < t && evaluation_of(map, R, each, s + 1) <= e;
+            s += s < t && (size_t)terms->measured[s + 1] <= e;
             for (size_t k = 0; k < fields; k++)
                 to[s * fields + k] += scale * from[e * fields + k];
         }

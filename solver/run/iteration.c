@@ -72,6 +72,7 @@ static int on_measure(void *context, struct net *net, int t, struct err *err) {
         TRY(observer_init(&replicate->observer, replicate->config, replicate->y, replicate->record,
                           replicate->r, net, err));
     TRY(observer_measure(&replicate->observer, net, t, err));
+    TRY(observer_predict(&replicate->observer, net, t, err));
     return replicate->calls->step(replicate->calls->context, net, t, err);
 }
 

@@ -190,11 +190,6 @@ static int check_inputs(const struct config *config, const struct params *params
         return params_error(params, "training", "batch", err, "there are only %d inputs", data->P);
     if (training->batches.order && !training->batches.size)
         return params_error(params, "training", "order", err, "it is used only with batch");
-    bool iterates = config->solver.replicates && config->solver.method == METHOD_FIXED_POINT;
-    if (iterates && (training->batches.size || data->tests))
-        return params_error(params, "solver", "method", err,
-                            "%s need method = march, or replicates = 0",
-                            training->batches.size ? "minibatches" : "test inputs");
     return CODE_OK;
 }
 
