@@ -235,6 +235,22 @@ class Llama4(Routed):
         return sum((ex(x * s[:, e:e + 1]) for e, ex in enumerate(self.experts)))
 
 
+class FirstSlots(Routed):
+    """Two of the three largest."""
+
+    def mix(self, x):
+        v, i = self.router(x).topk(3, -1)
+        return self.sent(x, v[:, :2].softmax(-1), i[:, :2])
+
+
+class LastSlot(Routed):
+    """All that are as large as the second one, which is a slice."""
+
+    def mix(self, x):
+        p = self.router(x).softmax(-1)
+        return self.weighted(x, p * (p >= p.topk(2, -1).values[:, -1:]))
+
+
 IDIOMS = [
     MaxRouter, ArgmaxRouter, Topk1Squeeze, Topk1Where, Topk1Col, Topk2Cols, ConstBias, BiasBuffer,
-    BiasParam, NoisyEval, Kth, StraightThrough, Isin, Unbind, Llama4]
+    BiasParam, NoisyEval, Kth, StraightThrough, Isin, Unbind, Llama4, FirstSlots, LastSlot]

@@ -152,6 +152,16 @@ def one_slot(read, x: Tensor, dim: int, k: int) -> Tensor:
     return Tensor(dims, array(made, cells.shape[:-1]))
 
 
+def some_slots(read, x: Tensor, dim: int, low: int, high: int) -> Tensor:
+    """The slots of the largest alone, or one slot."""
+    if high - low == 1:
+        return one_slot(read, x, dim, low)
+    if low:
+        raise Gap(f"the slots {low + 1} to {high} of those chosen are taken")
+    slot = Axis("slot", (high, high), about=_choice(read, x.dims[dim][0].about.scores, high))
+    return Tensor([*x.dims[:dim], (slot,), *x.dims[dim + 1:]], x.cells)
+
+
 def _of_chosen(builder, masks, cells) -> Expression:
     """The sum of masks times numbers or rows."""
     total = builder.multiply(masks[0], cells[0])

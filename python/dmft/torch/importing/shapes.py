@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from dmft.torch.importing.axes import Axis, cells_shape, ends_of, finite, fractions_of, length
-from dmft.torch.importing.choices import first_of, one_slot
+from dmft.torch.importing.choices import first_of, one_slot, some_slots
 from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.reading import HANDLERS, Two, pair
 from dmft.torch.importing.tensors import Constant, Tensor, array
@@ -93,6 +93,8 @@ def part(read, x, dim=0, start=None, stop=None, step=1):
                  for given, default in ((start, 0), (stop, 2 ** 62)))
     if [axis.kind for axis in x.dims[dim]] == ["ranked"] and low == (0, 0) and high != total:
         return first_of(read, x, dim, high)
+    if [axis.kind for axis in x.dims[dim]] == ["slot"] and (low, high) != ((0, 0), total):
+        return some_slots(read, x, dim, low[0], high[0])
     return range_of(x, dim, low, high)
 
 
