@@ -1,36 +1,44 @@
 """Does the best learning rate of a PyTorch script transfer where it uses a plan, and where not?
 
-    PYTHONPATH=python python3 studies/findings/plan_rates.py run [SEEDS [WIDTHS ...]]
-    PYTHONPATH=python python3 studies/findings/plan_rates.py coordinates
-    PYTHONPATH=python python3 studies/findings/plan_rates.py judge
+    PYTHONPATH=python python3 studies/findings/plan_rates.py run MODEL [SEEDS [WIDTHS ...]]
+    PYTHONPATH=python python3 studies/findings/plan_rates.py coordinates MODEL
+    PYTHONPATH=python python3 studies/findings/plan_rates.py judge MODEL
 
-`run` trains the model of examples/torch/language_model.py at every rate, width and seed, in SP,
-muP and MSSP by dmft.torch.plan, and adds a line to plan_rates.csv for each run; those that the
-table has are not done again, so that it may be stopped. It needs a PyTorch that dmft.torch.plan
-knows. At the base, width 64, all three are the same model and are trained once. `judge` says what
-is seen: the best rate of a width is the minimum of a parabola through the losses of the best rate
-and its neighbours, for each of many draws of the losses with their errors over seeds.
-`coordinates` measures how far each part has moved after ten steps, and writes
-plan_coordinates.csv.
+MODEL is `plain`, that of examples/torch/language_model.py, or `mixtral`, MixtralForCausalLM of the
+package transformers at the same sizes. `run` trains it at every rate, width and seed, in SP, muP
+and MSSP by dmft.torch.plan, and adds a line to its table for each run; those that the table has are
+not done again, so that it may be stopped. It needs a PyTorch that dmft.torch.plan knows, and git:
+the text is that of the documents at one commit, since documents change. At the base, width 64, all
+three are the same model and are trained once. `judge` says what is seen, by what dmft-sweep takes
+for its optima: the lowest place of a smooth curve through the means over seeds (dmft.study.optimum)
+and the factor in the rate that lays the whole curve on that of the base (dmft.study.curves).
+`coordinates` measures how far each part has moved after ten steps, and writes a table of its own.
 """
 import csv
+import itertools
 import os
+import subprocess
 import sys
+import tempfile
 
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.dirname(HERE), os.path.join(HERE, "..", "..", "examples", "torch")]
-TABLE, MOVED = (os.path.join(HERE, name) for name in ("plan_rates.csv", "plan_coordinates.csv"))
-WORDS, WIDTHS, STEPS = ("sp", "mup", "mssp"), (64, 128, 256, 512), 200
-RATES = {"base": range(3, 11), "mup": range(4, 9), "mssp": range(4, 9)}     # 2^-k
+TABLES = {"plain": ("plan_rates.csv", "plan_coordinates.csv"),
+          "mixtral": ("plan_rates_mixtral.csv", "plan_coordinates_mixtral.csv")}
+WORDS, WIDTHS, STEPS, TEXT = ("sp", "mup", "mssp"), (64, 128, 256, 512), 200, "fc436c6b"
 HEAD = ("parameterization", "N", "log2_rate", "seed", "bits")
+# Log2 of the rates at the base: their middle, and how far they go to either side; by how much the
+# middle falls in SP at each doubling of the width.
+MIDDLE, EITHER, FALL = {"plain": -5.5, "mixtral": -8}, 1.5, {"plain": 1, "mixtral": 0.5}
 
 
-def rates_of(word, N):
-    """The grid, which in SP goes down with the width: twice at each doubling of it."""
-    middle = 6 + N.bit_length() - WIDTHS[0].bit_length()
-    return RATES.get(of_width(word, N), range(middle - 2, middle + 3))
+def rates_of(model, word, N):
+    """Log2 of the rates, which in SP go down with the width."""
+    falls = FALL[model] if of_width(word, N) == "sp" else 0
+    middle = MIDDLE[model] - falls * np.log2(N / WIDTHS[0])
+    return np.arange(middle - EITHER, middle + EITHER + .1, .5).tolist()
 
 
 def of_width(word, N):
@@ -38,21 +46,50 @@ def of_width(word, N):
     return "base" if N == WIDTHS[0] else word
 
 
-def made_plan(word):
+def mixtral(N, M):
+    """As transformers writes it: of one block, two heads and M experts, the quarter of them for
+    each token, each of the units that the plain model's have."""
+    import language_model as lm
+    import transformers
+    return transformers.MixtralForCausalLM(transformers.MixtralConfig(
+        vocab_size=64, hidden_size=N, intermediate_size=lm.UNITS, num_hidden_layers=1,
+        num_attention_heads=2, num_key_value_heads=2, max_position_embeddings=lm.WINDOW,
+        num_local_experts=M, num_experts_per_tok=M // 4))
+
+
+def build_of(model):
+    """Its function of the sizes."""
+    import language_model as lm
+    return {"plain": lm.build, "mixtral": mixtral}[model]
+
+
+def windows():
+    """The text at the commit, to learn from and held out."""
+    import language_model as lm
+    with tempfile.TemporaryDirectory() as folder:
+        packed = subprocess.run(["git", "archive", TEXT, "docs"], check=True, capture_output=True,
+                                cwd=os.path.join(HERE, "..", "..")).stdout
+        subprocess.run(["tar", "-x", "-C", folder], check=True, input=packed)
+        lm.DOCUMENTS = os.path.join(folder, "docs")
+        return lm.windows()
+
+
+def made_plan(model, word):
     """The plan of the model, which is traced at small sizes."""
     import dmft.torch
     import language_model as lm
     import torch
-    return dmft.torch.plan(lm.build, torch.randint(64, (24, lm.WINDOW)),
+    return dmft.torch.plan(build_of(model), torch.randint(64, (24, lm.WINDOW)),
                            {"N": lm.BASE, "M": lm.BASE // 8}, word)
 
 
-def model_of(plan, N, seed):
-    """A model of this width with the plan's start."""
-    import language_model as lm
+def model_of(model, plan, N, seed):
+    """A model of this width with the plan's start, which returns logits."""
     import torch
     torch.manual_seed(seed)
-    return plan.initialize(lm.build(N, N // 8))
+    made = plan.initialize(build_of(model)(N, N // 8))
+    made.register_forward_hook(lambda _, given, out: getattr(out, "logits", out))
+    return made
 
 
 def optimizer_of(plan, model, rate):
@@ -61,55 +98,55 @@ def optimizer_of(plan, model, rate):
     return torch.optim.AdamW(plan.groups(model, lr=rate, weight_decay=0.01), betas=(0.9, 0.95))
 
 
-def lines():
-    """Those of the table, {(parameterization, N, rate, seed): bits}."""
-    if not os.path.exists(TABLE):
+def lines(table):
+    """Those of a table, {(parameterization, N, log2 of the rate, seed): bits}."""
+    if not os.path.exists(table):
         return {}
-    with open(TABLE, encoding="utf-8") as file:
-        return {(one["parameterization"], int(one["N"]), int(one["log2_rate"]), int(one["seed"])):
-                float(one["bits"]) for one in csv.DictReader(file)}
+    with open(table, encoding="utf-8") as file:
+        return {(one["parameterization"], int(one["N"]), float(one["log2_rate"]),
+                 int(one["seed"])): float(one["bits"]) for one in csv.DictReader(file)}
 
 
-def run(seeds, widths):
+def run(model, table, seeds, widths):
     """Trains what the table lacks."""
     import language_model as lm
-    done, plans = lines(), {word: made_plan(word) for word in WORDS}
-    read, rest = lm.windows()
-    with open(TABLE, "a", encoding="utf-8", newline="") as file:
+    done, plans = lines(table), {word: made_plan(model, word) for word in WORDS}
+    read, rest = windows()
+    with open(table, "a", encoding="utf-8", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         if not done:
             out.writerow(HEAD)
-        for N in widths:
-            for seed in range(seeds):
-                for word in dict.fromkeys(of_width(word, N) for word in WORDS):
-                    for k in rates_of(word, N):
-                        if (word, N, -k, seed) in done:
-                            continue
-                        plan = plans["sp" if word == "base" else word]
-                        model = model_of(plan, N, seed)
-                        lm.train(model, optimizer_of(plan, model, 2.0 ** -k), read, STEPS, seed)
-                        out.writerow((word, N, -k, seed, f"{lm.held_out(model, rest):.5f}"))
-                        file.flush()
+        for key in ((of_width(word, N), N, rate, seed) for seed in range(seeds) for N in widths
+                    for word in WORDS for rate in rates_of(model, word, N)):
+            if key in done:
+                continue
+            word, N, rate, seed = key
+            plan = plans["sp" if word == "base" else word]
+            made = model_of(model, plan, N, seed)
+            lm.train(made, optimizer_of(plan, made, 2.0 ** rate), read, STEPS, seed)
+            done[key] = lm.held_out(made, rest)
+            out.writerow((*key, f"{done[key]:.5f}"))
+            file.flush()
 
 
-def coordinates(steps=10, rate=2.0 ** -6, widths=WIDTHS[:3]):
+def coordinates(model, table, steps=10, rate=2.0 ** -6, widths=WIDTHS):
     """How far the parts of the model have moved after some steps, and its power of the width."""
     import dmft.torch
     import language_model as lm
     import torch
     from torch.nn import functional as F
-    read, _ = lm.windows()
+    read, _ = windows()
     text = read[:lm.BATCH]
-    with open(MOVED, "w", encoding="utf-8", newline="") as file:
+    with open(table, "w", encoding="utf-8", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(("parameterization", "module", "part", "power", *widths))
         for word in WORDS:
-            plan = made_plan(word)
+            plan = made_plan(model, word)
             torch.manual_seed(0)
             found = dmft.torch.coordinate_check(
-                lambda N: model_of(plan, N, torch.initial_seed()), list(widths),
+                lambda N: model_of(model, plan, N, torch.initial_seed()), list(widths),
                 (text[:, :-1], text[:, 1:]), steps=steps, seeds=4,
-                optimizers={"adamw": lambda model: optimizer_of(plan, model, rate)},
+                optimizers={"adamw": lambda made: optimizer_of(plan, made, rate)},
                 loss=lambda f, y: F.cross_entropy(f.flatten(0, 1), y.flatten()))
             print(word, found, sep="\n")
             for name, parts in found.rms["adamw"].items():
@@ -119,70 +156,70 @@ def coordinates(steps=10, rate=2.0 ** -6, widths=WIDTHS[:3]):
                                   *(f"{one:.4g}" for one in values)))
 
 
-def optimum(losses, draws=4000):
-    """Draws of (log2 of the best rate, loss there) from losses {rate: of each seed}. What a seed
-    adds at all rates is taken apart from the rest; both have errors of Student's t."""
-    rates = sorted(losses)
-    L = np.array([losses[rate] for rate in rates])
-    (R, n), of_seed = L.shape, L.mean(0) - L.mean()
-    rest = L - L.mean(1, keepdims=True) - of_seed
-    free = (R - 1) * (n - 1)
-    rng = np.random.default_rng(0)
-    sample = L.mean(1) + rng.standard_t(free, (draws, R)) * np.sqrt((rest ** 2).sum() / free / n) \
-        + rng.standard_t(n - 1, (draws, 1)) * of_seed.std(ddof=1) / n ** 0.5
-    at = sample.argmin(1)
-    inside = (at > 0) & (at < R - 1)
-    at = at.clip(1, R - 2)
-    left, middle, right = (sample[np.arange(draws), at + d] for d in (-1, 0, 1))
-    shift = np.where(inside, (left - right) / (2 * (left - 2 * middle + right)), np.nan)
-    return np.array(rates)[at] + shift, middle - (left - right) * shift / 4
+def points_of(word, N, table):
+    """The estimates of a width, by the seeds that all its rates have."""
+    from dmft.study.optimum import Point
+    name = of_width(word, N)
+    grid = sorted({rate for one, at, rate, _ in table if (one, at) == (name, N)})
+    seeds = [seed for seed in range(99) if all((name, N, rate, seed) in table for rate in grid)]
+    values = np.array([[table[name, N, rate, seed] for seed in seeds] for rate in grid])
+    if len(seeds) < 2:
+        return []
+    return [Point(rate * np.log(2), one.mean(), one.std(ddof=1) / len(seeds) ** .5, len(seeds),
+                  one, not np.isfinite(one).all()) for rate, one in zip(grid, values)]
 
 
-def losses(word, N, table):
-    """{log2 of a rate: bits of each seed}, of the seeds that all rates have."""
-    name, grid = of_width(word, N), rates_of(word, N)
-    seeds = [seed for seed in range(99) if all((name, N, -k, seed) in table for k in grid)]
-    return {-k: [table[name, N, -k, seed] for seed in seeds] for k in grid} \
-        if len(seeds) > 1 else {}
-
-
-def judge_all():
+def judge_all(table):
     """Says what is seen."""
     from dmft.judgement import WORDS as SAID, above, below, interval, judge, within_factor
-    table, best = lines(), {}
+    from dmft.study import curves, optimum
+    table, widest = lines(table), {}
     for word in WORDS:
-        for N in WIDTHS:
-            found = losses(word, N, table)
-            if not found:
-                continue
-            best[word, N] = rate, loss = optimum(found)
-            low, high = interval(rate)
-            print(f"{word}, N = {N}: best rate 2^{np.nanmedian(rate):.2f} [{low:.2f}, {high:.2f}], "
-                  f"held-out bits there {np.nanmedian(loss):.3f} [{interval(loss)[0]:.3f}, "
-                  f"{interval(loss)[1]:.3f}], {len(found)} rates, "
-                  f"{len(next(iter(found.values())))} seeds")
-    for word in WORDS:
-        widths = [N for N in WIDTHS if (word, N) in best]
-        first, last = best[word, widths[0]], best[word, widths[-1]]
-        change = (last[0] - first[0]) * np.log(2)
+        found = {N: points for N in WIDTHS if (points := points_of(word, N, table))}
+        best = {N: optimum.find(points, True, N) for N, points in found.items()}
+        whole = {N: curves.Samples(points, N) for N, points in found.items()}
+        for N, one in best.items():
+            at, low, high = np.log2(np.exp([one.at, one.low, one.high]))
+            with np.errstate(invalid="ignore"):     # of curves that do not meet
+                shift, left, right, *_ = curves.compare(whole[WIDTHS[0]], whole[N])
+            print(f"{word}, N = {N}: best rate 2^{at:.2f} [{low:.2f}, {high:.2f}] "
+                  f"{optimum.REASONS[one.reason]}, held-out bits there {one.value:.3f} "
+                  f"[{one.value_low:.3f}, {one.value_high:.3f}], {found[N][0].runs} seeds; whole "
+                  f"curve on that of the base by {shift:.3f} [{left:.3f}, {right:.3f}]")
+        N = max(N for N, one in best.items() if one.reason == optimum.KNOWN)
+        first, last = best[WIDTHS[0]], best[N]
+        widest[word, N] = last
+        change, gain = last.sample - first.sample, first.sample_value - last.sample_value
         claim, said = (below(-np.log(1.5)), "falls by more than 1.5") if word == "sp" else \
             (within_factor(1.5), "is the same within a factor of 1.5")
         low, high = np.exp(interval(change))
-        print(f"{word}: the best rate at N = {widths[-1]} over that at {widths[0]} is "
-              f"{np.exp(np.nanmedian(change)):.2f} [{low:.2f}, {high:.2f}]; that it {said}: "
+        print(f"{word}: the best rate at N = {N} over that at {WIDTHS[0]} is "
+              f"{np.exp(last.at - first.at):.2f} [{low:.2f}, {high:.2f}]; that it {said}: "
               f"{SAID[judge(change, claim)]}")
-        gain = first[1] - last[1]
-        print(f"{word}: the loss falls with the width by {np.nanmedian(gain):.3f} "
-              f"{interval(gain)}: {SAID[judge(gain, above(0))]}")
+        low, high = interval(gain)
+        print(f"{word}: the loss falls with the width by {first.value - last.value:.3f} "
+              f"[{low:.3f}, {high:.3f}]: {SAID[judge(gain, above(0))]}")
+    for (one, N), (two, M) in itertools.combinations(widest, 2):
+        if N == M:                      # the same seeds of both
+            first, last = widest[one, N], widest[two, N]
+            with np.errstate(invalid="ignore"):     # of samples that lie beyond all rates
+                ends = np.exp(interval(last.sample - first.sample))
+            gain = first.sample_value - last.sample_value
+            low, high = interval(gain)
+            times = np.exp(last.at - first.at)
+            print(f"{two} beside {one} at N = {N}: best rate times {times:.2f} "
+                  f"[{ends[0]:.2f}, {ends[1]:.2f}], loss lower by {first.value - last.value:.3f} "
+                  f"[{low:.3f}, {high:.3f}]: {SAID[judge(gain, above(0))]}")
 
 
 if __name__ == "__main__":
-    what, *more = sys.argv[1:] or [""]
-    if what == "run":
-        run(int(more[0]) if more else 3, [int(one) for one in more[1:]] or WIDTHS)
-    elif what == "coordinates":
-        coordinates()
-    elif what == "judge":
-        judge_all()
-    else:
+    what, model, *more = sys.argv[1:] + [""] * (3 - len(sys.argv))
+    if what not in ("run", "coordinates", "judge") or model not in TABLES:
         sys.exit(__doc__)
+    rates, moved = (os.path.join(HERE, name) for name in TABLES[model])
+    if what == "run":
+        run(model, rates, int(more[0]) if more else 6, [int(one) for one in more[1:]] or WIDTHS)
+    elif what == "coordinates":
+        coordinates(model, moved)
+    else:
+        judge_all(rates)

@@ -20,9 +20,8 @@ NOT_YET = {"data/regime3.ini": "meets", "data/regime3_mup.ini": "meets",
 WIDE = {"data/fashion10.ini": (64, 128), "data/residual_multi_index.ini": (64, 128)}
 
 
-def read_again(ini):
-    """The import of the module of an ini."""
-    widths, path = WIDE.get(ini, (16, 32)), os.path.join(ROOT, ini)
+def inputs_of(path, widths):
+    """(an example for the module of an ini, the function of its output and penalties)."""
     first = dmft.torch.Network(path, N=widths[0], centre=False)
     torch.manual_seed(1)
     shape = (60, first.program.tokens)
@@ -34,6 +33,13 @@ def read_again(ini):
     def output(net, x):
         f = net(tokens=x) if first.program.vocabulary else net(x)
         return f, net.penalty
+    return x, output
+
+
+def read_again(ini):
+    """The import of the module of an ini."""
+    widths, path = WIDE.get(ini, (16, 32)), os.path.join(ROOT, ini)
+    x, output = inputs_of(path, widths)
     return dmft.torch.import_module(lambda N: dmft.torch.Network(path, N=N, centre=False), x,
                                     widths, output=output)
 
