@@ -87,17 +87,7 @@ static int multiply_value(lua_State *L, double k, int arg) {
         return luaL_error(L, "a factor must be finite");
     if (script_is_rows(L, arg))
         return script_push(L, program_times(script_program(L), k, script_rows(L, arg)));
-    struct value s = script_numbers(L, arg);
-    double power = program_setup(script_program(L))->N ? 0 : weight_power(k);
-    if (power > 0 && script_node(L, s)->op->matrix == MATRIX_READ_OUT) {
-        char text[24];
-        snprintf(text, sizeof text, "%.3g", power);
-        return luaL_error(L,
-                          "what is read out is multiplied by what grows as N^%s, so that there is "
-                          "no limit (finite networks alone, [solver] replicates = 0, may have it)",
-                          text);
-    }
-    return script_push(L, apply_rule(L, NUMBER_TIMES, k, s));
+    return script_push(L, apply_rule(L, NUMBER_TIMES, k, script_numbers(L, arg)));
 }
 
 static int push_sum(lua_State *L, int arg, double c) {
