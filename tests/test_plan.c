@@ -1,6 +1,7 @@
 /* Storage as it is planned: what takes the place of what, and what is of no more use. */
 #include "tests/support/support.h"
 #include "models/engine/node.h"
+#include "models/language/adjoint.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -24,6 +25,10 @@ static void storage_is_reused(void **state) {
         }
 }
 
+static struct rows rows_of(const struct node *v) {
+    return adjoint_is_taken(v) ? v->work : v->value;
+}
+
 /* Behind its last use a row is NaN, which an operation that reads more than it says would meet;
  * what is read when all is done, and only that, is there still. */
 static void what_is_of_no_more_use_is_poisoned(void **state) {
@@ -37,15 +42,18 @@ static void what_is_of_no_more_use_is_poisoned(void **state) {
         support_run(&run, "data/transformer.ini", more);
         support_net(&net, &run, 0, 0);
         support_evaluate(&net, &run);
-        for (int k = 0; k < net.program->leases; k++) {
-            struct lease lease = net.program->lease[k];
+        for (int i = 0; i < net.program->all; i++) {
+            int last = net.program->node[i].plan.last;
             double mean;
-            for (int l = 0; l < net.program->leases; l++) /* the last that had these rows */
-                if (net.program->lease[l].rows.array == lease.rows.array &&
-                    net.program->lease[l].end > lease.end)
-                    lease = net.program->lease[l];
-            net.setup.backend->averages(rows_part(lease.rows, 0, 1), (struct rows){0}, &mean);
-            assert_int_equal(isnan(mean) != 0, lease.end < 2 * net.program->nodes);
+            if (last < 0)
+                continue;
+            for (int k = 0; k < net.program->all; k++) /* the last that had these rows */
+                if (rows_of(&net.program->node[k]).array == rows_of(&net.program->node[i]).array)
+                    last = net.program->node[k].plan.last > last ? net.program->node[k].plan.last
+                                                                 : last;
+            struct rows rows = array_all(rows_of(&net.program->node[i]).array);
+            net.setup.backend->averages(rows_part(rows, 0, 1), (struct rows){0}, &mean);
+            assert_int_equal(isnan(mean) != 0, poisons && last < net.program->all);
             gone += isnan(mean) != 0;
         }
         assert_int_equal(gone > 0, poisons);
