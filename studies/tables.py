@@ -93,14 +93,26 @@ def command(main, draw):
 
 
 @house()
+def best_on_tests(run) -> float:
+    """What the predictor that knows the chain loses on the test inputs of a sweep: it is below the
+    average over all inputs that might be drawn, or above it."""
+    data = dmft.load(str(run.units().values.flat[0])).data
+    chance = data["chain"].values[0][data["tokens_test"].values]
+    return float(-(data["y_test"].values * np.log(chance)).sum(-1).mean())
+
+
 def draw_sides(run, side, rate, path):
-    """Test losses of a sweep over the rate, a panel for each parameterization. side, rate: keys."""
+    """Test losses of a sweep over the rate, a panel for each parameterization, and what the best
+    predictor loses on the same inputs. side, rate: keys."""
     import matplotlib.pyplot as plt
     from dmft.plot.style import NAMES
     from dmft.plot.sweeps import losses
     figure, axes = plt.subplots(1, 2, sharey=True, figsize=(8, 3.2), layout="constrained")
+    best = best_on_tests(run)
     for ax, name in zip(axes, run.sweep[side].values):
-        losses(ax, run.sweep.sel({side: name}), rate)
+        losses(ax, run.sweep.drop_vars("floor").sel({side: name}), rate)
+        ax.axhline(best, color="0.4", ls=":", lw=1.2, zorder=1,
+                   label="best predictor,\non these inputs")
         ax.set(xscale="log", xlabel=r"learning rate $\eta_0$", title=NAMES.get(name, str(name)))
     axes[0].set_ylabel("test loss")
     axes[1].legend(fontsize=8)

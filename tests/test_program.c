@@ -97,7 +97,10 @@ static void numbers(struct program *p, int i) {
 static void use_numbers(struct program *p, int s) {
     static const double start[] = {0.3, -0.2};
     int x = pick(-2), other = pick(-1), K = w.columns[s], L = w.columns[other];
-    if ((K == L || K == 1 || L == 1) && draw(3) == 0) {
+    if (draw(6) == 0) {
+        struct weight E = {.name = program_name(p, "E%d", w.names++)};
+        push(program_embed(p, take(s), on[w.place[x]], E), w.place[x], 0);
+    } else if ((K == L || K == 1 || L == 1) && draw(3) == 0) {
         struct value a = take(s), b = take(other);
         push(draw(2) ? program_add_numbers(p, a, b) : program_multiply_numbers(p, a, b), -1,
              K > L ? K : L);

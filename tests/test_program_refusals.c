@@ -135,7 +135,7 @@ static void wrong_programs_are_told(void **state) {
          "the tied matrix T maps bottom to experts, and cannot map experts to"},
         {write_tied_at_another_rate, "the tied matrix T has other numbers"},
         {write_tied_for_nothing, "does not depend on matrix T"},
-        {write_tied_read_in, "matrix in: only maps may be tied, not read_in"},
+        {write_tied_read_in, "matrix in: only maps and embeddings may be tied, not read_in"},
     };
     static const char *const none[] = {NULL};
     struct run run;

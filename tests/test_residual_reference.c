@@ -80,6 +80,8 @@ static void ours(const struct record *record, const char *name, int l, struct tr
     mean = calloc(2 * series->size, sizeof *mean);
     se = mean + series->size;
     record_statistics(record, series, mean, se);
+    for (size_t k = 0; k < series->size; k++) /* runs that agree by chance tell no error; that of */
+        se[k] = isnan(se[k]) ? 0 : se[k];     /* the stored value judges alone */
     size_t stride = series->size / series->shape[0];
     bool per_input = !strcmp(series->dims, "t mu") || series->axes == 3;
     track->T = record->T;
