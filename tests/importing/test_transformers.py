@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from test_limit import approach, settings_of
-from test_training import ROUND_OFF, his_outputs
+from test_training import OPTIMIZERS, ROUND_OFF, his_outputs
 
 transformers = pytest.importorskip("transformers")
 transformers.logging.set_verbosity_error()
@@ -97,8 +97,7 @@ def test_his_loop_and_ours_are_one(name, kind):
 
 def trained(build, kind):
     """Fails unless his loop and ours are one."""
-    optimizer = {"sgd": lambda m: torch.optim.SGD(m.parameters(), 0.05),
-                 "adam": lambda m: torch.optim.Adam(m.parameters(), 1e-2, eps=1e-6)}[kind]
+    optimizer = OPTIMIZERS[kind]
     mine = dmft.torch.import_module(build, example(), (16, 32), check=False)
     run = dmft.solve(mine.settings, network=mine.as_trained(optimizer), progress=False, **{
         "training.steps": 8, "reference.widths": WIDTH, "reference.seeds": 1,
@@ -177,7 +176,7 @@ def test_its_load_balancing_loss_is_a_penalty():
     assert mine.difference < ROUND_OFF and "terms of the loss" in mine.differences
 
 
-@pytest.mark.parametrize("kind", ["sgd", "adam"])
+@pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
 def test_a_head_that_is_the_embedding_trains_as_his(kind):
     """GPT-2 at its default."""
     trained(lambda N: gpt2(N, tie_word_embeddings=True), kind)
