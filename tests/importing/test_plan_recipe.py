@@ -11,7 +11,8 @@ from test_round_trip import ELSEWHERE, INIS, NOT_YET, ROOT, WIDE, inputs_of
 
 # Scales that these inis have beside the language's: muP, and experts of infinite width, whose last
 # matrix has a random part that vanishes. Of a module such a scale is one of its start.
-OWN = {"data/residual_multi_index.ini": {("W2_0", "std"), ("W2_1", "std")},
+INFINITE = {("W2_0", "std"), ("W2_1", "std")}
+OWN = {"data/residual.ini": INFINITE, "data/residual_multi_index.ini": INFINITE,
        "data/regime2_mup.ini": {("W_out", "std")}}
 # The networks of others on other data, or by other optimizers, and two that take minutes.
 LIKE_OTHERS = {"data/fashion.ini", "data/fashion10.ini", "data/muon.ini", "data/regime1_adam.ini",
