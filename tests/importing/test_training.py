@@ -170,3 +170,31 @@ def test_check_of_what_cannot_be_read_says_that_it_cannot_tell():
                          optimizer=lambda m: torch.optim.SGD(m.parameters(), 0.1))
     with pytest.raises(dmft.InputError, match="a tensor of inputs"):
         dmft.torch.check(Sorted, modules.numbers(), "x.ini", optimizer=None)
+
+
+class Scaled(torch.nn.Module):
+    """Trained numbers that the module multiplies, by a constant and by a power of the width."""
+
+    def __init__(self, N):
+        super().__init__()
+        self.up, self.score = torch.nn.Linear(5, N), torch.nn.Linear(N, 3, bias=False)
+        self.down = torch.nn.Linear(N, 1, bias=False)
+        self.bias = torch.nn.Parameter(torch.tensor([0.3, -0.2, 0.5]))
+        self.gain = torch.nn.Parameter(torch.tensor(2.0))
+        self.width = N
+
+    def forward(self, x):
+        h = torch.tanh(self.up(x))
+        g = torch.softmax(self.score(h) + self.width ** -0.5 * self.bias, -1)
+        return self.down(h + 0.25 * self.gain * g[:, :1] * torch.sin(h))[:, 0]
+
+
+def test_numbers_start_where_the_module_has_them():
+    mine = dmft.torch.import_module(Scaled, torch.randn(24, 5), (16, 32))
+    run = dmft.solve(mine.settings, network=mine.network, progress=False, **{
+        "training.steps": 1, "reference.widths": OTHER, "reference.seeds": 1,
+        "solver.replicates": 0, "output.weights": "initial"})
+    module = Scaled(OTHER).double()
+    mine.store(dmft.torch.Network(run, OTHER, weights=run), module)
+    assert np.allclose(module.bias.detach(), [0.3, -0.2, 0.5], rtol=1e-6)
+    assert np.allclose(module.gain.detach(), 2, rtol=1e-6)

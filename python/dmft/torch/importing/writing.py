@@ -287,12 +287,17 @@ class Writer(Lists):
         text = repr(value) if isinstance(value, float) else value._text
         return self.network.constant(population, self.network.function("u, s", text))
 
+    def _numbers_at_start(self, part: Part) -> list:
+        """What the numbers of a bias start at, each with the factor that it has in the module."""
+        return [self.number(tuple(self._starts(leaf)[0] * part.at(N) for N in self.widths))
+                for leaf in part.leaves]
+
     def _bias(self, s, one: Expression, added: Expression):
         leaves = added.data[0]
         if added.width != one.width:
             raise Gap("one number is added to several, each of them trained")
         part = self._part("bias", leaves, one)
-        start = [self._starts(leaf)[0] for leaf in leaves]
+        start = self._numbers_at_start(part)
         if len(leaves) > added.width:   # a list for each kind of token
             start = [start[k:k + added.width] for k in range(0, len(start), added.width)]
             self.letters = len(start)
@@ -320,7 +325,7 @@ class Writer(Lists):
         """The value of an argument, which may be a number of its own."""
         if one.operation == "parameter" and self._values.get(id(one)) is None:
             part = self._part("bias", one.data[0], one)
-            start = [self._starts(leaf)[0] for leaf in one.data[0]]
+            start = self._numbers_at_start(part)
             more = {"rate": 0} if id(one) in self._chosen_by else {}
             self._values[id(one)] = self.network.scalar(
                 self._weight(part, start=start) | more)
