@@ -196,5 +196,5 @@ def test_numbers_start_where_the_module_has_them():
         "solver.replicates": 0, "output.weights": "initial"})
     module = Scaled(OTHER).double()
     mine.store(dmft.torch.Network(run, OTHER, weights=run), module)
-    assert np.allclose(module.bias.detach(), [0.3, -0.2, 0.5], rtol=1e-6)
-    assert np.allclose(module.gain.detach(), 2, rtol=1e-6)
+    assert np.allclose(module.bias.detach(), [0.3, -0.2, 0.5], rtol=ROUND_OFF, atol=0)
+    assert np.allclose(module.gain.detach(), 2, rtol=ROUND_OFF, atol=0)
