@@ -17,8 +17,8 @@ void anderson_free(struct anderson *anderson) {
     *anderson = (struct anderson){0};
 }
 
-static int prepare(struct anderson *anderson, const struct fixed_point_kernel *kernel, int count,
-                   struct err *err) {
+static int make_room(struct anderson *anderson, const struct fixed_point_kernel *kernel, int count,
+                     struct err *err) {
     for (int k = 0; k < count; k++)
         anderson->size += twotime_size(kernel[k].given);
     TRY(base_alloc(&anderson->x, anderson->size, sizeof(double), err));
@@ -32,7 +32,8 @@ static int prepare(struct anderson *anderson, const struct fixed_point_kernel *k
 }
 
 /* x, F and weights of this sweep; the difference to the sweep before takes the oldest place. */
-static void push(struct anderson *anderson, const struct fixed_point_kernel *kernel, int count) {
+static void remember_sweep(struct anderson *anderson, const struct fixed_point_kernel *kernel,
+                           int count) {
     int slot = anderson->pushed % anderson->depth;
     double *dx = anderson->dx[slot], *dF = anderson->dF[slot];
     size_t i = 0;
@@ -53,7 +54,7 @@ static void push(struct anderson *anderson, const struct fixed_point_kernel *ker
     anderson->met++;
 }
 
-static double product(const struct anderson *anderson, const double *a, const double *b) {
+static double weighted_product(const struct anderson *anderson, const double *a, const double *b) {
     double sum = 0;
     for (size_t i = 0; i < anderson->size; i++)
         sum += anderson->weight[i] * a[i] * b[i];
@@ -61,13 +62,14 @@ static double product(const struct anderson *anderson, const double *a, const do
 }
 
 /* gamma [known], from the normal equations; directions below 1e-6 of the largest are left out. */
-static int solve(const struct anderson *anderson, int known, double *gamma, struct err *err) {
+static int solve_normal_equations(const struct anderson *anderson, int known, double *gamma,
+                                  struct err *err) {
     double H[ANDERSON_DEPTH * ANDERSON_DEPTH], singular[ANDERSON_DEPTH];
     lapack_int rank, info;
     for (int j = 0; j < known; j++) {
         for (int l = 0; l < known; l++)
-            H[j * known + l] = product(anderson, anderson->dF[j], anderson->dF[l]);
-        gamma[j] = product(anderson, anderson->dF[j], anderson->F);
+            H[j * known + l] = weighted_product(anderson, anderson->dF[j], anderson->dF[l]);
+        gamma[j] = weighted_product(anderson, anderson->dF[j], anderson->F);
     }
     info = LAPACKE_dgelsd(LAPACK_ROW_MAJOR, known, known, 1, H, known, gamma, 1, singular, 1e-12,
                           &rank);
@@ -91,14 +93,14 @@ int anderson_mix(struct anderson *anderson, const struct fixed_point_kernel *ker
     double gamma[ANDERSON_DEPTH];
     if (anderson->depth && is_near(kernel, count)) {
         if (!anderson->size)
-            TRY(prepare(anderson, kernel, count, err));
-        push(anderson, kernel, count);
+            TRY(make_room(anderson, kernel, count, err));
+        remember_sweep(anderson, kernel, count);
     } else {
         anderson->pushed = anderson->met = 0;
     }
     int known = anderson->pushed < anderson->depth ? anderson->pushed : anderson->depth;
     if (known)
-        TRY(solve(anderson, known, gamma, err));
+        TRY(solve_normal_equations(anderson, known, gamma, err));
     size_t i = 0;
     for (int k = 0; k < count; k++)
         for (size_t a = 0; a < twotime_size(kernel[k].given); a++, i++) {

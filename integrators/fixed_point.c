@@ -57,7 +57,7 @@ static struct field_settings field_of_run(const struct net_setup *setup,
 }
 
 /* Looks at the test inputs where they are due at measured time t, as the observer does. */
-static int look(struct net *net, int t, struct err *err) {
+static int look_at_tests(struct net *net, int t, struct err *err) {
     const struct net_setup *setup = &net->setup;
     bool due = setup->data.tests && t % setup->measure.test_every == 0;
     return due ? net_predict(net, setup->data.inputs, setup->data.tests, NULL, err) : CODE_OK;
@@ -91,7 +91,7 @@ static int run_pass(struct iteration *it, enum tape_mode mode, enum field_pass p
         int code = it->reached ? integrator->advance(net, training, it->y, err)
                                : net_evaluate(net, training->loss, it->y, err);
         if (!code && !measure && !runs_away(it, pass))
-            code = look(net, it->reached, err);
+            code = look_at_tests(net, it->reached, err);
         code = backend_cause(net->setup.backend, code, err);
         if (code && code != CODE_NUMERICAL)
             return code;
@@ -108,7 +108,7 @@ static int run_pass(struct iteration *it, enum tape_mode mode, enum field_pass p
 }
 
 /* A net with its normals and probes. */
-static int build(struct iteration *it, struct err *err) {
+static int build_net(struct iteration *it, struct err *err) {
     struct net_setup setup = *it->setup;
     struct net *net = &it->net;
     setup.backend = &it->tape.table;
@@ -181,7 +181,7 @@ int fixed_point_bytes(const struct net_setup *setup, const struct training *trai
 }
 
 /* New draws: another net, with the kernels of this one. */
-static int renew(struct iteration *it, struct err *err) {
+static int renew_draws(struct iteration *it, struct err *err) {
     struct net *net = &it->net;
     struct field_kernels *kept;
     int maps = net->maps.count, code = CODE_OK;
@@ -191,7 +191,7 @@ static int renew(struct iteration *it, struct err *err) {
         field_of(net->maps.item[i])->given = (struct field_kernels){0};
     }
     net_free(net);
-    DO(build(it, err));
+    DO(build_net(it, err));
     for (int i = 0; i < maps; i++) {
         struct field_kernels zero = field_of(net->maps.item[i])->given;
         field_of(net->maps.item[i])->given = kept[i];
@@ -205,7 +205,7 @@ done:
     return code;
 }
 
-static double norm2(const double *a, const double *b, size_t size) {
+static double weighted_square(const double *a, const double *b, size_t size) {
     double sum = 0;
     for (size_t i = 0; i < size; i++)
         sum += (a[i] - (b ? b[i] : 0)) * (a[i] - (b ? b[i] : 0));
@@ -213,14 +213,14 @@ static double norm2(const double *a, const double *b, size_t size) {
 }
 
 /* Relative changes; the largest one. */
-static double changes(struct iteration *it, int *worst) {
+static double find_changes(struct iteration *it, int *worst) {
     double largest = 0;
     *worst = 0;
     for (int k = 0; k < it->count; k++) {
         struct fixed_point_kernel *kernel = &it->kernel[k];
         size_t size = twotime_size(kernel->given);
-        double scale = norm2(kernel->measured->value, NULL, size);
-        double change = norm2(kernel->measured->value, kernel->given->value, size);
+        double scale = weighted_square(kernel->measured->value, NULL, size);
+        double change = weighted_square(kernel->measured->value, kernel->given->value, size);
         bool empty = fmax(scale, change) < negligible * negligible * (double)size;
         /* infinite where the measured kernel is zero, NaN where the pass diverged */
         double relative = sqrt(change / scale);
@@ -259,16 +259,16 @@ static bool move_horizon(struct iteration *it, double change) {
     return true;
 }
 
-static int iterate(struct iteration *it, bool *converged, int *worst, struct err *err) {
+static int run_sweep(struct iteration *it, bool *converged, int *worst, struct err *err) {
     const struct fixed_point_settings *settings = it->settings;
     *converged = false;
     for (; it->sweep < settings->max_sweeps; it->sweep++) {
         if (it->sweep && settings->draws == FIXED_POINT_FRESH)
-            TRY(renew(it, err));
+            TRY(renew_draws(it, err));
         TRY(run_pass(it, TAPE_RECORD, FIELD_MEASURE, NULL, err));
         TRY(run_pass(it, TAPE_REPLAY, FIELD_PROBE_V, NULL, err));
         TRY(run_pass(it, TAPE_REPLAY, FIELD_PROBE_U, NULL, err));
-        double change = changes(it, worst);
+        double change = find_changes(it, worst);
         *converged = change <= settings->tolerance && it->reached == it->training->steps;
         struct fixed_point_state state = state_of(it);
         TRY(it->calls->sweep(it->calls->context, &state, err));
@@ -299,10 +299,10 @@ int fixed_point_run(const struct net_setup *setup, const struct training *traini
     tape_init(&it->tape, setup->backend);
     DO(batch_init(&it->batch, training, setup->data.inputs ? setup->data.inputs : setup->data.P,
                   err));
-    DO(build(it, err));
+    DO(build_net(it, err));
     DO(base_alloc(&it->kernel, 4 * (size_t)it->net.maps.count, sizeof *it->kernel, err));
     list_kernels(it);
-    DO(iterate(it, &converged, &worst, err));
+    DO(run_sweep(it, &converged, &worst, err));
     DO(run_pass(it, TAPE_OFF, FIELD_MEASURE, calls->measure, err));
     if (it->reached < training->steps && (converged || it->reached <= it->front)) {
         code =

@@ -32,8 +32,8 @@ static struct step step_of(const struct training *training, double tau, double h
     return step;
 }
 
-static int place(struct net *net, const struct step *step, int stages, const double *weight,
-                 struct err *err) {
+static int place_stage(struct net *net, const struct step *step, int stages, const double *weight,
+                       struct err *err) {
     double steps[MAP_STAGES];
     for (int k = 0; k < stages; k++)
         steps[k] = step->h * weight[k] * step->factor[k];
@@ -67,11 +67,11 @@ static int heun_advance(struct net *net, const struct training *training, const 
         struct step step = step_of(training, net->place.t * h, h, 2, c);
         memcpy(start, net->output.f, count * sizeof *start);
         DO(net_keep(net, 0, err));
-        DO(place(net, &step, 1, first, err));
+        DO(place_stage(net, &step, 1, first, err));
         DO(net_evaluate(net, loss, y, err));
         memcpy(euler, net->output.f, count * sizeof *euler);
         DO(net_keep(net, 1, err));
-        DO(place(net, &step, 2, heun, err));
+        DO(place_stage(net, &step, 2, heun, err));
         net_commit(net);
         net->place.t++;
         DO(net_evaluate(net, loss, y, err));
@@ -90,15 +90,15 @@ static int bs32_try(struct net *net, const struct training *training, const doub
     static const double second[] = {7 / 36., 15 / 36., 14 / 36.},
                         third[] = {2 / 9., 3 / 9., 4 / 9.};
     const struct loss *loss = training->loss;
-    TRY(place(net, step, 1, half, err));
+    TRY(place_stage(net, step, 1, half, err));
     TRY(net_evaluate(net, loss, y, err));
     TRY(net_keep(net, 1, err));
-    TRY(place(net, step, 2, late, err));
+    TRY(place_stage(net, step, 2, late, err));
     TRY(net_evaluate(net, loss, y, err));
     TRY(net_keep(net, 2, err));
-    TRY(place(net, step, 3, second, err));
+    TRY(place_stage(net, step, 3, second, err));
     TRY(net_forward(net, low, err));
-    TRY(place(net, step, 3, third, err));
+    TRY(place_stage(net, step, 3, third, err));
     return net_evaluate(net, loss, y, err);
 }
 

@@ -117,8 +117,8 @@ static int move_along(const struct net *net, double rate, struct parameter *p,
     return CODE_OK;
 }
 
-static int move(const struct net *net, const struct optimizer_step *step, double clip,
-                struct parameter *p, struct err *err) {
+static int move_parameter(const struct net *net, const struct optimizer_step *step, double clip,
+                          struct parameter *p, struct err *err) {
     double rate = factor_of(net, step);
     bool terms = p->map && p->map->terms, entries = !p->map || p->map->kind->change;
     struct change change, along;
@@ -177,8 +177,8 @@ static int move_with(struct net *net, const struct optimizer_step *step, double 
     struct parameter **p;
     TRY(base_alloc(&p, (size_t)net->parameters.count, sizeof *p, err));
     int parts = find_parts(net, i, p);
-    int code =
-        parts > 1 ? move_parts(net, step, clip, p, parts, err) : move(net, step, clip, p[0], err);
+    int code = parts > 1 ? move_parts(net, step, clip, p, parts, err)
+                         : move_parameter(net, step, clip, p[0], err);
     free(p);
     return code;
 }

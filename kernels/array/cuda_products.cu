@@ -41,7 +41,7 @@ static bool sums_of(view<double> a, view<double> b, size_t rows, size_t columns,
     return multiply(p, rows, columns, sites, "dots");
 }
 
-/* The same without an old out, in double precision, of some sites after the other. */
+/* It has no old out, and takes some sites after the other in double precision. */
 static bool widened_sums(view<float> a, view<float> b, size_t rows, size_t columns, size_t sites,
                          double scale, double *out) {
     size_t some = 1 + WIDENED / (rows + columns);

@@ -21,7 +21,7 @@ struct search {
     unsigned rounds, value_bits, site_bits, K;
 };
 
-/* Of a number of 32 bits the last 28 bits of the key are all those of its sign. */
+/* The last 28 bits of the key of a number of 32 bits are all those of its sign. */
 template <class real> static __device__ uint64_t key_of(real value) {
     return top_key((double)value) >> (sizeof(real) == sizeof(float) ? 28 : 0);
 }

@@ -23,7 +23,7 @@ const double *apart_penalty(const struct net *net, int k, const char **name) {
 }
 
 /* Bases stand where the evaluation has left them, and draws come from a stream of their own. */
-static void mark(const struct apart *apart) {
+static void set_maps_aside(const struct apart *apart) {
     const struct net *net = apart->net;
     uint32_t rows = (uint32_t)(net->batch.rows * (net->maps.count + 1)),
              first = (uint32_t)apart->passes * rows;
@@ -34,7 +34,7 @@ static void mark(const struct apart *apart) {
         map_set_aside(net->maps.item[i], false, &apart->aside.map[i]);
 }
 
-static void forget(const struct apart *apart) {
+static void put_maps_back(const struct apart *apart) {
     const struct net *net = apart->net;
     for (int i = 0; i < net->maps.count; i++)
         map_put_back(net->maps.item[i], &apart->aside.map[i]);
@@ -43,8 +43,8 @@ static void forget(const struct apart *apart) {
 }
 
 void apart_forget(struct apart *apart) {
-    forget(apart);
-    mark(apart);
+    put_maps_back(apart);
+    set_maps_aside(apart);
 }
 
 static size_t delta_count(const struct net *net) {
@@ -63,11 +63,11 @@ int apart_begin(struct apart *apart, struct net *net, int kept, struct err *err)
         return code;
     }
     apart->net = net;
-    mark(apart);
+    set_maps_aside(apart);
     return CODE_OK;
 }
 
-static int keep(const struct parameter *p, struct kept *kept, struct err *err) {
+static int keep_gradient(const struct parameter *p, struct kept *kept, struct err *err) {
     size_t columns = (size_t)(p->thin ? p->thin->W.rows : p->K);
     size_t count = (size_t)p->rows * columns;
     if (p->map || p->thin)
@@ -93,8 +93,8 @@ int apart_pass(struct apart *apart, const struct term *term, int slot, struct er
     int code = program_backward(net, err);
     net->output.term = NULL;
     for (int i = 0; i < net->parameters.count && slot >= 0 && !code; i++)
-        code =
-            keep(&net->parameters.item[i], &apart->gradient[slot * net->parameters.count + i], err);
+        code = keep_gradient(&net->parameters.item[i],
+                             &apart->gradient[slot * net->parameters.count + i], err);
     return code ? code : net->setup.backend->sync(err);
 }
 
@@ -113,7 +113,7 @@ void apart_end(struct apart *apart) {
         free(apart->gradient[k].A);
     }
     if (net) {
-        forget(apart);
+        put_maps_back(apart);
         aside_take_back(&apart->aside, net);
         aside_free(&apart->aside, net);
     }

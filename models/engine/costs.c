@@ -66,8 +66,8 @@ static double rank_of_tokens(const struct net *net, const struct population *pop
                          of_token * net->setup.data.inputs * net->setup.data.n, evaluations);
 }
 
-/* Of what a matrix reads: rows that do not follow from what learns are the same at all times,
- * unless there is noise, which jumps. */
+/* The rank of what a matrix reads: rows that do not follow from what learns are the same at all
+ * times, unless there is noise, which jumps. */
 static double rank_forward(const struct net *net, const struct map *map, double of_token,
                            double evaluations) {
     bool moves = has_kinks(net->program, true);
@@ -79,8 +79,8 @@ static double rank_forward(const struct net *net, const struct map *map, double 
     return moves ? most : fmin(most, of_token * net->setup.data.inputs * net->setup.data.n);
 }
 
-/* Of cotangents, whose basis is found only where something below learns and W(0)^T, or what is
- * learned backward, is met; a single row may serve all inputs. */
+/* The rank of cotangents, whose basis is found only where something below learns and W(0)^T, or
+ * what is learned backward, is met; a single row may serve all inputs. */
 static double rank_backward(const struct net *net, const struct map *map, double of_token,
                             double evaluations) {
     bool due = false, single = true;

@@ -31,7 +31,7 @@ struct net_counts {
 int counts_mark(struct net *net, struct err *err);
 bool counts_counted(const struct net *net, int node, bool gradient);
 bool counts_left_out(const struct net *net, int node, bool gradient);
-/* Of a network of finite width with this setup, without building it. */
+/* Counts those of a network of finite width with this setup, without building it. */
 int net_counts_of(const struct net_setup *setup, struct net_counts *counts, struct err *err);
 
 #endif

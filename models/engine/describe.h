@@ -8,8 +8,8 @@
 
 #include <jansson.h>
 
-/* Of a net that was built or declared alone, of the limit or of a width: its populations, matrices,
- * operations and kernels. The caller gives the object back with json_decref. */
+/* Describes the populations, matrices, operations and kernels of a net that was built or declared
+ * alone, of the limit or of a width. The caller gives the object back with json_decref. */
 int describe_net(const struct net *net, json_t **out, struct err *err);
 
 /* NULL without memory. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void measure(const struct net *net, int node, bool gradient) {
+static void measure_node(const struct net *net, int node, bool gradient) {
     const struct program *p = net->program;
     for (int k = 0; k < p->measures; k++) {
         const struct measure *m = &p->measure[k];
@@ -20,7 +20,7 @@ static void measure(const struct net *net, int node, bool gradient) {
 }
 
 /* The failure that an operation has remembered. */
-static int outcome(const struct net *net, struct err *err) {
+static int remembered_failure(const struct net *net, struct err *err) {
     const struct program *p = net->program;
     if (p->code)
         *err = p->err;
@@ -38,7 +38,7 @@ int node_run(struct net *net, struct node *v, struct err *err) {
     if (v->onto >= 0 && v->on && !same_rows(p->node[v->onto].value, v->value))
         rows_copy(p->node[v->onto].value, v->value);
     selected_run(net, v);
-    return outcome(net, err);
+    return remembered_failure(net, err);
 }
 
 int program_poll(const struct net *net, struct err *err) {
@@ -47,7 +47,7 @@ int program_poll(const struct net *net, struct err *err) {
 
 /* Rows that no step behind this one reads, on a backend that poisons; behind no step, before the
  * first of them: all rows. */
-static void poison(const struct program *p, int step) {
+static void poison_unread(const struct program *p, int step) {
     for (int i = 0; i < p->all && p->net->setup.backend->poisons; i++) {
         const struct node *v = &p->node[i];
         struct rows own = adjoint_is_taken(v) ? v->work : v->value;
@@ -58,15 +58,15 @@ static void poison(const struct program *p, int step) {
 
 int program_forward(struct net *net, struct err *err) {
     struct program *p = net->program;
-    poison(p, -1);
+    poison_unread(p, -1);
     for (int i = 0; i < p->nodes; i++) {
         TRY(program_poll(net, err));
         if (!p->node[i].plan.idle)
             TRY(node_run(net, &p->node[i], err));
         if (!p->node[i].on && p->experts)
             selected_refresh(net, i);
-        measure(net, i, false);
-        poison(p, i);
+        measure_node(net, i, false);
+        poison_unread(p, i);
     }
     return CODE_OK;
 }
@@ -104,7 +104,7 @@ static int run_until(struct net *net, int *next, int end, struct err *err) {
         TRY(program_poll(net, err));
         if (!net->program->node[*next].plan.forward)
             TRY(node_run(net, &net->program->node[*next], err));
-        poison(net->program, *next);
+        poison_unread(net->program, *next);
     }
     return CODE_OK;
 }
@@ -116,7 +116,7 @@ int program_backward(struct net *net, struct err *err) {
     for (int i = p->nodes - 1; i >= 0; i--) {
         struct node *v = &p->node[i];
         TRY(run_until(net, &next, v->plan.begin, err));
-        measure(net, i, true);
+        measure_node(net, i, true);
         stack_cotangents(p, v);
         if (v->op->collect)
             v->op->collect(net, v);
@@ -241,7 +241,7 @@ static int give_rows(struct net *net, struct err *err) {
 }
 
 /* Read-in and read-out first: of balanced draws, the first are orthogonal to none. */
-static int prepare(struct net *net, struct err *err) {
+static int prepare_nodes(struct net *net, struct err *err) {
     struct program *p = net->program;
     for (int pass = 0; pass < 3; pass++)
         for (int i = 0; i < p->nodes; i++) {
@@ -288,7 +288,7 @@ int program_build(struct net *net, struct err *err) {
     TRY(named_select(p, err));
     TRY(routed_select(p, err));
     TRY(plan_storage(net, err));
-    TRY(prepare(net, err));
+    TRY(prepare_nodes(net, err));
     return give_rows(net, err);
 }
 

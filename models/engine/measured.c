@@ -58,7 +58,7 @@ static void add_numbers(struct program *p, struct numbers numbers, const char *n
     snprintf(added->name, sizeof added->name, "%s", name);
 }
 
-/* The same with an axis of tokens; the words outlive the program. */
+/* Adds an axis of tokens; the words outlive the program. */
 static const char *with_tokens(const char *dims) {
     static const char *const known[][2] = {{"t mu", "t mu token"},
                                            {"t mu i", "t mu token i"},
@@ -70,8 +70,8 @@ static const char *with_tokens(const char *dims) {
     return known[k][1];
 }
 
-static void show(struct program *p, struct value s, bool gradient, struct numbers numbers,
-                 const char *name) {
+static void show_numbers(struct program *p, struct value s, bool gradient, struct numbers numbers,
+                         const char *name) {
     if (p->code)
         return;
     const struct node *node = &p->node[s.at];
@@ -90,12 +90,14 @@ static void show(struct program *p, struct value s, bool gradient, struct number
 
 void program_show(struct program *p, struct value s, const char *dims, const char *name,
                   const char *about, const char *equation) {
-    show(p, s, false, (struct numbers){.dims = dims, .about = about, .equation = equation}, name);
+    show_numbers(p, s, false, (struct numbers){.dims = dims, .about = about, .equation = equation},
+                 name);
 }
 
 void program_show_gradient(struct program *p, struct value s, const char *dims, const char *name,
                            const char *about, const char *equation) {
-    show(p, s, true, (struct numbers){.dims = dims, .about = about, .equation = equation}, name);
+    show_numbers(p, s, true, (struct numbers){.dims = dims, .about = about, .equation = equation},
+                 name);
 }
 
 bool node_shown(const struct net *net, int i, bool gradient) {
@@ -106,8 +108,8 @@ bool node_shown(const struct net *net, int i, bool gradient) {
 }
 
 /* The `width` numbers of element `index`, of a series that is there, or is added. */
-static double *element(struct program *p, struct numbers numbers, size_t width, int index,
-                       const char *name) {
+static double *series_element(struct program *p, struct numbers numbers, size_t width, int index,
+                              const char *name) {
     for (int k = 0; k < p->net->numbers.count && !p->code; k++)
         if (!strcmp(p->net->numbers.item[k].name, name))
             return p->net->numbers.item[k].values + (size_t)index * width;
@@ -120,13 +122,14 @@ static double *element(struct program *p, struct numbers numbers, size_t width, 
 
 double *program_series(struct program *p, const char *dims, int count, int index, const char *name,
                        const char *about, const char *equation) {
-    return element(p, (struct numbers){"", dims, about, equation, .shape = {count}, .node = -1}, 1,
-                   index, name);
+    return series_element(p,
+                          (struct numbers){"", dims, about, equation, .shape = {count}, .node = -1},
+                          1, index, name);
 }
 
 double *program_counted(struct program *p, const char *dims, int count, int index, const char *name,
                         const char *about, const char *equation) {
-    return element(
+    return series_element(
         p,
         (struct numbers){"", dims, about, equation, .shape = {count}, .node = -1, .counted = true},
         1, index, name);
@@ -136,7 +139,7 @@ double *program_series_of(struct program *p, struct value x, int count, int inde
                           const char *about, const char *equation) {
     int P = p->net->setup.data.P, per = p->code ? 1 : p->node[x.at].per;
     const char *dims = per > 1 ? "t l mu token" : "t l mu";
-    return element(
+    return series_element(
         p, (struct numbers){"", dims, about, equation, .shape = {count, P, per}, .node = -1},
         (size_t)P * (size_t)per, index, name);
 }

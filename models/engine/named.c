@@ -32,8 +32,8 @@ static const char *prefix_of(const struct program *p, int i) {
     return first ? "sigma" : taken ? NULL : functions_name[v->constant.fn];
 }
 
-/* Of the read-out, whose rows are its columns, the name of its matrix. Rows of pairs of tokens have
- * none. */
+/* The read-out, whose rows are its columns, has the name of its matrix. Rows of pairs of tokens
+ * have none. */
 static bool name_of(const struct program *p, int i, char name[NET_NAME]) {
     const struct node *v = &p->node[i];
     char inner[NET_NAME];
@@ -71,7 +71,7 @@ bool net_name(const struct net *net, int i, char name[NET_NAME]) {
 }
 
 /* Whether one of the words is for rows of this name: h2 for h2, h2_0 and h2_0_1. */
-static bool asked(const char *words, const char *name) {
+static bool is_asked_for(const char *words, const char *name) {
     struct text_word word;
     char given[NET_NAME];
     while (words && text_next_word(&words, " \t", &word)) {
@@ -82,8 +82,8 @@ static bool asked(const char *words, const char *name) {
     return false;
 }
 
-static int keep(struct program *p, int i, bool gradient, const char *name, struct named_rows **list,
-                int *count, struct err *err) {
+static int keep_rows(struct program *p, int i, bool gradient, const char *name,
+                     struct named_rows **list, int *count, struct err *err) {
     struct node *v = &p->node[i];
     struct named_rows *added = base_grow(list, count, sizeof *added, err);
     if (!added)
@@ -129,18 +129,20 @@ int named_select(struct program *p, struct err *err) {
         char name[NET_NAME];
         if (!can_be_asked(p, k, name))
             continue;
-        field = asked(setup->measure.fields_of, name);
-        cross = asked(setup->measure.cross_of, name);
-        kernel = asked(setup->measure.kernels_of, name);
+        field = is_asked_for(setup->measure.fields_of, name);
+        cross = is_asked_for(setup->measure.cross_of, name);
+        kernel = is_asked_for(setup->measure.kernels_of, name);
         if ((field || cross || kernel) && is_another(p, k, name))
             return err_set(err, CODE_INPUT,
                            "two kinds of rows of this network are called %s: give "
                            "one of them another name",
                            name);
         if (field)
-            TRY(keep(p, i, gradient, name, &net->field_rows.item, &net->field_rows.count, err));
+            TRY(keep_rows(p, i, gradient, name, &net->field_rows.item, &net->field_rows.count,
+                          err));
         if (cross)
-            TRY(keep(p, i, gradient, name, &net->cross_rows.item, &net->cross_rows.count, err));
+            TRY(keep_rows(p, i, gradient, name, &net->cross_rows.item, &net->cross_rows.count,
+                          err));
         if (kernel)
             add_kernel(p, i, gradient, name);
     }

@@ -22,7 +22,7 @@ static int check_counts(const struct data_setup *data, int n, int C, struct err 
 }
 
 /* random: whether its program is known to select by fluctuations. */
-static int make(struct net *net, const struct net_setup *setup, bool random, struct err *err) {
+static int make_net(struct net *net, const struct net_setup *setup, bool random, struct err *err) {
     *net = (struct net){.setup = *setup, .gates.random = random, .place.decay = 1};
     int P = setup->data.P, n = setup->data.n ? setup->data.n : 1,
         C = setup->data.C ? setup->data.C : 1;
@@ -59,14 +59,14 @@ static int make(struct net *net, const struct net_setup *setup, bool random, str
 /* That selections begin with ties is seen when all is written, and decides how it is drawn. */
 int net_init(struct net *net, const struct net_setup *setup, struct err *err) {
     struct net_setup less = *setup;
-    TRY(make(net, setup, false, err));
+    TRY(make_net(net, setup, false, err));
     bool tied = net->gates.tied, unanswered = less.measure.shift > 0 && net_no_responses(net);
     if (unanswered)
         less.measure.shift = 0;
     if (!tied && !unanswered)
         return CODE_OK;
     net_free(net);
-    return make(net, &less, tied, err);
+    return make_net(net, &less, tied, err);
 }
 
 int net_shift(const struct net_setup *setup, double *shift, struct err *err) {
@@ -186,7 +186,7 @@ struct rng_stream net_stream(const struct net *net, enum purpose purpose, int ow
 }
 
 /* Balanced draws: what is drawn later on other neurons of the same number is orthogonal too. */
-static int absorb(const struct net *net, const struct thin *thin, struct err *err) {
+static int absorb_columns(const struct net *net, const struct thin *thin, struct err *err) {
     const struct population *mine = thin->population;
     for (int i = 0; i < net->populations.count && net->setup.N && net->setup.limit.balanced; i++) {
         struct population *other = net->populations.item[i];
@@ -207,7 +207,7 @@ int net_thin(struct net *net, struct population *population, int K, double ampli
     population->draws.matched = matched && !iid;
     int code = thin_init(thin, population, K, amplitude, err);
     population->draws.matched = matched;
-    return code ? code : absorb(net, thin, err);
+    return code ? code : absorb_columns(net, thin, err);
 }
 
 int net_rows(struct net *net, const struct population *population, int count, struct rows *rows,

@@ -109,7 +109,7 @@ struct measure_setup {
 struct training_setup {
     int stages;                        /* evaluations that the integrator keeps; for net_bytes */
     const struct optimizer *optimizer; /* NULL: plain gradient descent */
-    /* Of an optimizer of matrices: what moves all else, and the matrices that it is to leave. */
+    /* What an optimizer of matrices leaves to another one: all that is no matrix, and these. */
     const struct optimizer *rest_optimizer;
     const char *rest;            /* blank-separated names; NULL: none */
     bool each_expert, each_head; /* takes the part of each expert, or head, for a matrix */
@@ -217,7 +217,7 @@ struct net_gates {
     /* A selection begins with a tie (program_selects); and so the limit is a random one, whose
      * outputs differ from draw to draw. */
     bool tied, random;
-    /* Of a limit: the largest factor by which a fluctuation of order N^-1/2 of an average is
+    /* The largest factor by which a fluctuation of order N^-1/2 of an average of a limit is
      * multiplied on its way into gates or attention weights (program_steep). */
     double steep;
 };
@@ -354,8 +354,8 @@ int net_gradient_of_columns(const struct net *net, const struct parameter *p, do
  * in gradient flow. With loss_in_cotangent Delta is inside, summed over outputs and tokens:
  * (df_mu/dW . Delta_mu)(df_nu/dW . Delta_nu), whose sum over mu, nu and blocks is P^2 norm^2. */
 int net_tangent(const struct net *net, const struct parameter *p, double *K, struct err *err);
-/* The same products of the gradients of two backward passes, of which these are the rows y and, but
- * for maps, the coefficients A that p learnt with. */
+/* A gradient of a backward pass: the rows y and, but for maps, the coefficients A that a parameter
+ * learnt with. Then net_products has the products of two of them. */
 struct gradient {
     struct rows y;
     const double *A;
@@ -371,7 +371,7 @@ bool net_name(const struct net *net, int i, char name[NET_NAME]);
  * with the evaluations kept as stages k; a gradient step has the one weight eta0. Each place is
  * reached from the one before by the difference of the weights. */
 int net_keep(struct net *net, int k, struct err *err); /* the last evaluation becomes stage k */
-/* The same as stage 0, for an update before the next pass: matrices learn from the rows. */
+/* Keeps it as stage 0, for an update before the next pass: matrices learn from the rows. */
 int net_hold(struct net *net, struct err *err);
 /* Stages from `stages` on have weight 0. */
 int net_place(struct net *net, int stages, const double *weight, struct err *err);

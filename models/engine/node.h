@@ -45,8 +45,8 @@ enum operation_zeros {
 struct operation {
     const char *name; /* in messages and in the description of a program (describe.h) */
     const struct constant_field *constants; /* of its own, in that description; NULL: none */
-    /* Of an operation that is a word of scripts by this row (models/language/apply.c), as struct
-     * script_word has them: x, y are rows, s numbers, p a population, every other argument the next
+    /* They make the operation a word of scripts (models/language/apply.c), and mean what they do in
+     * struct script_word: x, y are rows, s numbers, p a population, every other argument the next
      * of its constants. NULL: functions of models/lua/ build it, or models alone. */
     const char *arguments, *gives, *doc;
     /* Such a word's own shape, where it is not that of its first argument, and what it refuses by
@@ -59,8 +59,8 @@ struct operation {
     struct value (*adjoint)(struct program *p, int v, int k, struct value g);
     /* NULL, or writes node.A, with which its numbers learn, once the cotangent is there. */
     void (*collect)(struct net *net, struct node *node);
-    /* Of numbers made of numbers, x [K] at the start of the limit from those of the arguments, for
-     * tokens of this kind (ties.c); NULL: they are not known there. */
+    /* Writes the numbers x [K] at the start of the limit, from those of the arguments, for tokens
+     * of this kind (ties.c). NULL: they are not known there. */
     void (*start)(const struct program *p, const struct node *node, int kind, const double *a,
                   const double *b, double *x);
     /* Whether the value jumps or has a kink, so that bases do not stop growing (costs.c). */
@@ -113,7 +113,7 @@ struct node_constant {
     bool transposed; /* of the matrices of a mixture of tokens */
     int by;          /* tokens of a lag; columns of mix_places */
     int groups;      /* bias: sets of K numbers, one for each kind of token, or 1 */
-    /* Of constant: [n][group, or sites if there are no groups]; of mix_places: [per][by]. */
+    /* A constant has [n][group, or sites if there are no groups], mix_places has [per][by]. */
     const double *given;
     const struct number_fn *numbers;
     const struct penalty_fn *penalty;
@@ -128,7 +128,7 @@ struct expert_rows {
     struct map_some some;
 };
 
-/* Of a node that is computed for the rows of one expert alone (selected.c). */
+/* What a node has that is computed for the rows of one expert alone (selected.c). */
 struct node_expert {
     struct expert_rows *of; /* NULL: for all rows */
     bool apart;             /* its value is these rows side by side */
@@ -245,7 +245,8 @@ struct node *node_append_rows(struct program *p, const struct operation *op, str
                               struct value *out);
 struct node *node_append_numbers(struct program *p, const struct operation *op, struct value a,
                                  struct value b, int K, struct value *out);
-/* Of rows of one population, for each input or one for all; `what` is the operation in messages. */
+/* Takes rows of one population, for each input or one for all; `what` is the operation in messages.
+ */
 struct node *node_append_pair(struct program *p, const struct operation *op, const char *what,
                               struct value a, struct value b, struct value *out);
 /* Rows of an input; a failure where an evaluation would have more than can be counted. */
@@ -275,16 +276,16 @@ bool program_failed(struct program *p, int code);
 /* One more element of a list, as base_grow; NULL after a failure. */
 void *program_grow(struct program *p, void *list, int *count, size_t size);
 
-/* Of node->weight: missing numbers are 1, those of the settings of the user are multiplied in, and
- * the net lists it. false after a failure. */
+/* Completes node->weight: missing numbers are 1, those of the settings of the user are multiplied
+ * in, and the net lists it. false after a failure. */
 bool weight_settle(struct program *p, struct node *node);
-/* Of a tied matrix that has a use: makes node, with the population that it reads, one more of them.
- * false: this is the first. */
+/* If this matrix is tied and has a use, node becomes one more of them, with the population that it
+ * reads. false: this is the first. */
 bool weight_tied(struct program *p, struct node *node, struct population *target, struct weight W);
 /* Does so for a thin matrix, whose K columns lie on `on`. */
 bool weight_tied_thin(struct program *p, struct node *node, const struct population *on,
                       struct weight W);
-/* Of a complete program: a failure where maps that are moved as one matrix do not fit together. */
+/* The complete program fails where maps that are moved as one matrix do not fit together. */
 void heads_check(struct program *p);
 /* The power of the nominal infinite size, N = 2^400, in a number of the limit: the multiple of 1/2
  * that a constant factor between 2^-40 and 2^40 leads to; else what the number itself says, so that
@@ -314,8 +315,8 @@ int routed_select(struct program *p, struct err *err);
 const struct map *net_leader(const struct net *net, const struct node *v);
 /* Which nodes leave rows out (selected.c): before storage is planned. */
 int selected_find(struct net *net, struct err *err);
-/* Of a mask or of gates: how many are selected, as the description of the operation has it (top);
- * 0: it selects nothing. */
+/* How many a mask or gates select, as the description of the operation has it (top); 0: it selects
+ * nothing. */
 double node_selects(const struct node *v);
 /* Once these numbers are there (-1: all), which rows that are. */
 void selected_refresh(struct net *net, int numbers);

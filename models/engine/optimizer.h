@@ -51,11 +51,11 @@ struct optimizer {
      * it up (kernels/maps/change.h). memory [2]: zeroed before the first step. */
     int (*move)(const struct optimizer_step *step, struct change *change, struct array memory[2],
                 struct err *err);
-    /* The same of a matrix that consists of several maps (kernels/maps/polar.h); step->parameter is
-     * one of them. NULL where it does not move matrices. */
+    /* Moves a matrix that consists of several maps (kernels/maps/polar.h); step->parameter is one
+     * of them. NULL where it does not move matrices. */
     int (*move_parts)(const struct optimizer_step *step, struct polar_part *part, int parts,
                       bool stacked, struct err *err);
-    /* The same of K numbers on the host: numbers += ... of gradient [K] and memory [2][K]. NULL
+    /* Moves K numbers on the host: numbers += ... of gradient [K] and memory [2][K]. NULL
      * where it moves matrices alone. */
     void (*move_host)(const struct optimizer_step *step, int K, const double *gradient,
                       double *memory, double *numbers);

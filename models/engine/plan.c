@@ -34,7 +34,7 @@ static bool has_rows(const struct node *v) {
 }
 
 /* Rows that are taken for an expert may be those that they are taken from. */
-static void use(struct plan *plan, int node, int step) {
+static void use_until(struct plan *plan, int node, int step) {
     while (node >= 0) {
         if (plan->item[node].end < step)
             plan->item[node].end = step;
@@ -104,14 +104,14 @@ static void use_in_passes(struct plan *plan) {
     struct program *p = plan->p;
     for (int i = 0; i < p->all; i++) {
         const struct node *v = &p->node[i];
-        use(plan, v->argument[0], step_of(p, i));
-        use(plan, v->argument[1], i);
-        use(plan, v->expert.x, i);
-        use(plan, v->onto, i);
+        use_until(plan, v->argument[0], step_of(p, i));
+        use_until(plan, v->argument[1], i);
+        use_until(plan, v->expert.x, i);
+        use_until(plan, v->onto, i);
         if (v->of < 0)
-            use(plan, v->plan.g, v->plan.begin);
+            use_until(plan, v->plan.g, v->plan.begin);
         if (v->of < 0 && v->matrix.thin && v->matrix.thin->uses > 1) /* stacked there (execute.c) */
-            use(plan, v->argument[0], v->plan.begin);
+            use_until(plan, v->argument[0], v->plan.begin);
     }
 }
 
@@ -125,11 +125,11 @@ static void use_behind(struct plan *plan) {
         const struct node *v = &p->node[i];
         bool check = v->of < 0 && net->setup.measure.check && v->op->matrix != MATRIX_NONE;
         if (v->plan.measured || (again && (v->of < 0 || v->plan.forward)))
-            use(plan, i, p->all);
+            use_until(plan, i, p->all);
         if (v->plan.measured_g || v->plan.kept_g || check)
-            use(plan, v->plan.g, p->all);
+            use_until(plan, v->plan.g, p->all);
         if (check)
-            use(plan, v->plan.part[0], p->all);
+            use_until(plan, v->plan.part[0], p->all);
     }
     for (int k = 0; k < net->parameters.count; k++) {
         const struct parameter *parameter = &net->parameters.item[k];
@@ -137,13 +137,13 @@ static void use_behind(struct plan *plan) {
         bool reads = parameter->map ? net_keeps_rows(net, parameter->map)
                                     : parameter->thin && !node_reads_no_rows(v);
         if (reads)
-            use(plan, v->expert.x >= 0 ? v->expert.x : v->argument[0], p->all);
+            use_until(plan, v->expert.x >= 0 ? v->expert.x : v->argument[0], p->all);
         if (v->on)
-            use(plan, v->expert.g >= 0 ? v->expert.g : v->plan.g, p->all);
+            use_until(plan, v->expert.g >= 0 ? v->expert.g : v->plan.g, p->all);
     }
 }
 
-static bool fits(const struct slot *slot, const struct node *v) {
+static bool fits_slot(const struct slot *slot, const struct node *v) {
     const struct array *array = slot->rows.array;
     return array->sites == v->on->sites && array->group == v->on->group &&
            slot->rows.count == v->count;
@@ -155,7 +155,7 @@ static int slot_in_place(const struct plan *plan, int i) {
     for (int k = 0; k < 2; k++) {
         int former = item->over[k], slot = former < 0 ? NOWHERE : plan->item[former].slot;
         if (former >= 0 && plan->item[former].end == item->start &&
-            plan->slot[slot].node == former && fits(&plan->slot[slot], &plan->p->node[i]))
+            plan->slot[slot].node == former && fits_slot(&plan->slot[slot], &plan->p->node[i]))
             return slot;
     }
     return NOWHERE;
@@ -181,7 +181,7 @@ static int find_slot(struct plan *plan, int i, struct err *err) {
     struct node *v = &plan->p->node[i];
     int shape = 0, slot = slot_in_place(plan, i);
     if (slot == NOWHERE) {
-        while (shape < plan->shapes && !fits(&plan->slot[plan->shape[shape].slot], v))
+        while (shape < plan->shapes && !fits_slot(&plan->slot[plan->shape[shape].slot], v))
             shape++;
         if (shape < plan->shapes && (slot = plan->shape[shape].free) != NOWHERE)
             plan->shape[shape].free = plan->slot[slot].next;
@@ -195,7 +195,7 @@ static int find_slot(struct plan *plan, int i, struct err *err) {
 }
 
 /* A value is done: its slot is free, unless another one has it already. */
-static void release(struct plan *plan, int i) {
+static void release_slot(struct plan *plan, int i) {
     struct slot *slot = &plan->slot[plan->item[i].slot];
     struct shape *shape = &plan->shape[slot->shape];
     if (slot->node != i)
@@ -223,7 +223,7 @@ static int find_slots(struct plan *plan, struct err *err) {
         for (int i = starts[step] - 1; i >= 0; i = after[i] - 1)
             DO(find_slot(plan, i, err));
         for (int i = ends[step] - 1; i >= 0; i = then[i] - 1)
-            release(plan, i);
+            release_slot(plan, i);
     }
 done:
     free(list);

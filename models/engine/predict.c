@@ -30,7 +30,7 @@ int net_origin(struct net *net, int K, double **now, struct err *err) {
 }
 
 /* out = a, or a + b. */
-static void take(double *out, const double *a, const double *b, size_t count) {
+static void set_or_add(double *out, const double *a, const double *b, size_t count) {
     for (size_t k = 0; k < count; k++)
         out[k] = b ? a[k] + b[k] : a[k];
 }
@@ -42,8 +42,8 @@ void net_coordinates(const struct data_setup *data, size_t row, double *A, doubl
                  *place = data->A || data->D <= data->V
                               ? NULL
                               : data->table + ((size_t)data->V + row % n) * all;
-    take(A, first, place, K);
-    take(rest, first + K, place ? place + K : NULL, more);
+    set_or_add(A, first, place, K);
+    set_or_add(rest, first + K, place ? place + K : NULL, more);
 }
 
 const double *net_targets(const struct data_setup *data, const double *y, size_t place,
@@ -111,8 +111,8 @@ uint32_t net_predict_stride(const struct net *net, const struct population *popu
 }
 
 /* A forward pass of `count` <= P inputs; the last one fills up the rows. */
-static int look(struct net *net, const struct aside *aside, int first, int count, double *f,
-                struct err *err) {
+static int predict_batch(struct net *net, const struct aside *aside, int first, int count,
+                         double *f, struct err *err) {
     for (int mu = 0; mu < net->setup.data.P; mu++)
         net->batch.index[mu] = first + (mu < count ? mu : count - 1);
     net_load_batch(net);
@@ -168,8 +168,8 @@ int net_predict(struct net *net, int first, int count, double *f, struct err *er
     if (!net->setup.N && !net->setup.field)
         DO(net_draw_unseen(net, err));
     for (int i = 0; i < count; i += P)
-        DO(look(net, &aside, first + i, count - i < P ? count - i : P,
-                f ? f + i * net_outputs(net) : NULL, err));
+        DO(predict_batch(net, &aside, first + i, count - i < P ? count - i : P,
+                         f ? f + i * net_outputs(net) : NULL, err));
     aside_take_back(&aside, net);
     DO(net->setup.backend->sync(err));
 done:

@@ -15,7 +15,7 @@ static double largest_of(const struct node *v) {
     return most;
 }
 
-/* Of numbers of each input, the first that are not finite; NULL: rows are the first, or none are.
+/* Finds the first numbers of each input that are not finite. NULL: rows are the first, or none are.
  */
 static const struct node *first_infinite(const struct program *p) {
     for (int i = 0; i < p->nodes; i++) {

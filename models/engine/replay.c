@@ -153,7 +153,7 @@ struct node *replay_node(struct replay *r, int node) {
 }
 
 /* Its matrix as it was or as it is, while a node runs, which leaves no trace in it. */
-static int run(struct replay *r, int i, bool initial, struct err *err) {
+static int run_node(struct replay *r, int i, bool initial, struct err *err) {
     struct node *v = &r->program.node[i];
     struct node_matrix now = v->matrix;
     struct map *map = now.map;
@@ -185,7 +185,7 @@ int replay_forward(struct replay *r, bool initial, int target, struct err *err) 
                 r->active[r->program.node[i].argument[k]] = true;
     for (int i = r->first; i <= target; i++)
         if (r->active[i] && !r->given[i] && !r->program.node[i].op->constant)
-            TRY(run(r, i, initial, err));
+            TRY(run_node(r, i, initial, err));
     memset(r->active, 0, (size_t)r->program.nodes * sizeof *r->active);
     return CODE_OK;
 }
@@ -203,7 +203,7 @@ static int run_back(struct replay *r, int i, bool initial, struct err *err) {
     for (int k = 0; k < 2 && !completes; k++)
         if (of->argument[k] >= r->first && of->plan.part[k] >= 0 && !r->given[of->argument[k]])
             r->active[of->argument[k]] = true;
-    return v->argument[0] < 0 ? CODE_OK : run(r, i, initial, err);
+    return v->argument[0] < 0 ? CODE_OK : run_node(r, i, initial, err);
 }
 
 /* What was given stops it, but for the nodes where it begins. */

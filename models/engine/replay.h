@@ -29,7 +29,7 @@ int replay_archive(struct replay *replay, struct archive *archive, struct err *e
 void replay_begin(struct replay *replay, const struct net *net);
 /* The node has the value that it has in the net, and what it follows from is not run. */
 void replay_give(struct replay *replay, const struct net *net, int node);
-/* The same with a value, or a cotangent, that the caller writes. */
+/* The node has a value, or a cotangent, that the caller writes. */
 struct node *replay_node(struct replay *replay, int node);
 /* The value of node `target`; matrices initial or as they are. */
 int replay_forward(struct replay *replay, bool initial, int target, struct err *err);

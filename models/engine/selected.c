@@ -21,22 +21,22 @@ struct selection {
     int numbers, column;
 };
 
-/* Of each node: the rows that are read of it, those at which it can be other than 0, and those that
- * it is computed for. */
+/* What is found for each node: the rows that are read of it, those at which it can be other than 0,
+ * and those that it is computed for. */
 struct found {
     struct selection *read, *full, *at;
 };
 
-static struct selection every(void) {
+static struct selection every_row(void) {
     return (struct selection){EVERY, 0};
 }
 
-static bool same(struct selection a, struct selection b) {
+static bool same_selection(struct selection a, struct selection b) {
     return a.numbers == b.numbers && a.column == b.column;
 }
 
-static struct selection both(struct selection a, struct selection b) {
-    return a.numbers == NOBODY || same(a, b) ? b : every();
+static struct selection read_by_both(struct selection a, struct selection b) {
+    return a.numbers == NOBODY || same_selection(a, b) ? b : every_row();
 }
 
 /* Whether it scales each of its rows by a number that a rule of gates has made; `alone`: as far as
@@ -63,7 +63,7 @@ static bool is_read_backward(const struct program *p, int i) {
     return read;
 }
 
-/* The same of its rows, or of its cotangent. */
+/* Whether something does so with its rows, or with its cotangent. */
 static bool is_read(const struct program *p, int i) {
     return p->node[i].plan.measured || is_read_backward(p, i);
 }
@@ -71,16 +71,17 @@ static bool is_read(const struct program *p, int i) {
 static void find_read(const struct net *net, bool alone, struct selection *read) {
     const struct program *p = net->program;
     for (int i = 0; i < p->nodes; i++)
-        read[i] = !alone && is_read(p, i) ? every() : (struct selection){NOBODY, 0};
+        read[i] = !alone && is_read(p, i) ? every_row() : (struct selection){NOBODY, 0};
     for (int i = p->nodes - 1; i >= 0; i--) {
         const struct node *v = &p->node[i];
         bool by_row = v->op->by_row && read[i].numbers != NOBODY;
         for (int k = 0; k < 2; k++) {
             int a = v->argument[k];
             if (a >= 0 && k == 1 && is_gate(net, v, alone))
-                read[a] = both(read[a], of_gate(v));
+                read[a] = read_by_both(read[a], of_gate(v));
             else if (a >= 0)
-                read[a] = both(read[a], by_row && p->node[a].count == v->count ? read[i] : every());
+                read[a] = read_by_both(
+                    read[a], by_row && p->node[a].count == v->count ? read[i] : every_row());
         }
     }
 }
@@ -93,7 +94,7 @@ static void find_full(const struct net *net, bool alone, struct selection *full)
         const struct node *v = &p->node[i];
         bool single = v->op->by_row && v->op->linear && v->argument[0] >= 0 && v->argument[1] < 0 &&
                       (alone || !is_read_backward(p, v->argument[0]));
-        full[i] = is_gate(net, v, alone) ? of_gate(v) : single ? full[v->argument[0]] : every();
+        full[i] = is_gate(net, v, alone) ? of_gate(v) : single ? full[v->argument[0]] : every_row();
     }
 }
 
@@ -112,14 +113,14 @@ static void find_apart(struct program *p, const struct selection *at) {
     for (int i = 0; i < p->nodes; i++)
         for (int k = 0; k < 2; k++) {
             int a = p->node[i].argument[k];
-            if (a >= 0 && !same(at[i], at[a]))
+            if (a >= 0 && !same_selection(at[i], at[a]))
                 p->node[a].expert.apart = false;
         }
 }
 
 /* Only matrices take rows of what has all; only what hands its cotangent on as a part of its own
  * puts rows back to their places. */
-static bool fits(const struct program *p, int i, const struct selection *at) {
+static bool fits_selection(const struct program *p, int i, const struct selection *at) {
     const struct node *v = &p->node[i];
     bool whole = false;
     for (int k = 0; k < 2; k++) {
@@ -140,14 +141,14 @@ static void find_at(const struct net *net, struct found found) {
         struct selection some = found.read[i].numbers >= 0 ? found.read[i] : found.full[i];
         bool can = some.numbers >= 0 && some.numbers < i && can_leave_out(net, &p->node[i]) &&
                    p->node[some.numbers].count == p->node[i].count;
-        found.at[i] = can ? some : every();
+        found.at[i] = can ? some : every_row();
     }
     while (changed) {
         changed = false;
         find_apart(p, found.at);
         for (int i = 0; i < p->nodes; i++)
-            if (!fits(p, i, found.at)) {
-                found.at[i] = every();
+            if (!fits_selection(p, i, found.at)) {
+                found.at[i] = every_row();
                 changed = true;
             }
     }
@@ -248,7 +249,7 @@ static void find_rows(const struct program *p, struct expert_rows *e) {
 }
 
 /* Its rows become as many as the expert has. */
-static void fit(struct net *net, struct node *v) {
+static void fit_rows(struct net *net, struct node *v) {
     const struct expert_rows *e = v->expert.of;
     struct program *p = net->program;
     if (adjoint_is_taken(v))
@@ -266,7 +267,7 @@ void selected_refresh(struct net *net, int numbers) {
             find_rows(p, p->expert[k]);
     for (int i = 0; i < p->all && p->experts; i++)
         if (p->node[i].expert.of && (numbers < 0 || p->node[i].expert.of->numbers == numbers))
-            fit(net, &p->node[i]);
+            fit_rows(net, &p->node[i]);
     for (int k = 0; k < net->parameters.count && p->experts; k++) {
         struct parameter *parameter = &net->parameters.item[k];
         const struct node *v = &p->node[parameter->node];

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Columns of A. */
-static size_t width(const struct parameter *p) {
+static size_t columns_of(const struct parameter *p) {
     return (size_t)(p->thin ? p->thin->W.rows : p->K);
 }
 
@@ -15,7 +15,7 @@ static bool may_hold(const struct net *net, const struct parameter *p) {
     return p->y.array != &program->node[program->read_out].matrix.thin->W;
 }
 
-static int keep(struct net *net, int k, bool hold, struct err *err) {
+static int keep_stage(struct net *net, int k, bool hold, struct err *err) {
     size_t P = (size_t)net->setup.data.P;
     memcpy(net->place.stage_Delta + (size_t)k * P, net_deltas(net), P * sizeof(double));
     for (int i = 0; i < net->parameters.count; i++) {
@@ -28,7 +28,7 @@ static int keep(struct net *net, int k, bool hold, struct err *err) {
         }
         if (p->thin)
             TRY(array_keep(&kept->y, p->y, err));
-        size_t count = (size_t)p->rows * width(p);
+        size_t count = (size_t)p->rows * columns_of(p);
         if (!kept->A)
             TRY(base_alloc(&kept->A, count, sizeof *kept->A, err));
         memcpy(kept->A, p->A, count * sizeof *kept->A);
@@ -37,11 +37,11 @@ static int keep(struct net *net, int k, bool hold, struct err *err) {
 }
 
 int net_keep(struct net *net, int k, struct err *err) {
-    return keep(net, k, false, err);
+    return keep_stage(net, k, false, err);
 }
 
 int net_hold(struct net *net, struct err *err) {
-    return keep(net, 0, true, err);
+    return keep_stage(net, 0, true, err);
 }
 
 void net_coefficients(const struct net *net, const struct parameter *p, int k, double rate,
@@ -76,7 +76,7 @@ done:
 }
 
 /* Adds step K_k. */
-static int move(struct net *net, int k, double step, struct err *err) {
+static int move_stage(struct net *net, int k, double step, struct err *err) {
     int code = CODE_OK;
     double *c;
     TRY(base_alloc(&c, (size_t)net_most_rows(net), sizeof *c, err));
@@ -100,7 +100,7 @@ int net_place(struct net *net, int stages, const double *weight, struct err *err
     for (int k = 0; k < MAP_STAGES; k++) {
         double to = k < stages ? weight[k] : 0;
         if (to != net->place.weight[k])
-            TRY(move(net, k, to - net->place.weight[k], err));
+            TRY(move_stage(net, k, to - net->place.weight[k], err));
         net->place.weight[k] = to;
     }
     return CODE_OK;

@@ -76,25 +76,25 @@ static int differ_of(const struct program *p, int i) {
     return i < 0 ? 0 : i < p->nodes ? p->node[i].count : p->node[i].plan.differ;
 }
 
-static int larger(int a, int b) {
+static int larger_of(int a, int b) {
     return a > b ? a : b;
 }
 
-static struct value append(struct program *p, struct node node) {
+static struct value append_node(struct program *p, struct node node) {
     struct node *added = program_grow(p, &p->node, &p->all, sizeof *added);
     if (!added)
         return none;
     *added = node;
     added->of = p->reverse;
     if (!node.plan.differ)
-        added->plan.differ = larger(node.op->scales_rows ? 0 : differ_of(p, node.argument[0]),
-                                    differ_of(p, node.argument[1]));
+        added->plan.differ = larger_of(node.op->scales_rows ? 0 : differ_of(p, node.argument[0]),
+                                       differ_of(p, node.argument[1]));
     return (struct value){p->all - 1};
 }
 
 /* A node that is shaped as node `like`. */
-static struct node shaped(const struct program *p, const struct operation *op, struct value a,
-                          struct value b, int like) {
+static struct node node_like(const struct program *p, const struct operation *op, struct value a,
+                             struct value b, int like) {
     struct node node = node_of_operation(op, a, b);
     node.on = p->node[like].on;
     node.per = p->node[like].per;
@@ -108,13 +108,13 @@ static struct value append_part(struct program *p, struct node node) {
     const struct node *v = &p->node[p->reverse];
     node.expert.of = v->expert.of;
     node.expert.apart = v->expert.of && node.on && node.count == v->count;
-    return append(p, node);
+    return append_node(p, node);
 }
 
 struct value adjoint_slope(struct program *p, int v) {
     if (p->code)
         return none;
-    struct node node = shaped(p, &operation_slope, none, none, v);
+    struct node node = node_like(p, &operation_slope, none, none, v);
     node.plan.differ = node.count;
     node.plan.forward = true;
     struct value out = append_part(p, node);
@@ -125,17 +125,17 @@ struct value adjoint_slope(struct program *p, int v) {
 struct value adjoint_column(struct program *p, int v) {
     if (p->code)
         return none;
-    struct node node = shaped(p, &operation_column, none, none, p->node[v].argument[0]);
+    struct node node = node_like(p, &operation_column, none, none, p->node[v].argument[0]);
     node.count = node.plan.differ = 1;
-    return append(p, node);
+    return append_node(p, node);
 }
 
 struct value adjoint_append(struct program *p, const struct operation *op, struct value a,
                             struct value b, int like) {
     if (p->code)
         return none;
-    struct node node = shaped(p, op, a, b, like);
-    node.count = larger(p->node[a.at].count, b.at < 0 ? 0 : p->node[b.at].count);
+    struct node node = node_like(p, op, a, b, like);
+    node.count = larger_of(p->node[a.at].count, b.at < 0 ? 0 : p->node[b.at].count);
     return append_part(p, node);
 }
 
@@ -143,7 +143,7 @@ struct value adjoint_like(struct program *p, const struct operation *op, struct 
                           struct value b, int like) {
     if (p->code)
         return none;
-    struct node node = shaped(p, op, a, b, like);
+    struct node node = node_like(p, op, a, b, like);
     node.plan.differ = node.count;
     return append_part(p, node);
 }
@@ -166,7 +166,7 @@ struct value adjoint_times(struct program *p, double factor, struct value x) {
 }
 
 int adjoint_take(struct program *p, int v, int x, bool forward) {
-    struct node node = shaped(p, &operation_take, (struct value){x}, none, x);
+    struct node node = node_like(p, &operation_take, (struct value){x}, none, x);
     node.plan.forward = forward;
     p->reverse = v;
     return append_part(p, node).at;
@@ -178,19 +178,19 @@ int adjoint_take(struct program *p, int v, int x, bool forward) {
 static int append_sum(struct program *p, int a, const struct operation *op, int x, int onto,
                       int count) {
     const struct node *to = &p->node[a], *v = op == &operation_put ? &p->node[p->reverse] : to;
-    struct node node = shaped(p, op, (struct value){x}, none, a);
+    struct node node = node_like(p, op, (struct value){x}, none, a);
     node.count = count;
     node.onto = onto;
     node.expert.of = v->expert.of;
     node.expert.apart = to->expert.apart && count == to->count;
-    node.plan.differ = larger(differ_of(p, onto), differ_of(p, x));
-    return append(p, node).at;
+    node.plan.differ = larger_of(differ_of(p, onto), differ_of(p, x));
+    return append_node(p, node).at;
 }
 
 /* Whether a part is added to a sum by the node that makes it. Matrices do so neither where gates
  * are nor where a row may serve all inputs, so that the order of sums does not depend on what is
  * measured. */
-static bool adds(const struct program *p, const struct node *v, const struct node *part) {
+static bool adds_itself(const struct program *p, const struct node *v, const struct node *part) {
     const struct net *net = p->net;
     return part->plan.adds && !v->expert.of &&
            (!v->matrix.map || (!v->expert.gated && net->output.loss_in_cotangent &&
@@ -206,7 +206,7 @@ static void add_rows(struct program *p, int i, int k, int g) {
     int count = p->node[part].count, has = sum < 0 ? 0 : p->node[sum].count;
     struct node last = p->node[part];
     bool check = p->net->setup.measure.check, full = !p->node[a].expert.apart && count == v->count,
-         into = sum >= 0 && part != g && has <= count && adds(p, v, &last),
+         into = sum >= 0 && part != g && has <= count && adds_itself(p, v, &last),
          moves = into && !(check && v->matrix.map);
     const struct operation *op = has > count                        ? &operation_repeat
                                  : v->expert.of && full             ? &operation_put
@@ -216,9 +216,9 @@ static void add_rows(struct program *p, int i, int k, int g) {
     if (sum >= 0 && has < count)
         sum = append_sum(p, a, &operation_repeat, sum, -1, count);
     last.onto = sum;
-    last.plan.differ = larger(last.plan.differ, differ_of(p, sum));
-    sum = into ? append(p, last).at
-          : op ? append_sum(p, a, op, part, sum, larger(has, count))
+    last.plan.differ = larger_of(last.plan.differ, differ_of(p, sum));
+    sum = into ? append_node(p, last).at
+          : op ? append_sum(p, a, op, part, sum, larger_of(has, count))
                : part;
     p->node[i].plan.part[k] = moves ? sum : part;
     p->node[a].plan.g = sum;
@@ -226,11 +226,11 @@ static void add_rows(struct program *p, int i, int k, int g) {
 
 /* The cotangent of numbers, to which the nodes of all parts add. */
 static void append_numbers(struct program *p, const struct operation *op, int a) {
-    struct node node = shaped(p, op, none, none, a);
+    struct node node = node_like(p, op, none, none, a);
     node.plan.differ = 1;
     if (program_failed(p, net_vector(p->net, node_numbers(&node), 1, &node.s, &p->err)))
         return;
-    int g = append(p, node).at;
+    int g = append_node(p, node).at;
     p->node[a].plan.g = g;
 }
 

@@ -18,7 +18,7 @@
  * many as the argument that has most. */
 struct value adjoint_append(struct program *p, const struct operation *op, struct value a,
                             struct value b, int like);
-/* The same with as many rows as node `like`, whatever its arguments have; numbers where it has. */
+/* This one has as many rows as node `like`, whatever its arguments have; numbers where it has. */
 struct value adjoint_like(struct program *p, const struct operation *op, struct value a,
                           struct value b, int like);
 /* The part, by a node that can add it to a sum itself (where node.onto is not -1); numbers like

@@ -8,7 +8,7 @@
 
 static const struct value none = {-1};
 
-static bool weigh(struct program *p, struct node *node, struct weight W) {
+static bool settle_weight(struct program *p, struct node *node, struct weight W) {
     node->matrix.weight = node->matrix.written = W;
     if (W.tied && node->op->matrix != MATRIX_MAP && node->op->matrix != MATRIX_EMBED)
         program_fail(p, "matrix %s: only maps and embeddings may be tied, not %s", W.name,
@@ -49,7 +49,7 @@ struct value program_read_in(struct program *p, struct population *bottom, struc
     node->K = p->net->setup.data.K;
     W.adam_rate = factor * weight_or_one(W.adam_rate);
     W.adam_eps = factor * weight_or_one(W.adam_eps);
-    if (!weigh(p, node, W))
+    if (!settle_weight(p, node, W))
         return none;
     node->matrix.weight.a0 = weight_column(p, node);
     node->matrix.thin = new_thin(p);
@@ -72,7 +72,7 @@ struct value program_embed(struct program *p, struct value s, struct population 
     node->K = node_of(p, s)->K;
     if (weight_tied_thin(p, node, on, E))
         return out;
-    if (!weigh(p, node, E))
+    if (!settle_weight(p, node, E))
         return none;
     node->matrix.weight.a0 = weight_column(p, node);
     if (!(node->matrix.thin = new_thin(p)))
@@ -93,7 +93,7 @@ struct value program_vector(struct program *p, struct population *on, struct val
         node_shape(p, node, node_of(p, like)->per);
     node->on = on;
     node->K = 1;
-    if (!weigh(p, node, v))
+    if (!settle_weight(p, node, v))
         return none;
     node->matrix.weight.a0 = weight_column(p, node);
     node->matrix.thin = new_thin(p);
@@ -132,7 +132,7 @@ struct value program_map(struct program *p, struct value x, struct population *t
         return out;
     if (net->maps.count == RNG_OWNERS)
         program_fail(p, "it has more than %d matrices between populations", RNG_OWNERS);
-    if (!node || !weigh(p, node, W))
+    if (!node || !settle_weight(p, node, W))
         return none;
     struct population *source = node->on;
     double fg = node->matrix.weight.a0 * node->matrix.weight.s_f, r = target->size / source->size;
@@ -165,7 +165,7 @@ struct value program_look(struct program *p, struct value x, int K, struct weigh
     struct node *node = node_append_numbers(p, &operation_look, x, none, K, &out);
     if (node && weight_tied_thin(p, node, node_of(p, x)->on, Q))
         return out;
-    if (!node || !weigh(p, node, Q))
+    if (!node || !settle_weight(p, node, Q))
         return none;
     node->matrix.weight.a0 = weight_column(p, node);
     net->gates.tied |= Q.iid;
@@ -184,7 +184,7 @@ static struct value add_bias(struct program *p, struct value s, struct value lik
     struct value out;
     struct node *node = node_append_numbers(p, &operation_bias, like, none, K, &out);
     int count = groups * K;
-    if (!node || !weigh(p, node, b))
+    if (!node || !settle_weight(p, node, b))
         return none;
     node->argument[0] = s.at;
     node->matrix.decays = node->matrix.decays && !node->matrix.weight.fixed;
@@ -209,12 +209,12 @@ struct value program_trained(struct program *p, struct value like, int K, const 
 }
 
 /* K of the numbers s; 0 after a failure. */
-static int biased(struct program *p, struct value s) {
+static int count_biased(struct program *p, struct value s) {
     return node_given_numbers(p, "a bias", s) ? node_of(p, s)->K : 0;
 }
 
 struct value program_bias(struct program *p, struct value s, const double *start, struct weight b) {
-    int K = biased(p, s);
+    int K = count_biased(p, s);
     return K ? add_bias(p, s, s, K, 1, start, b) : none;
 }
 
@@ -223,7 +223,7 @@ struct value program_bias_of_tokens(struct program *p, struct value s, const dou
     if (!p->code && !p->net->setup.data.token)
         program_fail(p, "a bias of each kind of token needs inputs that are tokens");
     of_tokens(p, "a bias of each kind of token", s);
-    int K = biased(p, s);
+    int K = count_biased(p, s);
     return K ? add_bias(p, s, s, K, p->net->setup.data.V, start, b) : none;
 }
 
@@ -255,7 +255,7 @@ struct value program_read_out(struct program *p, struct value h, struct weight w
         net->output.loss_in_cotangent = true;
         return out;
     }
-    if (!node || !weigh(p, node, w))
+    if (!node || !settle_weight(p, node, w))
         return none;
     node->matrix.weight.a0 = weight_column(p, node);
     node->matrix.thin = new_thin(p);

@@ -21,8 +21,8 @@ static double product_of(double a, double b) {
 }
 
 /* x [rows][K], of what the arguments of v have, a and b. */
-static void pair(pairing of, const struct program *p, const struct node *v, int rows,
-                 const double *a, const double *b, double *x) {
+static void pair_numbers(pairing of, const struct program *p, const struct node *v, int rows,
+                         const double *a, const double *b, double *x) {
     for (ptrdiff_t i = 0; i < rows; i++)
         for (int k = 0; k < v->K; k++)
             x[i * v->K + k] = of(a[index_of(&p->node[v->argument[0]], i, k)],
@@ -30,13 +30,14 @@ static void pair(pairing of, const struct program *p, const struct node *v, int 
 }
 
 static void sum_forward(struct net *net, struct node *v) {
-    pair(plus, net->program, v, v->count, argument(net, v, 0)->s, argument(net, v, 1)->s, v->s);
+    pair_numbers(plus, net->program, v, v->count, argument(net, v, 0)->s, argument(net, v, 1)->s,
+                 v->s);
 }
 
 static void sum_start(const struct program *p, const struct node *v, int kind, const double *a,
                       const double *b, double *x) {
     (void)kind;
-    pair(plus, p, v, 1, a, b, x);
+    pair_numbers(plus, p, v, 1, a, b, x);
 }
 
 /* Numbers, times another factor if there is one, added to those of an argument that may have one
@@ -61,14 +62,14 @@ static struct value sum_adjoint(struct program *p, int v, int k, struct value g)
 }
 
 static void product_forward(struct net *net, struct node *v) {
-    pair(product_of, net->program, v, v->count, argument(net, v, 0)->s, argument(net, v, 1)->s,
-         v->s);
+    pair_numbers(product_of, net->program, v, v->count, argument(net, v, 0)->s,
+                 argument(net, v, 1)->s, v->s);
 }
 
 static void product_start(const struct program *p, const struct node *v, int kind, const double *a,
                           const double *b, double *x) {
     (void)kind;
-    pair(product_of, p, v, 1, a, b, x);
+    pair_numbers(product_of, p, v, 1, a, b, x);
 }
 
 static struct value product_adjoint(struct program *p, int v, int k, struct value g) {

@@ -36,7 +36,7 @@ static inline bool operation_takes_either(const struct operation *op) {
 }
 struct value program_apply(struct program *p, const struct operation *op, struct operands given);
 
-/* Of what jumps at any value. */
+/* For operations that jump at any value. */
 static inline bool operation_always(const struct program *p, int node) {
     (void)p, (void)node;
     return true;

@@ -41,18 +41,18 @@ const struct operation operation_fn = {
     .function = true,
     .jumps = fn_jumps};
 
-static bool same(struct rows a, struct rows b) {
+static bool same_rows(struct rows a, struct rows b) {
     return a.array == b.array && a.first == b.first;
 }
 
 static void add_forward(struct net *net, struct node *v) {
     const struct node *second = argument(net, v, 1);
     struct rows a = argument(net, v, 0)->value, b = second->value;
-    if (same(b, v->value)) {
+    if (same_rows(b, v->value)) {
         rows_add(NULL, a, v->value);
         return;
     }
-    if (!same(a, v->value))
+    if (!same_rows(a, v->value))
         rows_copy(a, v->value);
     if (second->expert.added && selected_some(second))
         rows_add_at(b, second->expert.of->some.which, v->value);
@@ -77,7 +77,7 @@ const struct operation operation_add = {.name = "add",
 
 static void times_forward(struct net *net, struct node *v) {
     struct rows x = argument(net, v, 0)->value;
-    if (!same(x, v->value))
+    if (!same_rows(x, v->value))
         rows_copy(x, v->value);
     rows_scale(v->constant.factor, v->value);
 }
@@ -103,7 +103,7 @@ static void multiply_forward(struct net *net, struct node *v) {
 
 static const struct operation operation_group_mean, operation_tile, operation_tile_mean;
 
-/* Of a factor over groups: the mean over each group. */
+/* A factor over groups gets the mean over each group. */
 static struct value multiply_adjoint(struct program *p, int v, int k, struct value g) {
     int mine = p->node[v].argument[k];
     struct value other = {p->node[v].argument[1 - k]},
@@ -185,17 +185,17 @@ static struct value tile_mean_adjoint(struct program *p, int v, int k, struct va
 }
 
 /* Whether each group of `pairs` is a copy of `units`. */
-static bool tiles(const struct population *units, const struct population *pairs) {
+static bool is_tiled(const struct population *units, const struct population *pairs) {
     return units->group == 1 && units->sites == (size_t)pairs->group &&
            (!pairs->units || pairs->units == units);
 }
 
 static void tile_shape(struct program *p, struct node *node, struct population *pairs) {
-    move_to(p, node, pairs, tiles(node->on, pairs));
+    move_to(p, node, pairs, is_tiled(node->on, pairs));
 }
 
 static void tile_mean_shape(struct program *p, struct node *node, struct population *units) {
-    move_to(p, node, units, tiles(units, node->on));
+    move_to(p, node, units, is_tiled(units, node->on));
 }
 
 static const struct operation operation_tile = {
@@ -266,7 +266,7 @@ static void ones_forward(struct net *net, struct node *v) {
     ops(net)->pointwise(FN_LINEAR, NULL, &one, v->value, v->value, (struct rows){0});
 }
 
-/* Of a pass that is looked at none: noise is of the training. */
+/* A prediction draws no noise; noise belongs to training. */
 static void noise_forward(struct net *net, struct node *v) {
     struct rng_stream stream =
         net_stream(net, PURPOSE_NOISE, (int)(v - net->program->node) % RNG_OWNERS);

@@ -144,7 +144,8 @@ static void numbers_forward(struct net *net, struct node *v) {
     v->constant.numbers->forward(v->constant.context, net, v->count, argument(net, v, 0)->s, v->s);
 }
 
-/* Of the numbers of argument 0, with their cotangent: added to that of what they are made of. */
+/* The part that the numbers of argument 0 and their cotangent make is added to the cotangent of
+ * what they are made of. */
 static void numbers_back_forward(struct net *net, struct node *v) {
     const struct node *out = argument(net, v, 0), *x = argument(net, out, 0);
     if (v->constant.numbers->backward)

@@ -104,7 +104,7 @@ struct population *program_population(struct program *p, const char *name, doubl
                                       size_t sites, int group);
 /* [solver] sites; in a limit whose selections begin with ties (program_selects), times the size. */
 size_t program_sites(const struct program *p, double relative);
-/* The same with that many sites, none of them grouped. */
+/* This population has that many sites, none of them grouped. */
 struct population *program_layer(struct program *p, const char *name, double relative);
 
 /* Names the rows of a value for [output] fields: `name`, and g_`name` of their cotangent. Others
@@ -143,7 +143,7 @@ struct value program_sigma(struct program *p, struct value x); /* [network] acti
 struct value program_sigma_of_experts(struct program *p, struct value x);
 struct value program_add(struct program *p, struct value a, struct value b);
 struct value program_times(struct program *p, double k, struct value x);
-/* The same rows, constant in the backward pass. */
+/* These are the rows x, constant in the backward pass. */
 struct value program_stop(struct program *p, struct value x);
 /* a b, site by site; a may live on the groups that the sites of b belong to; b may have one row. */
 struct value program_multiply(struct program *p, struct value a, struct value b);
@@ -183,7 +183,7 @@ struct value program_trained(struct program *p, struct value like, int K, const 
                              struct weight b);
 /* s + b, with K such numbers. */
 struct value program_bias(struct program *p, struct value s, const double *start, struct weight b);
-/* The same with a set of numbers for each kind of token, start [V][K]. */
+/* Here each kind of token has a set of numbers, start [V][K]. */
 struct value program_bias_of_tokens(struct program *p, struct value s, const double *start,
                                     struct weight b);
 /* A constant of an operation, or of a function that an author brings along: its name in the
@@ -249,10 +249,10 @@ struct value program_fn_of_numbers(struct program *p, enum fn fn, double k, stru
  * Where the K-th and the one after it are equal at the start of the limit, fluctuations select, and
  * the limit is a random one (models/language/ties.c). */
 void program_selects(struct program *p, struct value s, int K);
-/* The same of what takes, of each number, C of the tokens of an input: those where it is largest,
+/* Tells it of what takes, for each number, C of the tokens of an input: those where it is largest,
  * or (above) some of those where it is above 0. */
 void program_selects_rows(struct program *p, struct value s, int C, bool above);
-/* The same of a function that has a kink where a number is 0. */
+/* Tells it of a function that has a kink where a number is 0. */
 void program_bends(struct program *p, struct value s);
 /* Whether the K-th largest of M numbers is equal to the one after it. */
 bool program_tied(const double *x, int M, int K);
@@ -274,8 +274,8 @@ struct value program_attend(struct program *p, struct value q, struct value k, d
 struct value program_softmax(struct program *p, struct value logits, bool causal);
 /* Rows sum_t A_st v_t. */
 struct value program_mix(struct program *p, struct value A, struct value v);
-/* The same for each head, a group of units: rows on the heads, n^2 of an input, instead of numbers.
- * Their averages are over the units of a head. */
+/* Here each head, a group of units, has its own: rows on the heads, n^2 of an input, instead of
+ * numbers. Their averages are over the units of a head. */
 struct value program_attend_by_head(struct program *p, struct value q, struct value k,
                                     struct population *heads, double beta);
 struct value program_softmax_by_head(struct program *p, struct value logits, bool causal);
@@ -359,8 +359,8 @@ double *program_series(struct program *p, const char *dims, int count, int index
  * its error. */
 double *program_counted(struct program *p, const char *dims, int count, int index, const char *name,
                         const char *about, const char *equation);
-/* The same of numbers of the rows of x: [P per], per of them for each input. The axes are t, l and
- * mu, and token (of fewer rows, place) where an input has several. */
+/* This series is of numbers of the rows of x: [P per], per of them for each input. The axes are t,
+ * l and mu, and token (of fewer rows, place) where an input has several. */
 double *program_series_of(struct program *p, struct value x, int count, int index, const char *name,
                           const char *about, const char *equation);
 /* out [P] = scale <x>, or scale <x x> (power 2), of rows or of their cotangent. */
@@ -380,9 +380,9 @@ struct gate_rule {
     bool sum, over_all; /* phi is divided by <m exp(beta psi)>; m of these, or of all experts */
 };
 void program_gates(struct program *p, struct value phi, struct value psi, struct gate_rule rule);
-/* The same for [output] experts, of each router: rows over many experts, or numbers of a fixed
- * number, which scale what single experts make (program_scale); selects: a gate may be exactly 0.
- * suffix: of the names of its series. */
+/* Tells [output] experts of each router: rows over many experts, or numbers of a fixed number,
+ * which scale what single experts make (program_scale); selects: a gate may be exactly 0. suffix:
+ * that of the names of its series. */
 void program_routes(struct program *p, struct value phi, struct value psi, bool selects,
                     const char *suffix);
 

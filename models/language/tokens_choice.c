@@ -58,8 +58,8 @@ static int choice_prepare(struct net *net, struct node *v, struct err *err) {
 }
 
 /* mask of x, [n][count] each. */
-static void choose(const struct node *v, choosing *rule, size_t count, const double *x,
-                   double *mask) {
+static void choose_tokens(const struct node *v, choosing *rule, size_t count, const double *x,
+                          double *mask) {
     struct candidate *candidate = (struct candidate *)v->A;
     memset(mask, 0, (size_t)v->per * count * sizeof *mask);
     for (size_t i = 0; i < count; i++) {
@@ -75,13 +75,13 @@ static void choose_all(struct net *net, struct node *v, choosing *rule) {
     size_t n = (size_t)v->per, K = (size_t)v->K;
     for (size_t mu = 0; mu < (size_t)net->setup.data.P; mu++) {
         if (!v->on) {
-            choose(v, rule, K, x->s + mu * n * K, v->s + mu * n * K);
+            choose_tokens(v, rule, K, x->s + mu * n * K, v->s + mu * n * K);
             continue;
         }
         double *value = v->A + n * sizeof(struct candidate) / sizeof *v->A,
                *mask = value + n * v->on->sites;
         ops(net)->get(of_input(net, x->value, (int)mu), value);
-        choose(v, rule, v->on->sites, value, mask);
+        choose_tokens(v, rule, v->on->sites, value, mask);
         ops(net)->put(of_input(net, v->value, (int)mu), mask);
     }
 }

@@ -51,7 +51,7 @@ static const struct operation operation_mix_places = {
     .every_row = true};
 
 /* Whether a matrix from `from` rows of an input to `places` can be applied. */
-static bool fits(struct program *p, int places, int from, const double *S, int rows) {
+static bool is_matrix_of(struct program *p, int places, int from, const double *S, int rows) {
     int n = p->net->setup.data.n;
     bool zero = true;
     if (places < 1 || places > n)
@@ -81,7 +81,8 @@ struct value program_mix_places(struct program *p, struct value x, int places, i
                                 const double *S) {
     struct value out;
     if (!node_given_rows(p, "a mixture of places", x, none) ||
-        !of_places(p, "a mixture of places", x) || !fits(p, places, from, S, node_of(p, x)->per))
+        !of_places(p, "a mixture of places", x) ||
+        !is_matrix_of(p, places, from, S, node_of(p, x)->per))
         return none;
     struct node *node = node_append_rows(p, &operation_mix_places, x, &out);
     if (!node)

@@ -25,8 +25,8 @@ bool program_lists(const char *list, const char *name) {
 
 /* The product of all lines for this matrix, of its own name and of common ones; of the limit
  * without the powers, whose sum is *power. */
-static double setting(const struct program *p, const struct factor_list *list, const char *name,
-                      double *power) {
+static double product_of_settings(const struct program *p, const struct factor_list *list,
+                                  const char *name, double *power) {
     int N = p->net->setup.N;
     double product = 1;
     *power = 0;
@@ -134,8 +134,8 @@ bool weight_settle(struct program *p, struct node *node) {
     for (size_t k = 0; k < sizeof ones / sizeof *ones; k++)
         *ones[k] = weight_or_one(*ones[k]);
     W->a0 = W->zero ? 0 : weight_or_one(W->a0);
-    W->a0 *= setting(p, setup->init, W->name, &node->matrix.power);
-    double factor = setting(p, setup->rates, W->name, &power);
+    W->a0 *= product_of_settings(p, setup->init, W->name, &node->matrix.power);
+    double factor = product_of_settings(p, setup->rates, W->name, &power);
     bool kind = node->op->matrix != MATRIX_NONE && node->op->matrix != MATRIX_VECTOR;
     node->matrix.decays = factor && (W->decays == DECAYS_BY_KIND ? kind : W->decays == DECAYS_YES);
     check_numbers(p, W);
@@ -147,7 +147,7 @@ bool weight_settle(struct program *p, struct node *node) {
                    : optimizer->matrices            ? &W->muon_rate
                                                     : &W->adam_rate;
     *rate = rate_left(p, W->name, *rate * factor, power);
-    factor = setting(p, setup->eps, W->name, &power);
+    factor = product_of_settings(p, setup->eps, W->name, &power);
     W->adam_eps = eps_left(p, W->name, W->adam_eps * factor, power);
     W->fixed = *rate == 0;
     check_numbers(p, W);
