@@ -25,6 +25,7 @@ static const char *const ways[][5] = {
     {"output.kernels=full"},
     {"output.responses=yes", "training.optimizer=adam", "training.eta0=0.02", "training.batch=2",
      "data.test_inputs=3"},
+    {"output.responses=yes", "training.optimizer=muon", "training.eta0=0.02"},
     {"output.kernels=equal", "output.kernels_of=w", "output.tangent=blocks",
      "output.spectra=tangent"},
     {"reference.precision=single", "training.batch=2", "data.test_inputs=3",

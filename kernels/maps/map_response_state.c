@@ -58,12 +58,14 @@ int map_response_archive(struct map *map, struct archive *archive, struct err *e
         for (int c = 0; c < COMPANIONS; c++)
             TRY(archive_array(archive, &side->change[c], side->change[c].backend, err));
         TRY(archive_array(archive, &side->probes, side->probes.backend, err));
-        TRY(archive_array(archive, &response->moment[i], t->backend, err));
     }
     response->terms.now = response->terms.evaluations - 1;
     TRY(archive_array(archive, &response->y, response->y.backend, err));
     TRY(archive_array(archive, &response->D, t->backend, err));
     TRY(archive_array(archive, &response->whole, response->y.backend, err));
+    const struct backend *moved = response->whole.memory ? response->y.backend : t->backend;
+    for (int i = 0; i < 2; i++)
+        TRY(archive_array(archive, &response->moment[i], moved, err));
     if (response->whole.rows > response->terms.numbers)
         return archive_misfit(archive, "a response has learned from times that it has not", err);
     TRY(expect_entries(map, archive, &response->whole, err));

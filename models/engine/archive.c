@@ -144,6 +144,42 @@ static int thin_matrices(struct net *net, const struct data_setup *of, struct ar
     return CODE_OK;
 }
 
+/* Rows are const to whoever reads them; the net owns their array. */
+static int rows_of_net(struct rows rows, const struct backend *backend, struct archive *archive,
+                       struct err *err) {
+    return known_array((struct array *)rows.array, backend, archive, err);
+}
+
+/* The rows of the last evaluation that are read behind it: parameters learn from them. All other
+ * rows that the plan of storage has are written anew by the next evaluation. */
+static int learned_rows(struct net *net, struct archive *archive, struct err *err) {
+    const struct program *p = net->program;
+    const struct backend *backend = net->setup.backend;
+    bool *learned;
+    int code = CODE_OK;
+    TRY(base_alloc(&learned, (size_t)p->all, sizeof *learned, err));
+    for (int k = 0; k < net->parameters.count; k++) {
+        const struct parameter *parameter = &net->parameters.item[k];
+        struct map *map = parameter->map;
+        int read = node_learned_from(net, parameter, true),
+            cotangent = node_learned_from(net, parameter, false);
+        if (parameter->thin && parameter->thin->A)
+            DO(rows_of_net(parameter->thin->y, backend, archive, err));
+        for (int i = 0; map && map->of_all_uses[0].array && i < 2; i++)
+            DO(rows_of_net(map->of_all_uses[i], backend, archive, err));
+        if (read >= 0)
+            learned[read] = true;
+        if (cotangent >= 0)
+            learned[cotangent] = true;
+    }
+    for (int i = 0; i < p->all; i++)
+        if (learned[i] && !p->node[i].op->constant)
+            DO(rows_of_net(p->node[i].value, backend, archive, err));
+done:
+    free(learned);
+    return code;
+}
+
 int net_archive(struct net *net, struct archive *archive, struct err *err) {
     return net_archive_of(net, &net->setup.data, archive, err);
 }
@@ -156,9 +192,10 @@ int net_archive_of(struct net *net, const struct data_setup *of, struct archive 
     for (int i = 0; i < net->populations.count; i++)
         TRY(population_archive(net->populations.item[i], archive, err));
     TRY(thin_matrices(net, of, archive, err));
-    for (int i = 0; i < net->arrays.count; i++)
+    for (int i = 0; i < p->kept; i++)
         TRY(known_array(net->arrays.item[i], backend, archive, err));
     selected_refresh(net, -1);
+    TRY(learned_rows(net, archive, err));
     for (int i = 0; i < p->nodes; i++)
         if (p->node[i].matrix.map && p->node[i].matrix.use == 0)
             TRY(map_archive(p->node[i].matrix.map, rows_read(p, &p->node[i]), archive, err));

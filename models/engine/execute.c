@@ -272,6 +272,7 @@ int program_build(struct net *net, struct err *err) {
     *p = (struct program){.net = net, .read_out = -1, .output = -1, .gates = -1};
     TRY(net_vector(net, (size_t)net->batch.rows, (size_t)net->setup.data.n, &p->c, err));
     net->model->write(p);
+    p->kept = net->arrays.count;
     if (!p->code && p->read_out < 0)
         program_fail(p, "it reads nothing out");
     heads_check(p);

@@ -202,6 +202,7 @@ struct program {
     int nodes, all; /* [0, nodes) as written; [nodes, all) the backward pass (adjoint.h) */
     int reverse;    /* while that is written: the node whose parts are appended */
     int measures, memories, experts;
+    int kept;               /* so many of the first arrays of the net are those of program_keep */
     int read_out, output;   /* the node that reads out, and that whose numbers are f; -1: none */
     int gates, logits;      /* -1: none */
     struct mixture mixture; /* of no rows: none */
@@ -303,6 +304,9 @@ int net_shift(const struct net_setup *setup, double *shift, struct err *err);
 int program_build(struct net *net, struct err *err);
 void program_free(struct program *p); /* accepts NULL */
 int plan_storage(struct net *net, struct err *err);
+/* The node of the rows that a parameter reads, or of its cotangent, where it learns from them
+ * behind the backward pass; else -1. */
+int node_learned_from(const struct net *net, const struct parameter *parameter, bool read);
 /* What the settings ask for by name: before storage is planned, and when rows are there. */
 int named_select(struct program *p, struct err *err);
 void named_connect(struct net *net);

@@ -115,6 +115,15 @@ static void use_in_passes(struct plan *plan) {
     }
 }
 
+int node_learned_from(const struct net *net, const struct parameter *parameter, bool read) {
+    const struct node *v = &net->program->node[parameter->node];
+    bool reads = parameter->map ? net_keeps_rows(net, parameter->map)
+                                : parameter->thin && !node_reads_no_rows(v);
+    if (read)
+        return !reads ? NOWHERE : v->expert.x >= 0 ? v->expert.x : v->argument[0];
+    return !v->on ? NOWHERE : v->expert.g >= 0 ? v->expert.g : v->plan.g;
+}
+
 /* What is read once the passes are done: by series, by what learns; by a check all that matrices
  * hand back; and, where a backward pass is run again, all that it reads. */
 static void use_behind(struct plan *plan) {
@@ -132,14 +141,8 @@ static void use_behind(struct plan *plan) {
             use_until(plan, v->plan.part[0], p->all);
     }
     for (int k = 0; k < net->parameters.count; k++) {
-        const struct parameter *parameter = &net->parameters.item[k];
-        const struct node *v = &p->node[parameter->node];
-        bool reads = parameter->map ? net_keeps_rows(net, parameter->map)
-                                    : parameter->thin && !node_reads_no_rows(v);
-        if (reads)
-            use_until(plan, v->expert.x >= 0 ? v->expert.x : v->argument[0], p->all);
-        if (v->on)
-            use_until(plan, v->expert.g >= 0 ? v->expert.g : v->plan.g, p->all);
+        use_until(plan, node_learned_from(net, &net->parameters.item[k], true), p->all);
+        use_until(plan, node_learned_from(net, &net->parameters.item[k], false), p->all);
     }
 }
 
