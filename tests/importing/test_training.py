@@ -198,3 +198,34 @@ def test_numbers_start_where_the_module_has_them():
     mine.store(dmft.torch.Network(run, OTHER, weights=run), module)
     assert np.allclose(module.bias.detach(), [0.3, -0.2, 0.5], rtol=ROUND_OFF, atol=0)
     assert np.allclose(module.gain.detach(), 2, rtol=ROUND_OFF, atol=0)
+
+
+def started(first, second):
+    """(build, example) of a perceptron whose matrices start with these standard deviations."""
+    def build(N):
+        module = modules.MODULES["without_biases"][0](N)
+        torch.nn.init.normal_(module.first.weight, std=first(N))
+        torch.nn.init.normal_(module.second.weight, std=second(N))
+        return module
+    return build, modules.MODULES["without_biases"][1]()
+
+
+def test_starts_that_are_no_half_power_hold_at_other_widths():
+    mine = dmft.torch.import_module(*started(lambda N: N ** -0.25, lambda N: N ** -0.75), (64, 128))
+    run = dmft.solve(mine.settings, network=mine.as_trained(OPTIMIZERS["sgd"]), progress=False, **{
+        "training.steps": 1, "reference.widths": 1024, "reference.seeds": 1,
+        "solver.replicates": 0, "output.weights": "initial"})
+    module = mine._builds.at(1024)
+    mine.store(dmft.torch.Network(run, 1024, weights=run), module)
+    for weight, power in ((module.first.weight, -0.25), (module.second.weight, -0.75)):
+        found = weight.detach().square().mean().sqrt().item() / 1024 ** power
+        # c comes of 16 matrices at each of two widths, the smaller one of 64 x D numbers
+        of_c = 2 / (2 * 16 * 64 * module.first.weight.shape[1])
+        assert abs(np.log(found)) < 5 * np.sqrt(of_c + 1 / (2 * weight.numel()))
+
+
+def test_a_start_that_is_no_power_is_said():
+    xavier = started(lambda N: (2 / (N + 100)) ** 0.5, lambda N: N ** -0.5)
+    mine = dmft.torch.import_module(*xavier, (128, 512))
+    with pytest.warns(dmft.NoteWarning, match="first.weight is .* no simple power of N"):
+        mine.as_trained(OPTIMIZERS["sgd"])

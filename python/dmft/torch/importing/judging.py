@@ -2,21 +2,24 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import torch
 
 from dmft.description import Program
-from dmft.errors import InputError
+from dmft.errors import InputError, NoteWarning
 from dmft.power import slope
 from dmft.run import describe
 from dmft.torch import exponents
 from dmft.torch.importing import rates
-from dmft.torch.importing.laws import measured_power
+from dmft.torch.importing.laws import is_simple, measured_power
 from dmft.torch.inputs import ALONE
 from dmft.torch.optimizer_laws import optimizer_laws
 from dmft.torch.pieces import Piece
 from dmft.torch.plans import pattern_of
 from dmft.torch.same_outputs import Outputs
+
+DRAWN = 16                              # modules that a standard deviation is measured on
 
 
 def kind_keys(kind: str) -> dict:
@@ -88,15 +91,14 @@ class Judge:
         return next(iter(found.values()))
 
     def _side(self, laws, part) -> exponents.Side:
-        side, count = exponents.Side([], [], []), 0
+        side = exponents.Side([], [], [])
         for of_model, parameters in zip(laws, self.parameters):
             law, values = self._law(of_model, part), rates.entries(part, parameters)
             side.std.append(values.square().mean().sqrt().item())
             side.lr.append(law.rate if law else 0)
             side.eps.append(law.eps if law else 0)
             side.decay.append(law.decay if law else 0)
-            count += 1 / (2 * values.numel())
-        side.sampling = math.sqrt(count)
+        side.sampling = self._error(part)
         return side
 
     # --- his own numbers -------------------------------------------------------------------------
@@ -107,6 +109,7 @@ class Judge:
         law = rates.law_of(optimizers[0])
         networks = self.networks(law.kind)
         found = {part.name: self.theirs(optimizers, part) for part in self.imported.parts}
+        drawn = self._drawn()
         keys = {"training.optimizer": law.name, "training.eta0": 1.0, "training.gamma0": 1.0,
                 **law.keys}
         if law.kind == "adam":
@@ -118,7 +121,7 @@ class Judge:
 
         def options(part, writer):
             both = found[part.name]
-            numbers = self._of_powers([one for one, _ in both])
+            numbers = self._of_powers(part, drawn, [one for one, _ in both])
             sizes = [self._sizes(network, part.name) for network in networks]
             values = rates.weight_options(part, numbers, law, sizes, self.widths)
             frozen = all(one.lr == 0 for one in numbers)
@@ -126,11 +129,31 @@ class Judge:
             return said | self._written(writer, values, frozen)
         return self.imported.write(options, rates.Trained(keys)).network
 
-    def _of_powers(self, numbers):
+    def _drawn(self) -> list[list[dict]]:
+        """Parameters of several modules of both widths, of which standard deviations are taken."""
+        builds = self.imported._builds
+        return [[parameters] + [dict(builds.of_sizes(builds.others(N), 100 + k).named_parameters())
+                                for k in range(1, DRAWN)]
+                for N, parameters in zip(self.widths, self.parameters)]
+
+    def _of_powers(self, part, drawn, numbers):
         """Standard deviations are measured; here they are powers of the width."""
-        c, p = measured_power([one.std for one in numbers], self.widths)
+        stds = [math.sqrt(sum(rates.entries(part, one).square().mean().item() for one in modules)
+                          / DRAWN) for modules in drawn]
+        c, p = measured_power(stds, self.widths, self._error(part) / math.sqrt(DRAWN))
+        if not is_simple(p):
+            warnings.warn(f"the standard deviation of {', '.join(part.parameters)} is "
+                          f"{stds[0]:.3g} at N = {self.widths[0]} and {stds[1]:.3g} at "
+                          f"{self.widths[1]}, which is no simple power of N; N^{p:.3f} goes "
+                          "through both, and is a guess at other widths and in a limit",
+                          NoteWarning, stacklevel=5)
         return tuple(rates.Numbers(c * N ** p, one.lr, one.eps)
                      for N, one in zip(self.widths, numbers))
+
+    def _error(self, part) -> float:
+        """Of the logarithm of a ratio of standard deviations of normals, at both widths."""
+        return math.sqrt(sum(1 / (2 * rates.entries(part, one).numel())
+                             for one in self.parameters))
 
     @staticmethod
     def _sizes(network: Program, name: str):

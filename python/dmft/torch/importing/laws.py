@@ -7,6 +7,7 @@ from dmft.power import slope
 
 # Powers are multiples of 1/12; two values are equal, and a power is one of these, to round-off.
 PARTS, ROUND_OFF = 12, 1e-9
+SIGMAS = 5                              # by which a measured power may be off
 
 
 def power_of(values, widths) -> tuple[float, float] | None:
@@ -27,9 +28,24 @@ def power_of(values, widths) -> tuple[float, float] | None:
     return first / widths[0] ** nearest, nearest
 
 
-def measured_power(values, widths) -> tuple[float, float]:
-    """(c, p) of positive numbers that are known to a few percent: p is a multiple of 1/2."""
+def measured_power(values, widths, error: float) -> tuple[float, float]:
+    """(c, p) of positive numbers of which the logarithm of the ratio is known with this standard
+    error: p is the multiple of 1/2 that the error allows, else that of 1/4, else what is seen.
+
+    >>> measured_power((0.354, 0.297), (64, 128), 0.01)[1]
+    -0.25
+    """
     if 0 in values:
         return 0.0, 0.0
-    p = round(2 * slope(values, widths)) / 2
+    p = seen = slope(values, widths)
+    allowed = SIGMAS * error / math.log(widths[1] / widths[0]) + ROUND_OFF
+    for parts in (4, 2):
+        nearest = round(parts * seen) / parts
+        if abs(seen - nearest) <= allowed:
+            p = nearest
     return math.sqrt(values[0] * values[1] / (widths[0] * widths[1]) ** p), p
+
+
+def is_simple(p: float) -> bool:
+    """Whether a measured power is one that modules are written with."""
+    return 4 * p == round(4 * p)
