@@ -33,12 +33,18 @@ double fixed_point_probe(const struct network *network, double probe) {
     return probe > 0 ? probe : network_compresses(network) ? 1e-3 : 0.2;
 }
 
-/* Forward passes of a run: those of its steps, and the looks at other inputs, at the start
- * (net_start) and whenever test inputs are due. */
+/* Tries of an adaptive step between two measured times that a window has room for at first; and how
+ * many times as long it may become. */
+enum { TRIES = 2, WINDOWS = 8 };
+
+/* Forward passes of a run: those of its steps, of an adaptive one also that which judges a try, and
+ * the looks at other inputs, at the start (net_start) and whenever test inputs are due. */
 static int window_of(const struct net_setup *setup, const struct training *training) {
+    const struct integrator *integrator = integrator_of(training);
     int P = setup->data.P, inputs = setup->data.inputs, tests = setup->data.tests,
-        steps = training->steps - 1,
-        each = training->flow.substeps * integrator_of(training)->stages;
+        steps = training->steps - 1;
+    int each = integrator->adaptive ? TRIES * (integrator->stages + 1)
+                                    : training->flow.substeps * integrator->stages;
     int start = inputs > P ? (inputs + P - 1) / P : 0, look = (tests + P - 1) / P;
     int due = tests ? 2 + steps / setup->measure.test_every : 0;
     return 1 + steps * each + start + due * look;
@@ -180,8 +186,8 @@ int fixed_point_bytes(const struct net_setup *setup, const struct training *trai
     return net_bytes(&mine, field.T, T, bytes, err);
 }
 
-/* New draws: another net, with the kernels of this one. */
-static int renew_draws(struct iteration *it, struct err *err) {
+/* Another net, with the kernels of this one: for new draws, or a longer window. */
+static int renew_net(struct iteration *it, struct err *err) {
     struct net *net = &it->net;
     struct field_kernels *kept;
     int maps = net->maps.count, code = CODE_OK;
@@ -193,9 +199,11 @@ static int renew_draws(struct iteration *it, struct err *err) {
     net_free(net);
     DO(build_net(it, err));
     for (int i = 0; i < maps; i++) {
-        struct field_kernels zero = field_of(net->maps.item[i])->given;
-        field_of(net->maps.item[i])->given = kept[i];
-        kept[i] = zero;
+        struct field_kernels *given = &field_of(net->maps.item[i])->given;
+        for (int side = 0; side < 2; side++) {
+            twotime_copy(&kept[i].K[side], &given->K[side]);
+            twotime_copy(&kept[i].R[side], &given->R[side]);
+        }
     }
     list_kernels(it);
 done:
@@ -259,13 +267,36 @@ static bool move_horizon(struct iteration *it, double change) {
     return true;
 }
 
-static int run_sweep(struct iteration *it, bool *converged, int *worst, struct err *err) {
+/* After a pass whose adaptive steps have left little room in the window, or none: a longer one. The
+ * first draws are the same. */
+static int lengthen_window(struct iteration *it, bool *longer, struct err *err) {
+    int T = it->field.T, used = it->net.maps.item[0]->terms->evaluations;
+    *longer = integrator_of(it->training)->adaptive && used > T - T / 8;
+    if (!*longer)
+        return CODE_OK;
+    if (2 * T > WINDOWS * window_of(it->setup, it->training))
+        return err_set(err, CODE_NUMERICAL,
+                       "sweep %d: the steps come to %d evaluations at %d of %d measured times; "
+                       "raise rtol and atol, or take fixed steps: integrator = heun",
+                       it->sweep, used, it->reached, it->training->steps);
+    it->field.T = 2 * T;
+    anderson_free(&it->anderson);
+    it->anderson =
+        (struct anderson){.depth = it->settings->anderson, .damping = it->settings->damping};
+    return renew_net(it, err);
+}
+
+static int run_sweeps(struct iteration *it, bool *converged, int *worst, struct err *err) {
     const struct fixed_point_settings *settings = it->settings;
+    bool longer;
     *converged = false;
     for (; it->sweep < settings->max_sweeps; it->sweep++) {
         if (it->sweep && settings->draws == FIXED_POINT_FRESH)
-            TRY(renew_draws(it, err));
-        TRY(run_pass(it, TAPE_RECORD, FIELD_MEASURE, NULL, err));
+            TRY(renew_net(it, err));
+        do {
+            TRY(run_pass(it, TAPE_RECORD, FIELD_MEASURE, NULL, err));
+            TRY(lengthen_window(it, &longer, err));
+        } while (longer);
         TRY(run_pass(it, TAPE_REPLAY, FIELD_PROBE_V, NULL, err));
         TRY(run_pass(it, TAPE_REPLAY, FIELD_PROBE_U, NULL, err));
         double change = find_changes(it, worst);
@@ -302,7 +333,7 @@ int fixed_point_run(const struct net_setup *setup, const struct training *traini
     DO(build_net(it, err));
     DO(base_alloc(&it->kernel, 4 * (size_t)it->net.maps.count, sizeof *it->kernel, err));
     list_kernels(it);
-    DO(run_sweep(it, &converged, &worst, err));
+    DO(run_sweeps(it, &converged, &worst, err));
     DO(run_pass(it, TAPE_OFF, FIELD_MEASURE, calls->measure, err));
     if (it->reached < training->steps && (converged || it->reached <= it->front)) {
         code =

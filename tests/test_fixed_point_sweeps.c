@@ -1,6 +1,7 @@
 /* Sweeps of fixed-point iteration: where undamped ones end exactly, how far those with fresh draws
  * come, and a last pass that fails. */
 #include "tests/support/support.h"
+#include "kernels/maps/field.h"
 #include "solver/run/iteration.h"
 
 #include <math.h>
@@ -66,6 +67,80 @@ static void sweeps_end_exactly(void **state) {
                 assert_in_range(ends.end, 4, 2 * cases[i].series * 4);
             run_free(&run);
         }
+}
+
+enum { MOST_STEPS = 4096 };
+
+/* What was learned after each measured time of each pass. */
+static struct steps_taken {
+    int count, pass[MOST_STEPS], evaluations[MOST_STEPS];
+    double step[MOST_STEPS], learned[MOST_STEPS];
+} taken;
+
+static int note_step(struct net *net, const struct training *training, const double *y,
+                     struct err *err) {
+    const struct field *field = field_of(net->maps.item[0]);
+    TRY(integrator_bs32.advance(net, training, y, err));
+    assert_true(taken.count < MOST_STEPS);
+    taken.pass[taken.count] = field->pass;
+    taken.evaluations[taken.count] = field->terms.evaluations;
+    taken.step[taken.count] = net->place.step;
+    for (int a = 0; a < field->terms.numbers; a++)
+        taken.learned[taken.count] += (a + 1) * field->terms.c[a];
+    taken.count++;
+    return CODE_OK;
+}
+
+/* The passes with probes are given the averages of the first pass of their sweep, so that bs32
+ * chooses the same steps to the last bit, also where it tries some twice and where the window had
+ * to become longer: then that pass has no probes behind it and is made again. */
+static void passes_of_a_sweep_take_the_same_steps(void **state) {
+    (void)state;
+    static const char *const cases[][3] = {{"training.eta0=1"},
+                                           {"training.eta0=2", "training.rtol=2e-3"}};
+    for (size_t i = 0; i < 2; i++) {
+        const char *overrides[8] = {"solver.method=fixed_point", "solver.sites=256",
+                                    "training.integrator=bs32", "training.steps=4",
+                                    "reference.widths="};
+        struct integrator integrator = integrator_bs32;
+        struct ends ends = {.end = -1};
+        const struct fixed_point_calls calls = {&ends, on_sweep, on_measure};
+        struct run run;
+        int compared = 0, again = 0;
+        for (int k = 0; cases[i][k]; k++)
+            overrides[5 + k] = cases[i][k];
+        support_run(&run, "data/dense.ini", overrides);
+        memset(&taken, 0, sizeof taken);
+        integrator.advance = note_step;
+        run.config.training.integrator = &integrator;
+        struct net_setup setup = config_setup(&run.config, 0, 0, run.data.P, &run.inputs);
+        ASK(fixed_point_run(&setup, &run.config.training, run.data.y,
+                            &run.config.solver.fixed_point, &calls, err));
+        for (int first = 0, end; first < taken.count; first = end) {
+            for (end = first; end < taken.count && taken.pass[end] == taken.pass[first];)
+                end++;
+            if (taken.pass[first] != FIELD_MEASURE || end == taken.count)
+                continue;  /* the last pass of the run is that which is measured */
+            int steps = 0; /* of the pass before the probes, the last of some in a row */
+            while (steps < end - first && taken.pass[end + steps] == FIELD_PROBE_V)
+                steps++;
+            again += end - first - steps;
+            assert_true(steps > 0 && end + 2 * steps <= taken.count);
+            for (int k = 0; k < steps; k++)
+                for (int pass = 1; pass < 3; pass++) {
+                    int a = end - steps + k, b = a + pass * steps;
+                    assert_int_equal(taken.pass[b], pass == 1 ? FIELD_PROBE_V : FIELD_PROBE_U);
+                    assert_int_equal(taken.evaluations[b], taken.evaluations[a]);
+                    assert_true(taken.step[b] == taken.step[a]);
+                    assert_true(taken.learned[b] == taken.learned[a]);
+                    compared++;
+                }
+        }
+        print_message("%s: %d steps compared, %d in windows that were too short\n", cases[i][0],
+                      compared, again);
+        assert_true(compared > 30 && again > 0);
+        run_free(&run);
+    }
 }
 
 static struct {
@@ -145,6 +220,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sweeps_end_exactly),
         cmocka_unit_test(fresh_draws),
+        cmocka_unit_test(passes_of_a_sweep_take_the_same_steps),
         cmocka_unit_test(a_last_pass_that_fails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,6 +14,7 @@ enum { MOST = 8, SERIES = 200 }; /* of all cases together, about */
 static const struct training_case {
     const char *file, *more[MOST], *moved, *without;
 } cases[] = {
+    {"data/dense.ini", {"training.integrator=bs32", "training.steps=4"}, "Phi2", "training.dt=0.5"},
     {"data/dense.ini",
      {"training.optimizer=momentum", "training.momentum=0.7", "training.eta0=0.3",
       "training.weight_decay=0.05", "training.schedule=linear"},

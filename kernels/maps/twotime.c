@@ -5,6 +5,7 @@
 #include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 int twotime_init(struct twotime *K, int T, int P, int Q, struct err *err) {
     *K = (struct twotime){.T = T, .P = P, .Q = Q};
@@ -18,6 +19,13 @@ size_t twotime_size(const struct twotime *K) {
 void twotime_free(struct twotime *K) {
     free(K->value);
     *K = (struct twotime){0};
+}
+
+void twotime_copy(const struct twotime *from, const struct twotime *to) {
+    size_t row = (size_t)from->T * (size_t)from->Q;
+    for (int a = 0; from->value && a < from->T * from->P; a++)
+        memcpy(twotime_row(to, a / to->P, a % to->P), from->value + (size_t)a * row,
+               row * sizeof(double));
 }
 
 double *twotime_row(const struct twotime *K, int t, int mu) {

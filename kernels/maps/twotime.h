@@ -12,6 +12,8 @@ struct twotime {
 
 int twotime_init(struct twotime *K, int T, int P, int Q, struct err *err); /* zero */
 void twotime_free(struct twotime *K); /* accepts a zeroed struct; idempotent */
+/* to <- from, of the same P and Q and no more times; later ones are left. */
+void twotime_copy(const struct twotime *from, const struct twotime *to);
 size_t twotime_size(const struct twotime *K);
 /* Row (t, mu). */
 double *twotime_row(const struct twotime *K, int t, int mu);

@@ -50,6 +50,7 @@ void net_rewind(struct net *net) {
     net->batch.started = false;
     net->place.t = 0;
     net->place.decay = 1;
+    net->place.step = 0;
     net->place.step_error = 0;
 }
 

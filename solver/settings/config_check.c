@@ -16,10 +16,6 @@ static int check_flow(const struct config *config, const struct params *params, 
         return params_error(params, rule ? "network" : "training", rule ? rule : "batch", err,
                             "it acts once a step of gradient descent and has no gradient flow; it "
                             "needs [training] integrator = gd");
-    if (training->integrator->adaptive && config->solver.method == METHOD_FIXED_POINT)
-        return params_error(params, "training", "integrator", err,
-                            "method = fixed_point needs the same steps in every sweep: gd, euler "
-                            "or heun");
     if (config->solver.method == METHOD_FIXED_POINT && config->solver.replicates &&
         optimizer_normalises(training->optimizer))
         return params_error(params, "training", "optimizer", err,
