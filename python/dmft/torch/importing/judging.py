@@ -144,8 +144,8 @@ class Judge:
         if not is_simple(p):
             warnings.warn(f"the standard deviation of {', '.join(part.parameters)} is "
                           f"{stds[0]:.3g} at N = {self.widths[0]} and {stds[1]:.3g} at "
-                          f"{self.widths[1]}, which is no simple power of N; N^{p:.3f} goes "
-                          "through both, and is a guess at other widths and in a limit",
+                          f"{self.widths[1]}, which is no simple power of N; {c:.3g} "
+                          f"N^{p:.3g} is taken, which is a guess at other widths and in a limit",
                           NoteWarning, stacklevel=5)
         return tuple(rates.Numbers(c * N ** p, one.lr, one.eps)
                      for N, one in zip(self.widths, numbers))

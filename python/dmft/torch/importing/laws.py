@@ -30,14 +30,15 @@ def power_of(values, widths) -> tuple[float, float] | None:
 
 def measured_power(values, widths, error: float) -> tuple[float, float]:
     """(c, p) of positive numbers of which the logarithm of the ratio is known with this standard
-    error: p is the multiple of 1/2 that the error allows, else that of 1/4, else what is seen.
+    error: p is the multiple of 1/2 that the error allows, else of 1/4, else the nearest of 1/12.
 
     >>> measured_power((0.354, 0.297), (64, 128), 0.01)[1]
     -0.25
     """
     if 0 in values:
         return 0.0, 0.0
-    p = seen = slope(values, widths)
+    seen = slope(values, widths)
+    p = round(PARTS * seen) / PARTS
     allowed = SIGMAS * error / math.log(widths[1] / widths[0]) + ROUND_OFF
     for parts in (4, 2):
         nearest = round(parts * seen) / parts
