@@ -8,6 +8,8 @@ import modules
 import numpy as np
 import pytest
 import torch
+from dmft.torch.importing.record import InDouble
+from dmft.torch.several import several
 
 # Round-off that grows over eight steps; 4e-15 has been seen.
 ROUND_OFF, STEPS, WIDTH, OTHER = 1e-12, 8, 16, 48      # OTHER: not traced
@@ -29,13 +31,14 @@ def his_outputs(mine, build, run, optimizer, width=WIDTH):
     data = dmft.torch.inputs.data_of(run)
     tokens = data.tokens is not None
     x, loss, made, outputs = data.tokens if tokens else data.X, "cross_entropy" if tokens else \
-        "mse", optimizer(module), []
+        "mse", several(optimizer(module)), []
     for _ in range(STEPS):
         f = module(x)
         outputs.append(f.detach().numpy())
         made.zero_grad()
         dmft.torch.loss_of(loss, f, data.y, f.dim() > 1).backward()
-        made.step()
+        with InDouble():                # Muon computes in bfloat16 else
+            made.step()
     return np.stack(outputs)
 
 
@@ -68,6 +71,58 @@ def groups_of(module):
 @pytest.mark.parametrize("name", ["layer_norm", "scattered"])
 def test_groups_without_decay(name):
     compared(name, groups_of)
+
+
+def by_muon(**more):
+    """Muon for matrices between layers, AdamW for the rest, as they are used."""
+    def made(module):
+        hidden = [p for name, p in module.named_parameters()
+                  if p.dim() == 2 and min(p.shape) > modules.LETTERS
+                  or "router" in name and not isinstance(module, modules.Mixture)]
+        rest = [p for p in module.parameters() if not any(p is one for one in hidden)]
+        return [torch.optim.Muon(hidden, 0.05, **{"weight_decay": 0.1} | more),
+                torch.optim.AdamW(rest, 1e-2, eps=1e-6, weight_decay=0)]
+    return made
+
+
+MUON = [{}, {"adjust_lr_fn": "match_rms_adamw"}, {"adjust_lr_fn": "spectral_unclamped"},
+        {"nesterov": False, "momentum": 0.8, "weight_decay": 0}]
+needs_muon = pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="this PyTorch has no Muon")
+
+
+@needs_muon
+@pytest.mark.parametrize("name, more", [("perceptron", one) for one in MUON] + [
+    ("transformer", one) for one in MUON] + [(name, {}) for name in (
+        "layer_norm", "by_hand", "encoder", "bottleneck", "dispatched", "shared", "scattered",
+        "many", "many_top", "wide")], ids=str)
+def test_muon_and_adamw_train_as_his_loop(name, more):
+    """Packed queries, keys and values are one matrix of Muon; its own arithmetic of bfloat16 is in
+    double precision in both."""
+    compared(name, by_muon(**more), OTHER)
+
+
+@needs_muon
+def test_muon_beside_plain_descent():
+    def made(module):
+        return [torch.optim.Muon([module.second.weight], 0.05, weight_decay=0),
+                torch.optim.SGD([module.first.weight, module.last.weight], 0.05)]
+    compared("without_biases", made, OTHER)
+
+
+@needs_muon
+@pytest.mark.parametrize("optimizer, words", [
+    (lambda m: [torch.optim.Muon(m.parameters(), 0.1)], "first.weight has a side"),
+    (lambda m: torch.optim.Muon([m.second.weight], 0.1, ns_steps=6), "ns_steps = 6"),
+    (lambda m: [torch.optim.Muon([m.second.weight], 0.1),
+                torch.optim.SGD([m.first.weight], 0.1, momentum=0.9)], "beside momentum"),
+    (lambda m: [torch.optim.Adam([m.second.weight], 0.1),
+                torch.optim.SGD([m.first.weight], 0.1)], "Adam and SGD"),
+], ids=["read_in", "steps", "momentum", "two_kinds"])
+def test_several_without_a_counterpart_are_refused(optimizer, words):
+    build, example, more = modules.MODULES["without_biases"]
+    mine = dmft.torch.import_module(build, example(), (16, 32), **more)
+    with pytest.raises(dmft.InputError, match=words):
+        mine.as_trained(optimizer)
 
 
 @pytest.mark.parametrize("optimizer, words", [

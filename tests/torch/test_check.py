@@ -156,7 +156,7 @@ def test_several_optimizers():
 
 
 def test_an_optimizer_that_cannot_step_is_refused():
-    with pytest.raises(dmft.InputError, match="a step of LBFGS .*closure"):
+    with pytest.raises(dmft.InputError, match="how far LBFGS moves .*closure"):
         check(lambda model: OPTIM.LBFGS(model.parameters()))
     with pytest.raises(dmft.InputError, match="it must give an optimizer"):
         check(lambda model: model)

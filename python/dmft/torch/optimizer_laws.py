@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 
 import torch
 
@@ -74,8 +75,9 @@ def _step(model, optimizer, size: float, decays: bool) -> dict[str, tuple]:
             _gradients(model, size)
             made.step()
     except Exception as error:
-        raise InputError(f"optimizer: a step of {names} of gradients of given size ends with "
-                         f"{type(error).__name__}: {error}") from error
+        raise InputError(f"optimizer: how far {names} moves parameters cannot be told, since a "
+                         f"step of gradients of given size ends with {type(error).__name__}: "
+                         f"{error}") from error
     return {name: (before[name], V.detach()) for name, V in model.named_parameters()}
 
 
@@ -107,6 +109,7 @@ def optimizer_laws(model, optimizer) -> dict[str, Law]:
            for V in group["params"]}
     parameters = dict(model.named_parameters())
     sizes = {e for e in eps.values() if isinstance(e, (int, float)) and e > 0}
+    sizes |= {math.sqrt(e) for e in sizes}      # below which an eps under the root matters
     small = {e: _step(model, optimizer, e, False) for e in sizes}
     found = {}
     for name, V in parameters.items():
@@ -116,6 +119,7 @@ def optimizer_laws(model, optimizer) -> dict[str, Law]:
         twice, e = _moved(two[name]) / rate, eps.get(id(V), 0)
         by_entry = next((kind for kind, ratio in ((True, 1), (False, 2))
                          if abs(twice - ratio) < ALIKE * ratio), None)
-        acts = by_entry and e in small and _moved(small[e][name]) < (1 - ALIKE) * rate
-        found[name] = Law(rate, by_entry, e if acts else 0, _decay(decayed[name]))
+        matters = [g for g in (e, e ** 0.5) if by_entry and g in small
+                   and _moved(small[g][name]) < (1 - ALIKE) * rate] if e in small else []
+        found[name] = Law(rate, by_entry, max(matters, default=0), _decay(decayed[name]))
     return found

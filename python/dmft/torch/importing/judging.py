@@ -1,10 +1,9 @@
 """What an imported module's own scales and rates are beside those of its network."""
 from __future__ import annotations
 
+import dataclasses
 import math
 import warnings
-
-import torch
 
 from dmft.description import Program
 from dmft.errors import InputError, NoteWarning
@@ -13,11 +12,13 @@ from dmft.run import describe
 from dmft.torch import exponents
 from dmft.torch.importing import rates
 from dmft.torch.importing.laws import is_simple, measured_power
+from dmft.torch.importing.optimizers import law_of
 from dmft.torch.inputs import ALONE
 from dmft.torch.optimizer_laws import optimizer_laws
 from dmft.torch.pieces import Piece
 from dmft.torch.plans import pattern_of
 from dmft.torch.same_outputs import Outputs
+from dmft.torch.several import call_for_optimizer, several
 
 DRAWN = 16                              # modules that a standard deviation is measured on
 
@@ -43,22 +44,6 @@ class Judge:
             "reference.widths": list(self.widths),
             **kind_keys(kind)}, network=self.imported.network)
         return [found[N] for N in self.widths]
-
-    def optimizers(self, optimizer) -> list:
-        """His optimizers of both modules."""
-        made = []
-        for module in self.modules:
-            one = optimizer(module)
-            if not isinstance(one, torch.optim.Optimizer):
-                raise InputError(f"optimizer: a function of the module that gives its optimizer is "
-                                 f"wanted, and this one gives a {type(one).__name__}")
-            made.append(one)
-        return made
-
-    def theirs(self, optimizers, part):
-        """[(Numbers, decay) of a part at both widths]."""
-        return [rates.of_user(one, part, parameters)
-                for one, parameters in zip(optimizers, self.parameters)]
 
     def check(self, optimizer) -> exponents.Check:
         """dmft.torch.check, of all parts; what outputs do has been compared by the import."""
@@ -105,28 +90,31 @@ class Judge:
 
     def trained(self, optimizer):
         """The network with his scales, rates, eps and decay."""
-        optimizers = self.optimizers(optimizer)
-        law = rates.law_of(optimizers[0])
+        optimizers = [several(call_for_optimizer(optimizer, module)) for module in self.modules]
+        law = law_of(optimizers[0])
         networks = self.networks(law.kind)
-        found = {part.name: self.theirs(optimizers, part) for part in self.imported.parts}
+        found = {part.name: [rates.of_user(*pair) for pair in zip(
+            optimizers, (part, part), self.parameters)] for part in self.imported.parts}
         drawn = self._drawn()
-        keys = {"training.optimizer": law.name, "training.eta0": 1.0, "training.gamma0": 1.0,
-                **law.keys}
-        if law.kind == "adam":
-            keys |= {"training.eps": 1.0, "training.adam_eps": "outside",
-                     "training.adam_read_in": 1}
+        keys = {"training.gamma0": 1.0, **law.keys}
         decay = self._decay(found)
         if decay:
             keys["training.weight_decay"] = decay
+        if law.whole:
+            keys["training.rest"] = " ".join(
+                part.name for part in self.imported.parts
+                if part.kind == "map" and found[part.name][0].kind != "muon")
 
         def options(part, writer):
             both = found[part.name]
-            numbers = self._of_powers(part, drawn, [one for one, _ in both])
+            kind, alike = both[0].kind or law.kind, self._parts_of(part)
             sizes = [self._sizes(network, part.name) for network in networks]
-            values = rates.weight_options(part, numbers, law, sizes, self.widths)
-            frozen = all(one.lr == 0 for one in numbers)
-            said = {"decays": bool(both[0][1])} if decay else {}
-            return said | self._written(writer, values, frozen)
+            values = rates.weight_options(part, self._of_powers(part, drawn, both), kind, sizes,
+                                          self.widths, len(alike))
+            said = {"decays": bool(both[0].decay)} if decay else {}
+            if kind == "muon" and len(alike) > 1:
+                said["heads_of"] = alike[0].name
+            return said | self._written(writer, values, all(one.lr == 0 for one in both))
         return self.imported.write(options, rates.Trained(keys)).network
 
     def _drawn(self) -> list[list[dict]]:
@@ -135,6 +123,10 @@ class Judge:
         return [[parameters] + [dict(builds.of_sizes(builds.others(N), 100 + k).named_parameters())
                                 for k in range(1, DRAWN)]
                 for N, parameters in zip(self.widths, self.parameters)]
+
+    def _parts_of(self, part) -> list:
+        """The matrices that are parts of the same parameter, which Muon moves as a whole."""
+        return [one for one in self.imported.parts if one.parameters == part.parameters]
 
     def _of_powers(self, part, drawn, numbers):
         """Standard deviations are measured; here they are powers of the width."""
@@ -147,7 +139,7 @@ class Judge:
                           f"{self.widths[1]}, which is no simple power of N; {c:.3g} "
                           f"N^{p:.3g} is taken, which is a guess at other widths and in a limit",
                           NoteWarning, stacklevel=5)
-        return tuple(rates.Numbers(c * N ** p, one.lr, one.eps)
+        return tuple(dataclasses.replace(one, std=c * N ** p)
                      for N, one in zip(self.widths, numbers))
 
     def _error(self, part) -> float:
@@ -175,8 +167,8 @@ class Judge:
 
     def _decay(self, found) -> float:
         """The share that a step takes of all that decays."""
-        shares = {round(decay, 15): part for part in self.imported.parts
-                  for _, decay in found[part.name] if decay}
+        shares = {round(one.decay, 15): part for part in self.imported.parts
+                  for one in found[part.name] if one.decay}
         if len(shares) > 1:
             low, high = min(shares), max(shares)
             raise InputError(f"a step decays {', '.join(shares[low].parameters)} by {low:g} and "

@@ -18,8 +18,8 @@ from dmft.description import Program
 from dmft.errors import InputError
 from dmft.network import Network
 from dmft.scaling import scaling
+from dmft.torch.importing.optimizers import group_of, muon_rate
 from dmft.torch.importing.parts import Part, index_of
-from dmft.torch.training import Lion, Momentum
 
 
 @dataclasses.dataclass
@@ -46,68 +46,35 @@ def entries(part: Part, parameters) -> torch.Tensor:
     return found - (part.start or 0.0)
 
 
-# --- somebody's optimizer --------------------------------------------------------------------
+# --- somebody's numbers -----------------------------------------------------------------------
 
-@dataclasses.dataclass(frozen=True)
-class Law:
-    """What an optimizer is here: its name in [training], whether it moves entries by themselves
-    (kind adam) or along the gradient (sgd), and the keys that it sets."""
-    name: str
+@dataclasses.dataclass
+class Owned(Numbers):
+    """kind: how it is moved (optimizers.py); lr: of muon what the orthogonal matrix is multiplied
+    by; decay: the share that a step takes."""
     kind: str
-    keys: dict
+    decay: float
 
 
-def law_of(optimizer: torch.optim.Optimizer) -> Law:
-    """The law of an optimizer; one without a counterpart is refused in a sentence."""
-    kind, group = type(optimizer), optimizer.param_groups[0]
-
-    def shared(key):
-        values = {str(one.get(key)) for one in optimizer.param_groups}
-        if len(values) > 1:
-            raise InputError(f"groups of the optimizer differ in {key}: "
-                             + ", ".join(sorted(values)) + "; a program has one for all")
-        return group[key]
-    for word in ("maximize", "amsgrad", "nesterov", "dampening"):
-        if group.get(word):
-            raise InputError(f"{kind.__name__} with {word} has no counterpart in a program")
-    if kind in (torch.optim.SGD, torch.optim.Adam) and not group.get(
-            "decoupled_weight_decay") and any(one["weight_decay"]
-                                              for one in optimizer.param_groups):
-        raise InputError(f"weight_decay of {kind.__name__} is added to the gradient, which a "
-                         "program does not do; AdamW decays weights by themselves")
-    if kind in (torch.optim.SGD, Momentum):
-        momentum = shared("momentum")
-        return Law("momentum", "sgd", {"training.momentum": momentum}) if momentum else \
-            Law("gd", "sgd", {})
-    if kind in (torch.optim.Adam, torch.optim.AdamW, Lion):
-        beta1, beta2 = shared("betas")
-        name = {torch.optim.Adam: "adam", torch.optim.AdamW: "adamw", Lion: "lion"}[kind]
-        return Law(name, "adam", {"training.beta1": float(beta1), "training.beta2": float(beta2)})
-    raise InputError(f"the optimizer {kind.__name__} is not known here; SGD, Adam and AdamW of "
-                     "torch.optim are, and Lion and Momentum of dmft.torch")
-
-
-def group_of(optimizer: torch.optim.Optimizer, parameter) -> dict | None:
-    """The group that a parameter is in; under a schedule its rate is the first one."""
-    for group in optimizer.param_groups:
-        if any(one is parameter for one in group["params"]):
-            return group | {"lr": group.get("initial_lr", group["lr"])}
-    return None
-
-
-def of_user(optimizer, part: Part, parameters) -> tuple[Numbers, float]:
-    """His numbers of a part at one width, and by which share a step decays it."""
+def of_user(optimizers, part: Part, parameters) -> Owned:
+    """His numbers of a part at one width."""
     found = []
     for name in part.parameters:
-        group = group_of(optimizer, parameters[name]) or {"lr": 0.0}
+        kind, group = group_of(optimizers, parameters[name]) or ("", {"lr": 0.0})
         lr = float(group["lr"]) if parameters[name].requires_grad else 0.0
-        found.append((lr, float(group.get("eps", 0)), lr * group.get("weight_decay", 0.0)))
+        decay = lr * group.get("weight_decay", 0.0)
+        if kind == "muon":
+            lr = muon_rate(group, parameters[name].shape) if lr else 0.0
+        found.append((lr, float(group.get("eps", 0)), kind if lr else "", decay))
     if len(set(found)) > 1:
         raise InputError(f"{', '.join(part.parameters)} are one matrix of the program, and have "
                          "different rates, eps or decay in the optimizer")
-    lr, eps, decay = found[0]
+    if found[0][2] == "muon" and part.kind != "map":
+        raise InputError(f"{part.parameters[0]} has a side that does not grow with the width, and "
+                         "a program's Muon moves matrices between layers alone; give it to the "
+                         "optimizer of the rest")
     std = entries(part, parameters).square().mean().sqrt().item()
-    return Numbers(std, lr, eps), decay
+    return Owned(std, *found[0])
 
 
 class Trained(Network):
@@ -122,17 +89,22 @@ class Trained(Network):
         return super().settings() | self.keys
 
 
-def weight_options(part: Part, numbers: tuple[Numbers, Numbers], law: Law, sizes, widths) -> dict:
-    """{option of a matrix: its values at both widths} for his numbers; sizes: {n, m} of both."""
+def weight_options(part: Part, numbers: tuple[Owned, Owned], kind: str, sizes, widths,
+                   parts: int = 1) -> dict:
+    """{option of a matrix: its values at both widths} for his numbers. kind: how it is moved;
+    parts: how many maps Muon moves as one matrix with it; sizes: {n, m} of both."""
     found = {}
     for name, value in (("a0", _start), ("rate", _rate), ("adam_rate", _adam_rate),
                         ("adam_eps", _eps)):
-        if name == ("adam_rate" if law.kind == "sgd" else "rate") \
-                or name == "adam_eps" and law.kind == "sgd" \
+        if name == ("rate" if kind != "sgd" else "adam_rate") \
+                or name == "adam_eps" and kind != "adam" \
                 or name == "a0" and (part.kind == "bias" or part.start is not None):
             continue
         found[name] = tuple(value(part, one, abs(part.at(N)), *size)
                             for one, N, size in zip(numbers, widths, sizes))
+    if kind == "muon":                  # whose multiplier is that of Adam
+        found["adam_rate"] = tuple(abs(part.at(N)) * one.lr * math.sqrt(m / (n * parts))
+                                   for one, N, (n, m) in zip(numbers, widths, sizes))
     return found
 
 
@@ -156,5 +128,3 @@ def _adam_rate(part, numbers, F, n, m):
 def _eps(part, numbers, F, n, m):
     eps = numbers.eps / F
     return n * eps if part.kind in ("map", "read_in", "embed", "vector") else eps
-
-
