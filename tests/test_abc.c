@@ -7,9 +7,6 @@
 #include "tests/support/support.h"
 #include "models/engine/node.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { N = 12, STEPS = 4, P = 3 };
 
 static struct {
@@ -87,8 +84,7 @@ static void check_network(const char *network, const char *optimizer, int width)
     run_free(&run);
 }
 
-static void a_matrix_is_its_product(void **state) {
-    (void)state;
+TEST(a_matrix_is_its_product) {
     static const char *const networks[] = {
         "model = dense\ndepth = 3",
         "model = resnet\ndepth = 2\nbranch = 0.7",
@@ -106,9 +102,4 @@ static void a_matrix_is_its_product(void **state) {
         for (size_t k = 0; k < sizeof optimizers / sizeof *optimizers; k++)
             for (int width = 0; width <= N; width += N)
                 check_network(networks[i], optimizers[k], width);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_matrix_is_its_product)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

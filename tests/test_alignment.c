@@ -3,9 +3,6 @@
  * known without the entries. */
 #include "tests/support/support.h"
 
-#include <math.h>
-#include <stddef.h>
-
 enum { N = 24 };
 
 static void measure(struct record *record, const char *const *more) {
@@ -18,8 +15,7 @@ static void measure(struct record *record, const char *const *more) {
 
 /* Where the first layer is frozen, so is x of Q and W_in: (g x^T) x is m |g| |x|^2 for the m = N
  * entries of x, and nothing passes on a change of it. */
-static void of_a_step_along_its_own_input(void **state) {
-    (void)state;
+TEST(of_a_step_along_its_own_input) {
     struct record record;
     measure(&record, (const char *const[]){"rates.W1=0", NULL});
     for (int t = 1; t < 3; t++) {
@@ -33,8 +29,7 @@ static void of_a_step_along_its_own_input(void **state) {
 
 /* Where W_out alone learns, h3 moves along w(0): <w dh3> is as large as it can be. Of Q and W_in
  * neither the matrix nor its input moves. */
-static void of_a_change_along_the_read_out(void **state) {
-    (void)state;
+TEST(of_a_change_along_the_read_out) {
     struct record record;
     measure(&record,
             (const char *const[]){"rates.W1=0", "rates.Q=0", "rates.W_in=0", "rates.w=0", NULL});
@@ -47,8 +42,7 @@ static void of_a_change_along_the_read_out(void **state) {
 
 /* Independent entries: the change of the input does not know Q(0) where h1 moves along the way
  * through the experts alone, so that the ratio is about N^1/2, a third of N. */
-static void of_independent_entries(void **state) {
-    (void)state;
+TEST(of_independent_entries) {
     struct record record;
     measure(&record, (const char *const[]){"rates.Q=0", NULL});
     double ratio = support_value(&record, "rms_Q_prop_aligned", 0, 1, 0);
@@ -57,8 +51,7 @@ static void of_independent_entries(void **state) {
 }
 
 /* Parts are as without alignments, which the limit does not have. */
-static void beside_parts(void **state) {
-    (void)state;
+TEST(beside_parts) {
     struct record record, parts;
     measure(&record, (const char *const[]){NULL});
     support_one("data/regime2.ini",
@@ -76,12 +69,4 @@ static void beside_parts(void **state) {
     assert_null(record_find(&record, "rms_Q_eff_aligned"));
     record_free(&record);
     record_free(&parts);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(of_a_step_along_its_own_input),
-                                       cmocka_unit_test(of_a_change_along_the_read_out),
-                                       cmocka_unit_test(of_independent_entries),
-                                       cmocka_unit_test(beside_parts)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

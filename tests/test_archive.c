@@ -5,8 +5,6 @@
 #include "kernels/maps/map_limit.h"
 #include "tests/support/support.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static char name[] = "/tmp/test_archive_XXXXXX";
@@ -73,8 +71,7 @@ static int get(struct thing *thing, struct err *told) {
 }
 
 /* Of an array that has its shape already, and of one that gets it. */
-static void what_is_written_is_read(void **state) {
-    (void)state;
+TEST(what_is_written_is_read) {
     double was[ROWS * SITES], is[ROWS * SITES];
     struct thing first, second = {0};
     make(&first);
@@ -95,8 +92,7 @@ static void what_is_written_is_read(void **state) {
 }
 
 /* A list and an array that are not there stay so, and a list that is not there is none of zeros. */
-static void nothing_is_read_as_nothing(void **state) {
-    (void)state;
+TEST(nothing_is_read_as_nothing) {
     double number = 7, *none = NULL, *some = &number;
     struct array rows = {0};
     struct archive archive;
@@ -118,8 +114,7 @@ static void nothing_is_read_as_nothing(void **state) {
 }
 
 /* More sites than are on the host at once: two rows, then one. */
-static void rows_cross_in_parts(void **state) {
-    (void)state;
+TEST(rows_cross_in_parts) {
     enum { MANY = 600000 };
     struct array first, second = {0};
     struct archive archive;
@@ -152,8 +147,7 @@ static void write_file(const unsigned char *bytes, size_t size) {
                 fwrite(&sum, sizeof sum, 1, file) == 1 && !fclose(file));
 }
 
-static void wrong_numbers_are_named(void **state) {
-    (void)state;
+TEST(wrong_numbers_are_named) {
     static const char length[] = "a text has an impossible length",
                       shape[] = "an array has an impossible shape",
                       sites[] = "its arrays have other sites", other[] = "an array has another",
@@ -216,8 +210,7 @@ static void wrong_numbers_are_named(void **state) {
 }
 
 /* Each byte of a file counts for its sum; and what fails leaves the file that was there. */
-static void a_file_is_whole_or_refused(void **state) {
-    (void)state;
+TEST(a_file_is_whole_or_refused) {
     struct thing thing;
     struct archive archive;
     struct err told;
@@ -255,8 +248,7 @@ static void a_file_is_whole_or_refused(void **state) {
 }
 
 /* A byte that is neither 0 nor 1 is no flag, whatever the sum of the file. */
-static void flags_are_zero_or_one(void **state) {
-    (void)state;
+TEST(flags_are_zero_or_one) {
     static const unsigned char bytes[] = {0, 1, 2, 141};
     for (size_t k = 0; k < sizeof bytes; k++) {
         struct archive archive;
@@ -276,8 +268,7 @@ static void flags_are_zero_or_one(void **state) {
 
 /* The coordinates of the last pass in a basis, which learning reads. A map that has none yet is
  * written, and refused where it is read. */
-static void a_basis_has_coefficients(void **state) {
-    (void)state;
+TEST(a_basis_has_coefficients) {
     const char *const keys[] = {"solver.sites=64", "solver.replicates=1", NULL};
     struct run run;
     struct net net;
@@ -304,18 +295,15 @@ static void a_basis_has_coefficients(void **state) {
     run_free(&run);
 }
 
-int main(void) {
+static int make_file(void **state) {
+    (void)state;
     int file = mkstemp(name);
-    if (file < 0)
-        return 1;
-    close(file);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_read),    cmocka_unit_test(nothing_is_read_as_nothing),
-        cmocka_unit_test(rows_cross_in_parts),        cmocka_unit_test(wrong_numbers_are_named),
-        cmocka_unit_test(a_file_is_whole_or_refused), cmocka_unit_test(flags_are_zero_or_one),
-        cmocka_unit_test(a_basis_has_coefficients),
-    };
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    unlink(name);
-    return failed;
+    return file < 0 || close(file);
 }
+
+static int remove_file(void **state) {
+    (void)state;
+    return unlink(name);
+}
+
+AROUND_TESTS(make_file, remove_file)

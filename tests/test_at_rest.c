@@ -3,9 +3,6 @@
 #include "solver/study/compare.h"
 #include "tests/support/support.h"
 
-#include <math.h>
-#include <string.h>
-
 /* data/regime2.ini, small, with its limit and three widths. */
 static void march(struct run *run, const char *parameterization, const char *read_out,
                   const char *optimizer) {
@@ -26,8 +23,7 @@ static void march(struct run *run, const char *parameterization, const char *rea
                          err));
 }
 
-static void rests_with_a_zero_read_out_in_mup(void **state) {
-    (void)state;
+TEST(rests_with_a_zero_read_out_in_mup) {
     static const struct {
         const char *parameterization, *read_out, *optimizer;
         bool rests;
@@ -59,8 +55,7 @@ static void rests_with_a_zero_read_out_in_mup(void **state) {
  * Phib(0) of the limit against the product of its two Gaussian averages, by Gauss-Hermite
  * quadrature of 60 x 60 nodes (kernels X X^T/D, then <gelu gelu>, then <sig sig><gelu gelu>):
  * 0.090282. */
-static void rate_of_escape(void **state) {
-    (void)state;
+TEST(rate_of_escape) {
     enum { P = 4, RUNS = 8 };
     const char *const overrides[] = {"network.parameterization=mup", "network.read_out=zero",
                                      "network.activation=gelu",      "training.steps=1",
@@ -104,8 +99,7 @@ static void fill(struct record *networks, int T, double first, double second) {
 }
 
 /* 5.5 and 6.5 alone, 6 together: jackknife error sqrt((1/2) 2 (1/2)^2). */
-static void time_of_a_known_loss(void **state) {
-    (void)state;
+TEST(time_of_a_known_loss) {
     struct record networks = {0};
     double time, se;
     fill(&networks, 12, 3.5, 4.5);
@@ -122,13 +116,4 @@ static void time_of_a_known_loss(void **state) {
     at_rest_escape(&networks, &time, &se);
     assert_true(isnan(time));
     record_free(&networks);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rests_with_a_zero_read_out_in_mup),
-        cmocka_unit_test(time_of_a_known_loss),
-        cmocka_unit_test(rate_of_escape),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

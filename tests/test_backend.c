@@ -9,9 +9,6 @@
 
 #include <limits.h>
 #include <omp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 static const int shape_group[] = {1, 2, 3, 17};
@@ -38,8 +35,7 @@ static void assert_same(struct sample *s, const double *want) {
     assert_memory_equal(fetch(s), want, s->values * sizeof *want);
 }
 
-static void test_names(void **state) {
-    (void)state;
+SAMPLES_TEST(test_names) {
     char names[256] = "";
     for (int i = 0; backend_list[i]; i++) {
         snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? " " : "",
@@ -335,8 +331,7 @@ static void check_append(struct shape shape, int count) {
 }
 
 /* Eight petabytes cannot be had; what was there stays. */
-static void test_out_of_memory(void **state) {
-    (void)state;
+SAMPLES_TEST(test_out_of_memory) {
 #ifdef __SANITIZE_ADDRESS__
     skip();
 #endif
@@ -420,16 +415,17 @@ static const struct {
                   {"test_rows_helpers", check_rows_helpers},
                   {"test_append", check_append}};
 
+__attribute__((constructor)) static void operations_are_tests(void) {
+    for (size_t i = 0; i < LENGTH(operations); i++)
+        test_add(__LINE__, (struct CMUnitTest){operations[i].name, over_shapes, NULL, teardown,
+                                               (void *)&operations[i].check});
+}
+
 int main(int argc, char **argv) {
     const char *only = argc > 1 ? argv[1] : NULL;
-    const struct CMUnitTest comparisons[] = {TEST_SAMPLES(test_products_in_parts),
-                                             TEST_SAMPLES(test_no_memory_within_an_operation)};
-    struct CMUnitTest tests[2 + LENGTH(operations)] = {TEST_SAMPLES(test_names),
-                                                       TEST_SAMPLES(test_out_of_memory)};
-    int failed = 0;
-    for (size_t i = 0; i < LENGTH(operations); i++)
-        tests[2 + i] = (struct CMUnitTest){operations[i].name, over_shapes, NULL, teardown,
-                                           (void *)&operations[i].check};
-    EACH_PRECISION(0, tests, only, failed);
+    const struct CMUnitTest comparisons[] = {
+        cmocka_unit_test_teardown(test_products_in_parts, teardown),
+        cmocka_unit_test_teardown(test_no_memory_within_an_operation, teardown)};
+    int failed = on_backends(&backend, 0, true, only);
     return only ? failed : failed + cmocka_run_group_tests_name("both", comparisons, NULL, NULL);
 }

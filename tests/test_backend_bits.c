@@ -5,14 +5,11 @@
 
 #include <omp.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void test_fresh_shadow_rows_are_nan(void **state) {
-    (void)state;
+SAMPLES_TEST(test_fresh_shadow_rows_are_nan) {
     backend = &backend_shadow;
     for (size_t n = 0; n < LENGTH(shape_groups); n++) {
         struct sample *s = sample((struct shape){shape_groups[n], 3}, 5);
@@ -30,8 +27,7 @@ static void test_fresh_shadow_rows_are_nan(void **state) {
     }
 }
 
-static void test_shadow_memory_cannot_be_touched(void **state) {
-    (void)state;
+SAMPLES_TEST(test_shadow_memory_cannot_be_touched) {
     backend = &backend_shadow;
     struct sample *s = sample((struct shape){7, 1}, 3);
     size_t last = array_bytes(&s->array, s->array.capacity) / sizeof(double) - 1;
@@ -84,8 +80,7 @@ static double *results(struct shape shape, size_t *size) {
     return out;
 }
 
-static void test_bits_depend_on_nothing(void **state) {
-    (void)state;
+SAMPLES_TEST(test_bits_depend_on_nothing) {
     static const struct shape shapes[] = {{7, 1}, {257, 5}, {1000, 2}};
     for (size_t n = 0; n < LENGTH(shapes); n++) {
         double *out[6];
@@ -99,11 +94,4 @@ static void test_bits_depend_on_nothing(void **state) {
         for (int way = 0; way < 6; way++)
             free(out[way]);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {TEST_SAMPLES(test_fresh_shadow_rows_are_nan),
-                                       TEST_SAMPLES(test_shadow_memory_cannot_be_touched),
-                                       TEST_SAMPLES(test_bits_depend_on_nothing)};
-    return cmocka_run_group_tests_name("both", tests, NULL, NULL);
 }

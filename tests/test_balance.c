@@ -4,14 +4,9 @@
 #include "models/parts/balance.h"
 #include "tests/support/sequences.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define FEW "network.experts=4", "network.bias=fixed", "network.biases=0.9 0.3 -0.3 -0.9"
 
-static void gradient_by_differences(void **state) {
-    (void)state;
+TEST(gradient_by_differences) {
     static const struct {
         const char *file, *more[10];
     } cases[] = {
@@ -53,8 +48,7 @@ static void gradient_by_differences(void **state) {
 }
 
 /* Blocks of a transformer with infinitely many experts. */
-static void many_experts_of_a_transformer(void **state) {
-    (void)state;
+TEST(many_experts_of_a_transformer) {
     static const char *const networks[] = {
         "model = transformer\nmany_experts = regime2\nkappa = 0.5\nrho = 0.5\ngate = softmax\n"
         "balance_loss = 0.3\nz_loss = 0.1\ndepth = 2\ncausal = yes",
@@ -70,8 +64,7 @@ static void many_experts_of_a_transformer(void **state) {
 }
 
 /* From the logits, which are measured. */
-static void values_by_plain_loops(void **state) {
-    (void)state;
+TEST(values_by_plain_loops) {
     enum { P = 5, M = 4, K = 2 };
     const double balance = 0.7, zeta = 0.2, beta = 1.3;
     for (int softmax = 0; softmax < 2; softmax++) {
@@ -122,8 +115,7 @@ static void values_by_plain_loops(void **state) {
 }
 
 /* Over all: the share of all experts is one; over the selected: theirs. */
-static void softmax_before_top(void **state) {
-    (void)state;
+TEST(softmax_before_top) {
     for (int all = 0; all < 2; all++) {
         const char *overrides[] = {FEW,
                                    "network.gate=softmax",
@@ -152,8 +144,7 @@ static void softmax_before_top(void **state) {
 }
 
 /* Of equal numbers the first are selected, as many as there is room for. */
-static void the_first_of_equal_numbers(void **state) {
-    (void)state;
+TEST(the_first_of_equal_numbers) {
     static const bool selected[2][4] = {{true, true, false, false}, {true, true, true, false}};
     for (int K = 2; K <= 3; K++) {
         char text[400];
@@ -204,8 +195,7 @@ static void loads(const char *file, const char *const *more, const char *eta_bia
  * cannot do so exactly, so more than half of the excess is gone, where without them more than half
  * of it stays. In the limit of a few experts all inputs have nearly the same logits, and take turns
  * together. */
-static void biases_balance(void **state) {
-    (void)state;
+TEST(biases_balance) {
     static const struct {
         const char *file, *more[10];
     } cases[] = {
@@ -229,8 +219,7 @@ static void biases_balance(void **state) {
 /* Stratified biases are the values at which the distribution of a normal is (k + 1/2)/E: found back
  * by erfc, which is good to some units in the last place; the distribution has a slope of at most
  * 0.4, and the values reach 2.5: 1e-14. */
-static void stratified_biases_are_quantiles(void **state) {
-    (void)state;
+TEST(stratified_biases_are_quantiles) {
     enum { E = 64 };
     const struct network network = {.routing.bias_std = 0.3, .routing.bias_draws = BIAS_STRATIFIED};
     const struct net_setup setup = {.network = &network};
@@ -248,8 +237,7 @@ static int by_size(const void *a, const void *b) {
 /* Stratified experts of finite width in two halves: the whole has those of the first and then those
  * of the second, and all together they are the experts without halves. Those of infinite width
  * stay. */
-static void halves_share_the_quantiles(void **state) {
-    (void)state;
+TEST(halves_share_the_quantiles) {
     enum { E = 8 };
     for (int width = 0; width < 4; width += 3) {
         const struct network network = {
@@ -271,18 +259,4 @@ static void halves_share_the_quantiles(void **state) {
         }
         assert_memory_equal(whole, plain, sizeof whole);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradient_by_differences),
-        cmocka_unit_test(many_experts_of_a_transformer),
-        cmocka_unit_test(values_by_plain_loops),
-        cmocka_unit_test(softmax_before_top),
-        cmocka_unit_test(the_first_of_equal_numbers),
-        cmocka_unit_test(biases_balance),
-        cmocka_unit_test(stratified_biases_are_quantiles),
-        cmocka_unit_test(halves_share_the_quantiles),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

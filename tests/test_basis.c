@@ -11,8 +11,6 @@
 #include "tests/support/each_backend.h"
 #include "kernels/maps/basis.h"
 
-#include <string.h>
-
 #define ORTHONORMAL 4e-15
 
 static long double average(const double *a, const double *b, size_t sites) {
@@ -190,8 +188,7 @@ static int check_mixtures(const struct mixture *mixtures, int base, int n, doubl
     return kept;
 }
 
-static void test_random_rows(void **state) {
-    (void)state;
+TEST(test_random_rows) {
     static const int counts[][2] = {{0, 0}, {0, 1}, {0, 33}, {1, 1}, {10, 5}, {3, 33}, {33, 3}};
     for (size_t shape = 0; shape < LENGTH(shapes); shape++)
         for (size_t n = 0; n < LENGTH(counts); n++) {
@@ -205,8 +202,7 @@ static void test_random_rows(void **state) {
         }
 }
 
-static void test_nearly_dependent_rows(void **state) {
-    (void)state;
+TEST(test_nearly_dependent_rows) {
     static const struct mixture rows[] = {
         {{1}, {1}},
         {{1, 2}, {1, 1e-6}},
@@ -221,8 +217,7 @@ static void test_nearly_dependent_rows(void **state) {
     assert_int_equal(check_mixtures(rows, 3, 3, 1e-7), 3);
 }
 
-static void test_repeated_rows(void **state) {
-    (void)state;
+TEST(test_repeated_rows) {
     static const struct mixture rows[] = {
         {{1}, {1}}, {{1}, {1}},       {{2}, {1}}, {{1}, {-3}},   {{1, 2}, {2, 1}},
         {{2}, {1}}, {{1, 2}, {1, 1}}, {{3}, {1}}, {{3}, {1e-3}}, {{1, 2, 3}, {1, 1, 1}},
@@ -233,8 +228,7 @@ static void test_repeated_rows(void **state) {
     assert_int_equal(check_mixtures(rows, 8, 2, 1e-6), 0);
 }
 
-static void test_zero_rows(void **state) {
-    (void)state;
+TEST(test_zero_rows) {
     static const struct mixture rows[] = {{{0}, {0}}, {{1}, {1}}, {{0}, {0}}, {{2}, {1}}};
     assert_int_equal(check_mixtures(rows, 0, 4, 1e-3), 2);
     assert_int_equal(check_mixtures(rows, 0, 4, 0), 2);
@@ -242,8 +236,7 @@ static void test_zero_rows(void **state) {
     assert_int_equal(check_mixtures(rows, 2, 1, 0), 0);
 }
 
-static void test_rows_of_all_sizes(void **state) {
-    (void)state;
+TEST(test_rows_of_all_sizes) {
     static const struct mixture rows[] = {
         {{1}, {1}}, {{2}, {1e-9}}, {{3}, {1e4}}, {{1, 4}, {1e-7, 1e-10}}, {{5}, {1}},
     };
@@ -254,8 +247,7 @@ static void test_rows_of_all_sizes(void **state) {
 
 /* The rows of one block determine each other more and more: the values of a smooth function at n
  * points, and a chain in which each row is within `rest` of what the one before it has shown. */
-static void test_smooth_rows(void **state) {
-    (void)state;
+TEST(test_smooth_rows) {
     enum { N = 32, SITES = 250, WAVES = 60 };
     static const double lengths[] = {0.05, 0.2, 0.5, 1};
     double *x = memory((size_t)N * SITES, sizeof *x), wave[2 * SITES];
@@ -276,8 +268,7 @@ static void test_smooth_rows(void **state) {
     free(x);
 }
 
-static void test_chain_of_rows(void **state) {
-    (void)state;
+TEST(test_chain_of_rows) {
     for (double rest = 1e-1; rest > 1e-7; rest /= 10) {
         struct mixture rows[8] = {{{1}, {1}}};
         for (int mu = 1; mu < 8; mu++)
@@ -289,8 +280,7 @@ static void test_chain_of_rows(void **state) {
 
 /* What is left is compared, not squares of it or what was put in; rows that were dropped do not
  * count: the third row is within 0.9e-3 of the second but 1.27e-3 away from the first. */
-static void test_threshold(void **state) {
-    (void)state;
+TEST(test_threshold) {
     struct mixture rows[] = {{{1}, {1}}, {{1, 2}, {1, 0.9e-3}}, {{1, 2, 3}, {1, 0.9e-3, 0.9e-3}}};
     const size_t sites = 500;
     double x[1500], *third = x + 1000;
@@ -311,8 +301,7 @@ static void test_threshold(void **state) {
 }
 
 /* More rows than sites. */
-static void test_full_space(void **state) {
-    (void)state;
+TEST(test_full_space) {
     double x[30 * 20];
     draw(x, LENGTH(x), 1);
     assert_int_equal(check_residual(x, 0, 30, 20, 1, 1e-6), 20);
@@ -322,8 +311,7 @@ static void test_full_space(void **state) {
 /* More rows than a block (16) has. */
 enum { LARGE = 128, LARGE_SITES = 300 };
 
-static void test_sizes_of_blocks(void **state) {
-    (void)state;
+TEST(test_sizes_of_blocks) {
     static const int counts[] = {1, 15, 16, 17, 31, 32, 33, 48, LARGE};
     double *x = memory((size_t)(20 + LARGE) * LARGE_SITES, sizeof *x);
     draw(x, (size_t)(20 + LARGE) * LARGE_SITES, 5);
@@ -335,8 +323,7 @@ static void test_sizes_of_blocks(void **state) {
 
 /* Values of a smooth function at many points, one after the other or here and there, among them
  * some points again, once or with another factor, and rows of zeros. */
-static void test_many_smooth_rows(void **state) {
-    (void)state;
+TEST(test_many_smooth_rows) {
     enum { WAVES = 150 };
     double *x = memory((size_t)LARGE * LARGE_SITES, sizeof *x), wave[2 * LARGE_SITES];
     for (int stride = 1; stride < 50; stride += 36) {
@@ -360,8 +347,7 @@ static void test_many_smooth_rows(void **state) {
     free(x);
 }
 
-static void test_long_chain_of_rows(void **state) {
-    (void)state;
+TEST(test_long_chain_of_rows) {
     enum { N = 50 };
     double *x = memory((size_t)(N + 1) * LARGE_SITES, sizeof *x);
     for (double rest = 1e-1; rest > 1e-7; rest /= 10) {
@@ -375,8 +361,7 @@ static void test_long_chain_of_rows(void **state) {
 }
 
 /* Every other row is left with 2^-10, and all sums are exact. */
-static void test_rows_at_the_threshold(void **state) {
-    (void)state;
+TEST(test_rows_at_the_threshold) {
     enum { N = 40, SITES = 512 };
     double *x = memory((size_t)N * SITES, sizeof *x);
     for (int mu = 0; mu < N; mu++)
@@ -397,8 +382,7 @@ static void test_rows_at_the_threshold(void **state) {
 
 /* A basis that grows by few rows at a time stays orthonormal until it fills four fifths of space.
  */
-static void test_many_calls(void **state) {
-    (void)state;
+TEST(test_many_calls) {
     enum { SITES = 400, ROWS = 320 };
     struct array basis, in, out;
     double *x = memory((size_t)5 * SITES, sizeof *x);
@@ -421,24 +405,4 @@ static void test_many_calls(void **state) {
     free(x);
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_rows),
-        cmocka_unit_test(test_nearly_dependent_rows),
-        cmocka_unit_test(test_repeated_rows),
-        cmocka_unit_test(test_zero_rows),
-        cmocka_unit_test(test_rows_of_all_sizes),
-        cmocka_unit_test(test_smooth_rows),
-        cmocka_unit_test(test_chain_of_rows),
-        cmocka_unit_test(test_threshold),
-        cmocka_unit_test(test_full_space),
-        cmocka_unit_test(test_sizes_of_blocks),
-        cmocka_unit_test(test_many_smooth_rows),
-        cmocka_unit_test(test_long_chain_of_rows),
-        cmocka_unit_test(test_rows_at_the_threshold),
-        cmocka_unit_test(test_many_calls),
-    };
-    int failed = 0;
-    EACH_BACKEND(0, tests, argc > 1 ? argv[1] : NULL, failed);
-    return failed;
-}
+ON_EACH_BACKEND(0)

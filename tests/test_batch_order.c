@@ -2,8 +2,6 @@
 #include "integrators/batch.h"
 #include "tests/support/support.h"
 
-#include <string.h>
-
 /* Whether index [n] has each of 0 ... n - 1 once. */
 static bool is_permutation(const int *index, int n) {
     bool seen[64] = {false};
@@ -16,8 +14,7 @@ static bool is_permutation(const int *index, int n) {
 }
 
 /* 7 steps of 6 are 3 epochs of 14. */
-static void every_epoch_has_every_input(void **state) {
-    (void)state;
+TEST(every_epoch_has_every_input) {
     enum { N = 14, P = 6, STEPS = 7 };
     struct training training = {.batches.size = P, .batches.seed = 5};
     int index[STEPS * P], again[P];
@@ -40,8 +37,7 @@ static void every_epoch_has_every_input(void **state) {
 }
 
 /* Each input comes first equally often: 6000 epochs of 6, 1000 +- 29; 5 sigma. */
-static void shuffles_are_fair(void **state) {
-    (void)state;
+TEST(shuffles_are_fair) {
     enum { N = 6, EPOCHS = 6000 };
     struct training training = {.batches.order = BATCH_SHUFFLED, .batches.seed = 1};
     struct batch batch;
@@ -72,8 +68,7 @@ static void read_order(int index[ORDER_STEPS * ORDER_BATCH], const char *more) {
 }
 
 /* Other draws of limit and networks see the same batches. */
-static void the_order_has_a_seed_of_its_own(void **state) {
-    (void)state;
+TEST(the_order_has_a_seed_of_its_own) {
     int order[ORDER_STEPS * ORDER_BATCH], same[ORDER_STEPS * ORDER_BATCH],
         other[ORDER_STEPS * ORDER_BATCH];
     read_order(order, "solver.seed=1");
@@ -81,13 +76,4 @@ static void the_order_has_a_seed_of_its_own(void **state) {
     read_order(other, "training.order_seed=2");
     assert_memory_equal(same, order, sizeof order);
     assert_memory_not_equal(other, order, sizeof order);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_epoch_has_every_input),
-        cmocka_unit_test(shuffles_are_fair),
-        cmocka_unit_test(the_order_has_a_seed_of_its_own),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

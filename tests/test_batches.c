@@ -7,10 +7,6 @@
 #include "tests/support/support.h"
 #include "models/engine/node.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* To the evaluated time t. */
 static void advance(struct net *net, const struct run *run, struct batch *batch, int t) {
     batch_at(batch, t, net->batch.index);
@@ -74,8 +70,7 @@ static void oracle_batch(struct oracle_dense *o, const struct run *run, const do
 /* Ten steps on three of 12 inputs, an epoch is four of them; five test inputs, in two looks, are
  * outside of the span of the training inputs (D = 20). Sums of 20 terms of order one, ten steps at
  * a rate below 1/2: round-off of 1e-14. */
-static void equals_oracle(void **state) {
-    (void)state;
+TEST(equals_oracle) {
     const char *const overrides[] = {"data.inputs=12",          "data.test_inputs=5",
                                      "data.dimension=20",       "training.batch=3",
                                      "training.order=shuffled", NULL};
@@ -149,8 +144,7 @@ static void check_same(const char *file, const char *const *overrides, const cha
     }
 }
 
-static void a_batch_of_all_inputs_is_full_batch(void **state) {
-    (void)state;
+TEST(a_batch_of_all_inputs_is_full_batch) {
     static const char *const overrides[] = {"data.inputs=4", NULL};
     check_same("data/regime1.ini", overrides, "training.batch=4");
     check_same("data/regime2.ini", overrides, "training.batch=4");
@@ -160,8 +154,7 @@ static void a_batch_of_all_inputs_is_full_batch(void **state) {
 /* Every network, its spare rows and its selection biases; two-time kernels and responses; batches;
  * what biases of kinds of tokens and gradients at the start ask of tokens; more directions than the
  * training inputs have; looks in several parts, the last one not full. */
-static void test_inputs_leave_no_trace(void **state) {
-    (void)state;
+TEST(test_inputs_leave_no_trace) {
     static const struct {
         const char *file, *overrides[6];
     } cases[] = {
@@ -189,8 +182,7 @@ static void test_inputs_leave_no_trace(void **state) {
 /* What is looked at is evaluated as it would be for training. Networks: to round-off. Limit: what a
  * basis has is exact, and what it lacks of x is below the tolerance, 1e-4 here; two maps and a
  * response term of that size each. */
-static void a_test_input_that_is_trained_on(void **state) {
-    (void)state;
+TEST(a_test_input_that_is_trained_on) {
     static const char *const overrides[] = {"data.inputs=6", "training.batch=3",
                                             "solver.tolerance=1e-4", NULL};
     for (const struct model *const *model = model_list; *model; model++)
@@ -270,8 +262,7 @@ static double lazy_error(double gamma0, const char *dimension) {
  * x'/D for the four weight matrices, whatever batch x is in, but for O(gamma0^2): there is no
  * sampling noise. The coefficient is of order one; that the error is of this order and nothing else
  * shows when gamma0 halves: fourfold less, but for relative O(gamma0^2). */
-static void lazy_single_pass(void **state) {
-    (void)state;
+TEST(lazy_single_pass) {
     static const char *const dimensions[] = {"data.dimension=10", "data.dimension=20"};
     for (int i = 0; i < 2; i++) {
         double error = lazy_error(0.02, dimensions[i]), half = lazy_error(0.01, dimensions[i]);
@@ -281,8 +272,7 @@ static void lazy_single_pass(void **state) {
 }
 
 /* A single replicate: its operations are shared out. */
-static void threads_do_not_matter(void **state) {
-    (void)state;
+TEST(threads_do_not_matter) {
     static const char *const files[] = {"data/regime1.ini", "data/regime2.ini"};
     for (int i = 0; i < 2; i++) {
         const char *overrides[] = {"data.inputs=8",    "data.test_inputs=5",
@@ -304,8 +294,7 @@ static void threads_do_not_matter(void **state) {
 }
 
 /* 20 new directions a step: after 14 steps more than 0.9 x 300. */
-static void a_single_pass_ends_at_the_rank_cap(void **state) {
-    (void)state;
+TEST(a_single_pass_ends_at_the_rank_cap) {
     static const char *const overrides[] = {"data.inputs=400",   "data.dimension=60",
                                             "training.batch=20", "training.steps=20",
                                             "solver.sites=300",  NULL};
@@ -347,8 +336,7 @@ static void read_input(const struct net *net, const char *name, const double *A,
     free(unseen);
 }
 
-static void several_read_ins(void **state) {
-    (void)state;
+TEST(several_read_ins) {
     enum { N = 16, M = 4, P = 2, TESTS = 3 };
     static const struct model model = {.name = "read_ins", .write = write_read_ins};
     static const char *const more[] = {"data.inputs=2",
@@ -396,8 +384,7 @@ static void several_read_ins(void **state) {
 }
 
 /* Each input has draws of its own, however many rows there are on a population. */
-static void draws_of_looks_do_not_overlap(void **state) {
-    (void)state;
+TEST(draws_of_looks_do_not_overlap) {
     static const struct {
         const char *depth, *tokens;
         uint32_t stride;
@@ -416,19 +403,4 @@ static void draws_of_looks_do_not_overlap(void **state) {
         net_free(&net);
         run_free(&run);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_oracle),
-        cmocka_unit_test(a_batch_of_all_inputs_is_full_batch),
-        cmocka_unit_test(test_inputs_leave_no_trace),
-        cmocka_unit_test(a_test_input_that_is_trained_on),
-        cmocka_unit_test(lazy_single_pass),
-        cmocka_unit_test(threads_do_not_matter),
-        cmocka_unit_test(a_single_pass_ends_at_the_rank_cap),
-        cmocka_unit_test(several_read_ins),
-        cmocka_unit_test(draws_of_looks_do_not_overlap),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

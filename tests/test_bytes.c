@@ -77,8 +77,7 @@ static void check(const struct model *model, size_t way, int N) {
     run_free(&run);
 }
 
-static void estimates(void **state) {
-    (void)state;
+TEST(estimates) {
     for (const struct model *const *model = model_list; *model; model++)
         for (size_t way = 0; way < sizeof ways / sizeof *ways; way++)
             for (int N = 0; N <= 128; N += 128)
@@ -106,8 +105,7 @@ static int measured(void *context, struct net *net, int t, struct err *err) {
 
 /* Kernels and responses between 160 rows over 16 sites, and Anderson's memory of them where sweeps
  * come near enough for it. */
-static void fixed_points(void **state) {
-    (void)state;
+TEST(fixed_points) {
     static const struct {
         const char *file, *more[5];
     } cases[] = {
@@ -147,8 +145,7 @@ static void fixed_points(void **state) {
 
 /* Thin matrices of 400 rows; of the second file the activations of 400 inputs, too, of which not
  * all are there at once. */
-static void thin_matrices(void **state) {
-    (void)state;
+TEST(thin_matrices) {
 #define LOOK                                                                                       \
     "data.inputs=2", "network.program=t.lua",                                                      \
         "network.program_text=local a = population('a', {size = key('depth') / 3}) "               \
@@ -194,8 +191,7 @@ static void thin_matrices(void **state) {
 
 /* Bases as long as they can be, since all rows are new behind kinks, of matrices that start at zero
  * or are drawn. Beside what is announced is an array that grows, as above. */
-static void bases(void **state) {
-    (void)state;
+TEST(bases) {
     enum { T = 24 };
 #define BEHIND_KINKS(start)                                                                        \
     "network.program_text=local a = population('a', {size = key('depth') / 3}) "                   \
@@ -232,8 +228,7 @@ static void bases(void **state) {
 
 /* Beside the entries of two matrices of a network Muon keeps as many, and while it moves one of
  * them four times as many as that has. */
-static void muon_needs_room(void **state) {
-    (void)state;
+TEST(muon_needs_room) {
     enum { N = 512, ENTRIES = N * N * sizeof(double), TILES = 1 << 21 };
     const char *const all[] = {"network.depth=3", "training.optimizer=muon", "solver.threads=1",
                                "data.inputs=4",   "reference.widths=512",    NULL};
@@ -259,8 +254,7 @@ static void muon_needs_room(void **state) {
 }
 
 /* Matrices of two heads that are moved as one. */
-static void muon_of_parts_leaves_nothing(void **state) {
-    (void)state;
+TEST(muon_of_parts_leaves_nothing) {
     const char *const all[] = {"network.heads=2",  "training.muon_heads=together",
                                "solver.sites=64",  "training.optimizer=muon",
                                "solver.threads=1", NULL};
@@ -281,8 +275,7 @@ static void muon_of_parts_leaves_nothing(void **state) {
 
 /* Arrays that come and go take the places of those before them, though something small stays behind
  * each of them, as from replicate to replicate: the heap grows by less than one of them. */
-static void arrays_fit_where_arrays_were(void **state) {
-    (void)state;
+TEST(arrays_fit_where_arrays_were) {
     enum { ARRAYS = 8, ROUNDS = 4 };
     struct array array[ARRAYS];
     void *stays[ROUNDS][ARRAYS];
@@ -306,14 +299,5 @@ static void arrays_fit_where_arrays_were(void **state) {
 
 int main(void) {
     mallopt(M_MMAP_THRESHOLD, RESERVED); /* what is reserved are fresh pages */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_fit_where_arrays_were),
-        cmocka_unit_test(estimates),
-        cmocka_unit_test(fixed_points),
-        cmocka_unit_test(thin_matrices),
-        cmocka_unit_test(bases),
-        cmocka_unit_test(muon_needs_room),
-        cmocka_unit_test(muon_of_parts_leaves_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_registered(__FILE__);
 }

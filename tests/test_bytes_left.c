@@ -11,12 +11,10 @@
 
 #include <malloc.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <unistd.h>
 
 /* One that is written in Lua. */
-static void scripts(void **state) {
-    (void)state;
+TEST(scripts) {
     static const char *const small[] = {"solver.sites=64", "data.inputs=3", NULL};
     struct run run;
     support_run(&run, "examples/balanced.ini", small);
@@ -32,8 +30,7 @@ static void scripts(void **state) {
 }
 
 /* A value that takes the place of another one: a text of the same length. */
-static void values(void **state) {
-    (void)state;
+TEST(values) {
     struct run run;
     support_run(&run, "data/dense.ini", (const char *const[]){NULL});
     ASK(params_record(&run.params, "data", "file", "a", err));
@@ -76,8 +73,7 @@ static void check_failures(const struct run *run, const char *name, int N, bool 
     assert_true(failed > 100);
 }
 
-static void failures(void **state) {
-    (void)state;
+TEST(failures) {
     const char *small[] = {"solver.sites=16",
                            "data.inputs=2",
                            "training.steps=3",
@@ -134,8 +130,7 @@ static int read_text(struct data *data, struct err *err) {
 }
 
 /* Data that are drawn or read from a text: one allocation fails, each in turn. */
-static void data_failures(void **state) {
-    (void)state;
+TEST(data_failures) {
     static const struct sequences sequences[] = {
         {SEQUENCE_MARKOV, 5, 1, 1}, {SEQUENCE_COPY, 5, 1, 0}, {SEQUENCE_MODULAR, 5, 1, 0}};
     for (int source = 0; source < 5; source++) {
@@ -160,8 +155,7 @@ static void data_failures(void **state) {
 }
 
 /* An ini whose number of sites is found and then recorded; one allocation fails, each in turn. */
-static void keys(void **state) {
-    (void)state;
+TEST(keys) {
     char *overrides[] = {"solver.sites=auto"};
     long failed = 0;
     for (long n = 1; n == failed + 1; n++) {
@@ -179,8 +173,7 @@ static void keys(void **state) {
 }
 
 /* The handle of the library, with what it was given. */
-static void handles(void **state) {
-    (void)state;
+TEST(handles) {
     static const char small[] = "[network]\nmodel = dense\n[solver]\nsites = 8\nthreads = 1\n"
                                 "replicates = 1\n[training]\nsteps = 2\n";
     long before = atomic_load(&held);
@@ -225,8 +218,7 @@ static void handles(void **state) {
 
 /* Operations on arrays that are shared out to ranks, of which there is one here: the same numbers,
  * and nothing is left. */
-static void shared_out(void **state) {
-    (void)state;
+TEST(shared_out) {
     enum { SITES = 1000, GROUP = 4 };
     double x[2 * SITES], u[2][2], C[2][4], tiled[2][2 * GROUP];
     for (int i = 0; i < 2 * SITES; i++)
@@ -288,8 +280,7 @@ static int device_sync(struct err *err) {
 }
 
 /* Without memory for any part of it a device has no rates, and the sentence says so. */
-static void rates_of_a_device(void **state) {
-    (void)state;
+TEST(rates_of_a_device) {
     struct backend device = backend_cpu;
     struct machine machine;
     struct err err = {0};
@@ -318,8 +309,7 @@ static void rates_of_a_device(void **state) {
 
 /* Of the tables of dmft-compare nothing is left, with all that they can have: limit and three
  * widths, z, exponents, terms of the coordinate check. */
-static void comparisons(void **state) {
-    (void)state;
+TEST(comparisons) {
     static struct compare compare;
     static char *const small[] = {"training.steps=4",    "solver.sites=64",
                                   "solver.replicates=2", "solver.expert_sites=64",
@@ -341,12 +331,5 @@ static void comparisons(void **state) {
 
 int main(void) {
     mallopt(M_MMAP_THRESHOLD, RESERVED); /* what is reserved are fresh pages */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scripts),           cmocka_unit_test(values),
-        cmocka_unit_test(failures),          cmocka_unit_test(handles),
-        cmocka_unit_test(shared_out),        cmocka_unit_test(comparisons),
-        cmocka_unit_test(data_failures),     cmocka_unit_test(keys),
-        cmocka_unit_test(rates_of_a_device),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_registered(__FILE__);
 }

@@ -4,9 +4,6 @@
 #include "solver/run/run.h"
 #include "tests/support/support.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define HEAD                                                                                       \
     "[data]\ninputs = 20\ndimension = 10\n[training]\nsteps = 3\n[solver]\nsites = 512\n"          \
     "replicates = 2\n[reference]\nwidths = 16\nseeds = 2\n"
@@ -17,8 +14,7 @@
 
 /* A mask of K sites is K equal sites and nothing; zeros are all equal. The twenty inputs do not fit
  * into one block of rows. */
-static void masks_have_as_many_as_they_select(void **state) {
-    (void)state;
+TEST(masks_have_as_many_as_they_select) {
     static const struct {
         const char *ini;
         double sites;
@@ -44,8 +40,7 @@ static void masks_have_as_many_as_they_select(void **state) {
 
 /* Units that multiply two rows: at the rate of the example enough sites carry the averages at all
  * of its steps, and at twice its rate soon no more. */
-static void units_that_run_away_are_told(void **state) {
-    (void)state;
+TEST(units_that_run_away_are_told) {
     for (int fast = 0; fast < 2; fast++) {
         const char *const overrides[] = {fast ? "training.eta0=0.1" : "training.eta0=0.05",
                                          "reference.widths=", NULL};
@@ -64,10 +59,4 @@ static void units_that_run_away_are_told(void **state) {
         }
         run_free(&run);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(masks_have_as_many_as_they_select),
-                                       cmocka_unit_test(units_that_run_away_are_told)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,9 +5,6 @@
 #include "kernels/maps/change.h"
 #include "tests/support/each_backend.h"
 
-#include <math.h>
-#include <string.h>
-
 enum { SITES = 1400, GROUP = 2, ROWS = 130, FEW = 40, INPUTS = 3, STEPS = 3 };
 
 struct fixture {
@@ -57,8 +54,7 @@ static void finish(struct fixture *f) {
         free(lists[i]);
 }
 
-static void plain(void **state) {
-    (void)state;
+TEST(plain) {
     struct fixture f;
     start(&f);
     struct change change = fresh(&f, ROWS, 1, 3);
@@ -69,8 +65,7 @@ static void plain(void **state) {
 }
 
 /* Rows that come later start with velocity zero; the rate is that of the step alone. */
-static void momentum(void **state) {
-    (void)state;
+TEST(momentum) {
     struct fixture f;
     struct array velocity = {0};
     start(&f);
@@ -89,8 +84,7 @@ static void momentum(void **state) {
 
 /* s times smaller entries, whose gradients are s times smaller, make the same steps s times
  * smaller; of the other sign too, as the entries of W used as s_f W with s_f < 0. */
-static void adam(void **state) {
-    (void)state;
+TEST(adam) {
     const double beta1 = 0.8, beta2 = 0.95, rate = 0.3, eps = 0.1;
     for (int kind = 0; kind < 4; kind++) {
         bool inside = kind % 2;
@@ -124,13 +118,4 @@ static void adam(void **state) {
     }
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain),
-        cmocka_unit_test(momentum),
-        cmocka_unit_test(adam),
-    };
-    int failed = 0;
-    EACH_BACKEND(0, tests, argc > 1 ? argv[1] : NULL, failed);
-    return failed;
-}
+ON_EACH_BACKEND(0)

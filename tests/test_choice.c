@@ -5,11 +5,6 @@
 #include "models/engine/node.h"
 #include "solver/measure/fields.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { P = 3, TOKENS = 5, C = 2 };
 
 /* The first node with this operation. */
@@ -67,8 +62,7 @@ static void check(struct run *run, int N, bool first) {
 }
 
 /* Many experts, and a fixed number. */
-static void masks(void **state) {
-    (void)state;
+TEST(masks) {
     static const char *const inis[] = {"examples/expert_choice.ini", "examples/few_experts.ini"};
     for (int k = 0; k < 4; k++) {
         struct run run;
@@ -90,8 +84,7 @@ static void masks(void **state) {
 }
 
 /* Loads are means over the tokens that some expert has taken, in networks and in limits. */
-static void loads_of_tokens_that_are_dropped(void **state) {
-    (void)state;
+TEST(loads_of_tokens_that_are_dropped) {
     const char *more[] = {"data.tokens=12",      "solver.sites=128",  "solver.expert_sites=64",
                           "program.capacity=1",  "output.router=yes", "training.steps=1",
                           "solver.replicates=1", "solver.halves=no",  NULL};
@@ -129,8 +122,7 @@ static void loads_of_tokens_that_are_dropped(void **state) {
 }
 
 /* A logit that is no number is chosen, wherever it stands, so that a run that diverges ends. */
-static void what_is_no_number(void **state) {
-    (void)state;
+TEST(what_is_no_number) {
     for (int first = 0; first < 2; first++) {
         struct run run;
         struct net net;
@@ -157,8 +149,7 @@ static void what_is_no_number(void **state) {
 /* Where fluctuations choose among tokens of one kind the limit is a random one: also where the
  * router starts at zero, but neither where it never learns, nor by order among those that biases
  * have chosen. */
-static void random_limits(void **state) {
-    (void)state;
+TEST(random_limits) {
     static const struct {
         const char *capacity, *router, *rate, *by_gate;
         bool random;
@@ -186,8 +177,7 @@ static void random_limits(void **state) {
     }
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     static const char *const cases[][2] = {
         {"program.tokens=5", "top_rows of 5 tokens, where an input has 4"},
         {"program.tokens=0", "must be a number from 1"},
@@ -202,12 +192,4 @@ static void refusals(void **state) {
             fail_msg("%s: code %d, or no \"%s\" in: %s", cases[k][0], code, cases[k][1], why.text);
         run_free(&run);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(masks),
-                                       cmocka_unit_test(loads_of_tokens_that_are_dropped),
-                                       cmocka_unit_test(what_is_no_number),
-                                       cmocka_unit_test(random_limits), cmocka_unit_test(refusals)};
-    return cmocka_run_group_tests_name("choice", tests, NULL, NULL);
 }

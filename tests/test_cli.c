@@ -2,10 +2,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tests/support/cli.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 /* Standard output of a call that succeeds and says nothing else; to be freed. */
@@ -18,8 +14,7 @@ static char *printed(const char *const *arg) {
     return result.out;
 }
 
-static void test_help(void **state) {
-    (void)state;
+CLEAN_TEST(test_help) {
     static const char *const words[] = {"usage: dmft-solve", "Exit codes: 0 done", "network.model ",
                                         "data.file ",        "training.eta0 ",     "solver.sites ",
                                         "reference.widths ", "output.kernels "};
@@ -38,8 +33,7 @@ static void test_help(void **state) {
 
 /* A program starts a second time where variables of libraries are not set, as they are in tests:
  * the run that it then makes has the words, the output and the bits of one that need not. */
-static void test_second_start(void **state) {
-    (void)state;
+CLEAN_TEST(test_second_start) {
     static const char *const names[] = {"GOMP_SPINCOUNT", "OPENBLAS_NUM_THREADS"};
     double *loss[2];
     size_t count[2];
@@ -65,8 +59,7 @@ static double rounding(double x) {
 
 /* What is told of memory fits together, whatever is the largest part: a run needs its results, and
  * its limit or its networks; states are of both. Two threads, and two runs of each. */
-static void test_memory(void **state) {
-    (void)state;
+CLEAN_TEST(test_memory) {
     static const char *const large[][2] = {
         {"--solver.sites=20000", "--solver.expert_sites=20000"},
         {"--reference.widths=1000"},
@@ -99,8 +92,7 @@ static void test_memory(void **state) {
  * run of both, their means and errors twice in the file that is written, and once those of one
  * kernel, as they are computed. Kept run by run, runs are twice in the file, too; in halves all is
  * there three times. */
-static void test_memory_of_results(void **state) {
-    (void)state;
+CLEAN_TEST(test_memory_of_results) {
     enum { T = 1000, P = 100 };
     static const struct {
         const char *arg[2];
@@ -130,8 +122,7 @@ static void test_memory_of_results(void **state) {
 }
 
 /* What cannot be printed is a failure. */
-static void test_full_disk(void **state) {
-    (void)state;
+CLEAN_TEST(test_full_disk) {
     static const char *const words[] = {"--help", "--version", "--defaults"};
     for (size_t i = 0; i < COUNT(words); i++) {
         struct cli_result result;
@@ -141,8 +132,7 @@ static void test_full_disk(void **state) {
     }
 }
 
-static void test_defaults(void **state) {
-    (void)state;
+CLEAN_TEST(test_defaults) {
     static const char unset[] = "# model =\n", set[] = "model = regime2\n";
     static char text[1 << 16];
     char *defaults = printed(ARGS("--defaults")), *at = strstr(defaults, unset);
@@ -163,8 +153,7 @@ static void test_defaults(void **state) {
 
 #define TWICE "given more than once on the command line, where the last value counts: "
 
-static void test_overrides(void **state) {
-    (void)state;
+CLEAN_TEST(test_overrides) {
     size_t count;
     int steps = 0;
     cli_solve(ARGS("--training.steps=9", "--training.steps=5"));
@@ -196,8 +185,7 @@ static void test_overrides(void **state) {
 
 /* A file whose name has an equals sign is a file, and an override where there is none of that name.
  */
-static void test_file_or_override(void **state) {
-    (void)state;
+CLEAN_TEST(test_file_or_override) {
     struct cli_result result;
     assert_int_equal(rename("small.ini", "data.inputs=3.ini"), 0);
     cli_run(&result, ARGS("--program", "data.inputs=3.ini"));
@@ -209,8 +197,7 @@ static void test_file_or_override(void **state) {
 }
 
 /* A path in the ini counts from the ini's folder, on the command line from here. */
-static void test_data_paths(void **state) {
-    (void)state;
+CLEAN_TEST(test_data_paths) {
     const char *from_ini = "folder/run.ini", *more = "--data.file=good.h5";
     cli_make_data("good.h5", 2, 3, 4, 3, 3, -1);
     assert_int_equal(mkdir("folder", 0777), 0);
@@ -235,17 +222,4 @@ static void test_data_paths(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_help),
-        TEST(test_full_disk),
-        TEST(test_memory),
-        TEST(test_memory_of_results),
-        TEST(test_defaults),
-        TEST(test_overrides),
-        TEST(test_data_paths),
-        TEST(test_second_start),
-        TEST(test_file_or_override),
-    };
-    return cmocka_run_group_tests_name("cli", tests, cli_open, cli_close);
-}
+AROUND_TESTS(cli_open, cli_close)

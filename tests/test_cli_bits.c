@@ -3,10 +3,6 @@
 #include "tests/support/cli.h"
 #include "tests/support/support.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 static void assert_same(const char *first, const char *second) {
     static const char *const sets[] = {"limit/loss",
                                        "limit/f",
@@ -28,8 +24,7 @@ static void assert_same(const char *first, const char *second) {
     assert_int_equal(failures, 0);
 }
 
-static void test_threads_and_backends(void **state) {
-    (void)state;
+CLEAN_TEST(test_threads_and_backends) {
     static const char *const threads[] = {"--solver.threads=1", "--solver.threads=2",
                                           "--solver.threads=3"};
     /* several blocks of sites, and with three threads more of them than replicates */
@@ -47,8 +42,7 @@ static void test_threads_and_backends(void **state) {
 }
 
 /* What an interrupted or diverged run has cost is told too. */
-static void test_profile_of_a_failure(void **state) {
-    (void)state;
+CLEAN_TEST(test_profile_of_a_failure) {
     struct cli_result result;
     cli_run(&result, ARGS("-o", "out.h5", "--quiet", "--profile", "--training.eta0=1e6",
                           "--training.steps=50", "small.ini"));
@@ -98,8 +92,7 @@ static void check_order(const char *profile) {
 }
 
 /* A profile changes nothing; calls are counted; its shares are all of the time. */
-static void test_profile(void **state) {
-    (void)state;
+CLEAN_TEST(test_profile) {
     struct cli_result result;
     cli_solve_as("one.h5", ARGS("--reference.widths=16"));
     cli_run(&result, ARGS("-o", "other.h5", "--force", "--quiet", "--profile", "small.ini",
@@ -126,15 +119,13 @@ static void test_profile(void **state) {
     cli_free(&result);
 }
 
-static void test_fewer_steps_are_a_beginning(void **state) {
-    (void)state;
+CLEAN_TEST(test_fewer_steps_are_a_beginning) {
     cli_solve_as("one.h5", ARGS("--training.steps=6", "--reference.widths=16"));
     cli_solve_as("other.h5", ARGS("--training.steps=12", "--reference.widths=16"));
     assert_same("one.h5", "other.h5");
 }
 
-static void test_ini_of_a_file_repeats_it(void **state) {
-    (void)state;
+CLEAN_TEST(test_ini_of_a_file_repeats_it) {
     cli_solve_as("one.h5",
                  ARGS("--network.gate=softmax", "--network.rho=0.5", "--network.beta=2.5",
                       "--solver.seed=18446744073709551615", "--training.eta0=0.1234567890123456",
@@ -158,11 +149,4 @@ static void test_ini_of_a_file_repeats_it(void **state) {
     H5Fclose(file);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_threads_and_backends),     TEST(test_profile),
-        TEST(test_profile_of_a_failure),     TEST(test_fewer_steps_are_a_beginning),
-        TEST(test_ini_of_a_file_repeats_it),
-    };
-    return cmocka_run_group_tests_name("cli_bits", tests, cli_open, cli_close);
-}
+AROUND_TESTS(cli_open, cli_close)

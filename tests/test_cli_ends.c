@@ -2,11 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tests/support/cli.h"
 
-#include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 
 /* Deep linear networks at the edge of what they can learn with. */
@@ -42,8 +38,7 @@ static void check_numerical(const char *const *arg, bool limit_done, const char 
     cli_clean(NULL);
 }
 
-static void test_numerical_failures(void **state) {
-    (void)state;
+CLEAN_TEST(test_numerical_failures) {
     const char *const *large_rate =
         ARGS("small.ini", "-o", "out.h5", "--training.eta0=1e4", "--training.steps=20");
     const char *const *few_sites =
@@ -99,8 +94,7 @@ static void check_failed_networks(const char *name, size_t T) {
 }
 
 /* They diverge alone, whether their last number would be finite (4 steps) or not (25). */
-static void test_networks_that_diverge(void **state) {
-    (void)state;
+CLEAN_TEST(test_networks_that_diverge) {
     static const char *const steps[] = {"--training.steps=4", "--training.steps=25"};
     for (size_t i = 0; i < 2; i++) {
         struct cli_result result;
@@ -121,8 +115,7 @@ static void test_networks_that_diverge(void **state) {
 }
 
 /* A loss of 1e13 is none of a run that diverges where targets are 1e7. */
-static void test_large_targets(void **state) {
-    (void)state;
+CLEAN_TEST(test_large_targets) {
     cli_make_data("large.h5", 2, 3, 4, 3, 3, 1e7);
     cli_print("large.ini", CLI_DATA("large.h5") "[training]\nsteps = 2\neta0 = 1e-9\n[solver]\n"
                                                 "sites = 64\nexpert_sites = 64\nreplicates = 2\n");
@@ -133,8 +126,7 @@ static void test_large_targets(void **state) {
 }
 
 /* Sweeps that end too early: which kernel still changes, and everything that was found. */
-static void test_fixed_point_that_does_not_converge(void **state) {
-    (void)state;
+CLEAN_TEST(test_fixed_point_that_does_not_converge) {
     struct cli_result result;
     size_t count;
     cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--solver.method=fixed_point",
@@ -187,8 +179,7 @@ static void interrupt(int number, const char *const *arg, const char *after, con
     cli_clean(NULL);
 }
 
-static void test_interruptions(void **state) {
-    (void)state;
+CLEAN_TEST(test_interruptions) {
     const char *const *limit =
         ARGS("small.ini", "-o", "out.h5", "--training.steps=20000", "--training.eta0=0.001",
              "--solver.sites=512", "--solver.expert_sites=512", "--output.kernels=none");
@@ -212,8 +203,7 @@ static void test_interruptions(void **state) {
 
 /* As timeout(1) does: to the program, then to its process group. Both wait while it is stopped, so
  * that no time passes between them. */
-static void test_signal_sent_twice(void **state) {
-    (void)state;
+CLEAN_TEST(test_signal_sent_twice) {
     struct cli_result result;
     pid_t pid = cli_start(ARGS("small.ini", "-o", "out.h5", "--training.steps=20000"), 0);
     await_group(pid, "/");
@@ -230,8 +220,7 @@ static void test_signal_sent_twice(void **state) {
 }
 
 /* A run that is over before the file appears is made again, longer. */
-static void test_output_that_appears_meanwhile(void **state) {
-    (void)state;
+CLEAN_TEST(test_output_that_appears_meanwhile) {
     struct cli_result result = {0};
     for (int steps = 2000; steps <= 32000; steps *= 4) {
         char length[32];
@@ -258,8 +247,7 @@ static void test_output_that_appears_meanwhile(void **state) {
 }
 
 /* `dmft-solve ... | head` with a table longer than the buffer of the pipe's writer. */
-static void test_reader_that_leaves(void **state) {
-    (void)state;
+CLEAN_TEST(test_reader_that_leaves) {
     struct cli_result result;
     const char *widths = "--reference.widths=1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 "
                          "22 23 24 25 26 27 28 29 30 31 32";
@@ -272,16 +260,4 @@ static void test_reader_that_leaves(void **state) {
     cli_clean(NULL);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_numerical_failures),
-        TEST(test_networks_that_diverge),
-        TEST(test_large_targets),
-        TEST(test_fixed_point_that_does_not_converge),
-        TEST(test_interruptions),
-        TEST(test_signal_sent_twice),
-        TEST(test_output_that_appears_meanwhile),
-        TEST(test_reader_that_leaves),
-    };
-    return cmocka_run_group_tests_name("cli_ends", tests, cli_open, cli_close);
-}
+AROUND_TESTS(cli_open, cli_close)

@@ -4,10 +4,6 @@
 #include "solver/measure/stats.h"
 
 #include <gsl/gsl_cdf.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { T = 4, P = 3, R = 2, SEEDS = 3, BASES = 6 };
 
@@ -126,8 +122,7 @@ static void check_ensemble(hid_t file, const char *group, const struct layout *k
     check_group(file, group, all, total, more);
 }
 
-static void test_layout(void **state) {
-    (void)state;
+CLEAN_TEST(test_layout) {
     static const struct {
         const char *option;
         const struct layout *kernels;
@@ -159,8 +154,7 @@ static void test_layout(void **state) {
     }
 }
 
-static void test_layout_without_router(void **state) {
-    (void)state;
+CLEAN_TEST(test_layout_without_router) {
     cli_solve(ARGS("--network.gate=constant", "--output.kernels=full"));
     hid_t file = cli_file("out.h5");
     check_dataset(file, "limit", "rank", "t basis", (const hsize_t[]){T, 4});
@@ -173,8 +167,7 @@ static void test_layout_without_router(void **state) {
 }
 
 /* A batch takes the place of the inputs; test_every leaves the other times out. */
-static void test_layout_of_batches(void **state) {
-    (void)state;
+CLEAN_TEST(test_layout_of_batches) {
     static const double order[] = {0, 1, 2, 0, 1, 2, 0, 1};
     size_t count;
     cli_solve(ARGS("--training.batch=2", "--data.test_inputs=5", "--output.test_every=3"));
@@ -201,8 +194,7 @@ static void test_layout_of_batches(void **state) {
 
 /* The table that is printed against the file: means, and t_2(.975) standard errors of three runs;
  * of their extrapolation t of its own degrees of freedom. */
-static void test_table(void **state) {
-    (void)state;
+CLEAN_TEST(test_table) {
     static const char *const places[] = {"limit", "reference/N0008", "reference/N0016",
                                          "reference/N0032"};
     static const int widths[] = {8, 16, 32};
@@ -253,8 +245,7 @@ static void test_table(void **state) {
 }
 
 /* The laws of a source and the coordinates of its inputs have axes of their own, beside weights. */
-static void test_laws_beside_weights(void **state) {
-    (void)state;
+CLEAN_TEST(test_laws_beside_weights) {
     cli_print("case.ini", "[network]\nmodel = transformer\n[data]\nsource = markov\ninputs = 3\n"
                           "tokens = 4\nvocabulary = 3\n[training]\nsteps = 2\n"
                           "loss = cross_entropy\n[solver]\nreplicates = 0\n"
@@ -273,8 +264,7 @@ static void test_laws_beside_weights(void **state) {
 
 /* Coordinates of inputs, or of tokens and their places, in directions that read-ins have columns
  * for: they have the products of the rows of X over D, sums of at most seven terms of order one. */
-static void test_coordinates(void **state) {
-    (void)state;
+CLEAN_TEST(test_coordinates) {
     static const struct {
         const char *ini;
         size_t rows, tests, D, K;
@@ -315,8 +305,7 @@ static void test_coordinates(void **state) {
 }
 
 /* What each block measures of each input has an axis of tokens where inputs have them. */
-static void test_series_of_blocks_and_tokens(void **state) {
-    (void)state;
+CLEAN_TEST(test_series_of_blocks_and_tokens) {
     enum { STEPS = 2, BLOCKS = 2, TOKENS = 4 };
     cli_print("case.ini", "[network]\nmodel = residual\ndepth = 2\nrho = 0.5\nexpert_width = 2\n"
                           "[data]\nsource = markov\ninputs = 3\ntokens = 4\nvocabulary = 3\n"
@@ -342,8 +331,7 @@ static void test_series_of_blocks_and_tokens(void **state) {
 }
 
 /* A note that is printed in several lines is one line in the file. */
-static void test_notes_are_lines(void **state) {
-    (void)state;
+CLEAN_TEST(test_notes_are_lines) {
     struct cli_result result;
     cli_print("case.ini", "[network]\nmodel = dense\nactivation = linear\n[data]\ninputs = 3\n"
                           "dimension = 4\n[training]\nsteps = 3\n[solver]\nsites = 64\n"
@@ -366,8 +354,7 @@ static void test_notes_are_lines(void **state) {
 }
 
 /* Six steps of two of four inputs are three epochs. */
-static void test_epochs_are_told(void **state) {
-    (void)state;
+CLEAN_TEST(test_epochs_are_told) {
     struct cli_result result;
     cli_print("case.ini", "[network]\nmodel = dense\n[data]\ninputs = 4\ndimension = 4\n"
                           "[training]\nsteps = 6\nbatch = 2\n[solver]\nsites = 64\n"
@@ -378,17 +365,4 @@ static void test_epochs_are_told(void **state) {
     cli_free(&result);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_layout),
-        TEST(test_layout_without_router),
-        TEST(test_layout_of_batches),
-        TEST(test_table),
-        TEST(test_series_of_blocks_and_tokens),
-        TEST(test_laws_beside_weights),
-        TEST(test_coordinates),
-        TEST(test_notes_are_lines),
-        TEST(test_epochs_are_told),
-    };
-    return cmocka_run_group_tests_name("cli_files", tests, cli_open, cli_close);
-}
+AROUND_TESTS(cli_open, cli_close)

@@ -3,15 +3,10 @@
 #include "kernels/array/backend.h"
 #include "tests/support/cli.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 /* Not compiled in, or its device is hidden: one sentence, before anything is written. */
-static void test_backend_that_is_not_there(void **state) {
-    (void)state;
+CLEAN_TEST(test_backend_that_is_not_there) {
     struct cli_result result;
     struct err err;
     double bytes;
@@ -28,8 +23,7 @@ static void test_backend_that_is_not_there(void **state) {
 }
 
 /* A key that says what is anyway may stand where it is not used, and no other value of it. */
-static void test_unused_keys_at_their_defaults(void **state) {
-    (void)state;
+CLEAN_TEST(test_unused_keys_at_their_defaults) {
     static const char *const keys[][2] = {
         {"--network.bias=none", "--network.bias=fixed"},
         {"--network.beta=1.0", "--network.beta=2"},
@@ -56,8 +50,7 @@ static bool line_refused(const char *const *arg, int code, const char *const *pa
     return good;
 }
 
-static void test_permissions(void **state) {
-    (void)state;
+CLEAN_TEST(test_permissions) {
     static const struct {
         const char *arg[6], *part[3];
         int code;
@@ -88,8 +81,7 @@ static void test_permissions(void **state) {
     assert_false(cli_exists("locked/out.h5") || cli_exists("locked/out.h5.partial"));
 }
 
-static void test_force(void **state) {
-    (void)state;
+CLEAN_TEST(test_force) {
     struct cli_result result;
     cli_print("out.h5", "mine\n");
     assert_true(line_refused(ARGS("small.ini", "-o", "out.h5"), 2,
@@ -108,12 +100,4 @@ static void test_force(void **state) {
     cli_clean(NULL);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_backend_that_is_not_there),
-        TEST(test_unused_keys_at_their_defaults),
-        TEST(test_permissions),
-        TEST(test_force),
-    };
-    return cmocka_run_group_tests_name("cli_refusals", tests, cli_open, cli_close);
-}
+AROUND_TESTS(cli_open, cli_close)

@@ -2,14 +2,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tests/support/cli.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* A single pass: 20 new directions a step in a basis that may have 270. */
-static void test_rank_cap(void **state) {
-    (void)state;
+CLEAN_TEST(test_rank_cap) {
     struct cli_result result;
     cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--data.inputs=400", "--data.dimension=60",
                           "--training.batch=20", "--training.steps=20", "--solver.sites=300",
@@ -29,8 +23,7 @@ static void test_rank_cap(void **state) {
 
 /* Tokens are rows of their own: 4 inputs of 8 tokens grow by 32 each step, of which 270 have room.
  * Flow by Heun's rule takes two evaluations a step, and again two for each of its substeps. */
-static void test_rank_of_tokens(void **state) {
-    (void)state;
+CLEAN_TEST(test_rank_of_tokens) {
     static const char *const rule[] = {"gd", "heun", "heun"}, *const substeps[] = {"1", "1", "2"};
     static const char *const step[] = {"step 8", "step 4", "step 2"};
     cli_print("tokens.ini",
@@ -55,8 +48,7 @@ static void test_rank_of_tokens(void **state) {
 }
 
 /* The warning names what keeps bases from compressing. */
-static void test_uncompressed(void **state) {
-    (void)state;
+CLEAN_TEST(test_uncompressed) {
     static const char *const sets[][2] = {{"--network.activation=relu", "--network.rho=1"},
                                           {"--network.activation=tanh", "--network.rho=0.5"},
                                           {"--network.activation=relu", "--network.rho=0.5"}};
@@ -89,8 +81,7 @@ static void test_uncompressed(void **state) {
 /* What the tolerance does is in the errors if that is asked for, and in a warning where the errors
  * would else be those of round-off. This training is at its edge, where both grow by 1.8 a step: 37
  * steps are so few that round-off is below 1e-9 in f, whatever the order of additions. */
-static void test_tolerance(void **state) {
-    (void)state;
+CLEAN_TEST(test_tolerance) {
     static const char linear[] = "[network]\nmodel = dense\ndepth = 3\nactivation = linear\n"
                                  "[data]\nsource = gaussian\ninputs = 4\ndimension = 10\n"
                                  "[training]\nsteps = 37\neta0 = 0.96\ngamma0 = 1\n"
@@ -131,8 +122,7 @@ static void test_tolerance(void **state) {
 }
 
 /* Gates that stay as they are were lowest at first. */
-static void test_gates_that_stay(void **state) {
-    (void)state;
+CLEAN_TEST(test_gates_that_stay) {
     struct cli_result result;
     cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--training.eta0=0"));
     assert_int_equal(result.code, 0);
@@ -140,8 +130,7 @@ static void test_gates_that_stay(void **state) {
     cli_free(&result);
 }
 
-static void test_of_a_parallel_job_without_mpi(void **state) {
-    (void)state;
+CLEAN_TEST(test_of_a_parallel_job_without_mpi) {
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
     for (size_t i = 0; i < COUNT(names); i++) {
         struct cli_result result;
@@ -156,8 +145,7 @@ static void test_of_a_parallel_job_without_mpi(void **state) {
 
 /* Normals that were not matched: none, fewer than the sites of their population, which is noted,
  * and more, of which the run warns; so says the file. */
-static void test_unmatched(void **state) {
-    (void)state;
+CLEAN_TEST(test_unmatched) {
     static const char *const sites[] = {"--solver.sites=512", "--solver.sites=64",
                                         "--solver.sites=32"};
     cli_print("dense.ini", "[network]\nmodel = dense\ndepth = 3\nactivation = tanh\n"
@@ -184,8 +172,7 @@ static void test_unmatched(void **state) {
 
 /* Inputs without a direction, and of which no square is above 0: they run, and it is said why
  * nothing is trained, not that the networks are. */
-static void inputs_of_zero(void **state) {
-    (void)state;
+CLEAN_TEST(inputs_of_zero) {
     static const char *const data[] = {"0,0,1\n0,0,-1\n", "1e-300,0,1\n0,1e-300,-1\n"};
     for (int k = 0; k < 4; k++) {
         struct cli_result result;
@@ -203,11 +190,4 @@ static void inputs_of_zero(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_rank_cap),  TEST(test_rank_of_tokens),  TEST(test_uncompressed),
-        TEST(test_tolerance), TEST(test_gates_that_stay), TEST(test_of_a_parallel_job_without_mpi),
-        TEST(test_unmatched), TEST(inputs_of_zero),
-    };
-    return cmocka_run_group_tests_name("cli_warnings", tests, cli_open, cli_close);
-}
+AROUND_TESTS(cli_open, cli_close)

@@ -6,9 +6,6 @@
 #include <gsl/gsl_sort_double.h>
 #include <gsl/gsl_statistics_double.h>
 #include <hdf5_hl.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char ini[] =
     "[network]\nmodel = regime2\nparameterization = mup mssp\nkappa = 0.5\n[data]\ninputs = 3\n"
@@ -92,8 +89,7 @@ static void check_losses(hid_t file, const char *table, const char *side) {
 }
 
 /* Each side is, in its group, what dmft-solve writes; and a table of each is printed. */
-static void test_sides_are_runs_of_dmft_solve(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_sides_are_runs_of_dmft_solve) {
     static const char *const sides[] = {"mup", "mssp"};
     static const char *const paths[] = {"limit/loss", "limit/rms_h3", "reference/N0016/f",
                                         "reference/N0032/rms_A1", "data/X"};
@@ -139,8 +135,7 @@ static void test_sides_are_runs_of_dmft_solve(void **state) {
     H5Fclose(both);
 }
 
-static void test_refusals(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_refusals) {
     static const struct {
         const char *program, *arg[4], *part[3];
     } table[] = {
@@ -178,8 +173,7 @@ static void test_refusals(void **state) {
 }
 
 /* Sides need not have the same matrices; the table has those of all. */
-static void test_check_of_networks_of_different_matrices(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_check_of_networks_of_different_matrices) {
     struct cli_result result;
     cli_print("case.ini", "[network]\nmodel = regime3\nparameterization = mup mssp\n[training]\n"
                           "steps = 3\n[solver]\nreplicates = 0\n[reference]\nwidths = 8 16\n"
@@ -196,8 +190,7 @@ static void test_check_of_networks_of_different_matrices(void **state) {
 }
 
 /* Regime 3 under MSSP has kernels of units that it does not have under muP, which comes first. */
-static void test_quantities_of_one_side_are_in_the_table(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_quantities_of_one_side_are_in_the_table) {
     struct cli_result result;
     cli_print("case.ini", "[network]\nmodel = regime3\nparameterization = mup mssp\n[training]\n"
                           "steps = 3\n[solver]\nreplicates = 2\nsites = 64\n[reference]\n"
@@ -211,8 +204,7 @@ static void test_quantities_of_one_side_are_in_the_table(void **state) {
 }
 
 /* Cosines between the penalties of two blocks have long names, which differ at their ends. */
-static void test_long_names_are_kept(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_long_names_are_kept) {
     struct cli_result result;
     size_t count;
     cli_print("case.ini", "[network]\nmodel = stack\ndepth = 2\nrho = 0.5\ngate = softmax\n"
@@ -244,8 +236,7 @@ static bool row_has_z(const char *table, const char *time) {
 
 /* After two steps of a rate that begins at 0 the loss has moved by its round-off, of which z tells
  * nothing; by the end it has moved further. */
-static void test_no_z_of_round_off(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_no_z_of_round_off) {
     struct cli_result result;
     cli_print("case.ini", "[network]\nmodel = dense\n[data]\ninputs = 3\ndimension = 4\n[training]"
                           "\nsteps = 21\neta0 = 1.5e-13\nwarmup = 10\n[solver]\nsites = 64\n"
@@ -265,8 +256,7 @@ static const char edge[] =
 
 /* One of three networks diverges: the others are compared. All of a width: a failure, after
  * everything else, the next parameterization too, has been computed. */
-static void test_networks_that_diverge(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_networks_that_diverge) {
     struct cli_result result;
     size_t count;
     cli_print("case.ini", edge);
@@ -303,8 +293,7 @@ static const char unstable[] =
     "[reference]\nwidths = 16 32 64\nseeds = 16\n";
 
 /* A sentence and an attribute where the variance of f does not fall; neither where it does. */
-static void test_edge_of_stability(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_edge_of_stability) {
     static const char *const eta0[] = {"--training.eta0=0.8", "--training.eta0=0.2"};
     cli_print("case.ini", unstable);
     for (int k = 0; k < 2; k++) {
@@ -335,16 +324,4 @@ static void test_edge_of_stability(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_sides_are_runs_of_dmft_solve, clean),
-        cmocka_unit_test_setup(test_refusals, clean),
-        cmocka_unit_test_setup(test_check_of_networks_of_different_matrices, clean),
-        cmocka_unit_test_setup(test_quantities_of_one_side_are_in_the_table, clean),
-        cmocka_unit_test_setup(test_long_names_are_kept, clean),
-        cmocka_unit_test_setup(test_no_z_of_round_off, clean),
-        cmocka_unit_test_setup(test_networks_that_diverge, clean),
-        cmocka_unit_test_setup(test_edge_of_stability, clean),
-    };
-    return cmocka_run_group_tests(tests, cli_open, cli_close);
-}
+AROUND_TESTS(cli_open, cli_close)

@@ -5,10 +5,6 @@
 
 #include "models/engine/node.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define BEGIN                                                                                      \
     "local a = population('a')\nlocal g = population('g', {of = a, group = 4})\n"                  \
     "local h = read_in(a, 'W0')\n"
@@ -59,8 +55,7 @@ static void check(const struct node *v, size_t each, double (*f)(double u, int s
     free(rows);
 }
 
-static void values(void **state) {
-    (void)state;
+TEST(values) {
     struct run run;
     ASK(open_run(&run, program, err));
     for (int N = 0; N <= 12; N += 12) {
@@ -84,8 +79,7 @@ static void values(void **state) {
     run_free(&run);
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     static const char *const cases[][2] = {
         {BEGIN "local c = constant(a, 3)\nlocal d = c\n" END, "function expected, got number"},
         {BEGIN "local c = constant(a, function(u, s) return 'x' end)\nlocal d = c\n" END,
@@ -115,7 +109,4 @@ static int remove_file(void **state) {
     return remove(file);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(values), cmocka_unit_test(refusals)};
-    return cmocka_run_group_tests_name("constant", tests, make_file, remove_file);
-}
+AROUND_TESTS(make_file, remove_file)

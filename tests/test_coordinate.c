@@ -9,11 +9,6 @@
 
 #include <hdf5.h>
 #include <hdf5_hl.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-static bool is_long;
 
 static const struct map *find_map(const struct net *net, const char *name) {
     for (int k = 0; k < net->maps.count; k++)
@@ -226,8 +221,7 @@ static void check_network(const char *ini, const char *const *overrides, int N, 
 
 /* Gates that are constant leave the terms of the router out, and the others are those of the
  * softmax over one expert, which is 1. */
-static void test_terms_of_constant_gates(void **state) {
-    (void)state;
+TEST(test_terms_of_constant_gates) {
     static const char *const gate[] = {"network.gate=constant", "network.gate=softmax"};
     struct record record[2];
     for (int k = 0; k < 2; k++) {
@@ -256,8 +250,7 @@ static void test_terms_of_constant_gates(void **state) {
 
 #define SMALL "training.steps=4", "training.eta0=0.6", "reference.widths=8"
 
-static void test_terms_of_regime_1(void **state) {
-    (void)state;
+TEST(test_terms_of_regime_1) {
     static const char *const table[][8] = {
         {SMALL, "network.parameterization=mup", "network.gate=softmax", "network.beta=1"},
         {SMALL, "network.parameterization=mssp", "training.gamma0=1.5"},
@@ -267,8 +260,7 @@ static void test_terms_of_regime_1(void **state) {
         check_network("data/ref/coordinate/regime1.ini", table[k], 8, 4, 8, 1, 8);
 }
 
-static void test_terms_of_regime_2(void **state) {
-    (void)state;
+TEST(test_terms_of_regime_2) {
     static const char *const table[][8] = {
         {SMALL, "network.parameterization=mup", "training.gamma0=1.5"},
         {SMALL, "network.parameterization=mssp", "network.gate=softmax"},
@@ -278,8 +270,7 @@ static void test_terms_of_regime_2(void **state) {
         check_network("data/ref/coordinate/regime2.ini", table[k], 8, 4, 4, 0.25, 1);
 }
 
-static void test_terms_of_regime_3(void **state) {
-    (void)state;
+TEST(test_terms_of_regime_3) {
     static const char *const table[][8] = {
         {SMALL, "network.parameterization=mup", "network.kappa=0.5", "network.iota=0.5"},
         {SMALL, "network.parameterization=mssp", "network.kappa=0.5", "network.iota=0.5",
@@ -424,20 +415,9 @@ static void check_case(int regime, const char *parameterization, const char *rea
     assert_true(tally.judged > 30 && tally.largest <= 4 && rms <= 2.5);
 }
 
-static void test_exponents_agree(void **state) {
-    (void)state;
+TEST(test_exponents_agree) {
     static const char *const parameterization[] = {"mup", "mssp"}, *read_out[] = {"normal", "zero"};
     for (int regime = 1; regime <= 3; regime++)
         for (int k = 0; k < 4; k += regime == 3 && !is_long ? 3 : 1)
             check_case(regime, parameterization[k / 2], read_out[k % 2]);
-}
-
-int main(int argc, char **argv) {
-    is_long = argc > 1 && !strcmp(argv[1], "long");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_terms_of_regime_1), cmocka_unit_test(test_terms_of_regime_2),
-        cmocka_unit_test(test_terms_of_regime_3), cmocka_unit_test(test_terms_of_constant_gates),
-        cmocka_unit_test(test_exponents_agree),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,9 +5,6 @@
 #include "solver/study/compare.h"
 #include "solver/measure/stats.h"
 
-#include <math.h>
-#include <string.h>
-
 /* Mean square of a term at t and its standard error over the runs: that is what goes as a + b/N. */
 static void mean_square(const struct record *record, const char *name, int t, double *mean,
                         double *se) {
@@ -21,8 +18,6 @@ static void mean_square(const struct record *record, const char *name, int t, do
     *mean = sum;
     *se = sqrt((squares / n - sum * sum) / (n - 1));
 }
-
-static bool is_long;
 
 enum { WIDTH = 3, SEEDS = 32, LIMITS = 16 };
 static const int width[WIDTH] = {32, 64, 128};
@@ -89,8 +84,7 @@ static void check_limit(const char *ini, int first, int series, const char *slow
  * holds only there. At eps = 0.5 it holds from 32 on: noise of N^-1/2 in gradients is divided by
  * eps. But for f_eff: what decays of w meets an h3(0) of N^-1/2 there, against a small limit; its
  * rms is 5.5, 2.4, 2.05, 2.1, 2.56, 2.65 e-4 (+- .04) at N = 32 ... 1024, the limit 2.79e-4. */
-static void test_limit_is_where_networks_tend(void **state) {
-    (void)state;
+TEST(test_limit_is_where_networks_tend) {
 #define SHORT "training.steps=6", "solver.sites=512"
     static const char *const sides[] = {"network.parameterization=mssp",
                                         "network.parameterization=mup"};
@@ -117,8 +111,7 @@ static void test_limit_is_where_networks_tend(void **state) {
 
 /* Of other networks, at every time; and a wide router over few experts, of which Q(0) and what has
  * been learnt above it know each other. */
-static void test_limit_of_other_networks(void **state) {
-    (void)state;
+TEST(test_limit_of_other_networks) {
 #define BRIEF                                                                                      \
     "training.steps=5", "solver.sites=512", "reference.centre=no", "reference.widths=32",          \
         "reference.coordinate_check=yes", "output.kernels=none"
@@ -143,13 +136,4 @@ static void test_limit_of_other_networks(void **state) {
     check_limit("data/dense.ini", 0, 35, NULL, resnet);
     check_limit("data/residual.ini", 0, 59, NULL, residual);
     check_limit("data/ref/coordinate/regime1.ini", 0, 37, NULL, wide);
-}
-
-int main(int argc, char **argv) {
-    is_long = argc > 1 && !strcmp(argv[1], "long");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_limit_is_where_networks_tend),
-        cmocka_unit_test(test_limit_of_other_networks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

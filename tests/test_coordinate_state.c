@@ -5,10 +5,6 @@
 #include "solver/measure/observe.h"
 #include "tests/support/support.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* A network that has been measured at t = 0. */
 struct measured {
     struct run run;
@@ -122,8 +118,7 @@ static void check(const char *ini, int experts, int *thin, int *all) {
     close(&m);
 }
 
-static void what_is_kept_is_read_back(void **state) {
-    (void)state;
+TEST(what_is_kept_is_read_back) {
     int thin = 0, all = 0;
     check("data/regime1.ini", 4, &thin, &all); /* a router over few experts: a thin matrix */
     check("data/regime2.ini", 1, &thin, &all);
@@ -133,8 +128,7 @@ static void what_is_kept_is_read_back(void **state) {
 
 /* With several outputs a matrix adds to a cotangent by itself, and W(0) = 0, in whose place a
  * replay has no entries, does not. Before training all optimizers have the same terms. */
-static void of_matrices_that_start_at_zero(void **state) {
-    (void)state;
+TEST(of_matrices_that_start_at_zero) {
     static const char *const optimizer[] = {"training.optimizer=gd", "training.optimizer=muon"};
     struct record record[2];
     for (int k = 0; k < 2; k++) {
@@ -166,8 +160,7 @@ static void of_matrices_that_start_at_zero(void **state) {
 
 /* A file without anything of single inputs has the same parts at all times, bit for bit: what they
  * need of t = 0 is kept there, too. */
-static void without_inputs(void **state) {
-    (void)state;
+TEST(without_inputs) {
     static const char *const inputs[] = {"output.inputs=all", "output.inputs=none"};
     struct record record[2];
     for (int k = 0; k < 2; k++)
@@ -185,11 +178,4 @@ static void without_inputs(void **state) {
     assert_in_range(found, 20, 100);
     record_free(&record[0]);
     record_free(&record[1]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_kept_is_read_back),
-                                       cmocka_unit_test(without_inputs),
-                                       cmocka_unit_test(of_matrices_that_start_at_zero)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

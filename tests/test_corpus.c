@@ -5,9 +5,6 @@
 
 #include "solver/data/corpus.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/test_corpus_XXXXXX";
@@ -57,8 +54,7 @@ static void check_codes(const struct data *data, const int *code, int V) {
 }
 
 /* Letters of one, two, three and four bytes; a byte order mark is none; bytes are what they are. */
-static void test_letters(void **state) {
-    (void)state;
+TEST(test_letters) {
     static const char text[] = "\xef\xbb\xbf"
                                "b\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\nb";
     struct corpus corpus = corpus_of(1, 4);
@@ -78,8 +74,7 @@ static void test_letters(void **state) {
 
 /* The alphabet of the key, in its order, and one token for all else where there is any; the most
  * frequent letters, of those as frequent the first. */
-static void test_alphabets(void **state) {
-    (void)state;
+TEST(test_alphabets) {
     static const char text[] = "abcabc\nabdea";
     struct corpus corpus = corpus_of(1, 11);
     struct data data;
@@ -105,8 +100,7 @@ static void test_alphabets(void **state) {
 enum { LETTERS = 2000, WINDOW = 8 };
 
 /* Windows of a text whose letter number k has code 0x100 + k, so that a letter is its place. */
-static void test_windows(void **state) {
-    (void)state;
+TEST(test_windows) {
     static char text[3 * LETTERS];
     bool seen[LETTERS] = {false};
     size_t size = 0;
@@ -158,8 +152,7 @@ static void test_windows(void **state) {
     data_free(&data);
 }
 
-static void test_refused(void **state) {
-    (void)state;
+TEST(test_refused) {
     static const struct {
         const char *text, *alphabet, *part;
         int inputs, tests;
@@ -229,8 +222,7 @@ static int configure(struct run *run, const char *const *key, struct err *why) {
 }
 
 /* Keys that do not go together. */
-static void test_keys(void **state) {
-    (void)state;
+TEST(test_keys) {
     static const char *const cases[][3] = {
         {"training.loss=mse", "", "a class for each letter; choose cross_entropy"},
         {"data.alphabet=ab", "data.vocabulary=3", "give one of the two"},
@@ -253,8 +245,7 @@ static void test_keys(void **state) {
 }
 
 /* Whatever is of single inputs, by itself. */
-static void test_what_is_of_inputs(void **state) {
-    (void)state;
+TEST(test_what_is_of_inputs) {
     static const char *const asked[] = {"output.kernels=diagonal", "output.tangent=sum",
                                         "output.gradients=yes",    "output.sharpness=sum",
                                         "output.experts=yes",      "output.kernels_of=h1",
@@ -272,8 +263,7 @@ static void test_what_is_of_inputs(void **state) {
 
 /* Networks and limits read a text: bits are the loss over ln 2, of a limit that of its mean output;
  * inputs = none changes no number and leaves out all that is of single inputs. */
-static void test_run(void **state) {
-    (void)state;
+TEST(test_run) {
     for (int N = 0; N <= 16; N += 16) {
         struct run run[2];
         struct record record[2] = {{0}, {0}};
@@ -312,15 +302,4 @@ static void test_run(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_letters),
-        cmocka_unit_test(test_alphabets),
-        cmocka_unit_test(test_windows),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_what_is_of_inputs),
-        cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_run),
-    };
-    return cmocka_run_group_tests_name("corpus", tests, open_folder, remove_folder);
-}
+AROUND_TESTS(open_folder, remove_folder)

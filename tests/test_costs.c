@@ -3,8 +3,6 @@
 #include "tests/support/script.h"
 #include "integrators/fixed_point.h"
 
-#include <math.h>
-
 #define HEAD                                                                                       \
     "key('depth')\nlocal a = population('a')\nlocal h = read_in(a, 'W1')\n"                        \
     "local e = population('e', {sites = 2048})\nlocal s = map(h, e, 'Q')\n"                        \
@@ -26,8 +24,7 @@ static double bytes_of(const char *text, const char *const *overrides) {
 
 /* Rows that jump fill the bases of all matrices, as they do after top(s, 2), whose estimate has
  * long been known; smooth ones, the origin of a softmax among them, do not. */
-static void masks_need_memory(void **state) {
-    (void)state;
+TEST(masks_need_memory) {
     static const char *const overrides[] = {"solver.sites=4096", "data.inputs=8", NULL};
     static const char *const jumps[] = {
         HEAD "h = h * mean(top(s, 1) * s)\nh = h * sum(q)\n" END,
@@ -53,8 +50,7 @@ static void masks_need_memory(void **state) {
 
 /* A matrix that reads a row of each pair of tokens meets n = 8 times as many as one of tokens; half
  * of that is asked for, as some of its memory is not of rows. */
-static void pairs_need_memory(void **state) {
-    (void)state;
+TEST(pairs_need_memory) {
 #define HEADS(logits, queries)                                                                     \
     "key('depth')\nlocal a = population('a')\nlocal h = read_in(a, 'W1')\n"                        \
     "local heads = population('heads', {sites = 16384})\n"                                         \
@@ -71,8 +67,7 @@ static void pairs_need_memory(void **state) {
 
 /* A matrix that reads a row of each input, pooled from eight tokens, meets an eighth as many: no
  * more is asked for, since it is announced as one of tokens. */
-static void pooled_rows_need_memory(void **state) {
-    (void)state;
+TEST(pooled_rows_need_memory) {
 #define POOLED(y, x)                                                                               \
     "key('depth')\nlocal a = population('a', {sites = 16384})\nlocal h = read_in(a, 'W1')\n"       \
     "local y = " y "\nlocal x = pool(h)\nread_out(" x ", 'w')\n"
@@ -86,8 +81,7 @@ static void pooled_rows_need_memory(void **state) {
 
 /* Responses need rows once more for both companions, and windows of all rows a matrix has met: of
  * twice as many steps more; and where entries move one by one, each of them six times. */
-static void responses_need_memory(void **state) {
-    (void)state;
+TEST(responses_need_memory) {
     static const char *const optimizers[] = {"training.optimizer=gd", "training.optimizer=adam"};
     double bytes[2][3]; /* without, with, of twice as many steps */
     for (int k = 0; k < 2; k++)
@@ -111,8 +105,7 @@ static void responses_need_memory(void **state) {
 
 /* A matrix of a network that starts at zero is kept as what it has learnt until that has as many
  * rows as the matrix, 16 of 4 inputs in 4 steps, and then as its entries. */
-static void what_is_learnt_becomes_a_matrix(void **state) {
-    (void)state;
+TEST(what_is_learnt_becomes_a_matrix) {
     double bytes[6];
     struct run run;
     struct err why;
@@ -131,8 +124,7 @@ static void what_is_learnt_becomes_a_matrix(void **state) {
 
 /* A fixed point keeps its kernels twice; where its sweeps are mixed thrice more, and twice for each
  * sweep that is remembered. */
-static void mixing_needs_copies_of_kernels(void **state) {
-    (void)state;
+TEST(mixing_needs_copies_of_kernels) {
     static const char *const overrides[] = {"solver.method=fixed_point", NULL};
     struct run run;
     double bytes[3];
@@ -152,8 +144,7 @@ static void mixing_needs_copies_of_kernels(void **state) {
 /* beta = 1000 makes logits of thousands, whose exponentials overflow: many heads, a z-loss of many
  * experts with sigmoid and with softmax gates, and a negative beta, whose largest exponent is that
  * of the least logit. */
-static void large_logits(void **state) {
-    (void)state;
+TEST(large_logits) {
     static const char *const cases[][4] = {
         {"data/transformer.ini", "network.head_limit=many", "network.attention_beta=3000", NULL},
         {"data/regime2.ini", "network.beta=3000", "network.z_loss=0.01", NULL},
@@ -185,17 +176,4 @@ static void large_logits(void **state) {
     assert_true(p[0] == 1 && p[1] == 0);
     net_free(&net);
     run_free(&run);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(masks_need_memory),
-        cmocka_unit_test(pairs_need_memory),
-        cmocka_unit_test(pooled_rows_need_memory),
-        cmocka_unit_test(responses_need_memory),
-        cmocka_unit_test(what_is_learnt_becomes_a_matrix),
-        cmocka_unit_test(mixing_needs_copies_of_kernels),
-        cmocka_unit_test(large_logits),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,12 @@
 
 #include <hdf5.h>
 #include <limits.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 static const struct set good_X = {2, {4, 3}, "double", NULL}, good_y = {1, {4}, "double", NULL};
 
-static void test_data(void **state) {
+FOLDER_TEST(test_data) {
     const struct data_case cases[] = {
         {good_X, good_y, "", NULL},
         {{2, {4, 3}, "int", NULL}, {2, {4, 1}, "float", NULL}, "", NULL}};
@@ -31,7 +29,7 @@ static void test_data(void **state) {
 }
 
 /* X_test and y_test follow; what is wrong with them is said by their names. */
-static void test_test_inputs(void **state) {
+FOLDER_TEST(test_test_inputs) {
     static const struct {
         struct set X, y;
         const char *part;
@@ -70,7 +68,7 @@ static void test_test_inputs(void **state) {
     }
 }
 
-static void test_data_refused(void **state) {
+FOLDER_TEST(test_data_refused) {
     const struct data_case cases[] = {
         {{.rank = -1}, good_y, "", "no dataset X"},
         {good_X, {.rank = -1}, "", "no dataset y"},
@@ -130,7 +128,7 @@ static void add_extents(hid_t file, const char *name, int rank, const hsize_t *s
 static const struct data_wanted any_size = {.loss = &loss_mse, .most = SIZE_MAX};
 
 /* Extents far too large for any memory are refused by their sizes alone. */
-static void test_data_huge(void **state) {
+FOLDER_TEST(test_data_huge) {
     char path[PATH_MAX];
     struct err err;
     struct data data;
@@ -145,7 +143,7 @@ static void test_data_huge(void **state) {
 
 /* Inputs and test inputs are counted together by one int, which is looked at before values are
  * read: one more than that is refused, as many as that end where memory does. */
-static void test_inputs_are_counted_together(void **state) {
+FOLDER_TEST(test_inputs_are_counted_together) {
     char path[PATH_MAX];
     struct err err;
     struct data data;
@@ -168,7 +166,7 @@ static void test_inputs_are_counted_together(void **state) {
     }
 }
 
-static void test_data_files(void **state) {
+FOLDER_TEST(test_data_files) {
     char path[PATH_MAX];
     struct err err;
     struct data data;
@@ -188,14 +186,4 @@ static void test_data_files(void **state) {
     data_free(&data);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_data),
-        IN_FOLDER(test_test_inputs),
-        IN_FOLDER(test_data_refused),
-        IN_FOLDER(test_data_huge),
-        IN_FOLDER(test_inputs_are_counted_together),
-        IN_FOLDER(test_data_files),
-    };
-    return cmocka_run_group_tests_name("data", tests, quiet, close_library);
-}
+AROUND_TESTS(quiet, close_library)

@@ -7,17 +7,13 @@
 #include "solver/data/data_file.h"
 
 #include <hdf5.h>
-#include <math.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/test_stored_XXXXXX";
 static char path[64], other[64], raw[64];
 
-static bool closely;
 static const double values[6] = {1, 2, 3, 4, 5, 6}, targets[2] = {1, -1};
 static const hsize_t shape[2] = {2, 3};
 static const struct data_wanted wanted = {.loss = &loss_logistic, .most = 1000};
@@ -102,8 +98,7 @@ static void accepted(void) {
     data_free(&data);
 }
 
-static void test_layouts(void **state) {
-    (void)state;
+TEST(test_layouts) {
     for (enum layout layout = CONTIGUOUS; layout < LAYOUTS; layout++) {
         write_layout(layout);
         accepted();
@@ -111,8 +106,7 @@ static void test_layouts(void **state) {
 }
 
 /* Links in the same file are followed, those to another file are not, even if it is there. */
-static void test_links(void **state) {
-    (void)state;
+TEST(test_links) {
     static const char *const chains[] = {"/away", "/group/X"}; /* link to it; through a group */
     hid_t file = new_file(other);
     add(file, "X", 2, H5P_DEFAULT, values);
@@ -138,8 +132,7 @@ static void test_links(void **state) {
     }
 }
 
-static void test_virtual(void **state) {
-    (void)state;
+TEST(test_virtual) {
     hid_t file = new_file(other), space = H5Screate_simple(2, shape, NULL);
     add(file, "X", 2, H5P_DEFAULT, values);
     H5Fclose(file);
@@ -156,8 +149,7 @@ static void test_virtual(void **state) {
     H5Sclose(space);
 }
 
-static void test_external(void **state) {
-    (void)state;
+TEST(test_external) {
     for (int missing = 0; missing < 2; missing++) {
         hid_t plist = creation(), file = new_file(path);
         assert_true(H5Pset_external(plist, raw, 0, H5F_UNLIMITED) >= 0);
@@ -170,8 +162,7 @@ static void test_external(void **state) {
     }
 }
 
-static void test_unwritten(void **state) {
-    (void)state;
+TEST(test_unwritten) {
     for (enum layout layout = CONTIGUOUS; layout < LAYOUTS; layout++) {
         if (layout == COMPACT)
             continue; /* has its values from the start */
@@ -197,8 +188,7 @@ static void test_unwritten(void **state) {
 }
 
 /* A signal is heard while values are read, whatever the kind of file. */
-static void test_signal(void **state) {
-    (void)state;
+TEST(test_signal) {
     volatile sig_atomic_t set = 1;
     struct data data;
     struct err told = {0};
@@ -221,8 +211,7 @@ static void hang(void) {
 
 /* Nor does the program wait for a child that goes on reading: what was said to it alone ends both.
  * Without that this test does not end but by its alarm. */
-static void test_signal_to_the_parent(void **state) {
-    (void)state;
+TEST(test_signal_to_the_parent) {
     volatile sig_atomic_t set = 1;
     struct data data;
     struct err told = {0};
@@ -240,8 +229,7 @@ static void test_signal_to_the_parent(void **state) {
 }
 
 /* More numbers than are read at once, in chunks that end elsewhere. */
-static void test_large(void **state) {
-    (void)state;
+TEST(test_large) {
     enum { ROWS = 3000, COLUMNS = 1501 };
     static double X[ROWS][COLUMNS], y[ROWS];
     const hsize_t size[2] = {ROWS, COLUMNS}, chunk[2] = {1000, 700};
@@ -274,8 +262,7 @@ static void test_large(void **state) {
 
 /* Bytes of the file set to 0, to 0xff and to their complement, every 61st or (long) every 5th: it
  * is read, or refused with one sentence. What is read is finite, and nothing stays open. */
-static void test_damaged(void **state) {
-    (void)state;
+TEST(test_damaged) {
     int read = 0, said = 0;
     for (enum layout layout = CONTIGUOUS; layout < LAYOUTS; layout++) {
         static unsigned char bytes[1 << 15];
@@ -284,7 +271,7 @@ static void test_damaged(void **state) {
         size_t size = fread(bytes, 1, sizeof bytes, file);
         fclose(file);
         assert_true(size > 1000 && size < sizeof bytes);
-        for (size_t at = layout; at < size; at += closely ? 5 : 61)
+        for (size_t at = layout; at < size; at += is_long ? 5 : 61)
             for (int kind = 0; kind < 3; kind++) {
                 unsigned char was = bytes[at];
                 struct data data;
@@ -313,14 +300,4 @@ static int quiet(void **state) {
     return open_folder(state);
 }
 
-int main(int argc, char **argv) {
-    closely = argc > 1 && !strcmp(argv[1], "long");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layouts),   cmocka_unit_test(test_links),
-        cmocka_unit_test(test_virtual),   cmocka_unit_test(test_external),
-        cmocka_unit_test(test_unwritten), cmocka_unit_test(test_damaged),
-        cmocka_unit_test(test_signal),    cmocka_unit_test(test_signal_to_the_parent),
-        cmocka_unit_test(test_large),
-    };
-    return cmocka_run_group_tests_name("stored", tests, quiet, remove_folder);
-}
+AROUND_TESTS(quiet, remove_folder)

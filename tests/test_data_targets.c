@@ -10,7 +10,7 @@
     }
 
 /* Every shape of y, and what becomes of it. */
-static void test_targets(void **state) {
+FOLDER_TEST(test_targets) {
     const struct set X = {2, {3, 2}, "double", NULL}, rows = {3, {3, 2, 2}, "double", NULL};
     const struct {
         struct set X, y;
@@ -135,7 +135,7 @@ static void test_targets(void **state) {
     }
 }
 
-static void test_targets_refused(void **state) {
+FOLDER_TEST(test_targets_refused) {
     const struct set X = {2, {3, 2}, "double", NULL}, rows = {3, {3, 2, 2}, "double", NULL};
     const struct {
         struct set X, y;
@@ -211,7 +211,7 @@ static void test_targets_refused(void **state) {
 }
 
 /* Test inputs count for the number of classes, and are as the others. */
-static void test_test_targets(void **state) {
+FOLDER_TEST(test_test_targets) {
     const char *const names[] = {"X", "y", "X_test", "y_test"};
     const struct set X = {2, {3, 2}, "double", NULL}, rows = {3, {3, 2, 2}, "double", NULL};
     const struct set labels = {1, {3}, "int", ONES(0, 1, 0)};
@@ -273,11 +273,4 @@ static void test_test_targets(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_targets),
-        IN_FOLDER(test_targets_refused),
-        IN_FOLDER(test_test_targets),
-    };
-    return cmocka_run_group_tests_name("data_targets", tests, quiet, close_library);
-}
+AROUND_TESTS(quiet, close_library)

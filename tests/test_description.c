@@ -5,9 +5,6 @@
 
 #include <errno.h>
 #include <jansson.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static long calls, fails; /* the one that fails; 0: none */
 
@@ -47,8 +44,7 @@ static void check(const struct run *run, const char *file) {
     free(whole);
 }
 
-static void memory_is_short(void **state) {
-    (void)state;
+TEST(memory_is_short) {
     static const char *const files[] = {"data/dense.ini", "data/regime2.ini",
                                         "data/transformer.ini"};
     json_set_alloc_funcs(allocate, free);
@@ -62,8 +58,7 @@ static void memory_is_short(void **state) {
 }
 
 /* JSON knows no infinite number: that is no lack of memory. */
-static void a_number_is_infinite(void **state) {
-    (void)state;
+TEST(a_number_is_infinite) {
     struct run run;
     struct err err = {0};
     char *text = NULL;
@@ -73,10 +68,4 @@ static void a_number_is_infinite(void **state) {
     assert_int_equal(description_text(&run, true, &text, &err), CODE_INPUT);
     assert_non_null(strstr(err.text, "would have a number that is infinite or none"));
     run_free(&run);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(memory_is_short),
-                                       cmocka_unit_test(a_number_is_infinite)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

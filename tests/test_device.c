@@ -6,10 +6,6 @@
 #include "tests/support/support.h"
 #include "tests/support/wanted.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const struct backend *backend; /* under test */
 
 /* Besides every network of model_list on its data/NAME.ini. */
@@ -63,8 +59,7 @@ static void compare(const char *file, const char *const *more) {
     }
 }
 
-static void runs_equal_the_cpu(void **state) {
-    (void)state;
+TEST(runs_equal_the_cpu) {
     for (const struct model *const *model = model_list; *model; model++) {
         const char *keys = (*model)->solver_keys ? (*model)->solver_keys : "", *more[3] = {NULL};
         char file[64];
@@ -83,9 +78,4 @@ static void runs_equal_the_cpu(void **state) {
     }
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(runs_equal_the_cpu)};
-    int failed = 0;
-    EACH_BACKEND(1, tests, argc > 1 ? argv[1] : NULL, failed);
-    return failed;
-}
+ON_EACH_BACKEND(1)

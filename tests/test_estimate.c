@@ -4,11 +4,7 @@
 #include "tests/support/cli.h"
 
 #include <hdf5_hl.h>
-#include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -55,8 +51,7 @@ static double error_of_run(void) {
     return sqrt(up / down);
 }
 
-static void an_estimate_is_close_and_leaves_nothing(void **state) {
-    (void)state;
+CLEAN_TEST(an_estimate_is_close_and_leaves_nothing) {
     struct cli_result result;
     struct rusage used;
     cli_print("large.ini", ini);
@@ -92,8 +87,7 @@ static void an_estimate_is_close_and_leaves_nothing(void **state) {
 }
 
 /* 24 new rows at each of 12 steps: 300 sites have room for 270, so that all 600 are tried. */
-static void bases_that_need_all_sites_have_them(void **state) {
-    (void)state;
+CLEAN_TEST(bases_that_need_all_sites_have_them) {
     struct cli_result result;
     cli_print("large.ini", ini);
     assert_int_equal(setenv("TMPDIR", ".", 1), 0);
@@ -107,8 +101,7 @@ static void bases_that_need_all_sites_have_them(void **state) {
 }
 
 /* 1024 sites are few enough that half of them are tried, and then all. */
-static void few_sites_are_tried_twice(void **state) {
-    (void)state;
+CLEAN_TEST(few_sites_are_tried_twice) {
     struct cli_result result;
     cli_print("large.ini", ini);
     assert_int_equal(setenv("TMPDIR", ".", 1), 0);
@@ -121,8 +114,7 @@ static void few_sites_are_tried_twice(void **state) {
     cli_free(&result);
 }
 
-static void estimates_are_refused(void **state) {
-    (void)state;
+CLEAN_TEST(estimates_are_refused) {
     cli_print("large.ini", ini);
     assert_int_equal(setenv("TMPDIR", ".", 1), 0);
     cli_refused(2, ARGS("--estimate", "large.ini", "-o", "x.h5"), ARGS("--estimate prints"));
@@ -132,8 +124,7 @@ static void estimates_are_refused(void **state) {
 }
 
 /* By a signal to the program alone, and its trial with it: an orphan would be ours. */
-static void a_signal_ends_the_trial_too(void **state) {
-    (void)state;
+CLEAN_TEST(a_signal_ends_the_trial_too) {
     struct cli_result result;
     cli_print("large.ini", ini);
     assert_int_equal(setenv("TMPDIR", ".", 1), 0);
@@ -154,8 +145,7 @@ static void a_signal_ends_the_trial_too(void **state) {
 /* What a run says beforehand is within 1.5 of what it takes at most, whatever takes most of it:
  * each run in a process of its own says both. Results are counted as they are before the file
  * compresses them, and errors of a single run are all NaN: where results are large, 2.5. */
-static void what_is_said_is_near_the_peak(void **state) {
-    (void)state;
+CLEAN_TEST(what_is_said_is_near_the_peak) {
     static const char base[] = "[network]\nmodel = dense\ndepth = 2\n[data]\ninputs = 4\n"
                                "dimension = 10\n[training]\nsteps = 3\neta0 = 0.3\n[solver]\n"
                                "sites = 1024\nreplicates = 0\nthreads = 1\n[output]\n"
@@ -223,12 +213,4 @@ static void what_is_said_is_near_the_peak(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {TEST(an_estimate_is_close_and_leaves_nothing),
-                                       TEST(bases_that_need_all_sites_have_them),
-                                       TEST(few_sites_are_tried_twice),
-                                       TEST(a_signal_ends_the_trial_too),
-                                       TEST(estimates_are_refused),
-                                       TEST(what_is_said_is_near_the_peak)};
-    return cmocka_run_group_tests(tests, cli_open, cli_close);
-}
+AROUND_TESTS(cli_open, cli_close)

@@ -5,10 +5,6 @@
 #include "models/engine/node.h"
 #include "solver/measure/expert_norms.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Matrices of a network as they are used, before and after. */
 struct matrices {
     double *before[512];
@@ -103,8 +99,7 @@ static int experts_of(const struct net *net, const struct net_router *router) {
 /* Entries of order one move by some hundredths in a step, and are known to 1e-16: 1e-12 of the sum
  * of squares, and of what is a difference of such. Biases and noise that move by other rules have
  * no matrix. */
-static void gradients_move_the_matrices(void **state) {
-    (void)state;
+TEST(gradients_move_the_matrices) {
     for (int c = 0; c < CASES; c++) {
         struct run run;
         struct net net;
@@ -144,8 +139,7 @@ static void gradients_move_the_matrices(void **state) {
  * of the norm of the gradient, as its block of the tangent kernel has. Sums in another order:
  * 1e-12.
  */
-static void gradients_add_up(void **state) {
-    (void)state;
+TEST(gradients_add_up) {
     for (int c = 0; c < CASES; c++)
         for (int N = 0; N <= 16; N += 16) {
             struct run run;
@@ -191,8 +185,7 @@ static double added(const double *now, const double *before, size_t n, size_t m,
 }
 
 /* Entries of order one, rows of order one: 1e-12. */
-static void changes_are_those_of_the_matrices(void **state) {
-    (void)state;
+TEST(changes_are_those_of_the_matrices) {
     for (int c = 0; c < CASES; c++) {
         struct run run;
         struct net net;
@@ -244,8 +237,7 @@ static void changes_are_those_of_the_matrices(void **state) {
 /* Of the limit the mean over experts of the squares is that of the coordinate check, as of a
  * network; of a fixed number of experts that of all of them. One number over the other loses the
  * digits of 1e-13 of what the whole matrix makes. */
-static void changes_are_effective_parts(void **state) {
-    (void)state;
+TEST(changes_are_effective_parts) {
     static const char *const matrices[CASES][2] = {
         {"W2"},        {"W2", "W3"},    {"Q", "W_in"},     {"Q", "W_in"},    {"Q", "P_in"},
         {"Q", "W_in"}, {"R_0", "W1_0"}, {"Q_1", "W_in_0"}, {"W2_0", "W2_1"}, {"W1_0", "W2_0"}};
@@ -281,16 +273,4 @@ static void changes_are_effective_parts(void **state) {
             record_free(&record);
             run_free(&run);
         }
-}
-
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_move_the_matrices),
-        cmocka_unit_test(gradients_add_up),
-        cmocka_unit_test(changes_are_those_of_the_matrices),
-        cmocka_unit_test(changes_are_effective_parts),
-    };
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,6 @@
  * step moves f by M times as much with sigmoid gates, and by 1/M with a softmax over all. */
 #include "tests/support/support.h"
 
-#include <math.h>
-
 /* The mean over inputs of |f| after one step, and its error over replicates. */
 static double moved(const char *gate, int M, double *error) {
     struct run run;
@@ -33,8 +31,7 @@ static double moved(const char *gate, int M, double *error) {
 
 /* The gates are equal at the start, so that the change is M p^2 times that of an expert; to 5
  * standard errors, and the steps of 1e-4 bend it by no more than that. */
-static void a_step_goes_with_the_number(void **state) {
-    (void)state;
+TEST(a_step_goes_with_the_number) {
     static const char *const gates[] = {"sigmoid", "softmax"};
     for (int k = 0; k < 2; k++) {
         double error[2], few = moved(gates[k], 2, &error[0]), many = moved(gates[k], 16, &error[1]);
@@ -43,9 +40,4 @@ static void a_step_goes_with_the_number(void **state) {
         CHECK_ABS(ratio, k ? 1. / 8 : 8, 5 * ratio * relative, "%s", gates[k]);
         assert_true(relative < 0.05);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_step_goes_with_the_number)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,10 +5,6 @@
 #include "models/engine/node.h"
 #include "solver/measure/specialisation.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* The values at this place of all series of an instrument. */
 static void measure(const struct instrument *instrument, const struct run *run,
                     const struct net *net, struct record *record) {
@@ -191,8 +187,7 @@ static void judge_router(const struct run *run, const struct net *net,
     free(phi);
 }
 
-static void shares_are_those_of_the_gates(void **state) {
-    (void)state;
+TEST(shares_are_those_of_the_gates) {
     for (int c = 0; c < CASES; c++)
         for (int N = 0; N <= 16; N += 16) {
             struct run run;
@@ -209,8 +204,7 @@ static void shares_are_those_of_the_gates(void **state) {
 }
 
 /* Outputs of two experts are compared where they are rows of one population. */
-static void outputs_of_different_populations(void **state) {
-    (void)state;
+TEST(outputs_of_different_populations) {
     for (int same = 0; same < 2; same++) {
         struct run run;
         struct net net;
@@ -237,8 +231,7 @@ static void outputs_of_different_populations(void **state) {
 }
 
 /* By hand: four rows of two experts; of no label the third has no part. */
-static void information_by_hand(void **state) {
-    (void)state;
+TEST(information_by_hand) {
     static const double q[] = {1, 0, 1, 0, .5, .5, 0, 1};
     static const int same[] = {0, 0, 0, 0}, two[] = {0, 0, -1, 1}, none[] = {-1, -1, -1, -1};
     double scratch[8];
@@ -246,15 +239,4 @@ static void information_by_hand(void **state) {
     CHECK_ABS(specialisation_information(q, 4, 2, two, 2, scratch),
               -(2 * log(2. / 3) + log(1. / 3)) / 3, 1e-15, "two labels, two experts");
     CHECK_ABS(specialisation_information(q, 4, 2, none, 2, scratch), 0, 1e-15, "no row is left");
-}
-
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shares_are_those_of_the_gates),
-        cmocka_unit_test(information_by_hand),
-        cmocka_unit_test(outputs_of_different_populations),
-    };
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,9 +4,6 @@
 #include "models/engine/net.h"
 #include "solver/measure/stats.h"
 
-#include <math.h>
-#include <string.h>
-
 /* Of overlaps the first two inputs, of quantiles the median, of matrices and outputs of experts the
  * first and the next. */
 static const struct {
@@ -48,8 +45,7 @@ static bool z_of(const struct int_list *widths, const struct record *networks,
  * move together. Norms in muP follow no law in 1/N: the initial W_out of an expert, N^-1/2 of what
  * it learns, adds to it in square, and the mean square alone has a 1/N (a median of .0097 .0065
  * .0047 .0036 .0028 at N = 32 to 512 is .0017 in the limit). */
-static void networks_have_the_experts_of_the_limit(void **state) {
-    (void)state;
+TEST(networks_have_the_experts_of_the_limit) {
     static const struct {
         const char *ini, *set[8];
         int least; /* entries judged */
@@ -106,8 +102,7 @@ static void networks_have_the_experts_of_the_limit(void **state) {
 
 /* Outputs of experts, found from the program alone, are the rows that the network calls by their
  * names; an expert that is not selected has none. */
-static void correlations_of_outputs(void **state) {
-    (void)state;
+TEST(correlations_of_outputs) {
     for (int N = 0; N <= 16; N += 16) {
         const char *const set[] = {"output.experts=yes", "output.cross=h3", "network.rho=0.5",
                                    "network.expert_layers=2", NULL};
@@ -136,8 +131,7 @@ static void correlations_of_outputs(void **state) {
 }
 
 /* What is asked for changes nothing else. */
-static void nothing_else_changes(void **state) {
-    (void)state;
+TEST(nothing_else_changes) {
     static const char *const asked[] = {"output.experts=yes", NULL};
     int judged = 0;
     for (const struct model *const *model = model_list; *model; model++)
@@ -174,8 +168,7 @@ static void nothing_else_changes(void **state) {
 /* The fixed point has all but what W(0) makes, which its maps do not know. At t = 3 it agrees with
  * the march within 8 standard errors, of four replicates each: t of 6 degrees of freedom exceeds
  * that once in 5000. */
-static void fixed_points_have_all_but_changes(void **state) {
-    (void)state;
+TEST(fixed_points_have_all_but_changes) {
     struct run run[2];
     struct record record[2];
     for (int k = 0; k < 2; k++) {
@@ -206,8 +199,7 @@ static void fixed_points_have_all_but_changes(void **state) {
     }
 }
 
-static void networks_without_gates_are_refused(void **state) {
-    (void)state;
+TEST(networks_without_gates_are_refused) {
     static const char *const refused[][2] = {{"data/dense.ini", "training.eta0=0.1"},
                                              {"data/resnet.ini", "training.eta0=0.1"},
                                              {"data/regime2.ini", "network.gate=constant"}};
@@ -219,17 +211,4 @@ static void networks_without_gates_are_refused(void **state) {
         assert_non_null(strstr(err.text, "the network has no gates of experts"));
         run_free(&run);
     }
-}
-
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(correlations_of_outputs),
-        cmocka_unit_test(nothing_else_changes),
-        cmocka_unit_test(networks_without_gates_are_refused),
-        cmocka_unit_test(fixed_points_have_all_but_changes),
-        cmocka_unit_test(networks_have_the_experts_of_the_limit),
-    };
-    if (argc > 1)
-        cmocka_set_test_filter(argv[1]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

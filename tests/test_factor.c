@@ -5,10 +5,6 @@
 #include "tests/support/cli.h"
 #include "tests/support/param_table.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 struct fixture {
     struct params params;
     struct table_config config;
@@ -49,8 +45,7 @@ static void check_factor(const struct factor *factor, const char *name, double n
     assert_memory_equal(&factor->power, &power, sizeof power);
 }
 
-static void test_factors_are_read(void **state) {
-    (void)state;
+TEST(test_factors_are_read) {
     static const struct {
         const char *text;
         double factor, power;
@@ -88,8 +83,7 @@ static void test_factors_are_read(void **state) {
 
 /* A key that is unused is accepted at its default; one of the file that a key of the command line
  * leaves without effect is left out; 1e3 is an integer. */
-static void test_unused_keys_are_left_out(void **state) {
-    (void)state;
+TEST(test_unused_keys_are_left_out) {
     struct fixture f;
     accept(&f, "[network]\nexperts = 4.0\ngate = sigmoid\n",
            NULL); /* the default, in other words */
@@ -116,8 +110,7 @@ static void test_unused_keys_are_left_out(void **state) {
 }
 
 /* Powers of other things than N, in any order, each once. */
-static void test_other_powers_are_read(void **state) {
-    (void)state;
+TEST(test_other_powers_are_read) {
     struct fixture f;
     accept(&f, "[init]\nQ = 3 rho^0.5 N^-1 N_e^2 D\nR = kappa\n", NULL);
     const struct factor *Q = &f.config.init.factor[0], *R = &f.config.init.factor[1];
@@ -143,8 +136,7 @@ static void check_refused(const char *text, const char *override, const char *co
 
 #define MUST "must be a factor, a number of at least 0, with or without a power of the width: 3, "
 
-static void test_values_are_refused(void **state) {
-    (void)state;
+TEST(test_values_are_refused) {
     static const struct {
         const char *text, *override, *part[3];
     } table[] = {
@@ -204,8 +196,7 @@ static void test_values_are_refused(void **state) {
 }
 
 /* Sections apart, names in order; the command line over the file, its last word over earlier. */
-static void test_lists_and_overrides(void **state) {
-    (void)state;
+TEST(test_lists_and_overrides) {
     struct fixture f;
     accept(&f, "[init]\nQ = 2\n[rates]\nW_out = 3 N\nQ = 0\n[init]\nW.1-b = 4\n",
            ARGS("--rates.Q=5 N^2", "rates.Q=6", "--init.A=7", "--run.seed=2"));
@@ -231,8 +222,7 @@ static void test_lists_and_overrides(void **state) {
     params_free(&f.params);
 }
 
-static void test_a_list_of_any_length(void **state) {
-    (void)state;
+TEST(test_a_list_of_any_length) {
     enum { KEYS = 700 };
     struct fixture f;
     char text[32 * KEYS] = "[rates]\n", *end = text + strlen(text);
@@ -249,8 +239,7 @@ static void test_a_list_of_any_length(void **state) {
 }
 
 /* The same set in any order is the same text, and reads back as the same numbers. */
-static void test_written_factors_read_back(void **state) {
-    (void)state;
+TEST(test_written_factors_read_back) {
     struct fixture f, g;
     struct err err;
     char *text, *again;
@@ -276,8 +265,7 @@ static void test_written_factors_read_back(void **state) {
     free(again);
 }
 
-static void test_names_are_checked(void **state) {
-    (void)state;
+TEST(test_names_are_checked) {
     static const char *const names[] = {"W_in", "W_out", "Q"};
     struct fixture f;
     accept(&f, "[rates]\nQ = 3\nW_uot = 2 N\n[init]\nkappa = 1\n", ARGS("--init.W_in=1"));
@@ -300,8 +288,7 @@ static void test_names_are_checked(void **state) {
     params_free(&f.params);
 }
 
-static void test_help_and_defaults(void **state) {
-    (void)state;
+TEST(test_help_and_defaults) {
     char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
@@ -326,8 +313,7 @@ static void check_attribute(const char *name, const char *attribute, const char 
 }
 
 /* The output keeps them, and its ini repeats the run with them. */
-static void test_the_output_keeps_them(void **state) {
-    (void)state;
+CLEAN_TEST(test_the_output_keeps_them) {
     cli_done("dmft-solve", ARGS("--quiet", "-o", "out.h5", "small.ini", "--rates.Q=1",
                                 "--init.W_out=1 N^0", "--init.Q=1.0"));
     check_attribute("out.h5", "rates.Q", "1");
@@ -348,8 +334,7 @@ static void test_the_output_keeps_them(void **state) {
 }
 
 /* Both kinds of lines; every run has the values of its point. */
-static void test_sweeps_vary_them(void **state) {
-    (void)state;
+CLEAN_TEST(test_sweeps_vary_them) {
     static const char *const rate[] = {"0.5", "1", "2"}, *const init[] = {"0.5", "1 N^0.5"};
     char name[64];
     size_t count;
@@ -379,8 +364,7 @@ static void test_sweeps_vary_them(void **state) {
 }
 
 /* What is refused, with the line of the sweep; a key that varies is not set as well. */
-static void test_bad_sweeps_are_refused(void **state) {
-    (void)state;
+CLEAN_TEST(test_bad_sweeps_are_refused) {
     static const struct {
         const char *line, *arg, *part[2];
     } table[] = {
@@ -403,20 +387,4 @@ static void test_bad_sweeps_are_refused(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_factors_are_read),
-        cmocka_unit_test(test_other_powers_are_read),
-        cmocka_unit_test(test_unused_keys_are_left_out),
-        cmocka_unit_test(test_values_are_refused),
-        cmocka_unit_test(test_lists_and_overrides),
-        cmocka_unit_test(test_a_list_of_any_length),
-        cmocka_unit_test(test_written_factors_read_back),
-        cmocka_unit_test(test_names_are_checked),
-        cmocka_unit_test(test_help_and_defaults),
-        TEST(test_the_output_keeps_them),
-        TEST(test_sweeps_vary_them),
-        TEST(test_bad_sweeps_are_refused),
-    };
-    return cmocka_run_group_tests(tests, cli_open, cli_close);
-}
+AROUND_TESTS(cli_open, cli_close)

@@ -7,9 +7,6 @@
 #include "tests/support/support.h"
 
 #include <fcntl.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -333,9 +330,13 @@ int main(void) {
         cmocka_unit_test(test_signals),
     };
     const struct CMUnitTest files[] = {
-        TEST(test_files_left_by_kills),       TEST(test_disk_full), TEST(test_many_rows),
-        TEST(test_memory_of_clipping),        TEST(test_sums),      TEST(test_numerical_failures),
-        TEST(test_continued_into_divergence),
+        cmocka_unit_test_setup(test_files_left_by_kills, cli_clean),
+        cmocka_unit_test_setup(test_disk_full, cli_clean),
+        cmocka_unit_test_setup(test_many_rows, cli_clean),
+        cmocka_unit_test_setup(test_memory_of_clipping, cli_clean),
+        cmocka_unit_test_setup(test_sums, cli_clean),
+        cmocka_unit_test_setup(test_numerical_failures, cli_clean),
+        cmocka_unit_test_setup(test_continued_into_divergence, cli_clean),
     };
     int failed = cmocka_run_group_tests_name("failures", tests, NULL, NULL);
     return failed + cmocka_run_group_tests_name("failures: files", files, cli_open, cli_close);

@@ -9,9 +9,6 @@
 #include "tests/support/cli.h"
 
 #include <dirent.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static long most = 2;  /* calls that fail in turn, of each kind and program; 0: every one */
 static bool places;    /* of kinds that count places alone */
@@ -230,8 +227,7 @@ static int check_kind(size_t c, int kind) {
     return bad;
 }
 
-static void one_call_fails(void **state) {
-    (void)state;
+CLEAN_TEST(one_call_fails) {
     setenv("DMFT_FAULT_COUNT", "count", 1);
     cli_print("one.ini", single);
     char text[1024];
@@ -257,8 +253,7 @@ static void one_call_fails(void **state) {
 }
 
 /* What is printed without a run: all of it, or a sentence. */
-static void printing_fails(void **state) {
-    (void)state;
+CLEAN_TEST(printing_fails) {
     static const char *const printed[][2] = {{"--help", "regime2"},
                                              {"--help", "transformer"},
                                              {"--program", "seven.ini"},
@@ -349,8 +344,7 @@ static int going_on(const char *ini, const char *more) {
 /* A run that goes on from its states does so, or says that it does not, whatever of them cannot be
  * held; the result of before is then still there. Experts share the matrices that they learn, or
  * each learns its own; or a matrix is used often, or two are moved as one. */
-static void going_on_fails(void **state) {
-    (void)state;
+CLEAN_TEST(going_on_fails) {
     setenv("DMFT_FAULT_COUNT", "count", 1);
     cli_print("one.ini", single);
     cli_print("six.ini", apart);
@@ -365,8 +359,7 @@ static void going_on_fails(void **state) {
 }
 
 /* Of a result that cannot be read, or not be closed, for a moment. */
-static void reading_fails(void **state) {
-    (void)state;
+CLEAN_TEST(reading_fails) {
     static const char *const kind[] = {"read", "close"};
     struct cli_result result;
     char fault[64];
@@ -394,8 +387,7 @@ static void reading_fails(void **state) {
 }
 
 /* What a data file has is not taken for missing where HDF5 cannot tell for a moment. */
-static void data_fail(void **state) {
-    (void)state;
+CLEAN_TEST(data_fail) {
     struct cli_result result;
     char fault[] = "hdf5 1";
     cli_print("three.ini", mixture);
@@ -408,8 +400,7 @@ static void data_fail(void **state) {
 }
 
 /* The emulated device has 2^32 bytes. */
-static void memory_of_the_device_is_told(void **state) {
-    (void)state;
+CLEAN_TEST(memory_of_the_device_is_told) {
     struct cli_result result;
     unsetenv("DMFT_FAULT");
     cli_print("one.ini", single);
@@ -433,18 +424,14 @@ static int open_all(void **state) {
     return failed;
 }
 
+AROUND_TESTS(open_all, cli_close)
+
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {TEST(memory_of_the_device_is_told),
-                                       TEST(printing_fails),
-                                       TEST(going_on_fails),
-                                       TEST(reading_fails),
-                                       TEST(data_fail),
-                                       TEST(one_call_fails)};
     inside = argc > 1 && !strcmp(argv[1], "inside");
     places = inside || (argc > 1 && !strcmp(argv[1], "places"));
     if (argc > 1)
         most = strcmp(argv[1], "long") ? atol(argv[1]) : 0; /* 0 of places, too */
     if (argc > 2 && (only = atol(argv[2])) >= 0)
         cmocka_set_test_filter("one_call_fails");
-    return cmocka_run_group_tests(tests, open_all, cli_close);
+    return run_registered(__FILE__);
 }

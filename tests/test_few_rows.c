@@ -8,10 +8,7 @@
 #include "tests/support/support.h"
 
 #include <float.h>
-#include <math.h>
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ROWS = 200, WIDEST = 4608, LINE = 64 / REAL_BYTES };
 
@@ -152,18 +149,15 @@ static void check_code(const char *name) {
     assert_true(few_rows_use(NULL));
 }
 
-static void plain_code(void **state) {
-    (void)state;
+TEST(plain_code) {
     check_code("plain");
 }
 
-static void avx2_code(void **state) {
-    (void)state;
+TEST(avx2_code) {
     check_code("avx2");
 }
 
-static void avx512_code(void **state) {
-    (void)state;
+TEST(avx512_code) {
     check_code("avx512");
 }
 
@@ -191,8 +185,7 @@ static void check_all_dots(struct array x[2], double *sums) {
 
 /* Beyond few rows the plain code leaves the products to BLAS, whose order of additions depends on
  * the shapes that it is given: these must not depend on the number of threads. */
-static void bits_of_plain_code_on_threads(void **state) {
-    (void)state;
+TEST(bits_of_plain_code_on_threads) {
     static const int shapes[][3] = {
         {700, 17, 300}, {1029, 40, 129}, {301, 150, 700}, {1500, 30, 257}, {277, 277, 515}};
     assert_true(few_rows_use("plain"));
@@ -221,20 +214,8 @@ static void bits_of_plain_code_on_threads(void **state) {
     assert_true(few_rows_use(NULL));
 }
 
-static void a_code_that_does_not_exist(void **state) {
-    (void)state;
+TEST(a_code_that_does_not_exist) {
     const char *best = few_rows_name();
     assert_false(few_rows_use("abacus"));
     assert_string_equal(few_rows_name(), best);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plain_code),
-        cmocka_unit_test(avx2_code),
-        cmocka_unit_test(avx512_code),
-        cmocka_unit_test(bits_of_plain_code_on_threads),
-        cmocka_unit_test(a_code_that_does_not_exist),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,9 +6,6 @@
 
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_sort_double.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* All names of the rows of a net, behind "output.KEY=". */
 static void list_names(char *text, size_t size, const char *key, const struct net *net) {

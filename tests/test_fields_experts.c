@@ -2,13 +2,8 @@
 #include "tests/support/support.h"
 #include "solver/measure/fields.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Pairs of experts one by one. */
-static void experts_are_compared(void **state) {
-    (void)state;
+TEST(experts_are_compared) {
     static const char *const units[] = {"output.cross=h_in g_h_in", "network.expert_width=3", NULL};
     static const char *const few[] = {"output.cross=h3", NULL};
     for (int N = 0; N <= 16; N += 16) {
@@ -55,8 +50,7 @@ static void experts_are_compared(void **state) {
 
 /* Experts of MSSP are one and the same at the start; those of muP are independent: of M pairs of
  * sums over units the mean product is zero, to five standard errors of the networks. */
-static void experts_differ(void **state) {
-    (void)state;
+TEST(experts_differ) {
     static const char *const mssp[] = {"output.cross=h_in", NULL};
     static const char *const mup[] = {"output.cross=h_in", "network.parameterization=mup",
                                       "reference.seeds=32", NULL};
@@ -90,8 +84,7 @@ static void experts_differ(void **state) {
 
 /* phi = m exp(beta psi)/S: where phi is not zero, psi is at least tau and ln S = beta psi - ln phi,
  * to the round-off of sums over sites; there are rho M of these, and loads count them. */
-static void routing(void **state) {
-    (void)state;
+TEST(routing) {
     static const char *const top[] = {"output.router=yes", "network.gate=softmax",
                                       "network.rho=0.25", "network.beta=2", NULL};
     for (int N = 0; N <= 16; N += 16) {
@@ -134,8 +127,7 @@ static void routing(void **state) {
 
 /* One expert that stands for all of a limit has a kernel, but no pairs; in networks the mean over
  * pairs is there, and a network of one expert is refused. */
-static void one_expert_has_no_pairs(void **state) {
-    (void)state;
+TEST(one_expert_has_no_pairs) {
     struct run run;
     struct record none = {0};
     struct err err;
@@ -158,14 +150,4 @@ static void one_expert_has_no_pairs(void **state) {
     assert_non_null(strstr(err.text, "h_in of width N = 16 are those of one expert"));
     record_free(&none);
     run_free(&run);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(experts_are_compared),
-        cmocka_unit_test(experts_differ),
-        cmocka_unit_test(routing),
-        cmocka_unit_test(one_expert_has_no_pairs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,10 +8,6 @@
 
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_fit.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { WIDTHS = 3, RUNS = 2, T = 2 };
@@ -19,8 +15,7 @@ static const int N[WIDTHS] = {64, 128, 256};
 
 /* Exact power laws are found exactly; the error of a slope through two points is that of their
  * difference over ln 2. */
-static void test_exponents_of_power_laws(void **state) {
-    (void)state;
+TEST(test_exponents_of_power_laws) {
     double gap[WIDTHS], se[WIDTHS], log_value[WIDTHS], exponent, error;
     for (int i = 0; i < WIDTHS; i++) {
         gap[i] = -3 * pow(N[i], -1.5);
@@ -96,8 +91,7 @@ static double welch(const struct stats_mean *mean, const double *lever, double *
  * Of one degree of freedom chi^2 is as rare as the square of Student's t of what tells three points
  * from a line, v mean with v at right angles to 1 and 1/N. Roundings, times the condition of the
  * fit, which is below 100 here. */
-static void test_extrapolation(void **state) {
-    (void)state;
+TEST(test_extrapolation) {
     struct stats_mean of[WIDTHS] = {{2.05, 0.02, 3}, {2.01, 0.03, 5}, {2.03, 0.005, 4}},
                       limit = {1.9, 0.01, 4};
     double lever[WIDTHS],
@@ -139,8 +133,7 @@ static void test_extrapolation(void **state) {
 /* Two widths: the line goes through both points, whose errors propagate, and there is no chi^2.
  * Points on a line give it back. A point without an error, or with one that says nothing, gives no
  * line. */
-static void test_lines_without_residuals(void **state) {
-    (void)state;
+TEST(test_lines_without_residuals) {
     static const double no_error[] = {0, -0.1, INFINITY, NAN};
     struct stats_mean of[WIDTHS];
     for (int i = 0; i < WIDTHS; i++)
@@ -184,8 +177,7 @@ static struct stats_mean draw(int n, double variance, uint32_t *at) {
  * networks there are: weights from the errors of the means have .026, .014 and .006 beyond 3 with
  * 3, 4 and 8 networks. chi^2 is above its point of .05 no more often than that; the law of Brown
  * and Forsythe is a little conservative with few networks. */
-static void test_how_often_z_is_large(void **state) {
-    (void)state;
+TEST(test_how_often_z_is_large) {
     enum { DRAWS = 20000 };
     static const int networks[] = {3, 4, 8, 16}, width[] = {16, 32, 64, 128};
     const double point = gsl_cdf_chisq_Qinv(0.05, 2), some = 4 * sqrt(0.05 * 0.95 / DRAWS);
@@ -214,8 +206,7 @@ static void test_how_often_z_is_large(void **state) {
 
 /* What is counted says nothing of its error where all runs agree, and what is left out nothing
  * where it is 0 in all. Where runs differ the error is known, as is that of other numbers. */
-static void test_runs_that_agree_by_chance_have_no_error(void **state) {
-    (void)state;
+TEST(test_runs_that_agree_by_chance_have_no_error) {
     struct record record;
     struct series series = {.name = "load", .dims = "t", .axes = 1, .shape = {T}};
     ASK(record_init(&record, RUNS, T, err));
@@ -307,8 +298,7 @@ static int words_of(const char *table, const char *begin) {
  * networks and the extrapolated one, mean +- error each, chi^2, z and an exponent with its error;
  * dmft-solve has a loss more and no exponent; a quantity has two z, a time, an exponent and how
  * many there are. */
-static void test_columns_keep_apart(void **state) {
-    (void)state;
+TEST(test_columns_keep_apart) {
     struct run run = {0};
     struct comparison fits = {0};
     run.config.reference.widths.count = WIDTHS;
@@ -338,8 +328,7 @@ static void test_columns_keep_apart(void **state) {
 }
 
 /* Networks at 2 + 3/N, their limit at 2 + 0.02, all with error 0.001 (at the approach 1e-9). */
-static void test_fits_of_a_known_law(void **state) {
-    (void)state;
+TEST(test_fits_of_a_known_law) {
     struct run run = {0};
     struct comparison fits = {0};
     run.config.reference.widths.count = WIDTHS;
@@ -394,8 +383,7 @@ static void test_fits_of_a_known_law(void **state) {
 }
 
 /* Where all runs but two have failed on the way, z is that of two. */
-static void test_runs_that_failed_are_not_counted(void **state) {
-    (void)state;
+TEST(test_runs_that_failed_are_not_counted) {
     double z[2];
     for (int more = 0; more < 2; more++) {
         struct run run = {0};
@@ -419,16 +407,4 @@ static void test_runs_that_failed_are_not_counted(void **state) {
     CHECK_ABS(z[1], z[0], 0, "z of two runs, beside three that failed");
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exponents_of_power_laws),
-        cmocka_unit_test(test_extrapolation),
-        cmocka_unit_test(test_lines_without_residuals),
-        cmocka_unit_test(test_how_often_z_is_large),
-        cmocka_unit_test(test_runs_that_agree_by_chance_have_no_error),
-        cmocka_unit_test(test_columns_keep_apart),
-        cmocka_unit_test(test_fits_of_a_known_law),
-        cmocka_unit_test(test_runs_that_failed_are_not_counted),
-    };
-    return cmocka_run_group_tests(tests, cli_open, cli_close);
-}
+AROUND_TESTS(cli_open, cli_close)

@@ -3,9 +3,6 @@
 #include "tests/support/support.h"
 
 #include <gsl/gsl_cdf.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A run by each method. */
 struct both {
@@ -43,8 +40,7 @@ static void both_free(struct both *both) {
  * the trapezoidal rule. Errors: jitter 1e-8 (as much in kernels; a smaller one is worse,
  * docs/methods.md), tolerance 1e-8 of the bases, fp_tolerance 1e-10. Sites are a power of two, for
  * orthogonal probes. */
-static void linear_networks_agree(void **state) {
-    (void)state;
+TEST(linear_networks_agree) {
     static const char seen[] = /* a matrix that only a kernel reads has no cotangents */
         "network.program_text=local a = population('a', {size = key('depth') / 3}) "
         "local h = read_in(a, 'W1') kernel(map(h, a, {name = 'V', rate = 0}), 'Z') "
@@ -172,10 +168,7 @@ static void agree(const char *file, const char *const more[2][16]) {
     both_free(&both[1]);
 }
 
-static bool is_long;
-
-static void networks_agree(void **state) {
-    (void)state;
+TEST(networks_agree) {
     static const struct {
         const char *file, *more[7];
     } cases[] = {
@@ -276,8 +269,7 @@ static double compare_responses(const struct both *both, const struct series *se
 }
 
 /* March and fixed point measure them in networks that have nothing in common but the program. */
-static void responses_agree(void **state) {
-    (void)state;
+TEST(responses_agree) {
     static const struct {
         const char *file, *more[3];
     } cases[] = {
@@ -309,8 +301,7 @@ static void responses_agree(void **state) {
 /* Top-K: the gradient of the logits jumps where the mask does, and the response of the router
  * contains it. Probes of 0.2 move many masks, and those of 1e-9 move none and miss it by many
  * standard errors. */
-static void jumps_of_masks_respond(void **state) {
-    (void)state;
+TEST(jumps_of_masks_respond) {
     const char *const more[] = {
         "network.rho=0.5",      "solver.sites=1024",     "solver.expert_sites=1024",
         "solver.replicates=12", "training.steps=6",      "output.kernels=full",
@@ -332,8 +323,7 @@ static void jumps_of_masks_respond(void **state) {
 }
 
 /* The same bits for any number of threads, and on the shadow backend. */
-static void bits_do_not_depend_on_where(void **state) {
-    (void)state;
+TEST(bits_do_not_depend_on_where) {
     const char *const other[] = {"solver.threads=2", "solver.backend=shadow"};
     for (int i = 0; i < 2; i++) {
         struct run run[2];
@@ -360,16 +350,4 @@ static void bits_do_not_depend_on_where(void **state) {
     }
 }
 
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(responses_agree),
-    cmocka_unit_test(jumps_of_masks_respond),
-    cmocka_unit_test(bits_do_not_depend_on_where),
-    cmocka_unit_test(linear_networks_agree),
-    cmocka_unit_test(networks_agree),
-};
-
 /* With "long": more steps. */
-int main(int argc, char **argv) {
-    is_long = argc > 1 && !strcmp(argv[1], "long");
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

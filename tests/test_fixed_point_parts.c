@@ -3,10 +3,6 @@
 #include "integrators/anderson.h"
 #include "integrators/fixed_point.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 static double entry(const double *K, size_t n, size_t a, size_t b) {
     double sum = 0;
     for (size_t k = 0; k < n; k++)
@@ -35,8 +31,7 @@ static void random_kernel(struct twotime *K, int T, int P, int rank) {
 
 /* L L^T = K to round-off where K is regular; K with the floor of jitter K_aa where it is not; L is
  * lower triangular; zero rows stay zero. */
-static void factor(void **state) {
-    (void)state;
+TEST(factor) {
     const int T = 6, P = 3, n = T * P;
     double L[18 * 18];
     for (int rank = n; rank >= 4; rank -= 14) {
@@ -61,8 +56,7 @@ static void factor(void **state) {
 }
 
 /* What is exactly at the floor is not raised. */
-static void factor_at_the_floor(void **state) {
-    (void)state;
+TEST(factor_at_the_floor) {
     double value[] = {4, 2, 2, 1.25}, L[4]; /* 1.25 - 1 is a fifth of 1.25 */
     const double jitters[] = {0.2 - 1e-12, 0.2, 0.2 + 1e-12};
     for (int i = 0; i < 3; i++) {
@@ -76,8 +70,7 @@ static void factor_at_the_floor(void **state) {
 }
 
 /* What a mixture of sweeps may become has no factor. */
-static void factor_of_no_kernel(void **state) {
-    (void)state;
+TEST(factor_of_no_kernel) {
     const double bad[] = {-1e-9, NAN, INFINITY};
     for (int i = 0; i < 3; i++) {
         double value[] = {1, 0.5, 0.5, bad[i]}, L[4];
@@ -92,8 +85,7 @@ static void factor_of_no_kernel(void **state) {
 /* x <- M x + b with M of rank 5: five differences span all changes, so that seven mixings end at
  * the fixed point up to round-off and the cut of directions at 1e-6; damping alone is far away.
  * Whether that is near is asked of the kernels that are mixed, not of what stands behind them. */
-static void anderson_solves_a_linear_problem(void **state) {
-    (void)state;
+TEST(anderson_solves_a_linear_problem) {
     enum { N = 40, RANK = 5 };
     const double rate[RANK] = {0.9, -0.8, 0.7, 0.5, -0.3};
     for (int depth = 0; depth <= RANK; depth += RANK) {
@@ -122,8 +114,7 @@ static void anderson_solves_a_linear_problem(void **state) {
 
 /* Kernels weigh alike whatever their sizes: of one in other units, a power of 2, all numbers are
  * the same but for these. Two differences do not span all changes, so that weights matter. */
-static void anderson_knows_no_units(void **state) {
-    (void)state;
+TEST(anderson_knows_no_units) {
     enum { N = 8 };
     double value[2][4][N] = {{{0}}};
     for (int units = 0; units < 2; units++) {
@@ -150,8 +141,7 @@ static void anderson_knows_no_units(void **state) {
 }
 
 /* What --help says of [solver] probe. */
-static void probes(void **state) {
-    (void)state;
+TEST(probes) {
     static const struct {
         const char *ini, *key;
         double given, used;
@@ -168,16 +158,4 @@ static void probes(void **state) {
         assert_true(fixed_point_probe(&run.config.network, cases[i].given) == cases[i].used);
         run_free(&run);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(factor),
-        cmocka_unit_test(factor_at_the_floor),
-        cmocka_unit_test(factor_of_no_kernel),
-        cmocka_unit_test(anderson_solves_a_linear_problem),
-        cmocka_unit_test(anderson_knows_no_units),
-        cmocka_unit_test(probes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,9 +4,6 @@
 #include "kernels/maps/field.h"
 #include "solver/run/iteration.h"
 
-#include <math.h>
-#include <string.h>
-
 struct ends {
     int end; /* first sweep that changed nothing but round-off; -1: none yet */
     double change;
@@ -29,8 +26,7 @@ static int on_measure(void *context, struct net *net, int t, struct err *err) {
 /* Undamped sweeps with common random numbers: after 2 x (wide maps in series) x T sweeps the next
  * one finds the same kernels, up to round-off (1e-16 over the probes' shift 1e-3, and the floor of
  * the factors: 1e-16/1e-8). Damped ones are far from it. */
-static void sweeps_end_exactly(void **state) {
-    (void)state;
+TEST(sweeps_end_exactly) {
     static const struct {
         const char *file, *more;
         int series;
@@ -94,8 +90,7 @@ static int note_step(struct net *net, const struct training *training, const dou
 /* The passes with probes are given the averages of the first pass of their sweep, so that bs32
  * chooses the same steps to the last bit, also where it tries some twice and where the window had
  * to become longer: then that pass has no probes behind it and is made again. */
-static void passes_of_a_sweep_take_the_same_steps(void **state) {
-    (void)state;
+TEST(passes_of_a_sweep_take_the_same_steps) {
     static const char *const cases[][3] = {{"training.eta0=1"},
                                            {"training.eta0=2", "training.rtol=2e-3"}};
     for (size_t i = 0; i < 2; i++) {
@@ -171,8 +166,7 @@ static int break_down(void *context, struct net *net, int t, struct err *err) {
 }
 
 /* An operation that has no memory, or numbers that are none, behind the last sweep. */
-static void a_last_pass_that_fails(void **state) {
-    (void)state;
+TEST(a_last_pass_that_fails) {
     const char *const overrides[] = {"solver.method=fixed_point", "solver.fp_tolerance=1",
                                      "solver.sites=64", NULL};
     const struct fixed_point_calls calls = {&(struct ends){.end = -1}, on_sweep, break_down};
@@ -197,8 +191,7 @@ static void a_last_pass_that_fails(void **state) {
 }
 
 /* New normals in every sweep: the kernels settle at the level of the sampling noise. */
-static void fresh_draws(void **state) {
-    (void)state;
+TEST(fresh_draws) {
     const char *const overrides[] = {"solver.method=fixed_point", "solver.sweep_draws=fresh",
                                      "reference.widths=",         "solver.sites=1024",
                                      "training.steps=5",          "solver.fp_tolerance=1e-6",
@@ -214,14 +207,4 @@ static void fresh_draws(void **state) {
                      CODE_NUMERICAL);
     assert_true(ends.change > 1e-4 && ends.change < 1);
     run_free(&run);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sweeps_end_exactly),
-        cmocka_unit_test(fresh_draws),
-        cmocka_unit_test(passes_of_a_sweep_take_the_same_steps),
-        cmocka_unit_test(a_last_pass_that_fails),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,9 +4,6 @@
 #include "solver/measure/stats.h"
 
 #include <gsl/gsl_cdf.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST = 8, SERIES = 200 }; /* of all cases together, about */
 
@@ -75,8 +72,7 @@ static double compare(const struct record *a, const struct record *b, const stru
 
 /* Every series that both have. Without one key of the training the march is somewhere else, by far
  * more than is allowed, so that the comparison can fail. */
-static void march_agrees(void **state) {
-    (void)state;
+TEST(march_agrees) {
     static const char *const keys[] = {
         "solver.method=march",  "reference.widths=",   "solver.sites=1024",
         "solver.halves=no",     "output.kernels=full", "solver.replicates=16",
@@ -144,8 +140,7 @@ static double beside_networks(const struct record *limit, const struct record *n
 
 /* Entries move together, so the largest and the rms of z are judged, as in test_networks.c. The
  * limit without one key of the training is far from these networks. */
-static void networks_agree(void **state) {
-    (void)state;
+TEST(networks_agree) {
     static const char *const keys[] = {"reference.widths=32 64 128", "reference.seeds=48",
                                        "solver.sites=1024",          "solver.halves=no",
                                        "solver.replicates=16",       "training.steps=7",
@@ -171,13 +166,4 @@ static void networks_agree(void **state) {
             run_free(&run[k]);
         }
     }
-}
-
-static const struct CMUnitTest tests[] = {
-    cmocka_unit_test(march_agrees),
-    cmocka_unit_test(networks_agree),
-};
-
-int main(void) {
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,16 +72,14 @@ static void compare_bits(const char *file, const char *const *own, const char *c
     }
 }
 
-static void euler_is_gradient_descent(void **state) {
-    (void)state;
+TEST(euler_is_gradient_descent) {
     const char *const euler[] = {"training.integrator=euler", NULL};
     compare_bits("data/dense.ini", NULL, euler);
     compare_bits("data/regime1.ini", NULL, euler); /* host parameters */
     compare_bits("data/regime2.ini", NULL, euler);
 }
 
-static void shadow_gives_the_same_bits(void **state) {
-    (void)state;
+TEST(shadow_gives_the_same_bits) {
     const char *const schemes[] = {"training.integrator=heun", "training.integrator=bs32"};
     for (int i = 0; i < 2; i++) {
         const char *const cpu[] = {schemes[i], NULL};
@@ -124,8 +122,7 @@ static void check_order(const char *file, const char *const *shared, int N,
                   file, N, scheme, k ? kernel : "loss");
 }
 
-static void orders_on_networks(void **state) {
-    (void)state;
+TEST(orders_on_networks) {
     static const char *const shared[] = {"solver.replicates=0", "reference.widths=24",
                                          "reference.seeds=1", NULL};
     static const char *const exact[] = {"training.steps=6", "training.integrator=bs32",
@@ -144,8 +141,7 @@ static void orders_on_networks(void **state) {
 
 /* The rate at the time of every stage keeps the order; its kink, at the end of the warmup, is at
  * the end of a step. */
-static void orders_with_a_schedule(void **state) {
-    (void)state;
+TEST(orders_with_a_schedule) {
     static const char *const shared[] = {"solver.replicates=0",
                                          "reference.widths=24",
                                          "reference.seeds=1",
@@ -172,8 +168,7 @@ static const char *const linear_experts[] = {LINEAR, "network.gate=constant",
 
 /* A linear limit has no sampling error; truncation of its bases, some 1e-8, is far below the errors
  * of these steps. */
-static void orders_on_the_linear_limit(void **state) {
-    (void)state;
+TEST(orders_on_the_linear_limit) {
     struct flow exact;
     solve_fixed(&exact, "data/dense.ini", linear, 0, "bs32", 40);
     check_order("data/dense.ini", linear, 0, &exact, "G1_diag", "euler", 16, 1);
@@ -216,8 +211,7 @@ static double drift(const char *file, const char *const *overrides, int N,
     return fabs(after - before);
 }
 
-static void linear_networks_conserve_balance(void **state) {
-    (void)state;
+TEST(linear_networks_conserve_balance) {
     static const char *const files[] = {"data/dense.ini", "data/regime2.ini"};
     static const char *const *const overrides[] = {linear, linear_experts};
     static const struct {
@@ -285,8 +279,7 @@ static double lazy_error(const char *file, const char *const *overrides, int lay
 /* gamma0 -> 0: parameters move by O(gamma0), f by the kernel at the start. In a linear limit every
  * weight matrix adds <h h> = A A^T to it, so f obeys df/dtau = eta0/P Theta (y - f). What feature
  * learning adds is O(gamma0^2). */
-static void lazy_linear_networks_are_exponentials(void **state) {
-    (void)state;
+TEST(lazy_linear_networks_are_exponentials) {
     static const char *const files[] = {"data/dense.ini", "data/regime2.ini"};
     static const char *const *const overrides[] = {linear, linear_experts};
     for (int i = 0; i < 2; i++) {
@@ -299,8 +292,7 @@ static void lazy_linear_networks_are_exponentials(void **state) {
 }
 
 /* The mean loss of networks has a bias of O(1/N): 2 L(2N) - L(N) has none of that order. */
-static void limit_and_networks_agree(void **state) {
-    (void)state;
+TEST(limit_and_networks_agree) {
     static const char *const shared[] = {"training.steps=6",         "training.dt=1.5",
                                          "training.integrator=bs32", "solver.sites=1024",
                                          "reference.widths=48 96",   "reference.seeds=48",
@@ -322,8 +314,7 @@ static void limit_and_networks_agree(void **state) {
     flow_free(&large);
 }
 
-static void what_has_no_flow_is_refused(void **state) {
-    (void)state;
+TEST(what_has_no_flow_is_refused) {
     static const struct {
         const char *file, *override[3], *part;
     } cases[] = {
@@ -360,8 +351,7 @@ static void what_has_no_flow_is_refused(void **state) {
 
 /* What heun says of its error is added up as if none faded: between half of the largest error until
  * then, which 64 times as many steps tell, and three times it. */
-static void heun_estimates_its_error(void **state) {
-    (void)state;
+TEST(heun_estimates_its_error) {
     static const char *const files[] = {"data/dense.ini", "data/regime2.ini", "data/resnet.ini"};
     static const char *const shared[] = {
         "training.integrator=heun", "training.steps=16", "training.dt=2",
@@ -385,20 +375,4 @@ static void heun_estimates_its_error(void **state) {
         flow_free(&coarse);
         flow_free(&fine);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(euler_is_gradient_descent),
-        cmocka_unit_test(shadow_gives_the_same_bits),
-        cmocka_unit_test(orders_on_networks),
-        cmocka_unit_test(orders_with_a_schedule),
-        cmocka_unit_test(orders_on_the_linear_limit),
-        cmocka_unit_test(linear_networks_conserve_balance),
-        cmocka_unit_test(lazy_linear_networks_are_exponentials),
-        cmocka_unit_test(heun_estimates_its_error),
-        cmocka_unit_test(limit_and_networks_agree),
-        cmocka_unit_test(what_has_no_flow_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

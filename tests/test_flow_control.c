@@ -7,8 +7,7 @@
 
 /* Away along two stages, another evaluation there, and back: what is left are round-off of some
  * moves of order one, and in the limit directions that were met on the way, below tolerance. */
-static void places_are_left_without_a_trace(void **state) {
-    (void)state;
+TEST(places_are_left_without_a_trace) {
     static const struct {
         const char *file;
         int N;
@@ -70,8 +69,7 @@ static double largest(const double *f, const double *g) {
  * interval only roughly: between a half and twice of that. Some ten steps add up, at a rate of
  * learning that makes earlier errors shrink: error < 5 rtol. A first step of 12 is refused several
  * times, which changes nothing of this. */
-static void tolerances_control_the_error(void **state) {
-    (void)state;
+TEST(tolerances_control_the_error) {
     double exact[4], f[4], before = 0;
     control(1e-9, 0, exact);
     for (int first = 0; first <= 12; first += 12)
@@ -87,8 +85,7 @@ static void tolerances_control_the_error(void **state) {
 }
 
 /* Where a mask flips, f jumps, and no step is small enough for a tight tolerance. */
-static void a_step_that_vanishes_is_an_error(void **state) {
-    (void)state;
+TEST(a_step_that_vanishes_is_an_error) {
     static const char *const overrides[] = {
         "training.integrator=bs32", "training.rtol=1e-10", "training.atol=1e-12",
         "network.experts=16",       "network.eta_bias=0",  "solver.replicates=0",
@@ -138,8 +135,7 @@ static void a_step_that_vanishes_is_an_error(void **state) {
 
 /* A pass that ends between two places leaves none behind: after net_rewind a step is that of a new
  * net, to the bit. */
-static void rewound_parameters_are_at_the_start(void **state) {
-    (void)state;
+TEST(rewound_parameters_are_at_the_start) {
     static const char *const overrides[] = {"network.depth=1", "reference.widths=16", NULL};
     static const double euler[] = {0.3}, half[] = {0.15};
     double f[2][64];
@@ -164,14 +160,4 @@ static void rewound_parameters_are_at_the_start(void **state) {
     assert_true(run.data.P <= 64);
     assert_memory_equal(f[0], f[1], (size_t)run.data.P * sizeof **f);
     run_free(&run);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(places_are_left_without_a_trace),
-        cmocka_unit_test(tolerances_control_the_error),
-        cmocka_unit_test(a_step_that_vanishes_is_an_error),
-        cmocka_unit_test(rewound_parameters_are_at_the_start),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

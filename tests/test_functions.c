@@ -78,8 +78,7 @@ static void evaluate(enum fn fn, const double *u, size_t count, double *value, d
     array_free(&x);
 }
 
-static void test_functions(void **state) {
-    (void)state;
+TEST(test_functions) {
     static const double large[] = {10, 20, 26.5, 30, 38, 50, 100, 700, 709, 710, 745, 750, 800};
     enum { GRID = 3201, ALL = GRID + 2 * LENGTH(large) };
     double u[ALL], value[ALL], slope[ALL];
@@ -105,8 +104,7 @@ static void test_functions(void **state) {
 
 /* The central difference is within h^2/6 of the third derivative, itself below 6 (exp: f), and
  * within eps |f|/h for round-off. */
-static void test_slopes_are_derivatives(void **state) {
-    (void)state;
+TEST(test_slopes_are_derivatives) {
     enum { GRID = 800 };
     const double h =
         backend->bytes == sizeof(float) ? 0x1p-8 : 0x1p-17; /* sums with it are exact on the grid */
@@ -122,8 +120,7 @@ static void test_slopes_are_derivatives(void **state) {
 }
 
 /* A row read before it is written shows. */
-static void test_functions_keep_nan(void **state) {
-    (void)state;
+TEST(test_functions_keep_nan) {
     for (size_t n = 0; n < LENGTH(functions); n++) {
         double u = NAN, value, slope;
         evaluate(functions[n], &u, 1, &value, &slope);
@@ -132,8 +129,7 @@ static void test_functions_keep_nan(void **state) {
     }
 }
 
-static void test_inverse(void **state) {
-    (void)state;
+TEST(test_inverse) {
     const double u[] = {
         1, -1, 3, rounded(1e-3), -7e5, backend->bytes == sizeof(float) ? 0x1p60 : 0x1p500};
     double value[LENGTH(u)], slope[LENGTH(u)];
@@ -151,8 +147,7 @@ static double unit(double x) {
 }
 
 /* The library says 4 units in the last place, measured: tanh 1.2 (libm 2.2), erf 2.5, exp 3.1. */
-static void test_units_in_the_last_place(void **state) {
-    (void)state;
+TEST(test_units_in_the_last_place) {
     enum { COUNT = 200000 };
     static const struct {
         enum fn fn;
@@ -173,15 +168,4 @@ static void test_units_in_the_last_place(void **state) {
     }
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_functions),
-        cmocka_unit_test(test_slopes_are_derivatives),
-        cmocka_unit_test(test_functions_keep_nan),
-        cmocka_unit_test(test_inverse),
-        cmocka_unit_test(test_units_in_the_last_place),
-    };
-    int failed = 0;
-    EACH_PRECISION(0, tests, argc > 1 ? argv[1] : NULL, failed);
-    return failed;
-}
+ON_EACH_PRECISION(0)

@@ -4,16 +4,10 @@
 #include "tests/support/sweep_ini.h"
 
 #include <jansson.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static int clean(void **state) {
     return system("rm -rf one.d one.h5") || cli_clean(state);
 }
-
-#define GRID_TEST(name) cmocka_unit_test_setup(name, clean)
 
 /* Runs case.ini with this section into NAME.h5; the table, to be freed. */
 static char *sweep_into(const char *name, const char *sweep, const char *more) {
@@ -57,8 +51,7 @@ static void check_axes(hid_t file, const char *set, const char *dims, const hsiz
 
 /* A list of all points of a grid is that grid: the same runs, found again by their names, in the
  * same order. */
-static void test_a_list_of_points_is_the_grid_it_spells(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_a_list_of_points_is_the_grid_it_spells) {
     static const char grid[] = "training.eta0 = 0.2 0.4\nnetwork.parameterization = mup mssp\n";
     static const char list[] = "training.eta0, network.parameterization = 0.2 mup | 0.2 mssp | "
                                "0.4 mup | 0.4 mssp\n";
@@ -101,8 +94,7 @@ static void test_a_list_of_points_is_the_grid_it_spells(void **state) {
 }
 
 /* The optimum along eta0 beside a list of points, before it or behind: that of each point alone. */
-static void test_the_optimum_beside_a_list(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_the_optimum_beside_a_list) {
     static const char eta0[] = "training.eta0 = 0.5 2 8\n";
     static const char list[] = "training.gamma0, network.activation = 0.5 tanh | 1 linear\n";
     char sweep[2][256], *table[2];
@@ -198,8 +190,7 @@ static void check_single_runs(void) {
     free(loss);
 }
 
-static void test_four_axes(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_four_axes) {
     static const char sweep[] = "training.eta0 = 0.2 0.4\ntraining.gamma0 = 0.5 1\n"
                                 "network.activation = tanh linear\nsolver.seed = 1 2\n";
     char *table = sweep_into("out", sweep, NULL);
@@ -214,8 +205,7 @@ static void test_four_axes(void **state) {
 }
 
 /* Seven keys, two of the axes lists of points; the optimum along the fourth. */
-static void test_five_axes(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_five_axes) {
     static const char sweep[] = "network.activation = tanh linear\n"
                                 "training.gamma0, network.parameterization = 0.5 mup | 1 mssp\n"
                                 "data.seed = 1 2\ntraining.eta0 = 0.2 0.4 0.8\n"
@@ -238,8 +228,7 @@ static void test_five_axes(void **state) {
 }
 
 /* Lists and axes beyond any buffer: names of 600 bytes in all, 22 axes. */
-static void test_names_of_any_length(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_names_of_any_length) {
     static const char *const keys[] = {"training.eta0",       "training.gamma0",
                                        "network.activation",  "network.kappa",
                                        "solver.seed",         "solver.sites",
@@ -277,13 +266,4 @@ static void test_names_of_any_length(void **state) {
     H5Fclose(file);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        GRID_TEST(test_a_list_of_points_is_the_grid_it_spells),
-        GRID_TEST(test_the_optimum_beside_a_list),
-        GRID_TEST(test_four_axes),
-        GRID_TEST(test_five_axes),
-        GRID_TEST(test_names_of_any_length),
-    };
-    return cmocka_run_group_tests(tests, cli_open_sweep, cli_close);
-}
+AROUND_TESTS(cli_open_sweep, cli_close)

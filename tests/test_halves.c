@@ -3,18 +3,13 @@
 #include "kernels/array/functions.h"
 #include "solver/measure/mean_loss.h"
 
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
-
 static void march(struct run *run, const char *file, const char *const *overrides) {
     support_run(run, file, overrides);
     ASK(run_march(run, err));
 }
 
 /* Half 1 draws what a limit of as many sites draws; half 2 what the whole has behind that. */
-static void halves_have_the_draws_of_the_whole(void **state) {
-    (void)state;
+TEST(halves_have_the_draws_of_the_whole) {
     enum { S = 600 };
     struct rng_stream stream = {.seed = 3, .purpose = PURPOSE_POOL, .owner = 2};
     double whole[S], half[S / 2];
@@ -41,8 +36,7 @@ static void halves_have_the_draws_of_the_whole(void **state) {
 
 /* Where gates condense, the participation of half the experts is twice that of all, and more: taken
  * off as it is, the bias left less than nothing. */
-static void participation_stays_positive(void **state) {
-    (void)state;
+TEST(participation_stays_positive) {
     struct run run;
     march(&run, "data/regime2_softmax.ini",
           (const char *const[]){"training.eta0=0.02", "training.gamma0=2", "network.beta=4",
@@ -63,8 +57,7 @@ static void participation_stays_positive(void **state) {
 
 /* A number of sites in a program is halved like a key of [solver], and those of its units; so with
  * a number of its own or with the key a program gives the same. */
-static void numbers_of_a_program_are_halved(void **state) {
-    (void)state;
+TEST(numbers_of_a_program_are_halved) {
     static const char *const sites[][2] = {{"64", "32"}, {"'sites'", "'unit_sites'"}};
     struct run run[2];
     for (int k = 0; k < 2; k++) {
@@ -125,8 +118,7 @@ static void refuse_selection(const char *sites, const char *mask, const char *se
 /* A selection that takes another share of the sites is another network: where they are halved, and
  * where sites = auto may double them. What takes the same share runs, and so does the maximum by
  * which a softmax is shifted. */
-static void selections_take_the_same_share(void **state) {
-    (void)state;
+TEST(selections_take_the_same_share) {
     static const char *const masks[] = {"top(r, 4)", "balance_select(r, 4)"},
                              *const all[] = {"top(r, 64)", "balance_select(r, 64)"};
     for (int k = 0; k < 2; k++) {
@@ -155,8 +147,7 @@ static void selections_take_the_same_share(void **state) {
 }
 
 /* What cannot be halved is refused before anything is computed. */
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     refuse("data/residual.ini",
            (const char *const[]){"solver.halves=yes", "network.alpha=1", "network.expert_width=8",
                                  "network.rho=0.03125", "solver.expert_sites=32", NULL},
@@ -185,8 +176,7 @@ static void refusals(void **state) {
 /* Twice the whole less the mean of the halves, of every series that does not jump; the loss is that
  * of such an f. Sums of a dozen terms: round-off below 12 eps = 3e-15 of them, so 1e-13; of the
  * loss, of order a tenth, 1e-14. */
-static void values_are_those_without_the_bias(void **state) {
-    (void)state;
+TEST(values_are_those_without_the_bias) {
     struct run run;
     double mean[64], se[64], f[64];
     march(&run, "data/dense.ini",
@@ -236,8 +226,7 @@ static double fallback(const struct record *record, double *se) {
 /* Where halves have no room to match normals the whole does not match them either, although by
  * itself it has: else (3.2) subtracts the bias of another law. As many but for ranks, which differ
  * by chance. */
-static void halves_and_whole_match_the_same_normals(void **state) {
-    (void)state;
+TEST(halves_and_whole_match_the_same_normals) {
     const char *overrides[] = {"reference.widths=",   "training.steps=6",  "solver.sites=448",
                                "solver.replicates=8", "solver.halves=yes", NULL};
     struct run run, alone;
@@ -265,8 +254,7 @@ static double at(const struct run *run, double *se) {
 /* Phi3(6) of data/dense.ini at 64 sites, 720 replicates, against 30 in halves at 2048: the bias is
  * above five errors without halves, and below three with them; its size is what the halves said;
  * and the errors are hardly larger. */
-static void bias_is_removed(void **state) {
-    (void)state;
+TEST(bias_is_removed) {
     struct run small, large;
     double se[3];
     march(&small, "data/dense.ini",
@@ -298,8 +286,7 @@ static double tanh_squared(double K) {
 /* Phi1(0) of data/dense.ini with Sobol points, against the integral: the bias of 512 sites is below
  * a quarter of the error of 8 replicates, which 800 know to a tenth of it, so .25 + 3/10. Halves of
  * one set of points instead of a set each have -.97 for the first input. */
-static void halves_of_points_have_no_bias(void **state) {
-    (void)state;
+TEST(halves_of_points_have_no_bias) {
     enum { RUNS = 800, D = 10 };
     struct run run;
     march(&run, "data/dense.ini",
@@ -315,19 +302,4 @@ static void halves_of_points_have_no_bias(void **state) {
                   "input %zu, in errors", mu);
     }
     run_free(&run);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(halves_have_the_draws_of_the_whole),
-        cmocka_unit_test(participation_stays_positive),
-        cmocka_unit_test(numbers_of_a_program_are_halved),
-        cmocka_unit_test(selections_take_the_same_share),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(values_are_those_without_the_bias),
-        cmocka_unit_test(halves_and_whole_match_the_same_normals),
-        cmocka_unit_test(bias_is_removed),
-        cmocka_unit_test(halves_of_points_have_no_bias),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,8 +20,7 @@ static void limit_memory(void) {
 #endif
 }
 
-static void test_refusals(void **state) {
-    (void)state;
+CLEAN_TEST(test_refusals) {
     static const struct {
         const char *arg[4], *part[4];
     } table[] = {
@@ -51,8 +50,7 @@ static void test_refusals(void **state) {
 }
 
 /* A net that is only declared says what its numbers would take, and takes none of it. */
-static void test_declared(void **state) {
-    (void)state;
+CLEAN_TEST(test_declared) {
     struct run run;
     struct net net;
     struct err told;
@@ -78,7 +76,4 @@ static void test_declared(void **state) {
     run_free(&run);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {TEST(test_declared), TEST(test_refusals)};
-    return cmocka_run_group_tests_name("huge", tests, cli_open, cli_close);
-}
+AROUND_TESTS(cli_open, cli_close)

@@ -4,8 +4,6 @@
 #include "tests/support/cli.h"
 #include "kernels/base/text.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 static const char base[] =
@@ -45,8 +43,7 @@ static void solve(const char *ini, const char *output, const char *const *more) 
     cli_free(&result);
 }
 
-static void test_values(void **state) {
-    (void)state;
+CLEAN_TEST(test_values) {
     static const struct {
         const char *text, *value;
     } table[] = {
@@ -78,8 +75,7 @@ static void test_values(void **state) {
 }
 
 /* A folder with the beginning of a comment in its name: what is recorded is read back. */
-static void test_record_of_strange_paths(void **state) {
-    (void)state;
+CLEAN_TEST(test_record_of_strange_paths) {
     char *text = malloc(sizeof base + 128);
     assert_int_equal(mkdir("set #1 \"x\"", 0777), 0);
     cli_make_data("set #1 \"x\"/good.h5", 2, 3, 4, 3, 3, -1);
@@ -114,8 +110,7 @@ static const char program_rest[] =
 
 /* What is recorded of a network in Lua repeats the run without its file, also words that need
  * quotes; and readers get its text as it was written, no more and no less. */
-static void test_record_of_programs(void **state) {
-    (void)state;
+CLEAN_TEST(test_record_of_programs) {
     char text[512];
     cli_print("words.lua", program);
     snprintf(text, sizeof text,
@@ -139,8 +134,7 @@ static void test_record_of_programs(void **state) {
 
 /* Later lines go over earlier ones, the including file over all, the command line over it; paths
  * count from the file that they stand in. The record alone repeats the run. */
-static void test_includes(void **state) {
-    (void)state;
+CLEAN_TEST(test_includes) {
     assert_int_equal(mkdir("parts", 0777), 0);
     cli_print("parts/base.ini", base);
     cli_make_data("parts/good.h5", 2, 3, 4, 3, 3, -1);
@@ -174,8 +168,7 @@ static void test_includes(void **state) {
 
 /* Names of rows are no paths; paths of an included file count from its folder alone, wherever the
  * program is started; and the record of a network in Lua may be included. */
-static void test_included_from_elsewhere(void **state) {
-    (void)state;
+CLEAN_TEST(test_included_from_elsewhere) {
     char text[512];
     assert_int_equal(mkdir("far", 0777), 0);
     assert_int_equal(mkdir("far/sub", 0777), 0);
@@ -212,8 +205,7 @@ static void test_included_from_elsewhere(void **state) {
     free(ini);
 }
 
-static void test_refusals(void **state) {
-    (void)state;
+CLEAN_TEST(test_refusals) {
     static const struct {
         const char *ini, *part[3];
     } table[] = {
@@ -259,8 +251,7 @@ static void test_refusals(void **state) {
 }
 
 /* The ini in the summary of a sweep repeats it without the files that were included. */
-static void test_sweeps(void **state) {
-    (void)state;
+CLEAN_TEST(test_sweeps) {
     struct cli_result result;
     cli_print("sweep.ini", "include = parts/base.ini\n[sweep] # two\ntraining.eta0 = 0.1 1 # 10\n");
     cli_program("dmft-sweep");
@@ -294,8 +285,7 @@ static void sweep(const char *output, const char *ini) {
 
 /* Paths among the values of a sweep count from its ini, and what is recorded repeats the sweep from
  * another folder: with the data, the text of a program, words of choices that use other keys. */
-static void test_sweeps_from_elsewhere(void **state) {
-    (void)state;
+CLEAN_TEST(test_sweeps_from_elsewhere) {
     char text[512];
     assert_int_equal(mkdir("away", 0777), 0);
     assert_int_equal(mkdir("away/again", 0777), 0);
@@ -333,8 +323,7 @@ static void test_sweeps_from_elsewhere(void **state) {
 }
 
 /* What was read is not written over: not the ini alone. */
-static void test_inputs_are_spared(void **state) {
-    (void)state;
+CLEAN_TEST(test_inputs_are_spared) {
     char text[512];
     cli_print("spared.ini", "[training]\neta0 = 0.5\n");
     cli_print("spared.lua", program);
@@ -366,8 +355,7 @@ static void test_inputs_are_spared(void **state) {
 
 /* A source on the command line takes the place of that in the file: keys of [data] that do not
  * go with it are left out there, in an included file, too, and refused beside it. */
-static void test_another_source(void **state) {
-    (void)state;
+CLEAN_TEST(test_another_source) {
     struct cli_result result;
     cli_make_data("data.h5", 2, 3, 4, 3, -1, -1);
     cli_print("parts/data.ini", "[data]\ninputs = 6\nseed = 2\n");
@@ -387,8 +375,7 @@ static void test_another_source(void **state) {
 }
 
 /* A signal is heeded while files are read, which are included here or not. */
-static void signals_while_reading(void **state) {
-    (void)state;
+CLEAN_TEST(signals_while_reading) {
     static volatile sig_atomic_t signalled;
     struct param_section *sections;
     size_t count;
@@ -411,19 +398,4 @@ static void signals_while_reading(void **state) {
     free(sections);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_values),
-        TEST(test_record_of_strange_paths),
-        TEST(test_record_of_programs),
-        TEST(test_includes),
-        TEST(test_included_from_elsewhere),
-        TEST(test_refusals),
-        TEST(test_sweeps),
-        TEST(test_sweeps_from_elsewhere),
-        TEST(test_inputs_are_spared),
-        TEST(test_another_source),
-        TEST(signals_while_reading),
-    };
-    return cmocka_run_group_tests_name("include", tests, cli_open, cli_close);
-}
+AROUND_TESTS(cli_open, cli_close)

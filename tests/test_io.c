@@ -6,11 +6,7 @@
 #include <hdf5.h>
 #include <hdf5_hl.h>
 #include <limits.h>
-#include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -113,8 +109,7 @@ static void assert_filters(hid_t file, const char *name, int filters) {
     H5Dclose(set);
 }
 
-static void test_statistics(void **state) {
-    (void)state;
+TEST(test_statistics) {
     struct record record;
     make_record(&record);
     for (int a = 0; a < record.count; a++) {
@@ -138,8 +133,7 @@ static void test_statistics(void **state) {
     record_free(&record);
 }
 
-static void test_missing(void **state) {
-    (void)state;
+TEST(test_missing) {
     struct record record;
     make_record(&record);
     double mean[TIMES], se[TIMES];
@@ -162,8 +156,7 @@ static void test_missing(void **state) {
     record_free(&record);
 }
 
-static void test_too_large(void **state) {
-    (void)state;
+TEST(test_too_large) {
     struct record record;
     struct err err;
     struct series series = {.name = "K", .dims = "t mu", .axes = 2, .shape = {4, SIZE_MAX / 8}};
@@ -242,7 +235,7 @@ static void check_result(const char *path, const struct record *record) {
     H5Fclose(file);
 }
 
-static void test_result(void **state) {
+FOLDER_TEST(test_result) {
     static const char *const labels[] = {"linear", "cubic \xce\xb7"};
     char path[PATH_MAX], partial[PATH_MAX];
     struct io io;
@@ -275,7 +268,7 @@ static void test_result(void **state) {
 }
 
 /* Inputs that are written in two parts, and test inputs behind them. */
-static void test_inputs_in_parts(void **state) {
+FOLDER_TEST(test_inputs_in_parts) {
     enum { INPUTS = 301, TESTS = 20, TOKENS = 2, LENGTH = 300 };
     static double X[(INPUTS + TESTS) * TOKENS * LENGTH], y[INPUTS + TESTS];
     const struct data data = {
@@ -356,7 +349,7 @@ static void read_model(struct params *params, struct model *model, const char *t
     assert_ok(code, &err);
 }
 
-static void test_parameters(void **state) {
+FOLDER_TEST(test_parameters) {
     char path[PATH_MAX];
     struct io io;
     struct err err;
@@ -403,7 +396,7 @@ static void test_parameters(void **state) {
 
 /* A full disk, for which a limit on the size of files stands in: the last save survives, and the
  * run may go on when there is room again. */
-static void test_disk_full(void **state) {
+FOLDER_TEST(test_disk_full) {
     char path[PATH_MAX], partial[PATH_MAX], left[PATH_MAX];
     struct io io;
     struct err err;
@@ -435,12 +428,4 @@ static void test_disk_full(void **state) {
     record_free(&record);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_statistics), cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_too_large),  IN_FOLDER(test_result),
-        IN_FOLDER(test_inputs_in_parts),   IN_FOLDER(test_parameters),
-        IN_FOLDER(test_disk_full),
-    };
-    return cmocka_run_group_tests_name("io", tests, quiet, close_library);
-}
+AROUND_TESTS(quiet, close_library)

@@ -7,11 +7,10 @@
 #include <fcntl.h>
 #include <hdf5.h>
 #include <limits.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void test_partials(void **state) {
+FOLDER_TEST(test_partials) {
     char path[PATH_MAX], first[PATH_MAX];
     struct io a, b;
     struct err err;
@@ -47,7 +46,7 @@ static void test_partials(void **state) {
 }
 
 /* Stopped without io_finish: what was flushed is there, and says that it is not all. */
-static void test_interrupted(void **state) {
+FOLDER_TEST(test_interrupted) {
     char path[PATH_MAX], partial[PATH_MAX];
     struct io io;
     struct err err;
@@ -64,7 +63,7 @@ static void test_interrupted(void **state) {
 }
 
 /* Processes that are killed while they write leave new files behind, up to nine at once. */
-static void test_what_the_killed_left_is_removed(void **state) {
+FOLDER_TEST(test_what_the_killed_left_is_removed) {
     enum { LEFT = 9 };
     char path[PATH_MAX], name[PATH_MAX], left[LEFT][PATH_MAX];
     struct io io;
@@ -82,7 +81,7 @@ static void test_what_the_killed_left_is_removed(void **state) {
 }
 
 /* What failed before, and is no affair of the folder, is not taken for a failure of it. */
-static void test_an_old_failure_is_none_of_the_folder(void **state) {
+FOLDER_TEST(test_an_old_failure_is_none_of_the_folder) {
     char path[PATH_MAX];
     struct err err;
     in_folder(path, state, "out.h5");
@@ -90,7 +89,7 @@ static void test_an_old_failure_is_none_of_the_folder(void **state) {
     assert_ok(partial_sync(path, &err), &err);
 }
 
-static void test_bad_names(void **state) {
+FOLDER_TEST(test_bad_names) {
     static const struct {
         const char *name, *part;
     } cases[] = {{"none/out.h5", "none"}, {"sub", "regular file"}, {"sub/", "regular file"}};
@@ -113,13 +112,4 @@ static void test_bad_names(void **state) {
     assert_refused(io_create(&io, path, true, &err), CODE_INPUT, "data.h5", &err);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        IN_FOLDER(test_partials),
-        IN_FOLDER(test_interrupted),
-        IN_FOLDER(test_what_the_killed_left_is_removed),
-        IN_FOLDER(test_an_old_failure_is_none_of_the_folder),
-        IN_FOLDER(test_bad_names),
-    };
-    return cmocka_run_group_tests_name("io_partial", tests, quiet, close_library);
-}
+AROUND_TESTS(quiet, close_library)

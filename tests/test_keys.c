@@ -8,9 +8,6 @@
 #include "solver/settings/row.h"
 
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void keys_are_those_stored(void **state) {
     (void)state;

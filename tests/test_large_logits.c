@@ -3,11 +3,6 @@
 #include "models/engine/node.h"
 #include "tests/support/support.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define DATA                                                                                       \
     "[data]\ninputs = 4\ndimension = 10\n[training]\nsteps = 5\neta0 = 0.01\n[solver]\n"           \
     "sites = 128\nreplicates = 2\n[reference]\nwidths = 16\nseeds = 2\n"
@@ -37,8 +32,7 @@ static void script_run(struct run *run, const char *script, const char *const *o
 }
 
 /* Of numbers a: ln sum exp, with what is 0 beside the largest in double precision left out. */
-static void value_of_log_sum_exp(void **state) {
-    (void)state;
+TEST(value_of_log_sum_exp) {
     static const struct {
         const char *script;
         double value;
@@ -62,8 +56,7 @@ static void value_of_log_sum_exp(void **state) {
 }
 
 /* Its gradient, by finite differences of the loss. */
-static void gradient_of_log_sum_exp(void **state) {
-    (void)state;
+TEST(gradient_of_log_sum_exp) {
     struct run run;
     const char *const overrides[] = {"reference.centre=no", "training.eta0=0.2", NULL};
     script_run(&run, MIXTURE("0.4, 0.2, -0.3, 0", "1e4 * log_sum_exp(psi)"), overrides);
@@ -72,8 +65,7 @@ static void gradient_of_log_sum_exp(void **state) {
 }
 
 /* The built-in z-loss, at every step. */
-static void as_built_in(void **state) {
-    (void)state;
+TEST(as_built_in) {
     struct record script, built;
     struct run run[2];
     script_run(&run[0], MIXTURE("800, 0.2, -0.3, 0", SAFE), none);
@@ -93,8 +85,7 @@ static void as_built_in(void **state) {
 
 /* sigmoid(s_i)/sum_j sigmoid(s_j) becomes a softmax of s far below 0: of biases c, c - 1, ... the
  * loss at the start, where two of four are selected, is 2 (1 + 1/e)/(1 + 1/e + 1/e^2 + 1/e^3). */
-static void shares_of_sigmoids(void **state) {
-    (void)state;
+TEST(shares_of_sigmoids) {
     static const char *const biases[] = {"-50 -51 -52 -53", "-700 -701 -702 -703",
                                          "-800 -801 -802 -803", "-900 -901 -902 -903"};
     const double e = exp(-1), first = 2 * (1 + e) / (1 + e + e * e + e * e * e);
@@ -121,8 +112,7 @@ static void shares_of_sigmoids(void **state) {
 
 /* Of many experts: of two that are both far below 0 the larger one is selected and has all of the
  * share, as of two on both sides of 0; of two far above 0 each has half of it. */
-static void shares_of_many_sigmoids(void **state) {
-    (void)state;
+TEST(shares_of_many_sigmoids) {
     const char *const overrides[] = {"network.kappa=0.125",
                                      "network.rho=0.5",
                                      "network.beta=1e6",
@@ -154,8 +144,7 @@ static void shares_of_many_sigmoids(void **state) {
 }
 
 /* Gates that are all 0 have no entropy; it was 0, which is that of one gate. */
-static void entropy_of_no_gates(void **state) {
-    (void)state;
+TEST(entropy_of_no_gates) {
     for (int none_left = 0; none_left < 2; none_left++)
         for (int N = 0; N <= 16; N += 16) {
             struct record record;
@@ -173,8 +162,7 @@ static void entropy_of_no_gates(void **state) {
 }
 
 /* A script's own exponentials overflow before any rate has acted: what does, and what would not. */
-static void what_overflows_is_named(void **state) {
-    (void)state;
+TEST(what_overflows_is_named) {
     static const struct {
         const char *script, *parts[3];
     } table[] = {{MIXTURE("800, 0.2, -0.3, 0", "log(sum(exp(psi)))"),
@@ -194,17 +182,4 @@ static void what_overflows_is_named(void **state) {
         assert_null(strstr(err.text, "eta0"));
         run_free(&run);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(value_of_log_sum_exp),
-        cmocka_unit_test(gradient_of_log_sum_exp),
-        cmocka_unit_test(as_built_in),
-        cmocka_unit_test(shares_of_sigmoids),
-        cmocka_unit_test(shares_of_many_sigmoids),
-        cmocka_unit_test(entropy_of_no_gates),
-        cmocka_unit_test(what_overflows_is_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,10 +8,7 @@
 
 #include <cblas.h>
 #include <locale.h>
-#include <math.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -53,8 +50,7 @@ static void refuse(struct dmft *d, int got, int code, const char *part) {
 }
 
 /* Before all else: afterwards the list of networks is closed. */
-static void test_networks_are_added_first(void **state) {
-    (void)state;
+CLEAN_TEST(test_networks_are_added_first) {
     openblas_set_num_threads(2);
     struct dmft *d = dmft_new();
     assert_int_equal(openblas_get_num_threads(), 1); /* the library's threads call it, each alone */
@@ -85,8 +81,7 @@ static void same_bits(struct dmft *d, int N, const char *name, hid_t file, const
     free(want);
 }
 
-static void test_a_run_is_that_of_the_program(void **state) {
-    (void)state;
+CLEAN_TEST(test_a_run_is_that_of_the_program) {
     struct dmft *d = dmft_new();
     struct cli_result result;
     cli_print("dense.ini", ini);
@@ -128,8 +123,7 @@ static void test_a_run_is_that_of_the_program(void **state) {
     dmft_free(d);
 }
 
-static void test_an_added_network(void **state) {
-    (void)state;
+CLEAN_TEST(test_an_added_network) {
     struct dmft *d = dmft_new(), *own = dmft_new();
     accept(d, dmft_text(d, ini));
     accept(own, dmft_text(own, ini));
@@ -153,8 +147,7 @@ static void test_an_added_network(void **state) {
     dmft_free(own);
 }
 
-static void test_refusals(void **state) {
-    (void)state;
+CLEAN_TEST(test_refusals) {
     struct dmft *d = dmft_new();
     struct dmft_series series;
     refuse(d, dmft_run(d, NULL, 0), DMFT_INPUT, "nothing to run");
@@ -183,8 +176,7 @@ static void test_refusals(void **state) {
     dmft_free(NULL);
 }
 
-static void test_null_is_refused(void **state) {
-    (void)state;
+CLEAN_TEST(test_null_is_refused) {
     struct dmft *d = dmft_new();
     struct dmft_series series;
     refuse(d, dmft_add_network(d, NULL), DMFT_INPUT,
@@ -209,8 +201,7 @@ static void test_null_is_refused(void **state) {
 }
 
 /* A text of no bytes is an ini without keys. */
-static void test_no_text(void **state) {
-    (void)state;
+CLEAN_TEST(test_no_text) {
     struct dmft *d = dmft_new();
     accept(d, dmft_text(d, ""));
     refuse(d, dmft_run(d, NULL, 0), DMFT_INPUT, "ini: [network] model: the key must be given");
@@ -219,8 +210,7 @@ static void test_no_text(void **state) {
 
 /* A child of a process that has run on two threads runs on two, and to the same number; and it is
  * told what it gets wrong. */
-static void test_a_child_runs(void **state) {
-    (void)state;
+CLEAN_TEST(test_a_child_runs) {
     struct dmft *d = dmft_new();
     struct dmft_series mine, its;
     int status;
@@ -245,8 +235,7 @@ static void test_a_child_runs(void **state) {
 }
 
 /* A value that was replaced is gone: it is neither read nor kept, however often a key is set. */
-static void test_a_key_has_one_value(void **state) {
-    (void)state;
+CLEAN_TEST(test_a_key_has_one_value) {
     struct dmft *d = dmft_new();
     struct dmft_series once, twice;
     accept(d, dmft_text(d, ini));
@@ -279,8 +268,7 @@ static void on_alarm(int number) {
 
 /* In a host whose numbers have a comma: keys, defaults and programs mean what they do elsewhere, in
  * all threads, and the host's own numbers stay as they were. */
-static void test_decimal_comma(void **state) {
-    (void)state;
+CLEAN_TEST(test_decimal_comma) {
     static const char program[] = "if tostring(0.5) ~= '0.5' then error('a comma') end\\n"
                                   "read_out(tanh(read_in(population('a'), 'W1')), 'w')";
     char text[16];
@@ -312,8 +300,7 @@ static void test_decimal_comma(void **state) {
     dmft_free(d);
 }
 
-static void test_stop(void **state) {
-    (void)state;
+CLEAN_TEST(test_stop) {
     const struct itimerval soon = {.it_value = {.tv_usec = 200000}};
     running = dmft_new();
     accept(running, dmft_text(running, ini));
@@ -328,18 +315,4 @@ static void test_stop(void **state) {
     dmft_free(running);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_networks_are_added_first),
-        TEST(test_a_run_is_that_of_the_program),
-        TEST(test_an_added_network),
-        TEST(test_refusals),
-        TEST(test_null_is_refused),
-        TEST(test_no_text),
-        TEST(test_a_child_runs),
-        TEST(test_a_key_has_one_value),
-        TEST(test_decimal_comma),
-        TEST(test_stop),
-    };
-    return cmocka_run_group_tests_name("library", tests, cli_open, cli_close);
-}
+AROUND_TESTS(cli_open, cli_close)

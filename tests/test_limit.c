@@ -2,11 +2,7 @@
  * property, the same bits for any number of threads and on the shadow backend. */
 #include "tests/support/support.h"
 
-#include <math.h>
 #include <omp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* A small run with two more overrides; every series of the limit and of width 32 in records. */
 struct outcome {
@@ -70,8 +66,7 @@ static void compare_bits(const char *const *a, const char *const *b, int T, cons
     outcome_free(&y);
 }
 
-static void a_run_is_the_prefix_of_a_longer_one(void **state) {
-    (void)state;
+TEST(a_run_is_the_prefix_of_a_longer_one) {
     const char *const longer[] = {"training.steps=13", NULL};
     const char *const soft[] = {"network.gate=softmax", "network.beta=0.5", NULL};
     const char *const softer[] = {"network.gate=softmax", "network.beta=0.5", "training.steps=11",
@@ -82,8 +77,7 @@ static void a_run_is_the_prefix_of_a_longer_one(void **state) {
 
 /* One replicate on one, two, three threads shares out blocks of sites; five replicates are shared
  * out whole. The site counts are no multiples of a block. */
-static void threads_do_not_matter(void **state) {
-    (void)state;
+TEST(threads_do_not_matter) {
     const char *const counts[] = {"solver.threads=1", "solver.threads=2", "solver.threads=3"};
     const char *const replicates[] = {"solver.replicates=1", "solver.replicates=5"};
     for (int r = 0; r < 2; r++)
@@ -97,8 +91,7 @@ static void threads_do_not_matter(void **state) {
     omp_set_num_threads(omp_get_num_procs());
 }
 
-static void shadow_gives_the_same_bits(void **state) {
-    (void)state;
+TEST(shadow_gives_the_same_bits) {
     const char *const gates[] = {"network.gate=sigmoid", "network.gate=softmax",
                                  "network.gate=constant"};
     for (int i = 0; i < 3; i++) {
@@ -114,8 +107,7 @@ static void shadow_gives_the_same_bits(void **state) {
 }
 
 /* The same three with momentum and with Adam, for networks as well. */
-static void optimizers_keep_the_bits(void **state) {
-    (void)state;
+TEST(optimizers_keep_the_bits) {
     static const char *const optimizers[] = {
         "training.optimizer=momentum", "training.optimizer=adam", "training.weight_decay=0.01"};
     static const char *const variants[][2] = {{"training.steps=8", "training.steps=13"},
@@ -144,8 +136,7 @@ static void optimizers_keep_the_bits(void **state) {
 
 /* Two runs that differ in the step taken at t = 5: everything up to t = 5 has the same bits, f at 6
  * does not. */
-static void causality(void **state) {
-    (void)state;
+TEST(causality) {
     struct run run;
     struct net a, b;
     support_run(&run, "data/regime2.ini", NULL);
@@ -176,8 +167,7 @@ static void causality(void **state) {
 /* Activation linear, gate constant: every moment a linear network needs is matched exactly, so two
  * seeds differ by the truncation of the bases alone: 0.05 tolerance for f (docs/method.md), the
  * same for kernels; 1e-5 at tolerance 1e-6 leaves room for the growth of the loss's curvature. */
-static void linear_networks_have_no_sampling_error(void **state) {
-    (void)state;
+TEST(linear_networks_have_no_sampling_error) {
     const char *const cases[] = {"network.parameterization=mssp", "network.parameterization=mup",
                                  "network.kappa=2"};
     for (int i = 0; i < 3; i++) {
@@ -207,8 +197,7 @@ static void linear_networks_have_no_sampling_error(void **state) {
 /* 96 sites cannot hold all normals and bases: matching is given up late, and the means stay those
  * of a large run. 4 standard errors, and the bias of a small sample: measured relative to the
  * value, up to -1/S for the loss, +1/S for Phi, +3/S for G (docs/method.md section 3). */
-static void too_few_sites_do_no_harm(void **state) {
-    (void)state;
+TEST(too_few_sites_do_no_harm) {
     static const struct {
         const char *name;
         double bias;
@@ -237,17 +226,4 @@ static void too_few_sites_do_no_harm(void **state) {
         record_free(&record[i]);
         run_free(&run[i]);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_run_is_the_prefix_of_a_longer_one),
-        cmocka_unit_test(threads_do_not_matter),
-        cmocka_unit_test(shadow_gives_the_same_bits),
-        cmocka_unit_test(optimizers_keep_the_bits),
-        cmocka_unit_test(causality),
-        cmocka_unit_test(too_few_sites_do_no_harm),
-        cmocka_unit_test(linear_networks_have_no_sampling_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

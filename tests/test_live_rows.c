@@ -4,10 +4,6 @@
 #include "tests/support/support.h"
 #include "models/engine/node.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { P = 16, M = 24, N = 20 };
 
 static struct population source, target;
@@ -101,8 +97,7 @@ static void free_map(struct map *map) {
     population_free(&target);
 }
 
-static void rows_that_are_zero_change_nothing(void **state) {
-    (void)state;
+TEST(rows_that_are_zero_change_nothing) {
     struct map map;
     bool live[P] = {false};
     make_map(&map);
@@ -125,8 +120,7 @@ static void rows_that_are_zero_change_nothing(void **state) {
 }
 
 /* Three rows of sixteen side by side, and a step along them: c is of all sixteen. */
-static void rows_that_are_some_of_all_teach(void **state) {
-    (void)state;
+TEST(rows_that_are_some_of_all_teach) {
     static const int which[] = {3, 7, 8};
     const struct map_some some = {which, 3};
     struct map map;
@@ -150,8 +144,7 @@ static void rows_that_are_some_of_all_teach(void **state) {
 }
 
 /* To their places among rows of 0, and added to others. */
-static void rows_go_to_their_places(void **state) {
-    (void)state;
+TEST(rows_go_to_their_places) {
     static const int which[] = {0, 4, 5, 15}, last[] = {2, 3};
     struct map map;
     bool all[P] = {true};
@@ -188,8 +181,7 @@ static const struct node *node_of_matrix(const struct net *net, const char *name
 /* Which nodes of a transformer have the rows of an expert alone, unless its gates' cotangents are a
  * series; that f is the one of a network that computes all rows; and with Adam, which divides by
  * small numbers, all matrices. */
-static void networks_leave_out_experts(void **state) {
-    (void)state;
+TEST(networks_leave_out_experts) {
     const char *const of_inputs[] = {"output.inputs=all", "output.inputs=none"};
     for (int none = 0; none < 2; none++) {
         const char *const keys[] = {of_inputs[none], NULL};
@@ -254,8 +246,7 @@ static void end_after_six_steps(struct run *run, struct net *net, double f[P]) {
 
 /* Experts that add, and multiply by, rows that all inputs have: losses are those of a network whose
  * gradients are taken to pieces, and which has all rows of everything. */
-static void experts_beside_rows_of_all(void **state) {
-    (void)state;
+TEST(experts_beside_rows_of_all) {
     static const char script[] =
         "network.program_text=local a = population('a') local h = sigma(read_in(a, 'W1')) "
         "local p = softmax(bias(look(h, 4, 'Q'), normals(4), 'b'), {top = 2}) local out "
@@ -283,8 +274,7 @@ static void experts_beside_rows_of_all(void **state) {
 
 /* A script that writes its experts in front of the router: the selection is not known when they are
  * evaluated, so they have all rows, and the losses are those of the usual order. */
-static void experts_in_front_of_their_router(void **state) {
-    (void)state;
+TEST(experts_in_front_of_their_router) {
     static const char script[] =
         "network.program_text=local h = sigma(read_in(population('bottom'), 'W1')) "
         "local top, m = population('top'), {} "
@@ -315,8 +305,7 @@ static void experts_in_front_of_their_router(void **state) {
 
 /* Means over heads of logits and of weights, a sum and a multiple of each, are not found where they
  * are no series. */
-static void means_that_nobody_reads(void **state) {
-    (void)state;
+TEST(means_that_nobody_reads) {
     static const char *const of_inputs[] = {"output.inputs=all", "output.inputs=none"};
     for (int none = 0; none < 2; none++) {
         struct run run;
@@ -332,15 +321,4 @@ static void means_that_nobody_reads(void **state) {
         net_free(&net);
         run_free(&run);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(experts_in_front_of_their_router),
-                                       cmocka_unit_test(experts_beside_rows_of_all),
-                                       cmocka_unit_test(rows_that_are_zero_change_nothing),
-                                       cmocka_unit_test(rows_that_are_some_of_all_teach),
-                                       cmocka_unit_test(rows_go_to_their_places),
-                                       cmocka_unit_test(means_that_nobody_reads),
-                                       cmocka_unit_test(networks_leave_out_experts)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

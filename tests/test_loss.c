@@ -5,9 +5,6 @@
 #include "kernels/draws/rng.h"
 
 #include <float.h>
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 enum { MOST = 4, DRAWS = 200 };
 
@@ -32,8 +29,7 @@ static void draw_targets(const struct loss *loss, int number, int C, double *y) 
 /* Central differences of order h^2: the error is |l'''| h^2/6 + round-off/h, with |l'''| <= 1 of
  * these losses and h = 1e-4 below 1e-8. Where a loss has a kink (hinge), the interval may contain
  * it: such draws have the same slope on neither side and are left out, at most one in a hundred. */
-static void deltas_are_derivatives(void **state) {
-    (void)state;
+TEST(deltas_are_derivatives) {
     const double h = 1e-4;
     for (size_t k = 0; loss_list[k]; k++) {
         const struct loss *loss = loss_row(k);
@@ -66,8 +62,7 @@ static void deltas_are_derivatives(void **state) {
 
 /* Central differences of Delta, as above: |l''''| <= 1 and h = 1e-4. Where Delta jumps is a kink.
  */
-static void curvatures_are_derivatives(void **state) {
-    (void)state;
+TEST(curvatures_are_derivatives) {
     const double h = 1e-4;
     for (size_t k = 0; loss_list[k]; k++) {
         const struct loss *loss = loss_row(k);
@@ -99,8 +94,7 @@ static void curvatures_are_derivatives(void **state) {
 }
 
 /* Outputs so large that an exponential of them would overflow. */
-static void large_outputs_are_finite(void **state) {
-    (void)state;
+TEST(large_outputs_are_finite) {
     for (size_t k = 0; loss_list[k]; k++) {
         const struct loss *loss = loss_row(k);
         int C = outputs_of(loss);
@@ -115,8 +109,7 @@ static void large_outputs_are_finite(void **state) {
 }
 
 /* The loss of what is no number is none, and what does not know it would read as 0. */
-static void no_number_has_no_loss(void **state) {
-    (void)state;
+TEST(no_number_has_no_loss) {
     for (size_t k = 0; loss_list[k]; k++) {
         const struct loss *loss = loss_row(k);
         int C = outputs_of(loss);
@@ -131,8 +124,7 @@ static void no_number_has_no_loss(void **state) {
 }
 
 /* The gradient of a network trained by it, against differences (support_gradient). */
-static void networks_follow_their_gradient(void **state) {
-    (void)state;
+TEST(networks_follow_their_gradient) {
     for (size_t k = 0; loss_list[k]; k++) {
         char key[64];
         struct run run;
@@ -147,24 +139,11 @@ static void networks_follow_their_gradient(void **state) {
     }
 }
 
-static void rows_are_complete(void **state) {
-    (void)state;
+TEST(rows_are_complete) {
     for (size_t k = 0; loss_list[k]; k++) {
         const struct loss *loss = loss_row(k);
         assert_true(*loss->choice.name && *loss->choice.doc && *loss->equation && *loss->tex);
         for (size_t l = 0; l < k; l++)
             assert_string_not_equal(loss->choice.name, loss_list[l]->name);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(deltas_are_derivatives),
-        cmocka_unit_test(curvatures_are_derivatives),
-        cmocka_unit_test(large_outputs_are_finite),
-        cmocka_unit_test(no_number_has_no_loss),
-        cmocka_unit_test(networks_follow_their_gradient),
-        cmocka_unit_test(rows_are_complete),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,10 +3,6 @@
 #include "tests/support/support.h"
 #include "kernels/maps/map_limit.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { P = 3, S = 1024 };
 
 static void make_population(struct population *p, const char *name, double size, size_t sites,
@@ -96,8 +92,7 @@ static double largest_product(struct rows a, struct rows b, double unit) {
 
 /* q, p, e, the normals in Z (fg = 1, before learning) and the spans. Round-off of a site average of
  * products of unit rows is eps sqrt(S) / S ~ 1e-17; projections on up to 200 rows: 1e-13. */
-static void orthogonality(void **state) {
-    (void)state;
+TEST(orthogonality) {
     struct loop l;
     loop_init(&l, 2, S, 1e-3);
     const struct limit_state *map = limit_of(&l.map);
@@ -124,8 +119,7 @@ static void orthogonality(void **state) {
 
 /* <y, W x> = <W^T y, x>: exactly for the same W; to second order in the tolerance between the
  * forward and the backward pass of one step, when W has met y in between. */
-static void adjointness(void **state) {
-    (void)state;
+TEST(adjointness) {
     const double ratios[] = {0.5, 1, 3};
     for (int i = 0; i < 3; i++)
         for (double tolerance = 1e-2; tolerance > 1e-6; tolerance /= 10) {
@@ -154,8 +148,7 @@ static void adjointness(void **state) {
 }
 
 /* Nothing new opens no direction: constant, repeated, dependent and zero blocks. */
-static void degenerate_blocks(void **state) {
-    (void)state;
+TEST(degenerate_blocks) {
     struct loop l;
     loop_init(&l, 1, S, 1e-3);
     struct rows x = array_all(&l.x), u = array_all(&l.u);
@@ -196,8 +189,7 @@ static int rank_after(struct loop *l, bool forward, int k, double rms) {
 /* At tolerance 1e-2 a block a thousand times smaller than the one before opens a direction of its
  * own against its own rms, and none against the largest. Each basis has its own largest, and a look
  * leaves none. */
-static void small_blocks(void **state) {
-    (void)state;
+TEST(small_blocks) {
     for (int rule = 0; rule < 4; rule++) {
         bool against_largest = rule % 2, look = rule / 2;
         struct map_aside mark;
@@ -222,8 +214,7 @@ static void small_blocks(void **state) {
 
 /* The rules of docs/method.md for every network planned: sizes in units of N, M = kappa N,
  * N_e = iota N or fixed, alpha = N/(N_e E). */
-static void numbers_of_declarations(void **state) {
-    (void)state;
+TEST(numbers_of_declarations) {
     const double N = POPULATION_INFINITE, kappa = 0.5, iota = 1.5, alpha = 3, M = kappa * N;
     const struct {
         const char *what;
@@ -260,8 +251,7 @@ static void numbers_of_declarations(void **state) {
 }
 
 /* A population that runs out of room: counted fallback, then an error that says what to do. */
-static void out_of_room(void **state) {
-    (void)state;
+TEST(out_of_room) {
     struct loop l;
     struct err err = {0};
     int code = CODE_OK, fallback = 0;
@@ -381,8 +371,7 @@ static void fed_run(const struct run *run, int N, double *error) {
 /* Dropped directions are orthogonal to everything kept and act at second order: the error of f was
  * measured as 0.01 to 0.05 tol (docs/method.md). Softmax with beta = 0.5: at 1 this network
  * condenses and amplifies any difference. */
-static void fed_with_explicit_matrix(void **state) {
-    (void)state;
+TEST(fed_with_explicit_matrix) {
     const char *const gates[] = {"network.gate=sigmoid", "network.gate=softmax",
                                  "network.gate=constant"};
     for (int gate = 0; gate < 3; gate++)
@@ -404,17 +393,4 @@ static void fed_with_explicit_matrix(void **state) {
             CHECK_ABS(error, 0, 0.05 * tolerance, "%s, tolerance %g", gates[gate], tolerance);
             run_free(&run);
         }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(orthogonality),
-        cmocka_unit_test(adjointness),
-        cmocka_unit_test(degenerate_blocks),
-        cmocka_unit_test(numbers_of_declarations),
-        cmocka_unit_test(small_blocks),
-        cmocka_unit_test(out_of_room),
-        cmocka_unit_test(fed_with_explicit_matrix),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

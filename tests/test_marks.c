@@ -2,10 +2,6 @@
 #include "tests/support/cli.h"
 #include "tests/support/support.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Each row of the table that ends in these letters. */
 static int rows_with(const char *table, const char *letters) {
     int rows = 0;
@@ -15,8 +11,7 @@ static int rows_with(const char *table, const char *letters) {
 }
 
 /* No run knows of other widths: all of a point together are at the edge of stability or not. */
-static void the_edge_is_told_by_all_widths(void **state) {
-    (void)state;
+CLEAN_TEST(the_edge_is_told_by_all_widths) {
     struct cli_result result;
     size_t count;
     cli_print("edge.ini",
@@ -47,8 +42,7 @@ static void the_edge_is_told_by_all_widths(void **state) {
 }
 
 /* A limit with too few sites is none that diverges. */
-static void too_few_sites_are_no_divergence(void **state) {
-    (void)state;
+CLEAN_TEST(too_few_sites_are_no_divergence) {
     struct cli_result result;
     size_t count;
     cli_print("sites.ini",
@@ -73,10 +67,4 @@ static void too_few_sites_are_no_divergence(void **state) {
     cli_free(&result);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(the_edge_is_told_by_all_widths),
-        TEST(too_few_sites_are_no_divergence),
-    };
-    return cmocka_run_group_tests(tests, cli_open_sweep, cli_close);
-}
+AROUND_TESTS(cli_open_sweep, cli_close)

@@ -4,17 +4,13 @@
 #include "tests/support/support.h"
 #include "tests/support/cli.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define SIZES                                                                                      \
     "[data]\ninputs = 3\ndimension = 4\n[training]\nsteps = 4\n[solver]\nthreads = 1\n"            \
     "replicates = 1\nsites = 64\n"
 #define NO_LIMIT "so that there is no limit: its power of N must be 0 at most (lower it in ["
 #define REMEDY "finite networks alone, [solver] replicates = 0, may have it)"
 
-static void test_refusals(void **state) {
-    (void)state;
+CLEAN_TEST(test_refusals) {
     static const struct {
         const char *network, *arg[4], *part[4];
     } table[] = {
@@ -149,8 +145,7 @@ static void test_refusals(void **state) {
 }
 
 /* What has no limit is trained as a network. */
-static void test_networks_may_have_any_power(void **state) {
-    (void)state;
+CLEAN_TEST(test_networks_may_have_any_power) {
     static const char *const all[] = {"sp", "ntp", "simp"};
     cli_print("case.ini", "[network]\nmodel = regime1\n" SIZES);
     for (size_t k = 0; k < COUNT(all); k++) {
@@ -163,8 +158,7 @@ static void test_networks_may_have_any_power(void **state) {
     }
 }
 
-static void test_names_are_told(void **state) {
-    (void)state;
+CLEAN_TEST(test_names_are_told) {
     static const struct {
         const char *arg[3], *line;
     } table[] = {
@@ -199,8 +193,7 @@ static void test_names_are_told(void **state) {
 }
 
 /* By classical mean-field theory too; lines of a file and of the command line say the same. */
-static void test_fixed_point(void **state) {
-    (void)state;
+CLEAN_TEST(test_fixed_point) {
     static const char *const methods[] = {"march", "fixed_point"};
     cli_print("case.ini", "[network]\nmodel = regime1\nq0 = 1\n" SIZES "[rates]\nQ = 4\n");
     cli_print("plain.ini", "[network]\nmodel = regime1\nq0 = 1\n" SIZES);
@@ -220,8 +213,7 @@ static void test_fixed_point(void **state) {
 }
 
 /* Each point is the run of its values; a bad one is told with its line before anything runs. */
-static void test_sweeps(void **state) {
-    (void)state;
+CLEAN_TEST(test_sweeps) {
     struct cli_result result;
     size_t count;
     cli_print("sweep.ini", "[network]\nmodel = regime3\nparameterization = mup\n[data]\ninputs = "
@@ -243,8 +235,7 @@ static void test_sweeps(void **state) {
 }
 
 /* Words of a list stand apart by blanks or tabs, as keys of an ini may have them. */
-static void test_lists(void **state) {
-    (void)state;
+TEST(test_lists) {
     static const char list[] = " W1\tW2_0  W3\t";
     static const char *const in[] = {"W1", "W1_0", "W2_0", "W3"}, *const out[] = {"W2", "W", "W12"};
     for (size_t k = 0; k < COUNT(in); k++)
@@ -254,11 +245,4 @@ static void test_lists(void **state) {
     assert_false(program_lists(NULL, "W1") || program_lists("", "W1"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_refusals),       TEST(test_networks_may_have_any_power),
-        TEST(test_names_are_told), TEST(test_fixed_point),
-        TEST(test_sweeps),         cmocka_unit_test(test_lists),
-    };
-    return cmocka_run_group_tests(tests, cli_open, cli_close);
-}
+AROUND_TESTS(cli_open, cli_close)

@@ -6,9 +6,6 @@
 #include "tests/support/support.h"
 
 #include <limits.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* Ways of training, the fixed point last, and behind them one for each optimizer; where one does
@@ -77,8 +74,7 @@ static bool begin(struct run *run, const struct model *model, int way, const cha
     return support_small(run, model, overrides);
 }
 
-static void gradients(void **state) {
-    (void)state;
+TEST(gradients) {
     const struct model *model;
     for (int i = 0; (model = nth(i)); i++) {
         struct run run;
@@ -104,8 +100,7 @@ static double slope(struct net *net, const struct run *run) {
 /* The loss falls by eta0 norm^2, after two steps (at first a router that is zero has ties). The
  * loss is known to about 1e-15, a difference to 1.5e-12; ten times that. Of a limit f misses some
  * hundredths of the tolerance of its bases, and so does its slope. */
-static void gradient_norms(void **state) {
-    (void)state;
+TEST(gradient_norms) {
     static const char *const exact[] = {"solver.tolerance=1e-6", NULL};
     const struct model *model;
     for (int i = 0; (model = nth(i)); i++)
@@ -168,8 +163,6 @@ static void learns(const struct record *record, const char *what) {
 
 static char *folder; /* of states */
 
-static bool all; /* argument `long` */
-
 /* The first times of the first run on the backend that poisons, kept; the others from there. */
 static void go_on(const struct model *model, int way, int N, const struct record *whole) {
     char what[128], first[32], command[PATH_MAX];
@@ -203,7 +196,7 @@ static void go_on(const struct model *model, int way, int N, const struct record
 static bool is_met(int k, int way, int half) {
     if (way == FIXED_POINT && !strcmp(changes[k], "training.steps=8"))
         return false;
-    return all || k == 0 || (k - 1) / HALF == half % 2;
+    return is_long || k == 0 || (k - 1) / HALF == half % 2;
 }
 
 /* False where the network cannot be trained so. */
@@ -233,8 +226,7 @@ static bool compare(const struct model *model, int way, int N, bool cut, int hal
     return true;
 }
 
-static void bits(void **state) {
-    (void)state;
+TEST(bits) {
     folder = support_folder("test_models");
     assert_non_null(folder);
     const struct model *model;
@@ -243,9 +235,9 @@ static void bits(void **state) {
             if (way == FIXED_POINT) {
                 compare(model, way, 0, false, i);
             } else {
-                bool limit = (i + way) % 2, cut = all || (i + way) / 2 % 2;
-                if ((!all && !limit) || compare(model, way, 0, cut, (i + way) / 2))
-                    if (all || !limit)
+                bool limit = (i + way) % 2, cut = is_long || (i + way) / 2 % 2;
+                if ((!is_long && !limit) || compare(model, way, 0, cut, (i + way) / 2))
+                    if (is_long || !limit)
                         compare(model, way, 16, cut, (i + way) / 2 + 1);
             }
     assert_int_equal(rmdir(folder), 0);
@@ -254,8 +246,7 @@ static void bits(void **state) {
 
 /* A key that the chosen mixture, experts or gate would not use is refused; with experts = 0, which
  * switches them off, their keys may stay. */
-static void keys_have_an_effect(void **state) {
-    (void)state;
+TEST(keys_have_an_effect) {
     static const char *const cases[][4] = {
         {"data/stack.ini", "network.router_rate=0", NULL, "no effect with mixture = regime2"},
         {"data/stack.ini", "network.bias=trained", NULL, "no effect with mixture = regime2"},
@@ -279,15 +270,4 @@ static void keys_have_an_effect(void **state) {
         if (cases[k][3] ? !code || !strstr(why.text, cases[k][3]) : code)
             fail_msg("%s %s: %d %s", cases[k][0], cases[k][1], code, why.text);
     }
-}
-
-int main(int argc, char **argv) {
-    all = argc > 1 && !strcmp(argv[1], "long");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients),
-        cmocka_unit_test(gradient_norms),
-        cmocka_unit_test(bits),
-        cmocka_unit_test(keys_have_an_effect),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,9 +7,6 @@
 #include "tests/support/cli.h"
 
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static char folder[PATH_MAX]; /* of the programs */
 static char built[PATH_MAX];  /* the folder of those that were built without MPI */
@@ -308,15 +305,15 @@ int main(int argc, char **argv) {
         return 1;
     *strrchr(folder, '/') = *strrchr(built, '/') = 0;
     const struct CMUnitTest tests[] = {
-        TEST(ranks_write_the_same),
-        TEST(every_network),
-        TEST(comparisons_are_the_same),
-        TEST(exchanges_are_told),
-        TEST(states_go_on),
-        TEST(failures_end_all_ranks),
-        TEST(halves_that_one_rank_loses),
-        TEST(states_that_cannot_be_made),
-        TEST(signals_leave_a_readable_file),
+        cmocka_unit_test_setup(ranks_write_the_same, cli_clean),
+        cmocka_unit_test_setup(every_network, cli_clean),
+        cmocka_unit_test_setup(comparisons_are_the_same, cli_clean),
+        cmocka_unit_test_setup(exchanges_are_told, cli_clean),
+        cmocka_unit_test_setup(states_go_on, cli_clean),
+        cmocka_unit_test_setup(failures_end_all_ranks, cli_clean),
+        cmocka_unit_test_setup(halves_that_one_rank_loses, cli_clean),
+        cmocka_unit_test_setup(states_that_cannot_be_made, cli_clean),
+        cmocka_unit_test_setup(signals_leave_a_readable_file, cli_clean),
     };
     return cmocka_run_group_tests(tests, open_all, cli_close);
 }

@@ -5,10 +5,6 @@
 #include "kernels/maps/polar.h"
 #include "tests/support/script.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { STEPS = 16, MOST = 8 };
@@ -60,8 +56,7 @@ static double newton_schulz(double s) {
 /* The gradient has one singular value, 1 of its norm: five steps make p(1) of it, so that the exact
  * factor with eta0 p(1) is the same; in each expert as well. Round-off of six steps in sums of some
  * hundred terms. */
-static void one_input(void **state) {
-    (void)state;
+TEST(one_input) {
     static const struct {
         const char *network, *solver;
     } cases[] = {
@@ -93,8 +88,7 @@ static void one_input(void **state) {
 /* The part of the only expert is the whole matrix. Of a limit, what W_out learns is kept on one
  * side and on the other: to the tolerance of the bases, in each of six steps, and to five of them
  * for what follows from earlier ones. */
-static void one_expert(void **state) {
-    (void)state;
+TEST(one_expert) {
     for (int N = 0; N <= 16; N += 16) {
         double each[STEPS][MOST], together[STEPS][MOST];
         char more[512];
@@ -112,8 +106,7 @@ static void one_expert(void **state) {
 }
 
 /* With several it is not. */
-static void several_experts(void **state) {
-    (void)state;
+TEST(several_experts) {
     for (int N = 0; N <= 16; N += 16) {
         double each[STEPS][MOST], together[STEPS][MOST];
         const char *network = "model = regime2\nkappa = 0.25\nexpert_width = 2";
@@ -162,8 +155,7 @@ static void train_heads(int N, const char *causal, const char *heads, double f[S
  * matrix of both, which moves each as it would move alone; of networks, and of heads that differ,
  * that is not so. The limit is linear in its normals, which are orthogonal: it has no sampling
  * error, but for what a step loses, and 16 of them. */
-static void heads(void **state) {
-    (void)state;
+TEST(heads) {
     double each[STEPS][MOST], together[STEPS][MOST];
     for (int k = 0; k < 4; k++) {
         int N = k % 2 ? 16 : 0;
@@ -177,8 +169,7 @@ static void heads(void **state) {
     }
 }
 
-static void refused_heads(void **state) {
-    (void)state;
+TEST(refused_heads) {
     static const struct {
         const char *parts, *sentence;
     } cases[] = {
@@ -214,8 +205,7 @@ static void refused_heads(void **state) {
 /* Bases drop what is below r = tolerance/POLAR_GAIN: with it a step misses the part of x that is
  * dropped, of size r, times what the matrix moves by, eta0. Without POLAR_GAIN small singular
  * values make it a hundred times as much. */
-static void tolerance_holds(void **state) {
-    (void)state;
+TEST(tolerance_holds) {
     static const double tolerance[] = {0.1, 0.01};
     double fine[STEPS][MOST], coarse[STEPS][MOST];
     const char *network = "model = dense\ndepth = 3";
@@ -236,8 +226,7 @@ static void tolerance_holds(void **state) {
 
 /* Without any matrix of a network of blocks its limit is another one, also of those that read the
  * outputs of experts and do not stand in front of the read-out. */
-static void every_matrix_learns(void **state) {
-    (void)state;
+TEST(every_matrix_learns) {
     static const char network[] = "model = residual\ndepth = 2\nexpert_width = 2\n[data]\n"
                                   "inputs = 4\n[training]\noptimizer = muon\n"
                                   "eta0 = 0.1\n",
@@ -259,14 +248,4 @@ static void every_matrix_learns(void **state) {
     }
     net_free(&net);
     run_free(&run);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_input),           cmocka_unit_test(one_expert),
-        cmocka_unit_test(several_experts),     cmocka_unit_test(heads),
-        cmocka_unit_test(refused_heads),       cmocka_unit_test(tolerance_holds),
-        cmocka_unit_test(every_matrix_learns),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

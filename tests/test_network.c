@@ -3,11 +3,6 @@
  * training steps. */
 #include "tests/support/couple.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* All sums have fewer than 200 terms of order one: round-off is below 200 eps = 4e-14 and the four
  * steps amplify it by no more than the loss falls, 10: 1e-12. */
 static void compare(const char *const *overrides, int N) {
@@ -21,8 +16,7 @@ static void compare(const char *const *overrides, int N) {
     couple_close(&p);
 }
 
-static void equals_oracle(void **state) {
-    (void)state;
+TEST(equals_oracle) {
     static const char *const gates[][2] = {{"network.gate=sigmoid", NULL},
                                            {"network.gate=sigmoid", "network.aggregation=K"},
                                            {"network.gate=softmax", NULL},
@@ -51,8 +45,7 @@ static void equals_oracle(void **state) {
             }
 }
 
-static void equals_oracle_in_cases(void **state) {
-    (void)state;
+TEST(equals_oracle_in_cases) {
     const char *const cases[][6] = {
         {"network.gate=sigmoid", "network.beta=0.8"},
         {"network.gate=softmax", "network.beta=0.7"},
@@ -72,8 +65,7 @@ static void equals_oracle_in_cases(void **state) {
 }
 
 /* More inputs than dimensions, repeated inputs, kappa above one. */
-static void equals_oracle_odd_shapes(void **state) {
-    (void)state;
+TEST(equals_oracle_odd_shapes) {
     const char *const wide[] = {"network.kappa=1.5",
                                 "network.expert_width=1",
                                 "training.eta0=0.2",
@@ -95,8 +87,7 @@ static void equals_oracle_odd_shapes(void **state) {
 /* The same configuration at N = 64 and 512: the first change of f is of order one at every width
  * (muP and MSSP are defined by it). It fluctuates as N^{-1/2}; a lost power of N would be a factor
  * sqrt 8 or more. */
-static void scalings_independent_of_width(void **state) {
-    (void)state;
+TEST(scalings_independent_of_width) {
     const char *const mssp[] = {"reference.draws=balanced", NULL};
     struct run run;
     support_run(&run, "data/regime2.ini", mssp);
@@ -115,14 +106,4 @@ static void scalings_independent_of_width(void **state) {
     assert_true(change[0] > 0.01);
     CHECK_ABS(change[1] / change[0], 1, 0.4, "change of f, N = 512 against 64");
     run_free(&run);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_oracle_in_cases),
-        cmocka_unit_test(equals_oracle),
-        cmocka_unit_test(equals_oracle_odd_shapes),
-        cmocka_unit_test(scalings_independent_of_width),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,12 +11,7 @@
 #include "tests/support/support.h"
 #include "solver/measure/stats.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { SERIES = 7 };
-static bool is_long;
 
 struct score {
     double largest, squares;
@@ -90,8 +85,7 @@ static void compare(const char *const *overrides, int far) {
         "solver.sites=2048", "solver.expert_sites=2048"
 
 /* muP starts with a W_out of variance 1/M: its 1/N terms are large and seen at every time. */
-static void networks_approach_the_limit(void **state) {
-    (void)state;
+TEST(networks_approach_the_limit) {
     const char *const mup[] = {"network.parameterization=mup", "training.eta0=0.6",
                                "training.gamma0=1.5", SMALL, NULL};
     const char *const mssp[] = {"network.parameterization=mssp", "training.eta0=0.4", SMALL, NULL};
@@ -99,8 +93,7 @@ static void networks_approach_the_limit(void **state) {
     compare(mssp, 0); /* its 1/N terms are below the noise already at N = 32 */
 }
 
-static void every_kind_of_network(void **state) {
-    (void)state;
+TEST(every_kind_of_network) {
     if (!is_long)
         skip(); /* make check-long */
     static const char *const cases[][5] = {
@@ -128,8 +121,7 @@ static void every_kind_of_network(void **state) {
 
 /* One block: experts of infinite and of fixed width, the stream acting back on them (alpha > 0),
  * soft and top-K. */
-static void residual_networks(void **state) {
-    (void)state;
+TEST(residual_networks) {
     static const char *const names[SERIES] = {"loss",        "f",         "Ch_1_diag", "Cg_0_diag",
                                               "Mphi_0_diag", "Mg_0_diag", "MAA_0_diag"};
     static const char *const cases[][6] = {
@@ -152,8 +144,7 @@ static void residual_networks(void **state) {
 }
 
 /* Blocks on one stream, gradient descent and gradient flow. */
-static void resnet(void **state) {
-    (void)state;
+TEST(resnet) {
     static const char *const names[SERIES] = {"loss",      "f",         "Phi_1_diag", "Ch_0_diag",
                                               "Ch_4_diag", "Cg_0_diag", "Cg_2_diag"};
 #define PLAIN                                                                                      \
@@ -166,8 +157,7 @@ static void resnet(void **state) {
 }
 
 /* Blocks that share one matrix, whose every use meets what the others have met. */
-static void tied(void **state) {
-    (void)state;
+TEST(tied) {
     static const char *const names[SERIES] = {"loss",     "f",        "C_1_diag", "C_2_diag",
                                               "C_4_diag", "G_0_diag", "G_2_diag"};
     const char *const overrides[] = {"program.branch=2.5",
@@ -181,8 +171,7 @@ static void tied(void **state) {
 
 /* Vectors and a number that are trained: gains, biases, the scale of a branch; an output with a
  * bias, a cap and a z-loss; and one matrix that reads in and out, as vectors. */
-static void vectors(void **state) {
-    (void)state;
+TEST(vectors) {
     static const char *const names[][SERIES] = {
         {"loss", "f", "Ch_diag", "Cg_loss_diag"},
         {"loss", "f", "Ch_diag", "Cg_total_diag", "z_loss"}};
@@ -201,8 +190,7 @@ static void vectors(void **state) {
 }
 
 /* A single pass, four inputs a step, and epochs in shuffled order; test inputs at every step. */
-static void fresh_inputs(void **state) {
-    (void)state;
+TEST(fresh_inputs) {
     static const struct {
         const char *file, *names[SERIES], *overrides[6];
     } cases[] = {
@@ -230,8 +218,7 @@ static void fresh_inputs(void **state) {
 }
 
 /* Optimizers, of which the limit is that of the same algorithm; by default three of them. */
-static void optimizers(void **state) {
-    (void)state;
+TEST(optimizers) {
 #define ADAM                                                                                       \
     "training.optimizer=adam", "training.eta0=0.08", "training.eps=0.1", "training.beta2=0.99",    \
         "training.gamma0=1", "training.steps=20", "reference.seeds=48", "solver.replicates=8"
@@ -315,8 +302,7 @@ static void optimizers(void **state) {
 
 /* Most steps are clipped, in the limit at the same norm as in every network, and the rate falls.
  * Norms: from 0.41 to 0.09, from 0.25 to 0.34, and from 0.35 to 0.50. */
-static void clipped(void **state) {
-    (void)state;
+TEST(clipped) {
 #define CLIPPED                                                                                    \
     "training.schedule=cosine", "training.schedule_end=0.2", "training.steps=20",                  \
         "solver.replicates=8", "solver.sites=512", "reference.seeds=48",                           \
@@ -341,8 +327,7 @@ static void clipped(void **state) {
 
 /* Gradients of one term alone, of a limit by passes that it forgets: with a penalty, with several
  * outputs, and token by token. */
-static void gradients_apart(void **state) {
-    (void)state;
+TEST(gradients_apart) {
     static const struct {
         const char *ini, *names[SERIES], *overrides[16];
     } cases[] = {
@@ -371,8 +356,7 @@ static void gradients_apart(void **state) {
 }
 
 /* The sharpness, in units of the rate of gradient descent and of Adam's step, and noise. */
-static void sharpness(void **state) {
-    (void)state;
+TEST(sharpness) {
     static const struct {
         const char *ini, *names[SERIES], *overrides[16];
     } cases[] = {
@@ -403,22 +387,4 @@ static void sharpness(void **state) {
         memcpy(overrides + 1, cases[i].overrides, sizeof cases[i].overrides);
         compare_series(cases[i].ini, cases[i].names, overrides, 0);
     }
-}
-
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(networks_approach_the_limit),
-        cmocka_unit_test(residual_networks),
-        cmocka_unit_test(resnet),
-        cmocka_unit_test(tied),
-        cmocka_unit_test(vectors),
-        cmocka_unit_test(fresh_inputs),
-        cmocka_unit_test(optimizers),
-        cmocka_unit_test(clipped),
-        cmocka_unit_test(gradients_apart),
-        cmocka_unit_test(sharpness),
-        cmocka_unit_test(every_kind_of_network),
-    };
-    is_long = argc > 1 && !strcmp(argv[1], "long");
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

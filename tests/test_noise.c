@@ -5,10 +5,6 @@
 
 #include "models/engine/node.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { INPUTS = 4, SITES = 512 };
 
 static double *noise_of(const struct net *net, size_t *count) {
@@ -30,8 +26,7 @@ static double correlation(const double *a, const double *b, size_t count) {
     return sum;
 }
 
-static void normals(void **state) {
-    (void)state;
+TEST(normals) {
     struct run run;
     const char *const key[] = {"solver.sites=512", "solver.expert_sites=512", "output.fields=zeta",
                                NULL};
@@ -67,8 +62,7 @@ static void normals(void **state) {
 }
 
 /* Outputs depend on how strong the noise is, predictions do not. */
-static void predictions(void **state) {
-    (void)state;
+TEST(predictions) {
     static const char *const noise[] = {"program.noise=1", "program.noise=3"};
     double f[2][2], trained[2];
     for (int k = 0; k < 2; k++) {
@@ -86,9 +80,4 @@ static void predictions(void **state) {
     }
     assert_memory_equal(f[0], f[1], sizeof f[0]);
     assert_true(trained[0] != trained[1]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(normals), cmocka_unit_test(predictions)};
-    return cmocka_run_group_tests_name("noise", tests, NULL, NULL);
 }

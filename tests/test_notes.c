@@ -6,9 +6,6 @@
 #include "solver/run/run.h"
 #include "tests/support/support.h"
 
-#include <stdio.h>
-#include <string.h>
-
 static const struct note *find(const struct run *run, const char *code) {
     for (int k = 0; k < run->notes.count; k++)
         if (!strcmp(run->notes.note[k].code, code))
@@ -17,8 +14,7 @@ static const struct note *find(const struct run *run, const char *code) {
 }
 
 /* The same network, built in and as a program of the user's: what the gates do decides. */
-static void gates_that_condense(void **state) {
-    (void)state;
+TEST(gates_that_condense) {
     static const struct {
         const char *ini, *gate;
         bool condenses;
@@ -85,8 +81,7 @@ static const char *never_moves(const struct run *run, const char *names) {
 
 /* What training never moves is named with its cause, in a limit and in networks alone; what moves
  * is not. */
-static void what_never_moves(void **state) {
-    (void)state;
+TEST(what_never_moves) {
     static const struct {
         const char *ini, *change, *names, *why; /* why NULL: it moves */
     } table[] = {
@@ -118,8 +113,7 @@ static void what_never_moves(void **state) {
 }
 
 /* A limit whose bases need more sites than it has is told from one that diverges. */
-static void causes_of_failures(void **state) {
-    (void)state;
+TEST(causes_of_failures) {
     static const struct {
         const char *overrides[4];
         enum record_cause cause;
@@ -149,8 +143,7 @@ static void causes_of_failures(void **state) {
 
 /* One replicate that fails before the next begins has no sampling error that is known, which is not
  * that it has none. */
-static void one_replicate_has_no_error(void **state) {
-    (void)state;
+TEST(one_replicate_has_no_error) {
     struct run run;
     struct err err;
     support_run_text(&run, NULL,
@@ -165,8 +158,7 @@ static void one_replicate_has_no_error(void **state) {
 
 /* Of replicates that fail at once, in threads of their own, each counts as failed, whichever was
  * the first. */
-static void all_that_fail_have_failed(void **state) {
-    (void)state;
+TEST(all_that_fail_have_failed) {
     struct run run;
     struct err err;
     support_run_text(&run, NULL,
@@ -182,8 +174,7 @@ static void all_that_fail_have_failed(void **state) {
 /* SwiGLU experts that grow out of a saddle, of few sites: halves take off a standard error, and
  * more than a half is left (docs/testing_log.md). A dense network of the same sites is none the
  * worse, and without halves nothing is known. */
-static void biases_of_few_sites(void **state) {
-    (void)state;
+TEST(biases_of_few_sites) {
     static const struct {
         const char *ini, *sites, *more, *halves;
         bool warns;
@@ -217,8 +208,7 @@ static void biases_of_few_sites(void **state) {
  * apart do not let them. Seen in networks: attention_beta = 30 without zero_queries, loss at t = 9
  * 1.073 in the limit, 1.108(8) at N = 256; beta = 1e6 of regime1 with biases, as far apart as at 1.
  */
-static void gates_that_amplify(void **state) {
-    (void)state;
+TEST(gates_that_amplify) {
     static const struct {
         const char *ini, *overrides[6];
         bool told;
@@ -258,8 +248,7 @@ static void gates_that_amplify(void **state) {
 }
 
 /* Of the limit, and of networks alone. */
-static void steps_that_are_too_coarse(void **state) {
-    (void)state;
+TEST(steps_that_are_too_coarse) {
     for (int coarse = 0; coarse < 2; coarse++)
         for (int networks = 0; networks < 2; networks++) {
             const char *const overrides[] = {
@@ -284,8 +273,7 @@ static void steps_that_are_too_coarse(void **state) {
 }
 
 /* Where responses cannot be measured none is written, and one sentence says why. */
-static void responses_that_are_not_measured(void **state) {
-    (void)state;
+TEST(responses_that_are_not_measured) {
     static const struct {
         const char *file, *more, *part;
         bool written;
@@ -317,8 +305,7 @@ static void responses_that_are_not_measured(void **state) {
 }
 
 /* Gates of one input just within and just beyond each bound of docs/method.md, section 5. */
-static void bounds_of_gates(void **state) {
-    (void)state;
+TEST(bounds_of_gates) {
     static const struct {
         double participation, start, largest; /* of its start; the largest gate then and now */
         bool condensed, concentrated;
@@ -352,8 +339,7 @@ static void bounds_of_gates(void **state) {
 
 /* Matrices of which networks have singular values and the limit has not are named as they are in
  * [output] singular. */
-static void singular_values_of_networks_alone(void **state) {
-    (void)state;
+TEST(singular_values_of_networks_alone) {
     const char *const overrides[] = {
         "training.optimizer=adam", "output.singular=W2", "training.steps=2",  "solver.sites=64",
         "solver.replicates=1",     "reference.widths=8", "reference.seeds=1", NULL};
@@ -365,21 +351,4 @@ static void singular_values_of_networks_alone(void **state) {
     if (!strstr(note->text, "has no singular values of W2: the optimizer"))
         fail_msg("%s", note->text);
     run_free(&run);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_never_moves),
-        cmocka_unit_test(gates_that_condense),
-        cmocka_unit_test(causes_of_failures),
-        cmocka_unit_test(one_replicate_has_no_error),
-        cmocka_unit_test(all_that_fail_have_failed),
-        cmocka_unit_test(biases_of_few_sites),
-        cmocka_unit_test(gates_that_amplify),
-        cmocka_unit_test(steps_that_are_too_coarse),
-        cmocka_unit_test(responses_that_are_not_measured),
-        cmocka_unit_test(singular_values_of_networks_alone),
-        cmocka_unit_test(bounds_of_gates),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

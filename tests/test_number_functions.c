@@ -4,9 +4,6 @@
 
 #include "models/engine/node.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #define READ "key('depth')\nlocal a = population('a')\nlocal x = read_in(a, 'W1')\n"
 
 static void script(struct run *run, const char *text) {
@@ -15,8 +12,7 @@ static void script(struct run *run, const char *text) {
         fail_msg("%s", why.text);
 }
 
-static void gradients(void **state) {
-    (void)state;
+TEST(gradients) {
     struct run run;
     script(&run, READ "local s = look(tanh(x), 3, 'Q')\n"
                       "s = gelu(s, 0.7) + silu(s) + relu(s, -2) + erf(s) + softplus(s, 0.5)\n"
@@ -29,8 +25,7 @@ static void gradients(void **state) {
 
 /* d/dx of x - c stop(x) is 1: the step of the read-in is that without the second term, though the
  * rows are (1 - c) x. */
-static void stopped_rows(void **state) {
-    (void)state;
+TEST(stopped_rows) {
     double moved[2];
     for (int k = 0; k < 2; k++) {
         struct run run;
@@ -70,20 +65,10 @@ static bool is_random(const char *numbers) {
 
 /* Looks are 0 at the start of a limit: there relu has no slope, and in a network the slope that the
  * fluctuation of its look gives it. */
-static void kinks_at_zero(void **state) {
-    (void)state;
+TEST(kinks_at_zero) {
     assert_true(is_random("relu(look(x, 2, 'Q'))"));
     assert_true(is_random("relu(0.5 * tanh(look(x, 2, 'Q')), -1)"));
     assert_false(is_random("silu(look(x, 2, 'Q'))"));
     assert_false(is_random("relu(look(x, 2, {name = 'Q', a0 = 0}))"));
     assert_false(is_random("relu(bias(look(x, 2, 'Q'), {0.5, -0.5}, 'b'))"));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients),
-        cmocka_unit_test(stopped_rows),
-        cmocka_unit_test(kinks_at_zero),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

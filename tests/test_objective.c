@@ -3,11 +3,6 @@
 #include "tests/support/cli.h"
 #include "tests/support/support.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static void check_refused(const char *const *arg, const char *const *part) {
     struct cli_result result;
     cli_run(&result, arg);
@@ -47,8 +42,7 @@ static void add_line(const char *name, const char *line) {
 
 /* Batches: the last one is no objective. With test inputs it is test_loss, else the loss over the
  * last times; another choice gives from the file what the sweep would have given. */
-static void test_objectives(void **state) {
-    (void)state;
+CLEAN_TEST(test_objectives) {
     static const char batches[] =
         "[network]\nmodel = dense\n[data]\ninputs = 8\ndimension = 4\n[training]\nsteps = 20\n"
         "batch = 2\n[solver]\nreplicates = 0\nthreads = 1\n[reference]\nwidths = 8 16\nseeds = 4\n";
@@ -93,9 +87,4 @@ static void test_objectives(void **state) {
     check_refused(ARGS("--optimum", "out.h5"), ARGS("[sweep] columns: there is no width"));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_objectives),
-    };
-    return cmocka_run_group_tests(tests, cli_open_sweep, cli_close);
-}
+AROUND_TESTS(cli_open_sweep, cli_close)

@@ -6,10 +6,6 @@
 #include "tests/support/couple.h"
 
 #include <hdf5.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define HALF_ROOT 0.70710678118654752
 /* By hand: the factors of five steps of a run of six measured times. */
@@ -110,8 +106,7 @@ static void tiny_case(int regime, const char *par, const char *optimizer) {
 }
 
 /* Stored to 12 digits. */
-static void tiny_trajectories(void **state) {
-    (void)state;
+TEST(tiny_trajectories) {
     static const char *const optimizers[] = {"sgd", "adam_inside", "adam_outside"};
     for (int regime = 1; regime <= 3; regime++)
         for (int k = 0; k < 6; k++)
@@ -162,8 +157,7 @@ static int equal_oracles(const char *training, const double *factor, int *runs) 
 /* Sums have fewer than 200 terms of order one: 4e-14. A step of Adam passes a relative error of a
  * gradient on as an error of the weights eta0 = 0.05 times as large, or eta0/eps = 1 times for
  * gradients below eps: four steps, 1e-12 in all. */
-static void equals_oracle(void **state) {
-    (void)state;
+TEST(equals_oracle) {
     static const char *const optimizers[] = {
         "optimizer = gd\neta0 = 0.2\nweight_decay = 0.02",
         "optimizer = momentum\nmomentum = 0.8\neta0 = 0.2",
@@ -177,8 +171,7 @@ static void equals_oracle(void **state) {
         equal_oracles(optimizers[k], NULL, &runs);
 }
 
-static void muon_equals_oracle(void **state) {
-    (void)state;
+TEST(muon_equals_oracle) {
     static const char *const muon[] = {
         "optimizer = muon\neta0 = 0.05\nrest_optimizer = gd\nrest_eta0 = 0.2",
         "optimizer = muon\neta0 = 0.05\nmomentum = 0.8\nnesterov = yes\neps = 0.1\nweight_decay = "
@@ -196,8 +189,7 @@ static void muon_equals_oracle(void **state) {
 
 /* Every schedule with every optimizer, clipped at a norm that some of the gradients reach; the
  * tolerance is that above. */
-static void schedules_and_clipping(void **state) {
-    (void)state;
+TEST(schedules_and_clipping) {
     static const char *const optimizers[] = {
         "eta0 = 0.5",
         "eta0 = 0.5\nweight_decay = 0.02",
@@ -231,8 +223,7 @@ static double end_of(double carry, double gain, double decay) {
 
 /* Rate times curvature from which steps grow: of Adam with its preconditioner held fixed, a mean of
  * gradients. A thousandth below it a weight goes to 0, and above it away. */
-static void steps_grow_beyond_the_edge(void **state) {
-    (void)state;
+TEST(steps_grow_beyond_the_edge) {
     static const double decays[] = {0, 0.02, 0.5};
     struct training training = {.momentum = 0.8, .adam.beta1 = 0.7};
     for (size_t k = 0; optimizer_list[k]; k++) {
@@ -247,13 +238,4 @@ static void steps_grow_beyond_the_edge(void **state) {
             assert_true(end_of(carry, 1.001 * edge * share, decays[d]) > 1e2);
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tiny_trajectories),      cmocka_unit_test(steps_grow_beyond_the_edge),
-        cmocka_unit_test(equals_oracle),          cmocka_unit_test(muon_equals_oracle),
-        cmocka_unit_test(schedules_and_clipping),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,10 +5,6 @@
 #include "models/engine/node.h"
 #include "tests/support/support.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 static void step(struct net *net, const struct run *run) {
     const struct training *training = &run->config.training;
     ASK(integrator_of(training)->advance(net, training, run->data.y, err));
@@ -32,8 +28,7 @@ static void open_run(struct run *run, const char *network, const char *training)
  * Adam and of gradient descent are the same where gamma0 = kappa = iota = 1. The learned part is an
  * explicit matrix on one side and rows of a basis on the other, complete up to `tolerance` = 1e-6,
  * of which f feels some hundredths; the draws are the same. */
-static void large_eps_is_gradient_descent(void **state) {
-    (void)state;
+TEST(large_eps_is_gradient_descent) {
     static const char *const networks[] = {
         "model = dense\ndepth = 3",
         "model = regime1\nexperts = 2\nexpert_layers = 2\nbias = trained\nbiases = .4 -.4\nq0 = 1",
@@ -129,8 +124,7 @@ static void decay_by(const char *training) {
 }
 
 /* Of limits whose learned part has entries, and rows. */
-static void weights_decay(void **state) {
-    (void)state;
+TEST(weights_decay) {
     decay_by("optimizer = gd\nweight_decay = 0.1\neta0 = 0");
     decay_by("optimizer = momentum\nweight_decay = 0.1\neta0 = 0");
     decay_by("optimizer = adamw\nweight_decay = 0.1\neta0 = 0");
@@ -140,8 +134,7 @@ static void weights_decay(void **state) {
 
 /* So do the columns of a read-in that only test inputs ask for, which a limit draws at every look:
  * eta0 = 0, so that they are the same draws at every time. */
-static void columns_of_test_inputs_decay(void **state) {
-    (void)state;
+TEST(columns_of_test_inputs_decay) {
     static const char *const overrides[] = {"data.test_inputs=2", "data.dimension=9", NULL};
     static const char *const rates[] = {"", "[rates]\nW1 = 0\n"};
     for (int k = 0; k < 4; k++) {
@@ -172,8 +165,7 @@ static void columns_of_test_inputs_decay(void **state) {
 /* Linear, gamma0 -> 0, n matrices: f moves by v = momentum v + (eta0/P) Theta (y - f) with Theta =
  * n X X^T/D. A limit has no sampling error here; the error is O(gamma0^2), 1e-6 times numbers of
  * order 10. */
-static void lazy_momentum_is_a_recursion(void **state) {
-    (void)state;
+TEST(lazy_momentum_is_a_recursion) {
     struct run run;
     open_run(&run, "model = dense\ndepth = 3\nactivation = linear",
              "optimizer = momentum\nmomentum = 0.8\neta0 = 0.1\ngamma0 = 1e-3");
@@ -205,8 +197,7 @@ static void lazy_momentum_is_a_recursion(void **state) {
 }
 
 /* The estimate has the matrices D, m, v of every map. */
-static void memory_is_announced(void **state) {
-    (void)state;
+TEST(memory_is_announced) {
     static const char *const optimizers[] = {"optimizer = gd", "optimizer = adam"};
     double bytes[2];
     for (int k = 0; k < 2; k++) {
@@ -219,15 +210,4 @@ static void memory_is_announced(void **state) {
     }
     double matrices = 2 * 3 * 8.0 * 4096 * 4096;
     CHECK_ABS((bytes[1] - bytes[0]) / matrices, 1, 0.05, "bytes of two maps with D, m and v");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(large_eps_is_gradient_descent),
-        cmocka_unit_test(weights_decay),
-        cmocka_unit_test(columns_of_test_inputs_decay),
-        cmocka_unit_test(lazy_momentum_is_a_recursion),
-        cmocka_unit_test(memory_is_announced),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

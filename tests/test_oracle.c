@@ -5,10 +5,6 @@
 #include "tests/oracles/oracle_dense.h"
 #include "tests/support/support.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 static void close_to(double got, double expected, double tolerance, const char *what) {
     CHECK_ABS(got, expected, tolerance * fabs(expected), "%s", what);
 }
@@ -33,8 +29,7 @@ static void fill_all(struct oracle *o, double j) {
 
 /* erf(0.6) = 0.6038560908479259, normal distribution function at 0.6 = 0.7257468822499265; slopes
  * by differences of second order at 1e-5: 1e-10 of truncation, 1e-11 of round-off. */
-static void functions(void **state) {
-    (void)state;
+TEST(functions) {
     close_to(oracle_sigma(ORACLE_TANH, 0.6), 0.5370495669980353, 1e-15, "tanh");
     close_to(oracle_sigma(ORACLE_ERF, 0.6), 0.6038560908479259, 1e-15, "erf");
     close_to(oracle_sigma(ORACLE_GELU, 0.6), 0.6 * 0.7257468822499265, 1e-15, "gelu");
@@ -75,8 +70,7 @@ static double expression(struct tape *t, const double *x, double *gradient) {
     return t->value[f];
 }
 
-static void tape_by_differences(void **state) {
-    (void)state;
+TEST(tape_by_differences) {
     struct tape t = {0};
     double x[8], gradient[8], h = 1e-5;
     fill(x, 8, 0);
@@ -167,8 +161,7 @@ static void compare_dense(struct oracle_dense *d) {
     oracle_free(o);
 }
 
-static void tape_equals_hand_written(void **state) {
-    (void)state;
+TEST(tape_equals_hand_written) {
     for (int k = 0; k < 24; k++) {
         int C = k % 2 ? 3 : 1;
         struct oracle_dense *d = oracle_dense_new_outputs(3, 4, 6, 2 + k % 3, C);
@@ -189,8 +182,7 @@ static double output(struct oracle *o) {
 }
 
 /* Regimes 1 and 2, P = D = N = N_e = 1, M = 2, all numbers written out: a few dozen roundings. */
-static void by_hand(void **state) {
-    (void)state;
+TEST(by_hand) {
     for (int regime = 1; regime < 3; regime++) {
         struct oracle *o = oracle_new((struct oracle){.network = &oracle_stack,
                                                       .single = true,
@@ -241,8 +233,7 @@ static void by_hand(void **state) {
 
 /* One nonzero weight per block, in general position, all sizes different: one path from input 1 to
  * output, which fixes the layout of the arrays and every power of a size in the forward pass. */
-static void single_path(void **state) {
-    (void)state;
+TEST(single_path) {
     enum { P = 2, D = 3, N = 5, M = 7, N_E = 4 };
     for (int regime = 1; regime <= 3; regime++) {
         struct oracle *o = oracle_new((struct oracle){.network = &oracle_stack,
@@ -281,8 +272,7 @@ static void single_path(void **state) {
 }
 
 /* The K largest logits are selected, the lower index among equals. */
-static void ties(void **state) {
-    (void)state;
+TEST(ties) {
     static const double logits[6] = {0.5, 2, 0.5, -1, 0.5, 0.5}, mask[6] = {1, 1, 1, 0, 0, 0};
     struct oracle *o = oracle_new((struct oracle){.network = &oracle_stack,
                                                   .single = true,
@@ -316,8 +306,7 @@ static double tangent(const struct oracle *o, int mu, int nu) {
 /* The change of f in one step of eta0 = 1e-7, relative to the largest. The second order in eta0 is
  * eta0 times up to about 10; round-off is a few 1e-16 over 1e-7 or, where the inputs' contributions
  * nearly cancel, 1e-8. A misplaced power of N, M or N_e would show up as O(1). */
-static void tangent_kernel(void **state) {
-    (void)state;
+TEST(tangent_kernel) {
     static const int sizes[][3] = {{8, 6, 2}, {32, 24, 2}, {32, 16, 4}, {32, 64, 1}, {48, 36, 3}};
     for (int k = 0; k < 5 * 24; k++) {
         const int *size = sizes[k % 5];
@@ -356,17 +345,4 @@ static void tangent_kernel(void **state) {
                       "case %d: change of f[%d]", k, mu);
         oracle_free(o);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(functions),
-        cmocka_unit_test(tape_by_differences),
-        cmocka_unit_test(tape_equals_hand_written),
-        cmocka_unit_test(by_hand),
-        cmocka_unit_test(single_path),
-        cmocka_unit_test(ties),
-        cmocka_unit_test(tangent_kernel),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,10 +5,6 @@
 
 #include "models/engine/node.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 #define READ "key('depth')\nlocal a = population('a')\n"
 
 static void script(struct run *run, const char *text, const char *const *overrides) {
@@ -21,8 +17,7 @@ static void script(struct run *run, const char *text, const char *const *overrid
  * df/d(<w b>/gamma0) and S = (eta0 gamma0/P) sum u a step is b += S w, w += S b, and c += gamma0
  * times rate S, so that c, <w w>, <b b> and <w b> are all that there is. What is read out counts
  * from its start, and c does not. */
-static void closed_form(void **state) {
-    (void)state;
+TEST(closed_form) {
     enum { STEPS = 8, INPUTS = 3 };
     const double gamma0 = 1.25, eta0 = 0.5, rate = 1.5;
     struct run run;
@@ -56,8 +51,7 @@ static void closed_form(void **state) {
 
 /* Training, and outputs of test inputs and of batches, behind an operation that changes nothing:
  * equal to round-off, though cotangents now have the error inside. */
-static void nothing_behind(void **state) {
-    (void)state;
+TEST(nothing_behind) {
     static const char *const text = READ "local f = read_out(map(tanh(read_in(a, 'W1')), a, 'W2'), "
                                          "'w')\n%s\n",
                              *const ends[] = {"", "output(f + 0)"},
@@ -96,12 +90,4 @@ static void nothing_behind(void **state) {
         record_free(&record[0]);
         record_free(&record[1]);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(closed_form),
-        cmocka_unit_test(nothing_behind),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

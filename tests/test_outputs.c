@@ -5,10 +5,6 @@
 #include "tests/support/sequences.h"
 #include "tests/oracles/oracle_dense.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const struct sequences inputs = {4, 1, 3, false, 0, NULL, false};
 static const char *const losses[] = {"loss = mse", "loss = cross_entropy"};
 
@@ -24,8 +20,7 @@ static void targets_of_input(const struct data *data, int mu, double *row) {
 /* The alignment of the tangent kernel with targets of tokens, one-hot rows of a file and classes,
  * is sum K (Y Y^T) / (|K| |Y Y^T|), a row of Y having all tokens of an input. Round-off of some
  * dozen terms. */
-static void targets_of_tokens_are_aligned(void **state) {
-    (void)state;
+TEST(targets_of_tokens_are_aligned) {
     const struct sequences sequences = {.P = 4, .n = 3, .C = 2, .per_token = true};
     static const char *const spectra[] = {"output.tangent=sum", "output.spectra=tangent", NULL};
     for (int kind = 0; kind < 2; kind++) {
@@ -69,8 +64,7 @@ static int settings_of(const struct couple_oracle *kind) {
 
 /* The gradient of one input is that of all, however many tokens and outputs it has: there is no
  * noise. Round-off of some dozen terms. */
-static void one_input_has_no_noise(void **state) {
-    (void)state;
+TEST(one_input_has_no_noise) {
     for (int P = 1; P <= 4; P += 3) {
         const struct sequences sequences = {.P = P, .n = 3, .C = 2, .per_token = true};
         struct run run;
@@ -112,8 +106,7 @@ static void noise_of_batches(int batch, double noise[STANDS], double square[STAN
 
 /* Over all batches of 2 of 4 inputs the estimates are on average those of all inputs; a batch of 4
  * has the numbers of all, and one of a single input tells nothing. Round-off. */
-static void noise_of_batches_is_that_of_all(void **state) {
-    (void)state;
+TEST(noise_of_batches_is_that_of_all) {
     double noise[STANDS], square[STANDS], all, whole, sum[2] = {0};
     int pairs = 0;
     noise_of_batches(0, noise, square);
@@ -142,8 +135,7 @@ static void noise_of_batches_is_that_of_all(void **state) {
 
 /* Sums have fewer than 200 terms of order one: round-off is below 200 eps = 4e-14, amplified in
  * four steps by no more than the loss falls, 10: 1e-12. */
-static void equals_oracle(void **state) {
-    (void)state;
+TEST(equals_oracle) {
     for (const struct couple_oracle *const *kind = couple_list; *kind; kind++)
         for (int k = 0; k < 2 * settings_of(*kind); k++) {
             char training[128], network[256];
@@ -164,8 +156,7 @@ static void equals_oracle(void **state) {
 /* Terms of the coordinate check that it measures twice: from a replay of the network, which is
  * given the cotangents of all outputs, and matrix by matrix. Inputs do not change and get nothing
  * back; nor does the cotangent of f change. */
-static void terms_that_are_measured_twice(void **state) {
-    (void)state;
+TEST(terms_that_are_measured_twice) {
     static const struct {
         const char *replayed, *direct;
     } term[] = {{"rms_d1r", "rms_Q_back"},
@@ -201,8 +192,7 @@ static void terms_that_are_measured_twice(void **state) {
 /* At equal times the kernel of the read-out is one between outputs, and with one output a number;
  * what is said of tangent kernels goes with the number of outputs; targets have a share of the
  * tangent kernel of the outputs, however many there are, and none of that of the loss. */
-static void kernels_of_outputs(void **state) {
-    (void)state;
+TEST(kernels_of_outputs) {
     enum { T = 2 };
     for (int C = 1; C <= 3; C += 2) {
         const struct sequences sequences = {.P = 4, .n = 1, .C = C};
@@ -261,8 +251,7 @@ static double loss_of(const double *f, bool entropy) {
 /* The loss of a limit is that of the mean of its outputs over replicates, all outputs of all
  * inputs, with the pseudo-values of the jackknife: of two replicates the mean of these is twice
  * that of the mean, less half of those of each. */
-static void loss_of_the_mean_outputs(void **state) {
-    (void)state;
+TEST(loss_of_the_mean_outputs) {
     enum { T = 3, F = 12 };
     for (int k = 0; k < 2; k++) {
         char training[128];
@@ -316,8 +305,7 @@ static void check_diagonals(const struct record *record) {
 
 /* Backward passes of one term alone, of a net with penalties or tokens, leave everything as it was,
  * bit by bit: also what a limit draws later, and what it has learned expert by expert. */
-static void gradients_leave_no_trace(void **state) {
-    (void)state;
+TEST(gradients_leave_no_trace) {
     static const struct {
         const char *model, *settings[6];
     } cases[] = {{"regime2", {"network.rho=0.5", "network.balance_loss=1"}},
@@ -363,18 +351,4 @@ static void gradients_leave_no_trace(void **state) {
                 run_free(&run[k]);
             }
         }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(terms_that_are_measured_twice),
-        cmocka_unit_test(kernels_of_outputs),
-        cmocka_unit_test(targets_of_tokens_are_aligned),
-        cmocka_unit_test(equals_oracle),
-        cmocka_unit_test(gradients_leave_no_trace),
-        cmocka_unit_test(loss_of_the_mean_outputs),
-        cmocka_unit_test(one_input_has_no_noise),
-        cmocka_unit_test(noise_of_batches_is_that_of_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

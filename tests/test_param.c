@@ -2,10 +2,6 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tests/support/param_read.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Both integer lists, and numbers by their bits. */
 static void same_config(const struct fixture *a, const struct fixture *b) {
     const struct table_network *n = &a->config.network, *m = &b->config.network;
@@ -26,8 +22,7 @@ static void same_config(const struct fixture *a, const struct fixture *b) {
     assert_string_equal(n->weights, m->weights);
 }
 
-static void test_defaults_are_filled(void **state) {
-    (void)state;
+TEST(test_defaults_are_filled) {
     struct fixture f;
     accept(&f, "", NULL);
     assert_string_equal(f.config.run.out, "out.h5");
@@ -53,8 +48,7 @@ static void test_defaults_are_filled(void **state) {
     params_free(&f.params);
 }
 
-static void test_every_type_is_read(void **state) {
-    (void)state;
+TEST(test_every_type_is_read) {
     struct fixture f;
     accept(&f,
            "title=a b\nseed = 18446744073709551615\n  threads\t=  -2147483648  \n"
@@ -80,8 +74,7 @@ static void test_every_type_is_read(void **state) {
 }
 
 /* However they are written, and without rounding. */
-static void test_whole_numbers(void **state) {
-    (void)state;
+TEST(test_whole_numbers) {
     static const struct {
         const char *text;
         int value;
@@ -115,8 +108,7 @@ static void test_whole_numbers(void **state) {
     params_free(&f.params);
 }
 
-static void test_list_of_full_length(void **state) {
-    (void)state;
+TEST(test_list_of_full_length) {
     struct fixture f;
     char text[512] = "[network]\nany =";
     for (int i = 0; i < INT_LIST_MAX; i++)
@@ -130,8 +122,7 @@ static void test_list_of_full_length(void **state) {
     params_free(&f.params);
 }
 
-static void test_shapes_of_a_file(void **state) {
-    (void)state;
+TEST(test_shapes_of_a_file) {
     struct fixture f;
     static const char *const good[] = {
         "[run]\r\nsteps = 7\r\ntitle = \"t ; u # v\"\r\n",       /* CRLF */
@@ -151,8 +142,7 @@ static void test_shapes_of_a_file(void **state) {
     }
 }
 
-static void test_values_belong_to_their_line(void **state) {
-    (void)state;
+TEST(test_values_belong_to_their_line) {
     struct fixture f;
     static const char *const values[] = {
         "a;b", "a#", "[a]", "k = v", "k: v", "a\tb \"c\"", "\xf0\x9f\x8c\x8d\xf4\x8f\xbf\xbf"};
@@ -165,8 +155,7 @@ static void test_values_belong_to_their_line(void **state) {
     }
 }
 
-static void test_line_of_any_length(void **state) {
-    (void)state;
+TEST(test_line_of_any_length) {
     struct fixture f;
     char value[5001], text[20000] = "# ", *end = text + 2;
     for (size_t i = 0; i < 5000; i++)
@@ -184,8 +173,7 @@ static void test_line_of_any_length(void **state) {
     params_free(&f.params);
 }
 
-static void test_overrides(void **state) {
-    (void)state;
+TEST(test_overrides) {
     struct fixture f;
     accept(&f, "title = file\n", "--run.title= line ; 1 ");
     assert_string_equal(f.config.run.title, "line ; 1");
@@ -220,8 +208,7 @@ static char *defaults(void) {
     return text;
 }
 
-static void test_defaults_read_back(void **state) {
-    (void)state;
+TEST(test_defaults_read_back) {
     struct fixture f, g;
     char *text = defaults(), *given[] = {"--run.steps=7"};
     assert_non_null(strstr(text, "\n# steps =\n"));
@@ -237,8 +224,7 @@ static void test_defaults_read_back(void **state) {
     free(text);
 }
 
-static void test_written_values_read_back(void **state) {
-    (void)state;
+TEST(test_written_values_read_back) {
     static const char *const texts[] = {
         "",
         "title = # ; = [x]\nseed = 18446744073709551615\n[network]\nany = -1 5\nwidths=\nexperts=9",
@@ -260,8 +246,7 @@ static void test_written_values_read_back(void **state) {
     }
 }
 
-static void test_help(void **state) {
-    (void)state;
+TEST(test_help) {
     char *text = NULL;
     size_t size = 0, keys = 0;
     FILE *stream = open_memstream(&text, &size);
@@ -278,21 +263,4 @@ static void test_help(void **state) {
     assert_non_null(strstr(text, "   Of two lines.\n  run.steps "));
     assert_non_null(strstr(text, " [default hard; one of hard smooth; only when gate =\n "));
     free(text);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults_are_filled),
-        cmocka_unit_test(test_every_type_is_read),
-        cmocka_unit_test(test_whole_numbers),
-        cmocka_unit_test(test_list_of_full_length),
-        cmocka_unit_test(test_shapes_of_a_file),
-        cmocka_unit_test(test_values_belong_to_their_line),
-        cmocka_unit_test(test_line_of_any_length),
-        cmocka_unit_test(test_overrides),
-        cmocka_unit_test(test_defaults_read_back),
-        cmocka_unit_test(test_written_values_read_back),
-        cmocka_unit_test(test_help),
-    };
-    return cmocka_run_group_tests_name("param", tests, NULL, NULL);
 }

@@ -2,11 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "tests/support/param_read.h"
 
-#include <stdio.h>
-#include <string.h>
-
-static void test_conditions_are_checked(void **state) {
-    (void)state;
+TEST(test_conditions_are_checked) {
     struct fixture f;
     assert_int_equal(read_bytes(&f, "[network]\n", 10, 0, NULL), CODE_INPUT);
     assert_non_null(strstr(f.err.text, ": [run] steps: the key must be given; an integer, 1 to"));
@@ -29,8 +25,7 @@ static void refuse_bytes(const char *bytes, size_t size, const char *part) {
 }
 #define REFUSE(literal, part) refuse_bytes(literal, sizeof(literal) - 1, part)
 
-static void test_not_a_text_file(void **state) {
-    (void)state;
+TEST(test_not_a_text_file) {
     REFUSE("[run]\nsteps = \0007\n", ":2: not a text file (byte 0x00)");
     REFUSE("\0", ":1: not a text file (byte 0x00)");
     REFUSE("\177ELF\2\1\1\0", ":1: not a text file (byte 0x02)");
@@ -55,8 +50,7 @@ static int read_open(struct fixture *f, const char *name, FILE *stream) {
                               &f->err);
 }
 
-static void test_not_a_file(void **state) {
-    (void)state;
+TEST(test_not_a_file) {
     static const char *const cases[][2] = {
         {"/tmp", "/tmp: is a folder"},
         {"/no/such.ini", "/no/such.ini: cannot be opened: No such file"},
@@ -80,8 +74,7 @@ static void test_not_a_file(void **state) {
 }
 
 /* A message stays within its buffer, keeps its reason and cuts between characters. */
-static void test_long_names_in_messages(void **state) {
-    (void)state;
+TEST(test_long_names_in_messages) {
     struct fixture f;
     char text[12001];
     strcpy(text, "[network]\n");
@@ -109,8 +102,7 @@ static void test_long_names_in_messages(void **state) {
     params_free(&f.params);
 }
 
-static void test_errors_across_keys(void **state) {
-    (void)state;
+TEST(test_errors_across_keys) {
     struct fixture f;
     char want[1024];
     accept(&f, "", "--run.seed=5");
@@ -124,15 +116,4 @@ static void test_errors_across_keys(void **state) {
     snprintf(want, sizeof want, "%s: [network] kappa = 0.5 (default): small", f.path);
     assert_string_equal(f.err.text, want);
     params_free(&f.params);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_conditions_are_checked),
-        cmocka_unit_test(test_not_a_text_file),
-        cmocka_unit_test(test_not_a_file),
-        cmocka_unit_test(test_long_names_in_messages),
-        cmocka_unit_test(test_errors_across_keys),
-    };
-    return cmocka_run_group_tests_name("param_refusals", tests, NULL, NULL);
 }

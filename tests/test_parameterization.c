@@ -9,9 +9,6 @@
 #include "models/networks/settings.h"
 
 #include <float.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { N = 12, P = 3, D = 5, STEPS = 5 };
 static const double gamma0 = 1.3, eta0 = 0.05, eps0 = 0.05;
@@ -209,8 +206,7 @@ static void check_example(const struct example *e) {
     run_free(&run);
 }
 
-static void presets_are_those_of_the_papers(void **state) {
-    (void)state;
+TEST(presets_are_those_of_the_papers) {
     static const char *const gates[] = {"sigmoid", "softmax"}, *const optimizers[] = {"gd", "adam"};
     static const char *const names[] = {"mup", "mssp", "sp", "ntp", "simp"};
     static const struct example networks[] = {
@@ -237,8 +233,7 @@ static void presets_are_those_of_the_papers(void **state) {
 }
 
 /* Numbers of experts and units that follow from a product, with its round-off: nine digits. */
-static void whole_numbers(void **state) {
-    (void)state;
+TEST(whole_numbers) {
     static const struct {
         double count;
         bool whole;
@@ -249,10 +244,4 @@ static void whole_numbers(void **state) {
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         if (network_whole(cases[k].count) != cases[k].whole)
             fail_msg("%.12g", cases[k].count);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(presets_are_those_of_the_papers),
-                                       cmocka_unit_test(whole_numbers)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,10 +7,6 @@
 #include "models/engine/node.h"
 #include "solver/study/compare.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { PARTS = 4, MOST = 256, STEPS = 4 };
 static const char *const suffix[2][PARTS] = {
     {"_init", "_prop", "_eff", ""},
@@ -304,29 +300,24 @@ static void check_optimizer(const char *optimizer, const char *decay) {
     }
 }
 
-static void test_gradient_descent(void **state) {
-    (void)state;
+TEST(test_gradient_descent) {
     check_optimizer("training.optimizer=gd", NULL);
 }
 
-static void test_momentum(void **state) {
-    (void)state;
+TEST(test_momentum) {
     check_optimizer("training.optimizer=momentum", NULL);
 }
 
-static void test_adam(void **state) {
-    (void)state;
+TEST(test_adam) {
     check_optimizer("training.optimizer=adam", NULL);
 }
 
-static void test_adamw(void **state) {
-    (void)state;
+TEST(test_adamw) {
     check_optimizer("training.optimizer=adamw", "training.weight_decay=0.1");
 }
 
 /* Neither draws nor numbers of a run depend on whether it is checked. */
-static void test_nothing_else_changes(void **state) {
-    (void)state;
+TEST(test_nothing_else_changes) {
     for (size_t k = 0; k < sizeof networks / sizeof *networks; k++)
         for (int N = 0; N <= 8; N += 8) {
             const char *override[28] = {0};
@@ -345,15 +336,4 @@ static void test_nothing_else_changes(void **state) {
             record_free(&record[0]);
             record_free(&record[1]);
         }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gradient_descent),
-        cmocka_unit_test(test_momentum),
-        cmocka_unit_test(test_adam),
-        cmocka_unit_test(test_adamw),
-        cmocka_unit_test(test_nothing_else_changes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

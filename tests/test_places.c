@@ -5,9 +5,6 @@
 #include "models/engine/node.h"
 
 #include <float.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { P = 2, HEIGHT = 5, WIDTH = 7 };
 
@@ -55,8 +52,7 @@ static void check(const struct net *net, const struct node *v, struct windows w)
 
 /* All windows of 3 x 2 places of an image of 5 x 7, every second one in width, one place beyond the
  * upper and lower border; and the means over windows of 2 x 3. */
-static void windows(void **state) {
-    (void)state;
+TEST(windows) {
     static const char script[] =
         "network.program_text=key(\"window\", 3)\\nkey(\"stride\", 2)\\n"
         "local p = population(\"p\")\\nlocal x = read_in(p, \"W\")\\n"
@@ -82,8 +78,7 @@ static void windows(void **state) {
 }
 
 /* A matrix that is written down: each of its rows mixes what the six tokens have. */
-static void numbers_of_a_matrix(void **state) {
-    (void)state;
+TEST(numbers_of_a_matrix) {
     static const double weights[2][6] = {{0.5, -1, 0, 2, 0.25, -0.75}, {-0.3, 0, 1.5, 0, 0.125, 4}};
     const char *more[] = {
         "network.program_text=key(\"window\", 3)\\nkey(\"stride\", 2)\\n"
@@ -115,8 +110,7 @@ static void numbers_of_a_matrix(void **state) {
 }
 
 /* Finite differences, and rows of each layer: all tokens, and every second one. */
-static void layers(void **state) {
-    (void)state;
+TEST(layers) {
     static const struct {
         const char *ini;
         int places;
@@ -135,8 +129,7 @@ static void layers(void **state) {
 }
 
 /* Thresholds of a selection among places: as many for each input as there are places. */
-static void selections(void **state) {
-    (void)state;
+TEST(selections) {
     const char *more[] = {"network.program_text=key(\"window\", 3)\\nkey(\"stride\", 2)\\n"
                           "local p = population(\"p\")\\nlocal z = mix(read_in(p, \"W\"), "
                           "pooling(1, 6, {size = 2}))\\nkernel(z, \"Z\")\\n"
@@ -181,8 +174,7 @@ static void refuse(const char *text, const char *why_not) {
     run_free(&run);
 }
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     static const char *const cases[][2] = {
         {"y = mix(x, {{1, 0}})", "has 2 columns, where there are 6 rows of each input"},
         {"y = mix(x, {{1},{1},{1},{1},{1},{1},{1}})", "has 7 rows, where an input has 6 tokens"},
@@ -212,22 +204,11 @@ static void refusals(void **state) {
 }
 
 /* Its kernels have a row of each token. */
-static void no_fixed_point(void **state) {
-    (void)state;
+TEST(no_fixed_point) {
     struct run run = {0};
     struct err why = {0};
     char *more[] = {"solver.method=fixed_point"};
     assert_int_equal(run_configure(&run, "examples/convolution.ini", 1, more, &why), CODE_INPUT);
     assert_non_null(strstr(why.text, "matrix W2_1 has 3 rows of an input of 6 tokens"));
     run_free(&run);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(windows),
-                                       cmocka_unit_test(layers),
-                                       cmocka_unit_test(numbers_of_a_matrix),
-                                       cmocka_unit_test(selections),
-                                       cmocka_unit_test(refusals),
-                                       cmocka_unit_test(no_fixed_point)};
-    return cmocka_run_group_tests_name("places", tests, NULL, NULL);
 }

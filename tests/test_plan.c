@@ -3,13 +3,9 @@
 #include "models/engine/node.h"
 #include "models/language/adjoint.h"
 
-#include <math.h>
-#include <stdio.h>
-
 /* A chain of layers holds, of each, the value and the slope of its function, which take the place
  * of what they are made of, and cotangents in turn in the place of a slope and of their own. */
-static void storage_is_reused(void **state) {
-    (void)state;
+TEST(storage_is_reused) {
     for (int depth = 1; depth <= 4; depth++)
         for (int N = 0; N <= 32; N += 32) {
             char layers[32];
@@ -31,8 +27,7 @@ static struct rows rows_of(const struct node *v) {
 
 /* Behind its last use a row is NaN, which an operation that reads more than it says would meet;
  * what is read when all is done, and only that, is there still. */
-static void what_is_of_no_more_use_is_poisoned(void **state) {
-    (void)state;
+TEST(what_is_of_no_more_use_is_poisoned) {
     for (int poisons = 0; poisons < 2; poisons++) {
         const char *const more[] = {poisons ? "solver.backend=shadow" : "solver.backend=cpu",
                                     "solver.sites=64", NULL};
@@ -60,12 +55,4 @@ static void what_is_of_no_more_use_is_poisoned(void **state) {
         net_free(&net);
         run_free(&run);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(storage_is_reused),
-        cmocka_unit_test(what_is_of_no_more_use_is_poisoned),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,9 +6,6 @@
 #include "tests/oracles/oracle_muon.h"
 #include "tests/support/each_backend.h"
 
-#include <math.h>
-#include <string.h>
-
 enum { SITES = 600, GROUP = 3, ROWS = 12, INPUTS = 4, STEPS = 3 };
 
 static const struct polar_case {
@@ -158,8 +155,7 @@ static void judge(const struct polar_case *one) {
     free(W), free(V), free(x), free(C), free(got);
 }
 
-static void steps(void **state) {
-    (void)state;
+TEST(steps) {
     for (size_t k = 0; k < LENGTH(cases); k++)
         judge(&cases[k]);
 }
@@ -204,8 +200,7 @@ static void judge_along(const struct polar_case *one, int rows) {
     free(x), free(C), free(zero), free(want), free(got);
 }
 
-static void along(void **state) {
-    (void)state;
+TEST(along) {
     for (size_t k = 0; k < LENGTH(cases); k++)
         if (!cases[k].row_group && !cases[k].rule.exact) {
             judge_along(&cases[k], ROWS);
@@ -325,8 +320,7 @@ static void judge_cut(const struct polar_case *one, bool stacked) {
 }
 
 /* Cut one way or the other, and put together again. */
-static void parts(void **state) {
-    (void)state;
+TEST(parts) {
     for (size_t k = 0; k < LENGTH(cases); k++)
         if ((!cases[k].row_group || cases[k].row_group == ROWS) && !cases[k].column_group) {
             judge_cut(&cases[k], true);
@@ -372,16 +366,9 @@ static void nothing_of(double size) {
     free(W), free(x), free(got);
 }
 
-static void nothing(void **state) {
-    (void)state;
+TEST(nothing) {
     nothing_of(0);
     nothing_of(1e-15);
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(steps), cmocka_unit_test(along),
-                                       cmocka_unit_test(parts), cmocka_unit_test(nothing)};
-    int failed = 0;
-    EACH_BACKEND(0, tests, argc > 1 ? argv[1] : NULL, failed);
-    return failed;
-}
+ON_EACH_BACKEND(0)

@@ -6,7 +6,6 @@
 #include <float.h>
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_sort_double.h>
-#include <string.h>
 
 /* `count` orthonormal rows without relation to the population, in an array to be freed. */
 static void open_rows(struct array *array, size_t sites, int count) {
@@ -22,8 +21,7 @@ static void open_rows(struct array *array, size_t sites, int count) {
     free(x);
 }
 
-static void test_fresh_is_orthonormal(void **state) {
-    (void)state;
+TEST(test_fresh_is_orthonormal) {
     struct population p;
     struct array known, out;
     open_population(&p, 300, true, 0);
@@ -59,8 +57,7 @@ static void test_fresh_is_orthonormal(void **state) {
 
 /* What is drawn and met while looking leaves no trace: rows that waited for the next normals wait
  * again. */
-static void test_look(void **state) {
-    (void)state;
+TEST(test_look) {
     double *x[2];
     for (int look = 0; look < 2; look++) {
         struct population p;
@@ -109,8 +106,7 @@ static double *drawn(uint32_t replicate, bool matched, int first, int second) {
     return x;
 }
 
-static void test_draws_can_be_repeated(void **state) {
-    (void)state;
+TEST(test_draws_can_be_repeated) {
     const size_t count = (size_t)5 * 200;
     double *x[] = {drawn(1, true, 3, 2), drawn(1, true, 3, 2), drawn(1, true, 5, 0),
                    drawn(2, true, 3, 2), drawn(1, false, 3, 2)};
@@ -128,8 +124,7 @@ static void test_draws_can_be_repeated(void **state) {
 }
 
 /* Beside its halves a population has their room; nodes of a rule have no halves. */
-static void test_room_of_halves(void **state) {
-    (void)state;
+TEST(test_room_of_halves) {
     for (int nodes = 0; nodes < 2; nodes++) {
         struct population p;
         struct array out;
@@ -148,8 +143,7 @@ static void test_room_of_halves(void **state) {
 
 /* 80 of 100 sites are for normals and basis vectors; then a normal is orthogonal to what it must
  * be, and no more. */
-static void test_out_of_room(void **state) {
-    (void)state;
+TEST(test_out_of_room) {
     struct population p;
     struct array known, out;
     open_population(&p, 100, true, 0);
@@ -174,8 +168,7 @@ static void test_out_of_room(void **state) {
 
 /* Rows that found no room are not in the span; a smaller draw, which does find room, must be
  * orthogonal to them all the same. */
-static void test_room_for_a_draw_but_not_for_its_basis(void **state) {
-    (void)state;
+TEST(test_room_for_a_draw_but_not_for_its_basis) {
     struct population p;
     struct array known, out;
     open_population(&p, 100, true, 0);
@@ -194,8 +187,7 @@ static void test_room_for_a_draw_but_not_for_its_basis(void **state) {
 }
 
 /* A basis of all sites leaves no direction, one of all but one a single one. */
-static void test_basis_of_all_sites(void **state) {
-    (void)state;
+TEST(test_basis_of_all_sites) {
     for (int rank = 19; rank <= 20; rank++) {
         struct population p;
         struct array known, out;
@@ -233,8 +225,7 @@ static double kolmogorov_smirnov(double *x, size_t n) {
 
 /* A site of a matched normal, over replicates, with an absorbed row of constant size (so that all
  * sites keep the same variance): N(0, 1) up to 0.1/sites, below what the test resolves. */
-static void test_matched_normals_are_normal(void **state) {
-    (void)state;
+TEST(test_matched_normals_are_normal) {
     enum { REPLICATES = 2000, SITES = 64, ROWS = 3 };
     static const size_t at[] = {0, 5 + SITES, 40 + 2 * SITES, 63 + 2 * SITES};
     double *x = memory(REPLICATES * LENGTH(at), sizeof *x), sign[SITES], row[ROWS * SITES];
@@ -267,8 +258,7 @@ static void test_matched_normals_are_normal(void **state) {
 /* Normals of a pair of sites are equal forward and opposite backward, and so matched among
  * themselves; products of three with one factor from behind vanish. What meets rows without that
  * symmetry stays orthogonal to them. */
-static void test_mirror_images(void **state) {
-    (void)state;
+TEST(test_mirror_images) {
     enum { SITES = 300, ROWS = 12 };
     struct population p;
     struct array known, out;
@@ -308,8 +298,7 @@ static void test_mirror_images(void **state) {
     population_free(&p);
 }
 
-static void test_rank_limit(void **state) {
-    (void)state;
+TEST(test_rank_limit) {
     struct population p = {.name = "experts 2", .sites = 1000};
     ASK(population_check_rank(&p, 900, "map 2", &err));
     assert_int_equal(population_check_rank(&p, 901, "map 2", &err), CODE_NUMERICAL);
@@ -325,8 +314,7 @@ static void test_rank_limit(void **state) {
 
 /* Of 2^b sites the first 2^b - 1 rows of signs are orthogonal, and to 1; then others begin. Asked
  * for one by one they are the same. */
-static void test_probes(void **state) {
-    (void)state;
+TEST(test_probes) {
     enum { SITES = 64, ROWS = SITES - 1 };
     double signs[2 * ROWS][SITES], single[SITES];
     struct population p;
@@ -353,21 +341,4 @@ static void test_probes(void **state) {
     population_free(&p);
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_fresh_is_orthonormal),
-        cmocka_unit_test(test_look),
-        cmocka_unit_test(test_draws_can_be_repeated),
-        cmocka_unit_test(test_room_of_halves),
-        cmocka_unit_test(test_out_of_room),
-        cmocka_unit_test(test_room_for_a_draw_but_not_for_its_basis),
-        cmocka_unit_test(test_basis_of_all_sites),
-        cmocka_unit_test(test_matched_normals_are_normal),
-        cmocka_unit_test(test_mirror_images),
-        cmocka_unit_test(test_rank_limit),
-        cmocka_unit_test(test_probes),
-    };
-    int failed = 0;
-    EACH_BACKEND(0, tests, argc > 1 ? argv[1] : NULL, failed);
-    return failed;
-}
+ON_EACH_BACKEND(0)

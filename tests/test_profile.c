@@ -5,8 +5,6 @@
 #include "tests/support/support.h"
 
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 enum { S = 6, GROUP = 2, A = 3, B = 2 };
@@ -73,8 +71,7 @@ static void check(const char *place, const char *op, double calls, double flops,
     assert_true(cost.seconds >= 0);
 }
 
-static void costs_are_counted(void **state) {
-    (void)state;
+TEST(costs_are_counted) {
     const struct backend *ops = made.ops;
     const struct rows none = {0}, a = array_all(&made.a), b = array_all(&made.b),
                       c = array_all(&made.c), sites = array_all(&made.sites),
@@ -117,8 +114,7 @@ static void costs_are_counted(void **state) {
 }
 
 /* Inner places count for themselves. */
-static void places_are_nested(void **state) {
-    (void)state;
+TEST(places_are_nested) {
     double C[A * A];
     int outer = profile_enter("outer", "");
     made.ops->dots(array_all(&made.a), array_all(&made.b), C);
@@ -139,8 +135,7 @@ static double clock_now(void) {
 }
 
 /* A thread that sleeps does not work. */
-static void cpu_time_does_not_pass_alone(void **state) {
-    (void)state;
+TEST(cpu_time_does_not_pass_alone) {
     struct timespec pause = {.tv_nsec = 200000000};
     double before = base_cpu_seconds(), start = clock_now();
     nanosleep(&pause, NULL);
@@ -149,8 +144,7 @@ static void cpu_time_does_not_pass_alone(void **state) {
 }
 
 /* Between two looks at the clock, at times that are half a second apart. */
-static void seconds_are_those_of_the_clock(void **state) {
-    (void)state;
+TEST(seconds_are_those_of_the_clock) {
     for (int k = 0; k < 2; k++) {
         struct timespec pause = {.tv_nsec = 500000000};
         for (int look = 0; look < 100; look++) {
@@ -163,8 +157,7 @@ static void seconds_are_those_of_the_clock(void **state) {
 }
 
 /* Seconds of all threads. */
-static void time_is_counted(void **state) {
-    (void)state;
+TEST(time_is_counted) {
     int threads = omp_get_max_threads(), before = profile_enter("outside", "");
     double start = clock_now();
     profile_other(base_cpu_seconds() - 1000);
@@ -176,13 +169,4 @@ static void time_is_counted(void **state) {
     assert_true(cost.seconds <= threads * (1000 + passed + 1e-6));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(costs_are_counted),
-        cmocka_unit_test(places_are_nested),
-        cmocka_unit_test(seconds_are_those_of_the_clock),
-        cmocka_unit_test(time_is_counted),
-        cmocka_unit_test(cpu_time_does_not_pass_alone),
-    };
-    return cmocka_run_group_tests(tests, open_all, close_all);
-}
+AROUND_TESTS(open_all, close_all)

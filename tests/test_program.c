@@ -7,11 +7,7 @@
 #include "tests/support/places.h"
 #include "models/language/operation.h"
 
-#include <math.h>
 #include <glob.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST = 64 };
 
@@ -320,8 +316,7 @@ static void each_program(bool judged) {
 
 /* Every operation of the sources that has an adjoint is met by a program of this file: one
  * that is added and not drawn is named here. Terms of the loss are judged by test_balance. */
-static void every_operation_is_drawn(void **state) {
-    (void)state;
+TEST(every_operation_is_drawn) {
     static char text[1 << 16];
     int found = 0;
     glob_t files;
@@ -350,8 +345,7 @@ static void every_operation_is_drawn(void **state) {
     assert_true(found > 20);
 }
 
-static void gradient_by_differences(void **state) {
-    (void)state;
+TEST(gradient_by_differences) {
     each_program(true);
 }
 
@@ -371,8 +365,7 @@ static void train(const struct run *run, int N, const struct shape *shape, doubl
 }
 
 /* Rows that are read before they are written are NaN on the backend `shadow`. */
-static void same_bits_on_poisoned_memory(void **state) {
-    (void)state;
+TEST(same_bits_on_poisoned_memory) {
     static const char *const more[][4] = {
         {"solver.sites=64", "solver.backend=cpu"},
         {"solver.sites=64", "solver.backend=shadow"},
@@ -394,13 +387,4 @@ static void same_bits_on_poisoned_memory(void **state) {
                 assert_true(last == last && last != 0);
                 assert_memory_equal(f[0], f[1], sizeof f[0]);
             }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradient_by_differences),
-        cmocka_unit_test(same_bits_on_poisoned_memory),
-        cmocka_unit_test(every_operation_is_drawn),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,6 @@
 #include "tests/support/places.h"
 #include "models/engine/node.h"
 
-#include <string.h>
-
 static void write_nothing(struct program *p) {
     populate(p);
 }
@@ -114,8 +112,7 @@ static void write_two_read_outs(struct program *p) {
 }
 
 /* The first thing that is wrong is told, nothing crashes, and nothing leaks (make SAN=1). */
-static void wrong_programs_are_told(void **state) {
-    (void)state;
+TEST(wrong_programs_are_told) {
     static const struct {
         void (*write)(struct program *p);
         const char *part;
@@ -162,8 +159,7 @@ static void write_too_many(struct program *p) {
         program_population(p, "many", 1, 8, 1);
 }
 
-static void draws_are_of_one_owner(void **state) {
-    (void)state;
+TEST(draws_are_of_one_owner) {
     static const char *const none[] = {NULL};
     struct model model = {.name = "many", .write = write_too_many};
     struct run run;
@@ -177,12 +173,4 @@ static void draws_are_of_one_owner(void **state) {
     assert_string_equal(err.text, "network many: it has more than 65536 populations");
     net_free(&net);
     run_free(&run);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_programs_are_told),
-        cmocka_unit_test(draws_are_of_one_owner),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,11 +6,6 @@
 #include "models/parts/router.h"
 #include "solver/measure/stats.h"
 
-#include <math.h>
-#include <string.h>
-
-static bool is_long;
-
 /* --- which limits are random ----------------------------------------------------------------- */
 
 /* A file, or the name of a network. */
@@ -38,8 +33,7 @@ static bool is_random(const char *source, const char *const *overrides) {
 
 /* The tie is one across the K-th place, K = 2 of 4, of any kind of token, and only where nothing
  * but fluctuations decides it. */
-static void ties(void **state) {
-    (void)state;
+TEST(ties) {
     static const struct {
         const char *change[2];
         bool random;
@@ -78,8 +72,7 @@ static void ties(void **state) {
 }
 
 /* top in a program, of logits that start at 2, 1, 1, 0 but for fluctuations: K = 2 cuts a tie. */
-static void ties_of_a_program(void **state) {
-    (void)state;
+TEST(ties_of_a_program) {
     for (int K = 1; K <= 4; K++) {
         char text[256];
         snprintf(text, sizeof text,
@@ -93,8 +86,7 @@ static void ties_of_a_program(void **state) {
 }
 
 /* Logits that are equal and do not fluctuate select nothing: refused, of networks as well. */
-static void equal_logits(void **state) {
-    (void)state;
+TEST(equal_logits) {
     static const struct {
         double biases[4];
         bool refused;
@@ -217,8 +209,7 @@ static void laws_of(const char *source, int blocks, const char *const *changes) 
 
 /* The gradients of gates of a transformer: of the read-out with W2, whose transpose has met nothing
  * of an expert that is not selected. Experts wider than the stream: sites go with the size. */
-static void of_a_transformer(void **state) {
-    (void)state;
+TEST(of_a_transformer) {
     static const char *const one[] = {"network.parameterization=mup",
                                       "network.q0=1",
 
@@ -247,8 +238,7 @@ static void of_a_transformer(void **state) {
 }
 
 /* Below the last block gradients are made of what later blocks hand back, with any inner width. */
-static void of_a_stack(void **state) {
-    (void)state;
+TEST(of_a_stack) {
     static const char *const three[] = {
         "network.parameterization=mup", "network.mixture=regime1", "network.depth=3",
         "network.branch_power=0",       "network.experts=4",       "network.rho=0.5",
@@ -269,8 +259,7 @@ static void of_a_stack(void **state) {
 }
 
 /* Equal biases are none, of all experts and of those at the K-th place. */
-static void of_regime1(void **state) {
-    (void)state;
+TEST(of_regime1) {
     static const char *const biases[] = {NULL, "network.biases=0 0 0 0", "network.biases=1 0 0 0"};
     for (int k = 0; k < 3; k++) {
         const char *const changes[] = {
@@ -288,8 +277,7 @@ static void of_regime1(void **state) {
 }
 
 /* The same of a script, which says nothing of it. */
-static void of_a_script(void **state) {
-    (void)state;
+TEST(of_a_script) {
     static const char *const changes[] = {"program.experts=4",
                                           "program.expert_layers=1",
                                           "program.q0=1",
@@ -299,15 +287,4 @@ static void of_a_script(void **state) {
                                           NULL};
     assert_true(is_random("examples/regime1.ini", changes));
     laws_of("examples/regime1.ini", 0, changes);
-}
-
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ties),         cmocka_unit_test(ties_of_a_program),
-        cmocka_unit_test(equal_logits), cmocka_unit_test(of_a_transformer),
-        cmocka_unit_test(of_a_stack),   cmocka_unit_test(of_regime1),
-        cmocka_unit_test(of_a_script),
-    };
-    is_long = argc > 1 && !strcmp(argv[1], "long");
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

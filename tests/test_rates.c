@@ -6,10 +6,6 @@
 #include "tests/support/cli.h"
 #include "models/engine/node.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { N = 12, MOST = 16 };
 
 static const char *const small[] = {"data.inputs=3",       "data.dimension=5",
@@ -53,8 +49,7 @@ static void check_same(const char *network, const char *const *a, const char *co
 }
 
 /* The key that there was before, and the line that says the same. */
-static void rate_of_the_router(void **state) {
-    (void)state;
+TEST(rate_of_the_router) {
     static const char model[] = "model=regime1\ngate=sigmoid\nq0=1";
     static const char *const optimizers[] = {"training.optimizer=gd", "training.optimizer=momentum",
                                              "training.optimizer=adam"};
@@ -76,8 +71,7 @@ static double rate_of(const struct net *net, const char *name) {
 }
 
 /* Lines of a common name and of the own one multiply; N is the width. */
-static void factors_multiply(void **state) {
-    (void)state;
+TEST(factors_multiply) {
     struct run run;
     struct net net;
     run_of(&run, "model=regime1\nexperts=3\nexpert_layers=2",
@@ -95,8 +89,7 @@ static void factors_multiply(void **state) {
 
 /* Linear networks: f(0) of a finite one is linear in each matrix, a kernel of the limit quadratic.
  * A bias is a matrix of one row. */
-static void initial_factors(void **state) {
-    (void)state;
+TEST(initial_factors) {
     static const char model[] = "model=dense\ndepth=3\nactivation=linear";
     static const char *const line[] = {"init.W1=2", "init.W2=2", "init.W3=2", "init.w=2"};
     double f[3], plain[3];
@@ -193,8 +186,7 @@ static void check_frozen(const char *network, const char *optimizer, int width) 
     }
 }
 
-static void zero_rates_freeze(void **state) {
-    (void)state;
+TEST(zero_rates_freeze) {
     static const char *const networks[] = {
         "model=dense\ndepth=2", "model=regime1\nq0=1", "model=regime2\n[solver]\nexpert_sites=8",
         "model=regime3\nparameterization=mup\niota=.25\n[solver]\nexpert_sites=8\nunit_sites=8",
@@ -210,8 +202,7 @@ static void zero_rates_freeze(void **state) {
 }
 
 /* What a limit loses with a negative power: what a factor of 0 takes. */
-static void negative_powers_vanish(void **state) {
-    (void)state;
+TEST(negative_powers_vanish) {
     static const char model[] = "model=regime1\nq0=1\nparameterization=mup";
     static const struct {
         const char *vanishing, *zero;
@@ -231,8 +222,7 @@ static void negative_powers_vanish(void **state) {
 }
 
 /* Of every matrix the factor of eps is eps itself, with its power of the width in networks. */
-static void factors_of_eps(void **state) {
-    (void)state;
+TEST(factors_of_eps) {
     static const char model[] = "model=regime1\nq0=1\nbias=trained\n[training]\noptimizer=adam";
     for (int width = 0; width <= 16; width += 16) {
         check_same(model, ARGS("eps.W1=4", "eps.W2=4", "eps.Q=4", "eps.b=4", "eps.w=4"),
@@ -242,13 +232,4 @@ static void factors_of_eps(void **state) {
     }
     check_same(model, ARGS("solver.replicates=0", "eps.Q=3 N^0.5"),
                ARGS("solver.replicates=0", "eps.Q=12"), 16);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rate_of_the_router),     cmocka_unit_test(factors_multiply),
-        cmocka_unit_test(initial_factors),        cmocka_unit_test(zero_rates_freeze),
-        cmocka_unit_test(negative_powers_vanish), cmocka_unit_test(factors_of_eps),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,10 +4,6 @@
 #include "solver/measure/observe.h"
 #include "solver/run/iteration.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Declares the record of a network of width 16 that shows the mean of h under this name. */
 static int declare_result(const char *name, const char *const *overrides, struct series *shown,
                           struct err *out) {
@@ -43,8 +39,7 @@ static int declare_result(const char *name, const char *const *overrides, struct
 /* Names that the output needs for something else, with or without the keys that make it need them,
  * are refused before anything runs; others are free, and what a series is does not follow from how
  * it is called. */
-static void names_of_results(void **state) {
-    (void)state;
+TEST(names_of_results) {
     static const char *const keys[] = {"output.fields=u", "output.spectra=tangent",
                                        "output.weights=both", NULL},
                              *const plain[] = {NULL};
@@ -90,8 +85,7 @@ static void names_of_results(void **state) {
 }
 
 /* More arrays than HDF5 lets share the axis of times are refused before anything is computed. */
-static void as_many_as_a_file_takes(void **state) {
-    (void)state;
+TEST(as_many_as_a_file_takes) {
     for (int many = 0; many < 2; many++) {
         struct record record;
         struct err said = {0};
@@ -123,8 +117,7 @@ static bool is_in(const char *const *list, const char *name) {
 /* Which series have no normal errors and no law in 1/N, tell of the computation, are positive so
  * that halves correct their logarithm, and are kept run by run: docs/method.md, section 3, "What is
  * corrected", and docs/output.md. */
-static void kinds_of_series(void **state) {
-    (void)state;
+TEST(kinds_of_series) {
     static const char *const files[] = {"data/regime2.ini", "data/stack.ini"};
     static const char *const keys[] = {
         "network.rho=0.5",    "data.test_inputs=2",   "output.kernels=full",  "output.experts=yes",
@@ -173,8 +166,7 @@ static void kinds_of_series(void **state) {
 }
 
 /* Every kernel of a fixed point has a name of its own, which the file has beside its changes. */
-static void kernels_of_a_fixed_point(void **state) {
-    (void)state;
+TEST(kernels_of_a_fixed_point) {
     static const char *const files[] = {"data/dense.ini", "data/regime2.ini"};
     static const char *const keys[] = {"solver.method=fixed_point", "reference.widths=", NULL};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -195,14 +187,4 @@ static void kernels_of_a_fixed_point(void **state) {
         record_free(&record);
         run_free(&run);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_of_results),
-        cmocka_unit_test(as_many_as_a_file_takes),
-        cmocka_unit_test(kinds_of_series),
-        cmocka_unit_test(kernels_of_a_fixed_point),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

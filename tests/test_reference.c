@@ -18,10 +18,6 @@
 #include <gsl/gsl_integration.h>
 #include <gsl/gsl_randist.h>
 #include <hdf5.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { LONGEST = 20, P = 4, MOST = 48 };
 static int T;          /* steps of the case, at most LONGEST */
@@ -240,8 +236,7 @@ static void one_case(const char *folder, const char *name) {
 }
 
 #define CASE(folder, name)                                                                         \
-    static void folder##_##name(void **state) {                                                    \
-        (void)state;                                                                               \
+    TEST(folder##_##name) {                                                                        \
         one_case(#folder, #name);                                                                  \
     }
 CASE(regime1, adam_sigmoid_M2)
@@ -260,20 +255,5 @@ CASE(regime2, Ds)
 
 int main(int argc, char **argv) {
     replicates = argc > 1 && !strcmp(argv[1], "long") ? MOST : 32;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regime1_adam_sigmoid_M2),
-        cmocka_unit_test(regime1_dense_L3_M1),
-        cmocka_unit_test(regime1_linear_softmax_trainedbias_L2_M3),
-        cmocka_unit_test(regime1_sigmoid_L2_M3),
-        cmocka_unit_test(regime1_softmax_trainedbias_L3_M2),
-        cmocka_unit_test(regime1_top2of4_bias_L2),
-        cmocka_unit_test(regime2_A),
-        cmocka_unit_test(regime2_A2),
-        cmocka_unit_test(regime2_Alazy),
-        cmocka_unit_test(regime2_B),
-        cmocka_unit_test(regime2_C),
-        cmocka_unit_test(regime2_D),
-        cmocka_unit_test(regime2_Ds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_registered(__FILE__);
 }

@@ -16,13 +16,8 @@
 #include <gsl/gsl_integration.h>
 #include <gsl/gsl_randist.h>
 #include <hdf5.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST_T = 12, P = 4 };
-static bool is_long;
 
 /* A trajectory [t][column] with standard errors, from n runs. */
 struct track {
@@ -201,8 +196,7 @@ static void one_case(const char *name, int horizon) {
 }
 
 #define CASE(name, horizon, always)                                                                \
-    static void case_##name(void **state) {                                                        \
-        (void)state;                                                                               \
+    TEST(case_##name) {                                                                            \
         if (!(always) && !is_long)                                                                 \
             skip(); /* make check-long */                                                          \
         one_case(#name, horizon);                                                                  \
@@ -215,14 +209,3 @@ CASE(m_soft_lazy, 0, false)
 CASE(u_sig_d, 0, false)
 CASE(m_top_b, 3, false)
 CASE(u_top_b, 3, false)
-
-int main(int argc, char **argv) {
-    is_long = argc > 1 && !strcmp(argv[1], "long");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(case_m_sig_a),     cmocka_unit_test(case_u_sig_a),
-        cmocka_unit_test(case_m_soft_b),    cmocka_unit_test(case_m_soft_c),
-        cmocka_unit_test(case_m_soft_lazy), cmocka_unit_test(case_u_sig_d),
-        cmocka_unit_test(case_m_top_b),     cmocka_unit_test(case_u_top_b),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -6,7 +6,6 @@
 #include "tests/support/script.h"
 #include "tests/support/sweep_ini.h"
 
-#include <math.h>
 #include <sys/stat.h>
 
 enum { FIELDS = 8, CASES = 128, SECTIONS = 64 };

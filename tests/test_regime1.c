@@ -4,10 +4,6 @@
 #include "tests/support/couple.h"
 #include "solver/measure/stats.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Runs of an ini text: overrides can replace keys of a file, not take them away. */
 static void run_of(struct run *run, const char *text, const char *const *overrides) {
     static const char name[] = "build/test_regime1.ini";
@@ -33,8 +29,7 @@ static void compare(const char *const *overrides, int N) {
     couple_close(&p);
 }
 
-static void equals_oracle(void **state) {
-    (void)state;
+TEST(equals_oracle) {
     static const char *const gates[] = {"network.gate=sigmoid", "network.gate=softmax",
                                         "network.gate=constant"};
     static const char *const sizes[][2] = {{"network.experts=1", "network.expert_layers=3"},
@@ -63,8 +58,7 @@ static void equals_oracle(void **state) {
             }
 }
 
-static void equals_oracle_in_cases(void **state) {
-    (void)state;
+TEST(equals_oracle_in_cases) {
     static const char *const cases[][8] = {
         {"network.model=dense", "network.depth=4"},
         {"network.model=dense", "network.depth=2", "network.activation=gelu",
@@ -93,16 +87,14 @@ static void equals_oracle_in_cases(void **state) {
     }
 }
 
-static void equals_oracle_with_noise(void **state) {
-    (void)state;
+TEST(equals_oracle_with_noise) {
     const char *const overrides[] = {
         "data.inputs=4",   "training.eta0=0.2",      "network.gate=softmax", "network.experts=4",
         "network.rho=0.5", "network.bias_noise=0.7", "network.q0=0",         NULL};
     compare(overrides, 14);
 }
 
-static void dense_equals_its_oracle(void **state) {
-    (void)state;
+TEST(dense_equals_its_oracle) {
     for (int depth = 2; depth < 5; depth++) {
         char deep[32];
         const char *const overrides[] = {deep, "training.eta0=0.3", NULL};
@@ -116,8 +108,7 @@ static void dense_equals_its_oracle(void **state) {
 }
 
 /* regime1 with one expert, constant gate, activated output and depth - 1 matrices is dense. */
-static void one_expert_is_dense(void **state) {
-    (void)state;
+TEST(one_expert_is_dense) {
     static const char *const texts[] = {
         "[network]\nmodel=regime1\ngate=constant\nexperts=1\nexpert_layers=2\n"
         "expert_output=activated\n[training]\nsteps=8\n[solver]\nsites=400\n",
@@ -140,8 +131,7 @@ static void one_expert_is_dense(void **state) {
 
 /* Softmax without bias: gphi is the same for all experts, so gpsi = 0 and the router never moves.
  * In a linear network that holds without sampling error, to the truncation of the bases. */
-static void softmax_without_bias_stays_uniform(void **state) {
-    (void)state;
+TEST(softmax_without_bias_stays_uniform) {
     struct run run;
     struct net net;
     run_of(&run,
@@ -187,8 +177,7 @@ static void swap_experts(struct net *net, int M, int E) {
 
 /* An expert whose bias is no number has a logit that is none: the loss is no number either, whoever
  * the other experts are, so that the run ends. All three selected, or two of them. */
-static void no_number_is_hidden(void **state) {
-    (void)state;
+TEST(no_number_is_hidden) {
     static const char *const rho[] = {"network.rho=1", "network.rho=0.6666666666666666"};
     for (int k = 0; k < 2; k++) {
         struct run run;
@@ -210,8 +199,7 @@ static void no_number_is_hidden(void **state) {
 /* Selection biases that have moved by more than 745/beta select an expert whose exponential is 0
  * beside the largest logit. Among the one that is selected a softmax is 1 all the same, and over
  * all experts it is 0. */
-static void selected_far_below_the_largest(void **state) {
-    (void)state;
+TEST(selected_far_below_the_largest) {
     static const char *const over[] = {"network.softmax_over=selected", "network.softmax_over=all"};
     for (int k = 0; k < 2; k++) {
         struct run run;
@@ -238,8 +226,7 @@ static void selected_far_below_the_largest(void **state) {
 
 /* Exchanging experts leaves the outputs alone, over training; sums of M terms change order: 1e-13.
  */
-static void experts_may_be_permuted(void **state) {
-    (void)state;
+TEST(experts_may_be_permuted) {
     struct run run;
     struct net a, b;
     run_of(&run,
@@ -263,8 +250,7 @@ static void experts_may_be_permuted(void **state) {
 }
 
 /* A router that never moves from p = 1 (softmax over one expert) is a constant gate. */
-static void idle_router_is_a_constant_gate(void **state) {
-    (void)state;
+TEST(idle_router_is_a_constant_gate) {
     static const char *const gates[] = {"softmax\nq0=1", "constant"};
     struct run run[2];
     struct net net[2];
@@ -320,8 +306,7 @@ static double first_move(const char *parameterization, int N) {
  * first step: dpsi = eta0 <gpsi> |x1|^2, |x1|^2 ~ N. Exponent 1 between N = 64 and 512, up to the
  * fluctuation of 24 networks (10 % each, log_8 of it 0.07 on the exponent; 4 of it). muP's move
  * falls: it is driven by gphi(0), which is of order N^{-1/2}. */
-static void logits_of_sp_diverge(void **state) {
-    (void)state;
+TEST(logits_of_sp_diverge) {
     double sp = log(first_move("sp", 512) / first_move("sp", 64)) / log(8);
     double mup = log(first_move("mup", 512) / first_move("mup", 64)) / log(8);
     CHECK_ABS(sp, 1, 0.28, "exponent of sp");
@@ -331,8 +316,7 @@ static void logits_of_sp_diverge(void **state) {
 /* Top-K without bias: the limit is random, replicates and networks agree in distribution. Mean and
  * standard deviation of the loss over runs: the networks' means extrapolated in 1/N within 4
  * standard errors, the standard deviations at N = 256 within 4 of theirs (sd/sqrt(2 n) each). */
-static void top_k_without_bias_agrees_in_distribution(void **state) {
-    (void)state;
+TEST(top_k_without_bias_agrees_in_distribution) {
     enum { RUNS = 160, T = 10 };
     const int widths[] = {64, 128, 256};
     struct run run;
@@ -363,22 +347,4 @@ static void top_k_without_bias_agrees_in_distribution(void **state) {
         record_free(&record[i]);
     }
     run_free(&run);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_oracle_in_cases),
-        cmocka_unit_test(equals_oracle),
-        cmocka_unit_test(equals_oracle_with_noise),
-        cmocka_unit_test(dense_equals_its_oracle),
-        cmocka_unit_test(one_expert_is_dense),
-        cmocka_unit_test(no_number_is_hidden),
-        cmocka_unit_test(selected_far_below_the_largest),
-        cmocka_unit_test(experts_may_be_permuted),
-        cmocka_unit_test(idle_router_is_a_constant_gate),
-        cmocka_unit_test(logits_of_sp_diverge),
-        cmocka_unit_test(top_k_without_bias_agrees_in_distribution),
-        cmocka_unit_test(softmax_without_bias_stays_uniform),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

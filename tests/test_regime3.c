@@ -3,11 +3,7 @@
  * steps; and the reproducibility of its limit. */
 #include "tests/support/couple.h"
 
-#include <math.h>
 #include <omp.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char *const base[] = {"network.model=regime3", "network.kappa=0.5",
                                    "network.iota=0.25",     "training.eta0=0.2",
@@ -41,8 +37,7 @@ static const char *const gates[][2] = {
     {"network.gate=constant", "network.aggregation=M"},
 };
 
-static void equals_oracle(void **state) {
-    (void)state;
+TEST(equals_oracle) {
     static const char *const activations[] = {
         "network.activation=tanh", "network.activation=erf",      "network.activation=relu",
         "network.activation=gelu", "network.activation=softplus", "network.activation=linear"};
@@ -69,8 +64,7 @@ static void equals_oracle(void **state) {
                 }
 }
 
-static void equals_oracle_in_cases(void **state) {
-    (void)state;
+TEST(equals_oracle_in_cases) {
     const char *const cases[][5] = {
         {"network.gate=sigmoid", "network.beta=0.8"},
         {"network.gate=softmax", "network.beta=0.7", "network.kappa=1"},
@@ -86,8 +80,7 @@ static void equals_oracle_in_cases(void **state) {
 }
 
 /* More inputs than dimensions; a single input, expert and unit. */
-static void equals_oracle_odd_shapes(void **state) {
-    (void)state;
+TEST(equals_oracle_odd_shapes) {
     const char *const wide[] = {"network.kappa=1.5", "network.iota=0.75", "data.inputs=7",
                                 "data.dimension=3", "training.gamma0=0.3"};
     const char *const single[] = {"network.kappa=0.25", "network.iota=0.25", "data.inputs=1",
@@ -139,8 +132,7 @@ static void same_bits(const struct outcome *a, const struct outcome *b, int T, c
 
 /* One against many threads (one replicate shares out blocks, two go whole), shadow memory, a longer
  * run; MSSP and muP. Units and pairs fill more than one block of sites. */
-static void bits_depend_on_nothing(void **state) {
-    (void)state;
+TEST(bits_depend_on_nothing) {
     static const char *const kinds[][4] = {
         {"network.parameterization=mssp", "network.gate=sigmoid", NULL},
         {"network.parameterization=mup", "network.gate=softmax", "network.rho=0.5", NULL}};
@@ -165,8 +157,7 @@ static void bits_depend_on_nothing(void **state) {
 
 /* Activation linear, gate constant: every moment is matched exactly, so two seeds differ by the
  * truncation of the bases alone (as in tests/test_limit.c: 1e-5 at tolerance 1e-6). */
-static void linear_limits_have_no_sampling_error(void **state) {
-    (void)state;
+TEST(linear_limits_have_no_sampling_error) {
     static const char *const kinds[][2] = {{"network.parameterization=mssp", NULL},
                                            {"network.parameterization=mup", NULL}};
     const char *const linear[] = {"network.activation=linear", "network.gate=constant",
@@ -194,8 +185,7 @@ static void linear_limits_have_no_sampling_error(void **state) {
 /* Nothing is sent below in muP at the start: a_i = 0 and <e_a g_ij> = 0, sums of 20 x 512 terms of
  * order one that cancel, to 1e-12, squared. What comes later does not depend on the units: G1(1)
  * with 64 and 512 of them, |z| < 4 (z = 6 where normals are not mirrored). */
-static void mup_starts_without_gradients_below(void **state) {
-    (void)state;
+TEST(mup_starts_without_gradients_below) {
     static const char *const gate[] = {"network.gate=sigmoid", "network.gate=softmax"};
     static const char *const units[] = {"solver.unit_sites=64", "solver.unit_sites=512"};
     double G[2], se[2];
@@ -222,8 +212,7 @@ static void mup_starts_without_gradients_below(void **state) {
 }
 
 /* A width 16 that fits, and what does not, blamed on the right key. */
-static void settings_are_checked(void **state) {
-    (void)state;
+TEST(settings_are_checked) {
     static const struct {
         double kappa, iota, rho;
         int parameterization;
@@ -247,17 +236,4 @@ static void settings_are_checked(void **state) {
         if (reason)
             assert_string_equal(key, cases[i].key);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(settings_are_checked),
-        cmocka_unit_test(bits_depend_on_nothing),
-        cmocka_unit_test(linear_limits_have_no_sampling_error),
-        cmocka_unit_test(mup_starts_without_gradients_below),
-        cmocka_unit_test(equals_oracle_in_cases),
-        cmocka_unit_test(equals_oracle),
-        cmocka_unit_test(equals_oracle_odd_shapes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,11 +2,6 @@
  * (tests/oracles/oracle_residual.c). */
 #include "tests/support/couple.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const char *const cases[][6] = {
     {"network.depth=1", "network.alpha=0.5", "network.experts=4"},
     {"network.depth=2", "network.alpha=1", "network.experts=1"},
@@ -34,8 +29,7 @@ static void configure(struct run *run, const char *const *more) {
 
 /* Sums of fewer than 300 terms of order one: round-off below 300 eps = 7e-14, amplified by the
  * steps by no more than the loss falls, 10: 1e-12. */
-static void equals_oracle(void **state) {
-    (void)state;
+TEST(equals_oracle) {
     for (int i = 0; i < CASES; i++) {
         struct couple p;
         configure(&p.run, cases[i]);
@@ -47,8 +41,7 @@ static void equals_oracle(void **state) {
 }
 
 /* Sizes that no network can have. */
-static void sizes_are_refused(void **state) {
-    (void)state;
+TEST(sizes_are_refused) {
     static const struct {
         const char *first, *second, *part;
     } refusals[] = {
@@ -76,8 +69,7 @@ static void sizes_are_refused(void **state) {
 
 /* data source = multi_index: the inputs of gaussian, and the target that the key states; of the
  * fewest dimensions that it can have. */
-static void multi_index_target(void **state) {
-    (void)state;
+TEST(multi_index_target) {
     struct run run, plain;
     support_run(&run, "data/residual_multi_index.ini",
                 (const char *const[]){"data.dimension=4", NULL});
@@ -96,8 +88,7 @@ static void multi_index_target(void **state) {
 
 /* Experts of infinite width at fixed quantiles are not sampled: the limit has those of its
  * networks, whatever the sites, in halves as well, and the record says how many. */
-static void nodes_are_the_experts(void **state) {
-    (void)state;
+TEST(nodes_are_the_experts) {
     static const char *const experts[] = {"network.experts=16", "network.experts=32"};
     for (int k = 0; k < 2; k++)
         for (int half = 0; half < 2; half++) {
@@ -114,14 +105,4 @@ static void nodes_are_the_experts(void **state) {
             net_free(&net);
             run_free(&run);
         }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_oracle),
-        cmocka_unit_test(sizes_are_refused),
-        cmocka_unit_test(multi_index_target),
-        cmocka_unit_test(nodes_are_the_experts),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,10 +6,6 @@
 #include "models/networks/residual.h"
 #include "tests/oracles/reduction_residual.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { T = 8 };
 
 /* The limit and the recursion with the same normals: every W1_l meets all directions of the stream
@@ -112,8 +108,7 @@ static double norm2(const double *a, int d) {
 
 /* Sums of up to 640 terms of order one: round-off below 640 eps = 1.4e-13, amplified in 8 steps by
  * no more than the loss falls, 100: 1e-11 of order one. No direction is dropped. */
-static void equals_recursion(void **state) {
-    (void)state;
+TEST(equals_recursion) {
     static const char *const cases[][3] = {
         {"network.rho=1", "network.depth=1", "solver.unit_sites=500"},
         {"network.rho=1", "network.depth=3", "solver.unit_sites=500"},
@@ -158,8 +153,7 @@ static void equals_recursion(void **state) {
 }
 
 /* The numbers of the maps, and the rank P + 1 of everything on the stream, for ever. */
-static void stream_has_rank_P_plus_1(void **state) {
-    (void)state;
+TEST(stream_has_rank_P_plus_1) {
     static const char *const overrides[] = {"network.rho=1",    "network.depth=3",
                                             "data.inputs=4",    "solver.unit_sites=500",
                                             "solver.sites=100", NULL};
@@ -223,21 +217,11 @@ static void compare_bits(const char *change, const char *routing) {
     }
 }
 
-static void same_bits_for_threads_backends_and_longer_runs(void **state) {
-    (void)state;
+TEST(same_bits_for_threads_backends_and_longer_runs) {
     static const char *const routings[] = {"network.rho=0.25", "network.rho=1"};
     for (int k = 0; k < 2; k++) {
         compare_bits("training.steps=9", routings[k]);
         compare_bits("solver.threads=2", routings[k]);
         compare_bits("solver.backend=shadow", routings[k]);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_recursion),
-        cmocka_unit_test(stream_has_rank_P_plus_1),
-        cmocka_unit_test(same_bits_for_threads_backends_and_longer_runs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

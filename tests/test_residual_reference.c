@@ -19,13 +19,8 @@
 #include "tests/support/support.h"
 
 #include <hdf5.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { T_MOST = 20, P = 4 };
-static bool is_long;
 
 /* A trajectory [t][mu] (entries of loss and load2 repeat over mu), and how many runs it is from. */
 struct track {
@@ -215,8 +210,7 @@ static void one_case(const char *name) {
 }
 
 #define CASE(name)                                                                                 \
-    static void case_##name(void **state) {                                                        \
-        (void)state;                                                                               \
+    TEST(case_##name) {                                                                            \
         one_case(#name);                                                                           \
     }
 CASE(soft_alpha0_L1)
@@ -225,13 +219,3 @@ CASE(soft_alpha0_L2_lazy)
 CASE(soft_alpha1_L2)
 CASE(soft_alpha4_L1)
 CASE(topk_alpha0_L1)
-
-int main(int argc, char **argv) {
-    is_long = argc > 1 && !strcmp(argv[1], "long");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(case_soft_alpha0_L1),      cmocka_unit_test(case_soft_alpha0_L2),
-        cmocka_unit_test(case_soft_alpha0_L2_lazy), cmocka_unit_test(case_soft_alpha1_L2),
-        cmocka_unit_test(case_soft_alpha4_L1),      cmocka_unit_test(case_topk_alpha0_L1),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}

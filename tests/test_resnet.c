@@ -4,9 +4,6 @@
 #include "tests/support/couple.h"
 
 #include <hdf5.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static const char *const cases[][5] = {
     {"network.depth=1"},
@@ -28,8 +25,7 @@ static void configure(struct run *run, const char *const *more) {
 
 /* Sums have fewer than 200 terms of order one: round-off is below 200 eps = 4e-14, amplified in
  * four steps by no more than the loss falls, 10: 1e-12. */
-static void equals_oracle(void **state) {
-    (void)state;
+TEST(equals_oracle) {
     for (int i = 0; i < CASES; i++) {
         struct couple p;
         configure(&p.run, cases[i]);
@@ -43,8 +39,7 @@ static void equals_oracle(void **state) {
 
 /* sigma linear: (13) at t = 0 and the lazy recursion (14), which a limit follows without sampling
  * error but for O(gamma0^2) = 1e-6 times numbers of order 10. */
-static void closed_forms(void **state) {
-    (void)state;
+TEST(closed_forms) {
     static const char *const overrides[] = {"network.activation=linear",
                                             "network.depth=3",
                                             "network.branch=1.4",
@@ -162,17 +157,7 @@ static void equals_reference(const char *ini, const char *h5) {
     run_free(&run);
 }
 
-static void reference(void **state) {
-    (void)state;
+TEST(reference) {
     equals_reference("data/ref/resnet/L2.ini", "data/ref/resnet/L2.h5");
     equals_reference("data/ref/resnet/L4_rich.ini", "data/ref/resnet/L4_rich.h5");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_oracle),
-        cmocka_unit_test(closed_forms),
-        cmocka_unit_test(reference),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

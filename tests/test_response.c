@@ -10,9 +10,6 @@
 
 #include <hdf5.h>
 #include <hdf5_hl.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* One replicate of the limit, measured. */
@@ -104,8 +101,7 @@ static int remove_pooled(void **state) {
  *
  * Walsh functions of 128 sites are orthogonal, so nothing but round-off, 1e-16 over the shift of
  * 1e-3, and the tolerance 1e-6 of Phi, squared, is left. */
-static void a_linear_network_by_hand(void **state) {
-    (void)state;
+TEST(a_linear_network_by_hand) {
     enum { T = 6 };
     const char *const overrides[] = {
         "network.activation=linear", "network.depth=2",  "data.inputs=1",     "solver.sites=128",
@@ -143,8 +139,7 @@ static void a_linear_network_by_hand(void **state) {
 
 /* The responses of a linear network have no sampling error: two seeds differ by round-off over the
  * shift of 1e-3, as long as no direction is dropped. */
-static void seeds_of_a_linear_network_agree(void **state) {
-    (void)state;
+TEST(seeds_of_a_linear_network_agree) {
     const char *const overrides[] = {"network.activation=linear", "solver.sites=256",
                                      "solver.tolerance=1e-6",     "data.inputs=2",
                                      "training.steps=4",          NULL};
@@ -191,8 +186,7 @@ static double slope2(double h) {
  *
  * (through the read-in; Delta = y). 4 standard errors of 8 replicates. Coefficients of minimum
  * norm, which the march once had in place of responses, are 0 here. */
-static void the_first_order_of_regime_2(void **state) {
-    (void)state;
+TEST(the_first_order_of_regime_2) {
     static const char *const overrides[] = {
         "network.parameterization=mup", "training.steps=2",     "solver.sites=4096",
         "solver.expert_sites=1024",     "output.responses=yes", "reference.widths=",
@@ -219,8 +213,7 @@ static void the_first_order_of_regime_2(void **state) {
 
 /* All other numbers of a run keep their bits, whatever is measured beside responses: rows that have
  * companions and rows that have none meet in all of it. */
-static void nothing_else_changes(void **state) {
-    (void)state;
+TEST(nothing_else_changes) {
 #define ALL                                                                                        \
     "output.kernels=full", "output.tangent=sum", "output.spectra=tangent", "output.sharpness=sum", \
         "output.gradients=yes", "data.test_inputs=3", "reference.coordinate_check=yes"
@@ -343,8 +336,7 @@ static void check_file(const char *ini, const char *more, const struct set *sets
     unlink(output);
 }
 
-static void what_the_file_shows(void **state) {
-    (void)state;
+TEST(what_the_file_shows) {
     static const struct set sets[] = {{"limit/A_Q", "t mu s nu", 4, 4, true, true},
                                       {"limit/B_Q", "t mu s nu", 4, 4, false, true},
                                       {"limit/A_W_in", "t mu s nu", 4, 4, true, true},
@@ -360,8 +352,7 @@ static void what_the_file_shows(void **state) {
 }
 
 /* Nothing goes backward through a matrix that reads rows which do not learn; the note tells it. */
-static void of_rows_that_do_not_learn(void **state) {
-    (void)state;
+TEST(of_rows_that_do_not_learn) {
     static const char *const rows[] = {"stop(x)", "top(x, p.sites // 2)"};
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         struct run run;
@@ -389,8 +380,7 @@ static void of_rows_that_do_not_learn(void **state) {
 
 /* What --help says of [solver] probe, of programs by their operations: a selection among numbers
  * moves no single site, and noise does not depend on what is shifted. */
-static void shifts_suit_the_program(void **state) {
-    (void)state;
+TEST(shifts_suit_the_program) {
 #define PROGRAM(text)                                                                              \
     "network.program_text=local p = population('p')\\nlocal x = "                                  \
     "read_in(p, 'W')\\n"                                                                           \
@@ -428,16 +418,9 @@ static void shifts_suit_the_program(void **state) {
     }
 }
 
+AROUND_TESTS(write_pooled, remove_pooled)
+
 int main(void) {
     backend_start(1); /* small arrays */
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shifts_suit_the_program),
-        cmocka_unit_test(of_rows_that_do_not_learn),
-        cmocka_unit_test(a_linear_network_by_hand),
-        cmocka_unit_test(seeds_of_a_linear_network_agree),
-        cmocka_unit_test(the_first_order_of_regime_2),
-        cmocka_unit_test(nothing_else_changes),
-        cmocka_unit_test(what_the_file_shows),
-    };
-    return cmocka_run_group_tests(tests, write_pooled, remove_pooled);
+    return run_registered(__FILE__);
 }

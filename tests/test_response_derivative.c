@@ -6,11 +6,7 @@
 #include "solver/measure/record.h"
 
 #include <gsl/gsl_cdf.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-static bool is_long; /* twice as many networks and replicates */
 /* So small that it hardly ever decides a selection that fluctuations of order N^-1/2 decide. */
 #define SHIFT 1e-4
 
@@ -185,8 +181,7 @@ static void compare(const struct run *run, const struct record *record, const ch
 
 /* Every kind of learning from single sites: what adds, remembers, decays, moves entries; fresh
  * inputs at each step; selections, whose jumps are in the means over neurons. */
-static void networks_respond_alike(void **state) {
-    (void)state;
+TEST(networks_respond_alike) {
 #define SMALL "solver.sites=256", "solver.replicates=120" /* matrices of entries */
     static const struct {
         const char *file;
@@ -280,7 +275,7 @@ static void networks_respond_alike(void **state) {
 }
 
 /* Their rows are not copied where one evaluation is used up at once. */
-static void matrices_that_learn_backward_respond_to_muon(void **state) {
+TEST(matrices_that_learn_backward_respond_to_muon) {
     const char *overrides[] = {"training.optimizer=muon", "training.steps=3",
                                "solver.sites=64",         "solver.replicates=1",
                                "reference.widths=",       "output.kernels=none",
@@ -303,9 +298,6 @@ static void matrices_that_learn_backward_respond_to_muon(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matrices_that_learn_backward_respond_to_muon),
-        cmocka_unit_test(networks_respond_alike)};
     is_long = argc > 1 && !strcmp(argv[1], "long");
     backend_start(1); /* small arrays */
     wrapped = map_finite;
@@ -315,5 +307,5 @@ int main(int argc, char **argv) {
     wrapped.keep = keep;
     wrapped.change = change;
     wrapped.decay = decay;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_registered(__FILE__);
 }

@@ -9,8 +9,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -130,8 +128,7 @@ static void cut_and_go_on(const char *program, const char *steps, int number, do
 }
 
 /* Also: a run in two pieces, the first of which was done. */
-static void pieces(void **state) {
-    (void)state;
+TEST_AFTER(clean, pieces) {
     for (size_t i = 0; i < COUNT(kinds); i++) {
         char whole[64], part[64];
         clean(NULL);
@@ -162,8 +159,7 @@ static void pieces(void **state) {
 
 /* A replicate that was alone has outputs at the test inputs, of which the mean over more is made.
  */
-static void replicates_join(void **state) {
-    (void)state;
+TEST_AFTER(clean, replicates_join) {
     cli_print("case.ini", DATA("regime2") "[data]\ntest_inputs = 3\n[output]\ntest_every = 2\n"
                                           "[solver]\nsites = 96\n" EXPERTS);
     must(ARGS("--quiet", "-o", "whole.h5", "case.ini", "--training.steps=9",
@@ -183,8 +179,7 @@ static const char both[] = DATA("regime2") "parameterization = mup mssp\n[traini
                                            "[solver]\nsites = 96\nreplicates = 2\n" EXPERTS
                                            "[reference]\nwidths = 8 16 32\nseeds = 2\n";
 
-static void comparisons(void **state) {
-    (void)state;
+TEST_AFTER(clean, comparisons) {
     cli_program("dmft-compare");
     cli_print("case.ini", both);
     double start = seconds();
@@ -207,8 +202,7 @@ static const char grid[] =
     DATA("regime2") "[training]\nsteps = 60\n" SIZES EXPERTS "[sweep]\ntraining.eta0 = 0.1 0.2\n";
 
 /* The command is repeated; what it has done is not done again, nor a unit that was cut. */
-static void sweeps(void **state) {
-    (void)state;
+TEST_AFTER(clean, sweeps) {
     cli_program("dmft-sweep");
     cli_print("case.ini", grid);
     must(ARGS("--quiet", "-o", "whole.h5", "case.ini"), "dmft-sweep");
@@ -240,8 +234,7 @@ static void prepare(void) {
     must(ARGS("--quiet", "-o", "out.h5", "case.ini"), "refusals");
 }
 
-static void other_settings_are_refused(void **state) {
-    (void)state;
+TEST_AFTER(clean, other_settings_are_refused) {
     static const char name[] = "out.h5.state/limit_0000.state";
     prepare();
 #define GO_ON(...) ARGS("--quiet", "--continue", "out.h5", __VA_ARGS__)
@@ -289,8 +282,7 @@ static void change_state(const char *name, size_t at, const char *bytes, bool su
     free(text);
 }
 
-static void damaged_states_are_refused(void **state) {
-    (void)state;
+TEST_AFTER(clean, damaged_states_are_refused) {
     static const char name[] = "out.h5.state/limit_0000.state";
     const char *const *go_on = ARGS("--quiet", "--continue", "out.h5", "--training.steps=5");
     size_t size;
@@ -354,8 +346,7 @@ static void wrong_words(const char *name, const char *const *go_on, double share
 
 /* With a sum that is right but numbers that are not, wherever they stand: a sentence, or a run to
  * its end, but no crash. */
-static void states_with_a_right_sum_may_be_wrong(void **state) {
-    (void)state;
+TEST_AFTER(clean, states_with_a_right_sum_may_be_wrong) {
     static const char name[] = "out.h5.state/limit_0000.state";
     static const char *const cut[] = {"training.eta0", "eta0 = "}, *const with[] = {"!", "etc"};
     const char *const *go_on = ARGS("--quiet", "--continue", "out.h5", "--training.steps=5");
@@ -380,8 +371,7 @@ static void states_with_a_right_sum_may_be_wrong(void **state) {
 }
 
 /* Of networks, too, before anything is computed. */
-static void states_of_networks_are_refused(void **state) {
-    (void)state;
+TEST_AFTER(clean, states_of_networks_are_refused) {
     static const char *const name[] = {"out.h5.state/N0008_0001.state",
                                        "out.h5.state/N0016_0001.state"};
     must(ARGS("--quiet", "-o", "out.h5", "small.ini", "--reference.widths=8 16",
@@ -396,8 +386,7 @@ static void states_of_networks_are_refused(void **state) {
 }
 
 /* A result goes on by the program that wrote it: another would begin anew and replace it. */
-static void results_of_other_programs_are_refused(void **state) {
-    (void)state;
+TEST_AFTER(clean, results_of_other_programs_are_refused) {
     static const char one[] =
         DATA("regime2") "parameterization = mup\n[training]\nsteps = 3\n" SIZES EXPERTS;
     static const char *const program[] = {"dmft-solve", "dmft-compare"};
@@ -431,20 +420,11 @@ static void results_of_other_programs_are_refused(void **state) {
     cli_refused(2, ARGS("--continue", "table.h5"), ARGS("is of dmft-sweep", "began the sweep"));
 }
 
+AROUND_TESTS(cli_open, cli_close)
+
 int main(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "long"))
         cuts = 20;
     srand(7);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(pieces, clean),
-        cmocka_unit_test_setup(replicates_join, clean),
-        cmocka_unit_test_setup(comparisons, clean),
-        cmocka_unit_test_setup(sweeps, clean),
-        cmocka_unit_test_setup(other_settings_are_refused, clean),
-        cmocka_unit_test_setup(damaged_states_are_refused, clean),
-        cmocka_unit_test_setup(states_with_a_right_sum_may_be_wrong, clean),
-        cmocka_unit_test_setup(states_of_networks_are_refused, clean),
-        cmocka_unit_test_setup(results_of_other_programs_are_refused, clean),
-    };
-    return cmocka_run_group_tests(tests, cli_open, cli_close);
+    return run_registered(__FILE__);
 }

@@ -3,19 +3,13 @@
  *
  * Seeds are fixed, so each statistical check passes or fails for good; its limit is what a correct
  * generator exceeds with a probability below 1e-3. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "kernels/array/backend.h"
 
 #include <float.h>
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_sort_double.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define LENGTH(list) (sizeof(list) / sizeof *(list))
 
@@ -38,8 +32,7 @@ static const struct vector {
      {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
 };
 
-static void test_philox(void **state) {
-    (void)state;
+TEST(test_philox) {
     for (size_t n = 0; n < LENGTH(vectors); n++) {
         philox4x32_ctr_t counter;
         philox4x32_key_t key;
@@ -52,8 +45,7 @@ static void test_philox(void **state) {
 
 /* The same vectors through the layout of the counter, and Box-Muller in extended precision: the
  * 53 leading bits of two words give a number in (0, 1] and an angle. */
-static void test_layout_and_box_muller(void **state) {
-    (void)state;
+TEST(test_layout_and_box_muller) {
     for (size_t n = 0; n < LENGTH(vectors); n++) {
         const uint32_t *c = vectors[n].counter, *key = vectors[n].key, *bits = vectors[n].bits;
         struct rng_stream stream = {.seed = (uint64_t)key[1] << 32 | key[0],
@@ -114,8 +106,7 @@ static void check_distribution(double *x, size_t n) {
         fail_msg("Kolmogorov-Smirnov %g", distance);
 }
 
-static void test_normals_along_sites(void **state) {
-    (void)state;
+TEST(test_normals_along_sites) {
     const size_t n = 1000000;
     double *x = memory(n, sizeof *x);
     draw_row(plain, 0, n, x);
@@ -124,8 +115,7 @@ static void test_normals_along_sites(void **state) {
 }
 
 /* Few sites and many of the other numbers: rows, replicates, owners, seeds. */
-static void test_normals_along_other_numbers(void **state) {
-    (void)state;
+TEST(test_normals_along_other_numbers) {
     const size_t n = 100000;
     double *x = memory(n, sizeof *x);
     for (int way = 0; way < 6; way++) {
@@ -158,8 +148,7 @@ static double correlation(const double *x, const double *y, size_t n) {
 
 /* One field changed at a time, by the lowest and by the highest bits; three shifts along the
  * sites. Their first numbers differ too. */
-static void test_streams_are_distinct(void **state) {
-    (void)state;
+TEST(test_streams_are_distinct) {
     enum { COUNT = 20, SITES = 50000 };
     struct rng_stream s[COUNT];
     size_t first[COUNT] = {[17] = 2, [18] = 3, [19] = SITES};
@@ -194,8 +183,7 @@ static void test_streams_are_distinct(void **state) {
 }
 
 /* Neighbours and the two members of a pair, and their squares. */
-static void test_sites_are_independent(void **state) {
-    (void)state;
+TEST(test_sites_are_independent) {
     enum { SITES = 200000, LAGS = 8 };
     double *x = memory(SITES + LAGS, sizeof *x), *even = memory(SITES / 2, sizeof *even),
            *odd = memory(SITES / 2, sizeof *odd);
@@ -222,8 +210,7 @@ static int compare_pairs(const void *a, const void *b) {
 }
 
 /* Equal counters give equal pairs, distinct ones distinct pairs (up to 1e-26). */
-static void test_packing_never_collides(void **state) {
-    (void)state;
+TEST(test_packing_never_collides) {
     static const uint32_t widths[] = {0,     1,      2,       15,      16,      255,    256,
                                       0xfff, 0x1000, 0x7ffff, 0x80000, 0xffffe, 0xfffff};
     static const uint32_t owners[] = {0,   1,   2,   15,  16,  17,  127,  128,  240,
@@ -261,8 +248,7 @@ static void fill(double *rows, size_t sites, int group, struct rng_stream stream
 /* In pieces, into other rows of an array, over fewer sites or sites in groups: the same bits. One
  * pair at a time: by libm, to 4 units in the last place of cos and sin, 2 of log and a few
  * roundings. */
-static void test_rows_in_pieces(void **state) {
-    (void)state;
+TEST(test_rows_in_pieces) {
     enum { ROWS = 7, SITES = 2100 };
     static const size_t sites[] = {1, 2, 7, 8, 9, 255, 256, 257, 513, 1000, 2049, SITES};
     struct rng_stream stream = {~0ULL - 1, 9, 0, 3, PURPOSE_POOL, 1000, 0, 0}, later = stream;
@@ -292,25 +278,13 @@ static void test_rows_in_pieces(void **state) {
 }
 
 /* Stored results depend on these. */
-static void test_purposes_keep_their_numbers(void **state) {
-    (void)state;
+TEST(test_purposes_keep_their_numbers) {
     assert_int_equal(PURPOSE_POOL, 1);
     assert_int_equal(PURPOSE_MATRIX, 2);
     assert_int_equal(PURPOSE_DATA, 3);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_philox),
-        cmocka_unit_test(test_layout_and_box_muller),
-        cmocka_unit_test(test_normals_along_sites),
-        cmocka_unit_test(test_normals_along_other_numbers),
-        cmocka_unit_test(test_streams_are_distinct),
-        cmocka_unit_test(test_sites_are_independent),
-        cmocka_unit_test(test_packing_never_collides),
-        cmocka_unit_test(test_rows_in_pieces),
-        cmocka_unit_test(test_purposes_keep_their_numbers),
-    };
     backend_start(1);
-    return cmocka_run_group_tests_name("rng", tests, NULL, NULL);
+    return run_registered(__FILE__);
 }

@@ -5,8 +5,6 @@
 #include "tests/support/sample.h"
 
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Few rows, and many: in pieces, over several blocks. */
 static const struct {
@@ -71,8 +69,7 @@ static void turned_of(struct shape over, int rows, int terms, int of, int first,
     release();
 }
 
-static void test_combine(void **state) {
-    (void)state;
+SAMPLES_TEST(test_combine) {
     for (size_t i = 0; i < LENGTH(cases); i++) {
         struct shape over = cases[i].over;
         int rows = cases[i].rows, terms = cases[i].terms;
@@ -84,8 +81,7 @@ static void test_combine(void **state) {
     }
 }
 
-static void test_times(void **state) {
-    (void)state;
+SAMPLES_TEST(test_times) {
     for (size_t i = 0; i < LENGTH(cases); i++) {
         int rows = cases[i].rows, sites = cases[i].terms;
         if (!sites)
@@ -109,7 +105,7 @@ static void test_times(void **state) {
 }
 
 /* By way of the host, as where ranks share the sites. */
-static void test_through_the_host(void **state) {
+SAMPLES_TEST(test_through_the_host) {
     static struct backend shared;
     const struct backend *whole = backend;
     if (!whole->can_split)
@@ -141,8 +137,7 @@ static double *results(size_t *size) {
     return out;
 }
 
-static void test_threads(void **state) {
-    (void)state;
+SAMPLES_TEST(test_threads) {
     size_t size;
     double *one, *more;
     omp_set_num_threads(1);
@@ -155,12 +150,4 @@ static void test_threads(void **state) {
     free(more);
 }
 
-int main(int argc, char **argv) {
-    const char *only = argc > 1 ? argv[1] : NULL;
-    const struct CMUnitTest tests[] = {TEST_SAMPLES(test_combine), TEST_SAMPLES(test_times),
-                                       TEST_SAMPLES(test_threads),
-                                       TEST_SAMPLES(test_through_the_host)};
-    int failed = 0;
-    EACH_PRECISION(0, tests, only, failed);
-    return failed;
-}
+ON_EACH_PRECISION(0)

@@ -6,13 +6,8 @@
 #include "integrators/schedule.h"
 #include "tests/support/support.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Values by hand; a run of 11 measured times dt = 0.5 ends at 5. Round-off of numbers below 1. */
-static void formulas(void **state) {
-    (void)state;
+TEST(formulas) {
     static const struct {
         struct training training;
         double tau, want;
@@ -88,8 +83,7 @@ static void same_bits(const char *file, const char *const *own, const char *cons
 #define SMALL "solver.sites=300", "solver.replicates=2", "reference.widths=16", "reference.seeds=2"
 #define FALLING "training.schedule=cosine", "training.warmup=2", "training.schedule_end=0.1"
 
-static void euler_is_gradient_descent(void **state) {
-    (void)state;
+TEST(euler_is_gradient_descent) {
     const char *const gd[] = {SMALL, FALLING, "training.steps=7", NULL};
     const char *const euler[] = {SMALL, FALLING, "training.steps=7", "training.integrator=euler",
                                  NULL};
@@ -97,8 +91,7 @@ static void euler_is_gradient_descent(void **state) {
     same_bits("data/regime1.ini", gd, euler);
 }
 
-static void runs_begin_longer_ones(void **state) {
-    (void)state;
+TEST(runs_begin_longer_ones) {
     static const char *const optimizers[] = {"training.optimizer=gd", "training.optimizer=momentum",
                                              "training.optimizer=adamw"};
     for (int k = 0; k < 3; k++) {
@@ -123,8 +116,7 @@ static void runs_begin_longer_ones(void **state) {
 }
 
 /* What exceeds no norm changes no bit. */
-static void large_clip_clips_nothing(void **state) {
-    (void)state;
+TEST(large_clip_clips_nothing) {
     static const char *const optimizers[] = {"training.optimizer=gd", "training.optimizer=momentum",
                                              "training.optimizer=adam"};
     for (int k = 0; k < 3; k++) {
@@ -136,8 +128,7 @@ static void large_clip_clips_nothing(void **state) {
 }
 
 /* A clipped step of gradient descent is one at the rate eta0 clip/norm. */
-static void clipped_steps_have_that_norm(void **state) {
-    (void)state;
+TEST(clipped_steps_have_that_norm) {
     for (int N = 0; N <= 16; N += 16) {
         const char *const clip[] = {SMALL, "training.clip=0.1", NULL};
         struct run run;
@@ -167,8 +158,7 @@ static void clipped_steps_have_that_norm(void **state) {
 /* Gradient flow W' = eta(tau) K(W) is that of a constant rate at the time S = integral of the
  * factor: f at tau = 12 against f at S. Errors of a run are below 5 rtol (test_flow.c), of two 10;
  * the limit is linear, its bases are truncated at 1e-6 and f feels some hundredths of that. */
-static void flow_is_a_change_of_time(void **state) {
-    (void)state;
+TEST(flow_is_a_change_of_time) {
     static const struct {
         struct training training;
         double S;
@@ -213,16 +203,4 @@ static void flow_is_a_change_of_time(void **state) {
         net_free(&net[1]);
         run_free(&run);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(formulas),
-        cmocka_unit_test(euler_is_gradient_descent),
-        cmocka_unit_test(runs_begin_longer_ones),
-        cmocka_unit_test(large_clip_clips_nothing),
-        cmocka_unit_test(clipped_steps_have_that_norm),
-        cmocka_unit_test(flow_is_a_change_of_time),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,10 +3,6 @@
 #include "tests/support/support.h"
 #include "tests/support/cli.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const char study[] =
     "[network]\nmodel = regime2\n[data]\ninputs = 2\ndimension = 4\n[training]\nsteps = 2\n"
     "[solver]\nsites = 64\nexpert_sites = 64\nreplicates = 2\nthreads = 1\n"
@@ -22,8 +18,7 @@ static struct cli_result run(const char *program, const char *const *arg) {
     return result;
 }
 
-static void test_quiet(void **state) {
-    (void)state;
+CLEAN_TEST(test_quiet) {
     static const char *const program[] = {"dmft-solve", "dmft-compare", "dmft-sweep"};
     char *text = malloc(sizeof study + 64);
     cli_print("study.ini", study);
@@ -49,8 +44,7 @@ static void test_quiet(void **state) {
 }
 
 /* What a run left is not replaced by the next, unless that is told to. */
-static void test_one_partial_file(void **state) {
-    (void)state;
+CLEAN_TEST(test_one_partial_file) {
     struct cli_result result;
     cli_program("dmft-solve");
     cli_print("study.ini", study);
@@ -66,8 +60,7 @@ static void test_one_partial_file(void **state) {
     assert_true(cli_exists("out.h5") && !cli_exists("out.h5.partial"));
 }
 
-static void test_refusals(void **state) {
-    (void)state;
+CLEAN_TEST(test_refusals) {
     static const struct {
         const char *arg[4], *part[3];
     } table[] = {
@@ -101,8 +94,7 @@ static void test_refusals(void **state) {
 }
 
 /* Nothing but the name of the network, and of one in Lua its file. */
-static void test_defaults_run(void **state) {
-    (void)state;
+CLEAN_TEST(test_defaults_run) {
     struct cli_result help = run("dmft-solve", ARGS("--help"));
     char ini[96], name[16];
     const char *line = strstr(help.out, "\nNetworks ");
@@ -123,8 +115,7 @@ static void test_defaults_run(void **state) {
     cli_free(&help);
 }
 
-static void test_scale_of_inputs(void **state) {
-    (void)state;
+CLEAN_TEST(test_scale_of_inputs) {
     struct cli_result result;
     cli_make_data("small.h5", 2, 3, 4, 3, 3, -1);
     cli_print("data.ini", CLI_DATA("small.h5") "[training]\nsteps = 1\n[solver]\nsites = "
@@ -151,8 +142,7 @@ static void test_scale_of_inputs(void **state) {
 
 /* Weights that lose 0.1 in each step are those of the last ten: said from 100 updates on, and of
  * 0.01 from 1000 on. By default nothing decays, and a schedule takes part. */
-static void test_decay(void **state) {
-    (void)state;
+CLEAN_TEST(test_decay) {
     static const struct {
         const char *optimizer, *decay, *schedule;
         int steps;
@@ -192,8 +182,7 @@ static void test_decay(void **state) {
 }
 
 /* Of targets of a file: those that are probably meant otherwise. */
-static void test_odd_targets(void **state) {
-    (void)state;
+CLEAN_TEST(test_odd_targets) {
     static const struct {
         const char *y[3], *loss, *note;
     } cases[] = {
@@ -224,8 +213,7 @@ static void test_odd_targets(void **state) {
 }
 
 /* Accuracies and the largest gate have no z, and one width is one column. */
-static void test_compare(void **state) {
-    (void)state;
+CLEAN_TEST(test_compare) {
     struct cli_result result;
     cli_print("study.ini", study);
     result = run("dmft-compare", ARGS("--force", "-o", "out.h5", "study.ini"));
@@ -250,8 +238,7 @@ static void test_compare(void **state) {
 }
 
 /* The loss of test inputs has a table of its own, at the times where it is measured. */
-static void test_test_loss(void **state) {
-    (void)state;
+CLEAN_TEST(test_test_loss) {
     static const char *const title[] = {"\nloss of the test inputs, mean with 95 %",
                                         "\nmssp: loss of the test inputs, mean"};
     cli_print("study.ini", study);
@@ -268,8 +255,7 @@ static void test_test_loss(void **state) {
 }
 
 /* Every loss is printed; an optimum only along what has an order. */
-static void test_sweep(void **state) {
-    (void)state;
+CLEAN_TEST(test_sweep) {
     static const struct {
         const char *axis, *optimum;
         int lines; /* of the table of losses */
@@ -296,12 +282,4 @@ static void test_sweep(void **state) {
     free(text);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_quiet),        TEST(test_one_partial_file), TEST(test_refusals),
-        TEST(test_defaults_run), TEST(test_scale_of_inputs),  TEST(test_decay),
-        TEST(test_odd_targets),  TEST(test_compare),          TEST(test_test_loss),
-        TEST(test_sweep),
-    };
-    return cmocka_run_group_tests_name("screen", tests, cli_open, cli_close);
-}
+AROUND_TESTS(cli_open, cli_close)

@@ -3,13 +3,8 @@
 #include "tests/support/script.h"
 #include "kernels/base/text.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 /* Derived gradients by finite differences: sums and products of numbers, gates, stops. */
-static void gradients(void **state) {
-    (void)state;
+TEST(gradients) {
     static const char *const names[] = {"shared_experts", "swiglu",   "attention_mixture",
                                         "hash_routing",   "balanced", "tied",
                                         "parallel",       "gains",    "capped",
@@ -28,8 +23,7 @@ static void gradients(void **state) {
 #define HEAD "local a = population('a')\nlocal h = read_in(a, 'W1')\n"
 #define END "read_out(h, 'w')\n"
 
-static void refusals(void **state) {
-    (void)state;
+TEST(refusals) {
     static const char *const none[] = {NULL}, *const depth[] = {"program.depht=2", NULL},
                              *const word[] = {"program.depth=two", NULL},
                              *const infinite[] = {"program.depth=1e999", NULL},
@@ -56,8 +50,7 @@ static void refusals(void **state) {
 
 /* A network of one hidden layer, which has no matrix between populations; then what was recorded
  * reads as the same run, without the file. */
-static void recorded(void **state) {
-    (void)state;
+TEST(recorded) {
     static const char *const change[] = {"program.depth=2", "solver.sites=64", "training.steps=3",
                                          NULL};
     struct run run, again = {0};
@@ -86,8 +79,7 @@ static void recorded(void **state) {
 }
 
 /* What a script says of a term of its loss stands with the series. */
-static void terms_say_what_they_are(void **state) {
-    (void)state;
+TEST(terms_say_what_they_are) {
     static const char *const change[] = {"solver.sites=64", "training.steps=2", NULL};
     struct run run;
     struct record record;
@@ -108,8 +100,7 @@ static void terms_say_what_they_are(void **state) {
 }
 
 /* Attention at every head of four units: derivatives by finite differences. */
-static void attention_by_head(void **state) {
-    (void)state;
+TEST(attention_by_head) {
     static const char *const change[] = {"data.inputs=2", "data.tokens=3", "reference.widths=16",
                                          "reference.draws=iid", NULL};
     struct run run;
@@ -130,8 +121,7 @@ static void attention_by_head(void **state) {
 
 /* Balanced draws on populations of as many sites are orthogonal, in whatever order those are
  * declared. */
-static void balanced_draws(void **state) {
-    (void)state;
+TEST(balanced_draws) {
     static const char *const change[] = {"data.inputs=3", "reference.widths=32",
                                          "reference.draws=balanced", NULL};
     static const char *const order[] = {"local a, b = population('a'), population('b')\n",
@@ -162,8 +152,7 @@ static void balanced_draws(void **state) {
 
 /* A script is judged with the tokens, outputs and vocabulary of the data: what it writes for those
  * alone are keys, matrices and rows like others. */
-static void shape_of_the_data(void **state) {
-    (void)state;
+TEST(shape_of_the_data) {
     static const char text[] =
         "key('depth')\n" HEAD "if tokens == 4 and outputs == 3 and vocabulary == 0 then\n"
         "    h = key('beta', 1.0) * map(h, a, 'T')\n"
@@ -188,8 +177,7 @@ static void shape_of_the_data(void **state) {
 }
 
 /* Of pooled scores, one row of each input: loads and thresholds by plain loops. */
-static void selection_of_inputs(void **state) {
-    (void)state;
+TEST(selection_of_inputs) {
     enum { P = 4, E = 16, K = 5 };
     static const char *const change[] = {"data.inputs=4", "data.tokens=3", "reference.widths=16",
                                          NULL};
@@ -240,8 +228,7 @@ static void selection_of_inputs(void **state) {
     "local A = attend(map(h, on, 'Q'), map(h, on, 'K'), 1, heads)\n"
 
 /* Numbers of each pair of tokens: their masks are kept. */
-static void selection_of_pairs(void **state) {
-    (void)state;
+TEST(selection_of_pairs) {
     static const char *const change[] = {"data.inputs=2", "data.tokens=3", "reference.widths=16",
                                          NULL};
     struct run run;
@@ -272,8 +259,7 @@ static void selection_of_pairs(void **state) {
 
 /* A map that reads what does not move hands nothing back; of a family, what the others do counts.
  */
-static void coordinates_of_a_constant(void **state) {
-    (void)state;
+TEST(coordinates_of_a_constant) {
     static const char text[] = "key('depth')\n" HEAD "local c = top(h, 8)\n"
                                "h = h + map(c, a, 'W') + map(c, a, {name = 'U', family = 'F'})\n"
                                "h = map(tanh(h), a, {name = 'V', family = 'F'})\n" END;
@@ -295,8 +281,7 @@ static void coordinates_of_a_constant(void **state) {
 }
 
 /* A quarter of 16 sites is 4 of them, and a half of two numbers one, bit by bit. */
-static void a_share_is_that_many(void **state) {
-    (void)state;
+TEST(a_share_is_that_many) {
     static const char
         *const change[] = {"data.inputs=2", "reference.widths=16", "solver.replicates=0",
                            "training.steps=3", NULL},
@@ -306,21 +291,4 @@ static void a_share_is_that_many(void **state) {
                    "key('depth')\n" HEAD "local q = look(h, 2, 'Q')\n"
                    "h = h + top(h, {share = 0.25}) * h * (q * top(q, {share = 0.5}))[2]\n" END};
     support_scripts_agree(text, change);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_share_is_that_many),
-        cmocka_unit_test(gradients),
-        cmocka_unit_test(refusals),
-        cmocka_unit_test(recorded),
-        cmocka_unit_test(terms_say_what_they_are),
-        cmocka_unit_test(attention_by_head),
-        cmocka_unit_test(balanced_draws),
-        cmocka_unit_test(selection_of_inputs),
-        cmocka_unit_test(selection_of_pairs),
-        cmocka_unit_test(coordinates_of_a_constant),
-        cmocka_unit_test(shape_of_the_data),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,9 +2,6 @@
  * numbers. */
 #include "tests/support/script.h"
 
-#include <math.h>
-#include <string.h>
-
 enum { MOST = 24 };
 
 /* Of both, so that only the network differs. */
@@ -112,8 +109,7 @@ static void same_bits(const struct record *a, const struct record *b, const char
         fail_msg("%s: only %d series in common", what, compared);
 }
 
-static void built_in(void **state) {
-    (void)state;
+TEST(built_in) {
     for (size_t k = 0; k < sizeof pairs / sizeof *pairs; k++)
         for (int limit = 0; limit < 2; limit++) {
             struct run run[2] = {0};
@@ -133,8 +129,7 @@ static void built_in(void **state) {
 
 /* Loads balanced by biases and terms of the loss, in other words than the built-in networks: equal
  * to them up to the round-off of eight steps, some hundred operations of numbers of order one. */
-static void balanced(void **state) {
-    (void)state;
+TEST(balanced) {
 #define SMALL                                                                                      \
     "data.inputs=6", "data.dimension=10", "data.source=gaussian", "training.steps=8",              \
         "training.eta0=0.3", "training.gamma0=1", "solver.sites=128", "solver.replicates=1",       \
@@ -185,8 +180,7 @@ static void balanced(void **state) {
 }
 
 /* A product of rows of experts and of their units is the same in either order. */
-static void products_of_experts_and_units(void **state) {
-    (void)state;
+TEST(products_of_experts_and_units) {
 #define PRODUCT(p)                                                                                 \
     "key('depth')\nlocal a = population('a')\nlocal h = read_in(a, 'W1')\n"                        \
     "local e = population('e')\nlocal u = population('u', {of = e, group = 2})\n"                  \
@@ -195,13 +189,4 @@ static void products_of_experts_and_units(void **state) {
                              *const change[] = {"data.inputs=2", "reference.widths=16",
                                                 "training.steps=3", NULL};
     support_scripts_agree(text, change);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(built_in),
-        cmocka_unit_test(balanced),
-        cmocka_unit_test(products_of_experts_and_units),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,19 +7,17 @@
 #include "tests/support/support.h"
 
 #include <glob.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { SIZE = 1 << 16, LINES = 40, EXAMPLES = 32, PROGRAMS = 1000 };
 static bool for_long;
 static double seconds = 60;
 static uint32_t seed = 12345;
-static uint32_t state = 1;
+static uint32_t dice = 1;
 
 static int draw(int n) {
-    state = state * 1664525u + 1013904223u;
-    return (int)((state >> 8) % (uint32_t)n);
+    dice = dice * 1664525u + 1013904223u;
+    return (int)((dice >> 8) % (uint32_t)n);
 }
 
 static const char *any(const char *const *words, int count) {
@@ -404,14 +402,13 @@ static void try_program(struct run *run, const char *text) {
     }
 }
 
-static void programs(void **unused) {
+TEST(programs) {
     static const char *const plain[] = {"data.inputs=2", "training.steps=3", "solver.sites=64",
                                         "program.depth=2", NULL};
     static const char *const tokens[] = {"data.inputs=2", "training.steps=3",  "solver.sites=64",
                                          "data.tokens=3", "data.vocabulary=3", NULL};
     static char text[SIZE];
     struct run run[2];
-    (void)unused;
     double end = base_seconds() + seconds;
     read_examples();
     support_run(&run[0], "examples/dense.ini", plain);
@@ -422,7 +419,7 @@ static void programs(void **unused) {
         run[k].config.network.script.words.count = 0;
     }
     for (int k = 0; for_long ? base_seconds() < end : k < PROGRAMS; k++) {
-        state = (uint32_t)k * 2654435761u + seed;
+        dice = (uint32_t)k * 2654435761u + seed;
         alarm(30);
         (draw(3) ? compose : change)(text);
         try_program(&run[draw(2)], text);
@@ -436,11 +433,10 @@ static void programs(void **unused) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(programs)};
     for_long = argc > 1;
     if (argc > 3) { /* soak SEED SECONDS */
         seed = (uint32_t)strtoul(argv[2], NULL, 10);
         seconds = atof(argv[3]);
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_registered(__FILE__);
 }

@@ -4,18 +4,13 @@
 #define _XOPEN_SOURCE 700
 #include "tests/support/script.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define HEAD "local a = population('a')\nlocal h = read_in(a, 'W1')\n"
 #define END "read_out(h, 'w')\n"
 
 static const char *const none[] = {NULL}, *const tokens[] = {"data.tokens=4", NULL};
 
 /* A function takes the options that docs/programs.md names, and no others. */
-static void options_are_those_of_the_page(void **state) {
-    (void)state;
+TEST(options_are_those_of_the_page) {
     static const char *const cases[][2] = {
         {"`population(", "population('b', {unheard = 1})\n"},
         {"`balance_select(", "balance_select(h, 1, {unheard = 1})\n"},
@@ -52,8 +47,7 @@ static void options_are_those_of_the_page(void **state) {
 
 /* Biases of each kind of token: a list too many, a list that is too long, and numbers of pooled
  * tokens, which are of no kind. */
-static void biases_of_tokens_fit(void **state) {
-    (void)state;
+TEST(biases_of_tokens_fit) {
     static const char *const lists[][2] = {
         {"{{1}, {2}, {3}, {4}, {5}}", "a bias needs a list of 4 lists, one for each kind of token"},
         {"{{1}, {2, 3}, {3}, {4}}", "a bias needs a list of 1 numbers for each kind of token"},
@@ -80,8 +74,7 @@ static void biases_of_tokens_fit(void **state) {
 }
 
 /* As many sites do not make two populations one, nor one the groups of the other. */
-static void populations_are_told_apart(void **state) {
-    (void)state;
+TEST(populations_are_told_apart) {
     /* One unit for each site is as many sites, and does go with them. */
     struct run run;
     struct err why;
@@ -96,8 +89,7 @@ static void populations_are_told_apart(void **state) {
 }
 
 /* [output] router = yes measures the loads of gates whose logits nobody knows. */
-static void loads_of_gates_without_logits(void **state) {
-    (void)state;
+TEST(loads_of_gates_without_logits) {
     static const char *const overrides[] = {"output.router=yes", "training.steps=2",
                                             "solver.sites=64",   "solver.expert_sites=32",
                                             "reference.widths=", NULL};
@@ -114,8 +106,7 @@ static void loads_of_gates_without_logits(void **state) {
 
 /* Whether a few experts may carry the averages is asked of the gates, not of a key: exponentials of
  * rows have no bound, sigmoids and the z-loss beside them do no harm. */
-static void gates_that_condense(void **state) {
-    (void)state;
+TEST(gates_that_condense) {
     static const struct {
         const char *ini, *change, *other;
         bool condenses;
@@ -145,8 +136,7 @@ static void gates_that_condense(void **state) {
 }
 
 /* It says which row is zero, and not that the rate is too large. */
-static void norm_of_zero(void **state) {
-    (void)state;
+TEST(norm_of_zero) {
     struct run run;
     struct net net;
     struct err why = {0};
@@ -164,8 +154,7 @@ static void norm_of_zero(void **state) {
 }
 
 /* A matrix that never learns decays, unless [rates] freezes it. */
-static void fixed_matrices_decay_or_are_frozen(void **state) {
-    (void)state;
+TEST(fixed_matrices_decay_or_are_frozen) {
     static const char *const decay = "training.weight_decay=0.01";
     for (int frozen = 0; frozen < 2; frozen++) {
         struct run run;
@@ -198,8 +187,7 @@ static void list_rows(const struct net *net, char *text, size_t size) {
 
 /* Several functions of the same rows: the first one but exp is sigma_NAME, others are called by
  * their function, and what that does not tell apart has no name. */
-static void functions_of_the_same_rows(void **state) {
-    (void)state;
+TEST(functions_of_the_same_rows) {
     static const char *const cases[][2] = {
         {HEAD "h = tanh(h) * sigmoid(h)\n" END, "W1 sigma_W1 sigmoid_W1 w "},
         {HEAD "h = exp(h) * sigmoid(h) * exp(h)\n" END, "W1 exp_W1 sigma_W1 w "},
@@ -223,8 +211,7 @@ static void functions_of_the_same_rows(void **state) {
 }
 
 /* A file of as many bytes as a program may have, and of one more. */
-static void long_programs_are_refused(void **state) {
-    (void)state;
+TEST(long_programs_are_refused) {
     enum { LONGEST = 1048576 };
     char name[] = "/tmp/test_long_XXXXXX", key[64], *override[] = {key};
     FILE *file = fdopen(mkstemp(name), "w");
@@ -248,8 +235,7 @@ static void long_programs_are_refused(void **state) {
 }
 
 /* A signal is heard at every word, on a thread that heeds the signal and on others. */
-static void signals_are_heard(void **state) {
-    (void)state;
+TEST(signals_are_heard) {
     volatile sig_atomic_t set = 1;
     struct run run;
     struct net net;
@@ -274,8 +260,7 @@ static void signals_are_heard(void **state) {
 
 /* What a selection of a selection begins with is asked of a net that is only declared, which has no
  * room for the loads of 512 experts nor for their biases. */
-static void selections_of_a_declared_net(void **state) {
-    (void)state;
+TEST(selections_of_a_declared_net) {
     struct run run;
     struct err told;
     if (support_script(&run,
@@ -285,21 +270,4 @@ static void selections_of_a_declared_net(void **state) {
                        tokens, &told))
         fail_msg("%s", told.text);
     run_free(&run);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(options_are_those_of_the_page),
-        cmocka_unit_test(biases_of_tokens_fit),
-        cmocka_unit_test(populations_are_told_apart),
-        cmocka_unit_test(loads_of_gates_without_logits),
-        cmocka_unit_test(gates_that_condense),
-        cmocka_unit_test(selections_of_a_declared_net),
-        cmocka_unit_test(signals_are_heard),
-        cmocka_unit_test(norm_of_zero),
-        cmocka_unit_test(functions_of_the_same_rows),
-        cmocka_unit_test(long_programs_are_refused),
-        cmocka_unit_test(fixed_matrices_decay_or_are_frozen),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

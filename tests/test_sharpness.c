@@ -5,9 +5,6 @@
 #include "integrators/schedule.h"
 #include "tests/support/support.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 
 enum { STEPS = 3 };
@@ -39,8 +36,7 @@ static int same_but_for_a_constant(const struct record *record, const char *what
     return found;
 }
 
-static void a_large_eps_makes_adam_plain(void **state) {
-    (void)state;
+TEST(a_large_eps_makes_adam_plain) {
     static const char *const set[] = {"training.steps=3",        "data.inputs=2",
                                       "training.optimizer=adam", "training.eta0=1e5",
                                       "training.eps=1e6",        "output.sharpness=blocks",
@@ -62,8 +58,7 @@ static void a_large_eps_makes_adam_plain(void **state) {
 
 /* Steps of gradient descent begin to grow where the rate times the sharpness is 2: with a schedule
  * the rate is that of the time. */
-static void the_edge_goes_with_the_schedule(void **state) {
-    (void)state;
+TEST(the_edge_goes_with_the_schedule) {
     static const char *const set[] = {"training.steps=4",     "training.schedule=linear",
                                       "output.sharpness=sum", "solver.sites=64",
                                       "solver.replicates=1",  NULL};
@@ -82,8 +77,7 @@ static void the_edge_goes_with_the_schedule(void **state) {
 
 /* The curvature of a loss of C outputs has C^2 entries, 720 kB here, of a stack of 512 kB. The
  * stack of a process has 8 MB as a rule, which 1024 outputs would fill. */
-static void many_outputs_do_not_fill_the_stack(void **state) {
-    (void)state;
+TEST(many_outputs_do_not_fill_the_stack) {
     static const char *const set[] = {"data.inputs=1",
                                       "network.outputs=300",
                                       "training.loss=cross_entropy",
@@ -105,11 +99,4 @@ static void many_outputs_do_not_fill_the_stack(void **state) {
     assert_true(support_value(&record, "sharpness", 0, 0, 0) > 0);
     record_free(&record);
     run_free(&run);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_large_eps_makes_adam_plain),
-                                       cmocka_unit_test(the_edge_goes_with_the_schedule),
-                                       cmocka_unit_test(many_outputs_do_not_fill_the_stack)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

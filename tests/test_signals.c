@@ -11,8 +11,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,8 +29,7 @@ static int power_law(struct data *data, struct err *err) {
 }
 
 /* Of INPUTS rows that are drawn one after the other the third sets the flag: the fourth is none. */
-static void rows_of_numbers(void **state) {
-    (void)state;
+TEST(rows_of_numbers) {
     static int (*const draw[])(struct data *, struct err *) = {gaussian, staircase, power_law};
     const struct data sizes = {.P = INPUTS, .n = 1, .D = LENGTH, .C = 1};
     for (size_t k = 0; k < sizeof draw / sizeof *draw; k++) {
@@ -51,8 +48,7 @@ static void rows_of_numbers(void **state) {
 
 /* The first letter that is not 0 sets the flag: that of a copy ends its sequence, all others are
  * the last. */
-static void sequences(void **state) {
-    (void)state;
+TEST(sequences) {
     const struct sequences drawn[] = {{SEQUENCE_MARKOV, LETTERS, 1, 1},
                                       {SEQUENCE_COPY, LETTERS, 1, 0}};
     for (size_t k = 0; k < sizeof drawn / sizeof *drawn; k++) {
@@ -77,8 +73,7 @@ static void sequences(void **state) {
     }
 }
 
-static void rows_of_a_chain(void **state) {
-    (void)state;
+TEST(rows_of_a_chain) {
     const struct sequences chain = {SEQUENCE_MARKOV, LETTERS, 1, 1};
     double T[LETTERS][LETTERS] = {{0}};
     struct err told = {0};
@@ -90,8 +85,7 @@ static void rows_of_a_chain(void **state) {
 }
 
 /* Where nothing that is drawn can be the flag, it is set from the start. */
-static void directions_and_pairs(void **state) {
-    (void)state;
+TEST(directions_and_pairs) {
     volatile sig_atomic_t set = 1;
     const struct sequences modular = {SEQUENCE_MODULAR, LETTERS, 1, 0};
     const struct data sizes = tokens_sizes(&modular, INPUTS, 0, 3, false);
@@ -115,8 +109,7 @@ static void directions_and_pairs(void **state) {
 }
 
 /* Before each part of /data; nothing of the inputs is then written. */
-static void inputs_of_a_result(void **state) {
-    (void)state;
+TEST(inputs_of_a_result) {
     volatile sig_atomic_t set = 1;
     double X[] = {1, 2}, y[] = {3};
     const struct data data = {.P = 1, .n = 1, .D = 2, .C = 1, .X = X, .y = y};
@@ -132,8 +125,7 @@ static void inputs_of_a_result(void **state) {
 }
 
 /* Where a network is set up, and its memory is estimated. */
-static void memory_and_networks(void **state) {
-    (void)state;
+TEST(memory_and_networks) {
     volatile sig_atomic_t set = 1;
     struct run run;
     struct net net;
@@ -154,8 +146,7 @@ static void memory_and_networks(void **state) {
 
 /* Singular values hear it where the net does, and nowhere else: the net of a short step does not,
  * so that the step ends and its state is kept. */
-static void singular_values(void **state) {
-    (void)state;
+TEST(singular_values) {
     for (int N = 0; N <= 16; N += 16) {
         volatile sig_atomic_t set = 0;
         struct run run;
@@ -186,8 +177,7 @@ static void singular_values(void **state) {
 
 /* A chain that seldom leaves a cycle needs many steps to its law: minutes, after a tenth of a
  * second for the matrix. */
-static void entropy_of_a_chain(void **state) {
-    (void)state;
+CLEAN_TEST(entropy_of_a_chain) {
     struct cli_result result;
     cli_print("chain.ini", "[network]\nmodel = dense\n[data]\nsource = markov\nvocabulary = 1000\n"
                            "sharpness = 20\ntokens = 2\n[training]\nloss = cross_entropy\n");
@@ -201,8 +191,7 @@ static void entropy_of_a_chain(void **state) {
 }
 
 /* While it waits for a question the program has nothing to save: a signal ends it at once. */
-static void answers_about_programs(void **state) {
-    (void)state;
+CLEAN_TEST(answers_about_programs) {
     static const int deadly[] = {SIGINT, SIGTERM};
     for (size_t k = 0; k < COUNT(deadly); k++) {
         int channel[2], kept = dup(STDIN_FILENO);
@@ -227,8 +216,7 @@ static void answers_about_programs(void **state) {
 
 /* A path that a sentence cuts within a letter, and a line that is no UTF-8: both are answered, and
  * so is what comes after them. */
-static void answers_in_any_letters(void **state) {
-    (void)state;
+CLEAN_TEST(answers_in_any_letters) {
     enum { LETTERS_OF_PATH = 1024 };
     struct cli_result result;
     char *question = calloc(1, 2 * LETTERS_OF_PATH + 64), *at = question + 2;
@@ -251,13 +239,4 @@ static void answers_in_any_letters(void **state) {
     cli_free(&result);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_of_numbers),    cmocka_unit_test(sequences),
-        cmocka_unit_test(rows_of_a_chain),    cmocka_unit_test(directions_and_pairs),
-        cmocka_unit_test(inputs_of_a_result), cmocka_unit_test(memory_and_networks),
-        cmocka_unit_test(singular_values),    TEST(entropy_of_a_chain),
-        TEST(answers_about_programs),         TEST(answers_in_any_letters),
-    };
-    return cmocka_run_group_tests_name("signals", tests, cli_open, cli_close);
-}
+AROUND_TESTS(cli_open, cli_close)

@@ -20,9 +20,6 @@
 #include "models/engine/node.h"
 
 #include <float.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { COPIES = 10, T = 6, N = 32 };
 #define U 0x1p-24
@@ -156,8 +153,7 @@ static void judge(const struct model *model, int way) {
         run_free(&run[k]);
 }
 
-static void outputs_and_losses(void **state) {
-    (void)state;
+TEST(outputs_and_losses) {
     bool all = !strcmp(on_backend, "solver.backend=cpu"); /* else one way in four, for speed */
     for (const struct model *const *model = model_list; *model; model++)
         for (int way = 0; way < WAYS || optimizer_list[way - WAYS]; way++)
@@ -168,8 +164,7 @@ static void outputs_and_losses(void **state) {
 /* Each is that of double, rounded, times a rounded scale: three roundings. Balanced draws of a
  * population are orthogonal to what was drawn on others before, as it is there, rounded: that adds
  * roundings of rows, whose rms is the largest amplitude, one. */
-static void weights_at_the_start(void **state) {
-    (void)state;
+TEST(weights_at_the_start) {
     static const int some[] = {0, 4};
     for (const struct model *const *model = model_list; *model; model++)
         for (int k = 0; k < 2; k++) {
@@ -231,8 +226,7 @@ static double terms_of_output(struct net *net, const struct run *run) {
 
 /* A part of a signal is a difference of rows, which are good to some U of the whole signal; so is
  * the part, however small it is. */
-static void parts_of_signals(void **state) {
-    (void)state;
+TEST(parts_of_signals) {
     for (const struct model *const *model = model_list; *model; model++) {
         struct record record[2];
         int parts = 0, roundings = 0;
@@ -277,8 +271,7 @@ static void parts_of_signals(void **state) {
 
 /* Site arrays have half the bytes, and all that is estimated of a network is site arrays but for a
  * hundredth. */
-static void memory_is_half(void **state) {
-    (void)state;
+TEST(memory_is_half) {
     for (const struct model *const *model = model_list; *model; model++) {
         double bytes[2];
         for (int s = 0; s < 2; s++) {
@@ -294,8 +287,7 @@ static void memory_is_half(void **state) {
     }
 }
 
-static void what_it_is_not_for(void **state) {
-    (void)state;
+TEST(what_it_is_not_for) {
     char *overrides[] = {(char *)(uintptr_t) "reference.precision=single",
                          (char *)(uintptr_t) "training.optimizer=muon",
                          (char *)(uintptr_t) "training.muon=exact",
@@ -309,15 +301,10 @@ static void what_it_is_not_for(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(weights_at_the_start), cmocka_unit_test(outputs_and_losses),
-        cmocka_unit_test(parts_of_signals),     cmocka_unit_test(memory_is_half),
-        cmocka_unit_test(what_it_is_not_for),
-    };
     const char *name = argc > 1 ? argv[1] : "cpu";
     snprintf(on_backend, sizeof on_backend, "solver.backend=%s", name);
     for (int b = 0; backend_list[b]; b++)
         if (wanted(backend_list[b], name))
-            return cmocka_run_group_tests(tests, NULL, NULL);
+            return run_registered(__FILE__);
     return argc < 2; /* skipped */
 }

@@ -3,17 +3,13 @@
 #include "solver/run/sites.h"
 #include "tests/support/support.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 /* Three hidden layers of relu, whose bases grow by 64 an evaluation, which 300 sites cannot hold
  * for nine. */
 static const char text[] = "[network]\nmodel = dense\nactivation = relu\n"
                            "[data]\ninputs = 64\ndimension = 40\n"
                            "[training]\nsteps = 9\neta0 = 0.1\n[solver]\nreplicates = 1\n";
 
-static void word_auto(void **state) {
-    (void)state;
+TEST(word_auto) {
     struct run run;
     support_run_text(&run, (const char *const[]){"solver.sites=auto", NULL}, text);
     assert_int_equal(run.config.solver.sites, SITES_AUTO);
@@ -28,8 +24,7 @@ static void word_auto(void **state) {
 }
 
 /* Inputs of ten directions need ten sites, and no more. */
-static void as_many_sites_as_directions(void **state) {
-    (void)state;
+TEST(as_many_sites_as_directions) {
     for (int sites = 9; sites <= 10; sites++) {
         char many[32], *overrides[] = {"data.inputs=10", "data.dimension=10", many};
         struct run run = {0};
@@ -53,8 +48,7 @@ static void check_same(const struct record *a, const struct record *b) {
     }
 }
 
-static void too_few_are_doubled(void **state) {
-    (void)state;
+TEST(too_few_are_doubled) {
     struct run grown, given;
     struct err err;
     support_run_text(&grown, (const char *const[]){"solver.sites=300", NULL}, text);
@@ -84,8 +78,7 @@ static void too_few_are_doubled(void **state) {
 }
 
 /* A limit that diverges does not begin again, nor does one without the word. */
-static void others_stay(void **state) {
-    (void)state;
+TEST(others_stay) {
     struct run run;
     struct err err;
     support_run_text(&run, (const char *const[]){"solver.sites=300", NULL}, text);
@@ -102,8 +95,7 @@ static void others_stay(void **state) {
 }
 
 /* Where memory ends, the failure is that of the sites that there were, and says so. */
-static void memory_ends_it(void **state) {
-    (void)state;
+TEST(memory_ends_it) {
     struct run run;
     struct err err;
     support_run_text(&run, (const char *const[]){"solver.sites=300", NULL}, text);
@@ -117,8 +109,7 @@ static void memory_ends_it(void **state) {
 }
 
 /* A state of fewer sites would fit no run with more. */
-static void no_states(void **state) {
-    (void)state;
+TEST(no_states) {
     struct run run = {0};
     struct err err;
     char *override[] = {"solver.sites=auto", "output.checkpoint=1"};
@@ -129,8 +120,7 @@ static void no_states(void **state) {
 
 /* Kinds of sites that a network has grow together; those of others are not recorded, since no ini
  * may give them. */
-static void all_kinds_grow(void **state) {
-    (void)state;
+TEST(all_kinds_grow) {
     struct run run;
     bool again;
     struct err err = {0};
@@ -148,17 +138,4 @@ static void all_kinds_grow(void **state) {
     assert_string_equal(params_find(&run.params, "solver", "unit_sites")->text, "512");
     assert_int_equal(run.config.solver.unit_sites, 512);
     run_free(&run);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(word_auto),
-        cmocka_unit_test(too_few_are_doubled),
-        cmocka_unit_test(others_stay),
-        cmocka_unit_test(memory_ends_it),
-        cmocka_unit_test(no_states),
-        cmocka_unit_test(all_kinds_grow),
-        cmocka_unit_test(as_many_sites_as_directions),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,9 +4,6 @@
 #include "kernels/draws/sobol.h"
 
 #include <gsl/gsl_cdf.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { M = 8, S = 1 << M, REPLICATES = 64 };
 
@@ -28,8 +25,7 @@ static void digits(uint32_t replicate, uint32_t d, uint32_t out[S]) {
 }
 
 /* Each of 2^M intervals has one point of each coordinate. */
-static void coordinates_are_even(void **state) {
-    (void)state;
+TEST(coordinates_are_even) {
     for (uint32_t d = 0; d < SOBOL_DIMENSIONS; d++) {
         uint32_t x[S], count[S] = {0};
         digits(d, d, x);
@@ -44,8 +40,7 @@ static void coordinates_are_even(void **state) {
  * with which the points began, have 17 of 780 pairs that fail, four of them in 2 x 2 boxes:
  * products of such normals average to .6 in place of 0, and swiglu's limit at 512 sites was 1.5
  * errors off. */
-static void all_pairs_are_even(void **state) {
-    (void)state;
+TEST(all_pairs_are_even) {
     static uint32_t x[SOBOL_DIMENSIONS][S];
     for (uint32_t d = 0; d < SOBOL_DIMENSIONS; d++)
         digits(0, d, x[d]);
@@ -61,8 +56,7 @@ static void all_pairs_are_even(void **state) {
 
 /* Coordinates take all rows of the table, each one of eight neighbours, in another order in each
  * replicate and each set. */
-static void rows_are_drawn(void **state) {
-    (void)state;
+TEST(rows_are_drawn) {
     struct sobol sobol[3];
     for (uint32_t k = 0; k < 3; k++) {
         bool taken[SOBOL_DIMENSIONS] = {false};
@@ -80,8 +74,7 @@ static void rows_are_drawn(void **state) {
 }
 
 /* Behind the columns of the table each coordinate is even, too. */
-static void long_sets_are_even(void **state) {
-    (void)state;
+TEST(long_sets_are_even) {
     enum { BITS = SOBOL_COLUMNS + 2, MANY = 1 << BITS };
     static double z[MANY];
     static int count[MANY];
@@ -98,8 +91,7 @@ static void long_sets_are_even(void **state) {
 /* <cos 2z> = e^-2 and, of coordinate 0 in two populations, <z z'> = 0: without bias over
  * independent replicates, by four errors; the first within a tenth of the spread that independent
  * normals would have (variance of cos 2z: (1 + e^-8)/2 - e^-4), the second with all of it. */
-static void averages_are_without_bias(void **state) {
-    (void)state;
+TEST(averages_are_without_bias) {
     double sum[2] = {0}, squares[2] = {0};
     for (uint32_t r = 0; r < REPLICATES; r++) {
         double z[2][S], value[2] = {0};
@@ -143,8 +135,7 @@ static void march(struct run *run, const char *file, const char *draws) {
 
 /* Means agree by four and a half of their errors (some 400 numbers, biases of order 1/sites below
  * one), and f has a smaller spread. In regime2 experts and their units are tied. */
-static void limits_are_the_same(void **state) {
-    (void)state;
+TEST(limits_are_the_same) {
     static const char *const files[] = {"data/dense.ini", "data/regime2.ini"};
     for (size_t i = 0; i < 2; i++) {
         struct run run[2];
@@ -199,8 +190,7 @@ static void first_draw(uint32_t replicate, bool halved, int half, int sites, dou
 /* Each half has one point in each of its 2^(M-1) intervals, as a half of one set would not, and the
  * whole has the points of both. Which half of an interval has the point is decided by independent
  * scrambles: it is the same half in every second interval, by four errors. */
-static void halves_are_sets_of_their_own(void **state) {
-    (void)state;
+TEST(halves_are_sets_of_their_own) {
     double sum = 0, squares = 0;
     for (uint32_t r = 0; r < REPLICATES; r++) {
         double whole[S], half[S / 2], shared = 0;
@@ -252,8 +242,7 @@ static void check_draws(struct population *p, const struct sobol *sobol, int cou
 
 /* The first forty normals of a site are coordinates, in the order of draws, and no other; of groups
  * the members are, so long as all of them have one. */
-static void forty_draws_are_coordinates(void **state) {
-    (void)state;
+TEST(forty_draws_are_coordinates) {
     static const int counts[] = {1, 4, 5, 3, 25, 3, 2};
     static const int groups[] = {1, 2, 4, 16};
     for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
@@ -273,18 +262,4 @@ static void forty_draws_are_coordinates(void **state) {
         sobol_free(&sobol);
         population_free(&p);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(coordinates_are_even),
-        cmocka_unit_test(all_pairs_are_even),
-        cmocka_unit_test(rows_are_drawn),
-        cmocka_unit_test(long_sets_are_even),
-        cmocka_unit_test(averages_are_without_bias),
-        cmocka_unit_test(limits_are_the_same),
-        cmocka_unit_test(halves_are_sets_of_their_own),
-        cmocka_unit_test(forty_draws_are_coordinates),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

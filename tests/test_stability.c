@@ -2,9 +2,6 @@
 #include "solver/run/stability.h"
 #include "tests/support/support.h"
 
-#include <math.h>
-#include <string.h>
-
 enum { WIDTHS = 3, RUNS = 5, TIMES = 4 };
 
 /* Networks with f = 1 + N^(exponent/2) times numbers of order one, the same for all widths. */
@@ -29,8 +26,7 @@ static void fill(struct run *run, double exponent, double scale) {
 }
 
 /* Logarithms of sums of 10 numbers with round-off 1e-16/spread, over ln 8: 1e-13. */
-static void exponents_are_exact(void **state) {
-    (void)state;
+TEST(exponents_are_exact) {
     static const double want[] = {-2, -1, 0, 0.5};
     for (size_t k = 0; k < sizeof want / sizeof *want; k++) {
         struct run run;
@@ -48,8 +44,7 @@ static void exponents_are_exact(void **state) {
 
 /* Of two entries and n runs: ln V without run r, by hand. Squares of order ten have a round-off of
  * 1e-15 and a difference of order .01: 1e-13 in its root, ten times that. */
-static void error_is_that_of_the_jackknife(void **state) {
-    (void)state;
+TEST(error_is_that_of_the_jackknife) {
     struct run run;
     double exponent, se, shift = 0, squares = 0;
     fill(&run, 0, 1);
@@ -83,8 +78,7 @@ static void error_is_that_of_the_jackknife(void **state) {
 /* At every time V is that of the networks that reached it, and those that never did are as if they
  * had not been run: a record with two lost networks beside one of the others alone. The lost ones
  * would multiply V by (5 - 1)/(7 - 1), at one width, and shift the exponent by .2. */
-static void lost_networks_do_not_count(void **state) {
-    (void)state;
+TEST(lost_networks_do_not_count) {
     struct run run, more;
     double exponent[2], se[2];
     fill(&run, -1, 1);
@@ -160,8 +154,7 @@ static void lost_networks_do_not_count(void **state) {
     run_free(&more);
 }
 
-static void round_off_tells_nothing(void **state) {
-    (void)state;
+TEST(round_off_tells_nothing) {
     struct run run;
     double exponent, se;
     bool reached;
@@ -180,8 +173,7 @@ static void round_off_tells_nothing(void **state) {
 }
 
 /* The edge is reached where the exponent is above -1/2 and three of its errors above -1. */
-static void thresholds(void **state) {
-    (void)state;
+TEST(thresholds) {
     struct run run;
     double exponent, se;
     bool reached;
@@ -212,8 +204,7 @@ static void thresholds(void **state) {
 }
 
 /* A deep linear network: eta0 = 0.8 is beyond its edge, 0.2 is not; nor is a tanh network. */
-static void networks_are_told_apart(void **state) {
-    (void)state;
+TEST(networks_are_told_apart) {
     static const struct {
         const char *activation, *eta0;
         bool reached;
@@ -238,16 +229,4 @@ static void networks_are_told_apart(void **state) {
         assert_int_equal(reached, table[k].reached);
         run_free(&run);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exponents_are_exact),
-        cmocka_unit_test(error_is_that_of_the_jackknife),
-        cmocka_unit_test(lost_networks_do_not_count),
-        cmocka_unit_test(round_off_tells_nothing),
-        cmocka_unit_test(thresholds),
-        cmocka_unit_test(networks_are_told_apart),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,10 +2,6 @@
  * (tests/oracles/oracle_stack.c), along the gradient, with momentum and with Adam. */
 #include "tests/support/couple.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define ADAM "training.optimizer=adam", "training.eta0=0.05", "training.eps=0.1"
 #define ONE                                                                                        \
     "network.mixture=regime1", "network.kappa=1", "network.experts=2", "network.bias=trained"
@@ -50,8 +46,7 @@ static void configure(struct run *run, const char *const more[12]) {
 
 /* Sums of fewer than 200 terms of order one: round-off below 200 eps = 4e-14, amplified in four
  * steps by no more than 10, and once more by norms of small rows: 1e-12. */
-static void equals_oracle(void **state) {
-    (void)state;
+TEST(equals_oracle) {
     for (int i = 0; i < CASES; i++) {
         struct couple p;
         configure(&p.run, cases[i]);
@@ -63,8 +58,7 @@ static void equals_oracle(void **state) {
 
 /* The same with momentum, Adam and AdamW. Adam divides by sqrt(v) + eps: a gradient's round-off is
  * divided by the eps of 0.1 of its order-one scale, five times in a row. */
-static void optimizers(void **state) {
-    (void)state;
+TEST(optimizers) {
     for (int i = 0; i < OPTIMIZED; i++) {
         struct couple p;
         configure(&p.run, optimized[i]);
@@ -74,12 +68,4 @@ static void optimizers(void **state) {
             couple_advance(&p, t, 1e-12, 1e-11);
         couple_close(&p);
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_oracle),
-        cmocka_unit_test(optimizers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,6 @@
 #include "tests/support/support.h"
 #include "solver/measure/stats.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-static bool is_long;
-
 /* --- one block ------------------------------------------------------------------------------- */
 
 #define CHEAP                                                                                      \
@@ -79,8 +73,7 @@ static void one_block(int regime, const char *parameterization, bool adam) {
     run_free(&stack);
 }
 
-static void one_block_is_the_network(void **state) {
-    (void)state;
+TEST(one_block_is_the_network) {
     for (int regime = 1; regime <= 3; regime++)
         for (int adam = 0; adam < 2; adam++) {
             one_block(regime, "mup", adam);
@@ -90,8 +83,7 @@ static void one_block_is_the_network(void **state) {
 
 /* --- settings without a limit ---------------------------------------------------------------- */
 
-static void refused(void **state) {
-    (void)state;
+TEST(refused) {
     static const char *const cases[][4] = {
         {"network.parameterization=mup", "network.block_norm=after", "network.stream=yes"},
         {"network.parameterization=mup", "network.block_norm=before", "network.stream=no"},
@@ -167,8 +159,7 @@ static void compare(const char *const *overrides) {
     run_free(&run);
 }
 
-static void networks_approach_the_limit(void **state) {
-    (void)state;
+TEST(networks_approach_the_limit) {
     static const char *const cases[][6] = {
         {"network.block_norm=both"},
         {"network.mixture=regime3", "network.iota=0.25", "network.branch_power=0.5",
@@ -256,8 +247,7 @@ static void check_lazy(const char *const *mixture, double n, double q, bool stre
     run_free(&run);
 }
 
-static void closed_forms(void **state) {
-    (void)state;
+TEST(closed_forms) {
     static const char *const one[] = {"network.mixture=regime1", "network.experts=2",
                                       "network.expert_layers=2", "network.iota=0.5",
                                       "network.kappa=1",         NULL},
@@ -269,15 +259,4 @@ static void closed_forms(void **state) {
         check_lazy(two, 1, 1.5, stream);
         check_lazy(three, 0.75, 3, stream);
     }
-}
-
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_block_is_the_network),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(closed_forms),
-        cmocka_unit_test(networks_approach_the_limit),
-    };
-    is_long = argc > 1 && !strcmp(argv[1], "long");
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,6 @@
 #include "tests/oracles/oracle.h"
 #include "kernels/draws/rng.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-static bool is_long;
-
 /* Mean and standard error over networks of ln(propagating/effective part of W_out) of block 0. */
 static void ln_ratio(struct run *run, int N, double *mean, double *se) {
     struct record record;
@@ -52,8 +46,7 @@ static void exponent(const char *const *overrides, double *slope, double *se) {
 
 /* What W_out(0) makes of the change of its experts, beside what it learned: (14) of the page. The
  * exponents are those of N to infinity; at these widths they are off by no more than 0.05. */
-static void norms_do_not_cure_mup(void **state) {
-    (void)state;
+TEST(norms_do_not_cure_mup) {
 #define BY_ADAM "training.optimizer=adam", "training.eps=0.1", "training.eta0=0.1"
     static const struct {
         double expected;
@@ -183,8 +176,7 @@ static double ln_part(int N, bool mssp, bool after, int seed) {
 }
 
 /* The exponent is -1/2 in muP, or below it with the norm (14), and 0 in MSSP. */
-static void norms_in_regime_3(void **state) {
-    (void)state;
+TEST(norms_in_regime_3) {
     enum { NARROW = 32, WIDE = 128 };
     int seeds = is_long ? 32 : 8;
     for (int k = 0; k < 4; k++) {
@@ -204,13 +196,4 @@ static void norms_in_regime_3(void **state) {
         else
             assert_true(sum <= -0.5 + 4 * se && sum < -3 * se);
     }
-}
-
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms_do_not_cure_mup),
-        cmocka_unit_test(norms_in_regime_3),
-    };
-    is_long = argc > 1 && !strcmp(argv[1], "long");
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

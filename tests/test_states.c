@@ -6,10 +6,7 @@
 
 #include <fcntl.h>
 #include <hdf5_hl.h>
-#include <math.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,8 +31,7 @@ static void must(const char *const *arg) {
 }
 
 /* A run of ten minutes and more keeps the state of what is done; a shorter one nothing. */
-static void states_are_due(void **state) {
-    (void)state;
+TEST_AFTER(clean, states_are_due) {
     static char *const override[] = {"output.checkpoint=0", "output.checkpoint=3",
                                      "solver.sites=auto", "solver.method=fixed_point"};
     static const double minutes[] = {10, 0, 3, 0, 0};
@@ -61,8 +57,7 @@ static void states_are_due(void **state) {
 
 /* Stopped by a signal it goes on, by --continue alone, and ends with the bits of a run in one piece
  * and without states. */
-static void a_stopped_run_goes_on(void **state) {
-    (void)state;
+TEST_AFTER(clean, a_stopped_run_goes_on) {
     static const char *const program[] = {"dmft-solve", "dmft-compare"};
     for (int k = 0; k < 2; k++) {
         struct cli_result result;
@@ -92,8 +87,7 @@ static void a_stopped_run_goes_on(void **state) {
 }
 
 /* Killed before anything was kept it begins anew, by either command. */
-static void a_killed_run_begins_anew(void **state) {
-    (void)state;
+TEST_AFTER(clean, a_killed_run_begins_anew) {
     cli_program("dmft-solve");
     must(ARGS("--quiet", "-o", "whole.h5", "case.ini"));
     for (int k = 0; k < 2; k++) {
@@ -116,8 +110,7 @@ static void a_killed_run_begins_anew(void **state) {
 }
 
 /* A run that fails leaves no empty folder. */
-static void a_run_that_fails_leaves_nothing(void **state) {
-    (void)state;
+TEST_AFTER(clean, a_run_that_fails_leaves_nothing) {
     cli_program("dmft-solve");
     cli_refused(3, ARGS("--quiet", "-o", "out.h5", "case.ini", "--training.eta0=1e4"),
                 ARGS("step"));
@@ -132,8 +125,7 @@ static const char failing[] =
     "[reference]\nwidths = 2\nseeds = 1\n";
 
 /* The same run would fail again, another one goes on from the limit that was done. */
-static void a_failure_says_where_states_are(void **state) {
-    (void)state;
+TEST_AFTER(clean, a_failure_says_where_states_are) {
     cli_program("dmft-solve");
     cli_print("case.ini", failing);
     struct cli_result result;
@@ -153,8 +145,7 @@ static void a_failure_says_where_states_are(void **state) {
 }
 
 /* A point of a sweep has nothing to change, so that states that nobody has asked for go. */
-static void a_point_that_fails_leaves_none(void **state) {
-    (void)state;
+TEST_AFTER(clean, a_point_that_fails_leaves_none) {
     cli_program("dmft-sweep");
     cli_print("case.ini", failing);
     assert_int_equal(system("printf '[sweep]\ntraining.eta0 = 0.6\n' >> case.ini"), 0);
@@ -171,8 +162,7 @@ static void a_point_that_fails_leaves_none(void **state) {
 
 /* A second run of the same output is refused, and takes nothing of the first one away. One that
  * keeps no states is not concerned. */
-static void another_run_is_left_alone(void **state) {
-    (void)state;
+TEST_AFTER(clean, another_run_is_left_alone) {
     cli_program("dmft-solve");
     assert_int_equal(mkdir("out.h5.state", 0777), 0);
     cli_print("out.h5.state/ini", ini);
@@ -187,8 +177,7 @@ static void another_run_is_left_alone(void **state) {
 }
 
 /* Minutes are above 0; the two other numbers are words. */
-static void minutes_are_above_0(void **state) {
-    (void)state;
+TEST_AFTER(clean, minutes_are_above_0) {
     cli_program("dmft-solve");
     cli_refused(2, ARGS("--quiet", "-o", "out.h5", "case.ini", "--output.checkpoint=-0.5"),
                 ARGS("--output.checkpoint=-0.5: minutes are above 0"));
@@ -196,8 +185,7 @@ static void minutes_are_above_0(void **state) {
 
 /* What stands behind the keys of a state: which data, width and number, how many times the run has,
  * and how many it has done, which are neither less than none nor more than all. */
-static void steps_are_those_of_the_run(void **state) {
-    (void)state;
+TEST_AFTER(clean, steps_are_those_of_the_run) {
     static const char name[] = "out.h5.state/limit_0000.state";
     const char *const *go_on = ARGS("--quiet", "--continue", "out.h5", "--training.steps=5");
     uint64_t sum, length;
@@ -230,8 +218,7 @@ static void steps_are_those_of_the_run(void **state) {
 }
 
 /* Outputs of other inputs, of states that are at the end of their run. */
-static void predictions_need_whole_runs(void **state) {
-    (void)state;
+TEST_AFTER(clean, predictions_need_whole_runs) {
     struct cli_result result;
     const char *const *predict =
         ARGS("--predict", "in.h5", "-o", "out.prediction.h5", "--force", "out.h5");
@@ -255,8 +242,7 @@ static void predictions_need_whole_runs(void **state) {
 
 /* Networks that failed have no outputs: their number is in the result, and as many may lack a state
  * of the end. Of this network 2 of 8 fail. */
-static void predictions_leave_failed_networks_out(void **state) {
-    (void)state;
+TEST_AFTER(clean, predictions_leave_failed_networks_out) {
     struct cli_result result;
     const char *const *predict =
         ARGS("--predict", "in.h5", "-o", "out.prediction.h5", "--force", "out.h5");
@@ -281,8 +267,7 @@ static void predictions_leave_failed_networks_out(void **state) {
 
 /* Singular values are found at every n-th time and at the last. A run that is made longer has those
  * of its new length, and none at its former end. */
-static void a_longer_run_has_its_own_last_time(void **state) {
-    (void)state;
+TEST_AFTER(clean, a_longer_run_has_its_own_last_time) {
     enum { T = 8, VALUES = 2 };
     static const char *const sets[] = {"limit/singular_W2", "limit/singular_W2_learned",
                                        "reference/N0016/singular_W2_independent"};
@@ -311,8 +296,7 @@ static void a_longer_run_has_its_own_last_time(void **state) {
 }
 
 /* What only the clock asks for leaves a tenth of the disk free, however many networks there are. */
-static void the_disk_is_not_filled(void **state) {
-    (void)state;
+TEST_AFTER(clean, the_disk_is_not_filled) {
     static const struct {
         double bytes, available, size;
         bool room;
@@ -329,21 +313,4 @@ static void the_disk_is_not_filled(void **state) {
     assert_true(states_fit(&run, 1e30));
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(states_are_due, clean),
-        cmocka_unit_test_setup(the_disk_is_not_filled, clean),
-        cmocka_unit_test_setup(a_stopped_run_goes_on, clean),
-        cmocka_unit_test_setup(a_killed_run_begins_anew, clean),
-        cmocka_unit_test_setup(steps_are_those_of_the_run, clean),
-        cmocka_unit_test_setup(a_run_that_fails_leaves_nothing, clean),
-        cmocka_unit_test_setup(a_failure_says_where_states_are, clean),
-        cmocka_unit_test_setup(a_point_that_fails_leaves_none, clean),
-        cmocka_unit_test_setup(another_run_is_left_alone, clean),
-        cmocka_unit_test_setup(minutes_are_above_0, clean),
-        cmocka_unit_test_setup(predictions_need_whole_runs, clean),
-        cmocka_unit_test_setup(a_longer_run_has_its_own_last_time, clean),
-        cmocka_unit_test_setup(predictions_leave_failed_networks_out, clean),
-    };
-    return cmocka_run_group_tests(tests, cli_open, cli_close);
-}
+AROUND_TESTS(cli_open, cli_close)

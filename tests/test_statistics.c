@@ -8,8 +8,6 @@
 #include "solver/run/report.h"
 
 #include <gsl/gsl_cdf.h>
-#include <math.h>
-#include <string.h>
 
 enum { RUNS = 5, TIMES = 3, ROWS = 2, MOST_C = 3 };
 
@@ -53,8 +51,7 @@ static void fill(struct record *record, const struct loss *loss, int C, const do
 /* Square loss: the mean of the losses less half the variance of f of one run, and where a single
  * run is left, its loss. A constant f (of few digits) is exact. Sums of 10 numbers of order one:
  * 1e-14. */
-static void is_exact_for_squares(void **state) {
-    (void)state;
+TEST(is_exact_for_squares) {
     enum { C = 3 };
     static const double y[ROWS * C] = {1, 0, 0.5, -1, 2, 0},
                                  at[ROWS * C] = {0.25, -0.5, 1, 0, 1, 2};
@@ -94,8 +91,7 @@ static void is_exact_for_squares(void **state) {
 /* Over many samples of five runs the estimate has the mean of the loss of the mean output and the
  * spread that its error says, 0.85 to 1.05 of it; the mean of losses does not have the former. Bias
  * of order s^4/n^2 of the jackknife: below 1e-4 here, which is added to 4 standard errors. */
-static void has_no_bias(void **state) {
-    (void)state;
+TEST(has_no_bias) {
     enum { SAMPLES = 4000 };
     static const struct {
         const struct loss *loss;
@@ -132,8 +128,7 @@ static void has_no_bias(void **state) {
 
 /* Of a run: mean of the losses of its replicates less half the variance of f, whatever the batch of
  * a step is; and so for test inputs, where they are looked at. Networks keep the mean of losses. */
-static void of_runs(void **state) {
-    (void)state;
+TEST(of_runs) {
     static const char *const batches[][2] = {{"training.batch=0", "training.order=cyclic"},
                                              {"training.batch=3", "training.order=cyclic"},
                                              {"training.batch=2", "training.order=shuffled"}};
@@ -176,8 +171,7 @@ static void of_runs(void **state) {
 
 /* Where logits begin with fluctuations alone the outputs of replicates differ in the limit: their
  * losses have a mean, as those of networks. A bias decides, and there is one output. */
-static void of_a_random_limit(void **state) {
-    (void)state;
+TEST(of_a_random_limit) {
     for (int biased = 0; biased < 2; biased++) {
         const char *const overrides[] = {"network.parameterization=mup",
                                          biased ? "network.bias=fixed" : "network.bias=none",
@@ -207,8 +201,7 @@ static void of_a_random_limit(void **state) {
 
 /* Populations with something else than linear functions on them, by their sites; of experts of
  * infinite width the units. */
-static void sites_that_sample(void **state) {
-    (void)state;
+TEST(sites_that_sample) {
     static const struct {
         const char *ini, *change, *name;
         size_t sites;
@@ -266,8 +259,7 @@ static void sites_that_sample(void **state) {
 
 /* Rows of the tables: the first time, a tenth, quarter, half, three quarters,
  * the last; each once. */
-static void times_of_tables(void **state) {
-    (void)state;
+TEST(times_of_tables) {
     static const int want[] = {0, 10, 25, 50, 75, 100}, few[] = {0, 1, 2};
     int time[REPORT_TIMES];
     assert_int_equal(report_times(10001, time), 6);
@@ -282,8 +274,7 @@ static void times_of_tables(void **state) {
 }
 
 /* Gates of tokens: each time has inputs and tokens, and each token its own initial value. */
-static void gates_of_tokens(void **state) {
-    (void)state;
+TEST(gates_of_tokens) {
     enum { T = 4, P = 2, TOKENS = 3, WIDE = P * TOKENS, LATE = 3 * WIDE + 4 };
     struct series series = {.dims = "t mu token", .axes = 3, .shape = {T, P, TOKENS}};
     struct record record;
@@ -319,8 +310,7 @@ static void gates_of_tokens(void **state) {
 }
 
 /* How many have failed, and which of them first; behind the last run nothing counts. */
-static void failures_of_runs(void **state) {
-    (void)state;
+TEST(failures_of_runs) {
     bool failed[] = {false, true, false, true, false, true, true};
     struct record record = {.runs = 5, .failed = failed};
     int first;
@@ -336,8 +326,7 @@ static void failures_of_runs(void **state) {
 
 /* Student's t as tables have it, to their last digit: half a unit of the tenth. With one run there
  * is no interval. */
-static void intervals_are_those_of_student(void **state) {
-    (void)state;
+TEST(intervals_are_those_of_student) {
     static const struct {
         int n;
         double level, t;
@@ -347,19 +336,4 @@ static void intervals_are_those_of_student(void **state) {
         CHECK_ABS(stats_interval(2, table[k].n - 1, table[k].level), 2 * table[k].t, 1.1e-10,
                   "t of %d", table[k].n - 1);
     assert_true(isnan(stats_interval(2, 0, 0.95)) && isnan(stats_interval(2, NAN, 0.95)));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(intervals_are_those_of_student),
-        cmocka_unit_test(is_exact_for_squares),
-        cmocka_unit_test(has_no_bias),
-        cmocka_unit_test(of_runs),
-        cmocka_unit_test(of_a_random_limit),
-        cmocka_unit_test(sites_that_sample),
-        cmocka_unit_test(times_of_tables),
-        cmocka_unit_test(gates_of_tokens),
-        cmocka_unit_test(failures_of_runs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,9 +3,6 @@
 #include "tests/support/support.h"
 #include "solver/measure/stats.h"
 
-#include <math.h>
-#include <string.h>
-
 enum { WIDTHS = 4 };
 
 /* studies/NAME.ini up to [sweep], whose keys are among the overrides. */
@@ -100,8 +97,7 @@ static void check_parts(const char *study, const struct claim *claims) {
 }
 
 /* At the end of the study what is learned has recovered, what passes through W_out(0) has not. */
-static void regime2(void **state) {
-    (void)state;
+TEST(regime2) {
     static const struct claim claims[] = {{"rms_A1", -0.5}, {"rms_A21", -1.5}, {"rms_A22", -1.5},
                                           {"rms_A3", -0.5}, {"rms_A4", -1},    {"rms_A6", -2},
                                           {NULL, 0}};
@@ -119,8 +115,7 @@ static void regime2(void **state) {
     free_widths(&run, records);
 }
 
-static void regime3(void **state) {
-    (void)state;
+TEST(regime3) {
     static const struct claim claims[] = {
         {"rms_A1", -0.5}, {"rms_A21", -1.5}, {"rms_A4", -1}, {NULL, 0}};
     check_parts("regime3", claims);
@@ -152,8 +147,7 @@ static void distance(const char *parameterization, const char *rho, double equal
 
 /* SP: the router is the more concentrated the wider. muP: soft gates are equal but for O(1/N); with
  * top-2 they differ at every width. */
-static void routers(void **state) {
-    (void)state;
+TEST(routers) {
     double exponent, se, entropy, soft, soft_se;
     distance("network.parameterization=sp", "network.rho=1", 1, &exponent, &se, &entropy);
     assert_true(exponent > 4 * se && entropy < 0.7);
@@ -161,13 +155,4 @@ static void routers(void **state) {
     assert_true(fabs(soft + 1) < 4 * soft_se && soft_se < 0.1 && entropy > 0.999);
     distance("network.parameterization=mup", "network.rho=0.5", 0.5, &exponent, &se, &entropy);
     assert_true(exponent - soft > 4 * hypot(se, soft_se));
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regime2),
-        cmocka_unit_test(regime3),
-        cmocka_unit_test(routers),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,11 +5,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,8 +25,6 @@ static void write_ini(const char *name, const char *sweep) {
 static int clean(void **state) {
     return system("rm -rf whole.d whole.h5") || cli_clean(state);
 }
-
-#define SWEEP_TEST(name) cmocka_unit_test_setup(name, clean)
 
 /* Runs sweep.ini into NAME.h5; what it printed, to be freed. */
 static char *sweep_into(const char *name, const char *more) {
@@ -97,8 +91,7 @@ static void check_same_summary(const char *first, const char *second) {
 }
 
 /* Every number of the summary is that of a single run of dmft-solve. */
-static void test_units_are_single_runs(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_units_are_single_runs) {
     size_t count, times;
     write_ini("sweep.ini", "training.eta0 = 0.2 0.4 0.8\nnetwork.parameterization = mup mssp\n");
     run_sweep("out");
@@ -174,20 +167,18 @@ static void cut(int number, int code, const char *word) {
     check_same_summary("out.h5", "whole.h5");
 }
 
-static void test_a_killed_sweep_goes_on(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_a_killed_sweep_goes_on) {
     cut(SIGKILL, -SIGKILL, NULL);
 }
 
-static void test_an_interrupted_sweep_goes_on(void **state) {
+TEST_AFTER(clean, test_an_interrupted_sweep_goes_on) {
     cut(SIGINT, 130, "interrupted; the same command goes on from here");
     clean(state);
     cut(SIGTERM, 130, "interrupted");
 }
 
 /* What is the same in the new sweep is not run again, whatever its place in the grid. */
-static void test_a_changed_sweep_runs_what_is_new(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_a_changed_sweep_runs_what_is_new) {
     struct files before, after;
     write_ini("sweep.ini", "training.eta0 = 0.2 0.4 0.8\n");
     run_sweep("out");
@@ -219,8 +210,7 @@ static void check_units_refused(const char *part) {
 }
 
 /* Swapped, altered, without its sum: refused; deleted: run again, with the same end. */
-static void test_units_are_what_was_written(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_units_are_what_was_written) {
     struct files files;
     char sum[320];
     size_t size;
@@ -248,8 +238,7 @@ static void test_units_are_what_was_written(void **state) {
 }
 
 /* A folder is one sweep's at a time, and none's where that cannot be told. */
-static void test_a_folder_is_locked(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_a_folder_is_locked) {
     struct cli_result result;
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     write_ini("sweep.ini", "training.eta0 = 0.2 0.4\n");
@@ -266,8 +255,7 @@ static void test_a_folder_is_locked(void **state) {
     cli_free(&result);
 }
 
-static void test_others_files_are_not_overwritten(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_others_files_are_not_overwritten) {
     struct cli_result result;
     write_ini("sweep.ini", "training.eta0 = 0.2 0.4\n");
     cli_print("out.h5", "mine");
@@ -278,8 +266,7 @@ static void test_others_files_are_not_overwritten(void **state) {
 }
 
 /* eta0 = 1e4 diverges in the limit and in networks: recorded, done, and run again on request. */
-static void test_divergence_is_a_result(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_divergence_is_a_result) {
     struct files failed, again;
     size_t count;
     write_ini("sweep.ini", "training.eta0 = 0.2 0.4 1e4\n");
@@ -324,8 +311,7 @@ static void test_divergence_is_a_result(void **state) {
 
 /* Two networks of six diverge at the larger rate, and more at the last: without them the mean would
  * be too good. */
-static void test_a_network_that_diverges_fails_its_point(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_a_network_that_diverges_fails_its_point) {
     struct files failed;
     size_t count;
     cli_print("sweep.ini", "[network]\nmodel = regime2\nactivation = linear\ngate = constant\n"
@@ -378,8 +364,7 @@ static int count_notes(const char *path, const char *code) {
 
 /* muP with a zero read-out: the limit rests at every rate and has no optimum; MSSP has one. The
  * loss of the limit moves all the same, since targets of one batch are larger than of another. */
-static void test_a_limit_that_rests_has_no_optimum(void **state) {
-    (void)state;
+TEST_AFTER(clean, test_a_limit_that_rests_has_no_optimum) {
     size_t count;
     write_ini("sweep.ini", "network.parameterization = mup mssp\ntraining.eta0 = 0.2 0.4 0.8\n"
                            "data.source, training.batch = multi_index 2\n");
@@ -405,18 +390,4 @@ static void test_a_limit_that_rests_has_no_optimum(void **state) {
     free(at);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        SWEEP_TEST(test_units_are_single_runs),
-        SWEEP_TEST(test_a_killed_sweep_goes_on),
-        SWEEP_TEST(test_an_interrupted_sweep_goes_on),
-        SWEEP_TEST(test_a_changed_sweep_runs_what_is_new),
-        SWEEP_TEST(test_units_are_what_was_written),
-        SWEEP_TEST(test_a_folder_is_locked),
-        SWEEP_TEST(test_others_files_are_not_overwritten),
-        SWEEP_TEST(test_divergence_is_a_result),
-        SWEEP_TEST(test_a_network_that_diverges_fails_its_point),
-        SWEEP_TEST(test_a_limit_that_rests_has_no_optimum),
-    };
-    return cmocka_run_group_tests(tests, cli_open_sweep, cli_close);
-}
+AROUND_TESTS(cli_open_sweep, cli_close)

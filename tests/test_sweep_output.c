@@ -7,10 +7,6 @@
 #include "tests/support/support.h"
 
 #include <glob.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,8 +36,7 @@ static void refuse(void) {
 }
 
 /* A folder OUT.d, as a stopped sweep leaves it, is no leave to replace what stands at OUT.h5. */
-static void test_other_files_stay(void **state) {
-    (void)state;
+CLEAN_TEST(test_other_files_stay) {
     write_ini("0.2 0.4");
     assert_int_equal(mkdir("out.d", 0777), 0);
     cli_print("out.h5", "mine");
@@ -52,8 +47,7 @@ static void test_other_files_stay(void **state) {
     accept("--force");
 }
 
-static void test_results_of_other_programs_stay(void **state) {
-    (void)state;
+CLEAN_TEST(test_results_of_other_programs_stay) {
     struct cli_result result;
     write_ini("0.2 0.4");
     assert_int_equal(mkdir("out.d", 0777), 0);
@@ -68,8 +62,7 @@ static void test_results_of_other_programs_stay(void **state) {
 
 /* Another grid in the same folder takes the place of the file, whose runs stay; a run that was
  * deleted is run again. Where the runs are gone and are none of this sweep, the file stays. */
-static void test_sweeps_whose_runs_stay_are_replaced(void **state) {
-    (void)state;
+CLEAN_TEST(test_sweeps_whose_runs_stay_are_replaced) {
     write_ini("0.2 0.4");
     accept(NULL);
     accept(NULL);
@@ -95,8 +88,7 @@ static hid_t unit_file(hid_t sweep, int unit) {
 
 /* The error of the tolerance is part of the error of a run, and so of the same loss in a sweep;
  * that of the median has it, too, in quadrature. */
-static void test_errors_are_those_of_the_runs(void **state) {
-    (void)state;
+CLEAN_TEST(test_errors_are_those_of_the_runs) {
     size_t count, T;
     double median_se[2];
     for (int checked = 0; checked < 2; checked++) {
@@ -130,8 +122,7 @@ static void test_errors_are_those_of_the_runs(void **state) {
 
 /* The smallest mean loss is that of all times, the first among them: at the rate 10 the loss of the
  * networks only rises, and that of the limit is smallest at t = 1. */
-static void test_smallest_loss(void **state) {
-    (void)state;
+CLEAN_TEST(test_smallest_loss) {
     static const double rate[] = {0.01, 10};
     int smallest_at[2] = {0};
     size_t count, T;
@@ -161,8 +152,7 @@ static void test_smallest_loss(void **state) {
 /* One ini for several networks and optimizers: a point leaves out what only others use, and runs as
  * an ini of its own would; whether the ini or the command line has these keys, as it has those of a
  * dictionary of Python. */
-static void test_points_of_several_networks(void **state) {
-    (void)state;
+CLEAN_TEST(test_points_of_several_networks) {
     static const char *const given[] = {"--network.kappa=0.5", "--training.eps=0.1",
                                         "--solver.expert_sites=64"};
     size_t count, T;
@@ -203,8 +193,7 @@ static void test_points_of_several_networks(void **state) {
 
 /* Units may name what only other units of their point have: under Adam networks alone have singular
  * values, and heads have rows of their own. A name that none has is refused. */
-static void test_names_are_those_of_a_point(void **state) {
-    (void)state;
+CLEAN_TEST(test_names_are_those_of_a_point) {
     static const char heads[] =
         "[network]\nmodel = transformer\ndepth = 1\nheads = 2\n[data]\nsource = markov\n"
         "vocabulary = 2\ntokens = 2\ninputs = 2\n[training]\nsteps = 2\noptimizer = adam\n"
@@ -223,8 +212,7 @@ static void test_names_are_those_of_a_point(void **state) {
 }
 
 /* The optimum of a sweep is that of all of its runs. */
-static void test_a_missing_run_is_told(void **state) {
-    (void)state;
+CLEAN_TEST(test_a_missing_run_is_told) {
     struct cli_result result;
     write_ini("0.1 0.3");
     accept("--force");
@@ -238,8 +226,7 @@ static void test_a_missing_run_is_told(void **state) {
 }
 
 /* Nor is a run whose file lacks its loss taken for one that has failed. */
-static void test_a_missing_loss_is_told(void **state) {
-    (void)state;
+CLEAN_TEST(test_a_missing_loss_is_told) {
     struct cli_result result;
     glob_t runs;
     write_ini("0.1 0.3");
@@ -255,8 +242,7 @@ static void test_a_missing_loss_is_told(void **state) {
 }
 
 /* The sum of a file is that of its bytes and its name, whatever the folder. */
-static void test_a_sum_is_of_the_whole_name(void **state) {
-    (void)state;
+CLEAN_TEST(test_a_sum_is_of_the_whole_name) {
     static const char *const same[] = {"first", "./first"}, *const other[] = {"./girst", "./firsu"};
     struct err refusal;
     cli_print("first", "bytes");
@@ -269,18 +255,4 @@ static void test_a_sum_is_of_the_whole_name(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_other_files_stay),
-        TEST(test_results_of_other_programs_stay),
-        TEST(test_errors_are_those_of_the_runs),
-        TEST(test_sweeps_whose_runs_stay_are_replaced),
-        TEST(test_smallest_loss),
-        TEST(test_points_of_several_networks),
-        TEST(test_names_are_those_of_a_point),
-        TEST(test_a_missing_run_is_told),
-        TEST(test_a_missing_loss_is_told),
-        TEST(test_a_sum_is_of_the_whole_name),
-    };
-    return cmocka_run_group_tests(tests, cli_open_sweep, cli_close);
-}
+AROUND_TESTS(cli_open_sweep, cli_close)

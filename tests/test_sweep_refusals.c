@@ -5,8 +5,6 @@
 #include "tests/support/sweep_ini.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void check_refused(const char *sweep, const char *const *part) {
     struct cli_result result;
@@ -18,8 +16,7 @@ static void check_refused(const char *sweep, const char *const *part) {
 }
 
 /* A line more than an array can have axes, and points more than anybody can run. */
-static void test_too_much_is_refused(void **state) {
-    (void)state;
+CLEAN_TEST(test_too_much_is_refused) {
     char text[2048] = "";
     for (int k = 0; k <= 30; k++)
         sprintf(text + strlen(text), "a.k%d = 1\n", k);
@@ -35,8 +32,7 @@ static void test_too_much_is_refused(void **state) {
                        "follows"));
 }
 
-static void test_each_program_names_the_other(void **state) {
-    (void)state;
+CLEAN_TEST(test_each_program_names_the_other) {
     sweep_ini("training.eta0 = 1 2\n");
     cli_refused(2, ARGS("small.ini"), ARGS("small.ini: there is no section [sweep]", "dmft-solve"));
     cli_refused(2, ARGS("none.ini"), ARGS("none.ini: cannot be opened"));
@@ -54,8 +50,7 @@ static void test_each_program_names_the_other(void **state) {
 
 /* What depends on the directions of the inputs is checked before anything runs, of each unit: Adam
  * takes all coordinates for directions. */
-static void test_directions_are_checked(void **state) {
-    (void)state;
+CLEAN_TEST(test_directions_are_checked) {
     sweep_ini("training.eta0 = 0.1 0.2\n");
     cli_refused(2,
                 ARGS("-o", "out.h5", "case.ini", "--data.inputs=8", "--data.dimension=10",
@@ -70,8 +65,7 @@ static void test_directions_are_checked(void **state) {
 
 /* A value that is the default goes with every network, whatever keys this has; a key that is given
  * twice is told in the file. */
-static void test_defaults_go_with_every_network(void **state) {
-    (void)state;
+CLEAN_TEST(test_defaults_go_with_every_network) {
     struct cli_result result;
     sweep_ini("network.bias = none\n");
     const char *const dense[] = {
@@ -96,8 +90,7 @@ static void test_defaults_go_with_every_network(void **state) {
 }
 
 /* Opening its own memory succeeds, reading at its beginning is an input/output error. */
-static void test_input_output_errors_of_an_ini(void **state) {
-    (void)state;
+CLEAN_TEST(test_input_output_errors_of_an_ini) {
     static const char *const programs[] = {"dmft-solve", "dmft-compare", "dmft-sweep"};
     for (size_t i = 0; i < COUNT(programs); i++) {
         cli_program(programs[i]);
@@ -109,13 +102,4 @@ static void test_input_output_errors_of_an_ini(void **state) {
     assert_int_equal(base_file_code(ENOENT), CODE_INPUT);
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        TEST(test_too_much_is_refused),
-        TEST(test_each_program_names_the_other),
-        TEST(test_directions_are_checked),
-        TEST(test_input_output_errors_of_an_ini),
-        TEST(test_defaults_go_with_every_network),
-    };
-    return cmocka_run_group_tests(tests, cli_open_sweep, cli_close);
-}
+AROUND_TESTS(cli_open_sweep, cli_close)

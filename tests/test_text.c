@@ -2,8 +2,6 @@
 #include "kernels/base/text.h"
 #include "tests/support/support.h"
 
-#include <string.h>
-
 enum { LAST = 0x10ffff };
 
 /* The character in UTF-8, as its definition says, without asking whether it may stand alone. */
@@ -22,8 +20,7 @@ static bool is_character(unsigned code) {
     return !control && !(code >= 0xd800 && code < 0xe000); /* halves of UTF-16 */
 }
 
-static void every_character(void **state) {
-    (void)state;
+TEST(every_character) {
     char text[8] = "a";
     for (unsigned code = 1; code <= LAST; code++) {
         size_t length = encode(code, text + 1);
@@ -39,8 +36,7 @@ static void every_character(void **state) {
 
 /* A character whose last byte is missing, whose bytes are too many for it, or whose later bytes are
  * none of such. */
-static void broken_characters(void **state) {
-    (void)state;
+TEST(broken_characters) {
     static const unsigned codes[] = {0xa0, 0x7ff, 0x800, 0xfff, 0x1000, 0xffff, 0x10000, LAST};
     for (size_t k = 0; k < sizeof codes / sizeof *codes; k++) {
         char text[8] = "a", long_form[8] = "a";
@@ -64,8 +60,7 @@ static void broken_characters(void **state) {
 }
 
 /* A name is proposed that needs one change, but none that would be another word altogether. */
-static void near_names(void **state) {
-    (void)state;
+TEST(near_names) {
     static const char *const cases[][3] = {{"b", "k", ""},
                                            {"bs", "b", "did you mean \"b\"?"},
                                            {"rats", "rate", "did you mean \"rate\"?"},
@@ -82,8 +77,7 @@ static void near_names(void **state) {
 }
 
 /* A sentence that was cut, and one that was cut before it went on. */
-static void cut_characters(void **state) {
-    (void)state;
+TEST(cut_characters) {
     static const unsigned codes[] = {0xa0, 0x7ff, 0x800, 0xffff, 0x10000, LAST};
     struct err err;
     char path[2049];
@@ -111,14 +105,4 @@ static void cut_characters(void **state) {
     assert_non_null(strstr(err.text, "?: cannot be opened"));
     err_set(&err, CODE_INPUT, "two\nlines \xff");
     assert_string_equal(err.text, "two\nlines ?");
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_character),
-        cmocka_unit_test(broken_characters),
-        cmocka_unit_test(cut_characters),
-        cmocka_unit_test(near_names),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

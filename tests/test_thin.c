@@ -4,8 +4,6 @@
 #include "kernels/maps/thin.h"
 
 #include <float.h>
-#include <math.h>
-#include <string.h>
 
 /* rows [count][sites] = start + sum_k C[mu][k] a_k, to round-off. */
 static void assert_combination(struct rows rows, const double *start, const double *C,
@@ -24,8 +22,7 @@ static void assert_combination(struct rows rows, const double *start, const doub
     free(got);
 }
 
-static void test_thin(void **state) {
-    (void)state;
+TEST(test_thin) {
     enum { K = 5, P = 7, SITES = 300 };
     struct population p;
     struct thin thin = {0}, empty = {0}, zero = {0};
@@ -99,8 +96,7 @@ static void check_coordinates(const double *X, int P, int D, int rank) {
     free(again);
 }
 
-static void test_thin_coordinates(void **state) {
-    (void)state;
+TEST(test_thin_coordinates) {
     static const int sizes[][2] = {{250, 7}, {520, 7}, {1, 1},   {3, 5},
                                    {5, 3},   {40, 7},  {1, 784}, {32, 784}};
     const size_t all = 32 * 784;
@@ -135,12 +131,4 @@ static void test_thin_coordinates(void **state) {
     free(X);
 }
 
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_thin),
-        cmocka_unit_test(test_thin_coordinates),
-    };
-    int failed = 0;
-    EACH_BACKEND(0, tests, argc > 1 ? argv[1] : NULL, failed);
-    return failed;
-}
+ON_EACH_BACKEND(0)

@@ -8,10 +8,6 @@
 #include "tests/oracles/oracle.h"
 #include "solver/measure/record.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const char *const cases[][5] = {
     {"program.depth=1"},
     {"program.depth=2", "program.branch=1.7", "network.activation=erf"},
@@ -102,8 +98,7 @@ static void check_kernels(const struct net *net, const struct oracle *o, int i) 
 
 /* Sums have fewer than 200 terms of order one: round-off is below 200 eps = 4e-14, amplified in
  * four steps by no more than the loss falls, 10: 1e-12. */
-static void equals_oracle(void **state) {
-    (void)state;
+TEST(equals_oracle) {
     for (int i = 0; i < CASES; i++) {
         struct run run;
         struct net net;
@@ -140,8 +135,7 @@ static void equals_oracle(void **state) {
  * on: h_l = (1 + (b/L) W)^l h_0 has <h_l h_l> = sum_k binomial(l, k)^2 (b/L)^2k <h_0 h_0>, untied
  * blocks (1 + (b/L)^2)^l of it; the cotangent likewise from the top. A linear limit has no sampling
  * error: round-off of 256 sites and a few matrices, 1e-12. */
-static void closed_forms(void **state) {
-    (void)state;
+TEST(closed_forms) {
     static const char *const linear[] = {"network.activation=linear", "program.branch=3",
                                          "solver.sites=256", NULL};
     const int L = 4;
@@ -180,8 +174,7 @@ static void closed_forms(void **state) {
 
 /* Of a program and of one whose blocks have a matrix each, all else equal: the limits differ by
  * more than ten standard errors. */
-static void tying_is_seen(void **state) {
-    (void)state;
+TEST(tying_is_seen) {
     const char *const ini[] = {"examples/tied.ini", "data/resnet.ini"};
     double loss[2], se[2];
     for (int k = 0; k < 2; k++) {
@@ -209,13 +202,4 @@ static void tying_is_seen(void **state) {
     print_message("loss %.4f(%.4f), untied %.4f(%.4f): z = %.1f\n", loss[0], se[0], loss[1], se[1],
                   z);
     assert_true(fabs(z) > 10);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_oracle),
-        cmocka_unit_test(closed_forms),
-        cmocka_unit_test(tying_is_seen),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

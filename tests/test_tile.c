@@ -5,10 +5,7 @@
 #include "kernels/maps/map_history.h"
 
 #include <float.h>
-#include <math.h>
 #include <omp.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { ROWS = 3 };
 static const char *only; /* backend */
@@ -71,8 +68,7 @@ static void both(const struct backend *backend, size_t M, size_t N_e, const doub
 }
 
 /* The mean of M numbers in order: M additions and a division, round-off M eps <|x|>. */
-static void equal_plain_loops(void **state) {
-    (void)state;
+TEST(equal_plain_loops) {
     for (int b = 0; backend_list[b]; b++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes && wanted(backend_list[b], only);
              s++) {
@@ -99,8 +95,7 @@ static void equal_plain_loops(void **state) {
         }
 }
 
-static void bits_depend_on_nothing(void **state) {
-    (void)state;
+TEST(bits_depend_on_nothing) {
     const size_t M = 300, N_e = 515, count = ROWS * M * N_e;
     double *units = random_values(ROWS * N_e), *pairs = random_values(count);
     double *tiled[6], *mean[6];
@@ -152,8 +147,7 @@ static void compare(struct map maps[2], bool forward, struct rows in, const stru
 }
 
 /* Explicit and history, with P rows of y a step or one, s_f and r not one. */
-static void history_equals_the_matrix(void **state) {
-    (void)state;
+TEST(history_equals_the_matrix) {
     for (int rows = 1; rows <= ROWS; rows += ROWS - 1) {
         struct population source = {"source", &backend_shadow, .size = 12, .sites = 12, .group = 3};
         struct population target = {"target", &backend_shadow, .size = 20, .sites = 20, .group = 1};
@@ -188,8 +182,7 @@ static void history_equals_the_matrix(void **state) {
 /* Pairs that share the normals of their units: the same in every group, orthonormal, orthogonal to
  * rows over the pairs they are conditioned on and to those absorbed before; also without room. Two
  * projections leave a few eps. */
-static void shared_normals(void **state) {
-    (void)state;
+TEST(shared_normals) {
     enum { M = 5 };
     for (int few = 0; few < 2; few++) {
         size_t N_e = few ? 12 : 300; /* 0.8 of 12 is full after absorbing and one draw */
@@ -230,14 +223,8 @@ static void shared_normals(void **state) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_plain_loops),
-        cmocka_unit_test(bits_depend_on_nothing),
-        cmocka_unit_test(history_equals_the_matrix),
-        cmocka_unit_test(shared_normals),
-    };
     only = argc > 1 ? argv[1] : NULL;
     if (only) /* the others are about cpu and shadow */
         cmocka_set_test_filter("equal_plain_loops");
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return run_registered(__FILE__);
 }

@@ -4,9 +4,6 @@
 #include "solver/data/truth.h"
 #include "tests/support/token_data.h"
 
-#include <math.h>
-#include <string.h>
-
 /* Whether sequences of `few` begin those of `many`, and their first tokens are the same. */
 static void check_prefix(const struct data *few, const struct data *many) {
     for (int mu = 0; mu < few->P; mu++)
@@ -14,8 +11,7 @@ static void check_prefix(const struct data *few, const struct data *many) {
                             (size_t)few->n * sizeof(int));
 }
 
-static void test_markov(void **state) {
-    (void)state;
+TEST(test_markov) {
     enum { V = 3, n = 16, P = 3000, TESTS = 1000 };
     const struct sequences chain = {SEQUENCE_MARKOV, V, 5, 1.5};
     double T[V * V], count[V][V] = {{0}}, first[V] = {0};
@@ -59,8 +55,7 @@ static void test_markov(void **state) {
 
 /* The matrix: rows of probabilities whose logarithms, without the mean of the row, are sharpness
  * times normals without theirs: of variance sharpness^2 (1 - 1/V), known to sqrt(2/V^2). */
-static void test_chain(void **state) {
-    (void)state;
+TEST(test_chain) {
     enum { V = 100 };
     static double T[V * V], other[V * V];
     double square = 0, mean = 0;
@@ -92,8 +87,7 @@ static void test_chain(void **state) {
 /* What a predictor expects to lose that knows the matrix, plainly: the entropy of the next letter,
  * over all tokens of the test inputs; and the rate, that of stationary letters, found by going on
  * for long. */
-static void test_floor(void **state) {
-    (void)state;
+TEST(test_floor) {
     enum { V = 4, n = 9, P = 5, TESTS = 7 };
     const struct sequences law = {SEQUENCE_MARKOV, V, 3, 1.5};
     const struct data sizes = tokens_sizes(&law, P, TESTS, n, false);
@@ -120,8 +114,7 @@ static void test_floor(void **state) {
 
 /* docs/data.md: the loss is the mean over all tokens, also those that are not asked. At the start f
  * is 0, so that l = ln V of the half of the tokens that is. */
-static void loss_of_copy(void **state) {
-    (void)state;
+TEST(loss_of_copy) {
     for (int N = 0; N <= 16; N += 16) {
         struct run run;
         struct net net;
@@ -137,8 +130,7 @@ static void loss_of_copy(void **state) {
     }
 }
 
-static void test_copy(void **state) {
-    (void)state;
+TEST(test_copy) {
     enum { V = 4, m = 5, n = 2 * m, P = 2000, TESTS = 3 };
     struct data data, small;
     double count[m][V] = {{0}};
@@ -187,8 +179,7 @@ static void count_pairs(const struct data *data, int first, int count, int *time
     }
 }
 
-static void test_modular(void **state) {
-    (void)state;
+TEST(test_modular) {
     enum { V = 5, PAIRS = V * V };
     static const struct {
         int inputs, tests;
@@ -237,13 +228,4 @@ static void test_modular(void **state) {
                   small.token[3 * mu - 3] * 50 + small.token[3 * mu - 2];
     assert_true(sorted < 7);
     data_free(&small);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_markov), cmocka_unit_test(test_floor),
-        cmocka_unit_test(test_chain),  cmocka_unit_test(loss_of_copy),
-        cmocka_unit_test(test_copy),   cmocka_unit_test(test_modular),
-    };
-    return cmocka_run_group_tests_name("token_sources", tests, NULL, NULL);
 }

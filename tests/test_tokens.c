@@ -6,9 +6,6 @@
 #include "solver/files/io.h"
 
 #include <hdf5_hl.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/test_tokens_XXXXXX";
@@ -51,8 +48,7 @@ static void write_tokens(const struct stored_tokens *s) {
     assert_true(H5Fclose(file) >= 0);
 }
 
-static void test_file(void **state) {
-    (void)state;
+TEST(test_file) {
     static const struct {
         struct stored_tokens file;
         int vocabulary, V;
@@ -110,8 +106,7 @@ static void test_file(void **state) {
 }
 
 /* n rows are those of P n inputs; classes in turn; nothing else has changed. */
-static void test_gaussian(void **state) {
-    (void)state;
+TEST(test_gaussian) {
     struct data rows, plain, two;
     ASK(make(&rows,
              (keys){"data.tokens=3", "data.inputs=4", "data.test_inputs=1", "network.outputs=3"},
@@ -135,8 +130,7 @@ static void test_gaussian(void **state) {
     free_two(&rows, &plain);
 }
 
-static void test_refused(void **state) {
-    (void)state;
+TEST(test_refused) {
 #define MARKOV "data.source=markov", "data.vocabulary=4", "data.tokens=4"
 #define COPY "data.source=copy", "data.vocabulary=4", "training.loss=cross_entropy"
 #define MODULAR "data.source=modular", "data.vocabulary=4", "training.loss=cross_entropy"
@@ -206,8 +200,7 @@ static void check_set(hid_t file, const char *name, const char *dims, int rank,
     H5Dclose(set);
 }
 
-static void test_written(void **state) {
-    (void)state;
+TEST(test_written) {
     static const struct {
         keys key;
         const char *X, *y;
@@ -255,12 +248,4 @@ static void test_written(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_file),
-        cmocka_unit_test(test_gaussian),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_written),
-    };
-    return cmocka_run_group_tests_name("tokens", tests, open_folder, remove_folder);
-}
+AROUND_TESTS(open_folder, remove_folder)

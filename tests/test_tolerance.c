@@ -1,9 +1,6 @@
 /* The error of [solver] tolerance: measured, and part of all errors of the limit. */
 #include "tests/support/support.h"
 
-#include <math.h>
-#include <string.h>
-
 /* data/dense.ini without networks, and its limit, of independent normals: with points a finer
  * basis, which takes its rows at other times, meets other coordinates, and that is sampling. */
 static void march(struct run *run, const char *const *more) {
@@ -31,8 +28,7 @@ static double error_of(const struct record *record, const char *name, size_t k) 
  * order of the tolerance grow until they are as large as the loss. The same run at 1e-8, where
  * growing round-off leaves 1e-7, is the truth. That the error at `tolerance` is at most twice what
  * a third of it changes is what an error that falls as the tolerance or faster does: 3/2. */
-static void is_what_an_unstable_linear_network_lacks(void **state) {
-    (void)state;
+TEST(is_what_an_unstable_linear_network_lacks) {
     struct run checked, fine;
     double largest = 0;
     march(&checked, (const char *const[]){"network.activation=linear", "training.eta0=0.96",
@@ -57,8 +53,7 @@ static void is_what_an_unstable_linear_network_lacks(void **state) {
 
 /* Where training is stable, "a few hundredths of tolerance", and far below the sampling error; the
  * errors of all series are those without it and it, in quadrature. */
-static void hardly_matters_to_a_stable_network(void **state) {
-    (void)state;
+TEST(hardly_matters_to_a_stable_network) {
     struct run run;
     double difference[4096], mean[4096], se[4096], plain[4096];
     march(&run, (const char *const[]){"solver.check_tolerance=yes", "output.kernels=full",
@@ -90,12 +85,4 @@ static void hardly_matters_to_a_stable_network(void **state) {
     }
     assert_true(known >= 6);
     run_free(&run);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(is_what_an_unstable_linear_network_lacks),
-        cmocka_unit_test(hardly_matters_to_a_stable_network),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,10 +4,6 @@
 #include "tests/support/couple.h"
 #include "tests/support/sequences.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const int kinds[] = {0, 2, 1, 1, 0, 2, 2, 0, 1, 0, 1, 2};
 
 struct task {
@@ -102,8 +98,7 @@ static void open_task(struct couple *p, const struct task *task, const char *opt
 
 /* Sums have fewer than 200 terms of order one: round-off is below 200 eps = 4e-14, amplified in
  * four steps by no more than the loss falls, 10: 1e-12. */
-static void equals_oracle(void **state) {
-    (void)state;
+TEST(equals_oracle) {
     for (int i = 0; i < TASKS; i++) {
         struct couple p;
         open_task(&p, &tasks[i], "eta0 = 0.1");
@@ -114,8 +109,7 @@ static void equals_oracle(void **state) {
 
 /* A step of Adam passes a relative error of a gradient on as an error of the weights eta0 = 0.05
  * times as large, or eta0/eps = 1 times for gradients below eps. */
-static void optimizers(void **state) {
-    (void)state;
+TEST(optimizers) {
     static const char *const lines[] = {
         "optimizer = momentum\nmomentum = 0.8\neta0 = 0.2",
         "optimizer = adam\neta0 = 0.05\nbeta1 = 0.8\nbeta2 = 0.95\nadam_eps = outside\neps = 0.1",
@@ -136,8 +130,7 @@ static void optimizers(void **state) {
 /* Each head's part of a matrix, or the matrix of all heads. Steps of Muon pass a relative error of
  * a gradient on as one of the weights eta0 = 0.05 times as large, but for what they multiply by
  * 485: singular values below 1/100 of the largest, a part of the step that is as small. */
-static void muon(void **state) {
-    (void)state;
+TEST(muon) {
     static const char *const lines[] = {
         "muon_heads = each",
         "muon_heads = together",
@@ -156,13 +149,4 @@ static void muon(void **state) {
                 couple_advance(&p, t, 1e-12, 1e-11);
             couple_close(&p);
         }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_oracle),
-        cmocka_unit_test(optimizers),
-        cmocka_unit_test(muon),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,10 +4,6 @@
 #include "models/engine/node.h"
 #include "tests/support/sequences.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { T = 8, P = 4, MOST = 256 };
 
 /* Losses, f and the largest logit of each time. */
@@ -74,8 +70,7 @@ static const char settings[] = "eta0 = 0.3\n[solver]\nsites = 256\ntolerance = 1
                                "[reference]\nwidths = 24\n";
 
 /* One token attends to itself: beta, the mask, and whether outputs are pooled change nothing. */
-static void one_token(void **state) {
-    (void)state;
+TEST(one_token) {
     const struct sequences pooled = {P, 1, 1, false, 0, NULL, false},
                            each = {P, 1, 1, true, 0, NULL, false};
     char other[512];
@@ -101,8 +96,7 @@ static const struct sequences equal[] = {{P, 1, 1, false, 3, one, true},
  * learns with Delta outside of its cotangents (struct net, weighted), two and three with Delta
  * inside: signs of rows, and so of draws, differ, which changes a limit where anything is sampled;
  * where nothing is, the tolerance is left. */
-static void equal_tokens(void **state) {
-    (void)state;
+TEST(equal_tokens) {
     static const char *const bare = "experts = 0\nattention_beta = 2\ndepth = 1",
                              *const causal[] = {"causal = no", "causal = yes"};
     for (int k = 0; k < 2; k++) {
@@ -123,8 +117,7 @@ static void equal_tokens(void **state) {
 }
 
 /* Delta inside of cotangents or outside: the same for any network that reads out pooled rows. */
-static void loss_inside(void **state) {
-    (void)state;
+TEST(loss_inside) {
     static const char *const networks[] = {"model = dense\ndepth = 3\nactivation = tanh",
                                            "model = dense\ndepth = 3\nactivation = linear"};
     for (int k = 0; k < 2; k++) {
@@ -152,8 +145,7 @@ static void permute(struct run *run) {
             }
 }
 
-static void permuted_tokens(void **state) {
-    (void)state;
+TEST(permuted_tokens) {
     const struct sequences rows = {P, 4, 1, false, 0, NULL, false};
     for (int N = 0; N <= 24; N += 24)
         for (int causal = 0; causal < 2; causal++) {
@@ -195,8 +187,7 @@ static void attend(const char *more, const char *sections, double tolerance, int
 /* The limit marches one head of all units for any number of them (the same program: this guards
  * against a change of it); many heads of which one has all sites are that head too, in another
  * program, which has other draws. */
-static void heads(void **state) {
-    (void)state;
+TEST(heads) {
     struct course a, b, c;
     attend("heads = 1", "", 1e-4, 0, T, 0.25, &a);
     attend("heads = 4", "", 1e-4, 0, T, 0.25, &b);
@@ -208,8 +199,7 @@ static void heads(void **state) {
 /* Attention without experts: two seeds make the same bases of the same kernels, and differ by
  * round-off; the tolerance of the bases changes a loss by no more than section 4 of the page says.
  */
-static void nothing_is_sampled(void **state) {
-    (void)state;
+TEST(nothing_is_sampled) {
     static const char *const tolerance[] = {"1e-4", "1e-2", "1e-3"};
     const double most[] = {4e-8, 1e-4, 2.5e-6};
     struct course a, b, exact;
@@ -236,8 +226,7 @@ static void nothing_is_sampled(void **state) {
  * steps W_V and W_O have moved by t, so that step t moves logits by t: they are as t (t - 1), but
  * for terms that a step makes smaller in proportion. Zero queries halve them where the read-in is
  * frozen. */
-static void logits_start(void **state) {
-    (void)state;
+TEST(logits_start) {
     struct course a, z, half;
     attend("", "[rates]\nW0 = 0", 1e-6, 0, 24, 0.005, &a);
     attend("", "[rates]\nW0 = 0", 1e-6, 0, 24, 0.0025, &half);
@@ -251,8 +240,7 @@ static void logits_start(void **state) {
 
 /* Whatever the draws, attention is uniform at the start, gates have their biases alone, and f = 0:
  * by the matched normals, nothing is subtracted but f(0). */
-static void start(void **state) {
-    (void)state;
+TEST(start) {
     const struct sequences sequences = {P, 5, 1, false, 5, words, false};
     char network[512];
     struct run run;
@@ -276,14 +264,4 @@ static void start(void **state) {
         CHECK_ABS(net.output.f[mu] + (f0 ? f0[mu] : 0), 0, 1e-13, "f[%d]", mu);
     net_free(&net);
     run_free(&run);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_token),    cmocka_unit_test(equal_tokens),
-        cmocka_unit_test(loss_inside),  cmocka_unit_test(permuted_tokens),
-        cmocka_unit_test(heads),        cmocka_unit_test(nothing_is_sampled),
-        cmocka_unit_test(logits_start), cmocka_unit_test(start),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

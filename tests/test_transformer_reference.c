@@ -14,11 +14,7 @@
 #include "tests/support/support.h"
 
 #include <hdf5.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
-static bool is_long;
 enum { MOST = 128, NAMES = 16 };
 
 /* What one time has of a quantity: [entries], of each block `each` of them. */
@@ -329,14 +325,13 @@ static void one_case(const char *name, const char *const *overrides) {
     assert_true(score.largest <= 4 && rms <= 1.5);
 }
 
-static void exact(void **state) {
-    (void)state;
+TEST(exact) {
     one_case("attn", NULL);
     one_case("zeroq", NULL);
 }
 
 /* A few cases, with fewer replicates; or all. */
-static void sampled(void **state) {
+TEST(sampled) {
     static const char *const all[] = {
         "topkz", "dense_ce3", "tokz",     "soft",        "topk",
         "two",   "heads",     "headstok", "dense_mse10", "regime2_mssp_ce3"};
@@ -344,13 +339,4 @@ static void sampled(void **state) {
     (void)state;
     for (size_t k = 0; k < (is_long ? sizeof all / sizeof *all : 2); k++)
         one_case(all[k], is_long ? NULL : few);
-}
-
-int main(int argc, char **argv) {
-    is_long = argc > 1 && !strcmp(argv[1], "long");
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exact),
-        cmocka_unit_test(sampled),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

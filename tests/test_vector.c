@@ -6,11 +6,6 @@
 #include "integrators/optimizer.h"
 #include "models/engine/node.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define READ "key('depth')\nlocal a = population('a')\n"
 
 static void script(struct run *run, const char *text, const char *const *overrides) {
@@ -22,8 +17,7 @@ static void script(struct run *run, const char *text, const char *const *overrid
 /* The vector W 1 of a matrix that starts at 0 moves as a trained vector does: by rate/m times m
  * entries with gradient descent, and each entry alike with Adam. Losses of six steps of a network
  * agree to round-off, which 20 sums of 16 numbers in other orders make. */
-static void vectors_beside_matrices_that_read_ones(void **state) {
-    (void)state;
+TEST(vectors_beside_matrices_that_read_ones) {
     static const char *const text = READ
         "local b = population('b', {size = 2})\n"
         "local h = read_in(a, 'W1')\n"
@@ -62,8 +56,7 @@ static void vectors_beside_matrices_that_read_ones(void **state) {
 
 /* f = <w b>/gamma0 with nothing but a vector b and the read-out w. With S = c sum Delta a step is
  * b += rate S w, w += S b, so that <w w>, <b b> and <w b> are all that there is. */
-static void closed_form(void **state) {
-    (void)state;
+TEST(closed_form) {
     enum { STEPS = 8, INPUTS = 3 };
     const double gamma0 = 1.25, eta0 = 0.5, rate = 1.5;
     for (int normal = 0; normal < 2; normal++) {
@@ -100,8 +93,7 @@ static void closed_form(void **state) {
 
 /* The number s of f = s <w x>/gamma0, beside a bias of numbers that are 0: the same bits. Several
  * of them: a list. */
-static void numbers_beside_biases(void **state) {
-    (void)state;
+TEST(numbers_beside_biases) {
     static const char *const more[] = {NULL};
 #define X READ "local x = tanh(read_in(a, 'W1'))\nlocal zero = 0 * mean(x)\n"
     static const char *const one[] = {
@@ -137,8 +129,7 @@ static double *column(const struct net *net, const char *name, int *count) {
 
 /* Decay of a half: matrices unless they say no, vectors and numbers if they say yes; numbers that
  * never learn stay, and so does what [rates] freezes. */
-static void decay(void **state) {
-    (void)state;
+TEST(decay) {
     static const struct {
         const char *name;
         double left;
@@ -173,8 +164,7 @@ static void decay(void **state) {
 
 /* At the start: one number, or normals of the standard deviation a0 s_f; of the limit without what
  * vanishes with the width. */
-static void starts(void **state) {
-    (void)state;
+TEST(starts) {
     struct run run;
     struct net net;
     int count;
@@ -205,8 +195,7 @@ static void starts(void **state) {
 
 /* The classical fixed point against the march: losses within 4 standard errors of both, which are
  * of eight replicates each. */
-static void fixed_point(void **state) {
-    (void)state;
+TEST(fixed_point) {
     static const char *const text =
         READ "local b = population('b')\nlocal x = tanh(read_in(a, 'W1') + vector(a, 'v'))\n"
              "local h = vector(b, {name = 'g', start = 1}) * map(x, b, 'W2')\n"
@@ -235,16 +224,4 @@ static void fixed_point(void **state) {
     }
     record_free(&record[0]);
     record_free(&record[1]);
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vectors_beside_matrices_that_read_ones),
-        cmocka_unit_test(closed_form),
-        cmocka_unit_test(numbers_beside_biases),
-        cmocka_unit_test(decay),
-        cmocka_unit_test(starts),
-        cmocka_unit_test(fixed_point),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

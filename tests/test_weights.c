@@ -6,7 +6,6 @@
 #include "tests/support/data_file.h"
 #include "tests/support/support.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/test_weights_XXXXXX";
@@ -101,8 +100,7 @@ static void compare(int N, const char *more, double tolerance) {
 
 /* The two trainings add the same terms in another order: round-off, which is some 1e-16 for each
  * of six steps of sums of a hundred terms. */
-static void test_networks(void **state) {
-    (void)state;
+TEST(test_networks) {
     write_both(LABELS);
     compare(16, "[network]\nmodel = dense\n" STEPS, 1e-12);
     compare(16, "[network]\nmodel = dense\n" STEPS "loss = logistic\noptimizer = momentum\n",
@@ -116,8 +114,7 @@ static void test_networks(void **state) {
     compare(16, "[network]\nmodel = dense\n" STEPS "loss = cross_entropy\n", 1e-12);
 }
 
-static void test_limits(void **state) {
-    (void)state;
+TEST(test_limits) {
     write_both(LABELS);
     compare(0, "[network]\nmodel = dense\n" STEPS, 1e-8);
     compare(0, "[network]\nmodel = regime2\nparameterization = mssp\n" STEPS, 1e-8);
@@ -136,8 +133,7 @@ static double loss_of_batch(int t, const double *f) {
 
 /* That of networks is their own; that of a limit of two replicates is of the mean f, by the
  * jackknife 2 l(mean) - mean of l. */
-static void test_batches(void **state) {
-    (void)state;
+TEST(test_batches) {
     write_both(LABELS);
     for (int N = 0; N <= 16; N += 16) {
         struct record record;
@@ -160,7 +156,7 @@ static void test_batches(void **state) {
 }
 
 /* A step is -rate times the gradient of the loss that is written. */
-static void test_gradient(void **state) {
+TEST(test_gradient) {
     struct run run;
     (void)state;
     write_both(LABELS);
@@ -176,7 +172,7 @@ static void test_gradient(void **state) {
 
 static const struct data_wanted weighted = {.loss = &loss_mse, .most = 100, .weight = "w"};
 
-static void test_values(void **state) {
+TEST(test_values) {
     const struct set sets[] = {{2, {3, 2}, "double", NULL},
                                {1, {3}, "double", NULL},
                                {1, {3}, "int", (const double[]){1, 2, 3}},
@@ -210,8 +206,7 @@ static void refused(const struct set *weights, const char *part) {
         fail_msg("code %d, or no \"%s\" in: %s", code, part, err.text);
 }
 
-static void test_refusals(void **state) {
-    (void)state;
+TEST(test_refusals) {
     refused(&(struct set){1, {3}, "double", (const double[]){1, 0, 1}},
             "w[1] = 0, where weights are positive");
     refused(&(struct set){1, {3}, "double", (const double[]){1, 1, -2}}, "w[2] = -2");
@@ -229,7 +224,7 @@ static void test_refusals(void **state) {
 }
 
 /* What counts every input once cannot be beside weights. */
-static void test_what_knows_no_weights(void **state) {
+TEST(test_what_knows_no_weights) {
     static const struct {
         const char *settings, *part;
     } cases[] = {
@@ -263,15 +258,4 @@ static void test_what_knows_no_weights(void **state) {
     }
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_networks),
-        cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_gradient),
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_what_knows_no_weights),
-    };
-    return cmocka_run_group_tests_name("weights", tests, make_files, remove_files);
-}
+AROUND_TESTS(make_files, remove_files)

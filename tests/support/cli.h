@@ -2,18 +2,12 @@
 #ifndef TESTS_CLI_H
 #define TESTS_CLI_H
 
-/* cmocka wants these first. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/support/test.h"
 #include <hdf5.h>
-#include <stdbool.h>
 #include <sys/types.h>
 
 #define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
-#define TEST(name) cmocka_unit_test_setup(name, cli_clean)
+#define CLEAN_TEST(name) TEST_AFTER(cli_clean, name)
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
 /* A small run of 12 lines; small.ini in the folder. */

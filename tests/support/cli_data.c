@@ -2,7 +2,6 @@
 #include "tests/support/cli.h"
 
 #include <hdf5.h>
-#include <stdlib.h>
 
 static void make_set(hid_t file, const char *name, int rank, const hsize_t *shape,
                      const double *values) {

@@ -7,7 +7,6 @@
 
 #include <malloc.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

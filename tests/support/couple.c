@@ -2,10 +2,6 @@
 #include "integrators/optimizer.h"
 #include "kernels/maps/map_finite.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 const struct couple_oracle *const couple_list[] = {
     &couple_dense,   &couple_regime1,     &couple_regime2,
     &couple_regime3, &couple_residual,    &couple_resnet,

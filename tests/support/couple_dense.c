@@ -1,7 +1,5 @@
 #include "tests/support/couple.h"
 
-#include <math.h>
-
 static void settle(const struct couple *p, struct oracle *of) {
     of->network = &oracle_stack;
     of->single = of->activated = true;

@@ -2,8 +2,6 @@
 #include "models/networks/residual.h"
 #include "models/parts/balance.h"
 
-#include <math.h>
-
 static void settle(const struct couple *p, struct oracle *of) {
     const struct config *c = &p->run.config;
     double M, N_e;

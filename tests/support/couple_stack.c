@@ -1,7 +1,5 @@
 #include "tests/support/couple.h"
 
-#include <math.h>
-
 static void settle(const struct couple *p, struct oracle *of) {
     const struct network *network = &p->run.config.network;
     int regime = network->block.mixture + 1;

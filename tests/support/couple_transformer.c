@@ -1,8 +1,5 @@
 #include "tests/support/couple.h"
 
-#include <math.h>
-#include <string.h>
-
 static void settle(const struct couple *p, struct oracle *of) {
     const struct network *network = &p->run.config.network;
     const struct data *data = &p->run.data;

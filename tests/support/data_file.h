@@ -8,8 +8,6 @@
 #include "solver/data/data.h"
 
 #include <hdf5.h>
-#include <math.h>
-#include <string.h>
 
 /* One dataset of a data file; rank -1: there is none. Values are 0, 1, 2, ... or given. */
 struct set {

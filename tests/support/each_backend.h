@@ -5,14 +5,8 @@
 #include "kernels/maps/basis.h"
 #include "tests/support/wanted.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/support/test.h"
 #include <float.h>
-#include <math.h>
-#include <stdlib.h>
 
 #define LENGTH(list) (sizeof(list) / sizeof *(list))
 #define ROUND_OFF 1e-13

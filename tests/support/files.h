@@ -3,26 +3,18 @@
 #ifndef TESTS_FILES_H
 #define TESTS_FILES_H
 
-/* cmocka wants these first. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "solver/files/io.h"
 
 #include <hdf5.h>
 #include <hdf5_hl.h>
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 /* A test in a folder of its own. */
-#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, open_folder, remove_folder)
+#define FOLDER_TEST(name) TEST_BETWEEN(open_folder, remove_folder, name)
 
 /* A folder of its own for every test: the state. */
 static inline int open_folder(void **state) {

@@ -3,18 +3,10 @@
 #ifndef TESTS_PARAM_READ_H
 #define TESTS_PARAM_READ_H
 
-/* cmocka wants these first. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "tests/support/test.h"
 
 #include "tests/support/param_table.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { STEPS_LINE = 2 }; /* of start */

@@ -4,8 +4,6 @@
 
 #include "tests/support/each_backend.h"
 
-#include <stdlib.h>
-
 static uint64_t random_state = 1;
 
 static inline double uniform(void) {
@@ -86,7 +84,7 @@ static inline const double *fetch(struct sample *s) {
 }
 
 /* A test, behind which its samples are released. */
-#define TEST_SAMPLES(name) cmocka_unit_test_teardown(name, teardown)
+#define SAMPLES_TEST(name) TEST_BETWEEN(NULL, teardown, name)
 
 static inline int teardown(void **state) {
     (void)state;

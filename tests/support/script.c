@@ -1,7 +1,5 @@
 #include "tests/support/script.h"
 
-#include <string.h>
-
 /* A script on one line, as runs record it. */
 static const char *fold(const char *text) {
     static char out[4096];

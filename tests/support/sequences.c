@@ -3,7 +3,6 @@
 #include "kernels/draws/rng.h"
 
 #include <hdf5.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 int sequences_outs(const struct sequences *sequences) {

@@ -5,11 +5,6 @@
 #include "kernels/maps/map_finite.h"
 #include "kernels/maps/map_history.h"
 
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 void support_check(const char *file, int line, double got, double want, double tolerance,
                    const char *what, ...) {
     if (fabs(got - want) <= tolerance)

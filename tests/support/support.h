@@ -5,12 +5,7 @@
 #include "solver/measure/stats.h"
 #include "solver/run/run.h"
 
-/* cmocka wants these first. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <cmocka.h>
-#include <stdio.h>
+#include "tests/support/test.h"
 
 /* Fails the test with the program's own sentence. */
 #define ASK(call)                                                                                  \

@@ -5,8 +5,6 @@
 
 #include "tests/support/cli.h"
 
-#include <stdio.h>
-
 static inline void sweep_ini(const char *sweep) {
     static const char head[] =
         "[network]\nmodel = regime2\nkappa = 0.5\n[data]\ninputs = 3\ndimension = 4\n[training]\n"

@@ -5,10 +5,6 @@
 #include "tests/support/support.h"
 #include "solver/data/tokens.h"
 
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { KEYS = 8 };
 typedef const char *keys[KEYS + 1]; /* "section.key=value", ending with NULL */
 

@@ -3,9 +3,7 @@
 #define TESTS_WANTED_H
 
 #include "kernels/array/backend.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "tests/support/test.h"
 
 /* Whether to run on this backend; only: the argument, or NULL. Says why one is skipped that is not
  * there. */
@@ -20,28 +18,26 @@ static inline bool wanted(const struct backend *backend, const char *only) {
     return false;
 }
 
-/* Runs a group of tests once per backend, from number `first` of the list on, or on that named
- * `only`, with the variable `backend` set to it; counts failures. */
-#define EACH_BACKEND(first, tests, only, failed)                                                   \
-    do {                                                                                           \
-        backend_start(1);                                                                          \
-        for (int b_ = first; backend_list[b_]; b_++) {                                             \
-            if (!wanted(backend_list[b_], only))                                                   \
-                continue;                                                                          \
-            backend = backend_list[b_];                                                            \
-            failed += cmocka_run_group_tests_name(backend->name, tests, NULL, NULL);               \
-        }                                                                                          \
-    } while (0)
+/* Runs the tests once per backend, from number `first` of the list on and then with `single` in
+ * single precision, or on that named `only` alone, with the variable `backend` set to it. */
+static inline int on_backends(const struct backend **backend, int first, bool single,
+                              const char *only) {
+    int failed = 0;
+    backend_start(1);
+    for (int precision = 0; precision <= single; precision++)
+        for (int b = first; backend_list[b]; b++) {
+            *backend = precision ? backend_list[b]->other : backend_list[b];
+            if (*backend && wanted(*backend, only))
+                failed += run_registered((*backend)->name);
+        }
+    return failed;
+}
 
-/* The same and then in single precision, or that alone where `only` is its name. */
-#define EACH_PRECISION(first, tests, only, failed)                                                 \
-    do {                                                                                           \
-        EACH_BACKEND(first, tests, only, failed);                                                  \
-        for (int b_ = first; backend_list[b_]; b_++) {                                             \
-            backend = backend_list[b_]->other;                                                     \
-            if (backend && wanted(backend, only))                                                  \
-                failed += cmocka_run_group_tests_name(backend->name, tests, NULL, NULL);           \
-        }                                                                                          \
-    } while (0)
+#define ON_BACKENDS(first, single)                                                                 \
+    int main(int argc, char **argv) {                                                              \
+        return on_backends(&backend, first, single, argc > 1 ? argv[1] : NULL);                    \
+    }
+#define ON_EACH_BACKEND(first) ON_BACKENDS(first, false)
+#define ON_EACH_PRECISION(first) ON_BACKENDS(first, true)
 
 #endif

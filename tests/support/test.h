@@ -1,0 +1,50 @@
+/* What a test program is written in. A test is registered where it stands,
+ *
+ *     TEST(the_loss_falls) {
+ *         ...
+ *     }
+ *
+ * and the main of tests/support/test.c runs those of a program in the order of its file, all or
+ * those whose name contains what the environment variable DMFT_TESTS says (make test-NAME K=PART).
+ * A program that needs a main of its own ends it with run_registered. */
+#ifndef TESTS_TEST_H
+#define TESTS_TEST_H
+
+/* cmocka wants these first. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A test between two functions, which may be NULL. All three have `state`: what *state is set to
+ * by one is seen by the others. */
+#define TEST_BETWEEN(setup, teardown, name)                                                        \
+    static void name(void **state);                                                                \
+    __attribute__((constructor)) static void name##_is_a_test(void) {                              \
+        test_add(__LINE__, (struct CMUnitTest){#name, name, setup, teardown, NULL});               \
+    }                                                                                              \
+    static void name(__attribute__((unused)) void **state)
+#define TEST_AFTER(setup, name) TEST_BETWEEN(setup, NULL, name)
+#define TEST(name) TEST_BETWEEN(NULL, NULL, name)
+
+/* What runs before the first test of a program and after the last one. */
+#define AROUND_TESTS(setup, teardown)                                                              \
+    __attribute__((constructor)) static void around_tests(void) {                                  \
+        test_around(setup, teardown);                                                              \
+    }
+
+extern bool is_long; /* whether the program was asked for more: it has the argument `long` */
+
+void test_add(int line, struct CMUnitTest test);
+void test_around(CMFixtureFunction setup, CMFixtureFunction teardown);
+/* Runs all tests under the name of a group, and returns how many failed. */
+int run_registered(const char *group);
+
+#endif
