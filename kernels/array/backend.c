@@ -46,6 +46,8 @@ void backend_start(int threads) {
 }
 
 size_t array_find_width(const struct array *array) {
+    if (array->backend->counted)
+        return array->sites;
     size_t groups = array->sites / (size_t)array->group;
     if (groups > BACKEND_BLOCK)
         groups = BACKEND_BLOCK;

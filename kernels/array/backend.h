@@ -168,6 +168,7 @@ struct backend {
     bool can_split; /* whether a copy of the table may be ... */
     bool split;     /* ... split: arrays keep the blocks of this rank alone */
     bool poisons;   /* whether rows that are of no more use are to become NaN (rows_poison) */
+    bool counted;   /* whether rows lie side by side on the host (counted_numbers) */
     bool distant;   /* whether the host waits long for each number: a few large operations are
                        faster than many small ones */
 };
@@ -178,6 +179,10 @@ extern const struct backend backend_shadow;     /* the same on separate, poisone
 extern const struct backend backend_shadow_single;
 extern const struct backend backend_cuda; /* cuBLAS and own kernels; make CUDA=1 */
 extern const struct backend backend_cuda_single;
+/* Numbers that are counted, K sites of each row, whatever the backend of populations is. */
+extern const struct backend backend_counted;
+/* Its rows as they are, [count][K]; NULL where the array has no memory. */
+double *counted_numbers(struct rows rows);
 extern const struct backend *const backend_list[]; /* ends with NULL */
 #define BACKEND_NAMES "cpu shadow cuda"
 

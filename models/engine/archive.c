@@ -85,7 +85,7 @@ static int known_array(struct array *array, const struct backend *backend, struc
                        struct err *err) {
     size_t sites = array->sites;
     int group = array->group, rows = array->rows;
-    TRY(archive_array(archive, array, backend, err));
+    TRY(archive_array(archive, array, array->backend->counted ? array->backend : backend, err));
     return archive_expect(archive, array, sites, group, rows, err);
 }
 

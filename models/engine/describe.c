@@ -226,7 +226,8 @@ static json_t *describe_kernel(const struct net *net, int k) {
 static json_t *describe_result(const struct net *net, int k) {
     const struct numbers *result = &net->numbers.item[k];
     const struct node *first = net->program->node, *v = first, *end = v + net->program->nodes;
-    while (v < end && (result->gradient ? result->node != v - first : result->values != v->s))
+    while (v < end &&
+           (result->node >= 0 ? result->node != v - first : !v->s || v->s != result->values))
         v++;
     return json_pack("{s:s, s:s, s:o, s:b, s:s?, s:s?}", "name", result->name, "dims", result->dims,
                      "operation", v < end ? json_integer(v - first) : json_null(), "cotangent",

@@ -31,12 +31,14 @@ static bool same_rows(struct rows a, struct rows b) {
     return a.array == b.array && a.first == b.first;
 }
 
-/* A sum goes on where it is, or on a copy. */
+/* A sum goes on where it is, or on a copy; that of numbers begins at 0. */
 int node_run(struct net *net, struct node *v, struct err *err) {
     struct program *p = net->program;
     p->code = CODE_OK;
-    if (v->onto >= 0 && v->on && !same_rows(p->node[v->onto].value, v->value))
+    if (v->onto >= 0 && !same_rows(p->node[v->onto].value, v->value))
         rows_copy(p->node[v->onto].value, v->value);
+    else if (v->onto < 0 && v->plan.adds && !v->on)
+        rows_zero(v->value);
     selected_run(net, v);
     return remembered_failure(net, err);
 }
@@ -175,12 +177,14 @@ static int find_idle(struct net *net, struct err *err) {
     return CODE_OK;
 }
 
-/* Series of cotangents; what has none keeps zeros. */
+/* Series of numbers, or of their cotangents; what has none keeps zeros. */
 static int give_numbers(struct net *net, struct err *err) {
     for (int k = 0; k < net->numbers.count; k++) {
         struct numbers *numbers = &net->numbers.item[k];
-        const struct node *v = numbers->gradient ? &net->program->node[numbers->node] : NULL;
-        if (v && v->plan.g >= 0)
+        const struct node *v = numbers->node < 0 ? NULL : &net->program->node[numbers->node];
+        if (v && !numbers->gradient)
+            numbers->values = v->s;
+        else if (v && v->plan.g >= 0)
             numbers->values = node_cotangent(net->program, v)->s;
         else if (v)
             TRY(net_vector(net, node_numbers(v), 1, &numbers->values, err));
@@ -199,6 +203,8 @@ static void give_parameter(struct net *net, struct parameter *parameter) {
         parameter->A = coefficients_out(net, v);
     else if (!v->on)
         parameter->A = v->A ? v->A : g->s;
+    else if (v->op->matrix == MATRIX_EMBED)
+        parameter->A = x->s;
     parameter->rows = tied ? v->matrix.map->of_all_uses[0].count : x->count;
     parameter->y = tied    ? v->matrix.map->of_all_uses[1]
                    : v->on ? p->node[v->expert.g >= 0 ? v->expert.g : v->plan.g].value
@@ -280,7 +286,6 @@ int program_build(struct net *net, struct err *err) {
         *err = p->err;
         return p->code;
     }
-    net->output.f = p->node[p->output].s;
     if (net->setup.measure.shift > 0 && sites_jump(p))
         net->setup.measure.shift = net->setup.measure.shift_of_jumps;
     if (net->gates.tied && !net->gates.random)
@@ -289,6 +294,7 @@ int program_build(struct net *net, struct err *err) {
     TRY(named_select(p, err));
     TRY(routed_select(p, err));
     TRY(plan_storage(net, err));
+    net->output.f = p->node[p->output].s;
     TRY(prepare_nodes(net, err));
     return give_rows(net, err);
 }

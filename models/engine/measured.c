@@ -75,7 +75,6 @@ static void show_numbers(struct program *p, struct value s, bool gradient, struc
     if (p->code)
         return;
     const struct node *node = &p->node[s.at];
-    numbers.values = gradient ? NULL : node->s; /* found once the backward pass is written */
     numbers.gradient = gradient;
     numbers.node = s.at;
     numbers.shape[0] = p->net->setup.data.P;

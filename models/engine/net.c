@@ -210,26 +210,28 @@ int net_thin(struct net *net, struct population *population, int K, double ampli
     return code ? code : absorb_columns(net, thin, err);
 }
 
-int net_rows(struct net *net, const struct population *population, int count, struct rows *rows,
-             struct err *err) {
+int net_array(struct net *net, struct array like, int count, struct rows *rows, struct err *err) {
     struct array **added = base_grow(&net->arrays.item, &net->arrays.count, sizeof *added, err);
     if (!added)
         return err->code;
     TRY(base_alloc(added, 1, sizeof **added, err));
-    struct array *array = *added;
-    size_t sites = population->sites;
-    if (net->setup.declare_only)
-        *array = (struct array){population->backend, .sites = sites, .group = population->group,
-                                .rows = count};
-    else
-        TRY(array_init(array, population->backend, sites, population->group, count, err));
-    *rows = array_all(array);
+    **added = like;
+    (*added)->rows = count;
+    if (!net->setup.declare_only)
+        TRY(array_init(*added, like.backend, like.sites, like.group, count, err));
+    *rows = array_all(*added);
+    if (like.backend->counted && !net->setup.declare_only)
+        rows_zero(*rows); /* numbers that nobody reads are written to the state of a run, too */
     return CODE_OK;
 }
 
-int net_spend(struct net *net, size_t bytes, struct err *err) {
+int net_rows(struct net *net, const struct population *population, int count, struct rows *rows,
+             struct err *err) {
+    return net_array(net, population_array(population), count, rows, err);
+}
+
+int net_allow(struct net *net, size_t bytes, struct err *err) {
     struct program *p = net->program;
-    net->host_bytes += (double)bytes;
     if (!p || !p->most_bytes)
         return CODE_OK;
     if (bytes > p->bytes_left)
@@ -239,6 +241,11 @@ int net_spend(struct net *net, size_t bytes, struct err *err) {
                        p->most_bytes / sizeof(double) / 1000000);
     p->bytes_left -= bytes;
     return CODE_OK;
+}
+
+int net_spend(struct net *net, size_t bytes, struct err *err) {
+    net->host_bytes += (double)bytes;
+    return net_allow(net, bytes, err);
 }
 
 int net_reserve(struct net *net, void *out, size_t count, size_t each, size_t size,

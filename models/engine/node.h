@@ -3,10 +3,15 @@
  *
  * No node knows which kind of map it meets, nor where rows live.
  *
+ * K numbers of each input are rows as well, whose K sites are counted one by one: they lie on the
+ * host, side by side, whatever the populations are (backend_counted), and operations that combine
+ * rows site by site, row by row or token by token serve them, too.
+ *
  * Storage (plan.c). Node i runs at step i. Each value of rows has a first and a last step; values
  * whose steps do not overlap share an array, and an operation that may write over its argument
  * takes its array when this is its last step. On a backend that poisons, what a step was
  * the last to use becomes NaN behind it, so that an operation which reads more than it says shows.
+ * Numbers that an author has written, and their cotangents, stay: series and what learns read them.
  */
 #ifndef MODELS_NODE_H
 #define MODELS_NODE_H
@@ -174,7 +179,7 @@ struct node {
      * their cotangents over gamma0; penalty: its gradient; choices among tokens: scratch. */
     double *A;
     struct rows value, work;
-    double *s; /* numbers */
+    double *s; /* of numbers their value, [count][K]; of a penalty its series */
 };
 
 /* Averages of rows that are written into numbers as the node runs. */
@@ -213,8 +218,12 @@ struct program {
      * the rows of populations, and those that are left. 0: any number. */
     size_t most_bytes, bytes_left;
 };
-/* Counts bytes of the host before they are allocated. CODE_INPUT: so many are not left. */
+/* Counts bytes of the host before they are allocated. CODE_INPUT: so many are not left. net_allow
+ * does so for what lies in arrays, which the net counts by themselves. */
 int net_spend(struct net *net, size_t bytes, struct err *err);
+int net_allow(struct net *net, size_t bytes, struct err *err);
+/* As net_rows: rows over the sites that an array without memory tells of. */
+int net_array(struct net *net, struct array like, int count, struct rows *rows, struct err *err);
 
 /* How many numbers a node has in an evaluation: [count][K]. */
 static inline size_t node_numbers(const struct node *v) {

@@ -29,8 +29,14 @@ struct plan {
     int slots, shapes;
 };
 
+/* An array for the rows of a node, or for its numbers, whose sites are counted. */
+static struct array array_like(const struct node *v) {
+    return v->on ? population_array(v->on)
+                 : (struct array){&backend_counted, .sites = (size_t)v->K, .group = 1};
+}
+
 static bool has_rows(const struct node *v) {
-    return v->on && !v->op->constant;
+    return (v->on || v->K) && !v->op->constant;
 }
 
 /* Rows that are taken for an expert may be those that they are taken from. */
@@ -65,7 +71,8 @@ static void keep_values(struct program *p) {
 /* Node u, if the value of node v may be in its place. */
 static int place_of(const struct program *p, const struct node *v, int u) {
     const struct node *other = u < 0 ? NULL : &p->node[u];
-    bool fits = other && other->on == v->on && other->count == v->count;
+    bool fits =
+        other && other->on == v->on && other->count == v->count && (v->on || other->K == v->K);
     return fits && has_rows(other) && !other->expert.added ? u : NOWHERE;
 }
 
@@ -133,9 +140,10 @@ static void use_behind(struct plan *plan) {
     for (int i = 0; i < p->all; i++) {
         const struct node *v = &p->node[i];
         bool check = v->of < 0 && net->setup.measure.check && v->op->matrix != MATRIX_NONE;
-        if (v->plan.measured || (again && (v->of < 0 || v->plan.forward)))
+        bool numbers = !v->on && v->of < 0;
+        if (v->plan.measured || numbers || (again && (v->of < 0 || v->plan.forward)))
             use_until(plan, i, p->all);
-        if (v->plan.measured_g || v->plan.kept_g || check)
+        if (v->plan.measured_g || v->plan.kept_g || check || numbers)
             use_until(plan, v->plan.g, p->all);
         if (check)
             use_until(plan, v->plan.part[0], p->all);
@@ -148,8 +156,9 @@ static void use_behind(struct plan *plan) {
 
 static bool fits_slot(const struct slot *slot, const struct node *v) {
     const struct array *array = slot->rows.array;
-    return array->sites == v->on->sites && array->group == v->on->group &&
-           slot->rows.count == v->count;
+    struct array like = array_like(v);
+    return array->backend == like.backend && array->sites == like.sites &&
+           array->group == like.group && slot->rows.count == v->count;
 }
 
 /* The slot of an argument that this step is the last to read; -1: there is none. */
@@ -170,7 +179,7 @@ static int add_slot(struct plan *plan, const struct node *v, int shape, int *to,
         return err->code;
     *to = plan->slots - 1;
     slot->shape = shape;
-    TRY(net_rows(plan->p->net, v->on, v->count, &slot->rows, err));
+    TRY(net_array(plan->p->net, array_like(v), v->count, &slot->rows, err));
     if (shape < plan->shapes)
         return CODE_OK;
     struct shape *added = base_grow(&plan->shape, &plan->shapes, sizeof *added, err);
@@ -194,6 +203,7 @@ static int find_slot(struct plan *plan, int i, struct err *err) {
     plan->slot[slot].node = i;
     plan->item[i].slot = slot;
     v->value = plan->slot[slot].rows;
+    v->s = v->on ? NULL : counted_numbers(v->value);
     return CODE_OK;
 }
 

@@ -52,17 +52,16 @@ static void find_own(struct replay *r) {
     }
 }
 
-/* Parts of numbers are added where their sum is. */
 static int copy_node(struct replay *r, int i, struct err *err) {
     struct node *v = &r->program.node[i];
     if (!r->own[i] || (v->op->constant && v->of < 0))
         return CODE_OK;
     TRY(new_rows(r, &v->value, err));
     TRY(new_rows(r, &v->work, err));
-    if (v->onto >= 0)
-        v->s = r->program.node[v->onto].s;
+    if (v->on || v->K)
+        v->s = v->on ? NULL : counted_numbers(v->value);
     else
-        TRY(new_vector(r, node_numbers(v), &v->s, err));
+        TRY(new_vector(r, 1, &v->s, err)); /* of a penalty */
     if (v->constant.groups > 1 && v->of < 0)
         TRY(new_vector(r, node_numbers(v) * (size_t)v->constant.groups, &v->A, err));
     if (!v->matrix.thin || v->of >= 0)
@@ -130,20 +129,12 @@ void replay_begin(struct replay *r, const struct net *net) {
         struct node *v = &r->program.node[i];
         if (!r->own[i] || v->plan.forward)
             continue;
-        if (v->on)
-            rows_zero(v->value);
-        else
-            memset(v->s, 0, node_numbers(v) * sizeof *v->s);
+        rows_zero(v->value);
     }
 }
 
 void replay_give(struct replay *r, const struct net *net, int node) {
-    const struct node *from = &net->program->node[node];
-    struct node *to = replay_node(r, node);
-    if (from->on)
-        rows_copy(from->value, to->value);
-    else
-        memcpy(to->s, from->s, node_numbers(from) * sizeof *to->s);
+    rows_copy(net->program->node[node].value, replay_node(r, node)->value);
     r->active[node] = false;
 }
 
@@ -190,13 +181,23 @@ int replay_forward(struct replay *r, bool initial, int target, struct err *err) 
     return CODE_OK;
 }
 
-/* A node of the backward pass. Sums go on where nothing is added; zeros, which take no argument,
- * are there, and so are cotangents where the pass begins. */
+/* Whether node i has the whole cotangent of an argument of `of`, where the pass begins. */
+static bool is_given(const struct replay *r, int i, const struct node *of) {
+    bool given = false;
+    for (int k = 0; k < 2; k++)
+        given =
+            given || (of->argument[k] >= 0 && r->given[of->argument[k]] &&
+                      r->active[of->argument[k]] && r->program.node[of->argument[k]].plan.g == i);
+    return given;
+}
+
+/* A node of the backward pass. Sums go on where nothing is added; cotangents where the pass begins
+ * are there. */
 static int run_back(struct replay *r, int i, bool initial, struct err *err) {
     struct program *p = &r->program;
     const struct node *v = &p->node[i], *of = &p->node[v->of];
     bool active = r->active[v->of], completes = i < of->plan.begin;
-    if (!active && !completes && v->onto >= 0 && v->on)
+    if (!active && !completes && v->onto >= 0 && !is_given(r, i, of))
         rows_copy(p->node[v->onto].value, v->value);
     if (completes ? active && r->given[v->of] : !active)
         return CODE_OK;

@@ -47,11 +47,6 @@ static void put_forward(struct net *net, struct node *v) {
     }
 }
 
-static void zeros_forward(struct net *net, struct node *v) {
-    (void)net;
-    memset(v->s, 0, node_numbers(v) * sizeof *v->s);
-}
-
 static void seed_forward(struct net *net, struct node *v) {
     for (size_t k = 0; k < node_numbers(v); k++)
         v->s[k] = net->setup.gamma0 * net->output.Delta[k];
@@ -62,7 +57,6 @@ static const struct operation
     operation_repeat = {.name = "repeat", .linear = true, .forward = repeat_forward},
     operation_take = {.name = "take", .linear = true, .forward = take_forward},
     operation_put = {.name = "put", .linear = true, .forward = put_forward, .in_place = true},
-    operation_zeros = {.name = "zeros", .forward = zeros_forward},
     operation_seed = {.name = "seed", .forward = seed_forward};
 
 bool adjoint_is_taken(const struct node *node) {
@@ -187,12 +181,12 @@ static int append_sum(struct program *p, int a, const struct operation *op, int 
     return append_node(p, node).at;
 }
 
-/* Whether a part is added to a sum by the node that makes it. Matrices do so neither where gates
- * are nor where a row may serve all inputs, so that the order of sums does not depend on what is
- * measured. */
+/* Whether a part is added to a sum by the node that makes it; rows of an expert are put to their
+ * places first. Matrices do so neither where gates are nor where a row may serve all inputs, so
+ * that the order of sums does not depend on what is measured. */
 static bool adds_itself(const struct program *p, const struct node *v, const struct node *part) {
     const struct net *net = p->net;
-    return part->plan.adds && !v->expert.of &&
+    return part->plan.adds && !(v->expert.of && part->on) &&
            (!v->matrix.map || (!v->expert.gated && net->output.loss_in_cotangent &&
                                net_map_kind(net, &v->matrix.map->declared)->add_backward));
 }
@@ -200,7 +194,7 @@ static bool adds_itself(const struct program *p, const struct node *v, const str
 /* One more part of the cotangent of argument k of node i, whose own is g. A node that adds by
  * itself comes behind the sum so far, which may need more rows; the coordinate check, which looks
  * at what matrices hand back, has them hand it back once more. */
-static void add_rows(struct program *p, int i, int k, int g) {
+static void add_part_of(struct program *p, int i, int k, int g) {
     const struct node *v = &p->node[i];
     int a = v->argument[k], sum = p->node[a].plan.g, part = v->plan.part[k];
     int count = p->node[part].count, has = sum < 0 ? 0 : p->node[sum].count;
@@ -209,7 +203,7 @@ static void add_rows(struct program *p, int i, int k, int g) {
          into = sum >= 0 && part != g && has <= count && adds_itself(p, v, &last),
          moves = into && !(check && v->matrix.map);
     const struct operation *op = has > count                        ? &operation_repeat
-                                 : v->expert.of && full             ? &operation_put
+                                 : v->expert.of && full && last.on  ? &operation_put
                                  : sum >= 0 || (check && part == g) ? &operation_pass
                                                                     : NULL;
     p->all -= moves;
@@ -224,45 +218,24 @@ static void add_rows(struct program *p, int i, int k, int g) {
     p->node[a].plan.g = sum;
 }
 
-/* The cotangent of numbers, to which the nodes of all parts add. */
-static void append_numbers(struct program *p, const struct operation *op, int a) {
-    struct node node = node_like(p, op, none, none, a);
-    node.plan.differ = 1;
-    if (program_failed(p, net_vector(p->net, node_numbers(&node), 1, &node.s, &p->err)))
-        return;
-    int g = append_node(p, node).at;
-    p->node[a].plan.g = g;
-}
-
 /* The part of argument k, where g is the cotangent of node i. */
 static void write_part(struct program *p, int i, int k, struct value g) {
-    int a = p->node[i].argument[k];
-    bool numbers = !p->node[a].on;
-    if (numbers && p->node[a].plan.g < 0)
-        append_numbers(p, &operation_zeros, a);
-    if (p->code)
-        return;
     struct value part = p->node[i].op->adjoint(p, i, k, g);
     if (p->code)
         return;
     p->node[i].plan.part[k] = part.at;
-    if (!numbers)
-        add_rows(p, i, k, g.at);
-    else {
-        p->node[part.at].onto = p->node[a].plan.g;
-        p->node[part.at].s = p->node[p->node[a].plan.g].s;
-    }
+    add_part_of(p, i, k, g.at);
 }
 
 /* The cotangent of node i is complete: it gets a row for each of its own where one for all will not
  * do, and its parts follow. */
 static void write_node(struct program *p, int i) {
     const struct node *v = &p->node[i];
-    bool wide = v->plan.measured_g || v->op->every_row ||
+    bool wide = !v->on || v->plan.measured_g || v->op->every_row ||
                 (v->matrix.map && v->matrix.map->declared.uses > 1);
     int g = v->plan.g, count = v->count;
     p->reverse = i;
-    if (g >= 0 && v->on && wide && p->node[g].count < count)
+    if (g >= 0 && wide && p->node[g].count < count)
         g = append_sum(p, i, &operation_repeat, g, -1, count);
     p->node[i].plan.g = g;
     p->node[i].plan.begin = p->all;
@@ -283,7 +256,7 @@ static void write_node(struct program *p, int i) {
 int adjoint_write(struct program *p, struct err *err) {
     p->reverse = p->output;
     if (p->net->output.loss_in_cotangent)
-        append_numbers(p, &operation_seed, p->output);
+        p->node[p->output].plan.g = adjoint_like(p, &operation_seed, none, none, p->output).at;
     for (int i = p->nodes - 1; i >= 0 && !p->code; i--) {
         write_node(p, i);
         const struct node *v = &p->node[i];

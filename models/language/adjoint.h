@@ -21,8 +21,8 @@ struct value adjoint_append(struct program *p, const struct operation *op, struc
 /* This one has as many rows as node `like`, whatever its arguments have; numbers where it has. */
 struct value adjoint_like(struct program *p, const struct operation *op, struct value a,
                           struct value b, int like);
-/* The part, by a node that can add it to a sum itself (where node.onto is not -1); numbers like
- * those of the argument must be made by such a node. */
+/* The part, by a node that can add it to a sum itself (where node.onto is not -1). Numbers of such
+ * a node begin at 0 where it is the first, so that forward may always add. */
 struct value adjoint_into(struct program *p, struct value part);
 /* factor x; and one row x for all inputs, as the rows of node `like`. */
 struct value adjoint_times(struct program *p, double factor, struct value x);

@@ -78,8 +78,7 @@ struct value program_embed(struct program *p, struct value s, struct population 
     if (!(node->matrix.thin = new_thin(p)))
         return none;
     node->matrix.thin->uses = 1;
-    add_parameter(p, out.at, (struct parameter){.thin = node->matrix.thin, .A = node_of(p, s)->s},
-                  p->net->setup.gamma0);
+    add_parameter(p, out.at, (struct parameter){.thin = node->matrix.thin}, p->net->setup.gamma0);
     return out;
 }
 

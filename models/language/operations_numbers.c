@@ -15,8 +15,8 @@ static struct rows other(const struct net *net, const struct node *v) {
 /* In reverse, added to a column of numbers, which may be those of some rows alone. */
 static void average_forward(struct net *net, struct node *v) {
     struct rows x = argument(net, v, 0)->value;
-    double *out = v->onto < 0 ? v->s : net->program->c;
-    int count = v->onto < 0 ? 0 : selected_some(v) ? v->expert.of->some.count : v->count;
+    double *out = v->of < 0 ? v->s : net->program->c;
+    int count = v->of < 0 ? 0 : selected_some(v) ? v->expert.of->some.count : v->count;
     ops(net)->averages(x, other(net, v), out);
     for (int mu = 0; mu < count; mu++)
         v->s[row_of(v, mu) * v->K + v->constant.column] += out[x.count == 1 ? 0 : mu];

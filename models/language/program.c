@@ -240,10 +240,9 @@ struct node *node_append_numbers(struct program *p, const struct operation *op, 
         node->count = node_of(p, a)->count;
     if (!node)
         return NULL;
-    size_t count = (size_t)node->count;
-    if (program_failed(p, net_vector(p->net, count, (size_t)K, &node->s, &p->err)))
-        return NULL;
     node->K = K;
+    if (program_failed(p, net_allow(p->net, node_numbers(node) * sizeof *node->s, &p->err)))
+        return NULL;
     return node;
 }
 

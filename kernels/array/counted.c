@@ -1,0 +1,51 @@
+/* Numbers that are counted instead of averaged over: a few of each row, always on the host and in
+ * double precision, side by side without padding, so that whoever has the array may read them as
+ * [rows][K]. Loops of the processor's backend serve where they need no padding. */
+#include "kernels/array/cpu.h"
+
+static void counted_combine(struct rows y, double beta, const double *C, struct rows a) {
+    size_t sites = y.array->sites;
+    for (int k = 0; k < y.count; k++) {
+        double *out = cpu_at(y, k, 0);
+        for (size_t i = 0; i < sites; i++)
+            out[i] = beta == 0 ? 0 : beta * out[i];
+        for (int l = 0; l < a.count; l++) {
+            const double *in = cpu_at(a, l, 0), c = C[(size_t)k * (size_t)a.count + (size_t)l];
+            for (size_t i = 0; i < sites; i++)
+                out[i] += c * in[i];
+        }
+    }
+}
+
+static void counted_add(const double *c, struct rows x, struct rows y) {
+    for (int k = 0; k < y.count; k++) {
+        const double *in = cpu_at(x, k, 0), factor = c ? c[k] : 1;
+        double *out = cpu_at(y, k, 0);
+        for (size_t i = 0; i < y.array->sites; i++)
+            out[i] += factor * in[i];
+    }
+}
+
+const struct backend backend_counted = {
+    .name = "counted",
+    .counted = true,
+    .bytes = sizeof(double),
+    .open = cpu_memory_open,
+    .alloc = cpu_memory_alloc,
+    .resize = cpu_memory_resize,
+    .release = cpu_memory_release,
+    .put = cpu_put,
+    .get = cpu_get,
+    .normals = cpu_sites_normals,
+    .averages = cpu_sites_averages,
+    .combine = counted_combine,
+    .add = counted_add,
+    .pointwise = cpu_sites_pointwise,
+    .multiply = cpu_sites_multiply,
+    .top = cpu_top,
+    .sync = cpu_memory_sync,
+};
+
+double *counted_numbers(struct rows rows) {
+    return rows.array && rows.array->memory ? cpu_at(rows, 0, 0) : NULL;
+}
