@@ -1,6 +1,7 @@
 #include "solver/measure/kernel_series.h"
 #include "kernels/array/profile.h"
 #include "models/engine/counts.h"
+#include "solver/measure/expert_kernels.h"
 #include "solver/measure/gradients.h"
 #include "solver/measure/observe.h"
 #include "solver/measure/places.h"
@@ -138,6 +139,7 @@ static int declare(struct record *record, const struct config *config, const str
         if (kernels == KERNELS_FULL) {
             TRY(record_fill_by(record, fill_full, k, 1, err));
             TRY(kernel_series_add(record, net, kernel, term, 0, "", err));
+            TRY(expert_kernels_declare(record, config, net, k, err));
         }
         TRY(record_fill_by(record, fill_one_time, k, 2, err));
         TRY(kernel_series_add(record, net, kernel, term, DIAGONAL, "_diag", err));

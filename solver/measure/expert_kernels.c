@@ -1,0 +1,99 @@
+/* Two-time kernels of single experts. The kernel of rows x over the units of experts is the mean
+ * over experts e of
+ *
+ *     K_e(t,s) = <x_t x_s> over the units of expert e,
+ *
+ * and experts differ: by the few units that they have, by what their gates were. Written are K_e of
+ * the first experts of the first run, and the mean over all experts of K_e^2, which limits and
+ * networks can be compared by. */
+#include "solver/measure/expert_kernels.h"
+#include "solver/measure/observe.h"
+#include "solver/measure/places.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SQUARE, SINGLE };
+
+/* The mean of a b over the units of expert e. */
+static double product_of(const double *a, const double *b, size_t e, size_t units) {
+    double sum = 0;
+    for (size_t j = e * units; j < (e + 1) * units; j++)
+        sum += a[j] * b[j];
+    return sum / (double)units;
+}
+
+/* Rows a (time s) and b (time t) of some kernel; square, single: their places, and by symmetry the
+ * mirrored ones. single NULL: of another run. */
+static void fill_pair(const struct array *rows, double scale, const double *a, const double *b,
+                      size_t kept, double *const square[2], double *const single[2]) {
+    size_t units = (size_t)rows->group, experts = rows->sites / units;
+    double sum = 0;
+    for (size_t e = 0; e < experts; e++) {
+        double K = scale * product_of(a, b, e, units);
+        sum += K * K;
+        for (int side = 0; side < 2 && single[side] && e < kept; side++)
+            single[side][e] = K;
+    }
+    for (int side = 0; side < 2; side++)
+        *square[side] = sum / (double)experts;
+}
+
+static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+    const struct kernel *kernel = &m->net->kernels.item[item];
+    const struct array *past = &m->observer->history.rows[item];
+    size_t T = (size_t)m->record->T, P = (size_t)kernel->rows.count, t = (size_t)m->t, row = T * P,
+           kept = (size_t)m->config->output.field_sites, sites = past->sites;
+    double *square = out[SQUARE] - t * P * row, /* of time 0 */
+        *single = out[SINGLE] ? out[SINGLE] - t * P * row * kept : NULL, *now, *then;
+    TRY(base_alloc(&now, (P + 1) * sites, sizeof *now, err));
+    then = now + P * sites;
+    past->backend->get(array_rows(past, (int)(t * P), (int)P), now);
+    for (size_t a = 0; a < (t + 1) * P; a++) {
+        past->backend->get(array_rows(past, (int)a, 1), then);
+        for (size_t mu = 0; mu < P; mu++) {
+            size_t here = (t * P + mu) * row + a, there = a * row + t * P + mu;
+            double *const squares[] = {square + here, square + there},
+                          *const singles[] = {single ? single + here * kept : NULL,
+                                              single ? single + there * kept : NULL};
+            fill_pair(past, kernel->scale, then, now + mu * sites, kept, squares, singles);
+        }
+    }
+    free(now);
+    return CODE_OK;
+}
+
+static const struct {
+    const char *suffix, *inputs, *tokens, *about, *equation;
+} part[] = {
+    [SQUARE] = {"square", "t mu s nu", "t row s column",
+                "mean over experts of the square of the average over the units of one",
+                "<K_e K_e>, K_e = <x x> over units of expert e"},
+    [SINGLE] = {"expert", "t mu s nu site", "t row s column site",
+                "average over the units of each of the first experts of the first run",
+                "<x x> over units of expert e"},
+};
+
+int expert_kernels_declare(struct record *record, const struct config *config,
+                           const struct net *net, int item, struct err *err) {
+    const struct kernel *kernel = &net->kernels.item[item];
+    size_t T = (size_t)record->T, R = (size_t)kernel->rows.count,
+           kept = (size_t)config->output.field_sites;
+    if (!kernel->as_it_is || kernel->for_all_inputs || kernel->rows.array->group == 1)
+        return CODE_OK;
+    TRY(record_fill_by(record, fill, item, 2, err));
+    for (int slot = SQUARE; slot <= SINGLE && (slot == SQUARE || kept); slot++) {
+        bool tokens = kernel->rows.count > net->setup.data.P;
+        struct series series = {.slot = slot,
+                                .dims = tokens ? part[slot].tokens : part[slot].inputs,
+                                .about = part[slot].about,
+                                .equation = part[slot].equation,
+                                .first_run = slot == SINGLE,
+                                .axes = 4 + slot,
+                                .shape = {T, R, T, R, kept}};
+        snprintf(series.name, sizeof series.name, "%s_%s", kernel->name, part[slot].suffix);
+        TRY(places_add(record, net, series, err));
+    }
+    return CODE_OK;
+}
