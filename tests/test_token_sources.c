@@ -1,6 +1,7 @@
 /* The sources of tokens: markov, copy and modular, judged by their definitions and by the
  * statistics of the chain. */
 #define _POSIX_C_SOURCE 200809L
+#include "kernels/maps/thin.h"
 #include "solver/data/truth.h"
 #include "tests/support/token_data.h"
 
@@ -228,4 +229,38 @@ TEST(test_modular) {
                   small.token[3 * mu - 3] * 50 + small.token[3 * mu - 2];
     assert_true(sorted < 7);
     data_free(&small);
+}
+
+/* A basis of the rows that open a direction is the one that Gram and Schmidt make of them. */
+static void check_basis(const struct data *data) {
+    size_t D = (size_t)data->D, row[data->V + data->n];
+    double *X, *A, *B, *basis;
+    int trained, count, all;
+    ASK(tokens_open(data, row, &trained, &count, err));
+    assert_true(0 < trained && trained < count);
+    ASK(base_alloc(&basis, (size_t)count * D, sizeof *basis, err));
+    ASK(base_alloc(&X, data_rows(data) * D, sizeof *X, err));
+    ASK(tokens_basis(data, row, count, basis, err));
+    tokens_rows(data, 0, data_rows(data), X);
+    ASK(thin_coordinates(X, (int)data_rows(data), (int)D, &A, &B, &all, err));
+    assert_int_equal(count, all);
+    for (size_t i = 0; i < D; i++)
+        for (size_t k = 0; k < (size_t)all; k++) /* round-off of as many directions */
+            CHECK_ABS(basis[i * (size_t)all + k], B[k * D + i], all * 1e-15, "%zu of %zu", i, k);
+    free(X), free(A), free(B), free(basis);
+}
+
+TEST(test_basis) {
+    struct data with, without; /* inputs have 12 of 40 letters, so that tests bring others */
+    ASK(make(&with,
+             (keys){"data.source=markov", "data.tokens=4", "data.vocabulary=40", "data.inputs=3",
+                    "data.test_inputs=20", "training.loss=cross_entropy"},
+             err));
+    ASK(make(&without,
+             (keys){"data.source=markov", "data.tokens=4", "data.vocabulary=40", "data.inputs=3",
+                    "data.test_inputs=20", "data.positions=no"},
+             err));
+    check_basis(&with);
+    check_basis(&without);
+    free_two(&with, &without);
 }

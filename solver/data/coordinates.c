@@ -25,30 +25,25 @@ static int of_rows(struct coordinates *inputs, const struct data *data, bool by_
     return CODE_OK;
 }
 
-/* A basis of the rows that open a direction is one of all rows, and what it has of a row is the sum
- * of what it has of the token and of the place. */
+/* What the basis has of a row is the sum of what it has of the token and of the place. */
 static int of_tokens(struct coordinates *inputs, const struct data *data, bool by_entry,
                      struct err *err) {
-    size_t D = (size_t)data->D, *row = NULL;
-    double one = 1 / sqrt(data->D > data->V ? 2 : 1), *X = NULL, *A = NULL, *basis = NULL;
-    int count = 0, all = 0, code;
+    size_t D = (size_t)data->D, *row = NULL, all;
+    double one = 1 / sqrt(data->D > data->V ? 2 : 1);
+    int count = 0, code;
     DO(base_alloc(&row, (size_t)data->V + (size_t)data->n, sizeof *row, err));
     DO(tokens_open(data, row, &inputs->K, &count, err));
     inputs->K = by_entry ? data->D : inputs->K;
     inputs->test_directions = by_entry ? 0 : count - inputs->K;
-    if (!by_entry) {
-        DO(base_alloc(&X, (size_t)count * D, sizeof *X, err));
-        for (int k = 0; k < count; k++)
-            tokens_rows(data, row[k], 1, X + (size_t)k * D);
-        DO(thin_coordinates(X, count, data->D, &A, &basis, &all, err));
-    }
-    all = by_entry ? data->D : count;
-    DO(base_alloc(&inputs->table, D * (size_t)all, sizeof *inputs->table, err));
+    all = by_entry ? D : (size_t)count;
+    DO(base_alloc(&inputs->table, D * all, sizeof *inputs->table, err));
+    if (!by_entry)
+        DO(tokens_basis(data, row, count, inputs->table, err));
     for (size_t i = 0; i < D; i++)
-        for (size_t k = 0; k < (size_t)all; k++)
-            inputs->table[i * (size_t)all + k] = one * (by_entry ? i == k : basis[k * D + i]);
+        for (size_t k = 0; k < all; k++)
+            inputs->table[i * all + k] = one * (by_entry ? i == k : inputs->table[i * all + k]);
 done:
-    free(row), free(X), free(A), free(basis);
+    free(row);
     return code;
 }
 

@@ -48,6 +48,32 @@ int tokens_open(const struct data *data, size_t *row, int *trained, int *count, 
     return CODE_OK;
 }
 
+int tokens_basis(const struct data *data, const size_t *row, int count, double *basis,
+                 struct err *err) {
+    int V = data->V, D = data->D, *set = NULL, *size = NULL, code;
+    DO(base_alloc(&set, (size_t)D + 1, sizeof *set, err));
+    DO(base_alloc(&size, (size_t)D + 1, sizeof *size, err));
+    for (int i = 0; i <= D; i++)
+        set[i] = i, size[i] = 1;
+    for (int k = 0; k < count; k++) {
+        int place = D > V ? V + (int)(row[k] % (size_t)data->n) : D;
+        int A = set[data->token[row[k]]], B = set[place];
+        double a = size[A], b = size[B], length = D > V ? sqrt(1 / a + 1 / b) : 1;
+        DO(base_poll(err, "directions of the inputs are found"));
+        for (int i = 0; i < D; i++) {
+            double part = set[i] == A ? 1 / a : set[i] == B ? -1 / b : 0;
+            if (part == 0)
+                continue;
+            basis[(size_t)i * (size_t)count + (size_t)k] = (i < V ? part : -part) / length;
+            set[i] = A;
+        }
+        size[A] += size[B];
+    }
+done:
+    free(set), free(size);
+    return code;
+}
+
 struct data tokens_sizes(const struct sequences *sequences, int P, int tests, int n,
                          bool positions) {
     int V = sequences->letters + (sequences->kind != SEQUENCE_MARKOV);

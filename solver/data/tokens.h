@@ -14,6 +14,11 @@ void tokens_rows(const struct data *data, size_t first, size_t count, double *X)
  * *count of them, and the first *trained are of training inputs. A row joins its token to its
  * place, and it opens a direction if no rows before have joined these two. */
 int tokens_open(const struct data *data, size_t *row, int *trained, int *count, struct err *err);
+/* Their orthonormal basis in this order, basis [D][count], which is zero: the new direction of a
+ * row joins a set A of tokens and places to a set B, and all directions within each are there, so
+ * that it is 1/|A| on all of A and -1/|B| on B, with the other sign on places. */
+int tokens_basis(const struct data *data, const size_t *row, int count, double *basis,
+                 struct err *err);
 
 /* What is drawn; letters are the numbers 0 ... letters - 1.
  *
