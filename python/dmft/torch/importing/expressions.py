@@ -163,24 +163,9 @@ class Builder:
             a, b = b, a
         if self.is_value(b, 0.0):
             return a
-        reads = [one.arguments[0] if one.operation == "times" else one for one in (a, b)]
-        if all(one.operation == "read_in" for one in reads) \
-                and {one.data[0] for one in reads} == {"token", "place"}:
-            ks = [one.data if one.operation == "times" else (1.0, 1.0) for one in (a, b)]
-            return self._token_and_place(reads, ks)
         if self.value(b) and a.operation == "visible" or self.value(b) and min(b.data) < -1e30:
             raise Gap("a constant of minus infinity that no softmax takes away")
         return self.make("add", (a, b), population=self._meet(a, b))
-
-    def _token_and_place(self, reads, ks):
-        """One matrix for both, which has one factor."""
-        if ks[0] != ks[1]:
-            raise Gap("embeddings of a token and of its place are multiplied by different factors")
-        token, place = sorted(reads, key=lambda one: one.data[0], reverse=True)
-        token.population.meet(place.population)
-        return self.times(ks[0], self.make(
-            "read_in", data=("token and place", token.data[1] + place.data[1]),
-            population=token.population, axes=frozenset({"token"})))
 
     def times(self, k, a) -> Expression:
         """k a of a constant k, two numbers."""

@@ -43,15 +43,14 @@ def short(word: str) -> str:
     return known.get(word, word)
 
 
-def reads_and_writes(roots) -> dict[int, int]:
-    """{id of an expression: number of letters} of read-ins and looks by one embedding."""
+def reads_and_writes(roots) -> set[int]:
+    """Ids of read-ins and looks by one embedding."""
     every = ordered(roots)
     looks = {tuple(leaf.key() for leaf in one.data[0]): one for one in every
              if one.operation == "look" and len({leaf.factor for leaf in one.data[0]}) == 1}
-    found = {}
+    found = set()
     for one in every:
-        if one.operation == "read_in" and one.data[0].startswith("token"):
-            for key, look in looks.items():
-                if tuple(leaf.key() for leaf in one.data[1][:len(key)]) == key:
-                    found[id(one)] = found[id(look)] = len(key)
+        if one.operation == "read_in":
+            look = looks.get(tuple(leaf.key() for leaf in one.data[1]))
+            found |= {id(one), id(look)} if look else set()
     return found

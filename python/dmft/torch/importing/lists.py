@@ -29,17 +29,23 @@ class Lists:
             self._embeddings[key] = part, self._weight(part, tied=True)
         return self._embeddings[key]
 
-    def _read_by_embedding(self, one: Expression):
-        """Letters by an embedding; and places by one of their own."""
-        V, leaves = self._embedded[id(one)], one.data[1]
-        self.letters, p = V, self.population(one.population)
-        _, weight = self._embedding(one, leaves[:V])
-        read = self.network.embed(self.network.input(1, V), p, weight)
-        if len(leaves) == V:
-            return read
-        part = self._part("embed", leaves[V:], one)
-        return read + self.network.embed(self.network.input(V + 1, len(leaves)), p,
-                                         self._weight(part))
+    def _write_read_in(self, one):
+        """Numbers of an input by a read-in, letters and places each by an embedding."""
+        source, leaves = one.data
+        net, on = self.network, self.population(one.population)
+        if source == "feature":
+            part = self._part("read_in", leaves, one, more=len(leaves) ** 0.5)
+            return net.read_in(on, self._weight(part))
+        if id(one) in self._embedded:
+            _, weight = self._embedding(one, leaves)
+        else:
+            weight = self._weight(self._part("embed", leaves, one))
+        first = 1
+        if source == "place":
+            first = net.vocabulary + 1
+        else:
+            self.letters = len(leaves)
+        return net.embed(net.input(first, first + (len(leaves) - 1)), on, weight)
 
     # --- lists -----------------------------------------------------------------------------------
 

@@ -266,17 +266,10 @@ class Imported:
             if self.outputs > 1:
                 keys["network.outputs"] = self.outputs
             return keys
-        if len(writer.reads) > 1:
-            raise InputError("some embeddings are added to those of places and some are not; a "
-                             "program has one kind of inputs")
-        places = "token and place" in writer.reads
-        read = [len(part.leaves) for part in writer.parts if part.kind == "read_in"]
-        letters = read[0] - (x.shape[1] if places else 0) if read else writer.letters
-        if not letters:
+        if not writer.letters:
             raise InputError("the module does not depend on which tokens it is given")
         return keys | {"data.source": "markov", "data.inputs": len(x), "data.tokens": x.shape[1],
-                       "data.vocabulary": letters,
-                       "data.positions": "yes" if places else "no",
+                       "data.vocabulary": writer.letters, "data.positions": "no",
                        "training.loss": "cross_entropy"}
 
     def _covered(self) -> None:

@@ -31,15 +31,14 @@ class Writer(Lists):
         self._factors = factors         # which of the module's go into matrices
         self._more = options or (lambda part, writer: {})
         self.parts: list[Part] = []
-        self.reads: set[str] = set()
-        self.letters = 0                # kinds of tokens, where lists have a number for each
+        self.letters = 0                # kinds of tokens
         self._values: dict[int, object] = {}
         self._populations: dict[object, object] = {}
         self._names: set[str] = set()
         self._tied: dict = {}
         self._maps: dict[tuple, Part] = {}
         self._lists: dict[tuple, object] = {}
-        self._embedded: dict[int, int] = {}     # reads and looks that share a matrix: letters
+        self._embedded: set[int] = set()        # reads and looks that share a matrix
         self._embeddings: dict[tuple, tuple] = {}
         self.sums: list = []
         self._written: list = []                # constants of each kind of token
@@ -263,17 +262,6 @@ class Writer(Lists):
 
     def _write_ones(self, one):
         return self._constant_rows(self.population(one.population), 1.0)
-
-    def _write_read_in(self, one):
-        source, leaves = one.data
-        if id(one) in self._embedded:
-            return self._read_by_embedding(one)
-        if source == "place":
-            raise Gap("a vector for each place is no part of an embedding of tokens")
-        self.reads.add(source)
-        root = {"token": 1.0, "token and place": 2 ** 0.5}.get(source, len(leaves) ** 0.5)
-        part = self._part("read_in", leaves, one, more=root)
-        return self.network.read_in(self.population(one.population), self._weight(part))
 
     def _write_vector(self, one):
         start, _ = self._starts(one.data[0])
