@@ -356,37 +356,6 @@ def test_an_embedding_that_is_the_head_is_one_matrix():
     assert torch.allclose(first.letter.weight, second.letter.weight, rtol=1e-14, atol=1e-15)
 
 
-class Tables(nn.Module):
-    """Letters, places and letters once more, each by a table with a factor of its own."""
-
-    def __init__(self, N):
-        super().__init__()
-        self.letter, self.place = nn.Embedding(modules.LETTERS, N), nn.Embedding(9, N)
-        self.again = nn.Embedding(modules.LETTERS, N)
-        self.up, self.head = nn.Linear(N, N), nn.Linear(N, modules.LETTERS, bias=False)
-        for one, std in ((self.letter, 0.5), (self.place, 0.02), (self.again, 2.0)):
-            nn.init.normal_(one.weight, std=std)
-
-    def forward(self, x):
-        place = self.place(torch.arange(x.shape[1]))
-        h = self.up(torch.tanh(3 * self.letter(x) + place)) - place
-        return self.head(torch.tanh(h + self.again(x)))
-
-
-@pytest.mark.filterwarnings("ignore:no output depends")
-def test_letters_and_places_are_tables_of_their_own():
-    """Each starts as the module starts it."""
-    mine = dmft.torch.import_module(Tables, modules.letters(), (16, 32))
-    assert mine.difference < ROUND_OFF
-    assert {name: mine.names[name + ".weight"] for name in ("letter", "place", "again")} \
-        == {"letter": ("letter",), "place": ("place",), "again": ("again",)}
-    his = mine.as_trained(lambda m: torch.optim.SGD(m.parameters(), 0.1))
-    net = dmft.torch.Network(his.settings() | mine.settings, N=512, network=his)
-    for name, std in (("letter", 0.5), ("place", 0.02), ("again", 2.0)):
-        draws = net.weights[name]
-        assert abs(draws.std().item() / std - 1) < 0.15, name       # four standard errors
-
-
 class Ended(modules.Perceptron):
     """With a bias of the output, below a cap."""
 

@@ -284,3 +284,34 @@ def test_a_start_that_is_no_power_is_said():
     mine = dmft.torch.import_module(*xavier, (128, 512))
     with pytest.warns(dmft.NoteWarning, match="first.weight is .* no simple power of N"):
         mine.as_trained(OPTIMIZERS["sgd"])
+
+
+class Tables(torch.nn.Module):
+    """Letters, places and letters once more, each by a table with a factor of its own."""
+
+    def __init__(self, N):
+        super().__init__()
+        self.letter, self.place = torch.nn.Embedding(modules.LETTERS, N), torch.nn.Embedding(9, N)
+        self.again = torch.nn.Embedding(modules.LETTERS, N)
+        self.up, self.head = torch.nn.Linear(N, N), torch.nn.Linear(N, modules.LETTERS, bias=False)
+        for one, std in ((self.letter, 0.5), (self.place, 0.02), (self.again, 2.0)):
+            torch.nn.init.normal_(one.weight, std=std)
+
+    def forward(self, x):
+        place = self.place(torch.arange(x.shape[1]))
+        h = self.up(torch.tanh(3 * self.letter(x) + place)) - place
+        return self.head(torch.tanh(h + self.again(x)))
+
+
+@pytest.mark.filterwarnings("ignore:no output depends")
+def test_letters_and_places_are_tables_of_their_own():
+    """Each starts as the module starts it."""
+    mine = dmft.torch.import_module(Tables, modules.letters(), (16, 32))
+    assert mine.difference < ROUND_OFF
+    assert {name: mine.names[name + ".weight"] for name in ("letter", "place", "again")} \
+        == {"letter": ("letter",), "place": ("place",), "again": ("again",)}
+    his = mine.as_trained(lambda m: torch.optim.SGD(m.parameters(), 0.1))
+    net = dmft.torch.Network(his.settings() | mine.settings, N=512, network=his)
+    for name, std in (("letter", 0.5), ("place", 0.02), ("again", 2.0)):
+        draws = net.weights[name]
+        assert abs(draws.std().item() / std - 1) < 0.1, name        # four standard errors
