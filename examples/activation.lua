@@ -3,11 +3,13 @@
 local function mish(x) return x * tanh(softplus(x)) end
 local function snake(x) local s = sin(x) return x + s * s end
 local function leaky(x) return relu(x) - 0.1 * relu(x, -1) end
-local function squared(x) local r = relu(x) return r * r end
+local function squared(x) return relu(x) ^ 2 end
+local function logcosh(x) return log(exp(x) + exp(x, -1)) end
+local function root(x) return (exp(x) + exp(x, -1)) ^ 0.5 end
 
-local mine = {mish = mish, snake = snake, leaky = leaky, squared = squared}
+local mine = {mish = mish, snake = snake, leaky = leaky, squared = squared, logcosh = logcosh, root = root}
 local name = key("activation", "snake")
-local act = mine[name] or error("activation must be mish, snake, leaky or squared, not " .. name)
+local act = mine[name] or error("there is no activation " .. name)
 
 local bottom, top = population("bottom"), population("top")
 local h1 = read_in(bottom, "W1")

@@ -13,7 +13,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FUNCTIONS = {"mish": lambda x: x * np.tanh(np.log1p(np.exp(x))),
              "snake": lambda x: x + np.sin(x) ** 2,
              "leaky": lambda x: np.where(x > 0, x, 0.1 * x),
-             "squared": lambda x: np.where(x > 0, x, 0) ** 2}
+             "squared": lambda x: np.where(x > 0, x, 0) ** 2,
+             "logcosh": lambda x: np.log(2 * np.cosh(x)), "root": lambda x: np.sqrt(2 * np.cosh(x))}
 N = 6
 
 

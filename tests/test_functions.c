@@ -44,6 +44,8 @@ static struct jet reference(enum fn fn, long double u) {
         return (struct jet){sinl(u), cosl(u)};
     case FN_COS:
         return (struct jet){cosl(u), -sinl(u)};
+    case FN_LOG:
+        return (struct jet){logl(u), 1 / u};
     case FN_INVERSE:
         return (struct jet){1 / u, -1 / (u * u)};
     case FN_LINEAR:
@@ -129,15 +131,25 @@ TEST(test_functions_keep_nan) {
     }
 }
 
-TEST(test_inverse) {
+TEST(test_inverse_and_log) {
     const double u[] = {
-        1, -1, 3, rounded(1e-3), -7e5, backend->bytes == sizeof(float) ? 0x1p60 : 0x1p500};
-    double value[LENGTH(u)], slope[LENGTH(u)];
+        1, -1, 3, rounded(1e-3), -7e5, backend->bytes == sizeof(float) ? 0x1p60 : 0x1p500, 1.125};
+    double value[LENGTH(u)], slope[LENGTH(u)], zero = 0;
     evaluate(FN_INVERSE, u, LENGTH(u), value, slope);
     for (size_t i = 0; i < LENGTH(u); i++) {
         assert_near(value[i], 1 / u[i], eps() * fabs(1 / u[i]));
         assert_near(slope[i], -1 / (u[i] * u[i]), 2 * eps() / (u[i] * u[i]));
     }
+    evaluate(FN_LOG, u, LENGTH(u), value, slope);
+    for (size_t i = 0; i < LENGTH(u); i++) {
+        struct jet want = reference(FN_LOG, u[i]);
+        assert_true(u[i] > 0 || isnan(value[i]));
+        if (u[i] > 0)
+            assert_near(value[i], want.value, 4 * eps() * fabsl(want.value));
+        assert_near(slope[i], want.slope, eps() * fabsl(want.slope));
+    }
+    evaluate(FN_LOG, &zero, 1, value, slope);
+    assert_true(value[0] == -INFINITY && slope[0] == INFINITY);
 }
 
 /* In the last place of x. */

@@ -85,6 +85,7 @@ CASES = {
                                          "program.experts": 2, "program.top": 1}),
     "convolution": ("examples/convolution.ini", {**TOKENS, "data.dimension": 4}),
     "activation": ("examples/activation.ini", {"training.eta0": 0.3, "data.test_inputs": 0}),
+    "logcosh": ("examples/activation.ini", {"training.eta0": 0.3, "program.activation": "logcosh"}),
     "rotary": ("examples/rotary.ini", {**TOKENS, "training.eta0": 1}),
     "balanced": ("examples/balanced.ini", {
         "training.eta0": 1, "program.z_loss": 0.5, "program.balance_loss": 0.5}),

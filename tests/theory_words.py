@@ -9,6 +9,7 @@ FUNCTIONS = {("tanh", 0): np.tanh, ("tanh", 1): lambda h: 1 - np.tanh(h) ** 2,
              ("sigmoid", 0): lambda h: 1 / (1 + np.exp(-h)),
              ("sigmoid", 1): lambda h: 1 / (2 + np.exp(h) + np.exp(-h)),
              ("exp", 0): np.exp, ("exp", 1): np.exp,
+             ("log", 0): np.log, ("log", 1): lambda h: 1 / h,
              ("sin", 0): np.sin, ("sin", 1): np.cos,
              ("cos", 0): np.cos, ("cos", 1): lambda h: -np.sin(h)}
 NUMBERS = ("look", "input", "read_out", "loss_slope", "attend", "columns", "penalty_slope")

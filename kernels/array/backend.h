@@ -67,6 +67,7 @@ struct rows {
     ROW(EXP, "exp", "exp(h)")                                                                      \
     ROW(SIN, "sin", "sin(h)")                                                                      \
     ROW(COS, "cos", "cos(h)")                                                                      \
+    ROW(LOG, "log", "log(h)")                                                                      \
     ROW(INVERSE, "inverse", "1/h")
 #define FN_NUMBER(NUMBER, name, formula) FN_##NUMBER,
 enum fn { FN_ALL(FN_NUMBER) };

@@ -82,6 +82,9 @@ static __device__ double function(enum fn fn, double u, double *slope) {
     case FN_COS:
         *slope = -sin(u);
         return cos(u);
+    case FN_LOG:
+        *slope = 1 / u;
+        return log(u);
     case FN_INVERSE:
         *slope = -1 / (u * u);
         return 1 / u;

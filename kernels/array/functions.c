@@ -36,6 +36,8 @@ extern float erfcf(float);
 #pragma omp declare simd notinbranch
 extern float expf(float);
 #pragma omp declare simd notinbranch
+extern float logf(float);
+#pragma omp declare simd notinbranch
 extern float log1pf(float);
 #pragma omp declare simd notinbranch
 extern float sinf(float);
@@ -141,6 +143,13 @@ CLONES static void pass(enum fn fn, const real *restrict u, int n, real *restric
 #pragma omp simd
         for (int i = 0; i < n; i++)
             d[i] = -sin(u[i]);
+        break;
+    case FN_LOG:
+#pragma omp simd
+        for (int i = 0; i < n; i++) {
+            v[i] = log(u[i]);
+            d[i] = 1 / u[i];
+        }
         break;
     case FN_INVERSE:
 #pragma omp simd

@@ -33,10 +33,14 @@ static void find_cause(const struct program *p, char *text, size_t size) {
     const char *word = !v                    ? NULL
                        : v->constant.numbers ? v->constant.numbers->rule_name.name
                                              : v->op->name;
+    bool logs = false; /* of rows, which are not kept */
+    for (int i = 0; i < p->nodes && !v; i++)
+        logs = logs || (p->node[i].op->function && p->node[i].constant.fn == FN_LOG);
     if (!s || s->on || !s->s)
-        snprintf(
-            text, size,
-            "it is the size of inputs, targets, initial weights ([init]) or terms of the loss");
+        snprintf(text, size,
+                 "it is the size of inputs, targets, initial weights ([init]) or terms of the "
+                 "loss%s",
+                 logs ? ", or a logarithm or power of rows that are not above 0" : "");
     else
         snprintf(text, size, "it begins in `%s` of numbers up to %.4g%s", word, largest_of(s),
                  strcmp(word, "exp") ? ""

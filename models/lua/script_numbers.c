@@ -176,19 +176,32 @@ static int divide(lua_State *L) {
     return multiply(L);
 }
 
+/* x^c of rows: products where c is whole, else exp(c log x), for which x must be above 0. */
+enum { MOST_FACTORS = 16 };
+static struct value power_of_rows(struct program *p, struct value x, double c) {
+    if (c != round(c) || c == 0 || fabs(c) > MOST_FACTORS)
+        return program_fn(p, FN_EXP, c, program_fn(p, FN_LOG, 1, x));
+    struct value out = x;
+    for (int k = 1; k < (int)fabs(c); k++)
+        out = program_multiply(p, out, x);
+    return c < 0 ? program_fn(p, FN_INVERSE, 1, out) : out;
+}
+
 static int power(lua_State *L) {
-    if (!script_is_numbers(L, 1) || !is_number(L, 2))
-        return luaL_error(L,
-                          "a power is of numbers of each input, with a plain number as exponent");
-    return script_push(L, apply_rule(L, NUMBER_POWER, lua_tonumber(L, 2), script_numbers(L, 1)));
+    if (!script_is_value(L, 1) || !is_number(L, 2) || !isfinite(lua_tonumber(L, 2)))
+        return luaL_error(L, "a power is of rows or numbers, with a plain number as exponent");
+    double c = lua_tonumber(L, 2);
+    if (script_is_rows(L, 1))
+        return script_push(L, power_of_rows(script_program(L), script_rows(L, 1), c));
+    return script_push(L, apply_rule(L, NUMBER_POWER, c, script_numbers(L, 1)));
 }
 
 /* --- functions by name ----------------------------------------------------------------------- */
 
 /* The number of a word: what it is of rows, an enum fn, and of numbers, an enum number_rule or
- * GATES (NUMBER_FN: that of rows); NEITHER: it takes no rows. */
-enum { NEITHER = -1, GATES = NUMBER_RULES, RULES = NUMBER_RULES + 2 };
-#define OF(fn, rule) (((int)(fn) + 1) * RULES + (int)(rule) + 1)
+ * GATES (NUMBER_FN: that of rows). */
+enum { GATES = NUMBER_RULES, RULES = NUMBER_RULES + 1 };
+#define OF(fn, rule) ((int)(fn)*RULES + (int)(rule))
 
 /* softmax or sigmoid of beta s, 0 but for the K largest. */
 static int push_gate(lua_State *L, bool softmax) {
@@ -205,12 +218,12 @@ static int push_gate(lua_State *L, bool softmax) {
 
 /* f(x), or f(x, k) = f(k x) of rows. */
 static int function(lua_State *L) {
-    int number = (int)lua_tointeger(L, lua_upvalueindex(1)), of_rows = number / RULES - 1,
-        of_numbers = number % RULES - 1;
+    int number = (int)lua_tointeger(L, lua_upvalueindex(1)), of_rows = number / RULES,
+        of_numbers = number % RULES;
     const char *name = ((const struct script_word *)lua_touserdata(L, lua_upvalueindex(2)))->name;
     if (!lua_isnoneornil(L, 3))
         return luaL_error(L, "%s of rows takes (x, k), of numbers (s, {beta=, top=})", name);
-    if (script_is_rows(L, 1) && of_rows >= 0) {
+    if (script_is_rows(L, 1)) {
         double factor = lua_isnoneornil(L, 2) ? 1 : script_real(L, 2, -1e9, 1e9);
         struct value x = script_rows(L, 1);
         return script_push(L, program_fn(script_program(L), (enum fn)of_rows, factor, x));
@@ -223,12 +236,12 @@ static int function(lua_State *L) {
         return script_push(L,
                            program_fn_of_numbers(script_program(L), (enum fn)of_rows, factor, x));
     }
-    bool numbers = script_is_numbers(L, 1) && of_numbers >= 0;
+    bool numbers = script_is_numbers(L, 1);
     if (numbers && !lua_isnoneornil(L, 2))
         return luaL_error(L, "%s of numbers takes no factor: %s(k * x)", name, name);
     if (numbers)
         return script_push(L, apply_rule(L, (enum number_rule)of_numbers, 0, script_numbers(L, 1)));
-    return luaL_error(L, "%s takes %snumbers of each input", name, of_rows >= 0 ? "rows or " : "");
+    return luaL_error(L, "%s takes rows or numbers of each input", name);
 }
 
 /* softmax of numbers or, where `causal` is said, of the logits of attention over tokens. */
@@ -290,8 +303,9 @@ const struct script_word script_numbers_words[] = {
      OF(FN_EXP, NUMBER_EXP)},
     {"sin", "x, [k]", "rows or numbers", "sin(k x)", function, OF(FN_SIN, NUMBER_FN)},
     {"cos", "x, [k]", "rows or numbers", "cos(k x)", function, OF(FN_COS, NUMBER_FN)},
-    {"log", "s", "numbers", "the natural logarithm of each number", function,
-     OF(NEITHER, NUMBER_LOG)},
+    {"log", "x, [k]", "rows or numbers",
+     "log(k x) of rows, log(s) of numbers, which must be above 0", function,
+     OF(FN_LOG, NUMBER_LOG)},
     {"softmax", "s, {beta=, top=, causal=}", "numbers or rows",
 
      "gates exp(beta s) over their sum, which are 0 except for the `top` largest. With `causal` "

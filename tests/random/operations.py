@@ -67,7 +67,13 @@ class Operations(Trained):
     def exponential(self) -> Value:
         x = self.tame(self.pick(lambda v: v.on and v.per in ("input", "token")), 0)
         k = self.any("", ", 0.5", ", -1")
-        return self.add(f"exp({x}{k})", x.on, x.per, [x], size=1.5, positive=True, bounded=True)
+        e = self.add(f"exp({x}{k})", x.on, x.per, [x], size=1.5, positive=True, bounded=True)
+        if self.chance(0.7):
+            return e
+        if self.chance(0.5):
+            return self.add(f"log({e}, 2)", x.on, x.per, [e], size=x.size + 1)
+        return self.add(f"{e} ^ {self.any(0.5, -0.5, 2, -2)}", x.on, x.per, [e], size=2.5,
+                        positive=True, bounded=True)
 
     def sum_of_rows(self) -> Value | None:
         x = self.rows()

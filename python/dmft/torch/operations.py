@@ -20,7 +20,7 @@ FUNCTIONS = Table("function")
 FUNCTIONS |= {"linear": lambda x: x, "tanh": torch.tanh, "erf": torch.erf, "relu": torch.relu,
               "gelu": torch.nn.functional.gelu, "silu": torch.nn.functional.silu,
               "softplus": lambda x: torch.logaddexp(x, torch.zeros_like(x)),
-              "sin": torch.sin, "cos": torch.cos,
+              "sin": torch.sin, "cos": torch.cos, "log": torch.log,
               "sigmoid": torch.sigmoid, "exp": torch.exp, "inverse": torch.reciprocal}
 
 

@@ -228,8 +228,6 @@ class Builder:
             return self.times((1 / a.data[0], 1 / a.data[1]), self.power(a.arguments[0], c))
         if a.operation == "power" and not a.is_rows and _same_domain(a.data[0], c):
             return self.power(a.arguments[0], a.data[0] * c)
-        if a.is_rows and c != -1:
-            raise Gap(f"rows to the power {c:g}, which a program has of numbers alone")
         return self.make("power", (a,), (float(c),), a.population)
 
     def function(self, name: str, a, k: float = 1.0) -> Expression:
@@ -241,8 +239,6 @@ class Builder:
         mask, seen = self.parts_of_chosen(a)
         if mask is not None and name in ("sigmoid", "exp", "relu", "softplus") and k > 0:
             return self.multiply(mask, self.function(name, seen, k))
-        if a.is_rows and name == "log":
-            raise Gap("the logarithm of rows, which a program has of numbers alone")
         return self.make("function", (a,), (name, k), a.population)
 
     def stop(self, a) -> Expression:

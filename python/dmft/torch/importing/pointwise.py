@@ -122,6 +122,20 @@ def function(read, x, *_):
 
 
 @HANDLERS
+def log1p(read, x):
+    builder = read.builder
+    return read.each(lambda one: builder.function(
+        "log", builder.add(one, builder.constant((1, 1)))), x)
+
+
+@HANDLERS
+def expm1(read, x):
+    builder = read.builder
+    return read.each(lambda one: builder.add(
+        builder.function("exp", one), builder.constant((-1, -1))), x)
+
+
+@HANDLERS
 def gelu(read, x, approximate="none"):
     builder = read.builder
     if approximate == "none":
@@ -219,9 +233,9 @@ def softplus(read, x, beta=1, threshold=20):
 
 @HANDLERS
 def logaddexp(read, x, other):
-    if not isinstance(other, Constant) or _uniform(other) != (0.0, 0.0):
-        raise Gap("the logarithm of a sum of exponentials of rows")
-    return softplus(read, x)
+    builder = read.builder
+    return read.pointwise(lambda a, b: builder.add(b, builder.function(
+        "softplus", builder.add(a, builder.negative(b)))), x, other)
 
 
 @HANDLERS
