@@ -62,7 +62,7 @@ local b = top(z, 2)
 local t = exp(stop(z)) * 2 + log(1 + sum(b) ^ 2) + 1 / (2 + tanh(z[1])) + softmax(z)[2]
 t = t + log_sum_exp(gelu(z))
 t = t * sum(balance_select(z, 1, {eta_bias = 0.1, name = "c"}))
-y = mean(y) + t[1] * y
+y = mean(y) + t[1] * y + embed(softmax(z), upper, "E")
 y = y * top(y, 8)
 penalty(sum(mean_of_rows(z * z)), "size")
 penalty(mean(mean_of_rows(y)), "mean")
@@ -103,6 +103,30 @@ def test_every_operation_and_rule_stands_on_the_page_with_its_constants(tmp_path
                 met[""].add(op.operation)
     for kind, words in known.items():
         assert set(words) == met[kind], kind
+
+
+def test_adjoints_are_made_of_words_of_the_page(tmp_path):
+    known = {word: constants for word, constants in table("Operations").items()}
+    adjoint = page().split("\n### Adjoints\n")[1].split("\n###")[0]
+    own = {word for line in adjoint.splitlines() if line.startswith("| `")
+           for word in re.findall(r"`(\w+)`", line.split("|")[1])}
+    met = set()
+
+    def judge(tree, at):
+        if isinstance(tree, dict):
+            word = tree["operation"]
+            met.add(word)
+            assert tree.keys() - {"operation", "arguments"} <= known.get(word, set()), tree
+            for one in tree["arguments"]:
+                judge(one, at)
+        else:
+            assert tree == "g" or 0 <= tree <= at, tree
+    for whole in described(tmp_path):
+        assert not any(op.adjoint for program in whole.networks for op in program.operations)
+        for at, op in enumerate(whole.limit.operations if whole.limit else ()):
+            for tree in filter(None, op.adjoint or ()):
+                judge(tree, at)
+    assert own <= met <= own | known.keys(), (own - met, met - own - known.keys())
 
 
 def test_every_word_of_programs_is_in_a_program():

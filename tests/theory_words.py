@@ -163,17 +163,10 @@ class Words:
         return np.einsum(way, np.broadcast_to(a, a.shape[:3] + v.shape[2:]), v).reshape(
             -1, v.shape[2])
 
-    def mix(self, _, a, v):
-        return self.mixed(a, v, "ptus,pus->pts")
+    def mix(self, what, a, v):
+        return self.mixed(a, v, "puts,pus->pts" if what["transposed"] else "ptus,pus->pts")
 
-    def mix_value(self, _, a, g):
-        return self.mixed(a, g, "puts,pus->pts")
-
-    mix_by_head = attend_query = mix
-    attend_key = mix_value
-
-    def mix_weights(self, what, g, v):
-        return self.attend_by_head(what, g, v) if what["head"] else self.attend(what, g, v)
+    mix_by_head = mix
 
     def pool(self, what, x):
         return tokens(x, what["of"]).mean(1)

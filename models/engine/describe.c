@@ -199,6 +199,34 @@ static json_t *describe_arguments(const struct node *v) {
     return list;
 }
 
+/* A part of a cotangent as a tree: an object is an operation with its constants, a number the value
+ * of that operation, "g" the cotangent that arrives. Lists are those of the node in reverse. */
+static json_t *describe_part(const struct program *p, int at, int g) {
+    const struct node *v = &p->node[at];
+    if (at == g || at < p->nodes)
+        return at == g ? json_string("g") : json_integer(at);
+    json_t *list = json_array();
+    for (int k = 0; k < 2 && v->argument[k] >= 0 && list; k++)
+        list = with_element(list, describe_part(p, v->argument[k], g));
+    json_t *out = json_pack("{s:s, s:o}", "operation", v->op->name, "arguments", list);
+    for (const struct constant_field *field = v->op->constants; field && field->name && out;
+         field++)
+        if (field->type != FIELD_LIST)
+            out = with_more(
+                out, json_pack("{s:o}", field->name, describe_constant(v, field, &v->constant)));
+    return out;
+}
+
+/* What an operation of the limit adds to the cotangents of its arguments; null: nothing. */
+static json_t *describe_adjoint(const struct net *net, const struct node *v) {
+    json_t *list = json_array();
+    for (int k = 0; k < 2 && v->argument[k] >= 0 && list; k++)
+        list = with_element(list, v->plan.part[k] < 0
+                                      ? json_null()
+                                      : describe_part(net->program, v->plan.part[k], v->plan.g));
+    return list;
+}
+
 static json_t *describe_node(const struct net *net, int i) {
     const struct node *v = &net->program->node[i];
     json_t *state =
@@ -208,6 +236,8 @@ static json_t *describe_node(const struct net *net, int i) {
                             row_of(net, v), "numbers", v->on ? 0 : v->K, "moves", v->plan.moves);
     out = with_word(with_word(out, "name", v->label), "tex", v->tex);
     out = with_word(out, "matrix", v->matrix.weight.name);
+    if (!net->setup.N && (v->plan.part[0] >= 0 || v->plan.part[1] >= 0))
+        out = with_more(out, json_pack("{s:o}", "adjoint", describe_adjoint(net, v)));
     if (!strcmp(row_of(net, v), "place"))
         out = with_more(out, json_pack("{s:i}", "places", v->per));
     return with_more(with_more(out, describe_constants(v)), state);

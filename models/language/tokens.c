@@ -132,12 +132,14 @@ static struct value mix_adjoint(struct program *p, int v, int k, struct value g)
                   : adjoint_into(p, adjoint_like(p, &operation_attend, g, x, A.at));
 }
 
-static const struct operation operation_mix = {.name = "mix",
-                                               .over_pairs = true,
-                                               .linear = true,
-                                               .forward = mix_forward,
-                                               .adjoint = mix_adjoint,
-                                               .every_row = true};
+static const struct operation operation_mix = {
+    .name = "mix",
+    .constants = CONSTANTS(CONSTANT("transposed", FIELD_BOOL, transposed)),
+    .over_pairs = true,
+    .linear = true,
+    .forward = mix_forward,
+    .adjoint = mix_adjoint,
+    .every_row = true};
 
 struct value program_mix(struct program *p, struct value A, struct value v) {
     struct value out;

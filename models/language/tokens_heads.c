@@ -165,12 +165,14 @@ static struct value mix_heads_adjoint(struct program *p, int v, int k, struct va
                   : adjoint_like(p, &operation_attend_heads, g, x, A.at);
 }
 
-static const struct operation operation_mix_heads = {.name = "mix_by_head",
-                                                     .over_pairs = true,
-                                                     .prepare = units_prepare,
-                                                     .forward = mix_heads_forward,
-                                                     .adjoint = mix_heads_adjoint,
-                                                     .every_row = true};
+static const struct operation operation_mix_heads = {
+    .name = "mix_by_head",
+    .constants = CONSTANTS(CONSTANT("transposed", FIELD_BOOL, transposed)),
+    .over_pairs = true,
+    .prepare = units_prepare,
+    .forward = mix_heads_forward,
+    .adjoint = mix_heads_adjoint,
+    .every_row = true};
 
 struct value program_mix_by_head(struct program *p, struct value A, struct value v) {
     struct value out;

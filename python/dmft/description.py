@@ -87,6 +87,7 @@ class Operation:
     matrix: str | None = None
     state: int | None = None
     places: int | None = None           # rows of an input, where these are places
+    adjoint: list | None = None         # of the limit: the cotangents of its arguments
     constants: dict = dataclasses.field(default_factory=dict)
 
     def __getitem__(self, constant: str):

@@ -138,6 +138,8 @@ def equations(config, *, network=None, symbols: dict[str, str] | None = None, **
     whole = None
     if isinstance(config, Result) and network is None and not more:
         whole, config = describe(config), config.parameters["ini"]
+        if whole.limit and not any(one.adjoint for one in whole.limit.operations):
+            whole = None                # an older file does not say how cotangents are made
     said = settings_of(config, network=network, **more)
     page = _of_few(many.fewer(said), config, network, symbols or {}, more, said)
     return Equations(lambda: _theory(config, network, symbols or {}, more, whole), page)

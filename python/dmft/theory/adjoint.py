@@ -1,9 +1,11 @@
-"""Cotangents: the pass of a program in reverse, by the transposes of docs/method.md, section 1."""
+"""Cotangents: the pass of a program in reverse, as the description says it of each operation."""
 from __future__ import annotations
 
+from dmft.rows import WORDS
 from dmft.theory import names
-from dmft.theory.expression import (Apply, Call, Expression, Mean, Ref, Scale, Sum, number, product,
-                                    total)
+from dmft.theory.calls import Calls
+from dmft.theory.expression import (ONE, Apply, Call, Expression, Mean, Ref, Scale, Sum, number,
+                                    product, total)
 from dmft.theory.graph import Node
 from dmft.theory.structure import Process, Quantity, Symbol
 
@@ -11,6 +13,9 @@ from dmft.theory.structure import Process, Quantity, Symbol
 NAMED = ("map", "read_in", "embed", "vector", "look", "bias", "attend", "attend_by_head",
          "softmax_by_head", "softmax_of_sites", "softmax_of_numbers", "average")
 RULES = ("gates", "softmax")
+# Operations that change where numbers or rows lie, and those that are means.
+SAME = ("expand", "repeat", "spread", "tile")
+MEANS = {"group_mean": "group", "tile_mean": "copies"}
 
 
 class Adjoint:
@@ -30,7 +35,7 @@ class Adjoint:
         """All nodes, last to first."""
         theory = self.d.theory
         if theory.output is None:
-            self._from_read_out()
+            self.add(self.read_out.args[0], self.from_read_out())
         else:
             front = Scale(theory.gamma0, 1.0, ((r"\gamma_0", 1.0),))
             self.add(self.d.graph.find(self.d.limit.output),
@@ -45,18 +50,10 @@ class Adjoint:
                 self.found[node.at] = g
                 self.transpose(node, g)
 
-    def _from_read_out(self) -> None:
+    def from_read_out(self) -> Expression:
+        """What a read-out hands back."""
         w = Ref("thin:" + self.read_out.matrix)
-        self.add(self.read_out.args[0], Call("error", (w,)) if self.d.theory.weighted else w)
-
-    def _read_out(self, node, g, args):
-        """Delta is what arrives here, over gamma0."""
-        theory, over = self.d.theory, Scale(1 / self.d.theory.gamma0, 1.0, ((r"\gamma_0", -1.0),))
-        terms = g.terms if isinstance(g, Sum) else [g]
-        theory.quantities["delta"] = Quantity(
-            "delta", Symbol(r"\Delta"), None, total([product(over, term) for term in terms]),
-            backward=True, numbers=node.numbers, row=node.row, places=node.places)
-        self._from_read_out()
+        return Call("error", (w,)) if self.d.theory.weighted else w
 
     def add(self, at: int, g: Expression) -> None:
         """A part of the cotangent of a node; nothing where it does not learn."""
@@ -131,177 +128,162 @@ class Adjoint:
                        Call("penalty_slope", (s,), self.d.constants(node)))
 
     def transpose(self, node: Node, g: Expression) -> None:
-        """Hands g to the arguments of a node."""
-        d, word = self.d, node.word
-        args = [d.row(arg) for arg in node.args]
+        """Hands g to the arguments of a node: as its adjoint says, but for what is several
+        operations in one."""
+        whole = getattr(self, f"_whole_{node.word}", None)
+        trees = self.d.limit.operations[node.at].adjoint
+        parts = [whole(node, g)] if whole else [
+            None if tree is None else self.part(tree, node, place, g)
+            for place, tree in enumerate(trees or ())]
+        if len(parts) > 1 and node.args[0] == node.args[1] and parts[0] == parts[1]:
+            parts = [product(number(2.0), parts[0])]
+        for arg, part in zip(node.args, parts):
+            if part is not None:
+                self.add(arg, part)
+
+    def part(self, tree, node: Node, place: int, g: Expression):
+        """What a tree of the description is, where g arrives at a node, for one of its arguments;
+        None: nothing."""
+        d = self.d
+        if tree == "g":
+            return g
+        if isinstance(tree, int):
+            return d.row(d.graph.find(tree))
+        parts = [self.part(one, node, place, g) for one in tree["arguments"]]
+        word, arg = tree["operation"], self.nodes[node.args[place]]
+        constants = tuple((key, tree[key]) for key in sorted(tree)
+                          if key not in ("operation", "arguments"))
         rule = getattr(self, f"_{word}", None)
-        if rule is not None:
-            rule(node, g, args)
-        elif word in ("add", "bias", "group_mean", "tile_mean"):
-            for arg in node.args:
-                self.add(arg, g)
-        else:
-            for place, arg in enumerate(node.args):
-                self.add(arg, Call("transpose", (g, *args), (
-                    ("place", place), ("word", word), *d.constants(node))))
+        if rule:
+            return rule(node, arg, parts, constants)
+        if word in SAME:
+            return parts[0]
+        if word in MEANS:
+            return Mean(parts[0], MEANS[word])
+        if word in WORDS or hasattr(Calls, f"_{word}"):
+            return Call(word, tuple(parts), constants)
+        return Call("transpose", (g, *map(d.row, node.args)),
+                    (("place", place), ("word", node.word), *d.constants(node)))
 
-    def _read_in(self, node, g, args):
-        pass
+    def _slope(self, node, arg, *_):
+        """With the factor inside of the function: in a description it is left out where it is 1."""
+        k, name = self.d.constant(node, "k"), node.constants["function"]
+        return k if name == "linear" else \
+            product(k, Apply(name, product(k, self.d.row(arg.at)), 1))
 
-    _vector = _read_in
+    def _times(self, node, arg, parts, _):
+        if node.word == "fn":
+            return parts[0]
+        factor = self.d.constant(node, "k") if node.word != "mean_of_rows" else self.rows(node)
+        return product(factor, parts[0])
 
-    def _embed(self, node, g, args):
-        self.add(node.args[0], Call("look", (Ref("thin:" + node.matrix), g)))
+    def _share_of_numbers(self, node, arg, parts, _):
+        return product(self.rows(node), parts[0])
 
-    def _map(self, node, g, args):
+    def _unpool(self, node, arg, parts, _):
+        return product(self.share(arg), parts[0])
+
+    def _multiply(self, node, arg, parts, _):
+        part = product(*parts)
+        one = node.word == "multiply" and arg.row == "all" and node.row != "all"
+        return Call("sum_over_inputs", (part,)) if one else part
+
+    def _gather(self, node, arg, parts, _):
+        part = product(*reversed(parts))
+        return Call("sum", (part,)) if arg.numbers < node.numbers else part
+
+    def _scale(self, node, arg, parts, _):
+        c = self.d.column(parts[0], node) if node.word == "scale" else parts[0]
+        return product(c, parts[1])
+
+    def _average(self, node, arg, parts, _):
+        part = Mean(product(*sorted(parts, key=lambda one: one != self.d.row(node.args[-1]))))
+        return part if arg.numbers < 2 else \
+            Call("at_column", (part,), (("column", node.constants["column"]),))
+
+    def _look_back(self, node, arg, parts, _):
+        return Call("look_back", (parts[0], Ref("thin:" + node.matrix)))
+
+    def _embed_back(self, node, arg, parts, _):
+        return Call("look", (Ref("thin:" + node.matrix), parts[0]))
+
+    def _map_back(self, node, arg, parts, _):
         d, key = self.d, f"back{node.at}"
-        if not self.nodes[node.args[0]].moves:
-            return
         matrix = d.of_matrix(node.matrix)
         if d.matrix(node.matrix).uses > 1:
             matrix = Symbol(matrix.base, matrix.words,
                             matrix.indices + d.symbols[node.at].indices[-1:])
         d.theory.quantities[key] = Quantity(
-            key, d.unique(names.like(r"\xi", matrix), key), self.nodes[node.args[0]].population,
-            Process([]), of_input=d.of_input(g), backward=True, row=node.row,
-            places=node.places)
-        self.add(node.args[0], Ref(key))
+            key, d.unique(names.like(r"\xi", matrix), key), arg.population, Process([]),
+            of_input=d.of_input(parts[0]), backward=True, row=node.row, places=node.places)
+        return Ref(key)
 
-    def _fn(self, node, g, args):
-        k, name = self.d.constant(node, "k"), node.constants["function"]
-        inner = product(k, args[0])
-        slope = product(k, g) if name == "linear" else product(k, Apply(name, inner, 1), g)
-        self.add(node.args[0], slope)
+    def _mix(self, node, arg, parts, constants):
+        k = self.d.constant(node, "k") if node.word == "attend" else ONE
+        return product(k, Call("mix", tuple(parts), constants))
 
-    def _times(self, node, g, args):
-        self.add(node.args[0], product(self.d.constant(node, "k"), g))
-
-    def _multiply(self, node, g, args):
-        for mine, other in ((0, 1), (1, 0)):
-            arg, part = node.args[mine], product(args[other], g)
-            if self.nodes[arg].population != node.population:
-                part = Mean(part, "group")
-            elif self.nodes[arg].row == "all" and node.row != "all":
-                part = Call("sum_over_inputs", (part,))
-            self.add(arg, part)
-
-    def _scale(self, node, g, args):
-        numbers = Mean(product(args[1], g))
-        if self.nodes[node.args[0]].numbers > 1:
-            numbers = Call("at_column", (numbers,), (("column", node.constants["column"]),))
-        self.add(node.args[0], numbers)
-        self.add(node.args[1], product(self.d.column(args[0], node), g))
-
-    def _shift(self, node, g, args):
-        self.add(node.args[0], Mean(g))
-        self.add(node.args[1], g)
-
-    def _average(self, node, g, args):
-        if len(args) == 1:
-            self.add(node.args[0], g)
-        elif node.args[0] == node.args[1]:
-            self.add(node.args[0], product(number(2.0), g, args[0]))
-        else:
-            self.add(node.args[0], product(g, args[1]))
-            self.add(node.args[1], product(g, args[0]))
-
-    def _tile(self, node, g, args):
-        self.add(node.args[0], Mean(g, "copies"))
-
-    def _mean_of_rows(self, node, g, args):
-        self.add(node.args[0], product(self.rows(node), g))
-
-    _mean_of_numbers = _mean_of_rows
-
-    def _norm(self, node, g, args):
-        self.add(node.args[0], Call("norm_back", (args[0], g)))
-
-    def _softmax_of_sites(self, node, g, args):
-        beta, phi = self.d.beta(node), self.d.row(node.at)
-        weights = Call("softmax_of_sites", (beta, args[0]), (("over_all", False),)) \
-            if node.constants["over_all"] else phi
-        mean = Mean(product(phi, g))
-        self.add(node.args[0], product(beta, Sum((product(phi, g),
-                                                  product(number(-1.0), weights, mean)))))
-
-    def _log_mean_exp(self, node, g, args):
-        beta = self.d.beta(node)
-        weights = Call("softmax_of_sites", (beta, args[0]), (("over_all", False),))
-        self.add(node.args[0], product(beta, g, weights))
-
-    def _softmax_of_numbers(self, node, g, args):
-        self.add(node.args[0], Call("softmax_back", (self.d.row(node.at), g)))
-
-    _softmax_by_head = _softmax_of_numbers
-
-    def _look(self, node, g, args):
-        self.add(node.args[0], Call("look_back", (g, Ref("thin:" + node.matrix))))
-
-    def _attend(self, node, g, args):
-        k = self.d.constant(node, "k")
-        self.add(node.args[0], product(k, Call("attend_query", (g, args[1]))))
-        self.add(node.args[1], product(k, Call("attend_key", (g, args[0]))))
-
-    _attend_by_head = _attend
-
-    def _mix(self, node, g, args):
-        head = (("head", node.word == "mix_by_head"),)
-        self.add(node.args[0], Call("mix_weights", (g, args[1]), head))
-        self.add(node.args[1], Call("mix_value", (args[0], g)))
-
-    _mix_by_head = _mix
-
-    def _lag(self, node, g, args):
-        self.add(node.args[0], Call("lag", (g,), (("tokens", -node.constants["tokens"]),)))
-
-    def _pool(self, node, g, args):
-        self.add(node.args[0], product(self.share(self.nodes[node.args[0]]), g))
-
-    def _mix_places(self, node, g, args):
+    def _mix_places(self, node, arg, parts, _):
         constants = dict(self.d.constants(node)) | {"transposed": True}
-        self.add(node.args[0], Call("mix_places", (g,), tuple(sorted(constants.items()))))
+        return Call("mix_places", tuple(parts), tuple(sorted(constants.items())))
 
-    def _add_numbers(self, node, g, args):
-        for arg in node.args:
-            one = self.nodes[arg].numbers < node.numbers
-            self.add(arg, Call("sum", (g,)) if one else g)
+    # --- several operations in one -------------------------------------------------------------
 
-    def _multiply_numbers(self, node, g, args):
-        for mine, other in ((0, 1), (1, 0)):
-            part = product(args[other], g)
-            one = self.nodes[node.args[mine]].numbers < node.numbers
-            self.add(node.args[mine], Call("sum", (part,)) if one else part)
+    def _whole_read_out(self, node, g):
+        """Delta is what arrives here, over gamma0."""
+        theory, over = self.d.theory, Scale(1 / self.d.theory.gamma0, 1.0, ((r"\gamma_0", -1.0),))
+        terms = g.terms if isinstance(g, Sum) else [g]
+        theory.quantities["delta"] = Quantity(
+            "delta", Symbol(r"\Delta"), None, total([product(over, term) for term in terms]),
+            backward=True, numbers=node.numbers, row=node.row, places=node.places)
+        return self.from_read_out()
 
-    def _numbers(self, node, g, args):
-        d, rule, s, arg = self.d, node.constants["rule"], args[0], node.args[0]
+    def _whole_norm(self, node, g):
+        return Call("norm_back", (self.d.row(node.args[0]), g))
+
+    def _whole_softmax_of_sites(self, node, g):
+        beta, phi = self.d.beta(node), self.d.row(node.at)
+        weights = Call("softmax_of_sites", (beta, self.d.row(node.args[0])),
+                       (("over_all", False),)) if node.constants["over_all"] else phi
+        mean = Mean(product(phi, g))
+        return product(beta, Sum((product(phi, g), product(number(-1.0), weights, mean))))
+
+    def _whole_log_mean_exp(self, node, g):
+        beta = self.d.beta(node)
+        return product(beta, g, Call("softmax_of_sites", (beta, self.d.row(node.args[0])),
+                                     (("over_all", False),)))
+
+    def _whole_softmax_of_numbers(self, node, g):
+        return Call("softmax_back", (self.d.row(node.at), g))
+
+    def _numbers_back(self, node, arg, parts, _):
+        d, rule, s, g = self.d, node.constants["rule"], self.d.row(arg.at), parts[1]
         if rule in ("same", "mask", "entropy"):
-            return
+            return None
         if rule in ("plus", "noise", "sum"):
-            self.add(arg, g)
-        elif rule == "times":
-            self.add(arg, product(d.constant(node, "c"), g))
-        elif rule == "pick":
-            self.add(arg, Call("at_column", (g,), (("column", node.constants["column"]),)))
-        elif rule == "exp":
-            self.add(arg, product(d.row(node.at), g))
-        elif rule == "tanh":
-            self.add(arg, product(Apply("tanh", s, 1), g))
-        elif rule == "fn":
-            self._fn(node, g, args)
-        elif rule == "log":
-            self.add(arg, product(Call("over", (s,), (("c", 1.0),)), g))
-        elif rule == "log_sum_exp":
-            self.add(arg, product(Call("softmax_of_numbers", (s,)), g))
-        elif rule == "over":
+            return g
+        if rule == "times":
+            return product(d.constant(node, "c"), g)
+        if rule == "pick":
+            return Call("at_column", (g,), (("column", node.constants["column"]),))
+        if rule == "exp":
+            return product(d.row(node.at), g)
+        if rule == "tanh":
+            return product(Apply("tanh", s, 1), g)
+        if rule == "fn":
+            return product(self._slope(node, arg), g)
+        if rule == "log":
+            return product(Call("over", (s,), (("c", 1.0),)), g)
+        if rule == "log_sum_exp":
+            return product(Call("softmax_of_numbers", (s,)), g)
+        if rule == "over":
             c = d.constant(node, "c")
-            self.add(arg, product(number(-1.0), c, Call("power", (s,), (("c", -2.0),)), g))
-        elif rule == "power":
+            return product(number(-1.0), c, Call("power", (s,), (("c", -2.0),)), g)
+        if rule == "power":
             c = node.constants["c"]
-            self.add(arg, product(number(c), Call("power", (s,), (("c", c - 1),)), g))
-        elif rule == "softmax":
-            self.add(arg, Call("softmax_back", (d.row(node.at), g)))
-        elif rule == "gates":
-            self.add(arg, Call("gates_back", (d.constant(node, "beta"), d.row(node.at), g, s),
-                               d.constants(node) + (("of", node.numbers),)))
-        else:
-            self.add(arg, Call("transpose", (g, s), (("place", 0), ("word", rule))))
+            return product(number(c), Call("power", (s,), (("c", c - 1),)), g)
+        if rule == "softmax":
+            return Call("softmax_back", (d.row(node.at), g))
+        if rule == "gates":
+            return Call("gates_back", (d.constant(node, "beta"), d.row(node.at), g, s),
+                        d.constants(node) + (("of", node.numbers),))
+        return Call("transpose", (g, s), (("place", 0), ("word", rule)))

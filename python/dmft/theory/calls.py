@@ -219,28 +219,12 @@ class Calls:
 
     _attend_by_head = _attend
 
-    def _attend_query(self, what, at):
-        g, k = what.arguments
-        return rf"\sum_\sigma {self.indexed(g, TAU_SIGMA, at)}\," \
-               rf"{self.indexed(k, SIGMA, at)}"
-
-    def _attend_key(self, what, at):
-        g, q = what.arguments
-        return rf"\sum_\sigma {self.indexed(g, SIGMA_TAU, at)}\," \
-               rf"{self.indexed(q, SIGMA, at)}"
-
-    _mix_value = _attend_key
-
     def _mix(self, what, at):
-        return self._attend_query(what, at)
+        a, v = what.arguments
+        pair = SIGMA_TAU if what["transposed"] else TAU_SIGMA
+        return rf"\sum_\sigma {self.indexed(a, pair, at)}\,{self.indexed(v, SIGMA, at)}"
 
     _mix_by_head = _mix
-
-    def _mix_weights(self, what, at):
-        g, v = what.arguments
-        low = "_{j}" if what["head"] else ""
-        return rf"\langle {self.indexed(g, TAU, at)}\," \
-               rf"{self.indexed(v, SIGMA, at)}\rangle{low}"
 
     def _norm(self, what, at):
         self.used.add("norm")
