@@ -313,8 +313,8 @@ int net_shift(const struct net_setup *setup, double *shift, struct err *err);
 int program_build(struct net *net, struct err *err);
 void program_free(struct program *p); /* accepts NULL */
 int plan_storage(struct net *net, struct err *err);
-/* The node of the rows that a parameter reads, or of its cotangent, where it learns from them
- * behind the backward pass; else -1. */
+/* The node of the rows or numbers that a parameter reads, or of its cotangent, where it learns from
+ * them behind the backward pass; else -1. */
 int node_learned_from(const struct net *net, const struct parameter *parameter, bool read);
 /* What the settings ask for by name: before storage is planned, and when rows are there. */
 int named_select(struct program *p, struct err *err);

@@ -124,11 +124,10 @@ static void use_in_passes(struct plan *plan) {
 
 int node_learned_from(const struct net *net, const struct parameter *parameter, bool read) {
     const struct node *v = &net->program->node[parameter->node];
-    bool reads = parameter->map ? net_keeps_rows(net, parameter->map)
-                                : parameter->thin && !node_reads_no_rows(v);
+    bool reads = parameter->map ? net_keeps_rows(net, parameter->map) : parameter->thin != NULL;
     if (read)
         return !reads ? NOWHERE : v->expert.x >= 0 ? v->expert.x : v->argument[0];
-    return !v->on ? NOWHERE : v->expert.g >= 0 ? v->expert.g : v->plan.g;
+    return v->expert.g >= 0 ? v->expert.g : v->plan.g;
 }
 
 /* What is read once the passes are done: by series, by what learns; by a check all that matrices
