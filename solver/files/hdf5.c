@@ -204,7 +204,7 @@ static int set_storage(hid_t plist, const struct dataset *array, struct err *err
     }
     TRY(hdf5_check(H5Pset_chunk(plist, array->rank, chunk), "prepare", array->name, err));
     TRY(hdf5_check(H5Pset_shuffle(plist), "prepare", array->name, err));
-    return hdf5_check(H5Pset_deflate(plist, 4), "prepare", array->name, err);
+    return hdf5_check(H5Pset_deflate(plist, 1), "prepare", array->name, err);
 }
 
 static int create_dataset(hid_t *set, hid_t group, const struct dataset *array, struct err *err) {
