@@ -213,8 +213,7 @@ struct value router_select(struct program *p, struct value psi, int M, struct ba
 struct value router_apply(struct program *p, const struct router *router, struct value psi) {
     static const struct number_fn all = {.rule_name = {"gates", constants},
                                          .forward = gates,
-                                         .backward = gates_backward,
-                                         .drops_zero = true},
+                                         .backward = gates_backward},
                                   masked = {.rule_name = {"gates", constants},
                                             .forward = gates,
                                             .backward = gates_backward,
