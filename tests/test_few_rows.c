@@ -46,22 +46,46 @@ static void check_dots(int na, int nb, int n, int width) {
                      na, nb, n, k, C[k], want[k]);
 }
 
+/* Number (k, l) of a matrix. */
+static double at(struct few_rows_matrix m, int k, int l) {
+    return (double)m.at[(size_t)k * m.row + (size_t)l * m.column];
+}
+
+/* Coefficients lie row by row, or across, or are those of one row for all terms. */
 static void check_combine(int ny, int na, int n, int width, double beta) {
-    for (int k = 0; k < ny * na; k++)
+    struct few_rows_matrix forms[] = {{K, (size_t)na, 1}, {K, 1, (size_t)ny + 3}, {K, 1, 0}},
+                           coefficients = forms[(ny + n) % 3];
+    for (int k = 0; k < ROWS * ROWS; k++)
         K[k] = (real)number(k, 1, 4);
     fill(y, ny, n, width, 5);
     if (beta == 0)
         fill(y, ny, 0, width, 5);
-    few_rows_combine(y, ny, (real)beta, K, a, na, n, (size_t)width);
+    few_rows_combine(y, ny, (real)beta, coefficients, a, na, n, (size_t)width);
     for (int k = 0; k < ny; k++)
         for (int i = 0; i < n; i++) {
             double sum = beta == 0 ? 0 : beta * number(k, i, 5);
             double now = (double)y[(size_t)k * (size_t)width + (size_t)i];
             for (int l = 0; l < na; l++)
-                sum += (double)K[k * na + l] * (double)a[(size_t)l * (size_t)width + (size_t)i];
+                sum += at(coefficients, k, l) * (double)a[(size_t)l * (size_t)width + (size_t)i];
             if (now != sum)
                 fail_msg("%s: %d rows of %d over %d sites: row %d, site %d is %g, not %g",
                          few_rows_name(), ny, na, n, k, i, now, sum);
+        }
+}
+
+static void check_add(int rows, int n, int width) {
+    fill(y, rows, n, width, 5);
+    for (int k = 0; k < rows; k++)
+        C[k] = number(k, 1, 4);
+    const double *c = rows % 2 ? C : NULL;
+    few_rows_add(y, c, a, rows, n, (size_t)width);
+    for (int k = 0; k < rows; k++)
+        for (int i = 0; i < n; i++) {
+            double sum = number(k, i, 5) + (c ? c[k] : 1) * number(k, i, 1),
+                   now = (double)y[(size_t)k * (size_t)width + (size_t)i];
+            if (now != sum)
+                fail_msg("%s: a sum of %d rows over %d sites: row %d, site %d is %g, not %g",
+                         few_rows_name(), rows, n, k, i, now, sum);
         }
 }
 
@@ -75,10 +99,6 @@ static struct few_rows_matrix factor(real *x, int rows, int columns, bool turned
     size_t width = padded(turned ? rows : columns);
     fill(x, turned ? columns : rows, turned ? rows : columns, (int)width, which);
     return (struct few_rows_matrix){x, turned ? 1 : width, turned ? width : 1};
-}
-
-static double at(struct few_rows_matrix m, int k, int l) {
-    return (double)m.at[(size_t)k * m.row + (size_t)l * m.column];
 }
 
 static void check_matrix(int rows, int terms, int columns, int form) {
@@ -125,6 +145,7 @@ static void check_shapes(int n, int width, int step) {
         int na = nb + (nb * 7 + n) % 27;
         check_dots(na, nb, n, width);
         check_combine(nb, na, n, width, nb % 3 * 0.5);
+        check_add(nb, n, width);
         check_combine(na, nb, n, width, 1);
     }
     for (int k = 0; k < 4 && step == 1; k++) {

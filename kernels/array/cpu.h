@@ -9,29 +9,33 @@
 
 #include <omp.h>
 
+#define CPU_LONG 4096 /* numbers of a long row */
+
 /* Whether this many elementary operations pay for waking other threads, if there are any. Small
  * regions on a loaded machine cost more than they save. */
 static inline bool cpu_worth(size_t operations) {
     return operations > 200000 && omp_get_max_threads() > 1 && !omp_in_parallel();
 }
 
-/* For each of `rows` rows and each block (or part) from `first` to before `end`: the call, which
- * may name k and block. Threads share it out where `operations` are worth it. The branch stands
- * before the region, because OpenMP makes a team even where its `if` is false, which took half of
- * the time of small networks. */
+/* For each of `rows` rows (of every `run`-th one) and each block (or part) from `first` to before
+ * `end`: the call, which may name k and block. Threads share it out where `operations` are worth
+ * it. The branch stands before the region, because OpenMP makes a team even where its `if` is
+ * false, which took half of the time of small networks. */
 /* clang-format off */
-#define CPU_EACH(operations, k, rows, block, first, end, call)                                     \
+#define CPU_EACH_RUN(operations, k, rows, run, block, first, end, call)                            \
     do {                                                                                           \
         if (cpu_worth(operations)) {                                                               \
             _Pragma("omp parallel for schedule(static) collapse(2)")                               \
-            for (int k = 0; k < (rows); k++)                                                       \
+            for (int k = 0; k < (rows); k += run)                                                  \
                 for (int block = (first); block < (end); block++)                                  \
                     call;                                                                          \
         } else                                                                                     \
-            for (int k = 0; k < (rows); k++)                                                       \
+            for (int k = 0; k < (rows); k += run)                                                  \
                 for (int block = (first); block < (end); block++)                                  \
                     call;                                                                          \
     } while (0)
+#define CPU_EACH(operations, k, rows, block, first, end, call)                                     \
+    CPU_EACH_RUN(operations, k, rows, 1, block, first, end, call)
 /* clang-format on */
 
 static inline size_t cpu_cells(struct rows rows) {
@@ -52,6 +56,30 @@ static inline size_t cpu_first(const struct array *a, int block) {
 static inline int cpu_used(const struct array *a, int block) {
     size_t width = array_width(a), left = a->sites - cpu_first(a, block);
     return (int)(left < width ? left : width);
+}
+
+/* Rows of few sites that are met at once, because they lie one behind the other; 1 of others. */
+static inline int cpu_run(const struct array *a) {
+    size_t width = array_width(a);
+    return a->split.blocks == 1 && width < CPU_LONG ? (int)(CPU_LONG / width) : 1;
+}
+
+/* Such rows that are met as one long row, because there is no padding. */
+static inline int cpu_long_run(const struct array *a) {
+    return a->sites == array_width(a) ? cpu_run(a) : 1;
+}
+
+/* How many rows there are from k on, at most `run`. */
+static inline int cpu_rest(struct rows r, int k, int run) {
+    return r.count - k < run ? r.count - k : run;
+}
+
+/* Whether numbers of rows are those of one row; NULL: of none. */
+static inline bool cpu_all_equal(const double *c, int count) {
+    for (int k = 1; c && k < count; k++)
+        if (c[k] != c[0])
+            return false;
+    return true;
 }
 
 /* The block at which a part of this rank begins. */

@@ -29,6 +29,7 @@
  * much shorter than others that it would have few rows. */
 #define MATRIX_ROWS 256
 #define MATRIX_PIECES 64
+#define LINE 64 /* bytes of a line of the cache */
 
 /* BLAS does the same for a piece, and its sums are numbers of the sites; nb <= SHORT. */
 static void piece_gemm(const real *a, int na, const real *b, int nb, int n, size_t width, double *C,
@@ -223,27 +224,27 @@ void cpu_products_times(double scale, struct rows W, struct rows x, struct rows 
         dots_into(x, W, (struct target){.y = y, .scale = scale});
 }
 
-/* y = beta y + C a, where loops for few rows are too slow. */
-static void combine_many(struct rows y, real beta, const real *C, struct rows a, int block) {
-    size_t width = array_width(y.array), terms = (size_t)a.count;
-    int used = cpu_used(y.array, block);
+/* y = beta y + C a in n sites of a block, where rows of y and of a are `width` apart. */
+static void combine_sites(real *y, int rows, real beta, struct few_rows_matrix C, const real *a,
+                          int terms, int n, size_t width) {
+    if (few_are_faster(rows, terms) || !C.column)
+        few_rows_combine(y, rows, beta, C, a, terms, n, width);
+    else
 #ifdef SINGLE
-    few_rows_matrix((struct few_rows_matrix){C, terms, 1},
-                    (struct few_rows_matrix){cpu_at(a, 0, block), width, 1}, y.count, a.count, used,
-                    1, beta, cpu_at(y, 0, block), width);
+        few_rows_matrix(C, (struct few_rows_matrix){a, width, 1}, rows, terms, n, 1, beta, y,
+                        width);
 #else
-    GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, y.count, used, a.count, 1, C, (int)terms,
-         cpu_at(a, 0, block), (int)width, beta, cpu_at(y, 0, block), (int)width);
+        GEMM(CblasRowMajor, C.column == 1 ? CblasNoTrans : CblasTrans, CblasNoTrans, rows, n, terms,
+             1, C.at, (int)(C.column == 1 ? C.row : C.column), a, (int)width, beta, y, (int)width);
 #endif
 }
 
 static void combine_block(struct rows y, real beta, const real *C, struct rows a, int block) {
     int used = cpu_used(y.array, block);
-    if (a.count && few_are_faster(y.count, a.count))
-        few_rows_combine(cpu_at(y, 0, block), y.count, beta, C, cpu_at(a, 0, block), a.count, used,
-                         array_width(y.array));
-    else if (a.count)
-        combine_many(y, beta, C, a, block);
+    if (a.count)
+        combine_sites(cpu_at(y, 0, block), y.count, beta,
+                      (struct few_rows_matrix){C, (size_t)a.count, 1}, cpu_at(a, 0, block), a.count,
+                      used, array_width(y.array));
     else if (beta == 0)
         for (int k = 0; k < y.count; k++)
             memset(cpu_at(y, k, block), 0, (size_t)used * sizeof(real));
@@ -304,47 +305,35 @@ void cpu_products_combine(struct rows y, double beta, const double *C, struct ro
 #endif
 }
 
-/* Sites of rows that are turned at a time. */
-#define TURNED 16
 /* Rows that combine_rows works on at once: of so many coefficients, but not fewer rows. */
 #define COEFFICIENTS 65536
 #define LEAST_ROWS 128
 
-/* out [rows][terms] = C from row `first` on. */
+/* out [rows][terms] = C from row `first` on, which has a number of sites for each term. */
 static void gather_coefficients(struct coefficients C, int first, int rows, int terms, real *out) {
-    for (int k = 0; k < rows; k++)
-        for (int l = 0, run = terms; l < terms; l += run, run = terms - l) {
-            const real *from = site_at(C.rows, first + k, l, &run);
-            for (int j = 0; j < run; j++)
-                out[(size_t)k * (size_t)terms + (size_t)(l + j)] =
-                    (real)(C.scale * (double)from[j]);
-        }
+    for (int l = 0, run = terms; l < terms; l += run, run = terms - l) {
+        const real *from = site_at(C.rows, first, l, &run);
+        functions_affine(C.scale, NULL, NULL, from, array_width(C.rows.array), rows, run, out + l,
+                         (size_t)terms);
+    }
 }
 
-/* TURNED sites of all rows at a time. Rows lie far apart, perhaps in one place of the cache: each
- * is read once, and what is written fills TURNED lines side by side. A square that is turned in a
- * buffer of its own is slower (regime1 at N = 512 by 5 per cent). */
-static void gather_turned(struct coefficients C, int first, int rows, int terms, real *out) {
-    bool one = C.rows.count == 1;
-    for (int k = 0, run = TURNED; k < rows; k += run, run = TURNED) {
-        run = rows - k < run ? rows - k : run;
+/* Coefficients that lie across are read where they lie, and the rows are multiplied by the rest of
+ * them before: some [terms][width], at a multiple of 64 bytes. A block of sites of C after the
+ * other. */
+static void combine_across(struct rows y, double beta, struct coefficients C, struct rows a,
+                           int first, int block, real *some) {
+    size_t width = array_width(a.array), step = C.rows.count == 1 ? 0 : array_width(C.rows.array);
+    int used = cpu_used(y.array, block);
+    functions_affine(C.scale, C.c, NULL, cpu_at(a, 0, block), width, a.count, used, some, width);
+    for (int k = 0, run = y.count; k < y.count; k += run, run = y.count - k) {
         const real *from = site_at(C.rows, 0, C.first + first + k, &run);
-        size_t step = one ? 0 : array_width(C.rows.array);
-        for (int j = 0; j < terms; j++)
-            for (int i = 0; i < run; i++)
-                out[(size_t)(k + i) * (size_t)terms + (size_t)j] =
-                    (real)(C.scale * C.c[j] * (double)from[(size_t)j * step + (size_t)i]);
+        combine_sites(cpu_at(y, k, block), run, (real)beta, (struct few_rows_matrix){from, 1, step},
+                      some, a.count, used, width);
     }
 }
 
 #ifdef SINGLE
-static bool all_equal(const double *c, int count) {
-    for (int l = 1; l < count; l++)
-        if (c[l] != c[0])
-            return false;
-    return true;
-}
-
 /* Coefficients as they lie: block after block of their sites. */
 static void combine_matrix(struct rows y, real beta, struct coefficients C, struct rows a,
                            int first, int block) {
@@ -363,7 +352,7 @@ static bool combine_turned(struct rows y, real beta, struct coefficients C, stru
                            int first, int block) {
     int run = y.count;
     const real *from = site_at(C.rows, 0, C.first + first, &run);
-    if (run < y.count || C.rows.count < a.count || !all_equal(C.c, a.count))
+    if (run < y.count || C.rows.count < a.count || !cpu_all_equal(C.c, a.count))
         return false;
     few_rows_matrix((struct few_rows_matrix){from, 1, array_width(C.rows.array)},
                     (struct few_rows_matrix){cpu_at(a, 0, block), array_width(a.array), 1}, y.count,
@@ -394,17 +383,18 @@ static void combine_piece(struct rows y, double beta, struct coefficients C, str
                           int first, int block) {
     if (as_they_lie(y, beta, C, a, first, block))
         return;
-    real *some = (real *)cpu_scratch(false, (size_t)y.count * (size_t)a.count);
-    if (some && C.turned)
-        gather_turned(C, first, y.count, a.count, some);
-    else if (some)
+    size_t each = C.turned ? array_width(a.array) : (size_t)y.count;
+    double *memory = cpu_scratch(false, each * (size_t)a.count + LINE);
+    real *some = (real *)(((uintptr_t)memory + LINE - 1) / LINE * LINE);
+    if (memory && C.turned && a.count)
+        combine_across(y, beta, C, a, first, block, some);
+    else if (memory) {
         gather_coefficients(C, first, y.count, a.count, some);
-    if (some)
         combine_block(y, (real)beta, some, a, block);
-    else
+    } else
         for (int k = 0; k < y.count; k++)
             cpu_fill_nan(cpu_at(y, k, block), (size_t)cpu_used(y.array, block));
-    free(some);
+    free(memory);
 }
 
 /* A piece of rows and a block after the other, so that coefficients stay in the cache. */
@@ -419,14 +409,10 @@ void cpu_products_combine_rows(struct rows y, double beta, struct coefficients C
              combine_piece(piece_of(y, piece, rows), beta, C, a, piece * rows, block));
 }
 
-static void add_row(double c, struct rows x, struct rows y, int k, int block) {
-    real factor = (real)c;
-    few_rows_combine(cpu_at(y, k, block), 1, 1, &factor, cpu_at(x, k, block), 1,
-                     cpu_used(y.array, block), array_width(y.array));
-}
-
 void cpu_products_add(const double *c, struct rows x, struct rows y) {
+    int run = cpu_run(y.array);
     assert(x.count == y.count);
-    CPU_EACH(2 * cpu_cells(y), k, y.count, block, 0, cpu_blocks(y.array),
-             add_row(c ? c[k] : 1, x, y, k, block));
+    CPU_EACH_RUN(2 * cpu_cells(y), k, y.count, run, block, 0, cpu_blocks(y.array),
+                 few_rows_add(cpu_at(y, k, block), c ? c + k : NULL, cpu_at(x, k, block),
+                              cpu_rest(y, k, run), cpu_used(y.array, block), array_width(y.array)));
 }

@@ -15,12 +15,28 @@ void cpu_sites_normals(struct rows rows, struct rng_stream stream) {
                                cpu_at(rows, k, block))); /* pairs never straddle blocks */
 }
 
+static void apply_run(enum fn fn, const double *scale, const double *shift, struct rows x,
+                      struct rows value, struct rows slope, int k, int run, int block) {
+    int used = cpu_used(x.array, block), rows = cpu_rest(x, k, run);
+    const double one = 1, none = 0, *a = scale ? scale + k : &one, *b = shift ? shift + k : &none;
+    if (fn == FN_LINEAR && !slope.array)
+        functions_affine(1, scale ? a : NULL, shift ? b : NULL, cpu_at(x, k, block),
+                         array_width(x.array), rows, used, cpu_at(value, k, block),
+                         array_width(value.array));
+    else
+        functions_apply(fn, *a, *b, cpu_at(x, k, block), rows * used,
+                        value.array ? cpu_at(value, k, block) : NULL,
+                        slope.array ? cpu_at(slope, k, block) : NULL);
+}
+
 void cpu_sites_pointwise(enum fn fn, const double *scale, const double *shift, struct rows x,
                          struct rows value, struct rows slope) {
-    CPU_EACH(10 * cpu_cells(x), k, x.count, block, 0, cpu_blocks(x.array),
-             functions_apply(fn, scale ? scale[k] : 1, shift ? shift[k] : 0, cpu_at(x, k, block),
-                             cpu_used(x.array, block), value.array ? cpu_at(value, k, block) : NULL,
-                             slope.array ? cpu_at(slope, k, block) : NULL));
+    bool equal = cpu_all_equal(scale, x.count) && cpu_all_equal(shift, x.count);
+    int run = fn == FN_LINEAR && !slope.array ? cpu_run(x.array)
+              : equal                         ? cpu_long_run(x.array)
+                                              : 1;
+    CPU_EACH_RUN(10 * cpu_cells(x), k, x.count, run, block, 0, cpu_blocks(x.array),
+                 apply_run(fn, scale, shift, x, value, slope, k, run, block));
 }
 
 /* y = a b of `group` sites, of which b has one number. */
@@ -30,34 +46,37 @@ static void multiply_group(const real *a, real b, int group, real *y) {
         y[j] = a[j] * b;
 }
 
-static void multiply_row(struct rows a, struct rows b, struct rows y, int k, int block) {
-    int group = y.array->group;
-    bool whole_a = a.array->group == group, whole_b = b.array->group == group;
-    const real *pa = cpu_at(a, a.count == 1 ? 0 : k, block);
-    const real *pb = cpu_at(b, b.count == 1 ? 0 : k, block);
-    real *py = cpu_at(y, k, block);
-    int groups = cpu_used(y.array, block) / group;
-    if (whole_a && whole_b) {
-#pragma omp simd
-        for (int i = 0; i < groups * group; i++)
-            py[i] = pa[i] * pb[i];
-        return;
-    }
-    for (int i = 0; i < groups; i++, py += group)
+/* The product of `groups` groups, of which a or b may have one number each. */
+static void multiply_groups(const real *a, const real *b, bool whole_a, bool whole_b, int groups,
+                            int group, real *y) {
+    for (int i = 0; i < groups; i++, y += group)
         if (whole_a)
-            multiply_group(pa + i * group, pb[i], group, py);
+            multiply_group(a + i * group, b[i], group, y);
         else if (whole_b)
-            multiply_group(pb + i * group, pa[i], group, py);
+            multiply_group(b + i * group, a[i], group, y);
         else
             for (int j = 0; j < group; j++)
-                py[j] = pa[i] * pb[i];
+                y[j] = a[i] * b[i];
 }
 
 void cpu_sites_multiply(struct rows a, struct rows b, struct rows y) {
-    CPU_EACH(cpu_cells(y), k, y.count, block, 0, cpu_blocks(y.array),
-             multiply_row(a, b, y, k, block));
+    int group = y.array->group, one_a = a.count == 1 ? 0 : 1, one_b = b.count == 1 ? 0 : 1;
+    bool whole_a = a.array->group == group, whole_b = b.array->group == group;
+    int run = one_a && one_b ? cpu_long_run(y.array) : 1;
+    if (whole_a && whole_b)
+        CPU_EACH_RUN(cpu_cells(y), k, y.count, run, block, 0, cpu_blocks(y.array),
+                     functions_multiply(cpu_at(a, k * one_a, block), cpu_at(b, k * one_b, block),
+                                        cpu_rest(y, k, run) * cpu_used(y.array, block),
+                                        cpu_at(y, k, block)));
+    else
+        CPU_EACH(cpu_cells(y), k, y.count, block, 0, cpu_blocks(y.array),
+                 multiply_groups(cpu_at(a, k * one_a, block), cpu_at(b, k * one_b, block), whole_a,
+                                 whole_b, cpu_used(y.array, block) / group, group,
+                                 cpu_at(y, k, block)));
 }
 
+/* Rows of one block whose averages are found by one call. */
+#define SUMS_AT_ONCE 32
 /* Sums that are made side by side: one after the other each would wait for its last addition. */
 #define SUMS 4
 
@@ -148,25 +167,21 @@ void cpu_sites_entries(struct entry_rule rule, struct rows g, struct rows m, str
                                cpu_at(y, k, block)));
 }
 
-/* The sum over a part of row k. */
-static double part_sum(struct rows a, struct rows b, int k, int part) {
-    double sum = 0;
-    for (int i = cpu_part(a.array, part); i < cpu_part(a.array, part + 1); i++)
-        sum += functions_sum(cpu_at(a, k, i), b.array ? cpu_at(b, b.count == 1 ? 0 : k, i) : NULL,
-                             cpu_used(a.array, i));
-    return sum;
-}
-
-/* The sums of row k over each part of this rank go to their places [parts][rows]; where sums is
- * NULL they are added up in out. */
-static void row_sums(struct rows a, struct rows b, int k, double *sums, double *out) {
+/* The sums of rows from k on, at most `run` of them, over each part of this rank go to their places
+ * [parts][rows]; where sums is NULL they are added up in out. */
+static void row_sums(struct rows a, struct rows b, int k, int run, double *sums, double *out) {
     const struct array_split split = a.array->split;
+    int rows = cpu_rest(a, k, run);
+    double part_sums[SUMS_AT_ONCE];
     for (int part = split.first_part; part < split.end_part; part++) {
-        double sum = part_sum(a, b, k, part);
-        if (sums)
-            sums[(size_t)part * (size_t)a.count + (size_t)k] = sum;
-        else
-            out[k] = part ? out[k] + sum : sum;
+        double *to = sums ? sums + (size_t)part * (size_t)a.count + k : part ? part_sums : out + k;
+        memset(to, 0, (size_t)rows * sizeof *to);
+        for (int i = cpu_part(a.array, part); i < cpu_part(a.array, part + 1); i++)
+            functions_sums(cpu_at(a, k, i), array_width(a.array),
+                           b.array ? cpu_at(b, b.count == 1 ? 0 : k, i) : NULL,
+                           b.count == 1 ? 0 : array_width(a.array), rows, cpu_used(a.array, i), to);
+        if (to == part_sums)
+            cpu_add(part_sums, (size_t)rows, out + k);
     }
 }
 
@@ -174,7 +189,8 @@ void cpu_sites_averages(struct rows a, struct rows b, double *out) {
     const struct array_split split = a.array->split;
     size_t size = (size_t)a.count;
     double *sums = split.over_ranks ? dist_buffer((size_t)split.parts * size) : NULL;
-    CPU_EACH(cpu_cells(a), k, a.count, all, 0, 1, row_sums(a, b, k, sums, out));
+    int run = split.blocks == 1 ? SUMS_AT_ONCE : 1;
+    CPU_EACH_RUN(cpu_cells(a), k, a.count, run, all, 0, 1, row_sums(a, b, k, run, sums, out));
     if (sums) {
         cpu_total(a.array, sums, size);
         memcpy(out, sums, size * sizeof *out);

@@ -16,19 +16,21 @@
 /* C[k * stride + l] += sum_i a_k,i b_l,i,   k < na, l < nb; a, the longer factor, is read once */
 void few_rows_dots(const real *a, int na, const real *b, int nb, int n, size_t width, double *C,
                    size_t stride);
-/* y_k,i = beta y_k,i + sum_l C[k][l] a_l,i,   C [ny][na]; beta = 0: y is not read */
-void few_rows_combine(real *y, int ny, real beta, const real *C, const real *a, int na, int n,
-                      size_t width);
-#ifdef SINGLE
-/* Number (k, l) of a matrix is at[k * row + l * column], and row or column is 1. */
+/* Number (k, l) of a matrix is at[k * row + l * column]. */
 struct few_rows_matrix {
     const real *at;
     size_t row, column;
 };
+/* y_k,i = beta y_k,i + sum_l C_k,l a_l,i,   C [ny][na]; beta = 0: y is not read */
+void few_rows_combine(real *y, int ny, real beta, struct few_rows_matrix C, const real *a, int na,
+                      int n, size_t width);
+/* y_k,i += c[k] x_k,i; NULL: c = 1 */
+void few_rows_add(real *y, const double *c, const real *x, int rows, int n, size_t width);
+#ifdef SINGLE
 /* y_k,i = beta y_k,i + scale sum_l a_k,l b_l,i;  beta = 0: y is not read. Many rows k times many
- * columns i; an element has the same bits whichever others are found with it. Rows of y begin at
- * multiples of 64 bytes, and so do the columns of b where b.column = 1, or else its rows; both are
- * padded to as much. */
+ * columns i; an element has the same bits whichever others are found with it. Of either matrix
+ * row or column is 1. Rows of y begin at multiples of 64 bytes, and so do the columns of b where
+ * b.column = 1, or else its rows; both are padded to as much. */
 void few_rows_matrix(struct few_rows_matrix a, struct few_rows_matrix b, int rows, int terms,
                      int columns, real scale, real beta, real *y, size_t width);
 #endif

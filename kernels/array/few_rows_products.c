@@ -64,8 +64,8 @@ void few_rows_dots(const real *a, int na, const real *b, int nb, int n, size_t w
     }
 }
 
-void few_rows_combine(real *y, int ny, real beta, const real *C, const real *a, int na, int n,
-                      size_t width) {
+void few_rows_combine(real *y, int ny, real beta, struct few_rows_matrix C, const real *a, int na,
+                      int n, size_t width) {
     switch (few_rows_level()) {
 #if defined __x86_64__
     case FEW_ROWS_AVX512:
@@ -77,6 +77,21 @@ void few_rows_combine(real *y, int ny, real beta, const real *C, const real *a, 
 #endif
     default:
         combine_plain(y, ny, beta, C, a, na, n, width);
+    }
+}
+
+void few_rows_add(real *y, const double *c, const real *x, int rows, int n, size_t width) {
+    switch (few_rows_level()) {
+#if defined __x86_64__
+    case FEW_ROWS_AVX512:
+        add_avx512(y, c, x, rows, n, width);
+        break;
+    case FEW_ROWS_AVX2:
+        add_avx2(y, c, x, rows, n, width);
+        break;
+#endif
+    default:
+        add_plain(y, c, x, rows, n, width);
     }
 }
 

@@ -173,6 +173,28 @@ CLONES static void affine(real a, real b, const real *x, int n, real *out) {
         out[i] = a * x[i] + b;
 }
 
+/* It does the same with rows that differ in a or b. */
+CLONES static void affine_rows(double factor, const double *a, const double *b, const real *x,
+                               size_t step, int rows, int n, real *out, size_t out_step) {
+    for (int k = 0; k < rows; k++, x += step, out += out_step) {
+        real scale = (real)(a ? factor * a[k] : factor), shift = b ? (real)b[k] : 0;
+#pragma omp simd
+        for (int i = 0; i < n; i++)
+            out[i] = scale * x[i] + shift;
+    }
+}
+
+void functions_affine(double factor, const double *a, const double *b, const real *x, size_t step,
+                      int rows, int n, real *out, size_t out_step) {
+    if (factor != 1 || a || b)
+        affine_rows(factor, a, b, x, step, rows, n, out, out_step);
+    else if (step == (size_t)n && out_step == step)
+        memmove(out, x, (size_t)rows * step * sizeof(real));
+    else
+        for (int k = 0; k < rows; k++)
+            memmove(out + (size_t)k * out_step, x + (size_t)k * step, (size_t)n * sizeof(real));
+}
+
 static int whole_lanes(int n) {
     return (n + LANES - 1) / LANES * LANES;
 }
@@ -181,13 +203,6 @@ void functions_apply(enum fn fn, double scale, double shift, const real *x, int 
                      real *slope) {
     real u[PASS], v[PASS], d[PASS];
     real a = (real)scale, b = (real)shift;
-    if (fn == FN_LINEAR && !slope) {
-        if (scale == 1 && shift == 0)
-            memmove(value, x, (size_t)n * sizeof(real));
-        else
-            affine(a, b, x, n, value);
-        return;
-    }
     for (int first = 0; first < n; first += PASS) {
         int count = n - first < PASS ? n - first : PASS;
         size_t bytes = (size_t)count * sizeof(real);
@@ -268,22 +283,37 @@ void functions_entries(const struct entry_rule *rule, const real *g, int n, real
         adam(*rule, g, n, m, v, y);
 }
 
-CLONES static double sum_of_products(const real *x, const real *y, int n) {
-    double sum = 0;
+CLONES static void sums_of_products(const real *x, size_t step_x, const real *y, size_t step_y,
+                                    int rows, int n, double *sums) {
+    for (int k = 0; k < rows; k++, x += step_x, y += step_y) {
+        double sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (int i = 0; i < n; i++)
-        sum += (double)x[i] * (double)y[i];
-    return sum;
+        for (int i = 0; i < n; i++)
+            sum += (double)x[i] * (double)y[i];
+        sums[k] += sum;
+    }
 }
 
-CLONES static double sum_of(const real *x, int n) {
-    double sum = 0;
+CLONES static void sums_of(const real *x, size_t step, int rows, int n, double *sums) {
+    for (int k = 0; k < rows; k++, x += step) {
+        double sum = 0;
 #pragma omp simd reduction(+ : sum)
-    for (int i = 0; i < n; i++)
-        sum += (double)x[i];
-    return sum;
+        for (int i = 0; i < n; i++)
+            sum += (double)x[i];
+        sums[k] += sum;
+    }
 }
 
-double functions_sum(const real *x, const real *y, int n) {
-    return y ? sum_of_products(x, y, n) : sum_of(x, n);
+void functions_sums(const real *x, size_t step_x, const real *y, size_t step_y, int rows, int n,
+                    double *sums) {
+    if (y)
+        sums_of_products(x, step_x, y, step_y, rows, n, sums);
+    else
+        sums_of(x, step_x, rows, n, sums);
+}
+
+CLONES void functions_multiply(const real *x, const real *y, int n, real *out) {
+#pragma omp simd
+    for (int i = 0; i < n; i++)
+        out[i] = x[i] * y[i];
 }

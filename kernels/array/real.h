@@ -37,9 +37,12 @@ typedef int real_lane; /* a whole number that is as long */
 #define cpu_top cpu_top_single
 #define few_rows_dots few_rows_dots_single
 #define few_rows_combine few_rows_combine_single
+#define few_rows_add few_rows_add_single
 #define functions_apply functions_apply_single
+#define functions_affine functions_affine_single
 #define functions_normals functions_normals_single
-#define functions_sum functions_sum_single
+#define functions_sums functions_sums_single
+#define functions_multiply functions_multiply_single
 #define functions_entries functions_entries_single
 
 #else
