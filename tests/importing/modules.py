@@ -303,7 +303,7 @@ MODULES = {
     "perceptron": (Perceptron, numbers, {}),
     "without_biases": (lambda N: Perceptron(N, False, F.relu), numbers, {}),
     "logs": (lambda N: Perceptron(N, False, lambda h: torch.sqrt(1 + torch.log1p(h * h))
-                                + torch.logaddexp(torch.expm1(h / 2), -h)), numbers, {}),
+                                - torch.logaddexp(torch.expm1(torch.tanh(h)), -h)), numbers, {}),
     "layer_norm": (Residual, numbers, {}),
     "rms_norm": (lambda N: Residual(N, nn.RMSNorm), numbers, {}),
     "transformer": (Transformer, letters, {}),
