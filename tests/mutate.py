@@ -38,6 +38,8 @@ RULES = (HOME / 'tests' / 'tests.mk').read_text()
 WHOLE = {'faults', *re.search(r'^WHOLE := (.*)$', RULES, re.M)[1].split()}
 # Bytes that a runaway mutant may reserve (the emulated device takes 8 GB), and write.
 MEMORY, FILE = 24 << 30, 1 << 30
+# Files of tests in Python that judge what no test in C does.
+IN_PYTHON = ['sweep.py', 'sweep_grid.py', 'study.py']
 QUICK = 5.  # seconds, until it is known how long a test takes
 
 
@@ -55,12 +57,19 @@ def program_of(test):
     return f'{BUILD}/test_{test}'
 
 
+def words_of(test):
+    if test in IN_PYTHON:
+        return ['tests/python.sh', f'tests/test_{test}', '-x']
+    return [program_of(test)]
+
+
 def run(tree, test, arguments, cpu, wall):
     """(exit code or None after a time, seconds of processors)."""
-    environment = dict(os.environ, DMFT_HOME=BUILD, OMP_NUM_THREADS='1',
+    environment = dict(os.environ, OMP_NUM_THREADS='1', OPENBLAS_NUM_THREADS='1',
+                       DMFT_HOME=SHARED if test in IN_PYTHON else BUILD,
                        DMFT_SOLVE=f'{SHARED}/dmft-solve')
     before = os.times()
-    process = subprocess.Popen([program_of(test), *arguments], cwd=tree, env=environment,
+    process = subprocess.Popen([*words_of(test), *arguments], cwd=tree, env=environment,
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                start_new_session=True, preexec_fn=limited(cpu))
     try:
@@ -114,7 +123,7 @@ def prepare(job):
     tests = reach.names()
     if make(tree, *PROGRAMS, *(program_of(t) for t in tests)):
         raise SystemExit('mutate: the tree does not build')
-    return tree, tests
+    return tree, tests + IN_PYTHON
 
 
 BASELINE = WORK / 'baseline.json'
@@ -129,7 +138,7 @@ def baseline(tests):
 
 def without_fault(tree, test):
     """Seconds of a test where nothing is wrong, or None; known from then on."""
-    make(tree, *PROGRAMS, program_of(test))
+    make(tree, *PROGRAMS, *[program_of(test)] * (test not in IN_PYTHON))
     code, seconds = run(tree, test, [], 600, 3600)
     if code != 0:
         print(f'mutate: {test} fails without a fault and is left out', flush=True)

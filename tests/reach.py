@@ -36,7 +36,7 @@ REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend backend_bits 
            'solver/command': 'cli cli_refusals refusals', 'solver/files': 'io io_partial cli_files',
            'solver/files/partial': 'faults', 'kernels/base/text': 'refusals',
            'solver/run/run': 'cli_files',
-           'solver/study/units': 'sweep sweep_refusals refusals faults',
+           'solver/study/units': 'sweep.py sweep_grid.py study.py refusals faults',
            'solver/measure': 'fields fields_experts outputs rates',
            'solver/measure/aggregation': 'coordinate coordinate_limit coordinate_state',
            'solver/measure/record': 'statistics halves',
@@ -59,8 +59,8 @@ def names():
 def weight(test, path):
     """How much of a file this test is about: 0 for nothing that is known."""
     stem = pathlib.Path(path).stem
-    text = (HOME / 'tests' / f'test_{test}.c').read_text()
-    count = 2 * (f'"{path.rsplit(".", 1)[0]}.h"' in text)
+    file = HOME / 'tests' / (f'test_{test}' if test.endswith('.py') else f'test_{test}.c')
+    count = 2 * (f'"{path.rsplit(".", 1)[0]}.h"' in file.read_text())
     count += 5 * (test in stem or stem.split('_')[0] in test)
     count += 5 * any(path.startswith(at) and test in tests.split() for at, tests in REACHED.items())
     return count
@@ -92,8 +92,7 @@ def reached(paths):
         elif path.endswith(('.c', '.h', '.cu')):
             tests |= {name for name in names() if weight(name, path)}
         elif path.startswith('python/dmft/study/'):
-            tests |= {'python', 'grid', 'marks', 'objective', 'sweep', 'sweep_output',
-                      'sweep_refusals', 'refusals'}
+            tests |= {'python', 'refusals'}
         elif path.startswith(('python/', 'studies/', 'tests/')) and path.endswith('.py'):
             tests.add('python')
     return sorted(test for test in tests if test in names() + ['architecture', 'python'])

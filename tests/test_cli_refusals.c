@@ -3,6 +3,7 @@
 #include "kernels/array/backend.h"
 #include "tests/support/cli.h"
 
+#include <errno.h>
 #include <sys/stat.h>
 
 /* Not compiled in, or its device is hidden: one sentence, before anything is written. */
@@ -98,6 +99,19 @@ CLEAN_TEST(test_force) {
     assert_false(cli_exists("out.h5.partial"));
     cli_free(&result);
     cli_clean(NULL);
+}
+
+/* Opening its own memory succeeds, reading at its beginning is an input/output error. */
+CLEAN_TEST(test_input_output_errors_of_an_ini) {
+    static const char *const programs[] = {"dmft-compare", "dmft-solve"};
+    for (size_t i = 0; i < COUNT(programs); i++) {
+        cli_program(programs[i]);
+        cli_refused(1, ARGS("-o", "out.h5", "/proc/self/mem"),
+                    ARGS("/proc/self/mem: cannot be read: Input/output error"));
+    }
+    assert_int_equal(base_file_code(EIO), CODE_SYSTEM);
+    assert_int_equal(base_file_code(EMFILE), CODE_SYSTEM);
+    assert_int_equal(base_file_code(ENOENT), CODE_INPUT);
 }
 
 AROUND_TESTS(cli_open, cli_close)

@@ -1,5 +1,5 @@
 """Sweeps from inside: the grid of [sweep], what points are compared by, marks, and files of units
-that cannot be read. The command is judged from outside (tests/test_sweep.c and others)."""
+that cannot be read. The command is judged from outside (tests/test_sweep.py)."""
 import glob
 import math
 import os

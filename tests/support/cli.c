@@ -50,13 +50,6 @@ void cli_program(const char *name) {
         fail_msg("no program %s", program);
 }
 
-int cli_open_sweep(void **state) {
-    int code = cli_open(state);
-    if (!code)
-        cli_program("dmft-sweep");
-    return code;
-}
-
 static int remove_one(const char *path, const struct stat *status, int type, struct FTW *walk) {
     (void)status;
     (void)type;

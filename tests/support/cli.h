@@ -19,7 +19,6 @@ extern const char cli_small[];
  * then enters an empty folder, which is removed at the end. All names below lie in it. */
 int cli_open(void **state);
 int cli_close(void **state);
-int cli_open_sweep(void **state); /* as cli_open; dmft-sweep is what runs */
 
 /* From now on another program of the same folder is run. */
 void cli_program(const char *name);
