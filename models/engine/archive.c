@@ -150,14 +150,18 @@ static int rows_of_net(struct rows rows, const struct backend *backend, struct a
     return known_array((struct array *)rows.array, backend, archive, err);
 }
 
-/* The rows of the last evaluation that are read behind it: parameters learn from them. All other
- * rows that the plan of storage has are written anew by the next evaluation. */
+/* The rows and numbers of the last evaluation that are read behind it: parameters learn from them,
+ * Heun's method compares outputs, and gates say which rows an expert has. All else that the plan of
+ * storage has is written anew by the next evaluation. */
 static int learned_rows(struct net *net, struct archive *archive, struct err *err) {
     const struct program *p = net->program;
     const struct backend *backend = net->setup.backend;
     bool *learned;
     int code = CODE_OK;
     TRY(base_alloc(&learned, (size_t)p->all, sizeof *learned, err));
+    learned[p->output] = true;
+    for (int k = 0; k < p->experts; k++)
+        learned[p->expert[k]->numbers] = true;
     for (int k = 0; k < net->parameters.count; k++) {
         const struct parameter *parameter = &net->parameters.item[k];
         struct map *map = parameter->map;
@@ -172,9 +176,12 @@ static int learned_rows(struct net *net, struct archive *archive, struct err *er
         if (cotangent >= 0)
             learned[cotangent] = true;
     }
-    for (int i = 0; i < p->all; i++)
-        if (learned[i] && !p->node[i].op->constant)
-            DO(rows_of_net(p->node[i].value, backend, archive, err));
+    for (int rows = 0; rows < 2; rows++) { /* numbers say which rows experts have */
+        for (int i = 0; i < p->all; i++)
+            if (learned[i] && !p->node[i].op->constant && (p->node[i].on != NULL) == rows)
+                DO(rows_of_net(p->node[i].value, backend, archive, err));
+        selected_refresh(net, -1);
+    }
 done:
     free(learned);
     return code;
@@ -194,7 +201,6 @@ int net_archive_of(struct net *net, const struct data_setup *of, struct archive 
     TRY(thin_matrices(net, of, archive, err));
     for (int i = 0; i < p->kept; i++)
         TRY(known_array(net->arrays.item[i], backend, archive, err));
-    selected_refresh(net, -1);
     TRY(learned_rows(net, archive, err));
     for (int i = 0; i < p->nodes; i++)
         if (p->node[i].matrix.map && p->node[i].matrix.use == 0)
