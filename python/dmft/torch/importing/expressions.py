@@ -222,6 +222,9 @@ class Builder:
             return self.constant([x ** c for x in k])
         if c == 1:
             return a
+        if a.operation == "of_token":
+            data = tuple(tuple(x ** c for x in values) for values in a.data)
+            return self.make("of_token", data=data, axes=a.axes)
         if c in (2, 3):
             return self.multiply(a, a if c == 2 else self.multiply(a, a))
         if a.operation == "times" and c == -1:

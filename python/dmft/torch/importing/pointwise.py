@@ -158,6 +158,25 @@ def leaky_relu(read, x, slope=0.01):
     return read.each(leaky, x)
 
 
+@HANDLERS("_prelu_kernel", "prelu")
+def prelu(read, x, slope):
+    """A leaky ReLU with a trained slope."""
+    builder = read.builder
+    above, below = (read.each(lambda one, k=k: builder.function("relu", one, k), x)
+                    for k in (1.0, -1.0))
+    return sub(read, above, mul(read, slope, below))
+
+
+@HANDLERS
+def lerp(read, a, b, weight):
+    return add(read, a, mul(read, sub(read, b, a), weight))
+
+
+@HANDLERS
+def addcmul(read, x, a, b, value=1):
+    return add(read, x, mul(read, a, b), value)
+
+
 def _between(builder, one, low, high):
     """Cut off below and above."""
     found = one

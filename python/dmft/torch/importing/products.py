@@ -5,6 +5,7 @@ import numpy as np
 
 from dmft.torch.importing.axes import Axis, cells_shape, finite
 from dmft.torch.importing.expressions import Gap, Leaf, Pairs
+from dmft.torch.importing.places import is_of_tokens, places_mixed
 from dmft.torch.importing.reading import HANDLERS
 from dmft.torch.importing.tensors import Constant, Meeting, Tensor, array
 from dmft.torch.importing.pointwise import add, mul
@@ -236,6 +237,9 @@ def contract(read, a, b, batch: int) -> Tensor:
         found = contract(read, b.permute(order), a.permute(order), batch)
         return found.permute(order)
     _only_known_sources(a)
+    if b.is_parameter and is_of_tokens(a, batch + 1):
+        raise Gap("tokens are mixed by a trained matrix, which a program does by attention or by "
+                  "constants")
     for axis in a.dims[batch + 1]:
         if axis.kind == "slot":
             a = chosen_alone(read, a, batch + 1)
@@ -261,15 +265,7 @@ def mixed(read, matrix: Constant, x: Tensor, batch: int) -> Tensor:
     one, two = (values.reshape(-1, *values.shape[-2:]) for values in matrix.values)
     if (one != one[0]).any() or (two[0] != one[0]).any():
         raise Gap("a matrix of constants that differs from input to input, or with the width")
-    S = tuple(map(tuple, one[0].tolist()))
-    kept = Axis("token", (len(S),) * 2)
-
-    def made(cell):
-        if not cell.is_rows:
-            raise Gap("numbers of other tokens, which a program mixes of rows alone")
-        return read.builder.make("mix_places", (cell,), S, cell.population)
-    found = read.expressions(x).over(made)
-    return Tensor([*x.dims[:batch], (kept,), *x.dims[batch + 1:]], found.cells)
+    return places_mixed(read, x, batch, one[0])
 
 
 def _only_known_sources(a: Tensor) -> None:

@@ -6,7 +6,8 @@ import numpy as np
 from dmft.torch.importing.axes import Axis, length
 from dmft.torch.importing.expressions import Gap, Pairs
 from dmft.torch.importing.pointwise import add, div, mul, pow, sub
-from dmft.torch.importing.reading import HANDLERS, Two
+from dmft.torch.importing.places import along_tokens
+from dmft.torch.importing.reading import HANDLERS, Two, pair
 from dmft.torch.importing.tensors import Missing, Tensor, array
 from dmft.torch.importing.unsummed import is_unsummed, multiplied, summed
 
@@ -102,20 +103,16 @@ def _mean_of_inputs(builder, one):
 
 
 def _mean_of_tokens(builder, one):
-    if "token" not in one.axes:
-        return one
-    if one.operation == "times":
+    def pooled(one):
+        if "token" not in one.axes:
+            return one
+        if one.operation == "mean_of_rows":     # over inputs and tokens
+            return builder.make("mean_of_rows", one.arguments, population=one.population,
+                                axes=frozenset())
+        return builder.make("pool", (one,), population=one.population, axes=one.axes - {"token"})
+    if one.is_rows and one.operation == "times":
         return builder.times(one.data, _mean_of_tokens(builder, one.arguments[0]))
-    if one.operation == "pick" and one.arguments[0].operation == "look":
-        return builder.pick(_mean_of_tokens(builder, one.arguments[0]), one.data[0])
-    if one.operation == "look":
-        (x,) = one.arguments
-        return builder.make("look", (_mean_of_tokens(builder, x),), one.data, None,
-                            one.axes - {"token"}, one.width)
-    if one.operation == "mean_of_rows":     # over inputs and tokens
-        return builder.make("mean_of_rows", one.arguments, population=one.population,
-                            axes=frozenset())
-    return builder.make("pool", (one,), population=one.population, axes=one.axes - {"token"})
+    return along_tokens(builder, one, pooled)
 
 
 @HANDLERS("sum")
@@ -242,6 +239,20 @@ def native_layer_norm(read, x, shape, weight, bias, eps):
     centred = sub(read, x, mean(read, x, dims, True))
     found = _normed(read, centred, dims, weight, bias, eps)
     return [found, *[Missing("the moments of a layer norm are used")] * 2]
+
+
+@HANDLERS
+def native_group_norm(read, x, weight, bias, inputs, channels, places, groups, eps):
+    shape = read.shapes()
+    if len(shape) != 2:
+        raise Gap("a norm of groups over places, too")
+    sizes = tuple(n // int(k) for n, k in zip(shape[1], pair(groups)))
+    split = x.view([shape[0], tuple(map(int, pair(groups))), sizes])
+    centred = sub(read, split, mean(read, split, [2], True))
+    found = _normed(read, centred, [2], None, None, eps).view(shape)
+    found = found if weight is None else mul(read, found, weight)
+    found = found if bias is None else add(read, found, bias)
+    return [found, *[Missing("the moments of a norm are used")] * 2]
 
 
 @HANDLERS("_fused_rms_norm", "rms_norm")

@@ -232,6 +232,14 @@ class Imported:
             raise InputError("the output has a row for each token, of inputs that are numbers; "
                              "such data have one target for each input: let the module return "
                              "the mean over its tokens, by output= or in build")
+        if "token" not in kinds and not self._example.is_floating_point():
+            raise InputError("the output has one row for each input, of inputs that are tokens; "
+                             "such data have a target for each token: let the module return a row "
+                             "for each, by output= or in build")
+        count = next((axis.size[0] for axes in dims for axis in axes if axis.kind == "token"), None)
+        if count not in (None, self._example.shape[1]):
+            raise InputError(f"the output has rows of {count} of the {self._example.shape[1]} "
+                             "tokens; it must have one for each token, or one for each input")
         self.outputs = (cells_shape(dims) or (1,))[0]
 
     def _starts(self, leaf):

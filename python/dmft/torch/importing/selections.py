@@ -10,6 +10,7 @@ from dmft.torch.importing.axes import Axis, finite
 from dmft.torch.importing.choices import is_expert, is_which, masks_of
 from dmft.torch.importing.expressions import Expression, Gap
 from dmft.torch.importing.grouped import by_expert, in_order, is_order
+from dmft.torch.importing.places import is_of_tokens, taken
 from dmft.torch.importing.products import embedding
 from dmft.torch.importing.reading import HANDLERS
 from dmft.torch.importing.reductions import sum_of_dimensions
@@ -124,6 +125,8 @@ def _by_constants(read, x, indices):
     if len(known) != 1:
         raise Gap("entries are chosen by several constants")
     (k,) = known
+    if is_of_tokens(x, k) and indices[k].values[0].ndim == 1:
+        return taken(read, x, k, indices[k].values[0].astype(int))
     order = [k, *(d for d in range(len(x.dims)) if d != k)]
     found = chosen_rows(x.permute(order), indices[k])
     added = len(found.dims) - len(x.dims) + 1

@@ -6,6 +6,8 @@ import numpy as np
 from dmft.torch.importing.axes import Axis, cells_shape, ends_of, finite, fractions_of, length
 from dmft.torch.importing.choices import first_of, one_slot, some_slots
 from dmft.torch.importing.expressions import Gap
+from dmft.torch.importing.places import count_of, is_of_tokens, joined, moved, places_mixed, put, \
+    taken
 from dmft.torch.importing.reading import HANDLERS, Two, pair
 from dmft.torch.importing.tensors import Constant, Tensor, array
 
@@ -65,6 +67,9 @@ def select(read, x, dim, index):
     if len(axes) == 1 and axes[0].kind == "slot" and isinstance(index, int):
         found = one_slot(read, x, dim, index % axes[0].size[0])
         return Tensor([*found.dims[:dim], *found.dims[dim + 1:]], found.cells)
+    if is_of_tokens(x, dim) and isinstance(index, int):
+        from dmft.torch.importing.reductions import sum_of_dimensions
+        return sum_of_dimensions(read, taken(read, x, dim, [index]), [dim], False)
     if isinstance(index, Two) or any(axis.kind != "finite" for axis in axes):
         kinds = " and ".join(axis.kind for axis in axes)
         raise Gap(f"one entry is taken along an axis of {kinds}")
@@ -86,6 +91,9 @@ def array_of(cells) -> np.ndarray:
 def part(read, x, dim=0, start=None, stop=None, step=1):
     dim = read.dimension(x, dim)
     total = length(x.dims[dim])
+    whole = start in (None, 0) and (stop is None or isinstance(stop, int) and stop >= total[0])
+    if is_of_tokens(x, dim) and not (whole and step == 1):
+        return taken(read, x, dim, range(*slice(start, stop, step).indices(total[0])))
     if step != 1:
         return _every(x, dim, start or 0, stop, step)
     low, high = (tuple(min(max(int(v) + (size if v < 0 else 0), 0), size)
@@ -183,6 +191,15 @@ def split(read, x, sizes, dim=0):
 
 
 @HANDLERS
+def glu(read, x, dim=-1):
+    from dmft.torch.importing.pointwise import mul
+    dim = read.dimension(x, dim)
+    half = tuple(size // 2 for size in length(x.dims[dim]))
+    one, gate = range_of(x, dim, (0, 0), half), range_of(x, dim, half, length(x.dims[dim]))
+    return mul(read, one, read.each(lambda cell: read.builder.function("sigmoid", cell), gate))
+
+
+@HANDLERS
 def unbind(read, x, dim=0):
     return [select(read, x, dim, k) for k in range(len(read.step[0].results))]
 
@@ -196,6 +213,8 @@ def cat(read, tensors, dim=0):
     dim = read.dimension(like, dim)
     made = [read.expressions(one) if isinstance(one, Tensor) else
             read.operand(one, _as_long(like, dim, one)) for one in tensors]
+    if all(is_of_tokens(one, dim) for one in made):
+        return joined(read, made, dim)
     others = [[axes for d, axes in enumerate(one.dims) if d != dim] for one in made]
     if any([length(a) for a in one] != [length(a) for a in others[0]] for one in others):
         raise Gap("tensors of different shapes are joined")
@@ -242,3 +261,58 @@ def stack(read, tensors, dim=0):
     dim = dim % (len(made[0].dims) + 1)
     opened = [Tensor([*one.dims[:dim], (), *one.dims[dim:]], one.cells) for one in made]
     return cat(read, opened, dim)
+
+
+@HANDLERS
+def constant_pad_nd(read, x, sizes, value=0):
+    if value != 0:
+        raise Gap("tokens are added that are not 0")
+    for k in range(len(sizes) // 2):
+        before, behind = sizes[2 * k:2 * k + 2]
+        dim = len(x.dims) - 1 - k
+        if before or behind:
+            if not is_of_tokens(x, dim):
+                raise Gap("zeros are added along an axis that is not that of the tokens")
+            x = moved(read, x, dim, before, behind)
+    return x
+
+
+@HANDLERS
+def roll(read, x, shifts, dims=()):
+    for shift, dim in zip(shifts, [read.dimension(x, d) for d in dims] or [None]):
+        if dim is None or not is_of_tokens(x, dim):
+            raise Gap("what is not along tokens is turned round")
+        x = taken(read, x, dim, np.roll(range(count_of(x, dim)), shift))
+    return x
+
+
+@HANDLERS
+def flip(read, x, dims):
+    for dim in [read.dimension(x, d) for d in dims]:
+        if not is_of_tokens(x, dim):
+            raise Gap("what is not along tokens is turned round")
+        x = taken(read, x, dim, range(count_of(x, dim))[::-1])
+    return x
+
+
+@HANDLERS
+def cumsum(read, x, dim, **_):
+    dim = read.dimension(x, dim)
+    if not is_of_tokens(x, dim):
+        raise Gap("a running sum along an axis that is not that of the tokens, as of places within "
+                  "the capacity of an expert; a program drops no token")
+    return places_mixed(read, x, dim, np.tri(count_of(x, dim)))
+
+
+@HANDLERS
+def copy(read, x, source, *_):
+    return expand(read, read.operand(source, x))
+
+
+@HANDLERS
+def slice_scatter(read, x, source, dim=0, start=None, stop=None, step=1):
+    dim = read.dimension(source, dim)
+    if not is_of_tokens(source, dim):
+        raise Gap("what is put is no part of the tokens")
+    total = read.shapes()[dim][0]
+    return put(read, x, source, dim, range(*slice(start, stop, step).indices(total)))

@@ -84,10 +84,24 @@ class Writer(Lists):
             _, x, leaves = self._read_out(output.arguments[0])
             return output, x, tuple(leaf.times(self._constant(output)) for leaf in leaves)
         looks = self._looks(output)
-        if len(looks) == 1 and looks[0].width == output.width:
+        looks = looks if len(looks) == 1 else self._terms(output)
+        if looks and looks[0].width == output.width:
             return looks[0], looks[0].arguments[0], looks[0].data[0]
         raise Refusal(f"the output is made by {said(output)}, and a program ends with a product "
                       f"of rows and a matrix, and what acts on it ({output.place})")
+
+    @staticmethod
+    def _terms(output: Expression) -> list:
+        """The products of rows and a matrix that numbers are the sum of, as where rows of several
+        populations are joined and read; the first is the read-out."""
+        found, todo = [], [output]
+        while todo:
+            one = todo.pop(0)
+            if one.operation == "look":
+                found.append(one)
+            elif one.operation == "add":
+                todo[:0] = one.arguments
+        return found
 
     @staticmethod
     def _looks(output: Expression) -> list:
