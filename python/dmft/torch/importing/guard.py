@@ -7,6 +7,7 @@ import math
 
 import torch
 
+from dmft.errors import InputError
 from dmft.torch.importing.record import InDouble, call
 from dmft.torch.operations import Evaluation
 
@@ -112,3 +113,25 @@ def worst_of(found: dict[str, float]) -> str:
     """The key of the largest difference; what cannot be told comes before all that differs less
     than infinitely."""
     return max(found, key=lambda key: math.inf if math.isnan(found[key]) else found[key])
+
+
+def refused(worst: str, value: float) -> InputError:
+    """The sentence that says what of a network is not the module."""
+    what = worst if worst in ("output", "terms of the loss", OTHER, AGAIN) else \
+        f"the gradient of {worst}"
+    if math.isnan(value):
+        return InputError(f"whether the network is the module cannot be told: {what} is not "
+                          "finite in the module itself, at a width and on inputs that were not "
+                          "traced (normal numbers of the size of the example's)")
+    return InputError(f"the network is not the module: {what} differs by {value:.1e} of its "
+                      "largest value at a width and on inputs that were not traced; "
+                      + _why(worst))
+
+
+def _why(worst: str) -> str:
+    if worst == AGAIN:
+        return "it remembers earlier calls, as in a buffer that every call changes"
+    if worst in ("output", OTHER):
+        return "a branch on data, an expert that the example never chose, or a number that is no " \
+            "power of the width"
+    return "something holds gradients back (detach, padding_idx, a hook), or shares a parameter"

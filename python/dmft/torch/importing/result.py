@@ -12,7 +12,7 @@ from dmft.torch.importing import (choices, grouped, pointwise, products,  # noqa
 from dmft.torch.importing.axes import cells_shape
 from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.factors import Factors, growing_places, leaves_of
-from dmft.torch.importing.guard import AGAIN, OTHER, differences, fresh, worst_of
+from dmft.torch.importing.guard import differences, fresh, refused, worst_of
 from dmft.recipe import recipe
 from dmft.torch.importing.judging import Judge, Recipe, groups
 from dmft.torch.importing.laws import power_of
@@ -427,25 +427,8 @@ def import_module(build, example, widths=(64, 128), *, output=None, ignore=(),
     if found.differences["output"] > AGREES and not math.isnan(found.difference):
         worst = "output"                # gradients differ, too, where outputs do
     if check and not found.difference <= AGREES:
-        what = worst if worst in ("output", "terms of the loss", OTHER, AGAIN) else \
-            f"the gradient of {worst}"
-        if math.isnan(found.difference):
-            raise InputError(f"whether the network is the module cannot be told: {what} is not "
-                             "finite in the module itself, at a width and on inputs that were not "
-                             "traced (normal numbers of the size of the example's)")
-        raise InputError(f"the network is not the module: {what} differs by "
-                         f"{found.differences[worst]:.1e} of its largest value at a width and on "
-                         "inputs that were not traced; " + _why(worst))
+        raise refused(worst, found.differences[worst])
     return found
-
-
-def _why(worst: str) -> str:
-    if worst == AGAIN:
-        return "it remembers earlier calls, as in a buffer that every call changes"
-    if worst in ("output", OTHER):
-        return "a branch on data, an expert that the example never chose, or a number that is no " \
-            "power of the width"
-    return "something holds gradients back (detach, padding_idx, a hook), or shares a parameter"
 
 
 __all__ = ["import_module", "Imported", "Part"]
