@@ -122,10 +122,27 @@ static void check_matrix(int rows, int terms, int columns, int form) {
         }
 }
 
+static void check_turned(int rows, int columns) {
+    size_t row = padded(columns), width = padded(rows);
+    fill(a, rows, columns, (int)row, 1);
+    fill(y, columns, 0, (int)width, 0);
+    y[(size_t)columns * width] = 7;
+    few_rows_turned(a, row, rows, columns, y, width);
+    for (int k = 0; k < rows; k++)
+        for (int l = 0; l < columns; l++)
+            if ((double)y[(size_t)l * width + (size_t)k] != number(k, l, 1))
+                fail_msg("%s: %d rows of %d columns, turned: row %d, column %d", few_rows_name(),
+                         rows, columns, k, l);
+    assert_true(y[(size_t)columns * width] == 7);
+}
+
 /* Around the sizes of tiles, panels, slabs and parts. */
 static void check_matrices(void) {
     static const int rows[] = {1, 3, 11, 24, 29, 49, 97}, terms[] = {1, 5, 17, 64, 257, 513},
                      columns[] = {1, 8, 15, 33, 64, 255, 273};
+    for (int k = 0; k < 7; k++)
+        for (int l = 0; l < 7; l++)
+            check_turned(rows[k], columns[l]);
     for (int k = 0; k < 7; k++)
         for (int l = 0; l < 6; l++)
             for (int form = 0; form < 4; form++)

@@ -234,8 +234,8 @@ static inline void rows_add(const double *c, struct rows x, struct rows y) {
  *     x_k,j = scale sum_i y_k,i W_i,j         rows_combine, whose coefficients are the rows y
  *
  * On the processor, in double precision, the sums are those of dots and combine, bit by bit; in
- * single precision those of many rows are numbers of the sites, too. y and a of rows_combine do not
- * overlap. */
+ * single precision those of eight rows and more are numbers of the sites, too. y and a of
+ * rows_combine do not overlap. */
 int rows_times(double scale, struct rows W, struct rows x, struct rows y, struct err *err);
 int rows_combine(struct rows y, double beta, struct coefficients C, struct rows a, struct err *err);
 /* C [rows][terms] on the host. */

@@ -29,6 +29,9 @@
  * much shorter than others that it would have few rows. */
 #define MATRIX_ROWS 256
 #define MATRIX_PIECES 64
+/* From so many rows on they are the columns of such a product, up to as many as a panel has. */
+#define LEAST_ACROSS 8
+#define ACROSS_ROWS 32
 #define LINE 64 /* bytes of a line of the cache */
 
 /* BLAS does the same for a piece, and its sums are numbers of the sites; nb <= SHORT. */
@@ -47,7 +50,7 @@ static void piece_gemm(const real *a, int na, const real *b, int nb, int n, size
 static bool few_are_faster(int rows, int terms) {
     int most = few_rows_most();
 #ifdef SINGLE
-    most = most < 32 ? most : 32;
+    most = most < 24 ? most : 24;
 #endif
     return rows <= most || terms <= most;
 }
@@ -190,16 +193,39 @@ static int matrix_rows(int rows) {
     return pieces > 1 ? (rows + pieces - 1) / pieces : rows;
 }
 
-/* Rows of x through the rows of W that belong to a block of y. */
+/* The rows of W that belong to a block of y, a block of the sites of x and W after the other: W as
+ * it lies with rows of x as columns, or (`across`) rows of x with W. */
+static void multiply_block(double scale, struct rows W, struct rows x, int block, size_t width,
+                           struct rows y, bool across, real *out) {
+    int first = (int)cpu_first(y.array, block), used = cpu_used(y.array, block);
+    size_t apart = array_width(x.array);
+    real factor = (real)(scale / (double)x.array->sites);
+    for (int from = 0; from < cpu_blocks(x.array); from++) {
+        const real *rows = cpu_at(x, 0, from), *matrix = cpu_at(W, first, from);
+        int terms = cpu_used(x.array, from);
+        if (across)
+            few_rows_matrix((struct few_rows_matrix){matrix, apart, 1},
+                            (struct few_rows_matrix){rows, 1, apart}, used, terms, x.count, factor,
+                            from > 0, out, width);
+        else
+            few_rows_matrix((struct few_rows_matrix){rows, apart, 1},
+                            (struct few_rows_matrix){matrix, 1, apart}, x.count, terms, used,
+                            factor, from > 0, out, width);
+    }
+}
+
+/* Rows of x through the rows of W that belong to a block of y. The shorter factor is copied into
+ * panels, and where that is x, results lie across at first. */
 static void times_matrix(double scale, struct rows W, struct rows x, struct rows y, int block) {
-    int first = (int)cpu_first(y.array, block);
-    size_t width = array_width(x.array);
-    for (int from = 0; from < cpu_blocks(x.array); from++)
-        few_rows_matrix((struct few_rows_matrix){cpu_at(x, 0, from), width, 1},
-                        (struct few_rows_matrix){cpu_at(W, first, from), 1, width}, x.count,
-                        cpu_used(x.array, from), cpu_used(y.array, block),
-                        (real)(scale / (double)x.array->sites), from > 0, cpu_at(y, 0, block),
-                        array_width(y.array));
+    real across[BACKEND_BLOCK * ACROSS_ROWS] __attribute__((aligned(LINE)));
+    size_t width = array_width(y.array);
+    if (x.count > ACROSS_ROWS || width > BACKEND_BLOCK)
+        multiply_block(scale, W, x, block, width, y, false, cpu_at(y, 0, block));
+    else {
+        multiply_block(scale, W, x, block, ACROSS_ROWS, y, true, across);
+        few_rows_turned(across, ACROSS_ROWS, cpu_used(y.array, block), x.count, cpu_at(y, 0, block),
+                        width);
+    }
 }
 #endif
 
@@ -212,7 +238,7 @@ static struct rows piece_of(struct rows all, int piece, int rows) {
 void cpu_products_times(double scale, struct rows W, struct rows x, struct rows y) {
     assert((size_t)W.count == y.array->sites && W.array->sites == x.array->sites);
 #ifdef SINGLE
-    if (!few_are_faster(x.count, W.count)) {
+    if (!few_are_faster(x.count, W.count) || (x.count >= LEAST_ACROSS && W.count > x.count)) {
         int rows = matrix_rows(x.count);
         CPU_EACH(cpu_cells(x) * (size_t)W.count, piece, (x.count + rows - 1) / rows, block, 0,
                  cpu_blocks(y.array),

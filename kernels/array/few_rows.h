@@ -33,6 +33,9 @@ void few_rows_add(real *y, const double *c, const real *x, int rows, int n, size
  * b.column = 1, or else its rows; both are padded to as much. */
 void few_rows_matrix(struct few_rows_matrix a, struct few_rows_matrix b, int rows, int terms,
                      int columns, real scale, real beta, real *y, size_t width);
+/* out_l,k = x_k,l; rows of x and of out are `row` and `width` apart, begin at multiples of 64 bytes
+ * and are padded to as much. */
+void few_rows_turned(const real *x, size_t row, int rows, int columns, real *out, size_t width);
 #endif
 enum few_rows_level { FEW_ROWS_PLAIN, FEW_ROWS_AVX2, FEW_ROWS_AVX512, FEW_ROWS_BEST };
 /* The vector code at work: of the machine, or of few_rows_use. */

@@ -90,9 +90,9 @@ INLINE void NAME(dots_chunk)(const real *a, int na, const real *b, int nb, int n
     }
 }
 
-/* LANES sites of up to LANES rows of b, each site's numbers side by side, sites PANEL apart; 0 for
- * rows that do not exist. */
-INLINE void NAME(turn)(const real *b, int rows, size_t width, real *out) {
+/* LANES sites of up to LANES rows of b, each site's numbers side by side, the first `sites` of them
+ * `apart`; 0 for rows that do not exist. */
+INLINE void NAME(turn)(const real *b, int rows, size_t width, real *out, int sites, size_t apart) {
     NAME(lanes) near, far;
     NAME(vec) x[LANES], y[LANES];
     UNROLL for (int lane = 0; lane < LANES; lane++) {
@@ -108,7 +108,8 @@ INLINE void NAME(turn)(const real *b, int rows, size_t width, real *out) {
         }
         UNROLL for (int l = 0; l < LANES; l++) x[l] = y[l];
     }
-    UNROLL for (int l = 0; l < LANES; l++) * (NAME(vec) *)(out + l * PANEL) = x[l];
+    UNROLL for (int l = 0; l < LANES; l++) if (l < sites) * (NAME(vec) *)(out + (size_t)l * apart) =
+        x[l];
 }
 
 /* R rows of a times V vectors of a panel, of which `columns` numbers count, over n sites. Meanwhile
@@ -217,7 +218,7 @@ TARGET static void NAME(dots_panels)(const real *a, int na, const real *b, int n
         for (int i = 0; i < n; i += LANES)
             NAME(turn)
     (b + (size_t)l * width + i, whole - l, width,
-     panels + (size_t)(l / PANEL * SITES + i) * PANEL + l % PANEL);
+     panels + (size_t)(l / PANEL * SITES + i) * PANEL + l % PANEL, LANES, PANEL);
     for (int k = 0; k < na; k += WIDE) {
         int rows = na - k < WIDE ? na - k : WIDE;
         const real *x = a + (size_t)k * width;

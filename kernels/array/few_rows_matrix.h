@@ -15,7 +15,7 @@ INLINE void NAME(matrix_strip)(struct few_rows_matrix b, int first, int terms, i
             *(NAME(vec) *)(panel + (size_t)k * PANEL) = NAME(load)(from + (size_t)k * b.row);
     else
         for (int k = 0; k < terms; k += LANES)
-            NAME(turn)(from + k, columns - l, b.column, panel + (size_t)k * PANEL);
+            NAME(turn)(from + k, columns - l, b.column, panel + (size_t)k * PANEL, LANES, PANEL);
 }
 
 /* Numbers (term, column) of the matrix; what lies behind `columns` is padding. Few terms at a time,
@@ -167,6 +167,14 @@ TARGET static void NAME(matrix)(struct few_rows_matrix a, struct few_rows_matrix
              columns - l < MATRIX_COLUMNS ? columns - l : MATRIX_COLUMNS, scale, k ? 1 : beta,
              y + l, width);
         }
+}
+
+TARGET static void NAME(turned)(const real *x, size_t row, int rows, int columns, real *out,
+                                size_t width) {
+    for (int k = 0; k < rows; k += LANES)
+        for (int l = 0; l < columns; l += LANES)
+            NAME(turn)
+    (x + (size_t)k * row + l, rows - k, row, out + (size_t)l * width + k, columns - l, width);
 }
 
 #undef GROUP

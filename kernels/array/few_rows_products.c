@@ -111,4 +111,19 @@ void few_rows_matrix(struct few_rows_matrix a, struct few_rows_matrix b, int row
         matrix_plain(a, b, rows, terms, columns, scale, beta, y, width);
     }
 }
+
+void few_rows_turned(const real *x, size_t row, int rows, int columns, real *out, size_t width) {
+    switch (few_rows_level()) {
+#if defined __x86_64__
+    case FEW_ROWS_AVX512:
+        turned_avx512(x, row, rows, columns, out, width);
+        break;
+    case FEW_ROWS_AVX2:
+        turned_avx2(x, row, rows, columns, out, width);
+        break;
+#endif
+    default:
+        turned_plain(x, row, rows, columns, out, width);
+    }
+}
 #endif
