@@ -1,6 +1,6 @@
-/* Noise of rows: standard normals that are the same whenever a step is evaluated, others at every
- * row, site, step and seed, and none for inputs that are only predicted; what learns beside them
- * moves by the derivative of the loss. */
+/* Noise of rows and of numbers: standard normals that are the same whenever a step is evaluated,
+ * others at every row, site, step and seed, and none for inputs that are only predicted; what
+ * learns beside them moves by the derivative of the loss. */
 #include "tests/support/support.h"
 
 #include "models/engine/node.h"
@@ -12,7 +12,7 @@ static double *noise_of(const struct net *net, size_t *count) {
         const struct node *v = &net->program->node[i];
         if (strcmp(v->op->name, "noise") != 0)
             continue;
-        *count = (size_t)v->count * v->on->sites;
+        *count = (size_t)v->count * (v->on ? v->on->sites : (size_t)v->K);
         return support_get(v->value);
     }
     fail_msg("no noise");
@@ -59,6 +59,49 @@ TEST(normals) {
     }
     support_gradient(&run, 16, 23);
     run_free(&run);
+}
+
+/* Numbers average over nothing, so that a limit stands beside networks that have its noise: the
+ * same at every width and replicate, another for each token, step and seed. */
+TEST(noise_of_numbers_is_shared) {
+    struct run run, other;
+    const char *const key[] = {"program.jitter=0.3", "solver.sites=128", NULL},
+                      *const seed[] = {"program.jitter=0.3", "solver.sites=128", "solver.seed=2",
+                                       NULL};
+    size_t count;
+    double *first = NULL;
+    struct net net;
+    support_run(&run, "examples/grouped.ini", key);
+    support_run(&other, "examples/grouped.ini", seed);
+    for (int k = 0; k < 4; k++) {
+        support_net(&net, &run, k < 2 ? 0 : 32, k % 2 + 1);
+        support_evaluate(&net, &run);
+        double *here = noise_of(&net, &count);
+        size_t token = count / (4 * 4);
+        assert_int_equal(count, 4 * 4 * 8);
+        if (first)
+            assert_memory_equal(first, here, count * sizeof *here);
+        assert_true(here[0] != here[1] && here[0] != here[token]);
+        support_learn(&net, &run);
+        support_evaluate(&net, &run);
+        double *later = noise_of(&net, &count);
+        CHECK_ABS(correlation(here, later, count), 0, 5 / sqrt((double)count), "steps");
+        CHECK_ABS(correlation(later, later, count), 1, 5 * sqrt(2.0 / (double)count), "variance");
+        free(later);
+        if (!first)
+            first = here;
+        else
+            free(here);
+        net_free(&net);
+    }
+    support_net(&net, &other, 0, 1);
+    support_evaluate(&net, &other);
+    double *seeded = noise_of(&net, &count);
+    CHECK_ABS(correlation(first, seeded, count), 0, 5 / sqrt((double)count), "seeds");
+    free(first), free(seeded);
+    net_free(&net);
+    run_free(&run);
+    run_free(&other);
 }
 
 /* Outputs depend on how strong the noise is, predictions do not. */

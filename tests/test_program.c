@@ -100,6 +100,10 @@ static void use_numbers(struct program *p, int s) {
         struct value a = take(s), b = take(other);
         push(draw(2) ? program_add_numbers(p, a, b) : program_multiply_numbers(p, a, b), -1,
              K > L ? K : L);
+    } else if (K + L < 5 && draw(4) == 0) {
+        struct value all = program_join(p, take(s), take(other));
+        push(program_pick(p, all, draw(K + L)), -1, 1);
+        push(all, -1, K + L);
     } else if (w.columns[s] == 2 && draw(2)) {
         static const double starts[2 * VOCABULARY] = {0.3, -0.2, 0.1, 0, -0.4, 0.2};
         struct weight b = {.name = program_name(p, "b%d", w.names++)};
@@ -166,13 +170,13 @@ static void between_places(struct program *p, int i) {
     push(program_mix_places(p, few, n, n - 1, up), place, 0);
 }
 
-/* A word of tokens that is an operation by its row, of rows alone, with its smallest constants. */
+/* A word of tokens that is an operation by its row, of rows or numbers alone, with its smallest
+ * constants. */
 static struct value of_tokens(struct program *p, struct value x) {
     const struct operation *some[32];
     int count = 0;
     for (const struct operation *const *op = operation_words_of_tokens; *op; op++)
-        if ((*op)->adjoint && count < 32 && !strcmp((*op)->gives, "rows") &&
-            !strpbrk((*op)->arguments, "yps"))
+        if ((*op)->adjoint && count < 32 && !strpbrk((*op)->arguments, "yps"))
             some[count++] = *op;
     const struct operation *op = some[count > 1 ? draw(count) : 0];
     struct operands given = {.x = x};
@@ -180,6 +184,20 @@ static struct value of_tokens(struct program *p, struct value x) {
     for (const struct constant_field *field = op->constants; field && field->name; field++)
         given.constant[constants++] = fmax(field->least, -2) + draw(5);
     return program_apply(p, op, given);
+}
+
+/* What numbers of each token have as rows do. */
+static void numbers_of_tokens(struct program *p, int s) {
+    static const double S[] = {0.6, -0.5, 0.4, 0.3, 0.7, -0.6, 0.2, 0.1, -0.3};
+    int n = program_setup(p)->data.n, q = pick(-2);
+    struct value x = take(s);
+    if (draw(4) == 0)
+        x = program_mix_places(p, x, n, n, S);
+    else if (draw(3) == 0)
+        x = program_mix(p, program_attend(p, take(q), take(q), 1), x);
+    else
+        x = of_tokens(p, x);
+    push(program_add_numbers(p, take(s), x), -1, w.columns[s]);
 }
 
 static void append(struct program *p) {
@@ -206,7 +224,9 @@ static void append(struct program *p) {
         numbers(p, i);
         break;
     case 7:
-        if (s >= 0)
+        if (s >= 0 && program_setup(p)->data.n > 1 && draw(3) == 0)
+            numbers_of_tokens(p, s);
+        else if (s >= 0)
             use_numbers(p, s);
         break;
     case 8:

@@ -98,6 +98,7 @@ CASES = {
     "tied_embedding_adam": ("examples/tied_embedding.ini", {
         "data.inputs": 3, "data.tokens": 3, "network.activation": "tanh", "training.eps": 0.05,
         "training.optimizer": "adamw", "training.eta0": 0.2, "training.weight_decay": 0.1}),
+    "grouped": ("examples/grouped.ini", {**TOKENS, "training.eta0": 1, "program.alpha": 1}),
     "gains": ("examples/gains.ini", {**TOKENS, "training.eta0": 1,
                                      "network.activation": "tanh"}),
     "gains_adam": ("examples/gains.ini", {

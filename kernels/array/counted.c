@@ -1,6 +1,8 @@
 /* Numbers that are counted instead of averaged over: a few of each row, always on the host and in
  * double precision, side by side without padding, so that whoever has the array may read them as
- * [rows][K]. Loops of the processor's backend serve where they need no padding. */
+ * [rows][K]. What is an average over the sites of a population is a sum over them: their cotangents
+ * are derivatives for each of them. Loops of the processor's backend serve where they need no
+ * padding. */
 #include "kernels/array/cpu.h"
 
 static void counted_combine(struct rows y, double beta, const double *C, struct rows a) {
@@ -26,6 +28,20 @@ static void counted_add(const double *c, struct rows x, struct rows y) {
     }
 }
 
+static void counted_averages(struct rows a, struct rows b, double *out) {
+    for (int k = 0; k < a.count; k++) {
+        const double *x = cpu_at(a, k, 0), *y = b.array ? cpu_at(b, b.count == 1 ? 0 : k, 0) : NULL;
+        out[k] = 0;
+        for (size_t i = 0; i < a.array->sites; i++)
+            out[k] += y ? x[i] * y[i] : x[i];
+    }
+}
+
+static void counted_dots(struct rows a, struct rows b, double *C) {
+    for (int k = 0; k < a.count; k++)
+        counted_averages(b, rows_part(a, k, 1), C + (size_t)k * (size_t)b.count);
+}
+
 const struct backend backend_counted = {
     .name = "counted",
     .counted = true,
@@ -37,7 +53,8 @@ const struct backend backend_counted = {
     .put = cpu_put,
     .get = cpu_get,
     .normals = cpu_sites_normals,
-    .averages = cpu_sites_averages,
+    .dots = counted_dots,
+    .averages = counted_averages,
     .combine = counted_combine,
     .add = counted_add,
     .pointwise = cpu_sites_pointwise,

@@ -65,7 +65,8 @@ struct operation {
     /* NULL, or writes node.A, with which its numbers learn, once the cotangent is there. */
     void (*collect)(struct net *net, struct node *node);
     /* Writes the numbers x [K] at the start of the limit, from those of the arguments, for tokens
-     * of this kind (ties.c). NULL: they are not known there. */
+     * of this kind, or, of tokens together (every_row), for tokens that are all of one kind
+     * (ties.c). NULL: they are not known there. */
     void (*start)(const struct program *p, const struct node *node, int kind, const double *a,
                   const double *b, double *x);
     /* Whether the value jumps or has a kink, so that bases do not stop growing (costs.c). */
@@ -250,7 +251,9 @@ struct node node_of_operation(const struct operation *op, struct value a, struct
  * row for each token; NULL after a failure. Arguments that do not exist are at -1. */
 struct node *node_append(struct program *p, const struct operation *op, struct value a,
                          struct value b, struct value *out);
-/* Rows like those of x; numbers [count][K]. */
+/* Rows like those of x, or as many numbers; rows alone; numbers [count][K]. */
+struct node *node_append_like(struct program *p, const struct operation *op, struct value x,
+                              struct value *out);
 struct node *node_append_rows(struct program *p, const struct operation *op, struct value x,
                               struct value *out);
 struct node *node_append_numbers(struct program *p, const struct operation *op, struct value a,

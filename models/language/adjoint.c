@@ -22,7 +22,8 @@ static void pass_forward(struct net *net, struct node *v) {
 
 /* One row for all inputs, as a row of each. */
 static void repeat_forward(struct net *net, struct node *v) {
-    ops(net)->combine(v->value, v->onto >= 0 ? 1 : 0, net->output.ones, argument(net, v, 0)->value);
+    ops(v->value)->combine(v->value, v->onto >= 0 ? 1 : 0, net->output.ones,
+                           argument(net, v, 0)->value);
 }
 
 /* The rows of an expert, out of all; where it has all of them, its rows are those (selected.c). */

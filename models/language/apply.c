@@ -40,12 +40,9 @@ struct value program_apply(struct program *p, const struct operation *op, struct
         if (kind == ARGUMENT_POPULATION && !given.on)
             program_fail(p, "%s without a population", op->name);
     }
-    bool numbers =
-        operation_takes_either(op) && !p->code && given.x.at >= 0 && !node_of(p, given.x)->on;
-    struct node *node =
-        numbers       ? node_append_numbers(p, op, given.x, none, node_of(p, given.x)->K, &out)
-        : values == 2 ? node_append_pair(p, op, op->name, given.x, given.y, &out)
-                      : node_append_rows(p, op, given.x, &out);
+    struct node *node = operation_takes_either(op) ? node_append_like(p, op, given.x, &out)
+                        : values == 2 ? node_append_pair(p, op, op->name, given.x, given.y, &out)
+                                      : node_append_rows(p, op, given.x, &out);
     for (const char *at = op->arguments; node && (kind = operation_argument(&at));)
         if (kind == ARGUMENT_CONSTANT) {
             assert(constants < OPERANDS_CONSTANTS);

@@ -75,7 +75,8 @@ static void embed_forward(struct net *net, struct node *v) {
 /* g_k += <E_k g>, by way of scratch. */
 static void embed_back_forward(struct net *net, struct node *v) {
     size_t count = node_numbers(v);
-    ops(net)->dots(argument(net, v, 0)->value, array_all(&v->matrix.thin->W), v->A);
+    ops(argument(net, v, 0)->value)
+        ->dots(argument(net, v, 0)->value, array_all(&v->matrix.thin->W), v->A);
     for (size_t k = 0; k < count; k++)
         v->s[k] += v->A[k];
 }

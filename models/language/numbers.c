@@ -5,6 +5,9 @@
 #include "models/language/operation.h"
 
 #include <math.h>
+#include <string.h>
+
+static const struct value none = {-1};
 
 static ptrdiff_t index_of(const struct node *s, ptrdiff_t row, int k) {
     return row * s->K + (s->K == 1 ? 0 : k);
@@ -112,11 +115,110 @@ struct value program_multiply_numbers(struct program *p, struct value a, struct 
     return append_pair(p, &operation_product, "a product", a, b);
 }
 
+/* --- some numbers of many, and many of some ----------------------------------------------------
+ */
+
+/* Numbers column, column + 1, ... of a row. */
+static void pick_forward(struct net *net, struct node *v) {
+    const struct node *x = argument(net, v, 0);
+    for (ptrdiff_t i = 0; i < v->count; i++)
+        for (int k = 0; k < v->K; k++)
+            v->s[i * v->K + k] = x->s[i * x->K + v->constant.column + k];
+}
+
+static void pick_start(const struct program *p, const struct node *v, int kind, const double *a,
+                       const double *b, double *x) {
+    (void)p, (void)kind, (void)b;
+    for (int k = 0; k < v->K; k++)
+        x[k] = a[v->constant.column + k];
+}
+
+/* Added to their places. */
+static void pick_back_forward(struct net *net, struct node *v) {
+    const struct node *g = argument(net, v, 0);
+    for (ptrdiff_t i = 0; i < v->count; i++)
+        for (int k = 0; k < g->K; k++)
+            v->s[i * v->K + v->constant.column + k] += g->s[i * g->K + k];
+}
+
+static const struct operation operation_pick_back = {
+    .name = "pick_back",
+    .constants = CONSTANTS(CONSTANT("column", FIELD_INT, column)),
+    .forward = pick_back_forward};
+
+static struct value at_column(struct program *p, struct value part, int column) {
+    if (part.at >= 0)
+        node_of(p, part)->constant.column = column;
+    return part;
+}
+
+static struct value pick_adjoint(struct program *p, int v, int k, struct value g) {
+    struct value part = adjoint_like(p, &operation_pick_back, g, none, p->node[v].argument[k]);
+    return at_column(p, adjoint_into(p, part), p->node[v].constant.column);
+}
+
+static const struct operation operation_pick = {
+    .name = "pick",
+    .zeros = ZEROS_OF_FIRST,
+    .constants = CONSTANTS(CONSTANT("column", FIELD_INT, column)),
+    .forward = pick_forward,
+    .adjoint = pick_adjoint,
+    .start = pick_start,
+    .bare = true,
+    .across_inputs = true};
+
+struct value program_pick(struct program *p, struct value s, int column) {
+    struct value out = none;
+    if (node_given_numbers(p, "a part of numbers", s))
+        node_append_numbers(p, &operation_pick, s, none, 1, &out);
+    return p->code ? none : at_column(p, out, column);
+}
+
+static void place_side_by_side(const struct node *a, const struct node *b, int rows,
+                               const double *x, const double *y, double *out) {
+    for (ptrdiff_t i = 0; i < rows; i++, out += a->K + b->K) {
+        memcpy(out, x + i * a->K, (size_t)a->K * sizeof *out);
+        memcpy(out + a->K, y + i * b->K, (size_t)b->K * sizeof *out);
+    }
+}
+
+static void join_forward(struct net *net, struct node *v) {
+    const struct node *a = argument(net, v, 0), *b = argument(net, v, 1);
+    place_side_by_side(a, b, v->count, a->s, b->s, v->s);
+}
+
+static void join_start(const struct program *p, const struct node *v, int kind, const double *a,
+                       const double *b, double *x) {
+    (void)kind;
+    place_side_by_side(&p->node[v->argument[0]], &p->node[v->argument[1]], 1, a, b, x);
+}
+
+static struct value join_adjoint(struct program *p, int v, int k, struct value g) {
+    const int *argument = p->node[v].argument;
+    return at_column(p, adjoint_like(p, &operation_pick, g, none, argument[k]),
+                     k ? p->node[argument[0]].K : 0);
+}
+
+static const struct operation operation_join = {.name = "join",
+                                                .forward = join_forward,
+                                                .adjoint = join_adjoint,
+                                                .start = join_start,
+                                                .bare = true,
+                                                .across_inputs = true};
+
+struct value program_join(struct program *p, struct value a, struct value b) {
+    struct value out = none;
+    if (node_given_numbers(p, "a list", a) && node_given_numbers(p, "a list", b) &&
+        node_paired(p, "a list", a, b))
+        node_append_numbers(p, &operation_join, a, b, node_of(p, a)->K + node_of(p, b)->K, &out);
+    return p->code ? none : out;
+}
+
 /* --- functions of single numbers ------------------------------------------------------------- */
 
 struct single {
     enum number_rule rule;
-    int K, column;
+    int K;
     enum fn fn;
     double c;
 };
@@ -208,14 +310,14 @@ static void fn_backward(const void *context, const struct net *net, int rows, co
     }
 }
 
-/* One number of a row: the sum of its K, or number c of them. */
+/* One number of a row: the sum of its K. */
 static void reduce(const void *context, const struct net *net, int rows, const double *x,
                    double *out) {
     const struct single *f = context;
     (void)net;
     for (ptrdiff_t i = 0; i < rows; i++) {
-        out[i] = f->rule == NUMBER_PICK ? x[i * f->K + f->column] : 0;
-        for (int k = 0; k < f->K && f->rule == NUMBER_SUM; k++)
+        out[i] = 0;
+        for (int k = 0; k < f->K; k++)
             out[i] += x[i * f->K + k];
     }
 }
@@ -226,7 +328,7 @@ static void spread(const void *context, const struct net *net, int rows, const d
     (void)net, (void)x, (void)out;
     for (ptrdiff_t i = 0; i < rows; i++)
         for (int k = 0; k < f->K; k++)
-            gx[i * f->K + k] += f->rule == NUMBER_SUM || k == f->column ? g[i] : 0;
+            gx[i * f->K + k] += g[i];
 }
 
 /* ln sum_k exp(x_k), the largest taken out first. */
@@ -253,12 +355,9 @@ static void log_sum_exp_backward(const void *context, const struct net *net, int
 }
 
 static const struct constant_field factor[] = {CONSTANT_OF(struct single, "c", FIELD_REAL, c), {0}},
-                                   function[] = {CONSTANT_OF(struct single, "function",
-                                                             FIELD_FUNCTION, fn),
-                                                 CONSTANT_OF(struct single, "k", FIELD_REAL, c),
-                                                 {0}},
-                                   column[] = {
-                                       CONSTANT_OF(struct single, "column", FIELD_INT, column),
+                                   function[] = {
+                                       CONSTANT_OF(struct single, "function", FIELD_FUNCTION, fn),
+                                       CONSTANT_OF(struct single, "k", FIELD_REAL, c),
                                        {0}};
 
 #define EACH(name, constants, zero)                                                                \
@@ -284,7 +383,6 @@ static const struct number_fn rules[] = {
     [NUMBER_LOG_SUM_EXP] = {{"log_sum_exp", NULL},
                             .forward = log_sum_exp,
                             .backward = log_sum_exp_backward},
-    [NUMBER_PICK] = {{"pick", column}, .forward = reduce, .backward = spread, .keeps_zero = true},
 };
 /* 0^c where c is 0 or less: 1, or no number. */
 static const struct number_fn power_of_zero = EACH("power", factor, false);
@@ -293,13 +391,13 @@ _Static_assert(sizeof rules / sizeof *rules == NUMBER_RULES, "a row for each rul
 
 static struct value append_single(struct program *p, enum number_rule rule, double c, enum fn fn,
                                   struct value s) {
-    bool reduces = rule == NUMBER_SUM || rule == NUMBER_LOG_SUM_EXP || rule == NUMBER_PICK;
+    bool reduces = rule == NUMBER_SUM || rule == NUMBER_LOG_SUM_EXP;
     struct single *f = program_memory(p, sizeof *f);
     if (!f || !node_given_numbers(p, "a function of numbers", s))
         return (struct value){-1};
     if (!isfinite(c))
         program_fail(p, "numbers are combined with a number that is infinite or none");
-    *f = (struct single){rule, node_of(p, s)->K, (int)(rule == NUMBER_PICK ? c : 0), fn, c};
+    *f = (struct single){rule, node_of(p, s)->K, fn, c};
     const struct number_fn *of = rule == NUMBER_POWER && c <= 0 ? &power_of_zero : &rules[rule];
     return program_numbers(p, of, f, s, reduces ? 1 : f->K);
 }

@@ -48,14 +48,15 @@ static inline void remember_failure(struct net *net, int code) {
         net->program->code = code;
 }
 
-static inline const struct backend *ops(const struct net *net) {
-    return net->setup.backend;
+/* The operations of the backend that has these rows. */
+static inline const struct backend *ops(struct rows rows) {
+    return rows.array->backend;
 }
 
 /* g (+)= part, which may have one row for all. */
 static inline void add_part(const struct net *net, struct rows part, bool first, struct rows g) {
     if (part.count != g.count)
-        ops(net)->combine(g, first ? 0 : 1, net->output.ones, part);
+        ops(g)->combine(g, first ? 0 : 1, net->output.ones, part);
     else if (first)
         rows_copy(part, g);
     else

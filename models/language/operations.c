@@ -17,8 +17,8 @@ static void fn_forward(struct net *net, struct node *v) {
         v->plan.slope < 0 ? (struct rows){0} : net->program->node[v->plan.slope].value;
     for (int mu = 0; mu < v->count; mu++)
         k[mu] = v->constant.factor;
-    ops(net)->pointwise(v->constant.fn, v->constant.factor == 1 ? NULL : k, NULL,
-                        argument(net, v, 0)->value, v->value, slope);
+    ops(v->value)->pointwise(v->constant.fn, v->constant.factor == 1 ? NULL : k, NULL,
+                             argument(net, v, 0)->value, v->value, slope);
 }
 
 static struct value fn_adjoint(struct program *p, int v, int k, struct value g) {
@@ -126,7 +126,7 @@ const struct operation operation_multiply = {
 
 static void group_mean_forward(struct net *net, struct node *v) {
     const struct node *x = argument(net, v, 0);
-    ops(net)->group_sum(x->value, v->value);
+    ops(x->value)->group_sum(x->value, v->value);
     rows_scale(1.0 / x->on->group, v->value);
 }
 
@@ -144,7 +144,8 @@ static void group_mean_shape(struct program *p, struct node *node, struct popula
 
 static void expand_forward(struct net *net, struct node *v) {
     rows_zero(v->value);
-    ops(net)->pointwise(FN_LINEAR, NULL, net->output.ones, v->value, v->value, (struct rows){0});
+    ops(v->value)->pointwise(FN_LINEAR, NULL, net->output.ones, v->value, v->value,
+                             (struct rows){0});
     rows_multiply(argument(net, v, 0)->value, v->value, v->value);
 }
 
@@ -169,11 +170,11 @@ static const struct operation operation_group_mean = {
     .adjoint = group_mean_adjoint};
 
 static void tile_forward(struct net *net, struct node *v) {
-    ops(net)->tile(argument(net, v, 0)->value, v->value);
+    ops(v->value)->tile(argument(net, v, 0)->value, v->value);
 }
 
 static void tile_mean_forward(struct net *net, struct node *v) {
-    ops(net)->tile_mean(argument(net, v, 0)->value, v->value);
+    ops(v->value)->tile_mean(argument(net, v, 0)->value, v->value);
 }
 
 static struct value tile_adjoint(struct program *p, int v, int k, struct value g) {
@@ -220,8 +221,8 @@ static const struct operation operation_tile_mean = {
     .mean_of_copies = true};
 
 static void shift_forward(struct net *net, struct node *v) {
-    ops(net)->pointwise(FN_LINEAR, NULL, column_for(net, v, argument(net, v, 0), 0),
-                        argument(net, v, 1)->value, v->value, (struct rows){0});
+    ops(v->value)->pointwise(FN_LINEAR, NULL, column_for(net, v, argument(net, v, 0), 0),
+                             argument(net, v, 1)->value, v->value, (struct rows){0});
 }
 
 static struct value shift_adjoint(struct program *p, int v, int k, struct value g) {
@@ -245,8 +246,8 @@ static bool mask_acts(const struct program *p, int mask) {
 }
 
 static void top_forward(struct net *net, struct node *v) {
-    remember_failure(net, ops(net)->top(argument(net, v, 0)->value, v->constant.top, v->value,
-                                        &net->program->err));
+    remember_failure(net, ops(v->value)->top(argument(net, v, 0)->value, v->constant.top, v->value,
+                                             &net->program->err));
 }
 
 static void rows_forward(struct net *net, struct node *v) {
@@ -262,31 +263,56 @@ static int ones_prepare(struct net *net, struct node *v, struct err *err) {
 
 static void ones_forward(struct net *net, struct node *v) {
     const double one = 1;
+    (void)net;
     rows_zero(v->value);
-    ops(net)->pointwise(FN_LINEAR, NULL, &one, v->value, v->value, (struct rows){0});
+    ops(v->value)->pointwise(FN_LINEAR, NULL, &one, v->value, v->value, (struct rows){0});
+}
+
+/* Counted numbers average over nothing: the limit and all networks of a seed have the same noise,
+ * from owners behind those of biases. */
+static struct rng_stream noise_stream(const struct net *net, const struct node *v) {
+    int owner = (int)(v - net->program->node) % RNG_OWNERS;
+    struct rng_stream stream = net_stream(net, PURPOSE_NOISE, owner);
+    if (v->on)
+        stream.first_pair = net_first_pair(&net->setup, v->on->sites);
+    else
+        stream = (struct rng_stream){.seed = net->setup.seed,
+                                     .purpose = PURPOSE_BIAS,
+                                     .owner = (uint32_t)(RNG_OWNERS - 1 - v->constant.first)};
+    stream.draw = (uint32_t)net->place.t * (uint32_t)v->count;
+    return stream;
 }
 
 /* A prediction draws no noise; noise belongs to training. */
 static void noise_forward(struct net *net, struct node *v) {
-    struct rng_stream stream =
-        net_stream(net, PURPOSE_NOISE, (int)(v - net->program->node) % RNG_OWNERS);
-    if (net->batch.predicting) {
+    if (net->batch.predicting)
         rows_zero(v->value);
-        return;
-    }
-    stream.draw = (uint32_t)net->place.t * (uint32_t)v->count;
-    stream.first_pair = net_first_pair(&net->setup, v->on->sites);
-    ops(net)->normals(v->value, stream);
+    else
+        ops(v->value)->normals(v->value, noise_stream(net, v));
+}
+
+/* Its number among the noises of numbers, which networks of all widths have in one order. */
+static void noise_shape(struct program *p, struct node *node, struct population *on) {
+    (void)on;
+    for (int i = 0; i < p->nodes - 1; i++)
+        node->constant.first += p->node[i].op == node->op && !p->node[i].on;
+}
+
+static bool noise_jumps(const struct program *p, int i) {
+    return p->node[i].on;
 }
 
 static const struct operation operation_noise = {
     .name = "noise",
     .arguments = "x",
-    .gives = "rows",
-    .doc = "standard normals on the sites of x, new at every site, input and step, constant in the "
-           "backward pass; 0 for test inputs",
+    .gives = "rows or numbers",
+    .doc =
+        "standard normals like x, new at every site or number, input, token and step, constant in "
+        "the backward pass; 0 for test inputs. Those of numbers are the same for the limit and all "
+        "networks of a seed",
+    .shape = noise_shape,
     .forward = noise_forward,
-    .jumps = operation_always};
+    .jumps = noise_jumps};
 
 /* How many numbers a constant has for a token: those of one group, or of all sites. */
 static size_t constant_period(const struct population *on) {
@@ -304,7 +330,7 @@ static int constant_prepare(struct net *net, struct node *v, struct err *err) {
     for (size_t r = 0; r < (size_t)v->count; r++)
         for (size_t i = 0; i < sites; i++)
             rows[r * sites + i] = v->constant.given[r % n * each + i % each];
-    ops(net)->put(v->value, rows);
+    ops(v->value)->put(v->value, rows);
     free(rows);
     return CODE_OK;
 }

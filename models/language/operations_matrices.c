@@ -31,7 +31,7 @@ static int vector_prepare(struct net *net, struct node *v, struct err *err) {
     TRY(net_thin(net, v->on, 1, start ? 0 : v->matrix.weight.a0, false, v->matrix.thin, err));
     struct rows W = array_all(&v->matrix.thin->W);
     if (start && !net->setup.declare_only)
-        ops(net)->pointwise(FN_LINEAR, NULL, start, W, W, (struct rows){0});
+        ops(W)->pointwise(FN_LINEAR, NULL, start, W, W, (struct rows){0});
     return CODE_OK;
 }
 
@@ -149,13 +149,14 @@ static void subtract_origin(const struct net *net, const struct node *v) {
 }
 
 static void look_forward(struct net *net, struct node *v) {
-    ops(net)->dots(argument(net, v, 0)->value, array_all(&v->matrix.thin->W), v->s);
+    ops(argument(net, v, 0)->value)
+        ->dots(argument(net, v, 0)->value, array_all(&v->matrix.thin->W), v->s);
     subtract_origin(net, v);
 }
 
 static void look_back_forward(struct net *net, struct node *v) {
-    ops(net)->combine(v->value, v->onto >= 0 ? 1 : 0, argument(net, v, 0)->s,
-                      array_all(&v->matrix.thin->W));
+    ops(v->value)->combine(v->value, v->onto >= 0 ? 1 : 0, argument(net, v, 0)->s,
+                           array_all(&v->matrix.thin->W));
 }
 
 static const struct operation operation_look_back = {
@@ -191,9 +192,9 @@ static int read_out_prepare(struct net *net, struct node *v, struct err *err) {
 static void read_out_forward(struct net *net, struct node *v) {
     struct rows h = argument(net, v, 0)->value, w = array_all(&v->matrix.thin->W);
     if (v->K == 1)
-        ops(net)->averages(h, w, v->s);
+        ops(h)->averages(h, w, v->s);
     else
-        ops(net)->dots(h, w, v->s);
+        ops(h)->dots(h, w, v->s);
     for (size_t k = 0; k < node_numbers(v); k++)
         v->s[k] /= net->setup.gamma0;
     subtract_origin(net, v);
@@ -205,8 +206,8 @@ static void read_out_collect(struct net *net, struct node *v) {
 }
 
 static void read_out_back_forward(struct net *net, struct node *v) {
-    ops(net)->combine(v->value, v->onto >= 0 ? 1 : 0, v->A ? v->A : net->output.Delta,
-                      array_all(&v->matrix.thin->W));
+    ops(v->value)->combine(v->value, v->onto >= 0 ? 1 : 0, v->A ? v->A : net->output.Delta,
+                           array_all(&v->matrix.thin->W));
 }
 
 static const struct operation operation_read_out_back = {

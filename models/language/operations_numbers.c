@@ -17,7 +17,7 @@ static void average_forward(struct net *net, struct node *v) {
     struct rows x = argument(net, v, 0)->value;
     double *out = v->of < 0 ? v->s : net->program->c;
     int count = v->of < 0 ? 0 : selected_some(v) ? v->expert.of->some.count : v->count;
-    ops(net)->averages(x, other(net, v), out);
+    ops(x)->averages(x, other(net, v), out);
     for (int mu = 0; mu < count; mu++)
         v->s[row_of(v, mu) * v->K + v->constant.column] += out[x.count == 1 ? 0 : mu];
 }
@@ -34,8 +34,8 @@ struct value numbers_average(struct program *p, struct value x, struct value y, 
 static void spread_forward(struct net *net, struct node *v) {
     if (v->onto < 0)
         rows_zero(v->value);
-    ops(net)->pointwise(FN_LINEAR, NULL, argument(net, v, 0)->s, v->value, v->value,
-                        (struct rows){0});
+    ops(v->value)->pointwise(FN_LINEAR, NULL, argument(net, v, 0)->s, v->value, v->value,
+                             (struct rows){0});
 }
 
 static const struct operation operation_spread = {
@@ -58,11 +58,11 @@ static void scale_forward(struct net *net, struct node *v) {
     const double *c = column_for(net, v, argument(net, v, 0), v->constant.column);
     struct rows x = argument(net, v, 1)->value;
     if (x.count != v->value.count)
-        ops(net)->combine(v->value, v->onto >= 0 ? 1 : 0, c, x);
+        ops(v->value)->combine(v->value, v->onto >= 0 ? 1 : 0, c, x);
     else if (v->onto >= 0)
         rows_add(c, x, v->value);
     else
-        ops(net)->pointwise(FN_LINEAR, c, NULL, x, v->value, (struct rows){0});
+        ops(v->value)->pointwise(FN_LINEAR, c, NULL, x, v->value, (struct rows){0});
 }
 
 static struct value scale_adjoint(struct program *p, int v, int k, struct value g) {

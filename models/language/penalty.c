@@ -11,7 +11,7 @@ static const struct value none = {-1};
 
 static void mean_rows_forward(struct net *net, struct node *v) {
     struct rows x = argument(net, v, 0)->value;
-    ops(net)->combine(v->value, 0, net->output.ones, x);
+    ops(v->value)->combine(v->value, 0, net->output.ones, x);
     rows_scale(1.0 / x.count, v->value);
 }
 

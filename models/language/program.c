@@ -220,19 +220,6 @@ bool node_given_numbers(struct program *p, const char *op, struct value s) {
     return !p->code;
 }
 
-struct node *node_append_rows(struct program *p, const struct operation *op, struct value x,
-                              struct value *out) {
-    *out = none;
-    if (!node_given_rows(p, op->name, x, none))
-        return NULL;
-    struct node *node = node_append(p, op, x, none, out);
-    if (node) {
-        node->on = node_of(p, x)->on;
-        node->count = node_of(p, x)->count;
-    }
-    return node;
-}
-
 struct node *node_append_numbers(struct program *p, const struct operation *op, struct value a,
                                  struct value b, int K, struct value *out) {
     struct node *node = node_append(p, op, a, b, out);
@@ -244,6 +231,27 @@ struct node *node_append_numbers(struct program *p, const struct operation *op, 
     if (program_failed(p, net_allow(p->net, node_numbers(node) * sizeof *node->s, &p->err)))
         return NULL;
     return node;
+}
+
+struct node *node_append_like(struct program *p, const struct operation *op, struct value x,
+                              struct value *out) {
+    *out = none;
+    if (x.at < 0)
+        program_fail(p, "%s of nothing", op->name);
+    if (!p->code && !node_of(p, x)->on)
+        return node_append_numbers(p, op, x, none, node_of(p, x)->K, out);
+    struct node *node = node_append(p, op, x, none, out);
+    if (node) {
+        node->on = node_of(p, x)->on;
+        node->count = node_of(p, x)->count;
+    }
+    return node;
+}
+
+struct node *node_append_rows(struct program *p, const struct operation *op, struct value x,
+                              struct value *out) {
+    *out = none;
+    return node_given_rows(p, op->name, x, none) ? node_append_like(p, op, x, out) : NULL;
 }
 
 /* --- operations without a matrix -------------------------------------------------------------- */

@@ -225,7 +225,7 @@ struct value program_numbers(struct program *p, const struct number_fn *fn, cons
                              struct value x, int K);
 
 /* Functions of each of the K numbers s by itself, some with a constant c; and the one number that
- * is their sum, ln of the sum of their exponentials, or number c of them, from 0. */
+ * is their sum, or ln of the sum of their exponentials. */
 enum number_rule {
     NUMBER_TIMES,      /* c s */
     NUMBER_TIMES_STOP, /* c s, constant in the backward pass */
@@ -239,7 +239,6 @@ enum number_rule {
     NUMBER_STOP, /* s, constant in the backward pass */
     NUMBER_SUM,
     NUMBER_LOG_SUM_EXP, /* finite for numbers of any size */
-    NUMBER_PICK,
     NUMBER_RULES
 };
 struct value program_number(struct program *p, enum number_rule rule, double c, struct value s);
@@ -261,6 +260,10 @@ bool program_tied(const double *x, int M, int K);
  * limit's gates only at widths that are large against the square of the factor (struct net). */
 void program_steep_gates(struct program *p, struct value s, double beta, bool softmax, int K);
 void program_steep(struct program *p, double factor);
+
+/* Number `column` of them, from 0; and all numbers of a and b, side by side. */
+struct value program_pick(struct program *p, struct value s, int column);
+struct value program_join(struct program *p, struct value a, struct value b);
 
 /* K numbers of each input, or 1 with any K. */
 struct value program_add_numbers(struct program *p, struct value a, struct value b);

@@ -57,15 +57,17 @@ struct start {
     bool moves;      /* so is one that learns */
 };
 
-/* Finds the start of node i, for tokens of one kind, from those of the nodes before it. */
-static void find_start(const struct program *p, int i, int kind, struct start *start) {
+/* Finds the start of node i, for tokens of one of so many kinds, from those of the nodes before it.
+ */
+static void find_start(const struct program *p, int i, int kind, int kinds, struct start *start) {
     static const struct start nothing;
     const struct node *v = &p->node[i];
     const int *from = v->argument;
     const struct start *a = from[0] < 0 ? &nothing : &start[from[0]],
                        *b = from[1] < 0 ? &nothing : &start[from[1]];
-    bool look = v->op->matrix == MATRIX_LOOK && !v->matrix.use, pair = from[1] >= 0;
-    start[i].known = look || (v->op->start && (from[0] < 0 || a->known) && (!pair || b->known));
+    bool look = v->op->matrix == MATRIX_LOOK && !v->matrix.use, pair = from[1] >= 0,
+         can = v->op->start && (kinds == 1 || !v->op->every_row);
+    start[i].known = look || (can && (from[0] < 0 || a->known) && (!pair || b->known));
     start[i].fluctuates = look ? v->matrix.weight.a0 != 0 : a->fluctuates || b->fluctuates;
     start[i].moves = look ? !v->matrix.weight.fixed : a->moves || b->moves;
     if (start[i].known && !look)
@@ -142,7 +144,7 @@ static int find_selection(const struct program *p, int last, struct selection *s
     }
     for (int kind = 0; kind < kinds; kind++) {
         for (int i = 0; i < count; i++)
-            find_start(p, list[i], kind, start);
+            find_start(p, list[i], kind, kinds, start);
         selection->known = selection->known && start[last].known;
         if (start[last].known)
             selection->tied |=

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const struct value none = {-1};
 
@@ -18,7 +19,7 @@ static void attend_forward(struct net *net, struct node *v) {
     ptrdiff_t pairs = pairs_of_tokens(net->program);
     double *c = net->program->c;
     for (ptrdiff_t mu = 0; mu < net->setup.data.P; mu++) {
-        ops(net)->dots(of_input(net, q, mu), of_input(net, k, mu), c);
+        ops(q)->dots(of_input(net, q, mu), of_input(net, k, mu), c);
         for (ptrdiff_t i = 0; i < pairs; i++)
             v->s[mu * pairs + i] =
                 (v->onto >= 0 ? v->s[mu * pairs + i] : 0) + v->constant.factor * c[i];
@@ -121,9 +122,9 @@ static const double *matrix_of(const struct net *net, const struct node *v, cons
 static void mix_forward(struct net *net, struct node *v) {
     const double *A = argument(net, v, 0)->s;
     for (ptrdiff_t mu = 0; mu < net->setup.data.P; mu++)
-        ops(net)->combine(of_input(net, v->value, mu), v->onto >= 0 ? 1 : 0,
-                          matrix_of(net, v, A + mu * pairs_of_tokens(net->program)),
-                          of_input(net, argument(net, v, 1)->value, mu));
+        ops(v->value)->combine(of_input(net, v->value, mu), v->onto >= 0 ? 1 : 0,
+                               matrix_of(net, v, A + mu * pairs_of_tokens(net->program)),
+                               of_input(net, argument(net, v, 1)->value, mu));
 }
 
 static struct value mix_adjoint(struct program *p, int v, int k, struct value g) {
@@ -144,15 +145,16 @@ static const struct operation operation_mix = {
 struct value program_mix(struct program *p, struct value A, struct value v) {
     struct value out;
     if (!node_given_numbers(p, "a mixture of tokens", A) ||
-        !node_given_rows(p, "a mixture of tokens", v, none) ||
         !of_tokens(p, "a mixture of tokens", v) || !of_tokens(p, "a mixture of tokens", A))
         return none;
     if (node_of(p, A)->K != p->net->setup.data.n)
         program_fail(p, "a mixture of tokens needs a number for each pair of them");
-    struct node *node = node_append(p, &operation_mix, A, v, &out);
+    struct node *node = node_of(p, v)->on
+                            ? node_append(p, &operation_mix, A, v, &out)
+                            : node_append_numbers(p, &operation_mix, A, v, node_of(p, v)->K, &out);
     if (node)
         node->on = node_of(p, v)->on;
-    return out;
+    return p->code ? none : out;
 }
 
 /* --- the token before ------------------------------------------------------------------------ */
@@ -185,19 +187,26 @@ static void lag_shape(struct program *p, struct node *node, struct population *o
     of_places(p, "a lag", (struct value){node->argument[0]});
 }
 
+/* Tokens of one kind have equal numbers at the start; those that have no source are 0 exactly. */
+static void start_of_tokens(const struct program *p, const struct node *v, int kind,
+                            const double *a, const double *b, double *x) {
+    (void)p, (void)kind, (void)b;
+    memcpy(x, a, (size_t)v->K * sizeof *x);
+}
+
 static const struct operation operation_lag = {
     .name = "lag",
     .arguments = "x, k",
-    .gives = "rows",
-    .doc =
-        "the rows of the token k places before, 0 where there is none; with k below 0, of a token "
-        "behind",
+    .gives = "rows or numbers",
+    .doc = "the rows or numbers of the token k places before, 0 where there is none; with k below "
+           "0, of a token behind",
     .shape = lag_shape,
     .zeros = ZEROS_OF_FIRST,
     .constants = CONSTANTS(CONSTANT_FROM("tokens", FIELD_INT, by, -100000, 100000)),
     .linear = true,
     .forward = lag_forward,
     .adjoint = lag_adjoint,
+    .start = start_of_tokens,
     .every_row = true};
 
 /* --- pooling and norm ------------------------------------------------------------------------ */
@@ -226,13 +235,14 @@ static const struct operation operation_pool = {.name = "pool",
                                                 .linear = true,
                                                 .forward = pool_forward,
                                                 .adjoint = pool_adjoint,
+                                                .start = start_of_tokens,
                                                 .every_row = true};
 
 struct value program_pool(struct program *p, struct value x) {
     struct value out;
     if (!p->code && p->net->setup.data.n == 1)
         return x;
-    struct node *node = node_append_rows(p, &operation_pool, x, &out);
+    struct node *node = node_append_like(p, &operation_pool, x, &out);
     if (node && of_places(p, "pooling", x))
         node_shape(p, node, 1);
     return out;

@@ -41,7 +41,7 @@ static inline struct rows row(struct rows x, int k) {
 
 /* out = the sum of rows. */
 static inline void sum_rows(const struct net *net, struct rows rows, struct rows out) {
-    ops(net)->combine(out, 0, net->output.ones, rows);
+    ops(out)->combine(out, 0, net->output.ones, rows);
 }
 
 /* Tokens that token s of a row attends to: those before it and itself, or all. */

@@ -80,9 +80,9 @@ static void choose_all(struct net *net, struct node *v, choosing *rule) {
         }
         double *value = v->A + n * sizeof(struct candidate) / sizeof *v->A,
                *mask = value + n * v->on->sites;
-        ops(net)->get(of_input(net, x->value, (int)mu), value);
+        ops(x->value)->get(of_input(net, x->value, (int)mu), value);
         choose_tokens(v, rule, v->on->sites, value, mask);
-        ops(net)->put(of_input(net, v->value, (int)mu), mask);
+        ops(v->value)->put(of_input(net, v->value, (int)mu), mask);
     }
 }
 

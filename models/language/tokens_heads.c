@@ -16,7 +16,7 @@ static void attend_heads_forward(struct net *net, struct node *v) {
     struct rows q = argument(net, v, 0)->value, k = argument(net, v, 1)->value;
     for (int i = 0; i < net->batch.rows; i++) {
         rows_multiply(row(q, i), of_input(net, k, i / net->setup.data.n), v->work);
-        ops(net)->group_sum(v->work, of_token(net, v->value, i));
+        ops(v->work)->group_sum(v->work, of_token(net, v->value, i));
     }
     rows_scale(v->constant.factor / argument(net, v, 0)->on->group, v->value);
 }

@@ -9,8 +9,8 @@ static const struct value none = {-1};
 
 static void mix_places_forward(struct net *net, struct node *v) {
     for (int mu = 0; mu < net->setup.data.P; mu++)
-        ops(net)->combine(of_input(net, v->value, mu), v->onto >= 0 ? 1 : 0, v->constant.given,
-                          of_input(net, argument(net, v, 0)->value, mu));
+        ops(v->value)->combine(of_input(net, v->value, mu), v->onto >= 0 ? 1 : 0, v->constant.given,
+                               of_input(net, argument(net, v, 0)->value, mu));
 }
 
 /* The transposed matrix. */
@@ -80,11 +80,10 @@ static bool is_matrix_of(struct program *p, int places, int from, const double *
 struct value program_mix_places(struct program *p, struct value x, int places, int from,
                                 const double *S) {
     struct value out;
-    if (!node_given_rows(p, "a mixture of places", x, none) ||
-        !of_places(p, "a mixture of places", x) ||
+    if (p->code || !of_places(p, "a mixture of places", x) ||
         !is_matrix_of(p, places, from, S, node_of(p, x)->per))
         return none;
-    struct node *node = node_append_rows(p, &operation_mix_places, x, &out);
+    struct node *node = node_append_like(p, &operation_mix_places, x, &out);
     if (!node)
         return none;
     node_shape(p, node, places);

@@ -91,6 +91,7 @@ void script_register(lua_State *L, const struct script_chapter *chapter);
 /* Arguments; anything else is an error at this line. */
 struct value script_rows(lua_State *L, int arg);
 struct value script_numbers(lua_State *L, int arg); /* of one column: that one alone */
+struct value script_rows_or_numbers(lua_State *L, int arg);
 bool script_is_rows(lua_State *L, int arg);
 bool script_is_numbers(lua_State *L, int arg);
 bool script_is_value(lua_State *L, int arg);

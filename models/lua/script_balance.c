@@ -8,9 +8,7 @@
 /* --- terms of the loss ----------------------------------------------------------------------- */
 
 static int mean_of_rows(lua_State *L) {
-    bool rows = script_is_rows(L, 1);
-    return script_push(L, program_mean_of_rows(script_program(L),
-                                               rows ? script_rows(L, 1) : script_numbers(L, 1)));
+    return script_push(L, program_mean_of_rows(script_program(L), script_rows_or_numbers(L, 1)));
 }
 
 static int penalty(lua_State *L) {
@@ -36,7 +34,7 @@ static struct value largest_of(lua_State *L, int K) {
 
 /* What may be selected among: sites, or numbers. */
 static int push_choices(lua_State *L) {
-    struct value s = script_is_rows(L, 1) ? script_rows(L, 1) : script_numbers(L, 1);
+    struct value s = script_rows_or_numbers(L, 1);
     const struct node *v = script_node(L, s);
     return v->on ? (int)v->on->sites : v->K;
 }

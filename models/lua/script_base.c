@@ -72,6 +72,10 @@ struct value script_rows(lua_State *L, int arg) {
     return (struct value){handle_at(L, arg)->at};
 }
 
+struct value script_rows_or_numbers(lua_State *L, int arg) {
+    return script_is_numbers(L, arg) ? script_numbers(L, arg) : script_rows(L, arg);
+}
+
 struct script_population *script_population(lua_State *L, int arg) {
     struct script_population *on = luaL_testudata(L, arg, SCRIPT_POPULATION);
     if (!on)
@@ -230,10 +234,9 @@ static int call_operation(lua_State *L) {
     enum operation_argument kind;
     int arg = 1, values = 0, constants = 0;
     for (const char *at = op->arguments; (kind = operation_argument(&at)); arg++) {
-        bool numbers = operation_takes_either(op) && script_is_numbers(L, arg);
         if (kind == ARGUMENT_VALUE)
             *(values++ ? &given.y : &given.x) =
-                numbers ? script_numbers(L, arg) : script_rows(L, arg);
+                operation_takes_either(op) ? script_rows_or_numbers(L, arg) : script_rows(L, arg);
         else if (kind == ARGUMENT_POPULATION)
             given.on = script_population(L, arg)->on;
         else if (field->type == FIELD_BOOL)

@@ -21,7 +21,10 @@ struct value script_numbers(lua_State *L, int arg) {
                       script_is_rows(L, arg) ? "must be numbers of each input, is rows"
                                              : "must be numbers of each input");
     struct value s = {h->at};
-    return h->column < 0 ? s : apply_rule(L, NUMBER_PICK, h->column, s);
+    if (h->column >= 0)
+        s = program_pick(script_program(L), s, h->column);
+    script_check(L);
+    return s;
 }
 
 /* s[k], from 1; nil beyond the last. */
@@ -266,6 +269,30 @@ static int stop(lua_State *L) {
     return script_push(L, apply_rule(L, NUMBER_STOP, 0, script_numbers(L, 1)));
 }
 
+/* All numbers of a list, side by side. */
+static int join(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TTABLE);
+    int count = (int)lua_rawlen(L, 1), K = 0;
+    struct value out = {-1};
+    for (int k = 1; k <= count; k++) {
+        lua_rawgeti(L, 1, k);
+        if (!script_is_numbers(L, -1))
+            return luaL_error(L,
+                              "join takes a list of numbers of each input, and its entry %d is %s",
+                              k, script_is_rows(L, -1) ? "rows over a population" : "none");
+        struct value s = script_numbers(L, lua_gettop(L));
+        K += script_node(L, s)->K;
+        if (K > 4096)
+            return luaL_error(L, "join would make more than 4096 numbers");
+        out = k == 1 ? s : program_join(script_program(L), out, s);
+        script_check(L);
+        lua_pop(L, 1);
+    }
+    if (!count)
+        return luaL_error(L, "join of nothing: it takes a list of numbers of each input");
+    return script_push(L, out);
+}
+
 /* One number of all, by the rule of the row of the word. */
 static int reduce(lua_State *L) {
     int rule = (int)lua_tointeger(L, lua_upvalueindex(1));
@@ -317,6 +344,8 @@ const struct script_word script_numbers_words[] = {
     {"log_sum_exp", "s", "numbers",
      "one number, the logarithm of the sum of their exponentials, which overflows for no numbers",
      reduce, NUMBER_LOG_SUM_EXP},
+    {"join", "{s, ...}", "numbers", "all numbers of a list of numbers, side by side in its order",
+     join, 0},
     {"normals", "K", "list",
      "a list of K normals for Lua, the same for the limit and all networks of a seed", normals, 0},
     {0}};

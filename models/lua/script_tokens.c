@@ -152,7 +152,7 @@ static int attend(lua_State *L) {
 
 /* mix(x, S): by a constant matrix. */
 static int mix_places(lua_State *L) {
-    struct value x = script_rows(L, 1);
+    struct value x = script_rows_or_numbers(L, 1);
     const struct script_places *S = luaL_testudata(L, 2, SCRIPT_PLACES);
     S = S ? S : read_places(L, 2);
     return script_push(L, program_mix_places(script_program(L), x, S->rows, S->columns, S->values));
@@ -165,11 +165,11 @@ static int mix(lua_State *L) {
     if (script_is_rows(L, 1))
         return script_push(L, program_mix_by_head(p, script_rows(L, 1), script_rows(L, 2)));
     struct value A = script_numbers(L, 1);
-    return script_push(L, program_mix(p, A, script_rows(L, 2)));
+    return script_push(L, program_mix(p, A, script_rows_or_numbers(L, 2)));
 }
 
 static int pool(lua_State *L) {
-    return script_push(L, program_pool(script_program(L), script_rows(L, 1)));
+    return script_push(L, program_pool(script_program(L), script_rows_or_numbers(L, 1)));
 }
 
 const struct script_word script_tokens[] = {
@@ -178,10 +178,11 @@ const struct script_word script_tokens[] = {
      "attention logits beta `<q_s k_t>`: n numbers for each of the n tokens of an input; with a "
      "population p of heads, rows of logits at every head",
      attend, 0},
-    {"mix", "a, v", "rows",
+    {"mix", "a, v", "rows or numbers",
 
-     "rows sum_t a_st v_t: for each token, the rows v of all tokens with attention weights a of "
-     "either kind. `mix(x, S)` is sum_t S_st x_t with a constant matrix S, which is a list of "
+     "sum_t a_st v_t: for each token, the rows v of all tokens with attention weights a of "
+     "either kind, or numbers v with weights that are numbers. `mix(x, S)` is sum_t S_st x_t with "
+     "a constant matrix S, which is a list of "
      "rows of numbers or comes from `window` or `pooling`",
      mix, 0},
     {"window", "H, W, {size=, stride=, padding=}", "list",
@@ -191,8 +192,8 @@ const struct script_word script_tokens[] = {
      window, 0},
     {"pooling", "H, W, {size=, stride=, padding=}", "matrix",
      "the matrix for `mix(x, S)` that takes the mean over each window of an image", pooling, 0},
-    {"pool", "x", "rows", "the mean over the n tokens of an input: one row for each input", pool,
-     0},
+    {"pool", "x", "rows or numbers",
+     "the mean over the n tokens of an input: one row, or set of numbers, for each input", pool, 0},
     {0}};
 
 void script_open_tokens(lua_State *L) {

@@ -101,7 +101,7 @@ int script_scalar(lua_State *L) {
     double one = 1, *start;
     lua_settop(L, arg);
     if (arg == 2)
-        like = script_is_rows(L, 1) ? script_rows(L, 1) : script_numbers(L, 1);
+        like = script_rows_or_numbers(L, 1);
     struct weight W = script_weight(L, arg, SCRIPT_START);
     int K = start_of(L, arg, 4096, &W, &start);
     return script_push(

@@ -265,9 +265,16 @@ class Operations(Trained):
             return None
         kind = self.any("tanh", "exp", "log", "square", "root", "over", "plus", "times", "stop",
                         "sum", "pick", "pair", "pair", "quotient", "log of square", "log_sum_exp",
-                        "function")
+                        "function", "tokens", "tokens", "join")
         t = self.tame(s)
         more = {"K": s.K, "bounded": s.bounded}
+        if kind == "tokens":
+            return self.of_tokens(s, **more)
+        if kind == "join":
+            other = self.pick(lambda v: not v.on and v.per == s.per) or s
+            return self.add(f"join({{{s}, {other}[1], {s}}})", None, s.per, [s, other],
+                            size=max(s.size, other.size), vanishes=s.vanishes or other.vanishes,
+                            K=2 * s.K + 1, positive=s.positive and other.positive)
         if kind == "tanh":
             return self.add(f"tanh({s})", None, s.per, [s], vanishes=s.vanishes,
                             **more | {"bounded": True})
@@ -323,6 +330,22 @@ class Operations(Trained):
         return self.add(f"{t} {sign} {other}", None, s.per, [t, other],
                         size=max(t.size + other.size, t.size * other.size), vanishes=True,
                         **more | {"K": K, "bounded": False})
+
+    def of_tokens(self, s: Value, **more) -> Value | None:
+        """Words that numbers of tokens have as rows do."""
+        if s.per != "token":
+            return None
+        kind = self.any("lag", "pool", "mix")
+        if kind == "lag":
+            return self.add(f"lag({s}, {self.any(1, 1, 2, -1)})", None, s.per, [s], size=s.size,
+                            vanishes=True, **more)
+        if kind == "pool":
+            return self.add(f"pool({s})", None, "input", [s], size=s.size, vanishes=s.vanishes,
+                            positive=s.positive, **more)
+        weights = ", ".join("{" + ", ".join(f"{self.random.uniform(0.1, 1) / self.n:.3f}"
+                                            for _ in range(self.n)) + "}" for _ in range(self.n))
+        return self.add(f"mix({s}, {{{weights}}})", None, s.per, [s], size=s.size,
+                        vanishes=s.vanishes, positive=s.positive, **more)
 
     # --- tokens ----------------------------------------------------------------------------------
 

@@ -121,7 +121,7 @@ class Writer(Operations):
     def by_row(self) -> Value:
         """Rows by a word that is an operation by its row and takes rows and constants alone."""
         words = [(name, arguments.split(", ")) for name, arguments, gives, _, constants in
-                 TABLE if constants != "-" and gives == "rows" and name not in BY_HAND and
+                 TABLE if constants != "-" and gives.startswith("rows") and name not in BY_HAND and
                  not set("psWK") & set(arguments.split(", "))]
         name, arguments = self.random.choice(words)
         x = self.rows("token")

@@ -1,5 +1,5 @@
-"""Numbers of each token as rows that are the same at every site: a balancing loss of each sequence
-by itself, as docs/programs.md writes it."""
+"""Numbers of each token, pooled: a balancing loss of each sequence by itself, as docs/programs.md
+writes it."""
 import dmft
 import dmft.torch
 import numpy as np
@@ -23,7 +23,7 @@ KEYS = {"data.inputs": 4, "data.tokens": 3, "data.dimension": 10, "training.eta0
 def ini(tmp_path):
     with open(f"{ROOT}/docs/programs.md", encoding="utf-8") as page:
         text = page.read()
-    start = text.index("local one = constant(up")
+    start = text.index("penalty(M / K * sum(pool(mask)")
     script = HEAD + text[start:text.index("```", start)] + 'read_out(h, "w")\n'
     (tmp_path / "seq.lua").write_text(script)
     path = tmp_path / "seq.ini"

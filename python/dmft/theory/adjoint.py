@@ -4,8 +4,8 @@ from __future__ import annotations
 from dmft.rows import WORDS
 from dmft.theory import names
 from dmft.theory.calls import Calls
-from dmft.theory.expression import (ONE, Apply, Call, Expression, Mean, Ref, Scale, Sum, number,
-                                    product, total)
+from dmft.theory.expression import (ONE, Apply, Call, Column, Expression, Mean, Ref, Scale, Sum,
+                                    number, product, total)
 from dmft.theory.graph import Node
 from dmft.theory.structure import Process, Quantity, Symbol
 
@@ -192,6 +192,23 @@ class Adjoint:
         part = product(*reversed(parts))
         return Call("sum", (part,)) if arg.numbers < node.numbers else part
 
+    def one_by_one(self, at: int) -> list[Expression]:
+        """The numbers of a node; those of a list that only lists read are its own."""
+        node = self.nodes[at]
+        if node.word == "join" and at not in self.d.symbols:
+            return [part for arg in node.args for part in self.one_by_one(arg)]
+        s = self.d.row(at)
+        return [Column(s, k) for k in range(node.numbers)] if node.numbers > 1 else [s]
+
+    def _pick_back(self, node, arg, parts, constants):
+        return Call("at_column", (parts[0],), constants)
+
+    def _pick(self, node, arg, parts, constants):
+        """Those of g that a part of a list has."""
+        first = dict(constants)["column"]
+        columns = tuple(Column(parts[0], first + k) for k in range(arg.numbers))
+        return columns[0] if arg.numbers == 1 else Call("columns", columns)
+
     def _scale(self, node, arg, parts, _):
         c = self.d.column(parts[0], node) if node.word == "scale" else parts[0]
         return product(c, parts[1])
@@ -263,8 +280,6 @@ class Adjoint:
             return g
         if rule == "times":
             return product(d.constant(node, "c"), g)
-        if rule == "pick":
-            return Call("at_column", (g,), (("column", node.constants["column"]),))
         if rule == "exp":
             return product(d.row(node.at), g)
         if rule == "tanh":

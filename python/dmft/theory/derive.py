@@ -17,6 +17,8 @@ from dmft.theory.structure import Process, Quantity, Selection, Sites, Symbol, T
 
 N = 2.0 ** 400                          # the nominal width behind the numbers of a limit
 PLAIN = {"shift": "add", "add_numbers": "add", "multiply_numbers": "multiply"}
+MEANS = {"group_mean": "group", "tile_mean": "copies", "mean_of_rows": "inputs",
+         "mean_of_numbers": "inputs"}
 FIELDS = ("map", "read_in")
 MASKS = ("top", "top_rows", "first_rows")
 # Words whose rows and numbers have a name of their own.
@@ -151,6 +153,8 @@ class Derivation:
             return False
         if node.name or node.word in NAMED:
             return True
+        if node.word == "join":
+            return any(self.nodes[user].word != "join" for user, _ in node.users)
         if node.word == "look":
             return any(self.nodes[user].word != "bias" for user, _ in node.users)
         if node.word == "numbers" and node.constants["rule"] in ("gates", "mask", "softmax"):
@@ -319,14 +323,10 @@ class Derivation:
             return product(self.column(args[0], node), args[1])
         if word == "average":
             return Mean(product(*args))
-        if word == "group_mean":
-            return Mean(args[0], "group")
-        if word == "tile_mean":
-            return Mean(args[0], "copies")
+        if word in MEANS:
+            return Mean(args[0], MEANS[word])
         if word == "tile":
             return args[0]
-        if word in ("mean_of_rows", "mean_of_numbers"):
-            return Mean(args[0], "inputs")
         if word == "noise":
             return Call("noise_of_rows", ())
         if word == "ones":
@@ -336,15 +336,16 @@ class Derivation:
             return product(over, Call("look", (Ref("thin:" + node.matrix), args[0])))
         if word == "read_out":
             return Call(word, (Ref("thin:" + node.matrix), args[0]), (("at", node.at),))
+        thin = Ref(f"thin:{node.matrix}")
         if word == "embed":
-            return Call("look_back", (args[0], Ref("thin:" + node.matrix)))
+            return Call("look_back", (args[0], thin))
         if word == "look":
-            return Call("look", (Ref("thin:" + node.matrix), args[0]))
+            return Call("look", (thin, args[0]))
         if self.is_trained(node):
-            return Ref("thin:" + node.matrix)
+            return thin
         if word == "bias":
-            b = Ref("thin:" + node.matrix)
-            return Sum((args[0], Call("of_kind", (b,)) if self.matrix(node.matrix).sets > 1 else b))
+            several = self.matrix(node.matrix).sets > 1
+            return Sum((args[0], Call("of_kind", (thin,)) if several else thin))
         if word == "softmax_of_sites":
             beta = self.beta(node)
             return Call(word, (beta, *args), (("over_all", node.constants["over_all"]),))
@@ -354,6 +355,10 @@ class Derivation:
             return product(self.constant(node, "k"), Call(word, tuple(args)))
         if word == "numbers":
             return self._numbers(node, args[0], constants)
+        if word == "pick":
+            return Column(args[0], node.constants["column"])
+        if word == "join":
+            return Call("columns", tuple(sum(map(self.adjoint.one_by_one, node.args), [])))
         return Call(word, tuple(args), constants)
 
     def column(self, numbers: Expression, node: Node) -> Expression:
@@ -371,8 +376,6 @@ class Derivation:
             return Sum((s, self.constant(node, "c")))
         if rule == "same":
             return s
-        if rule == "pick":
-            return Column(s, node.constants["column"])
         if rule in ("gates", "mask") and node.constants["softmax"] is not None:
             beta = self.constant(node, "beta")
             return Call(rule, (beta, s), constants + (("of", self.nodes[node.args[0]].numbers),))

@@ -202,6 +202,16 @@ def scale(run, v, s, x):
     return s[..., v["column"], None] * x
 
 
+@OPERATIONS
+def pick(run, v, s):
+    return s[..., v["column"]:v["column"] + v.numbers]
+
+
+@OPERATIONS
+def join(run, v, a, b):
+    return torch.cat([a, b], -1)
+
+
 @OPERATIONS("mean_of_rows", "mean_of_numbers")
 def mean_of_all(run, v, x):
     return x.mean((0, 1), keepdim=True)

@@ -81,11 +81,6 @@ def log_sum_exp(run, v, s):
 
 
 @NUMBERS
-def pick(run, v, s):
-    return s[..., v["column"], None]
-
-
-@NUMBERS
 def softmax(run, v, s):
     return causal_softmax(s) if v["causal"] else torch.softmax(s, -1)
 
