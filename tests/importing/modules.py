@@ -298,6 +298,34 @@ class Bent(WideOutputs):
         return (self.bend(made) * gates).sum(1) * self.gain
 
 
+class Flat(nn.Module):
+    """Experts that grow in number and width, whose units are one axis of a matrix: taken apart by a
+    view into M experts, halves and a mean over them (gated), or by gates that are repeated."""
+
+    def __init__(self, N, M=None, gated=False, bias=True):
+        super().__init__()
+        self.M, self.gated, units = M or N // 4, gated, N // 2
+        self.read, self.head = nn.Linear(NUMBERS, N, bias=False), nn.Linear(N, 1, bias=False)
+        self.router = nn.Linear(N, self.M, bias=False)
+        self.up = nn.Linear(N, self.M * units * (2 if gated else 1), bias=bias)
+        self.down = nn.Linear(self.M * units, N, bias=False)
+        self.shared = nn.Linear(N, units, bias=False)
+
+    def forward(self, x):
+        x = torch.tanh(self.read(x))
+        gates, hidden = self.router(x).sigmoid(), self.up(x)
+        if self.gated:
+            gate, hidden = hidden.view(len(x), self.M, -1).chunk(2, -1)
+            hidden = F.silu(gate) * hidden * gates[..., None]
+            hidden = (hidden - 0.5 * hidden.mean(1, keepdim=True)).flatten(1)
+        else:                           # what all experts share is copied to each
+            hidden = hidden + self.shared(x).repeat(1, self.M)
+            hidden = hidden.relu() * gates.repeat_interleave(hidden.shape[1] // self.M, 1)
+        if self.gated:
+            hidden = hidden * self.shared(x).repeat(1, self.M)
+        return self.head(x + self.down(hidden) / self.M)[:, 0]
+
+
 # name: (build, example, what import_module is given beside them)
 MODULES = {
     "perceptron": (Perceptron, numbers, {}),
@@ -322,4 +350,6 @@ MODULES = {
     "many_outputs_top": (lambda N: Outputs(N, 0.25), numbers, {}),
     "wide": (Wide, numbers, {}),
     "wide_outputs": (WideOutputs, numbers, {}),
+    "flat": (Flat, numbers, {}),
+    "flat_gated": (lambda N: Flat(N, gated=True), numbers, {}),
 }

@@ -13,9 +13,7 @@ INIS = [os.path.relpath(path, ROOT) for folder in ("data", "examples")
         for path in sorted(glob.glob(os.path.join(ROOT, folder, "*.ini")))]
 # No network alone, and a text that make text writes.
 ELSEWHERE = {"data/regime2_compare.ini", "data/text.ini"}
-# Pairs of two growing sizes in one axis; noise.
-NOT_YET = {"data/regime3.ini": "meets", "data/regime3_mup.ini": "meets",
-           "examples/regime3.ini": "meets", "examples/noisy_top.ini": "random numbers"}
+NOT_YET = {"examples/noisy_top.ini": "random numbers"}
 # Widths of inis whose draws need more.
 WIDE = {"data/fashion10.ini": (64, 128), "data/residual_multi_index.ini": (64, 128)}
 

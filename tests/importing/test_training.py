@@ -77,7 +77,8 @@ def by_muon(**more):
     """Muon for matrices between layers, AdamW for the rest, as they are used."""
     def made(module):
         hidden = [p for name, p in module.named_parameters()
-                  if p.dim() == 2 and min(p.shape) > modules.LETTERS
+                  if p.dim() == 2 and min(p.shape) > modules.NUMBERS
+                  and min(p.shape) != modules.LETTERS
                   or "router" in name and not isinstance(module, modules.Mixture)]
         rest = [p for p in module.parameters() if not any(p is one for one in hidden)]
         return [torch.optim.Muon(hidden, 0.05, **{"weight_decay": 0.1} | more),
@@ -94,7 +95,7 @@ needs_muon = pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="this P
 @pytest.mark.parametrize("name, more", [("perceptron", one) for one in MUON] + [
     ("transformer", one) for one in MUON] + [(name, {}) for name in (
         "layer_norm", "by_hand", "encoder", "bottleneck", "dispatched", "shared", "scattered",
-        "many", "many_top", "wide")], ids=str)
+        "many", "many_top", "wide", "flat", "flat_gated")], ids=str)
 def test_muon_and_adamw_train_as_his_loop(name, more):
     """Packed queries, keys and values are one matrix of Muon; its own arithmetic of bfloat16 is in
     double precision in both."""
@@ -115,9 +116,12 @@ def test_muon_beside_plain_descent():
     (lambda m: torch.optim.Muon([m.second.weight], 0.1, ns_steps=6), "ns_steps = 6"),
     (lambda m: [torch.optim.Muon([m.second.weight], 0.1),
                 torch.optim.SGD([m.first.weight], 0.1, momentum=0.9)], "beside momentum"),
+    (lambda m: [torch.optim.Adam(m.parameters(), 0.1)] if len(m.first.weight) > 16 else [
+        torch.optim.Muon([m.second.weight], 0.1), torch.optim.Adam([m.first.weight], 0.1)],
+     "by muon at N = 16 and by adam at 32"),
     (lambda m: [torch.optim.Adam([m.second.weight], 0.1),
                 torch.optim.SGD([m.first.weight], 0.1)], "Adam and SGD"),
-], ids=["read_in", "steps", "momentum", "two_kinds"])
+], ids=["read_in", "steps", "momentum", "changing", "two_kinds"])
 def test_several_without_a_counterpart_are_refused(optimizer, words):
     build, example, more = modules.MODULES["without_biases"]
     mine = dmft.torch.import_module(build, example(), (16, 32), **more)

@@ -11,11 +11,12 @@ import dataclasses
 from fractions import Fraction
 
 from dmft.torch.importing.expressions import Gap
+from dmft.torch.importing.laws import power_of
 
 
 class Cut(Exception):
-    """Populations that are to be cut: `how` is ("equal", k), ("strided", k), or ("at", fractions),
-    where the parts end."""
+    """Populations that are to be cut: `how` is ("equal", k), ("strided", k), ("at", fractions),
+    where the parts end, or ("pairs", sizes), in groups of these sizes at both widths."""
 
     def __init__(self, populations, how):
         super().__init__(how)
@@ -45,11 +46,15 @@ class Axis:
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """Sites of an axis of a parameter: every `step`-th from phase on, between two fractions."""
+    """Sites of an axis of a parameter: every `step`-th from phase on, between two fractions. They
+    are pairs where there are `groups` of them, (c, p), c n^p of n sites: experts, each of which
+    has these units. `units`: which of the units of each group."""
     start: Fraction = Fraction(0)
     stop: Fraction = Fraction(1)
     phase: int = 0
     step: int = 1
+    groups: tuple | None = None
+    units: "Piece | None" = None
 
     def slice(self, total: int) -> slice:
         """Which they are of so many."""
@@ -62,9 +67,27 @@ class Piece:
         """How many they are."""
         return len(range(total)[self.slice(total)])
 
-    def children(self, how) -> list["Piece"]:
+    def pair(self, total: int) -> tuple[int, int]:
+        """(how many groups there are, of how many sites each)."""
+        n, (c, p) = self.size(total), self.groups
+        groups = round(c * n ** p)
+        if not groups or n % groups:
+            raise Gap(f"an axis of {n} is no {c:g} n^{p:g} groups of equal size")
+        return groups, n // groups
+
+    def children(self, how, totals) -> list["Piece"]:
         """What it is cut into."""
         kind, given = how
+        if self.groups:
+            units = [self.pair(total)[1] for total in totals]
+            return [dataclasses.replace(self, units=one)
+                    for one in self.units.children(how, units)]
+        if kind == "pairs":
+            sizes = [self.size(total) for total in totals]
+            law = power_of([n // units for n, units in zip(sizes, given)], sizes)
+            if law is None:
+                raise Gap("pairs whose groups do not go as a power of how many they are")
+            return [dataclasses.replace(self, groups=law, units=Piece())]
         if kind == "strided":
             return [dataclasses.replace(self, phase=self.phase + self.step * k,
                                         step=self.step * given) for k in range(given)]
@@ -81,7 +104,12 @@ def expand(cuts: dict, parameter: str, axis: int, piece: Piece, totals):
     how = cuts.get((parameter, axis, piece))
     if how is None:
         return [], [], [piece]
-    parts = [expand(cuts, parameter, axis, child, totals) for child in piece.children(how)]
+    parts = [expand(cuts, parameter, axis, child, totals)
+             for child in piece.children(how, totals)]
+    if how[0] == "pairs" and not piece.groups:
+        (before, after, pieces), = parts
+        groups = tuple(pieces[0].pair(total)[0] for total in totals)
+        return [Axis("sites", groups, about=axis), *before], after, pieces
     k, alike = len(parts), all(one[:2] == parts[0][:2] for one in parts)
     if how[0] == "strided":
         if not alike:
@@ -90,12 +118,23 @@ def expand(cuts: dict, parameter: str, axis: int, piece: Piece, totals):
         return parts[0][0], [*parts[0][1], Axis("finite", (k, k))], \
             [one for column in zip(*rows) for one in column]
     pieces = [one for *_, part in parts for one in part]
-    sizes = [tuple(piece.size(total) for total in totals) for piece in pieces]
+    sizes = [tuple(sites_of(piece, total) for total in totals) for piece in pieces]
     if alike and len(set(sizes)) == 1:
         return [Axis("finite", (k, k)), *parts[0][0]], parts[0][1], pieces
-    if any(after for _, after, _ in parts):
+    if any(after for _, after, _ in parts) or any(
+            one.kind == "sites" for before, *_ in parts for one in before):
         raise Gap("parts of different sizes are cut in turn")
     return [Axis("finite", (len(pieces),) * 2, tuple(sizes))], [], pieces
+
+
+def sites_of(piece: Piece, total: int) -> int:
+    """How many sites lie along the last axis of a piece: its units, where it is pairs."""
+    return piece.units.size(piece.pair(total)[1]) if piece.groups else piece.size(total)
+
+
+def units_of(axis: int) -> float:
+    """Which axis of a leaf its units are, where those of a parameter's axis are pairs."""
+    return axis + 0.5
 
 
 def length(axes) -> tuple[int, int]:
@@ -117,19 +156,25 @@ def divided(axis: Axis, inner) -> tuple[Axis, Axis]:
     if any(size % part for size, part in zip(axis.size, inner)):
         raise Gap(f"an axis of {axis.size[0]} is divided by {inner[0]}")
     if axis.kind == "sites":
-        raise TakeApart(("equal", outer[0]) if outer[0] == outer[1] else
-                        ("strided", inner[0]) if inner[0] == inner[1] else None)
+        raise TakeApart(how_divided(outer, inner), axis)
     if axis.kind not in ("finite", "copy") or axis.segments:
         raise Gap(f"the axis of {axis.kind}s is divided")
     return dataclasses.replace(axis, size=outer), dataclasses.replace(axis, size=tuple(inner))
 
 
-class TakeApart(Exception):
-    """The sites of a dimension are to be cut; the tensor knows its populations."""
+def how_divided(outer, inner):
+    """How an axis of sites is cut that is two axes, of these lengths."""
+    if outer[0] == outer[1]:
+        return "equal", outer[0]
+    return ("strided", inner[0]) if inner[0] == inner[1] else ("pairs", tuple(inner))
 
-    def __init__(self, how):
+
+class TakeApart(Exception):
+    """The sites of an axis are to be cut; the tensor knows its populations."""
+
+    def __init__(self, how, axis):
         super().__init__(how)
-        self.how = how
+        self.how, self.axis = how, axis
 
 
 def regroup(axes, lengths) -> list[tuple]:

@@ -45,6 +45,14 @@ class Population:
         two._parent = one
         one.origins |= two.origins
 
+    def along(self, sizes) -> "Population":
+        """That of an axis of so many sites."""
+        return self
+
+
+ALIKE = "there are as many experts as units at the widths that were traced, so that they cannot " \
+    "be told apart; give other widths="
+
 
 class Pairs(Population):
     """Pairs of a site of one population (experts) and one of another (their units)."""
@@ -54,14 +62,21 @@ class Pairs(Population):
         self.outer, self.inner = outer, inner
 
     def meet(self, other: Population) -> None:
-        """With other pairs, or with a population of which this has a site for each pair."""
-        if isinstance(other, Pairs):
-            self.outer.meet(other.outer)
-            self.inner.meet(other.inner)
-        elif other.sizes == self.outer.sizes:
-            self.outer.meet(other)
-        else:
-            raise Gap("rows over the units of experts meet rows that are the same for all experts")
+        """With other pairs."""
+        if not isinstance(other, Pairs):
+            raise Gap("rows over experts and their units meet rows over one of both")
+        self.outer.meet(other.outer)
+        self.inner.meet(other.inner)
+
+    def along(self, sizes) -> Population:
+        """The experts or the units, of which there are so many."""
+        outer, inner = self.outer.find(), self.inner.find()
+        if outer.sizes == inner.sizes:
+            raise Gap(ALIKE)
+        if tuple(sizes) not in (outer.sizes, inner.sizes):
+            raise Gap(f"rows over {outer.sizes[0]} experts and {inner.sizes[0]} units meet an axis "
+                      f"of {sizes[0]} sites")
+        return outer if tuple(sizes) == outer.sizes else inner
 
 
 @dataclasses.dataclass(eq=False)
@@ -145,15 +160,27 @@ class Builder:
 
     # --- arithmetic ------------------------------------------------------------------------------
 
-    def _meet(self, a, b):
-        """The population of rows that two of them make."""
-        if a.is_rows and b.is_rows:
-            one, two = a.population, b.population
-            if isinstance(two, Pairs) and not isinstance(one, Pairs):
-                one, two = two, one
-            one.meet(two)
-            return one
-        return a.population or b.population
+    def _together(self, a, b, experts=True):
+        """(a, b, the population of what both make): rows over experts (if they are meant), or over
+        units, beside rows over pairs of both are copied to them."""
+        if not (a.is_rows and b.is_rows):
+            return a, b, a.population or b.population
+        if isinstance(a.population, Pairs) != isinstance(b.population, Pairs):
+            pairs = next(one.population for one in (a, b) if isinstance(one.population, Pairs))
+            a, b = (one if one.population is pairs else self.copied(one, pairs, experts)
+                    for one in (a, b))
+            return a, b, pairs
+        a.population.meet(b.population)
+        return a, b, a.population
+
+    def copied(self, a, pairs: Pairs, experts=True):
+        """Rows over experts (if they are meant), or over units, as rows over pairs of both."""
+        there = pairs.along(a.population.find().sizes)
+        there.meet(a.population)
+        of_units = there.find() is pairs.inner.find()
+        if not of_units and not experts:
+            return a
+        return self.make("tile" if of_units else "expand", (a,), population=pairs)
 
     def add(self, a, b) -> Expression:
         """a + b."""
@@ -165,7 +192,8 @@ class Builder:
             return a
         if self.value(b) and a.operation == "visible" or self.value(b) and min(b.data) < -1e30:
             raise Gap("a constant of minus infinity that no softmax takes away")
-        return self.make("add", (a, b), population=self._meet(a, b))
+        a, b, population = self._together(a, b)
+        return self.make("add", (a, b), population=population)
 
     def times(self, k, a) -> Expression:
         """k a of a constant k, two numbers."""
@@ -200,7 +228,8 @@ class Builder:
             return self.times(b.data, self.multiply(a, b.arguments[0]))
         if not a.is_rows and b.is_rows:
             a, b = b, a
-        return self.make("multiply", (a, b), population=self._meet(a, b))
+        a, b, population = self._together(a, b, experts=False)     # which a product is over
+        return self.make("multiply", (a, b), population=population)
 
     def divide(self, a, b) -> Expression:
         """a/b."""
@@ -265,9 +294,20 @@ class Builder:
             return self.make("average", a.arguments)
         return self.make("average", (a,))
 
-    def sum_of_sites(self, a) -> Expression:
-        """The sum over sites."""
-        return self.times(tuple(map(float, a.population.find().sizes)), self.mean_of_sites(a))
+    def sum_of_sites(self, a, sizes=None) -> Expression:
+        """The sum over sites, of pairs over experts or units, of which there are so many."""
+        sizes = sizes or a.population.find().sizes
+        mean = self._mean_of_pairs(a, sizes) if isinstance(a.population, Pairs) else \
+            self.mean_of_sites(a)
+        return self.times(tuple(map(float, sizes)), mean)
+
+    def _mean_of_pairs(self, a, sizes) -> Expression:
+        if a.operation == "times":
+            return self.times(a.data, self._mean_of_pairs(a.arguments[0], sizes))
+        over = a.population.along(sizes)
+        of_units = over is a.population.inner.find()
+        return self.make("group_mean" if of_units else "tile_mean", (a,), population=(
+            a.population.outer if of_units else a.population.inner).find())
 
     def map(self, x, leaf: Leaf, to: tuple, source: tuple) -> Expression:
         """The matrix of a leaf, from the sites of x, its axes `source`, to those of its axes
@@ -276,6 +316,8 @@ class Builder:
         if self.value(x):
             ones = self.make("ones", population=population)
             return self.times(x.data, self.map(ones, leaf, to, source))
+        if isinstance(population, Pairs) and not isinstance(x.population, Pairs):
+            x = self.copied(x, population)
         x.population.meet(population)
         if x.operation == "times" and x.data[0] == x.data[1]:   # others stay where they stand
             return self.times(x.data, self.map(x.arguments[0], leaf, to, source))
@@ -305,8 +347,11 @@ class Builder:
         return [self.pick(whole, k) for k in range(len(leaves))]
 
     def vector(self, leaf: Leaf) -> Expression:
-        """A trained vector: a number of its own for each site."""
-        (population,) = leaf.populations.values()
+        """A trained vector: a number of its own for each site, or each pair of two."""
+        if len(leaf.populations) > 2:
+            raise Gap("a tensor of parameters with three growing axes is used otherwise than in a "
+                      "product with rows")
+        population = self.sites(leaf, tuple(sorted(leaf.populations)))
         return self.make("vector", data=(leaf,), population=population)
 
     # --- numbers ---------------------------------------------------------------------------------

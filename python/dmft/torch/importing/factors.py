@@ -18,7 +18,7 @@ ONE = (1.0, 1.0)
 # Operations that hand a factor on to the argument of this number, and those that have it from any
 # one of theirs.
 THROUGH = {"times": 0, "pick": 0, "sum": 0, "mix": 1, "mix_places": 0, "pool": 0, "stop": 0,
-           "mean_of_rows": 0}
+           "mean_of_rows": 0, "tile": 0, "expand": 0, "tile_mean": 0, "group_mean": 0}
 PRODUCTS = ("multiply", "average", "attend")
 MATRICES = ("map", "look", "read_in", "vector", "parameter")
 

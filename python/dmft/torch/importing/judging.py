@@ -95,6 +95,11 @@ class Judge:
         networks = self.networks(law.kind)
         found = {part.name: [rates.of_user(*pair) for pair in zip(
             optimizers, (part, part), self.parameters)] for part in self.imported.parts}
+        for part in self.imported.parts:
+            one, two = (owned.kind or "none" for owned in found[part.name])
+            if one != two:
+                raise InputError(f"{', '.join(part.parameters)} is moved by {one} at N = "
+                                 f"{self.widths[0]} and by {two} at {self.widths[1]}")
         drawn = self._drawn()
         keys = {"training.gamma0": 1.0, **law.keys}
         decay = self._decay(found)

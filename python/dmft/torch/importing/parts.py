@@ -40,7 +40,7 @@ class Part:
         """The parameter of dmft.torch.Network."""
         if self.kind == "map":
             (leaf,) = self.leaves
-            block = parameters[leaf.parameter][index_of(leaf, parameters[leaf.parameter].shape)]
+            block = entries_of(leaf, parameters)
             order, split = self._order(leaf)
             block = block.permute(order)
             return self.at(N) * block.reshape(math.prod(block.shape[:split]), -1)
@@ -62,12 +62,9 @@ class Part:
         """Writes what a matrix is into the parameters."""
         if self.kind == "map":
             (leaf,) = self.leaves
-            target = parameters[leaf.parameter]
             order, _ = self._order(leaf)
-            index = index_of(leaf, target.shape)
-            shape = [target[index].shape[k] for k in order]
-            back = sorted(range(len(order)), key=order.__getitem__)
-            target[index] = V.reshape(shape).permute(back) / self.at(N)
+            block = entries_of(leaf, parameters).permute(order)
+            block.copy_(V.reshape(block.shape) / self.at(N))
             return
         if self.kind == "vector":
             V = V[None]
@@ -76,13 +73,26 @@ class Part:
         elif self.kind == "bias":
             V = V.reshape(-1)
         for leaf, row in zip(self.leaves, V):
-            target = parameters[leaf.parameter]
-            target[index_of(leaf, target.shape)] = row / self.at(N)
+            block = entries_of(leaf, parameters)
+            block.copy_(row.reshape(block.shape) / self.at(N))
 
 
-def index_of(leaf: Leaf, shape) -> tuple:
-    """Of the entries of a parameter of this shape."""
-    return index_at(leaf.at, shape)
+def entries_of(leaf: Leaf, parameters) -> torch.Tensor:
+    """A leaf's entries of a parameter, as a part of its memory, with an axis for each of its
+    populations."""
+    block = parameters[leaf.parameter]
+    index = index_at(leaf.at, block.shape)
+    shape, block, axis = block.shape, block[index], 0
+    for one, total in zip(leaf.at, shape):
+        if not isinstance(one, Piece):
+            continue
+        if one.groups:
+            pair = one.pair(total)
+            block = block.unflatten(axis, pair)
+            axis += 1
+            block = block[(slice(None),) * axis + (one.units.slice(pair[1]),)]
+        axis += 1
+    return block
 
 
 def index_at(at, shape) -> tuple:
@@ -98,17 +108,17 @@ def gathered(leaves, parameters) -> torch.Tensor:
     differ = [k for k in range(len(first.at))
               if any(leaf.at[k] != first.at[k] for leaf in leaves)] \
         if all(leaf.parameter == first.parameter for leaf in leaves) else None
-    if differ is not None and len(differ) == 1 and len(leaves) > 1:
+    whole = not any(isinstance(one, Piece) and one.groups for one in first.at)
+    if differ is not None and len(differ) == 1 and len(leaves) > 1 and whole:
         (k,) = differ
-        index = list(index_of(first, parameter.shape))
+        index = list(index_at(first.at, parameter.shape))
         index[k] = slice(None)
         block = parameter[tuple(index)]
         before = sum(isinstance(one, slice) for one in index[:k])
         chosen = torch.as_tensor([leaf.at[k] for leaf in leaves])
         block = block.index_select(before, chosen).movedim(before, 0)
         return block.reshape(len(leaves), -1)
-    return torch.stack([parameters[leaf.parameter][index_of(leaf, parameters[
-        leaf.parameter].shape)].reshape(-1) for leaf in leaves])
+    return torch.stack([entries_of(leaf, parameters).reshape(-1) for leaf in leaves])
 
 
 def uncovered(parts, parameters, ignored) -> list[str]:
@@ -116,8 +126,7 @@ def uncovered(parts, parameters, ignored) -> list[str]:
     missing, counts = [], {name: torch.zeros(one.shape) for name, one in parameters.items()}
     for part in parts:
         for leaf in part.leaves:
-            count = counts[leaf.parameter]
-            count[index_of(leaf, count.shape)] += 1
+            entries_of(leaf, counts).add_(1)
     for name, count in counts.items():
         if count.max() > 1:
             twice = [part.name for part in parts if name in part.parameters]
@@ -133,6 +142,6 @@ def share(parameter: torch.Tensor, part: Part) -> float:
     """The root mean square of the entries of a parameter that a part is made of."""
     total, count = 0.0, 0
     for leaf in part.leaves:
-        block = parameter[leaf.parameter][index_of(leaf, parameter[leaf.parameter].shape)]
+        block = entries_of(leaf, parameter)
         total, count = total + block.double().square().sum().item(), count + block.numel()
     return math.sqrt(total / count)

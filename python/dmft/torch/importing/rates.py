@@ -19,7 +19,7 @@ from dmft.errors import InputError
 from dmft.network import Network
 from dmft.scaling import scaling
 from dmft.torch.importing.optimizers import group_of, muon_rate
-from dmft.torch.importing.parts import Part, index_of
+from dmft.torch.importing.parts import Part, entries_of
 
 
 @dataclasses.dataclass
@@ -41,8 +41,8 @@ def of_network(network: Program, part: Part, kind: str) -> Numbers:
 
 def entries(part: Part, parameters) -> torch.Tensor:
     """All numbers of a part, counted from its start."""
-    found = torch.cat([parameters[leaf.parameter].detach().double()[
-        index_of(leaf, parameters[leaf.parameter].shape)].reshape(-1) for leaf in part.leaves])
+    found = torch.cat([entries_of(leaf, parameters).detach().double().reshape(-1)
+                       for leaf in part.leaves])
     return found - (part.start or 0.0)
 
 

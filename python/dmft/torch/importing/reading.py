@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from dmft.errors import InputError
-from dmft.torch.importing.axes import Axis, Cut, Piece, cells_shape, expand, finite
+from dmft.torch.importing.axes import (Axis, Cut, Piece, cells_shape, expand, finite, sites_of,
+                                       units_of)
 from dmft.torch.importing.expressions import Builder, Gap, Leaf, Population
 from dmft.torch.importing.record import Record, Step, is_random
 from dmft.torch.importing.tensors import Constant, Missing, Meeting, Tensor, array, spread
@@ -95,8 +96,9 @@ class Reading:
                 ats.append(list(range(totals[0])))
                 continue
             before, after, pieces = expand(self.cuts, name, k, Piece(), totals)
-            sizes = tuple(pieces[0].size(total) for total in totals)
-            dims.append((*before, Axis("sites", sizes, about=k), *after))
+            sizes = tuple(sites_of(pieces[0], total) for total in totals)
+            about = units_of(k) if pieces[0].groups else k
+            dims.append((*before, Axis("sites", sizes, about=about), *after))
             ats.append(pieces)
         shape = cells_shape(dims)
         totals = [tuple(one.shape), tuple(two.shape)]
@@ -108,8 +110,11 @@ class Reading:
         populations = {}
         for k, one in enumerate(at):
             if isinstance(one, Piece):
-                sizes = [one.size(total[k]) for total in totals]
-                populations[k] = Population(sizes, (name, k, one))
+                sizes = [sites_of(one, total[k]) for total in totals]
+                last = units_of(k) if one.groups else k
+                if one.groups:
+                    populations[k] = Population([one.pair(total[k])[0] for total in totals])
+                populations[last] = Population(sizes, (name, k, one))
         return Leaf(name, tuple(at), populations)
 
     def _input(self, one, two):
@@ -218,12 +223,8 @@ class Reading:
         if not tensor.is_parameter:
             return tensor
 
-        def made(leaf):
-            if len(leaf.populations) > 1:
-                raise Gap("a matrix of parameters is used otherwise than in a product with rows")
-            return self.builder.vector(leaf) if leaf.populations else self.builder.number(leaf)
-        found = tensor.over(made)
-        return self.tidied(found)
+        return self.tidied(tensor.over(lambda leaf: self.builder.vector(leaf)
+                                       if leaf.populations else self.builder.number(leaf)))
 
     def tidied(self, tensor: Tensor) -> Tensor:
         """With numbers along the last axis that is written out taken from one expression."""

@@ -9,7 +9,7 @@ from dmft.torch.importing.pointwise import add, div, mul, pow, sub
 from dmft.torch.importing.places import along_tokens
 from dmft.torch.importing.reading import HANDLERS, Two, pair
 from dmft.torch.importing.tensors import Missing, Tensor, array
-from dmft.torch.importing.unsummed import is_unsummed, multiplied, summed
+from dmft.torch.importing.unsummed import holds, is_unsummed, multiplied, summed
 
 
 def _dims(read, x, dim):
@@ -67,14 +67,17 @@ def _sum_along(read, x: Tensor, axis: Axis) -> Tensor:
     builder = read.builder
     if axis.kind in ("sites", "site slot") and all(is_unsummed(one) for one in x.cells.flat):
         return x.over(lambda one: _of_experts(builder, one, axis))
-    pairs = [one.population for one in x.cells.flat if isinstance(one.population, Pairs)]
-    if axis.kind in ("sites", "site slot") and pairs:
+    pairs = [one for one in x.cells.flat if isinstance(one.population, Pairs)]
+    if axis.kind in ("sites", "site slot") and any(map(holds, pairs)):
         raise Gap("a sum over a growing number of experts of a function of what each makes"
-                  if axis.kind == "site slot" or axis.size == pairs[0].outer.find().sizes else
-                  "a sum over the units of each of a growing number of experts")
+                  if axis.kind == "site slot"
+                  or axis.size == pairs[0].population.outer.find().sizes else
+                  "a sum over the units of each of a growing number of experts of what it makes")
     if axis.kind == "sites":
-        return x.over(lambda one: builder.sum_of_sites(one) if one.is_rows else
-                      builder.times(tuple(map(float, axis.size)), one))
+        alone = [one.kind for one in x.axes].count("sites") == 1
+        return x.over(lambda one: _sum_of_sites(builder, one, axis.size, alone))
+    if axis.kind == "site slot" and pairs:
+        raise Gap("a sum over the experts that were chosen of what their units are")
     if axis.kind == "site slot":
         return x.over(lambda one: builder.sum_of_sites(builder.multiply(axis.about.mask, one)))
     if axis.kind == "copy":
@@ -86,6 +89,14 @@ def _sum_along(read, x: Tensor, axis: Axis) -> Tensor:
         return x.over(lambda one: builder.times(tuple(map(float, axis.size)),
                                                 _mean_of_tokens(builder, one)))
     raise Gap(f"a sum over an axis of {axis.kind}")
+
+
+def _sum_of_sites(builder, one, sizes, alone: bool):
+    """Of rows, or of what is the same for all of so many sites; alone: there are no other sites."""
+    if not one.is_rows or not alone and not isinstance(one.population, Pairs) \
+            and one.population.find().sizes != sizes:
+        return builder.times(tuple(map(float, sizes)), one)
+    return builder.sum_of_sites(one, sizes)
 
 
 def _of_experts(builder, one, axis: Axis):

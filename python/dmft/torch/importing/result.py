@@ -16,7 +16,7 @@ from dmft.torch.importing.guard import differences, fresh, refused, worst_of
 from dmft.recipe import recipe
 from dmft.torch.importing.judging import Judge, Recipe, groups
 from dmft.torch.importing.laws import power_of
-from dmft.torch.importing.parts import Part, index_of, uncovered
+from dmft.torch.importing.parts import Part, entries_of, uncovered
 from dmft.torch.importing.reading import Reading, read
 from dmft.torch.importing.record import InDouble, doubles, run
 from dmft.torch.importing.tensors import Constant, Missing
@@ -246,8 +246,7 @@ class Imported:
         """(the number that a vector starts at, whether its entries differ)."""
         values = []
         for module in self._modules:
-            parameter = dict(module.named_parameters())[leaf.parameter].detach()
-            values.append(parameter[index_of(leaf, parameter.shape)].reshape(-1))
+            values.append(entries_of(leaf, dict(module.named_parameters())).detach().reshape(-1))
         one = values[0]
         same = all((v == one[0]).all() for v in values)
         if not leaf.populations:

@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 
 from dmft.torch.importing.axes import (Axis, Cut, TakeApart, cells_shape, divided, ends_of, finite,
-                                       fractions_of, length, regroup)
+                                       fractions_of, how_divided, length, regroup)
 from dmft.torch.importing.expressions import (Builder, Expression, Gap, Leaf, Population,
                                               constant_pair)
 
@@ -59,13 +59,10 @@ class Tensor:
             if isinstance(one, Leaf):
                 yield one.populations[axis.about]
             elif one.is_rows:
-                yield one.population
+                yield one.population.along(axis.size)
 
     def cut(self, axis: Axis, how) -> None:
         """Reads the module again with these sites taken apart."""
-        if how is None:
-            raise Gap("sites are taken apart into as many parts as grow with the width; with "
-                      "several growing sizes give each of them a name")
         if how[1] in (1, ()):
             raise Gap("an axis of one number meets one of sites")
         raise Cut(self.populations(axis), how)
@@ -81,7 +78,7 @@ class Tensor:
         try:
             dims = regroup(self.axes, lengths)
         except TakeApart as request:
-            self._cut_first(request.how)
+            self.cut(request.axis, request.how)
         except Gap:
             self._even_out()
             raise
@@ -100,12 +97,6 @@ class Tensor:
                     k = size[0] // small[0]
                     if k > 1 and size == (k * small[0], k * small[1]):
                         Tensor([], self.cells.take([part], where)).cut(axes[at + 1], ("equal", k))
-
-    def _cut_first(self, how):
-        axis = next(axis for axis in self.axes if axis.kind == "sites")
-        if sum(one.kind == "sites" for one in self.axes) > 1:
-            raise Gap("one of two growing axes is taken apart")
-        self.cut(axis, how)
 
     def permute(self, order) -> "Tensor":
         """With its dimensions in another order."""
@@ -200,10 +191,11 @@ class Meeting:
                 return False
             if mine.kind == "sites" and other.kind == "finite":
                 tensor.cut(mine, self._structure(1 - k, dims[1 - k], at))
-            if mine.kind == "sites" and other.kind == "sites" and mine.size[0] > other.size[0]:
-                behind = self.axes(1 - k, dims[1 - k])[at + 1:at + 2]
-                if behind and behind[0].kind in ("finite", "copy"):
-                    tensor.cut(mine, ("strided", behind[0].size[0]))
+            if mine.kind == "sites" and other.kind in ("sites", "copy") and mine.size != other.size:
+                inner = [a // b for a, b in zip(mine.size, other.size) if a % b == 0]
+                behind = self.axes(1 - k, dims[1 - k])[at + 1:]
+                if len(inner) == 2 and behind and not behind[0].segments:
+                    tensor.cut(mine, how_divided(other.size, inner))
         if one.kind == two.kind == "finite":
             self._cut_both(dims, at)
         raise Gap(f"an axis of {_several(one)} meets one of {_several(two)}")

@@ -7,11 +7,8 @@ experts is the map. Whatever else is made of them is refused where the program i
 """
 from __future__ import annotations
 
-from dmft.torch.importing.expressions import Expression, Gap, Leaf, Pairs
-
-ALIKE = "there are as many experts as units at the widths that were traced, so that they cannot " \
-    "be told apart; give other widths="
-
+from dmft.torch.importing.expressions import ALIKE, Expression, Gap, Leaf, Pairs
+from dmft.torch.importing.graph import ordered
 
 def product(builder, x: Expression, leaf: Leaf, expert: int, to: tuple) -> Expression:
     """Of rows x over experts, or over their units, and the leaf's matrix of each expert, to the
@@ -30,6 +27,11 @@ def is_unsummed(one) -> bool:
     if one.operation in ("add", "times"):
         return any(is_unsummed(part) for part in one.arguments)
     return one.operation == "unsummed"
+
+
+def holds(one) -> bool:
+    """Whether it is a function of such products."""
+    return any(part.operation == "unsummed" for part in ordered([one]))
 
 
 def multiplied(builder, one: Expression, other: Expression) -> Expression:

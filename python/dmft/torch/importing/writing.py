@@ -422,6 +422,13 @@ class Writer(Lists):
             raise Gap("a mean over tokens of numbers, which a program has of rows alone")
         return self.network.pool(*self._arguments(one))
 
+    def _copied(self, one):
+        """Between experts, or units, and pairs of both: the operation has our name."""
+        return getattr(self.network, one.operation)(*self._arguments(one),
+                                                    self.population(one.population))
+
+    _write_tile = _write_expand = _write_tile_mean = _write_group_mean = _copied
+
     def _write_not(self, one):
         (mask,) = self._arguments(one)
         return 1.0 - mask
