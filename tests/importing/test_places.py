@@ -130,9 +130,24 @@ class Gated(nn.Module):
         return self.last(F.glu(self.first(x), -1)).squeeze(-1)
 
 
-@pytest.mark.parametrize("build", [Both, Groups, Logits, Gated], ids=lambda one: one.__name__)
+class Convolution(nn.Module):
+    """Two along the tokens: one of all channels, and a causal one of each channel by itself."""
+
+    def __init__(self, N):
+        super().__init__()
+        self.first = nn.Conv1d(modules.NUMBERS, N, 3, padding=1, bias=False)
+        self.second = nn.Conv1d(N, N, 3, padding=2, groups=N)
+        self.third, self.last = nn.Conv1d(N, N, 2, stride=2, dilation=2), nn.Linear(N, 1)
+
+    def forward(self, x):
+        h = torch.tanh(self.first(x.mT))
+        h = h + torch.tanh(self.second(h)[..., :PLACES])
+        return self.last(torch.tanh(self.third(h)).mT.mean(1)).squeeze(-1)
+
+
+@pytest.mark.parametrize("build", [Both, Groups, Logits, Gated, Convolution], ids=lambda one: one.__name__)
 def test_of_several_layers_and_parts(build):
-    mine = dmft.torch.import_module(build, EXAMPLE if build is Logits else modules.numbers(),
+    mine = dmft.torch.import_module(build, EXAMPLE if build in (Logits, Convolution) else modules.numbers(),
                                     (16, 32))
     assert mine.difference < ROUND_OFF, mine.differences
 
@@ -154,6 +169,37 @@ def from_zero(N):
 
 def test_a_token_that_is_taken_approaches_its_limit():
     approach(dmft.torch.import_module(from_zero, EXAMPLE, (16, 32)), "sgd")
+
+
+class Grouped(nn.Module):
+    """A convolution in which channels act on each other in groups."""
+
+    def __init__(self, N):
+        super().__init__()
+        self.first, self.second = nn.Linear(modules.NUMBERS, N), nn.Conv1d(N, N, 3, groups=4)
+        self.last = nn.Linear(N, 1)
+
+    def forward(self, x):
+        return self.last(self.second(self.first(x).mT).mean(-1))
+
+
+class Normed(nn.Module):
+    """Norms that are no function of one input, or of rows."""
+
+    def __init__(self, N, norm):
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(modules.NUMBERS, N), norm(N), nn.Linear(N, 1)
+
+    def forward(self, x):
+        return self.last(torch.relu(self.second(self.first(x))))
+
+
+def of_batch(N):
+    return Normed(N, nn.BatchNorm1d)
+
+
+def of_weights(N):
+    return Normed(N, lambda n: nn.utils.parametrizations.weight_norm(nn.Linear(n, n)))
 
 
 class Mixer(nn.Module):
@@ -181,6 +227,9 @@ def one_of_tokens(N):
 
 @pytest.mark.parametrize("build, example, words", [
     (Mixer, EXAMPLE, "tokens are mixed by a trained matrix"),
+    (Grouped, EXAMPLE, "channels act on each other in groups"),
+    (of_batch, modules.numbers(), "inputs of a batch act on one another"),
+    (of_weights, modules.numbers(), "a matrix is computed from parameters"),
     (part_of_tokens, modules.letters(), "rows of 3 of the 5 tokens"),
     (one_of_tokens, modules.letters(), "such data have a target for each token")],
     ids=lambda one: getattr(one, "__name__", ""))

@@ -54,3 +54,33 @@ def reads_and_writes(roots) -> set[int]:
             look = looks.get(tuple(leaf.key() for leaf in one.data[1]))
             found |= {id(one), id(look)} if look else set()
     return found
+
+
+def terms_of(output: Expression) -> list:
+    """The products of rows and a matrix that numbers are the sum of, as where rows of several
+    populations are joined and read; the first is the read-out."""
+    found, todo = [], [output]
+    while todo:
+        one = todo.pop(0)
+        if one.operation == "look":
+            found.append(one)
+        elif one.operation == "add":
+            todo[:0] = one.arguments
+    return found
+
+
+def looks_of(output: Expression) -> list:
+    """The products of rows and a matrix that numbers are made of, by numbers alone."""
+    looks, todo, seen = [], [output], set()
+    while todo:
+        one = todo.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if one.is_rows:
+            continue
+        if one.operation == "look":
+            looks.append(one)
+        else:
+            todo += one.arguments
+    return looks

@@ -6,6 +6,8 @@ import numpy as np
 
 from dmft.torch.importing.axes import Axis
 from dmft.torch.importing.expressions import Gap
+from dmft.torch.importing.graph import ordered
+from dmft.torch.importing.reading import HANDLERS, pair
 from dmft.torch.importing.tensors import Tensor
 
 
@@ -26,12 +28,10 @@ def along_tokens(builder, one, act):
         return along_tokens(builder, part, act)
     if one.is_rows or "token" not in one.axes:
         return act(one)
-    if one.operation == "times":
-        return builder.times(one.data, again(one.arguments[0]))
+    if one.operation in ("times", "add"):
+        return _linear(builder, one, again)
     if one.operation == "pick" and one.arguments[0].operation in ("look", "add", "times"):
         return builder.pick(again(one.arguments[0]), one.data[0])
-    if one.operation == "add":
-        return builder.add(*map(again, one.arguments))
     if one.operation == "look":
         (x,), axes = map(again, one.arguments), one.axes
         return builder.make("look", (x,), one.data, None, axes & x.axes, one.width)
@@ -41,6 +41,8 @@ def along_tokens(builder, one, act):
 def places_mixed(read, x: Tensor, dim: int, matrix) -> Tensor:
     """sum_t matrix[s][t] x[.., t, ..] along a dimension of tokens."""
     S = tuple(map(tuple, np.asarray(matrix, float).tolist()))
+    # more places than tokens, which a program does not have in between
+    more = count_of(x, dim) > read.records[0].input.shape[1]
 
     def mixed(one):
         if "token" not in one.axes and all(sum(row) == 1 for row in S):
@@ -52,10 +54,45 @@ def places_mixed(read, x: Tensor, dim: int, matrix) -> Tensor:
                 "of_token", data=data, axes=frozenset({"token"}))
         if not one.is_rows:
             raise Gap("numbers of other tokens, which a program mixes of rows alone")
-        return read.builder.make("mix_places", (one,), S, one.population)
+        if one.operation == "mix_places":
+            return _mix_of(read, one.arguments[0], np.array(S) @ np.array(one.data))
+        if more and has_mix(one):
+            return _linear(read.builder, one, mixed)
+        return _mix_of(read, one, S)
     found = read.expressions(x).over(lambda one: along_tokens(read.builder, one, mixed))
     kept = Axis("token", (len(S),) * 2)
     return Tensor([*x.dims[:dim], (kept,), *x.dims[dim + 1:]], found.cells)
+
+
+def places_of(one, known: dict):
+    """(how many places rows have, of how many tokens) where tokens were mixed to fewer of them;
+    None of rows that are the same for all tokens, and of those with all tokens."""
+    for part in ordered([one]):
+        if id(part) not in known:
+            of_arguments = (known[id(argument)] for argument in part.arguments)
+            known[id(part)] = (len(part.data), len(part.data[0])) \
+                if part.operation == "mix_places" else None if part.operation == "pool" else \
+                next((places for places in of_arguments if places), None)
+    return known[id(one)]
+
+
+def has_mix(one) -> bool:
+    """Whether rows are a sum in which tokens have been mixed already."""
+    return one.operation == "mix_places" or one.is_rows and one.operation in ("add", "times") \
+        and any(map(has_mix, one.arguments))
+
+
+def _linear(builder, one, act):
+    if one.operation == "times":
+        return builder.times(one.data, act(one.arguments[0]))
+    return builder.add(*map(act, one.arguments))
+
+
+def _mix_of(read, one, matrix):
+    S = tuple(map(tuple, np.asarray(matrix).tolist()))
+    if np.array_equal(S, np.eye(len(S))):
+        return one
+    return read.builder.make("mix_places", (one,), S, one.population)
 
 
 def taken(read, x: Tensor, dim: int, which) -> Tensor:
@@ -71,6 +108,43 @@ def moved(read, x: Tensor, dim: int, before: int, behind: int) -> Tensor:
         if 0 <= s - before < count:
             matrix[s, s - before] = 1
     return places_mixed(read, x, dim, matrix)
+
+
+def windows(count: int, size: int, stride: int, padding: int, dilation: int) -> list[np.ndarray]:
+    """[place of the result, token] for each place of a window that goes along the tokens."""
+    places = (count + 2 * padding - dilation * (size - 1) - 1) // stride + 1
+    found = []
+    for k in range(size):
+        matrix = np.zeros((places, count))
+        for s in range(places):
+            t = s * stride + k * dilation - padding
+            if 0 <= t < count:
+                matrix[s, t] = 1
+        found.append(matrix)
+    return found
+
+
+@HANDLERS
+def convolution(read, x, weight, bias, stride, padding, dilation, transposed, _, groups):
+    """[P, C, n] along the tokens: a matrix for each place of the window, or a vector where each
+    channel has its own."""
+    from dmft.torch.importing.pointwise import add, mul
+    from dmft.torch.importing.products import linear
+    from dmft.torch.importing.shapes import select
+    if transposed or len(x.dims) != 3 or not is_of_tokens(x, 2):
+        raise Gap("a convolution is read along the tokens alone, as Conv1d of x.mT; give the "
+                  "places of an image as tokens, and let a Linear read each patch")
+    apart = tuple(map(int, pair(groups))) == read.shapes()[1] and not weight.dims[1]
+    if groups != 1 and not apart:
+        raise Gap("channels act on each other in groups")
+    rows, size, found = x.permute([0, 2, 1]), read.step[0].arguments[1].shape[2], None
+    for k, matrix in enumerate(windows(count_of(x, 2), size, stride[0], padding[0], dilation[0])):
+        one = select(read, weight, 2, k)
+        y = mul(read, rows, Tensor([one.dims[0]], one.cells)) if apart else linear(read, rows, one)
+        y = places_mixed(read, y, 1, matrix)
+        found = y if found is None else add(read, found, y)
+    found = found if bias is None else add(read, found, bias)
+    return found.permute([0, 2, 1])
 
 
 def joined(read, tensors, dim: int) -> Tensor:

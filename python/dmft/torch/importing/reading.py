@@ -19,6 +19,12 @@ HANDLERS = Table("operation of PyTorch")
 NUMBER = re.compile(r"(?<=[._])\d+(?=[._]|$)")         # of a block or an expert, in a name
 # What has something to say of arguments that no program has: a loss; offsets, which are counts.
 LOSE = ("loss", "grouped_mm")
+# Why operations with these words in their names have no counterpart.
+WITHOUT = {
+    "batch_norm": "inputs of a batch act on one another, and the outputs of a program are of each "
+                  "input alone; a norm of each input by itself (LayerNorm, RMSNorm) is read",
+    "weight_norm": "a matrix is computed from parameters, and those of a program are trained "
+                   "themselves; a norm of rows (LayerNorm, RMSNorm) is read"}
 SAME = ("clone", "alias", "contiguous", "_to_copy", "lift_fresh", "lift_fresh_copy", "to")
 
 
@@ -183,7 +189,8 @@ class Reading:
             if name in SAME:
                 return arguments[0]
             if name not in HANDLERS:
-                raise Gap("it has no counterpart in a program")
+                raise Gap(next((why for word, why in WITHOUT.items() if word in name),
+                               "it has no counterpart in a program"))
             found = HANDLERS[name](self, *arguments, **options)
             return self._stopped(found) if step.stopped else found
         except (Gap, AttributeError, TypeError, ValueError, IndexError, KeyError) as error:

@@ -178,7 +178,7 @@ def parts_axes(sizes) -> tuple[Axis, ...]:
     return Axis("finite", (len(sizes),) * 2, segments), Axis("sites", sizes[0])
 
 
-@HANDLERS("split", "split_with_sizes", "chunk", "tensor_split")
+@HANDLERS("split", "unsafe_split", "split_with_sizes", "chunk", "tensor_split")
 def split(read, x, sizes, dim=0):
     dim = read.dimension(x, dim)
     low, parts = (0, 0), []

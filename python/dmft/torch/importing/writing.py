@@ -6,10 +6,12 @@ from fractions import Fraction
 
 from dmft.network import Network
 from dmft.torch.importing.expressions import Expression, Gap, Pairs
-from dmft.torch.importing.graph import learning, ordered, reads_and_writes, said, short
+from dmft.torch.importing.graph import (learning, looks_of, ordered, reads_and_writes, said,
+                                        short, terms_of)
 from dmft.torch.importing.laws import power_of
 from dmft.torch.importing.lists import Lists
 from dmft.torch.importing.parts import Part
+from dmft.torch.importing.places import places_of
 from dmft.torch.importing.tables import formula
 
 # Expressions that are no value by themselves.
@@ -43,6 +45,7 @@ class Writer(Lists):
         self.sums: list = []
         self._written: list = []                # constants of each kind of token
         self._chosen_by: set[int] = set()       # what only choices are made of
+        self._places: dict[int, object] = {}
         self._used: dict[int, int] = {}         # how often numbers of a parameter are used
 
     # --- the whole -------------------------------------------------------------------------------
@@ -83,42 +86,12 @@ class Writer(Lists):
                 and id(output.arguments[0]) not in self._embedded:
             _, x, leaves = self._read_out(output.arguments[0])
             return output, x, tuple(leaf.times(self._constant(output)) for leaf in leaves)
-        looks = self._looks(output)
-        looks = looks if len(looks) == 1 else self._terms(output)
+        looks = looks_of(output)
+        looks = looks if len(looks) == 1 else terms_of(output)
         if looks and looks[0].width == output.width:
             return looks[0], looks[0].arguments[0], looks[0].data[0]
         raise Refusal(f"the output is made by {said(output)}, and a program ends with a product "
                       f"of rows and a matrix, and what acts on it ({output.place})")
-
-    @staticmethod
-    def _terms(output: Expression) -> list:
-        """The products of rows and a matrix that numbers are the sum of, as where rows of several
-        populations are joined and read; the first is the read-out."""
-        found, todo = [], [output]
-        while todo:
-            one = todo.pop(0)
-            if one.operation == "look":
-                found.append(one)
-            elif one.operation == "add":
-                todo[:0] = one.arguments
-        return found
-
-    @staticmethod
-    def _looks(output: Expression) -> list:
-        """The products of rows and a matrix that numbers are made of, by numbers alone."""
-        looks, todo, seen = [], [output], set()
-        while todo:
-            one = todo.pop()
-            if id(one) in seen:
-                continue
-            seen.add(id(one))
-            if one.is_rows:
-                continue
-            if one.operation == "look":
-                looks.append(one)
-            else:
-                todo += one.arguments
-        return looks
 
     @staticmethod
     def _uses(roots) -> dict:
@@ -321,7 +294,19 @@ class Writer(Lists):
                 return self._known(first) + self.number(second.data)
             if second.operation in ("of_token", "table") and first.is_rows:
                 return self._known(first) + self._table(second, one)
-        return self._known(a) + self._known(b)
+        x, y = self._met(one)
+        return x + y
+
+    def _met(self, one: Expression):
+        """Both arguments; rows that are the same for all tokens have the places of the other."""
+        found = [self._known(argument) for argument in one.arguments]
+        places = [places_of(argument, self._places) for argument in one.arguments]
+        for k, mine in enumerate(one.arguments):
+            other = places[1 - k]
+            if mine.is_rows and "token" not in mine.axes and other and other[0] != other[1]:
+                first = [1.0, *[0.0] * (other[1] - 1)]
+                found[k] = self.network.mix(found[k], [first] * other[0])
+        return found
 
     def _known(self, one: Expression):
         """The value of an argument, which may be a number of its own."""
@@ -360,7 +345,7 @@ class Writer(Lists):
         for first, second in ((a, b), (b, a)):
             if second.operation in ("of_token", "table") and first.is_rows:
                 return self._table(second, one) * self._known(first)
-        x, y = self._known(a), self._known(b)
+        x, y = self._met(one)
         if a.is_rows == b.is_rows:
             return x * y
         if b.width > 1:
