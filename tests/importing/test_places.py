@@ -145,10 +145,11 @@ class Convolution(nn.Module):
         return self.last(torch.tanh(self.third(h)).mT.mean(1)).squeeze(-1)
 
 
-@pytest.mark.parametrize("build", [Both, Groups, Logits, Gated, Convolution], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("build", [Both, Groups, Logits, Gated, Convolution],
+                         ids=lambda one: one.__name__)
 def test_of_several_layers_and_parts(build):
-    mine = dmft.torch.import_module(build, EXAMPLE if build in (Logits, Convolution) else modules.numbers(),
-                                    (16, 32))
+    example = EXAMPLE if build in (Logits, Convolution) else modules.numbers()
+    mine = dmft.torch.import_module(build, example, (16, 32))
     assert mine.difference < ROUND_OFF, mine.differences
 
 
