@@ -8,8 +8,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # What the first block makes, in a size that takes seconds.
 SMALLER = (('{"steps": 20}', '{"steps": 3}, "solver": {"sites": 64, "replicates": 2}'),
            ('"steps": 50', '"steps": 3'), ("logspace(0.1, 6, 8)", "logspace(0.1, 6, 4)"),
+           ("sizes=[1, 0.5, 0.25], powers=[0, 0.5, 1]", "sizes=[1, 0.25], powers=[0, 1]"),
            (r"parameterization = mup\n", r"parameterization = mup\n[training]\nsteps = 3\n[solver]"
-            r"\nsites = 64\nexpert_sites = 64\nreplicates = 2\n"))
+            r"\nsites = 64\nexpert_sites = 64\nreplicates = 2\n"),
+           ("widths = 64 128", "widths = 8 16"))
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -1,10 +1,10 @@
-/* What is refused, and with which sentence: all of tests/refusals.txt, which says how it is read. A
- * run of the program that is refused ends with code 2, says one line and leaves no file. */
+/* What is refused, and with which sentence: all of tests/refusals.txt, which says how it is read,
+ * but for sweeps (test_sweep_grid.py). A run of the program that is refused ends with code 2, says
+ * one line and leaves no file. */
 #define _POSIX_C_SOURCE 200809L
 #include "tests/support/cli.h"
 #include "tests/support/param_read.h"
 #include "tests/support/script.h"
-#include "tests/support/sweep_ini.h"
 
 #include <sys/stat.h>
 
@@ -97,7 +97,7 @@ static void read_table(const char *name) {
 /* Runs the program with what the mode of the section puts in front of the text. */
 static bool refused_by_program(const char *mode, const struct line *line) {
     const char *arg[FIELDS + 4] = {"-o", "out.h5", "case.ini"};
-    bool alone = !strcmp(mode, "line"), sweep = !strcmp(mode, "sweep");
+    bool alone = !strcmp(mode, "line");
     char text[2048];
     struct cli_result result;
     memcpy(arg + (alone ? 0 : 3), line->field + 1, FIELDS * sizeof *arg);
@@ -106,14 +106,11 @@ static bool refused_by_program(const char *mode, const struct line *line) {
     else
         snprintf(text, sizeof text, "%s%s", !strcmp(mode, "small") ? cli_small : "",
                  line->field[0]);
-    if (sweep)
-        sweep_ini(line->field[0]);
-    else if (!alone)
+    if (!alone)
         cli_print("case.ini", text);
-    cli_program(sweep ? "dmft-sweep" : "dmft-solve");
     cli_run(&result, arg);
     bool good = cli_ended(&result, 2, (const char *const *)line->part);
-    const char *const left[] = {"out.h5", "out.h5.partial", "out.d"};
+    const char *const left[] = {"out.h5", "out.h5.partial"};
     for (size_t k = 0; k < COUNT(left); k++)
         if (cli_exists(left[k])) {
             print_error("%s is left\n", left[k]);
@@ -171,7 +168,7 @@ static bool refused_script(const char *mode, const struct line *line) {
 }
 
 static bool of_program(const char *mode) {
-    static const char *const modes[] = {"small", "ini", "data", "line", "sweep"};
+    static const char *const modes[] = {"small", "ini", "data", "line"};
     bool found = false;
     for (size_t k = 0; k < COUNT(modes); k++)
         found |= !strcmp(modes[k], mode);
@@ -240,6 +237,8 @@ int main(void) {
     size_t counts[2] = {0};
     read_table("tests/refusals.txt");
     for (int i = 0; i < count; i++) {
+        if (!strcmp(sections[i].mode, "sweep"))
+            continue;
         int where = of_program(sections[i].mode);
         tests[where][counts[where]++] = (struct CMUnitTest){
             .name = sections[i].name, .test_func = refusals, .initial_state = &sections[i]};

@@ -5,6 +5,8 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
+import sys
 
 import dmft
 import h5py
@@ -176,6 +178,42 @@ def test_too_few_sites_are_no_divergence():
 
 
 # ---- refusals ----
+
+def unescaped(found):
+    return chr(int(found[1], 16)) if found[1] else "\n" if found[2] == "n" else found[2]
+
+
+def lines_of_sweeps():
+    """(text, arguments, parts of the sentence) of each line of tests/refusals.txt that is of
+    dmft-sweep."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "refusals.txt"),
+              encoding="utf-8") as file:
+        sections = re.split("(?m)^== ", file.read().replace("\n  ", " "))
+    for line in "".join(one for one in sections if one.startswith("sweep: ")).split("\n"):
+        before, arrow, sentence = (" " + line).partition(" => ")
+        if arrow:
+            text, *words = (re.sub(r"\\(?:x(..)|(.))", unescaped, part)
+                            for part in before.split(" @ "))
+            yield text.removeprefix(" "), words, sentence.split(" ~ ")
+
+
+@pytest.mark.parametrize("text, words, parts", lines_of_sweeps())
+def test_what_the_table_says_is_refused(text, words, parts):
+    """In one line, and nothing is left."""
+    pathlib.Path("case.ini").write_text(SHORT + text)
+    with pytest.raises(dmft.InputError) as error:
+        call("-o", "out.h5", "case.ini", *words)
+    assert all(part in error.value.sentence for part in parts) and "\n" not in error.value.sentence
+    assert os.listdir() == ["case.ini"]
+
+
+def test_a_refusal_of_the_command():
+    pathlib.Path("case.ini").write_text(SHORT)
+    done = subprocess.run([sys.executable, "-m", "dmft.study", "case.ini"], capture_output=True,
+                          text=True, check=False,
+                          env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path[1:])})
+    assert done.returncode == 2 and not done.stdout
+    assert re.fullmatch(r"dmft-sweep: case.ini: \[sweep\] has no keys.*\n", done.stderr)
 
 @pytest.mark.parametrize("lines, sentence", [
     ("".join(f"a.k{k} = 1\n" for k in range(31)),
