@@ -17,8 +17,6 @@ from dmft.torch.importing.reading import HANDLERS
 from dmft.torch.importing.reductions import sum_of_dimensions
 from dmft.torch.importing.tensors import Constant, Missing, Tensor, array
 
-FAR = 1e9                               # above all scores; where a score is seen, times exactly 0
-
 
 @dataclasses.dataclass(eq=False)
 class Choice:
@@ -109,10 +107,7 @@ def chosen(read, x: Tensor, dim: int, size) -> list[Tensor]:
 def _seen(builder, one: Expression) -> Expression:
     """A score, far below all others where it is hidden."""
     mask, score = builder.parts_of_chosen(one)
-    if mask is None:
-        return one
-    return builder.add(score, builder.times((FAR, FAR), builder.add(
-        mask, builder.constant((-1.0, -1.0)))))
+    return one if mask is None else builder.far_below(mask, score)
 
 
 def _of_lists(read, x: Tensor, dim: int, size):

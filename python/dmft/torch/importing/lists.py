@@ -47,6 +47,18 @@ class Lists:
             self.letters = len(leaves)
         return net.embed(net.input(first, first + (len(leaves) - 1)), on, weight)
 
+    # --- flags of tokens ---------------------------------------------------------------------
+
+    def _write_letter(self, one):
+        """1 for tokens of one kind, else 0."""
+        return self.network.input(one.data[0] + 1, one.data[0] + 1)
+
+    def _write_of_source(self, one):
+        """Numbers of the token attended to: attention logits of rows of ones."""
+        on = next(iter(self._populations.values()))     # queries and keys come first
+        ones = self._constant_rows(on, 1.0)
+        return self.network.attend(ones, self._known(one.arguments[0])[0] * ones)
+
     # --- lists -----------------------------------------------------------------------------------
 
     def _write_list(self, one):

@@ -25,6 +25,11 @@ def sum_of(builder, a, b):
             values = {value for row in one.data for value in row}
             if all(value == 0 or value < -1e30 for value in values):
                 return hidden(builder, other, [[value == 0 for value in row] for row in one.data])
+        if one.operation == "chosen" and builder.is_value(one.arguments[1], 0.0):
+            return builder.make("chosen", (one.arguments[0], other))
+        if one.operation == "times" and max(one.data) < -1e30 and builder.is_flag(
+                one.arguments[0]):
+            return builder.make("chosen", (builder.opposite(one.arguments[0]), other))
     return builder.add(a, b)
 
 
@@ -272,7 +277,8 @@ def where(read, condition, one, other):
             else read.operand(condition, one if isinstance(one, Tensor) else other)
 
     for value, kept, mask in ((one, other, _opposite), (other, one, lambda _, m: m)):
-        if _is_nothing(value) and isinstance(kept, Tensor) and isinstance(condition, Tensor) \
+        if _is_nothing(value) and isinstance(condition, Tensor) \
+                and (isinstance(kept, Tensor) or _uniform(kept) == (0.0, 0.0)) \
                 and condition.cells.flat[0].operation != "of_pair":
             return read.pointwise(lambda m, x: builder.make(
                 "chosen", (mask(builder, m), x)), condition, kept)
@@ -294,6 +300,8 @@ def _is_nothing(value) -> bool:
 def _opposite(builder, mask):
     if mask.operation == "not":
         return mask.arguments[0]
+    if builder.is_flag(mask):
+        return builder.opposite(mask)
     if mask.operation in ("pick", "top") and not mask.is_rows:
         return builder.make("not", (mask,))
     if mask.operation == "of_pair":
@@ -342,6 +350,9 @@ def eq(read, x, number):
     def compared(one):
         if one.operation == "expert":
             return read.builder.constant((wanted if one.data[0] == number else 1 - wanted,) * 2)
+        if one.operation == "token":
+            letter = read.builder.make("letter", data=(int(number),), axes=one.axes)
+            return letter if wanted else read.builder.opposite(letter)
         if one.operation == "of_letter":
             return read.builder.make("of_letter", data=tuple(
                 wanted if value == number else 1 - wanted for value in one.data), axes=one.axes)

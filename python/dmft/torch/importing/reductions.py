@@ -192,14 +192,19 @@ def softmax(read, x, dim, *_):
 
 
 def _of_sources(builder, one):
-    causal = False
-    if one.operation == "visible":
-        seen = one.data
-        n = len(seen)
-        causal = all(seen[s][t] == (t <= s) for s in range(n) for t in range(n))
-        if not causal and not all(map(all, seen)):
+    causal, masks = False, []
+    while one.operation in ("visible", "chosen"):
+        if one.operation == "chosen":
+            mask, one = one.arguments
+            masks.append(mask)
+            continue
+        n, seen = len(one.data), one.data
+        first = all(seen[s][t] == (t <= s) for s in range(n) for t in range(n))
+        if not first and not all(map(all, seen)):
             raise Gap("a mask of attention that is neither causal nor open")
-        one = one.arguments[0]
+        causal, one = causal or first, one.arguments[0]
+    for mask in masks:
+        one = builder.far_below(mask, builder.multiply(mask, one))     # all alike where it is 0
     return builder.make("softmax", (one,), (causal,), axes=frozenset({"token", "source"}))
 
 

@@ -166,6 +166,10 @@ class Meeting:
                 inner = tuple(a // b for a, b in zip(mine.size, other.size))
                 self.tensors[k] = self.tensors[k].refined(dims[k], at, inner)
                 return False
+            if mine.kind == "token" and other.kind == "source" and mine.size == other.size:
+                found = self.tensors[k].over(self.builder.of_source)
+                self.tensors[k] = found.with_axis(dims[k], at, other)
+                return False
             if mine.kind == "finite" and other.kind == "token" and mine.size == other.size \
                     and not mine.segments:
                 self.tensors[k] = by_token(self.builder, self.tensors[k], dims[k], at, other)

@@ -15,7 +15,7 @@ from dmft.torch.importing.places import places_of
 from dmft.torch.importing.tables import formula
 
 # Expressions that are no value by themselves.
-INSIDE = ("attend constant feature token letter parameter of_token of_pair nothing seen expert "
+INSIDE = ("attend constant feature token parameter of_token of_pair nothing seen expert "
           "which row order table").split()
 LONGEST = 23                            # letters of the name of a matrix
 
