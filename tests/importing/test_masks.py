@@ -1,5 +1,5 @@
-"""Attention that sees some tokens: those of a sequence that are no padding, by the ways in which it is
-written."""
+"""Attention that sees some tokens: those of a sequence that are no padding, by the ways in which it
+is written."""
 import math
 
 import dmft
