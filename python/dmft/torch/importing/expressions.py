@@ -191,9 +191,6 @@ class Builder:
             a, b = b, a
         if self.is_value(b, 0.0):
             return a
-        if self.is_value(b, 1.0) and a.operation == "times" and a.data == (-1.0, -1.0) \
-                and self.is_flag(a.arguments[0]):
-            return self.opposite(a.arguments[0])
         if self.value(b) and a.operation == "visible" or self.value(b) and min(b.data) < -1e30:
             raise Gap("a constant of minus infinity that no softmax takes away")
         a, b, population = self._together(a, b)
@@ -287,30 +284,6 @@ class Builder:
     def is_mask(a) -> bool:
         """Whether it is 1 where something was chosen, else 0."""
         return a.operation == "pick" and a.arguments[0].operation == "top"
-
-    # --- flags of tokens -------------------------------------------------------------------------
-
-    def is_flag(self, a) -> bool:
-        """Whether it is 1 for tokens of some kinds, else 0."""
-        if a.operation in ("not", "of_source", "multiply"):
-            return all(self.is_flag(one) for one in a.arguments)
-        return a.operation == "letter"
-
-    def opposite(self, flag) -> Expression:
-        """1 - flag."""
-        return flag.arguments[0] if flag.operation == "not" else self.make("not", (flag,))
-
-    def of_source(self, a) -> Expression:
-        """Numbers of each token as those of the token attended to."""
-        if a.is_rows:
-            raise Gap("rows of each token are combined with attention weights")
-        if self.value(a):
-            return a
-        if a.operation in ("times", "chosen"):
-            made = [self.of_source(one) for one in a.arguments]
-            return self.times(a.data, made[0]) if a.operation == "times" else \
-                self.make("chosen", made)
-        return self.make("of_source", (a,), axes=frozenset({"source"}))
 
     # --- sites -----------------------------------------------------------------------------------
 

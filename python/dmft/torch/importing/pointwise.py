@@ -5,6 +5,7 @@ import math
 import operator
 
 from dmft.torch.importing.expressions import Gap
+from dmft.torch.importing.flags import is_flag, opposite_flag
 from dmft.torch.importing.reading import HANDLERS, Two, pair
 from dmft.torch.importing.tensors import Constant, Tensor
 from dmft.torch.importing.unsummed import is_unsummed, multiplied
@@ -27,9 +28,9 @@ def sum_of(builder, a, b):
                 return hidden(builder, other, [[value == 0 for value in row] for row in one.data])
         if one.operation == "chosen" and builder.is_value(one.arguments[1], 0.0):
             return builder.make("chosen", (one.arguments[0], other))
-        if one.operation == "times" and max(one.data) < -1e30 and builder.is_flag(
+        if one.operation == "times" and max(one.data) < -1e30 and is_flag(
                 one.arguments[0]):
-            return builder.make("chosen", (builder.opposite(one.arguments[0]), other))
+            return builder.make("chosen", (opposite_flag(builder, one.arguments[0]), other))
     return builder.add(a, b)
 
 
@@ -42,7 +43,13 @@ def hidden(builder, logits, seen):
 @HANDLERS
 def sub(read, a, b, alpha=1):
     k = tuple(-value for value in pair(alpha))
-    return read.pointwise(lambda x, y: read.builder.add(x, read.builder.times(k, y)), a, b)
+    builder = read.builder
+
+    def less(x, y):
+        if k != (-1.0, -1.0) or not (builder.is_value(x, 1.0) and is_flag(y)):
+            return builder.add(x, builder.times(k, y))
+        return opposite_flag(builder, y)
+    return read.pointwise(less, a, b)
 
 
 @HANDLERS
@@ -300,8 +307,8 @@ def _is_nothing(value) -> bool:
 def _opposite(builder, mask):
     if mask.operation == "not":
         return mask.arguments[0]
-    if builder.is_flag(mask):
-        return builder.opposite(mask)
+    if is_flag(mask):
+        return opposite_flag(builder, mask)
     if mask.operation in ("pick", "top") and not mask.is_rows:
         return builder.make("not", (mask,))
     if mask.operation == "of_pair":
@@ -352,7 +359,7 @@ def eq(read, x, number):
             return read.builder.constant((wanted if one.data[0] == number else 1 - wanted,) * 2)
         if one.operation == "token":
             letter = read.builder.make("letter", data=(int(number),), axes=one.axes)
-            return letter if wanted else read.builder.opposite(letter)
+            return letter if wanted else opposite_flag(read.builder, letter)
         if one.operation == "of_letter":
             return read.builder.make("of_letter", data=tuple(
                 wanted if value == number else 1 - wanted for value in one.data), axes=one.axes)

@@ -9,6 +9,7 @@ from dmft.torch.importing.axes import (Axis, Cut, TakeApart, cells_shape, divide
                                        fractions_of, how_divided, length, regroup)
 from dmft.torch.importing.expressions import (Builder, Expression, Gap, Leaf, Population,
                                               constant_pair)
+from dmft.torch.importing.flags import of_source
 
 
 @dataclasses.dataclass
@@ -167,7 +168,7 @@ class Meeting:
                 self.tensors[k] = self.tensors[k].refined(dims[k], at, inner)
                 return False
             if mine.kind == "token" and other.kind == "source" and mine.size == other.size:
-                found = self.tensors[k].over(self.builder.of_source)
+                found = self.tensors[k].over(lambda one: of_source(self.builder, one))
                 self.tensors[k] = found.with_axis(dims[k], at, other)
                 return False
             if mine.kind == "finite" and other.kind == "token" and mine.size == other.size \
