@@ -1,5 +1,4 @@
-"""Flags of tokens, which are 1 for some kinds of tokens and else 0, and numbers of the token attended
-to."""
+"""Flags of tokens, 1 for some kinds of tokens and else 0, and numbers of the token attended to."""
 from __future__ import annotations
 
 from dmft.torch.importing.expressions import Builder, Expression, Gap
