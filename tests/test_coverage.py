@@ -51,7 +51,7 @@ INTERVAL = re.compile(rf"({NUMBER}) \[({NUMBER}), ({NUMBER})\]")
 def of_studies():
     """Values with their intervals that the pages of studies and the tables behind them have."""
     docs = coverage_rows.ROOT / "docs"
-    for page in (docs / "gallery.md", docs / "findings.md", *(docs / "theory").glob("*.md")):
+    for page in (docs / "gallery.md", *docs.glob("findings*.md"), *(docs / "theory").glob("*.md")):
         yield from INTERVAL.findall(page.read_text().replace("\n", " "))
     for path in (coverage_rows.ROOT / "studies" / "findings").glob("*.csv"):
         for line in path.read_text().splitlines():

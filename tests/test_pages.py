@@ -15,6 +15,9 @@ CODE = re.compile(r"^```.*?^```|(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL | re
 TAG = re.compile(r"<(?!br>|img )[A-Za-z/(][^<>{}]*>")
 
 
+MADE = ("docs/gallery.md", "docs/coverage/claims.md", "docs/coverage/figures.md")
+
+
 def pages() -> list[str]:
     listed = subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True,
                             check=False).stdout.split()
@@ -108,6 +111,14 @@ def test_every_page_is_in_the_navigation():
         named = set(re.findall(r": (\S+\.md)$", file.read(), re.MULTILINE))
     there = {os.path.basename(page) for page in glob.glob(os.path.join(ROOT, "docs", "*.md"))}
     assert not there - named
+
+
+@pytest.mark.parametrize("page", pages())
+def test_pages_are_not_too_long(page):
+    """Who looks for a section reads its neighbours. Pages that are made of data are lists."""
+    with open(os.path.join(ROOT, page), encoding="utf-8") as file:
+        lines = file.read().count("\n")
+    assert lines <= 600 or page in MADE, f"{page} has {lines} lines: split it by subject"
 
 
 def test_keys_are_explained_in_sentences():
