@@ -269,12 +269,11 @@ TEST(flags_are_zero_or_one) {
 /* The coordinates of the last pass in a basis, which learning reads. A map that has none yet is
  * written, and refused where it is read. */
 TEST(a_basis_has_coefficients) {
-    const char *const keys[] = {"solver.sites=64", "solver.replicates=1", NULL};
     struct run run;
     struct net net;
     struct archive archive;
     struct err told;
-    support_run(&run, "data/dense.ini", keys);
+    support_run(&run, "data/dense.ini", ARGS("solver.sites=64", "solver.replicates=1"));
     support_net(&net, &run, 0, 0);
     support_evaluate(&net, &run);
     struct map *map = support_map(&net, "W2");

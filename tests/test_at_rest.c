@@ -57,14 +57,13 @@ TEST(rests_with_a_zero_read_out_in_mup) {
  * 0.090282. */
 TEST(rate_of_escape) {
     enum { P = 4, RUNS = 8 };
-    const char *const overrides[] = {"network.parameterization=mup", "network.read_out=zero",
-                                     "network.activation=gelu",      "training.steps=1",
-                                     "output.kernels=equal",         "solver.sites=1024",
-                                     "solver.expert_sites=1024",     NULL};
     struct run run;
     struct record record;
     double lambda[RUNS], sum = 0, squares = 0;
-    support_run(&run, "data/regime2.ini", overrides);
+    support_run(&run, "data/regime2.ini",
+                ARGS("network.parameterization=mup", "network.read_out=zero",
+                     "network.activation=gelu", "training.steps=1", "output.kernels=equal",
+                     "solver.sites=1024", "solver.expert_sites=1024"));
     ASK(run_ensemble(&run, 0, RUNS, &record, err));
     for (int r = 0; r < RUNS; r++) {
         const double *Phib = record_at(&record, record_find(&record, "Phib_equal"), r, 0);

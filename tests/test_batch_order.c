@@ -55,11 +55,10 @@ TEST(shuffles_are_fair) {
 /* The batches of two epochs and a half of data/dense.ini with 12 inputs, shuffled. */
 enum { ORDER_STEPS = 10, ORDER_BATCH = 3 };
 static void read_order(int index[ORDER_STEPS * ORDER_BATCH], const char *more) {
-    const char *const overrides[] = {"data.inputs=12", "training.batch=3",
-                                     "training.order=shuffled", more, NULL};
     struct run run;
     struct batch batch;
-    support_run(&run, "data/dense.ini", overrides);
+    support_run(&run, "data/dense.ini",
+                ARGS("data.inputs=12", "training.batch=3", "training.order=shuffled", more));
     ASK(batch_init(&batch, &run.config.training, run.data.P, err));
     for (int t = 0; t < ORDER_STEPS; t++)
         batch_at(&batch, t, index + t * ORDER_BATCH);

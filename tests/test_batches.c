@@ -71,14 +71,13 @@ static void oracle_batch(struct oracle_dense *o, const struct run *run, const do
  * outside of the span of the training inputs (D = 20). Sums of 20 terms of order one, ten steps at
  * a rate below 1/2: round-off of 1e-14. */
 TEST(equals_oracle) {
-    const char *const overrides[] = {"data.inputs=12",          "data.test_inputs=5",
-                                     "data.dimension=20",       "training.batch=3",
-                                     "training.order=shuffled", NULL};
     struct run run;
     struct net net;
     struct batch batch;
     double f0[17], f[5];
-    support_run(&run, "data/dense.ini", overrides);
+    support_run(&run, "data/dense.ini",
+                ARGS("data.inputs=12", "data.test_inputs=5", "data.dimension=20",
+                     "training.batch=3", "training.order=shuffled"));
     start(&run, &net, &batch, WIDTH);
     assert_true(run.inputs.K == 12 && run.inputs.test_directions == 5);
     struct oracle_dense *o = oracle_dense_new(3, 20, WIDTH, DEPTH);
@@ -183,8 +182,6 @@ TEST(test_inputs_leave_no_trace) {
  * basis has is exact, and what it lacks of x is below the tolerance, 1e-4 here; two maps and a
  * response term of that size each. */
 TEST(a_test_input_that_is_trained_on) {
-    static const char *const overrides[] = {"data.inputs=6", "training.batch=3",
-                                            "solver.tolerance=1e-4", NULL};
     for (const struct model *const *model = model_list; *model; model++)
         for (int N = 0; N <= 16; N += 16) {
             struct run run;
@@ -193,7 +190,8 @@ TEST(a_test_input_that_is_trained_on) {
             double *f, most = 0;
             char file[64];
             snprintf(file, sizeof file, "data/%s.ini", (*model)->name);
-            small_run(&run, file, overrides);
+            small_run(&run, file,
+                      ARGS("data.inputs=6", "training.batch=3", "solver.tolerance=1e-4"));
             start(&run, &net, &batch, N);
             int count = 3 * net_outputs(&net);
             ASK(base_alloc(&f, (size_t)count, sizeof *f, err));
@@ -295,13 +293,12 @@ TEST(threads_do_not_matter) {
 
 /* 20 new directions a step: after 14 steps more than 0.9 x 300. */
 TEST(a_single_pass_ends_at_the_rank_cap) {
-    static const char *const overrides[] = {"data.inputs=400",   "data.dimension=60",
-                                            "training.batch=20", "training.steps=20",
-                                            "solver.sites=300",  NULL};
     struct run run;
     struct record record;
     struct err err = {0};
-    support_run(&run, "data/dense.ini", overrides);
+    support_run(&run, "data/dense.ini",
+                ARGS("data.inputs=400", "data.dimension=60", "training.batch=20",
+                     "training.steps=20", "solver.sites=300"));
     assert_int_equal(run_ensemble(&run, 0, 1, &record, &err), CODE_NUMERICAL);
     assert_non_null(strstr(err.text, "too few sites"));
     assert_int_equal(record.steps[0], 13);
@@ -339,15 +336,10 @@ static void read_input(const struct net *net, const char *name, const double *A,
 TEST(several_read_ins) {
     enum { N = 16, M = 4, P = 2, TESTS = 3 };
     static const struct model model = {.name = "read_ins", .write = write_read_ins};
-    static const char *const more[] = {"data.inputs=2",
-                                       "data.test_inputs=3",
-                                       "data.dimension=8",
-                                       "reference.widths=16",
-                                       "reference.centre=no",
-                                       "solver.sites=64",
-                                       NULL};
     struct run run;
-    small_run(&run, "data/dense.ini", more);
+    small_run(&run, "data/dense.ini",
+              ARGS("data.inputs=2", "data.test_inputs=3", "data.dimension=8", "reference.widths=16",
+                   "reference.centre=no", "solver.sites=64"));
     for (int width = 0; width <= N; width += N) {
         struct net_setup setup = run_setup(&run, width, 0);
         struct net net;

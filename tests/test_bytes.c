@@ -230,12 +230,12 @@ TEST(bases) {
  * them four times as many as that has. */
 TEST(muon_needs_room) {
     enum { N = 512, ENTRIES = N * N * sizeof(double), TILES = 1 << 21 };
-    const char *const all[] = {"network.depth=3", "training.optimizer=muon", "solver.threads=1",
-                               "data.inputs=4",   "reference.widths=512",    NULL};
     struct run run;
     struct net net;
     double announced;
-    support_run(&run, "data/dense.ini", all);
+    support_run(&run, "data/dense.ini",
+                ARGS("network.depth=3", "training.optimizer=muon", "solver.threads=1",
+                     "data.inputs=4", "reference.widths=512"));
     struct net_setup setup = run_setup(&run, N, 0);
     const struct training *training = &run.config.training;
     ASK(net_bytes(&setup, 1, 0, &announced, err));
@@ -255,13 +255,12 @@ TEST(muon_needs_room) {
 
 /* Matrices of two heads that are moved as one. */
 TEST(muon_of_parts_leaves_nothing) {
-    const char *const all[] = {"network.heads=2",  "training.muon_heads=together",
-                               "solver.sites=64",  "training.optimizer=muon",
-                               "solver.threads=1", NULL};
     for (int N = 0; N <= 32; N += 32) {
         struct run run;
         struct net net;
-        support_run(&run, "data/transformer.ini", all);
+        support_run(&run, "data/transformer.ini",
+                    ARGS("network.heads=2", "training.muon_heads=together", "solver.sites=64",
+                         "training.optimizer=muon", "solver.threads=1"));
         long before = watch();
         support_net(&net, &run, N, 0);
         support_evaluate(&net, &run);

@@ -15,9 +15,8 @@
 
 /* One that is written in Lua. */
 TEST(scripts) {
-    static const char *const small[] = {"solver.sites=64", "data.inputs=3", NULL};
     struct run run;
-    support_run(&run, "examples/balanced.ini", small);
+    support_run(&run, "examples/balanced.ini", ARGS("solver.sites=64", "data.inputs=3"));
     for (int N = 0; N <= 32; N += 32) {
         struct net net;
         long before = atomic_load(&held);

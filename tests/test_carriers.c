@@ -42,11 +42,10 @@ TEST(masks_have_as_many_as_they_select) {
  * of its steps, and at twice its rate soon no more. */
 TEST(units_that_run_away_are_told) {
     for (int fast = 0; fast < 2; fast++) {
-        const char *const overrides[] = {fast ? "training.eta0=0.1" : "training.eta0=0.05",
-                                         "reference.widths=", NULL};
         struct run run;
         struct err err;
-        support_run(&run, "examples/fine_experts.ini", overrides);
+        support_run(&run, "examples/fine_experts.ini",
+                    ARGS(fast ? "training.eta0=0.1" : "training.eta0=0.05", "reference.widths="));
         assert_int_equal(run_march(&run, &err), CODE_OK);
         const struct note *note = NULL;
         for (int k = 0; k < run.notes.count; k++)

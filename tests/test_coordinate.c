@@ -225,9 +225,9 @@ TEST(test_terms_of_constant_gates) {
     static const char *const gate[] = {"network.gate=constant", "network.gate=softmax"};
     struct record record[2];
     for (int k = 0; k < 2; k++) {
-        const char *const overrides[] = {gate[k], "network.experts=1", "training.steps=4",
-                                         "reference.widths=8", NULL};
-        support_one("data/ref/coordinate/regime1.ini", overrides, 8, &record[k]);
+        support_one("data/ref/coordinate/regime1.ini",
+                    ARGS(gate[k], "network.experts=1", "training.steps=4", "reference.widths=8"), 8,
+                    &record[k]);
     }
     int compared = 0;
     for (int i = 0; i < record[0].count; i++) {
@@ -394,7 +394,6 @@ static void check_case(int regime, const char *parameterization, const char *rea
     snprintf(out, sizeof out, "network.read_out=%s", read_out);
     int T = is_long && regime < 3 ? 31 : 3;
     snprintf(steps, sizeof steps, "training.steps=%d", T);
-    const char *const overrides[] = {par, out, steps, NULL};
     struct reference *ref;
     struct run run;
     struct comparison fits;
@@ -402,7 +401,7 @@ static void check_case(int regime, const char *parameterization, const char *rea
     ASK(base_alloc(&ref, 1, sizeof *ref, err)); /* zero: the names come without their end */
     read_reference(ref, group);
     int widths = is_long ? ref->widths : 3;
-    run_case(&run, &fits, ref, overrides, ini, widths);
+    run_case(&run, &fits, ref, ARGS(par, out, steps), ini, widths);
     for (int k = 0; k < ref->steps && ref->step[k] < T; k++)
         for (int term = 0; term < ref->terms; term++)
             judge(ref, term, k, widths, &fits, &tally);

@@ -89,8 +89,6 @@ TEST(test_limit_is_where_networks_tend) {
     static const char *const sides[] = {"network.parameterization=mssp",
                                         "network.parameterization=mup"};
     for (int k = 0; k < (is_long ? 2 : 1); k++) {
-        const char *const one[] = {SHORT, sides[k], NULL};
-        const char *const two[] = {SHORT, "solver.expert_sites=512", sides[k], NULL};
         const char *const adam[] = {SHORT,
                                     "solver.expert_sites=512",
                                     "training.optimizer=adamw",
@@ -99,13 +97,13 @@ TEST(test_limit_is_where_networks_tend) {
                                     k ? "training.eps=0.5" : "training.eps=0.05",
                                     sides[k],
                                     NULL};
-        const char *const three[] = {SHORT, "solver.expert_sites=128", "solver.unit_sites=128",
-                                     sides[k], NULL};
-        check_limit("data/ref/coordinate/regime1.ini", -1, 37, NULL, one);
-        check_limit("data/ref/coordinate/regime2.ini", -1, 37, NULL, two);
+        check_limit("data/ref/coordinate/regime1.ini", -1, 37, NULL, ARGS(SHORT, sides[k]));
+        check_limit("data/ref/coordinate/regime2.ini", -1, 37, NULL,
+                    ARGS(SHORT, "solver.expert_sites=512", sides[k]));
         check_limit("data/ref/coordinate/regime2.ini", -1, k ? 36 : 37, k ? "rms_f_eff" : NULL,
                     adam);
-        check_limit("data/ref/coordinate/regime3.ini", -1, k ? 37 : 53, NULL, three);
+        check_limit("data/ref/coordinate/regime3.ini", -1, k ? 37 : 53, NULL,
+                    ARGS(SHORT, "solver.expert_sites=128", "solver.unit_sites=128", sides[k]));
     }
 }
 
@@ -116,7 +114,6 @@ TEST(test_limit_of_other_networks) {
     "training.steps=5", "solver.sites=512", "reference.centre=no", "reference.widths=32",          \
         "reference.coordinate_check=yes", "output.kernels=none"
     static const char *const dense[] = {BRIEF, NULL};
-    static const char *const resnet[] = {BRIEF, "network.model=resnet", NULL};
     static const char *const residual[] = {BRIEF,
                                            "network.alpha=1",
                                            "network.rho=1",
@@ -131,9 +128,9 @@ TEST(test_limit_of_other_networks) {
                                            "data.inputs=4",
                                            "training.gamma0=1",
                                            NULL};
-    static const char *const wide[] = {BRIEF, "network.parameterization=mup", "network.q0=4", NULL};
     check_limit("data/dense.ini", 0, 27, NULL, dense);
-    check_limit("data/dense.ini", 0, 35, NULL, resnet);
+    check_limit("data/dense.ini", 0, 35, NULL, ARGS(BRIEF, "network.model=resnet"));
     check_limit("data/residual.ini", 0, 59, NULL, residual);
-    check_limit("data/ref/coordinate/regime1.ini", 0, 37, NULL, wide);
+    check_limit("data/ref/coordinate/regime1.ini", 0, 37, NULL,
+                ARGS(BRIEF, "network.parameterization=mup", "network.q0=4"));
 }

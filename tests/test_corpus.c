@@ -236,8 +236,7 @@ TEST(test_keys) {
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct run run;
         struct err why = {0};
-        const char *const key[] = {cases[k][0], cases[k][1][0] ? cases[k][1] : NULL, NULL};
-        int code = configure(&run, key, &why);
+        int code = configure(&run, ARGS(cases[k][0], cases[k][1][0] ? cases[k][1] : NULL), &why);
         if (code != CODE_INPUT || !strstr(why.text, cases[k][2]))
             fail_msg("case %zu: code %d, or no \"%s\" in: %s", k, code, cases[k][2], why.text);
         run_free(&run);
@@ -268,9 +267,10 @@ TEST(test_run) {
         struct run run[2];
         struct record record[2] = {{0}, {0}};
         for (int none = 0; none < 2; none++) {
-            const char *const key[] = {none ? "output.inputs=none" : "output.inputs=all",
-                                       "output.kernels=none", NULL};
-            ASK(configure(&run[none], key, err));
+            ASK(configure(
+                &run[none],
+                ARGS(none ? "output.inputs=none" : "output.inputs=all", "output.kernels=none"),
+                err));
             ASK(run_ensemble(&run[none], N, 2, &record[none], err));
             for (int k = 0; k < record[none].count; k++) {
                 const struct series *series = &record[none].series[k];

@@ -125,10 +125,9 @@ TEST(what_is_learnt_becomes_a_matrix) {
 /* A fixed point keeps its kernels twice; where its sweeps are mixed thrice more, and twice for each
  * sweep that is remembered. */
 TEST(mixing_needs_copies_of_kernels) {
-    static const char *const overrides[] = {"solver.method=fixed_point", NULL};
     struct run run;
     double bytes[3];
-    support_run(&run, "data/dense.ini", overrides);
+    support_run(&run, "data/dense.ini", ARGS("solver.method=fixed_point"));
     struct net_setup setup = run_setup(&run, 0, 0);
     for (int depth = 0; depth < 3; depth++) {
         run.config.solver.fixed_point.anderson = depth;

@@ -204,7 +204,7 @@ TEST(test_signal) {
 static bool hangs; /* the child that tries a file */
 
 static void hang(void) {
-    alarm(hangs ? 30 : 0); /* it ends where nobody ends it */
+    alarm(hangs ? 200 : 0); /* it ends where nobody ends it */
     while (hangs)
         pause();
 }
@@ -218,7 +218,7 @@ TEST(test_signal_to_the_parent) {
     write_layout(CONTIGUOUS);
     assert_int_equal(pthread_atfork(NULL, NULL, hang), 0);
     hangs = true;
-    alarm(20);
+    alarm(100);
     base_heed(&set);
     assert_int_equal(data_read(&data, path, &wanted, &told), CODE_INTERRUPTED);
     base_heed(NULL);

@@ -104,11 +104,11 @@ TEST(networks_have_the_experts_of_the_limit) {
  * names; an expert that is not selected has none. */
 TEST(correlations_of_outputs) {
     for (int N = 0; N <= 16; N += 16) {
-        const char *const set[] = {"output.experts=yes", "output.cross=h3", "network.rho=0.5",
-                                   "network.expert_layers=2", NULL};
         struct run run;
         struct record record;
-        assert_true(support_small(&run, support_model("regime1"), set));
+        assert_true(support_small(&run, support_model("regime1"),
+                                  ARGS("output.experts=yes", "output.cross=h3", "network.rho=0.5",
+                                       "network.expert_layers=2")));
         ASK(run_ensemble(&run, N, 2, &record, err));
         const double *cross = record_at(&record, record_find(&record, "cross_h3"), 1, 5),
                      *got = record_at(&record, record_find(&record, "expert_correlation"), 1, 5),

@@ -41,8 +41,7 @@ static void test_bound_of_the_loss(void **state) {
     (void)state;
     struct run run;
     struct net net;
-    const char *const overrides[] = {"solver.sites=64", NULL};
-    support_run(&run, "data/dense.ini", overrides);
+    support_run(&run, "data/dense.ini", ARGS("solver.sites=64"));
     support_net(&net, &run, 0, 0);
     support_evaluate(&net, &run);
     assert_true(net.output.loss_scale == 1 && !net_runs_away(&net));
@@ -70,11 +69,10 @@ static void test_bound_of_the_loss(void **state) {
 static void test_signals(void **state) {
     (void)state;
     volatile sig_atomic_t stop = 0;
-    const char *const overrides[] = {"solver.sites=64", NULL};
     struct run run;
     struct net net, other;
     struct err told;
-    support_run(&run, "data/dense.ini", overrides);
+    support_run(&run, "data/dense.ini", ARGS("solver.sites=64"));
     run.stop = &stop;
     for (int N = 0; N <= 16; N += 16) {
         struct net_setup setup = run_setup(&run, N, 0);

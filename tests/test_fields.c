@@ -97,15 +97,14 @@ static void moments_are_kernels(void **state) {
 /* By hand: 5 sites, of a net whose rows are those numbers. */
 static void quantiles_and_sites(void **state) {
     (void)state;
-    static const char *const small[] = {
-        "output.fields=h1", "reference.widths=5",  "data.inputs=2",       "data.dimension=2",
-        "training.steps=1", "reference.draws=iid", "solver.replicates=0", NULL};
     static const double numbers[] = {3, -1, 2, 0, 7};
     struct run run;
     struct record record;
     struct net net;
     double *out[4];
-    support_run(&run, "data/dense.ini", small);
+    support_run(&run, "data/dense.ini",
+                ARGS("output.fields=h1", "reference.widths=5", "data.inputs=2", "data.dimension=2",
+                     "training.steps=1", "reference.draws=iid", "solver.replicates=0"));
     support_net(&net, &run, 5, 0);
     double host[10];
     for (int i = 0; i < 10; i++)
@@ -230,12 +229,11 @@ static void judge_tangent(struct net *net, const char *name) {
 
 static void tangent_kernel_moves_f(void **state) {
     (void)state;
-    static const char *const exact[] = {"solver.tolerance=1e-6", NULL};
     for (const struct model *const *model = model_list; *model; model++)
         for (int N = 0; N <= 16; N += 8) {
             struct run run;
             struct net net;
-            assert_true(support_small(&run, *model, exact));
+            assert_true(support_small(&run, *model, ARGS("solver.tolerance=1e-6")));
             support_net(&net, &run, N, 0);
             for (int t = 0; t < 2; t++) {
                 support_evaluate(&net, &run);
@@ -256,13 +254,12 @@ static void spectra_and_equal_kernels(void **state) {
     for (int N = 0; N <= 16; N += 16) {
         static const char *const equal[] = {"output.kernels=equal", "output.tangent=blocks",
                                             "output.spectra=Phi1 tangent tangent_W_in", NULL};
-        static const char *const full[] = {"output.kernels=full", NULL};
         static const char *const names[][2] = {
             {"Phi1", "Phi1_equal"}, {"tangent", "tangent"}, {"tangent_W_in", "tangent_W_in"}};
         struct run run, other;
         struct record record, two;
         assert_true(support_small(&run, support_model("regime2"), equal));
-        assert_true(support_small(&other, support_model("regime2"), full));
+        assert_true(support_small(&other, support_model("regime2"), ARGS("output.kernels=full")));
         support_ensemble(&run, N, &record);
         support_ensemble(&other, N, &two);
         const double *y = run.data.y;
@@ -362,14 +359,13 @@ static double distance(double *x, size_t n, double *y, size_t m) {
  * it, the test fails. */
 static void networks_have_the_fields_of_the_limit(void **state) {
     (void)state;
-    static const char *const overrides[] = {"output.fields=h1 h2 g_h1", "reference.widths=1024",
-                                            "solver.sites=4096",        "data.inputs=4",
-                                            "training.gamma0=2",        NULL};
     static const double root[] = {28.6217}; /* sqrt(1024 * 4096/(1024 + 4096)) */
     struct run run;
     struct net net[2];
     double *start[3], moved = 0;
-    support_run(&run, "data/dense.ini", overrides);
+    support_run(&run, "data/dense.ini",
+                ARGS("output.fields=h1 h2 g_h1", "reference.widths=1024", "solver.sites=4096",
+                     "data.inputs=4", "training.gamma0=2"));
     for (int k = 0; k < 2; k++) {
         support_net(&net[k], &run, k ? 1024 : 0, 0);
         support_evaluate(&net[k], &run);

@@ -4,13 +4,12 @@
 
 /* Pairs of experts one by one. */
 TEST(experts_are_compared) {
-    static const char *const units[] = {"output.cross=h_in g_h_in", "network.expert_width=3", NULL};
-    static const char *const few[] = {"output.cross=h3", NULL};
     for (int N = 0; N <= 16; N += 16) {
         struct run run;
         struct record record;
         struct net net;
-        assert_true(support_small(&run, support_model("regime2"), units));
+        assert_true(support_small(&run, support_model("regime2"),
+                                  ARGS("output.cross=h_in g_h_in", "network.expert_width=3")));
         support_ensemble(&run, N, &record);
         support_net(&net, &run, N, 0);
         support_evaluate(&net, &run);
@@ -32,7 +31,7 @@ TEST(experts_are_compared) {
         record_free(&record);
         net_free(&net);
         run_free(&run);
-        assert_true(support_small(&run, support_model("regime1"), few));
+        assert_true(support_small(&run, support_model("regime1"), ARGS("output.cross=h3")));
         support_ensemble(&run, N, &record);
         size_t M = (size_t)run.config.network.experts.count;
         for (size_t i = 0; i < M; i++) {
@@ -85,13 +84,13 @@ TEST(experts_differ) {
 /* phi = m exp(beta psi)/S: where phi is not zero, psi is at least tau and ln S = beta psi - ln phi,
  * to the round-off of sums over sites; there are rho M of these, and loads count them. */
 TEST(routing) {
-    static const char *const top[] = {"output.router=yes", "network.gate=softmax",
-                                      "network.rho=0.25", "network.beta=2", NULL};
     for (int N = 0; N <= 16; N += 16) {
         struct run run;
         struct record record;
         struct net net;
-        assert_true(support_small(&run, support_model("regime3"), top));
+        assert_true(support_small(&run, support_model("regime3"),
+                                  ARGS("output.router=yes", "network.gate=softmax",
+                                       "network.rho=0.25", "network.beta=2")));
         support_ensemble(&run, N, &record);
         support_net(&net, &run, N, 0);
         support_evaluate(&net, &run);

@@ -89,11 +89,10 @@ TEST(linear_networks_agree) {
                                 "solver.tolerance=1e-8",     "solver.replicates=1",
                                 "output.kernels=full",       "training.steps=8",
                                 "training.eta0=0.1",         "solver.threads=1"};
-        const char *const strict[] = {"solver.fp_tolerance=1e-10", NULL};
         struct both both;
         for (int n = 8, k = 0; cases[i].more[k]; k++)
             more[n++] = cases[i].more[k];
-        both_init(&both, cases[i].file, more, strict);
+        both_init(&both, cases[i].file, more, ARGS("solver.fp_tolerance=1e-10"));
         const struct record *march = &both.record[0], *fixed = &both.record[1];
         for (int s = 0; s < march->count; s++) {
             const struct series *a = &march->series[s], *b = record_find(fixed, a->name);
@@ -306,7 +305,6 @@ TEST(jumps_of_masks_respond) {
         "network.rho=0.5",      "solver.sites=1024",     "solver.expert_sites=1024",
         "solver.replicates=12", "training.steps=6",      "output.kernels=full",
         "output.responses=yes", "solver.tolerance=1e-4", NULL};
-    const char *const tiny[] = {"solver.probe=1e-9", NULL};
     double value[2], se[2], miss;
     struct both both;
     both_init(&both, "data/regime2.ini", more, NULL);
@@ -314,7 +312,7 @@ TEST(jumps_of_masks_respond) {
         mean_action(&both, k, "B_Q", "Phi1", true, 5, &value[k], &se[k]);
     CHECK_ABS(value[1], value[0], 4 * hypot(se[0], se[1]), "B_Q Phi1 with jumps");
     both_free(&both);
-    both_init(&both, "data/regime2.ini", more, tiny);
+    both_init(&both, "data/regime2.ini", more, ARGS("solver.probe=1e-9"));
     mean_action(&both, 1, "B_Q", "Phi1", true, 5, &value[1], &se[1]);
     miss = fabs(value[1] - value[0]) / hypot(se[0], se[1]);
     if (miss < 10)

@@ -167,12 +167,11 @@ static int break_down(void *context, struct net *net, int t, struct err *err) {
 
 /* An operation that has no memory, or numbers that are none, behind the last sweep. */
 TEST(a_last_pass_that_fails) {
-    const char *const overrides[] = {"solver.method=fixed_point", "solver.fp_tolerance=1",
-                                     "solver.sites=64", NULL};
     const struct fixed_point_calls calls = {&(struct ends){.end = -1}, on_sweep, break_down};
     struct backend backend = backend_cpu;
     struct run run;
-    support_run(&run, "data/dense.ini", overrides);
+    support_run(&run, "data/dense.ini",
+                ARGS("solver.method=fixed_point", "solver.fp_tolerance=1", "solver.sites=64"));
     struct net_setup setup = config_setup(&run.config, 0, 0, run.data.P, &run.inputs);
     backend.dots = broken_dots;
     backend.averages = broken_averages;
@@ -192,15 +191,14 @@ TEST(a_last_pass_that_fails) {
 
 /* New normals in every sweep: the kernels settle at the level of the sampling noise. */
 TEST(fresh_draws) {
-    const char *const overrides[] = {"solver.method=fixed_point", "solver.sweep_draws=fresh",
-                                     "reference.widths=",         "solver.sites=1024",
-                                     "training.steps=5",          "solver.fp_tolerance=1e-6",
-                                     "solver.max_sweeps=20",      NULL};
     struct run run;
     struct ends ends = {.end = -1};
     struct err err;
     const struct fixed_point_calls calls = {&ends, on_sweep, on_measure};
-    support_run(&run, "data/dense.ini", overrides);
+    support_run(&run, "data/dense.ini",
+                ARGS("solver.method=fixed_point", "solver.sweep_draws=fresh",
+                     "reference.widths=", "solver.sites=1024", "training.steps=5",
+                     "solver.fp_tolerance=1e-6", "solver.max_sweeps=20"));
     struct net_setup setup = config_setup(&run.config, 0, 0, run.data.P, &run.inputs);
     assert_int_equal(fixed_point_run(&setup, &run.config.training, run.data.y,
                                      &run.config.solver.fixed_point, &calls, &err),

@@ -73,10 +73,6 @@ static double compare(const struct record *a, const struct record *b, const stru
 /* Every series that both have. Without one key of the training the march is somewhere else, by far
  * more than is allowed, so that the comparison can fail. */
 TEST(march_agrees) {
-    static const char *const keys[] = {
-        "solver.method=march",  "reference.widths=",   "solver.sites=1024",
-        "solver.halves=no",     "output.kernels=full", "solver.replicates=16",
-        "output.responses=yes", "training.steps=7",    NULL};
     static const char *methods[] = {"solver.method=march", "solver.method=fixed_point", NULL};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         struct run run[3];
@@ -84,7 +80,11 @@ TEST(march_agrees) {
         int compared = 0;
         methods[2] = cases[c].without;
         for (int k = 0; k < 3; k++)
-            run_case(&run[k], &cases[c], keys, methods[k], 0, &record[k]);
+            run_case(&run[k], &cases[c],
+                     ARGS("solver.method=march", "reference.widths=", "solver.sites=1024",
+                          "solver.halves=no", "output.kernels=full", "solver.replicates=16",
+                          "output.responses=yes", "training.steps=7"),
+                     methods[k], 0, &record[k]);
         for (int s = 0; s < record[0].count; s++) {
             const struct series *series = &record[0].series[s],
                                 *other = record_find(&record[1], series->name);

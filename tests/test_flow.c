@@ -125,13 +125,13 @@ static void check_order(const char *file, const char *const *shared, int N,
 TEST(orders_on_networks) {
     static const char *const shared[] = {"solver.replicates=0", "reference.widths=24",
                                          "reference.seeds=1", NULL};
-    static const char *const exact[] = {"training.steps=6", "training.integrator=bs32",
-                                        "training.rtol=1e-9", "training.atol=1e-10", NULL};
     static const char *const files[] = {"data/dense.ini", "data/regime2.ini"};
     static const char *const kernels[] = {"G1_diag", "Gphi_diag"};
     for (int i = 0; i < 2; i++) {
         struct flow flow;
-        solve(&flow, files[i], shared, 24, exact);
+        solve(&flow, files[i], shared, 24,
+              ARGS("training.steps=6", "training.integrator=bs32", "training.rtol=1e-9",
+                   "training.atol=1e-10"));
         check_order(files[i], shared, 24, &flow, kernels[i], "euler", 16, 1);
         check_order(files[i], shared, 24, &flow, kernels[i], "heun", 8, 2);
         check_order(files[i], shared, 24, &flow, kernels[i], "bs32", 8, 3);
@@ -149,10 +149,10 @@ TEST(orders_with_a_schedule) {
                                          "training.warmup=1",
                                          "training.schedule_end=0.3",
                                          NULL};
-    static const char *const exact[] = {"training.steps=6", "training.integrator=bs32",
-                                        "training.rtol=1e-9", "training.atol=1e-10", NULL};
     struct flow flow;
-    solve(&flow, "data/dense.ini", shared, 24, exact);
+    solve(&flow, "data/dense.ini", shared, 24,
+          ARGS("training.steps=6", "training.integrator=bs32", "training.rtol=1e-9",
+               "training.atol=1e-10"));
     check_order("data/dense.ini", shared, 24, &flow, "G1_diag", "euler", 16, 1);
     check_order("data/dense.ini", shared, 24, &flow, "G1_diag", "heun", 8, 2);
     check_order("data/dense.ini", shared, 24, &flow, "G1_diag", "bs32", 8, 3);

@@ -86,15 +86,15 @@ TEST(tolerances_control_the_error) {
 
 /* Where a mask flips, f jumps, and no step is small enough for a tight tolerance. */
 TEST(a_step_that_vanishes_is_an_error) {
-    static const char *const overrides[] = {
-        "training.integrator=bs32", "training.rtol=1e-10", "training.atol=1e-12",
-        "network.experts=16",       "network.eta_bias=0",  "solver.replicates=0",
-        "reference.widths=16",      "solver.seed=6",       NULL};
     struct run run;
     struct net net;
     struct err err = {0};
     int code = CODE_OK;
-    start(&net, &run, "data/residual.ini", overrides, 16);
+    start(&net, &run, "data/residual.ini",
+          ARGS("training.integrator=bs32", "training.rtol=1e-10", "training.atol=1e-12",
+               "network.experts=16", "network.eta_bias=0", "solver.replicates=0",
+               "reference.widths=16", "solver.seed=6"),
+          16);
     for (int t = 1; t < 10 && !code; t++)
         code = integrator_bs32.advance(&net, &run.config.training, run.data.y, &err);
     assert_int_equal(code, CODE_NUMERICAL);
@@ -108,9 +108,8 @@ TEST(a_step_that_vanishes_is_an_error) {
      * least is told, with two digits. */
     static const double rates[] = {0.9872, 0.9868}; /* 4.149 and 4.151, told as 4.1 and 4.2 */
     for (int k = 0; k < 2; k++) {
-        static const char *const strict[] = {"training.integrator=bs32", "solver.replicates=0",
-                                             "reference.widths=16", NULL};
-        start(&net, &run, "data/dense.ini", strict, 16);
+        start(&net, &run, "data/dense.ini",
+              ARGS("training.integrator=bs32", "solver.replicates=0", "reference.widths=16"), 16);
         struct training *training = &run.config.training;
         training->eta0 = rates[k];
         training->flow.rtol = training->flow.atol = 1e-30;
@@ -136,12 +135,11 @@ TEST(a_step_that_vanishes_is_an_error) {
 /* A pass that ends between two places leaves none behind: after net_rewind a step is that of a new
  * net, to the bit. */
 TEST(rewound_parameters_are_at_the_start) {
-    static const char *const overrides[] = {"network.depth=1", "reference.widths=16", NULL};
     static const double euler[] = {0.3}, half[] = {0.15};
     double f[2][64];
     struct run run;
     struct net net;
-    support_run(&run, "data/dense.ini", overrides);
+    support_run(&run, "data/dense.ini", ARGS("network.depth=1", "reference.widths=16"));
     for (int again = 0; again < 2; again++) {
         support_net(&net, &run, 16, 0);
         if (again) {

@@ -58,8 +58,8 @@ TEST(value_of_log_sum_exp) {
 /* Its gradient, by finite differences of the loss. */
 TEST(gradient_of_log_sum_exp) {
     struct run run;
-    const char *const overrides[] = {"reference.centre=no", "training.eta0=0.2", NULL};
-    script_run(&run, MIXTURE("0.4, 0.2, -0.3, 0", "1e4 * log_sum_exp(psi)"), overrides);
+    script_run(&run, MIXTURE("0.4, 0.2, -0.3, 0", "1e4 * log_sum_exp(psi)"),
+               ARGS("reference.centre=no", "training.eta0=0.2"));
     support_gradient(&run, 16, 5);
     run_free(&run);
 }
@@ -113,18 +113,13 @@ TEST(shares_of_sigmoids) {
 /* Of many experts: of two that are both far below 0 the larger one is selected and has all of the
  * share, as of two on both sides of 0; of two far above 0 each has half of it. */
 TEST(shares_of_many_sigmoids) {
-    const char *const overrides[] = {"network.kappa=0.125",
-                                     "network.rho=0.5",
-                                     "network.beta=1e6",
-                                     "network.balance_loss=1",
-                                     "data.inputs=16",
-                                     "output.kernels_of=psi",
-                                     NULL};
     struct run run;
     struct net net;
     double load[2] = {0}, share[2] = {0};
     int below = 0, rows = 16;
-    support_run(&run, "data/regime3.ini", overrides);
+    support_run(&run, "data/regime3.ini",
+                ARGS("network.kappa=0.125", "network.rho=0.5", "network.beta=1e6",
+                     "network.balance_loss=1", "data.inputs=16", "output.kernels_of=psi"));
     support_net(&net, &run, 16, 0);
     support_evaluate(&net, &run);
     double *psi = support_get(support_weight(&net, "Q")->value);

@@ -222,7 +222,7 @@ CLEAN_TEST(test_a_child_runs) {
     fflush(NULL);
     pid_t child = fork();
     if (!child) {
-        alarm(60);
+        alarm(300);
         bool same = !dmft_run(d, NULL, 0) && !dmft_series(d, 0, "loss", &its) &&
                     its.mean[its.size - 1] == last;
         bool told = !dmft_set(d, "training.eta0", "1e6") &&

@@ -67,12 +67,10 @@ static void compare_bits(const char *const *a, const char *const *b, int T, cons
 }
 
 TEST(a_run_is_the_prefix_of_a_longer_one) {
-    const char *const longer[] = {"training.steps=13", NULL};
-    const char *const soft[] = {"network.gate=softmax", "network.beta=0.5", NULL};
-    const char *const softer[] = {"network.gate=softmax", "network.beta=0.5", "training.steps=11",
-                                  NULL};
-    compare_bits(NULL, longer, 8, "prefix");
-    compare_bits(soft, softer, 8, "prefix, softmax");
+    compare_bits(NULL, ARGS("training.steps=13"), 8, "prefix");
+    compare_bits(ARGS("network.gate=softmax", "network.beta=0.5"),
+                 ARGS("network.gate=softmax", "network.beta=0.5", "training.steps=11"), 8,
+                 "prefix, softmax");
 }
 
 /* One replicate on one, two, three threads shares out blocks of sites; five replicates are shared
@@ -82,11 +80,9 @@ TEST(threads_do_not_matter) {
     const char *const replicates[] = {"solver.replicates=1", "solver.replicates=5"};
     for (int r = 0; r < 2; r++)
         for (int n = 1; n < 3; n++) {
-            const char *const one[] = {counts[0], replicates[r], "reference.seeds=1",
-                                       "solver.sites=700", NULL};
-            const char *const many[] = {counts[n], replicates[r], "reference.seeds=1",
-                                        "solver.sites=700", NULL};
-            compare_bits(one, many, 8, counts[n]);
+            compare_bits(ARGS(counts[0], replicates[r], "reference.seeds=1", "solver.sites=700"),
+                         ARGS(counts[n], replicates[r], "reference.seeds=1", "solver.sites=700"), 8,
+                         counts[n]);
         }
     omp_set_num_threads(omp_get_num_procs());
 }
@@ -95,15 +91,14 @@ TEST(shadow_gives_the_same_bits) {
     const char *const gates[] = {"network.gate=sigmoid", "network.gate=softmax",
                                  "network.gate=constant"};
     for (int i = 0; i < 3; i++) {
-        const char *const cpu[] = {gates[i], "solver.replicates=1", "reference.seeds=1", NULL};
         const char *const shadow[] = {gates[i], "solver.replicates=1", "reference.seeds=1",
                                       "solver.backend=shadow", NULL};
-        compare_bits(cpu, shadow, 8, gates[i]);
+        compare_bits(ARGS(gates[i], "solver.replicates=1", "reference.seeds=1"), shadow, 8,
+                     gates[i]);
     }
     const char *const top[] = {"network.rho=0.5", "solver.replicates=1", NULL};
-    const char *const top_shadow[] = {"network.rho=0.5", "solver.replicates=1",
-                                      "solver.backend=shadow", NULL};
-    compare_bits(top, top_shadow, 8, "top-K");
+    compare_bits(top, ARGS("network.rho=0.5", "solver.replicates=1", "solver.backend=shadow"), 8,
+                 "top-K");
 }
 
 /* The same three with momentum and with Adam, for networks as well. */
@@ -115,21 +110,11 @@ TEST(optimizers_keep_the_bits) {
                                               {"solver.backend=cpu", "solver.backend=shadow"}};
     for (int i = 0; i < 3; i++)
         for (int k = 0; k < 3; k++) {
-            const char *const a[] = {optimizers[i],
-                                     "training.eta0=0.1",
-                                     "solver.sites=700",
-                                     "solver.replicates=1",
-                                     "reference.seeds=1",
-                                     variants[k][0],
-                                     NULL};
-            const char *const b[] = {optimizers[i],
-                                     "training.eta0=0.1",
-                                     "solver.sites=700",
-                                     "solver.replicates=1",
-                                     "reference.seeds=1",
-                                     variants[k][1],
-                                     NULL};
-            compare_bits(a, b, 8, optimizers[i]);
+            compare_bits(ARGS(optimizers[i], "training.eta0=0.1", "solver.sites=700",
+                              "solver.replicates=1", "reference.seeds=1", variants[k][0]),
+                         ARGS(optimizers[i], "training.eta0=0.1", "solver.sites=700",
+                              "solver.replicates=1", "reference.seeds=1", variants[k][1]),
+                         8, optimizers[i]);
         }
     omp_set_num_threads(omp_get_num_procs());
 }
@@ -171,15 +156,9 @@ TEST(linear_networks_have_no_sampling_error) {
     const char *const cases[] = {"network.parameterization=mssp", "network.parameterization=mup",
                                  "network.kappa=2"};
     for (int i = 0; i < 3; i++) {
-        const char *const overrides[] = {cases[i],
-                                         "network.activation=linear",
-                                         "network.gate=constant",
-                                         "solver.tolerance=1e-6",
-                                         "training.steps=12",
-                                         "solver.replicates=2",
-                                         NULL};
         struct outcome o = {0};
-        solve(&o, overrides);
+        solve(&o, ARGS(cases[i], "network.activation=linear", "network.gate=constant",
+                       "solver.tolerance=1e-6", "training.steps=12", "solver.replicates=2"));
         assert_true(o.limit.series[0].values[11] < 0.45); /* it learns */
         for (int s = 0; s < o.limit.count; s++) {
             const struct series *series = &o.limit.series[s];

@@ -184,10 +184,9 @@ static const struct node *node_of_matrix(const struct net *net, const char *name
 TEST(networks_leave_out_experts) {
     const char *const of_inputs[] = {"output.inputs=all", "output.inputs=none"};
     for (int none = 0; none < 2; none++) {
-        const char *const keys[] = {of_inputs[none], NULL};
         struct run run;
         struct net nets[2];
-        support_run_text(&run, keys,
+        support_run_text(&run, ARGS(of_inputs[none]),
                          "[network]\nmodel = transformer\nexperts = 4\nshared_experts = 1\n"
                          "gated_experts = yes\ngate = softmax\nq0 = 1\nrho = 0.5\niota = 1\n"
                          "[data]\nsource = markov\ninputs = 4\ntokens = 5\nvocabulary = 4\n"
@@ -255,10 +254,9 @@ TEST(experts_beside_rows_of_all) {
         "out = out and out + m or m end read_out(out, 'w')";
     double f[2][P];
     for (int all = 0; all < 2; all++) {
-        const char *const keys[] = {script, NULL};
         struct run run;
         struct net net;
-        support_run_text(&run, keys,
+        support_run_text(&run, ARGS(script),
                          "[network]\nprogram = t.lua\n[data]\ninputs = 16\n[training]\n"
                          "eta0 = 0.3\n[solver]\nreplicates = 0\n[reference]\nwidths = 16\n"
                          "[output]\nkernels = none\ninputs = none\n");
@@ -287,10 +285,9 @@ TEST(experts_in_front_of_their_router) {
         "local out = p[1] * m[1] for i = 2, 4 do out = out + p[i] * m[i] end read_out(out, 'w')";
     double f[2][P];
     for (int late = 0; late < 2; late++) {
-        const char *const keys[] = {script, late ? "program.late=1" : "program.late=0", NULL};
         struct run run;
         struct net net;
-        support_run_text(&run, keys,
+        support_run_text(&run, ARGS(script, late ? "program.late=1" : "program.late=0"),
                          "[network]\nprogram = t.lua\n[data]\ninputs = 16\n[training]\n"
                          "eta0 = 0.3\n[solver]\nreplicates = 0\n[reference]\nwidths = 16\n"
                          "[output]\nkernels = none\ninputs = none\n");

@@ -101,14 +101,13 @@ static double slope(struct net *net, const struct run *run) {
  * loss is known to about 1e-15, a difference to 1.5e-12; ten times that. Of a limit f misses some
  * hundredths of the tolerance of its bases, and so does its slope. */
 TEST(gradient_norms) {
-    static const char *const exact[] = {"solver.tolerance=1e-6", NULL};
     const struct model *model;
     for (int i = 0; (model = nth(i)); i++)
         for (int N = 0; N <= 16; N += 16) {
             struct run run;
             struct net net;
             double norm;
-            assert_true(support_small(&run, model, exact));
+            assert_true(support_small(&run, model, ARGS("solver.tolerance=1e-6")));
             support_net(&net, &run, N, 0);
             support_evaluate(&net, &run);
             for (int t = 0; t < 2; t++) {

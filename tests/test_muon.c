@@ -190,15 +190,14 @@ TEST(refused_heads) {
          "'W', adam_rate = 2})\n",
          "they must have the same size, s_f and rate"},
     };
-    static const char *const overrides[] = {"training.optimizer=muon",
-                                            "training.muon_heads=together", NULL};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         char text[1024];
         snprintf(text, sizeof text,
                  "local s = population('s')\nlocal x = sigma(read_in(s, 'W1'))\n%s"
                  "key('depth')\nread_out(b, 'w')\n",
                  cases[k].parts);
-        support_refuse_script(text, overrides, cases[k].sentence);
+        support_refuse_script(text, ARGS("training.optimizer=muon", "training.muon_heads=together"),
+                              cases[k].sentence);
     }
 }
 

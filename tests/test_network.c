@@ -66,31 +66,20 @@ TEST(equals_oracle_in_cases) {
 
 /* More inputs than dimensions, repeated inputs, kappa above one. */
 TEST(equals_oracle_odd_shapes) {
-    const char *const wide[] = {"network.kappa=1.5",
-                                "network.expert_width=1",
-                                "training.eta0=0.2",
-                                "data.inputs=7",
-                                "data.dimension=3",
-                                "training.gamma0=0.3",
-                                NULL};
-    const char *const single[] = {"network.kappa=0.25",
-                                  "network.expert_width=5",
-                                  "training.eta0=0.4",
-                                  "data.inputs=1",
-                                  "data.dimension=1",
-                                  "network.gate=softmax",
-                                  NULL};
-    compare(wide, 12);
-    compare(single, 12);
+    compare(ARGS("network.kappa=1.5", "network.expert_width=1", "training.eta0=0.2",
+                 "data.inputs=7", "data.dimension=3", "training.gamma0=0.3"),
+            12);
+    compare(ARGS("network.kappa=0.25", "network.expert_width=5", "training.eta0=0.4",
+                 "data.inputs=1", "data.dimension=1", "network.gate=softmax"),
+            12);
 }
 
 /* The same configuration at N = 64 and 512: the first change of f is of order one at every width
  * (muP and MSSP are defined by it). It fluctuates as N^{-1/2}; a lost power of N would be a factor
  * sqrt 8 or more. */
 TEST(scalings_independent_of_width) {
-    const char *const mssp[] = {"reference.draws=balanced", NULL};
     struct run run;
-    support_run(&run, "data/regime2.ini", mssp);
+    support_run(&run, "data/regime2.ini", ARGS("reference.draws=balanced"));
     double change[2] = {0, 0};
     for (int w = 0; w < 2; w++)
         for (int seed = 0; seed < 8; seed++) {

@@ -86,11 +86,10 @@ static void compare(const char *const *overrides, int far) {
 
 /* muP starts with a W_out of variance 1/M: its 1/N terms are large and seen at every time. */
 TEST(networks_approach_the_limit) {
-    const char *const mup[] = {"network.parameterization=mup", "training.eta0=0.6",
-                               "training.gamma0=1.5", SMALL, NULL};
-    const char *const mssp[] = {"network.parameterization=mssp", "training.eta0=0.4", SMALL, NULL};
-    compare(mup, 8);
-    compare(mssp, 0); /* its 1/N terms are below the noise already at N = 32 */
+    compare(ARGS("network.parameterization=mup", "training.eta0=0.6", "training.gamma0=1.5", SMALL),
+            8);
+    compare(ARGS("network.parameterization=mssp", "training.eta0=0.4", SMALL),
+            0); /* its 1/N terms are below the noise already at N = 32 */
 }
 
 TEST(every_kind_of_network) {
@@ -149,24 +148,21 @@ TEST(resnet) {
                                               "Ch_4_diag", "Cg_0_diag", "Cg_2_diag"};
 #define PLAIN                                                                                      \
     "reference.widths=32 64 128", "reference.seeds=48", "solver.replicates=8", "solver.sites=512"
-    const char *const descent[] = {"training.gamma0=2", "training.eta0=0.1", PLAIN, NULL};
-    const char *const flow[] = {"network.branch=1.5", "training.integrator=heun",
-                                "training.eta0=0.1", PLAIN, NULL};
-    compare_series("data/resnet.ini", names, descent, 0);
-    compare_series("data/resnet.ini", names, flow, 0);
+    compare_series("data/resnet.ini", names, ARGS("training.gamma0=2", "training.eta0=0.1", PLAIN),
+                   0);
+    compare_series(
+        "data/resnet.ini", names,
+        ARGS("network.branch=1.5", "training.integrator=heun", "training.eta0=0.1", PLAIN), 0);
 }
 
 /* Blocks that share one matrix, whose every use meets what the others have met. */
 TEST(tied) {
     static const char *const names[SERIES] = {"loss",     "f",        "C_1_diag", "C_2_diag",
                                               "C_4_diag", "G_0_diag", "G_2_diag"};
-    const char *const overrides[] = {"program.branch=2.5",
-                                     "training.gamma0=1.5",
-                                     "training.steps=20",
-                                     "training.eta0=0.1",
-                                     PLAIN,
-                                     NULL};
-    compare_series("examples/tied.ini", names, overrides, 0);
+    compare_series("examples/tied.ini", names,
+                   ARGS("program.branch=2.5", "training.gamma0=1.5", "training.steps=20",
+                        "training.eta0=0.1", PLAIN),
+                   0);
 }
 
 /* Vectors and a number that are trained: gains, biases, the scale of a branch; an output with a
@@ -182,10 +178,10 @@ TEST(vectors) {
         {"examples/tied_embedding.ini", "training.optimizer=gd", "training.eta0=0.3"},
         {"examples/tied_embedding.ini", "training.optimizer=adam", "training.eta0=0.05"}};
     for (int k = 0; k < 5; k++) {
-        const char *const overrides[] = {
-            ways[k][1], ways[k][2], "training.steps=20", "data.inputs=2", "data.tokens=3",
-            PLAIN,      NULL};
-        compare_series(ways[k][0], names[k == 2], overrides, 0);
+        compare_series(ways[k][0], names[k == 2],
+                       ARGS(ways[k][1], ways[k][2], "training.steps=20", "data.inputs=2",
+                            "data.tokens=3", PLAIN),
+                       0);
     }
 }
 

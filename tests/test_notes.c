@@ -25,13 +25,12 @@ TEST(gates_that_condense) {
         {"examples/regime2.ini", "program.gate=sigmoid", false},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        const char *const overrides[] = {
-            table[i].gate,         "training.gamma0=1.5", "training.eta0=0.15",
-            "training.steps=12",   "solver.sites=256",    "solver.expert_sites=256",
-            "solver.replicates=2", "reference.widths=",   NULL};
         struct run run;
         struct err err;
-        support_run(&run, table[i].ini, overrides);
+        support_run(&run, table[i].ini,
+                    ARGS(table[i].gate, "training.gamma0=1.5", "training.eta0=0.15",
+                         "training.steps=12", "solver.sites=256", "solver.expert_sites=256",
+                         "solver.replicates=2", "reference.widths="));
         int code = run_march(&run, &err);
         const struct note *note = find(&run, "not_self_averaging");
         assert_int_equal(note != NULL, table[i].condenses);
@@ -186,12 +185,11 @@ TEST(biases_of_few_sites) {
         {"data/dense.ini", "solver.sites=2048", "solver.draws=sobol", "solver.halves=yes", false},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        const char *const overrides[] = {
-            table[i].sites,  table[i].halves,     "solver.replicates=8", table[i].more,
-            "solver.seed=4", "training.steps=10", "reference.widths=",   NULL};
         struct run run;
         struct correction taken;
-        support_run(&run, table[i].ini, overrides);
+        support_run(&run, table[i].ini,
+                    ARGS(table[i].sites, table[i].halves, "solver.replicates=8", table[i].more,
+                         "solver.seed=4", "training.steps=10", "reference.widths="));
         ASK(run_march(&run, err));
         const struct note *note = find(&run, "bias_of_sites");
         ASK(correction_find(&run.results.limit, &taken, err));
@@ -340,11 +338,11 @@ TEST(bounds_of_gates) {
 /* Matrices of which networks have singular values and the limit has not are named as they are in
  * [output] singular. */
 TEST(singular_values_of_networks_alone) {
-    const char *const overrides[] = {
-        "training.optimizer=adam", "output.singular=W2", "training.steps=2",  "solver.sites=64",
-        "solver.replicates=1",     "reference.widths=8", "reference.seeds=1", NULL};
     struct run run;
-    support_run(&run, "data/dense.ini", overrides);
+    support_run(&run, "data/dense.ini",
+                ARGS("training.optimizer=adam", "output.singular=W2", "training.steps=2",
+                     "solver.sites=64", "solver.replicates=1", "reference.widths=8",
+                     "reference.seeds=1"));
     ASK(run_march(&run, err));
     const struct note *note = find(&run, "singular_values_of_networks");
     assert_non_null(note);

@@ -135,13 +135,12 @@ TEST(weights_decay) {
 /* So do the columns of a read-in that only test inputs ask for, which a limit draws at every look:
  * eta0 = 0, so that they are the same draws at every time. */
 TEST(columns_of_test_inputs_decay) {
-    static const char *const overrides[] = {"data.test_inputs=2", "data.dimension=9", NULL};
     static const char *const rates[] = {"", "[rates]\nW1 = 0\n"};
     for (int k = 0; k < 4; k++) {
         struct run run;
         struct net net;
         double f[2], start = 0, now;
-        support_run_text(&run, overrides,
+        support_run_text(&run, ARGS("data.test_inputs=2", "data.dimension=9"),
                          "[network]\nmodel = dense\n[training]\nweight_decay = 0.1\neta0 = 0\n"
                          "[solver]\nsites = 300\n%s",
                          rates[k / 2]);

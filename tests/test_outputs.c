@@ -22,12 +22,12 @@ static void targets_of_input(const struct data *data, int mu, double *row) {
  * dozen terms. */
 TEST(targets_of_tokens_are_aligned) {
     const struct sequences sequences = {.P = 4, .n = 3, .C = 2, .per_token = true};
-    static const char *const spectra[] = {"output.tangent=sum", "output.spectra=tangent", NULL};
     for (int kind = 0; kind < 2; kind++) {
         struct run run;
         struct record record;
         if (kind)
-            assert_true(support_small(&run, support_model("transformer"), spectra));
+            assert_true(support_small(&run, support_model("transformer"),
+                                      ARGS("output.tangent=sum", "output.spectra=tangent")));
         else
             sequences_run(&run, &sequences, "model = regime2\nkappa = 0.5\nexpert_width = 2",
                           "loss = cross_entropy\nsteps = 3\n[reference]\nwidths = 16\n[output]\n"

@@ -182,8 +182,8 @@ TEST(test_overrides) {
     accept(&f, "", "run.seed = 5");
     assert_true(f.config.run.seed == 5);
     params_free(&f.params);
-    const char *const twice[] = {"--run.steps=8", "--network.any=1 2", "run.steps=9", NULL};
-    assert_int_equal(read_text(&f, "", twice), CODE_OK);
+    assert_int_equal(read_text(&f, "", ARGS("--run.steps=8", "--network.any=1 2", "run.steps=9")),
+                     CODE_OK);
     assert_int_equal(f.config.run.steps, 9);
     assert_int_equal(f.config.network.any.count, 2);
     params_free(&f.params);

@@ -9,11 +9,11 @@ TEST(storage_is_reused) {
     for (int depth = 1; depth <= 4; depth++)
         for (int N = 0; N <= 32; N += 32) {
             char layers[32];
-            const char *const more[] = {layers, "reference.widths=32", "solver.sites=64", NULL};
             struct run run;
             struct net net;
             snprintf(layers, sizeof layers, "network.depth=%d", depth);
-            support_run(&run, "data/dense.ini", more);
+            support_run(&run, "data/dense.ini",
+                        ARGS(layers, "reference.widths=32", "solver.sites=64"));
             support_net(&net, &run, N, 0);
             assert_int_equal(net.arrays.count, 2 * depth + (depth > 1));
             net_free(&net);
@@ -29,12 +29,12 @@ static struct rows rows_of(const struct node *v) {
  * what is read when all is done, and only that, is there still. */
 TEST(what_is_of_no_more_use_is_poisoned) {
     for (int poisons = 0; poisons < 2; poisons++) {
-        const char *const more[] = {poisons ? "solver.backend=shadow" : "solver.backend=cpu",
-                                    "solver.sites=64", NULL};
         struct run run;
         struct net net;
         int gone = 0;
-        support_run(&run, "data/transformer.ini", more);
+        support_run(
+            &run, "data/transformer.ini",
+            ARGS(poisons ? "solver.backend=shadow" : "solver.backend=cpu", "solver.sites=64"));
         support_net(&net, &run, 0, 0);
         support_evaluate(&net, &run);
         for (int i = 0; i < net.program->all; i++) {

@@ -64,10 +64,11 @@ TEST(ties) {
                      cases[k].change[1] ? cases[k].change[1] : "", cases[k].random ? "not " : "");
     }
     for (int tied = 0; tied < 2; tied++) {
-        const char *const overrides[] = {
-            "network.q0=1", "network.rho=0.5", "network.bias_per=token",
-            tied ? "network.biases=1 0 0 1 2 2 3 1" : "network.biases=1 0 0 1 2 4 3 1", NULL};
-        assert_int_equal(is_random("data/transformer.ini", overrides), tied);
+        assert_int_equal(is_random("data/transformer.ini",
+                                   ARGS("network.q0=1", "network.rho=0.5", "network.bias_per=token",
+                                        tied ? "network.biases=1 0 0 1 2 2 3 1"
+                                             : "network.biases=1 0 0 1 2 4 3 1")),
+                         tied);
     }
 }
 
@@ -80,8 +81,8 @@ TEST(ties_of_a_program) {
                  "local s = bias(look(h, 4, 'Q'), {2, 1, 1, 0}, 'b')\\n"
                  "read_out(h * (top(s, %d) * s)[1], 'w')",
                  K);
-        const char *const overrides[] = {"network.program=t.lua", text, NULL};
-        assert_int_equal(is_random("examples/dense.ini", overrides), K == 2);
+        assert_int_equal(is_random("examples/dense.ini", ARGS("network.program=t.lua", text)),
+                         K == 2);
     }
 }
 
@@ -239,10 +240,6 @@ TEST(of_a_transformer) {
 
 /* Below the last block gradients are made of what later blocks hand back, with any inner width. */
 TEST(of_a_stack) {
-    static const char *const three[] = {
-        "network.parameterization=mup", "network.mixture=regime1", "network.depth=3",
-        "network.branch_power=0",       "network.experts=4",       "network.rho=0.5",
-        "network.gate=sigmoid",         "network.router_rate=20",  NULL};
     static const char *const deep[] = {"network.parameterization=mup",
                                        "network.mixture=regime1",
                                        "network.depth=2",
@@ -253,7 +250,10 @@ TEST(of_a_stack) {
                                        "network.rho=0.5",
                                        "network.gate=sigmoid",
                                        NULL};
-    laws_of("stack", 3, three);
+    laws_of("stack", 3,
+            ARGS("network.parameterization=mup", "network.mixture=regime1", "network.depth=3",
+                 "network.branch_power=0", "network.experts=4", "network.rho=0.5",
+                 "network.gate=sigmoid", "network.router_rate=20"));
     if (is_long)
         laws_of("stack", 2, deep);
 }

@@ -176,11 +176,10 @@ static void one_case(const char *name, int horizon) {
     struct run run;
     struct record record;
     struct score score = {0};
-    const char *const overrides[] = {is_long ? "solver.sites=2048" : "solver.sites=512",
-                                     "solver.draws=normal", NULL};
     snprintf(ini, sizeof ini, "data/ref/regime3/%s.ini", name);
     snprintf(h5, sizeof h5, "data/ref/regime3/%s.h5", name);
-    support_run(&run, ini, overrides);
+    support_run(&run, ini,
+                ARGS(is_long ? "solver.sites=2048" : "solver.sites=512", "solver.draws=normal"));
     bool mssp = run.config.network.parameterization == PARAMETERIZATION_MSSP;
     ASK(run_ensemble(&run, 0, is_long ? 64 : 32, &record, err));
     hid_t file = H5Fopen(h5, H5F_ACC_RDONLY, H5P_DEFAULT);

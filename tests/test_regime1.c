@@ -88,19 +88,17 @@ TEST(equals_oracle_in_cases) {
 }
 
 TEST(equals_oracle_with_noise) {
-    const char *const overrides[] = {
-        "data.inputs=4",   "training.eta0=0.2",      "network.gate=softmax", "network.experts=4",
-        "network.rho=0.5", "network.bias_noise=0.7", "network.q0=0",         NULL};
-    compare(overrides, 14);
+    compare(ARGS("data.inputs=4", "training.eta0=0.2", "network.gate=softmax", "network.experts=4",
+                 "network.rho=0.5", "network.bias_noise=0.7", "network.q0=0"),
+            14);
 }
 
 TEST(dense_equals_its_oracle) {
     for (int depth = 2; depth < 5; depth++) {
         char deep[32];
-        const char *const overrides[] = {deep, "training.eta0=0.3", NULL};
         struct couple p;
         snprintf(deep, sizeof deep, "network.depth=%d", depth);
-        support_run(&p.run, "data/dense.ini", overrides);
+        support_run(&p.run, "data/dense.ini", ARGS(deep, "training.eta0=0.3"));
         couple_open(&p, 14, 2, "%s", deep);
         couple_train(&p, 4, 1e-12);
         couple_close(&p);

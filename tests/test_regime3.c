@@ -140,10 +140,9 @@ TEST(bits_depend_on_nothing) {
                                            {"solver.threads=2", "solver.replicates=1", NULL},
                                            {"solver.backend=shadow", NULL},
                                            {"training.steps=9", NULL}};
-    const char *const one[] = {"solver.threads=1", NULL};
     for (int k = 0; k < 2; k++) {
         struct outcome a = {0};
-        solve(&a, kinds[k], one);
+        solve(&a, kinds[k], ARGS("solver.threads=1"));
         for (int i = 0; i < 4; i++) {
             struct outcome b = {0};
             solve(&b, kinds[k], other[i]);
@@ -160,12 +159,11 @@ TEST(bits_depend_on_nothing) {
 TEST(linear_limits_have_no_sampling_error) {
     static const char *const kinds[][2] = {{"network.parameterization=mssp", NULL},
                                            {"network.parameterization=mup", NULL}};
-    const char *const linear[] = {"network.activation=linear", "network.gate=constant",
-                                  "solver.tolerance=1e-6",     "training.steps=10",
-                                  "training.eta0=0.2",         NULL};
     for (int k = 0; k < 2; k++) {
         struct outcome o = {0};
-        solve(&o, kinds[k], linear);
+        solve(&o, kinds[k],
+              ARGS("network.activation=linear", "network.gate=constant", "solver.tolerance=1e-6",
+                   "training.steps=10", "training.eta0=0.2"));
         const struct record *record = &o.records[0];
         assert_true(record->series[0].values[9] < 0.45); /* it learns */
         for (int s = 0; s < record->count; s++) {
@@ -191,16 +189,11 @@ TEST(mup_starts_without_gradients_below) {
     double G[2], se[2];
     for (int k = 0; k < 2; k++) {
         for (int i = 0; i < 2; i++) {
-            const char *const kind[] = {"network.parameterization=mup",
-                                        "network.activation=relu",
-                                        "network.kappa=4",
-                                        "network.iota=0.5",
-                                        "training.steps=2",
-                                        "solver.replicates=16",
-                                        NULL};
-            const char *const more[] = {gate[k], units[i], NULL};
             struct outcome o = {0};
-            solve(&o, kind, more);
+            solve(&o,
+                  ARGS("network.parameterization=mup", "network.activation=relu", "network.kappa=4",
+                       "network.iota=0.5", "training.steps=2", "solver.replicates=16"),
+                  ARGS(gate[k], units[i]));
             support_entry(&o.records[0], "G1_diag", 0, &G[i], &se[i]);
             CHECK_ABS(G[i], 0, 1e-24, "%s, %s: G1(0)", gate[k], units[i]);
             size_t P = (size_t)o.run.data.P;

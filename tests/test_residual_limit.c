@@ -115,16 +115,10 @@ TEST(equals_recursion) {
         {"network.rho=0.25", "network.depth=2", "solver.unit_sites=40"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        const char *const overrides[] = {"data.inputs=4",
-                                         "solver.sites=100",
-                                         "network.experts=16",
-                                         cases[k][0],
-                                         cases[k][1],
-                                         cases[k][2],
-                                         NULL};
         struct pair p;
         static struct trace trace;
-        make_pair(&p, overrides);
+        make_pair(&p, ARGS("data.inputs=4", "solver.sites=100", "network.experts=16", cases[k][0],
+                           cases[k][1], cases[k][2]));
         march(&p, &trace);
         struct reduction_residual *o = p.o;
         reduction_residual_forward(o); /* f(0) is not zero with these normals: the limit centres */
@@ -154,12 +148,11 @@ TEST(equals_recursion) {
 
 /* The numbers of the maps, and the rank P + 1 of everything on the stream, for ever. */
 TEST(stream_has_rank_P_plus_1) {
-    static const char *const overrides[] = {"network.rho=1",    "network.depth=3",
-                                            "data.inputs=4",    "solver.unit_sites=500",
-                                            "solver.sites=100", NULL};
     struct run run;
     struct net net;
-    support_run(&run, "data/residual.ini", overrides);
+    support_run(&run, "data/residual.ini",
+                ARGS("network.rho=1", "network.depth=3", "data.inputs=4", "solver.unit_sites=500",
+                     "solver.sites=100"));
     support_net(&net, &run, 0, 0);
     for (int t = 0; t < 30; t++) {
         support_evaluate(&net, &run);

@@ -103,12 +103,13 @@ static int remove_pooled(void **state) {
  * 1e-3, and the tolerance 1e-6 of Phi, squared, is left. */
 TEST(a_linear_network_by_hand) {
     enum { T = 6 };
-    const char *const overrides[] = {
-        "network.activation=linear", "network.depth=2",  "data.inputs=1",     "solver.sites=128",
-        "solver.tolerance=1e-6",     "training.steps=6", "training.eta0=0.7", NULL};
     struct march m;
     double Delta[T], A[T][T] = {0}, B[T][T] = {0}, K = 0;
-    march_init(&m, "data/dense.ini", overrides, 0);
+    march_init(&m, "data/dense.ini",
+               ARGS("network.activation=linear", "network.depth=2", "data.inputs=1",
+                    "solver.sites=128", "solver.tolerance=1e-6", "training.steps=6",
+                    "training.eta0=0.7"),
+               0);
     for (int t = 0; t < T; t++) {
         march_step(&m, t);
         Delta[t] = m.net.output.Delta[0];
@@ -140,12 +141,12 @@ TEST(a_linear_network_by_hand) {
 /* The responses of a linear network have no sampling error: two seeds differ by round-off over the
  * shift of 1e-3, as long as no direction is dropped. */
 TEST(seeds_of_a_linear_network_agree) {
-    const char *const overrides[] = {"network.activation=linear", "solver.sites=256",
-                                     "solver.tolerance=1e-6",     "data.inputs=2",
-                                     "training.steps=4",          NULL};
     struct march m[2];
     for (int k = 0; k < 2; k++) {
-        march_init(&m[k], "data/dense.ini", overrides, k);
+        march_init(&m[k], "data/dense.ini",
+                   ARGS("network.activation=linear", "solver.sites=256", "solver.tolerance=1e-6",
+                        "data.inputs=2", "training.steps=4"),
+                   k);
         for (int t = 0; t < m[k].record.T; t++)
             march_step(&m[k], t);
     }
@@ -187,14 +188,13 @@ static double slope2(double h) {
  * (through the read-in; Delta = y). 4 standard errors of 8 replicates. Coefficients of minimum
  * norm, which the march once had in place of responses, are 0 here. */
 TEST(the_first_order_of_regime_2) {
-    static const char *const overrides[] = {
-        "network.parameterization=mup", "training.steps=2",     "solver.sites=4096",
-        "solver.expert_sites=1024",     "output.responses=yes", "reference.widths=",
-        "solver.replicates=8",          "solver.draws=normal",  NULL};
     struct run run;
     struct record record = {0};
     double mean, se;
-    support_run(&run, "data/regime2.ini", overrides);
+    support_run(&run, "data/regime2.ini",
+                ARGS("network.parameterization=mup", "training.steps=2", "solver.sites=4096",
+                     "solver.expert_sites=1024", "output.responses=yes",
+                     "reference.widths=", "solver.replicates=8", "solver.draws=normal"));
     support_ensemble(&run, 0, &record);
     int P = run.data.P, K = run.inputs.K;
     for (int mu = 0; mu < P; mu++) {
@@ -363,9 +363,10 @@ TEST(of_rows_that_do_not_learn) {
                  "key('depth')\nlocal p = population('p')\nlocal x = tanh(read_in(p, 'W1'))\n"
                  "read_out(map(tanh(map(x, p, 'W2')), p, 'W3') + map(%s, p, 'W4'), 'w')",
                  rows[k]);
-        const char *const more[] = {"output.responses=yes", "solver.sites=64",
-                                    "solver.replicates=1", "training.steps=3", NULL};
-        if (support_script(&run, text, more, &why))
+        if (support_script(&run, text,
+                           ARGS("output.responses=yes", "solver.sites=64", "solver.replicates=1",
+                                "training.steps=3"),
+                           &why))
             fail_msg("%s", why.text);
         support_ensemble(&run, 0, &record);
         assert_true(record_find(&record, "A_W3") && record_find(&record, "B_W2"));

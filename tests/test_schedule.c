@@ -120,21 +120,18 @@ TEST(large_clip_clips_nothing) {
     static const char *const optimizers[] = {"training.optimizer=gd", "training.optimizer=momentum",
                                              "training.optimizer=adam"};
     for (int k = 0; k < 3; k++) {
-        const char *const plain[] = {SMALL, optimizers[k], "training.steps=5", NULL};
-        const char *const clipped[] = {SMALL, optimizers[k], "training.steps=5",
-                                       "training.clip=1e6", NULL};
-        same_bits("data/regime1.ini", plain, clipped);
+        same_bits("data/regime1.ini", ARGS(SMALL, optimizers[k], "training.steps=5"),
+                  ARGS(SMALL, optimizers[k], "training.steps=5", "training.clip=1e6"));
     }
 }
 
 /* A clipped step of gradient descent is one at the rate eta0 clip/norm. */
 TEST(clipped_steps_have_that_norm) {
     for (int N = 0; N <= 16; N += 16) {
-        const char *const clip[] = {SMALL, "training.clip=0.1", NULL};
         struct run run;
         struct net net, plain;
         double norm, factor;
-        support_run(&run, "data/dense.ini", clip);
+        support_run(&run, "data/dense.ini", ARGS(SMALL, "training.clip=0.1"));
         support_net(&net, &run, N, 0);
         support_net(&plain, &run, N, 0);
         support_evaluate(&net, &run);

@@ -2,11 +2,12 @@
  * any kind, or made from those of examples/ by changing words. Each is declared, run as a network
  * and as a limit, and must end in order: done, or refused in one sentence. A thousand of them; with
  * `long`, for a minute. */
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700
 #include "models/language/operation.h"
 #include "tests/support/support.h"
 
 #include <glob.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 enum { SIZE = 1 << 16, LINES = 40, EXAMPLES = 32, PROGRAMS = 1000 };
@@ -403,16 +404,16 @@ static void try_program(struct run *run, const char *text) {
 }
 
 TEST(programs) {
-    static const char *const plain[] = {"data.inputs=2", "training.steps=3", "solver.sites=64",
-                                        "program.depth=2", NULL};
-    static const char *const tokens[] = {"data.inputs=2", "training.steps=3",  "solver.sites=64",
-                                         "data.tokens=3", "data.vocabulary=3", NULL};
     static char text[SIZE];
     struct run run[2];
+    static const struct itimerval most = {.it_value.tv_sec = 30}, none; /* of processors */
     double end = base_seconds() + seconds;
     read_examples();
-    support_run(&run[0], "examples/dense.ini", plain);
-    support_run(&run[1], "examples/hash_routing.ini", tokens);
+    support_run(&run[0], "examples/dense.ini",
+                ARGS("data.inputs=2", "training.steps=3", "solver.sites=64", "program.depth=2"));
+    support_run(&run[1], "examples/hash_routing.ini",
+                ARGS("data.inputs=2", "training.steps=3", "solver.sites=64", "data.tokens=3",
+                     "data.vocabulary=3"));
     for (int k = 0; k < 2; k++) {
         run[k].config.solver.expert_sites = 8;
         run[k].config.solver.unit_sites = 8;
@@ -420,11 +421,11 @@ TEST(programs) {
     }
     for (int k = 0; for_long ? base_seconds() < end : k < PROGRAMS; k++) {
         dice = (uint32_t)k * 2654435761u + seed;
-        alarm(30);
+        setitimer(ITIMER_PROF, &most, NULL); /* a program that hangs is ended */
         (draw(3) ? compose : change)(text);
         try_program(&run[draw(2)], text);
     }
-    alarm(0);
+    setitimer(ITIMER_PROF, &none, NULL);
     print_message("%d nets done, %d refused, %d failed numerically\n", outcome[0],
                   outcome[CODE_INPUT], outcome[CODE_NUMERICAL]);
     assert_true(outcome[0] > 0 && outcome[CODE_INPUT] > 0);

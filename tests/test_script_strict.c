@@ -90,11 +90,11 @@ TEST(populations_are_told_apart) {
 
 /* [output] router = yes measures the loads of gates whose logits nobody knows. */
 TEST(loads_of_gates_without_logits) {
-    static const char *const overrides[] = {"output.router=yes", "training.steps=2",
-                                            "solver.sites=64",   "solver.expert_sites=32",
-                                            "reference.widths=", NULL};
     struct record record;
-    support_one("examples/regime2.ini", overrides, 0, &record);
+    support_one("examples/regime2.ini",
+                ARGS("output.router=yes", "training.steps=2", "solver.sites=64",
+                     "solver.expert_sites=32", "reference.widths="),
+                0, &record);
     const struct series *load = record_find(&record, "gate_load");
     assert_non_null(load);
     assert_null(record_find(&record, "gate_threshold"));

@@ -37,16 +37,15 @@ static int same_but_for_a_constant(const struct record *record, const char *what
 }
 
 TEST(a_large_eps_makes_adam_plain) {
-    static const char *const set[] = {"training.steps=3",        "data.inputs=2",
-                                      "training.optimizer=adam", "training.eta0=1e5",
-                                      "training.eps=1e6",        "output.sharpness=blocks",
-                                      "solver.sites=64",         "solver.replicates=1",
-                                      "reference.seeds=1",       NULL};
     for (const struct model *const *model = model_list; *model; model++)
         for (int N = model == model_list ? 0 : 16; N <= 16; N += 16) {
             struct run run;
             struct record record;
-            assert_true(support_small(&run, *model, set));
+            assert_true(support_small(
+                &run, *model,
+                ARGS("training.steps=3", "data.inputs=2", "training.optimizer=adam",
+                     "training.eta0=1e5", "training.eps=1e6", "output.sharpness=blocks",
+                     "solver.sites=64", "solver.replicates=1", "reference.seeds=1")));
             support_ensemble(&run, N, &record);
             int found = same_but_for_a_constant(&record, (*model)->name);
             print_message("%s, N = %d: %d\n", (*model)->name, N, found);
@@ -59,12 +58,11 @@ TEST(a_large_eps_makes_adam_plain) {
 /* Steps of gradient descent begin to grow where the rate times the sharpness is 2: with a schedule
  * the rate is that of the time. */
 TEST(the_edge_goes_with_the_schedule) {
-    static const char *const set[] = {"training.steps=4",     "training.schedule=linear",
-                                      "output.sharpness=sum", "solver.sites=64",
-                                      "solver.replicates=1",  NULL};
     struct run run;
     struct record record;
-    support_run(&run, "data/dense.ini", set);
+    support_run(&run, "data/dense.ini",
+                ARGS("training.steps=4", "training.schedule=linear", "output.sharpness=sum",
+                     "solver.sites=64", "solver.replicates=1"));
     support_ensemble(&run, 0, &record);
     for (int t = 0; t < 4; t++) {
         double rate = run.config.training.eta0 * schedule_factor(&run.config.training, t),

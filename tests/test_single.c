@@ -232,11 +232,11 @@ TEST(parts_of_signals) {
         int parts = 0, roundings = 0;
         double terms = 0;
         for (int s = 0; s < 2; s++) {
-            const char *const keys[] = {"reference.widths=32", "reference.coordinate_check=yes",
-                                        on_backend, s ? "reference.precision=single" : NULL, NULL};
             struct run run;
             struct net net;
-            assert_true(support_small(&run, *model, keys));
+            assert_true(support_small(&run, *model,
+                                      ARGS("reference.widths=32", "reference.coordinate_check=yes",
+                                           on_backend, s ? "reference.precision=single" : NULL)));
             support_net(&net, &run, N, 0);
             roundings = 2 * (net.program->nodes + 4 * net.maps.count);
             terms = s ? terms : terms_of_output(&net, &run);
@@ -275,10 +275,10 @@ TEST(memory_is_half) {
     for (const struct model *const *model = model_list; *model; model++) {
         double bytes[2];
         for (int s = 0; s < 2; s++) {
-            const char *const keys[] = {"reference.widths=512", "training.optimizer=adam",
-                                        s ? "reference.precision=single" : NULL, NULL};
             struct run run;
-            assert_true(support_small(&run, *model, keys));
+            assert_true(support_small(&run, *model,
+                                      ARGS("reference.widths=512", "training.optimizer=adam",
+                                           s ? "reference.precision=single" : NULL)));
             struct net_setup setup = run_setup(&run, 512, 0);
             ASK(net_bytes(&setup, 6, 0, &bytes[s], err));
             run_free(&run);

@@ -217,11 +217,10 @@ TEST(networks_are_told_apart) {
         struct run run;
         double exponent, se;
         bool reached;
-        const char *const overrides[] = {table[k].activation,         table[k].eta0,
-                                         "reference.widths=16 32 64", "reference.seeds=16",
-                                         "training.steps=41",         "solver.replicates=0",
-                                         "output.kernels=none",       NULL};
-        support_run(&run, "data/dense.ini", overrides);
+        support_run(&run, "data/dense.ini",
+                    ARGS(table[k].activation, table[k].eta0, "reference.widths=16 32 64",
+                         "reference.seeds=16", "training.steps=41", "solver.replicates=0",
+                         "output.kernels=none"));
         ASK(run_march(&run, err));
         ASK(stability_exponent(&run, 20, 41, &exponent, &se, err));
         printf("%s %s: N^%.2f(%.2f)\n", table[k].activation, table[k].eta0, exponent, se);

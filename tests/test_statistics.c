@@ -133,15 +133,13 @@ TEST(of_runs) {
                                              {"training.batch=3", "training.order=cyclic"},
                                              {"training.batch=2", "training.order=shuffled"}};
     for (int k = 0; k < 3; k++) {
-        const char *const overrides[] = {"data.inputs=4",       "data.test_inputs=3",
-                                         "output.test_every=2", "training.steps=6",
-                                         "solver.sites=64",     "solver.replicates=4",
-                                         "training.loss=mse",   batches[k][0],
-                                         batches[k][1],         NULL};
         static const char *const names[2][2] = {{"loss", "f"}, {"test_loss", "test_f"}};
         struct run run;
         struct record record, networks;
-        support_run(&run, "data/dense.ini", overrides);
+        support_run(&run, "data/dense.ini",
+                    ARGS("data.inputs=4", "data.test_inputs=3", "output.test_every=2",
+                         "training.steps=6", "solver.sites=64", "solver.replicates=4",
+                         "training.loss=mse", batches[k][0], batches[k][1]));
         ASK(run_ensemble(&run, 0, 4, &record, err));
         for (int which = 0; which < 2; which++)
             for (size_t t = 0; t < 6; t += 2) {
@@ -173,16 +171,12 @@ TEST(of_runs) {
  * losses have a mean, as those of networks. A bias decides, and there is one output. */
 TEST(of_a_random_limit) {
     for (int biased = 0; biased < 2; biased++) {
-        const char *const overrides[] = {"network.parameterization=mup",
-                                         biased ? "network.bias=fixed" : "network.bias=none",
-                                         "network.rho=0.5",
-                                         "data.test_inputs=3",
-                                         "training.steps=6",
-                                         "solver.sites=64",
-                                         NULL};
         struct run run;
         struct record record;
-        support_run(&run, "data/regime1_adam.ini", overrides);
+        support_run(&run, "data/regime1_adam.ini",
+                    ARGS("network.parameterization=mup",
+                         biased ? "network.bias=fixed" : "network.bias=none", "network.rho=0.5",
+                         "data.test_inputs=3", "training.steps=6", "solver.sites=64"));
         ASK(run_ensemble(&run, 0, 4, &record, err));
         double mean, se, plain = 0;
         for (int r = 0; r < 4; r++)

@@ -75,9 +75,7 @@ struct claim {
 
 static void open_parts(struct run *run, const char *study, const char *parameterization,
                        const char *steps, const char *seeds) {
-    const char *const overrides[] = {parameterization, steps, seeds,
-                                     "reference.widths=32 64 96 128", NULL};
-    open_study(run, study, overrides);
+    open_study(run, study, ARGS(parameterization, steps, seeds, "reference.widths=32 64 96 128"));
 }
 
 /* In muP every W_out(0) costs N^-1/2, and, the read-out being zero at first, every update of what
@@ -125,12 +123,11 @@ TEST(regime3) {
  * entropy of the widest network. */
 static void distance(const char *parameterization, const char *rho, double equal, double *exponent,
                      double *se, double *entropy) {
-    const char *const overrides[] = {"reference.widths=48 96 192 384", "reference.seeds=32",
-                                     parameterization, rho, NULL};
     struct run run;
     struct record records[WIDTHS];
     double value, error;
-    open_study(&run, "routers_freeze", overrides);
+    open_study(&run, "routers_freeze",
+               ARGS("reference.widths=48 96 192 384", "reference.seeds=32", parameterization, rho));
     run_widths(&run, records);
     int last = run.config.training.steps - 1, P = run.data.P;
     exponent_of(&run, records, "router_entropy", equal, last, exponent, se);

@@ -136,14 +136,13 @@ TEST(equals_oracle) {
  * blocks (1 + (b/L)^2)^l of it; the cotangent likewise from the top. A linear limit has no sampling
  * error: round-off of 256 sites and a few matrices, 1e-12. */
 TEST(closed_forms) {
-    static const char *const linear[] = {"network.activation=linear", "program.branch=3",
-                                         "solver.sites=256", NULL};
     const int L = 4;
     const double scale2 = 9. / 16;
     struct run run;
     struct net net;
     double grown[5], got[16];
-    support_run(&run, "examples/tied.ini", linear);
+    support_run(&run, "examples/tied.ini",
+                ARGS("network.activation=linear", "program.branch=3", "solver.sites=256"));
     support_net(&net, &run, 0, 0);
     support_evaluate(&net, &run);
     for (int l = 0; l <= L; l++) {

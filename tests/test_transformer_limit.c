@@ -205,10 +205,9 @@ TEST(nothing_is_sampled) {
     struct course a, b, exact;
     for (int k = 0; k < 3; k++) {
         char key[32];
-        const char *const overrides[] = {key, NULL};
         struct run run;
         snprintf(key, sizeof key, "solver.tolerance=%s", tolerance[k]);
-        support_run(&run, "data/ref/transformer/attn.ini", overrides);
+        support_run(&run, "data/ref/transformer/attn.ini", ARGS(key));
         march(&run, 0, 0, 30, k ? &a : &exact);
         if (k)
             march(&run, 0, 1, 30, &b);

@@ -36,10 +36,10 @@ TEST(vectors_beside_matrices_that_read_ones) {
         for (int i = 0; i < 2; i++) {
             char whole[1024];
             struct run run;
-            const char *const more[] = {ways[k][0], ways[k][1] ? ways[k][1] : "training.eta0=0.3",
-                                        "training.steps=6", "data.inputs=5", NULL};
             snprintf(whole, sizeof whole, text, made[i]);
-            script(&run, whole, more);
+            script(&run, whole,
+                   ARGS(ways[k][0], ways[k][1] ? ways[k][1] : "training.eta0=0.3",
+                        "training.steps=6", "data.inputs=5"));
             ASK(run_ensemble(&run, 16, 1, &record[i], err));
             run_free(&run);
         }
@@ -63,11 +63,11 @@ TEST(closed_form) {
         struct run run;
         struct net net;
         char text[256];
-        static const char *const more[] = {"training.eta0=0.5", "training.gamma0=1.25",
-                                           "data.inputs=3", "solver.sites=64", NULL};
         snprintf(text, sizeof text, READ "read_out(vector(a, {name = 'b', rate = 1.5%s}), 'w')\n",
                  normal ? "" : ", start = 0");
-        script(&run, text, more);
+        script(
+            &run, text,
+            ARGS("training.eta0=0.5", "training.gamma0=1.25", "data.inputs=3", "solver.sites=64"));
         support_net(&net, &run, 0, 0);
         double ww = 1, bb = normal, wb = 0, moved = 0;
         for (int t = 0; t < STEPS; t++) {

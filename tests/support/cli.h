@@ -6,9 +6,7 @@
 #include <hdf5.h>
 #include <sys/types.h>
 
-#define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define CLEAN_TEST(name) TEST_AFTER(cli_clean, name)
-#define COUNT(table) (sizeof(table) / sizeof *(table))
 
 /* A small run of 12 lines; small.ini in the folder. */
 extern const char cli_small[];

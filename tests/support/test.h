@@ -23,6 +23,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A list of strings, ended by NULL: arguments of a program, or settings "section.key=value". */
+#define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+
 /* A test between two functions, which may be NULL. All three have `state`: what *state is set to
  * by one is seen by the others. */
 #define TEST_BETWEEN(setup, teardown, name)                                                        \
