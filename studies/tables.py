@@ -10,6 +10,8 @@ import numpy as np
 
 import dmft
 from dmft.statistics import student
+from dmft.study.curves import Samples
+from dmft.study.optimum import Point
 from verdict import interval
 
 
@@ -32,6 +34,18 @@ def mean_and_half(values):
 def numbers(samples) -> tuple[str, str, str]:
     """(middle, low, high) of samples of a logarithm, for a table."""
     return tuple(f"{value:.4g}" for value in np.exp([np.median(samples), *interval(samples)]))
+
+
+def samples_of(curve, N: int) -> Samples:
+    """The curve of {rate: what the networks of width N end with, NaN where some failed}, to be laid
+    on others (dmft/study/curves.py)."""
+    points = []
+    for rate in sorted(curve):
+        runs = np.atleast_1d(curve[rate])
+        failed = not np.isfinite(runs).all()
+        points.append(Point(np.log(rate), runs.mean(), runs.std(ddof=1) / len(runs) ** 0.5
+                            if not failed else np.nan, len(runs), runs, failed))
+    return Samples(points, N)
 
 
 def sentence(one) -> str:

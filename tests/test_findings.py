@@ -39,6 +39,10 @@ SMALL = {
     "depth_paths": ({**DRAWN, "solver.replicates": 0, "training.steps": 3,
                      "reference.widths": [8, 64]},
                     {"network.depth, network.alpha": "4 2 | 8 4", "training.eta0": "0.25 0.5"}),
+    "depth_pass": ({**DRAWN, "data.inputs": 12, "solver.replicates": 0, "training.steps": 7,
+                    "training.batch": 2, "output.test_every": 6},
+                   {"network.depth, network.alpha": "2 1 | 4 2 | 2 0.25 | 4 0.25",
+                    "training.eta0": "0.25 0.354 0.5 0.707107 1"}),
     "sparse_limit": ({**EXPERTS, "solver.expert_sites": 64, "training.steps": 3},
                      {"network.rho": "0.5 0.25 0.125"}),
     "softmax_limit": ({**DRAWN, "network.program": os.path.join(FOLDER, "softmax_limit.lua"),
@@ -358,8 +362,8 @@ def drawn_coarsely(monkeypatch):
 
 
 @pytest.mark.parametrize("name", (
-    "balance_gradients", "balance_rates", "collapse", "delay", "depth_paths", "depth_rates",
-    "freezing", "image_rates",
+    "balance_gradients", "balance_rates", "collapse", "delay", "depth_pass", "depth_paths",
+    "depth_rates", "freezing", "image_rates",
     "lazy_rich_experts", "lazy_rich_gates", "lazy_rich_softmax", "shapes", "sharpness_rates",
     "softmax_limit", "sparse_experts", "sparse_limit", "sparse_rates", "text_rates", "text_shapes",
     "transformer_limit"))

@@ -14,13 +14,12 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
-from tables import command, keep, mean_and_half  # noqa: E402
+from tables import command, keep, mean_and_half, samples_of  # noqa: E402
 from verdict import WORDS  # noqa: E402
 
 from dmft.judgement import beyond_chance  # noqa: E402
 from dmft.statistics import student  # noqa: E402
-from dmft.study.curves import Samples, compare  # noqa: E402
-from dmft.study.optimum import Point  # noqa: E402
+from dmft.study.curves import compare  # noqa: E402
 
 HEAD = ("parameterization", "read-out", "depth", "M over N", "N", "of", "value", "low", "high")
 RATE, NEAR = "training.eta0", 1.25
@@ -46,16 +45,6 @@ def curves_of(run):
         found.setdefault((*key_of(unit), int(N)), {})[float(unit.parameters[RATE])] = \
             np.nan if path.endswith(".partial") else runs
     return found
-
-
-def samples_of(curve, N: int) -> Samples:
-    points = []
-    for rate in sorted(curve):
-        runs = np.atleast_1d(curve[rate])
-        failed = not np.isfinite(runs).all()
-        points.append(Point(np.log(rate), runs.mean(), runs.std(ddof=1) / len(runs) ** 0.5
-                            if not failed else np.nan, len(runs), runs, failed))
-    return Samples(points, N)
 
 
 def base_of(key, curves):
