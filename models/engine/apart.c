@@ -23,28 +23,19 @@ const double *apart_penalty(const struct net *net, int k, const char **name) {
 }
 
 /* Bases stand where the evaluation has left them, and draws come from a stream of their own. */
-static void set_maps_aside(const struct apart *apart) {
+static void begin_passes(const struct apart *apart) {
     const struct net *net = apart->net;
     uint32_t rows = (uint32_t)(net->batch.rows * (net->maps.count + 1)),
              first = (uint32_t)apart->passes * rows;
     for (int i = 0; i < net->populations.count; i++)
         population_set_aside(net->populations.item[i], APART + first % (APART >> 2),
                              &apart->aside.population[i]);
-    for (int i = 0; i < net->maps.count; i++)
-        map_set_aside(net->maps.item[i], false, &apart->aside.map[i]);
-}
-
-static void put_maps_back(const struct apart *apart) {
-    const struct net *net = apart->net;
-    for (int i = 0; i < net->maps.count; i++)
-        map_put_back(net->maps.item[i], &apart->aside.map[i]);
-    for (int i = 0; i < net->populations.count; i++)
-        population_put_back(net->populations.item[i], &apart->aside.population[i]);
+    aside_maps(&apart->aside, net, false);
 }
 
 void apart_forget(struct apart *apart) {
-    put_maps_back(apart);
-    set_maps_aside(apart);
+    aside_forget(&apart->aside, apart->net);
+    begin_passes(apart);
 }
 
 static size_t delta_count(const struct net *net) {
@@ -63,20 +54,7 @@ int apart_begin(struct apart *apart, struct net *net, int kept, struct err *err)
         return code;
     }
     apart->net = net;
-    set_maps_aside(apart);
-    return CODE_OK;
-}
-
-static int keep_gradient(const struct parameter *p, struct kept *kept, struct err *err) {
-    size_t columns = (size_t)(p->thin ? p->thin->W.rows : p->K);
-    size_t count = (size_t)p->rows * columns;
-    if (p->map || p->thin)
-        TRY(array_keep(&kept->y, p->y, err));
-    if (p->map)
-        return CODE_OK;
-    if (!kept->A)
-        TRY(base_alloc(&kept->A, count, sizeof *kept->A, err));
-    memcpy(kept->A, p->A, count * sizeof *kept->A);
+    begin_passes(apart);
     return CODE_OK;
 }
 
@@ -93,8 +71,8 @@ int apart_pass(struct apart *apart, const struct term *term, int slot, struct er
     int code = program_backward(net, err);
     net->output.term = NULL;
     for (int i = 0; i < net->parameters.count && slot >= 0 && !code; i++)
-        code = keep_gradient(&net->parameters.item[i],
-                             &apart->gradient[slot * net->parameters.count + i], err);
+        code = net_keep_gradient(&net->parameters.item[i],
+                                 &apart->gradient[slot * net->parameters.count + i], err);
     return code ? code : net->setup.backend->sync(err);
 }
 
@@ -113,7 +91,7 @@ void apart_end(struct apart *apart) {
         free(apart->gradient[k].A);
     }
     if (net) {
-        put_maps_back(apart);
+        aside_forget(&apart->aside, net);
         aside_take_back(&apart->aside, net);
         aside_free(&apart->aside, net);
     }

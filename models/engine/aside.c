@@ -26,6 +26,18 @@ int aside_put(struct aside *aside, struct net *net, struct err *err) {
     return CODE_OK;
 }
 
+void aside_maps(const struct aside *aside, const struct net *net, bool predicting) {
+    for (int i = 0; i < net->maps.count; i++)
+        map_set_aside(net->maps.item[i], predicting, &aside->map[i]);
+}
+
+void aside_forget(const struct aside *aside, const struct net *net) {
+    for (int i = 0; i < net->maps.count; i++)
+        map_put_back(net->maps.item[i], &aside->map[i]);
+    for (int i = 0; i < net->populations.count; i++)
+        population_put_back(net->populations.item[i], &aside->population[i]);
+}
+
 void aside_take_back(const struct aside *aside, struct net *net) {
     for (int i = 0; i < net->arrays.count; i++)
         rows_copy(array_all(&aside->array[i]), array_all(net->arrays.item[i]));

@@ -16,7 +16,13 @@ struct aside {
 };
 
 int aside_put(struct aside *aside, struct net *net, struct err *err);
+/* Marks where matrices stand, behind marks of the populations, before passes that add to them; and
+ * back to the marks of both. */
+void aside_maps(const struct aside *aside, const struct net *net, bool predicting);
+void aside_forget(const struct aside *aside, const struct net *net);
 void aside_take_back(const struct aside *aside, struct net *net);
+/* What a parameter would learn with becomes `kept`; of a matrix its rows y alone. */
+int net_keep_gradient(const struct parameter *p, struct kept *kept, struct err *err);
 void aside_free(struct aside *aside, struct net *net); /* accepts a zeroed struct */
 
 #endif

@@ -82,7 +82,9 @@ static void stack_cotangents(const struct program *p, const struct node *v) {
 
 /* Coefficients of what the columns of a read-out learn with. */
 static const double *coefficients_out(const struct net *net, const struct node *v) {
-    return v->A ? v->A : net->output.loss_in_cotangent ? net->output.Delta : net->output.ones;
+    return v->plan.learned >= 0            ? net->program->node[v->plan.learned].s
+           : net->output.loss_in_cotangent ? net->output.Delta
+                                           : net->output.ones;
 }
 
 /* Columns learn with the rows of all uses: those of this one, once its cotangent is there. */
@@ -120,8 +122,6 @@ int program_backward(struct net *net, struct err *err) {
         TRY(run_until(net, &next, v->plan.begin, err));
         measure_node(net, i, true);
         stack_cotangents(p, v);
-        if (v->op->collect)
-            v->op->collect(net, v);
         stack_columns(net, v);
     }
     return run_until(net, &next, p->all, err);
@@ -202,7 +202,7 @@ static void give_parameter(struct net *net, struct parameter *parameter) {
     if (parameter->node == p->read_out)
         parameter->A = coefficients_out(net, v);
     else if (!v->on)
-        parameter->A = v->A ? v->A : g->s;
+        parameter->A = v->plan.learned >= 0 ? p->node[v->plan.learned].s : g->s;
     else if (v->op->matrix == MATRIX_EMBED)
         parameter->A = x->s;
     parameter->rows = tied ? v->matrix.map->of_all_uses[0].count : x->count;

@@ -62,8 +62,9 @@ struct operation {
     /* The part of argument k's cotangent, where `g` is that of node v: appends nodes of ordinary
      * words by adjoint_append, or returns g itself. NULL: it is a constant. */
     struct value (*adjoint)(struct program *p, int v, int k, struct value g);
-    /* NULL, or writes node.A, with which its numbers learn, once the cotangent is there. */
-    void (*collect)(struct net *net, struct node *node);
+    /* Appends the node of the numbers that node v learns with, made of its cotangent g; -1, or
+     * NULL: it learns with g itself. */
+    struct value (*learned)(struct program *p, int v, struct value g);
     /* Writes the numbers x [K] at the start of the limit, from those of the arguments, for tokens
      * of this kind, or, of tokens together (every_row), for tokens that are all of one kind
      * (ties.c). NULL: they are not known there. */
@@ -156,6 +157,7 @@ struct node_plan {
     bool forward; /* it stands there, but runs, or is written, with node `of` */
     int g;        /* the node whose value is its cotangent; -1: none */
     int slope;    /* that of its slope, or -1 */
+    int learned;  /* that of the numbers that it learns with instead of its cotangent, or -1 */
     int part[2];  /* those of what it hands back to its arguments, or -1 */
     int begin;    /* from this node on its cotangent is complete */
     int differ;   /* of the backward pass: rows that differ by more than a factor */
@@ -176,9 +178,7 @@ struct node {
     struct node_matrix matrix;
     struct node_plan plan;
     struct node_expert expert;
-    /* Bias: cotangents, each at its token's place; read-out, where something acts on its numbers:
-     * their cotangents over gamma0; penalty: its gradient; choices among tokens: scratch. */
-    double *A;
+    double *A; /* penalty: its gradient; choices among tokens: scratch */
     struct rows value, work;
     double *s; /* of numbers their value, [count][K]; of a penalty its series */
 };

@@ -127,7 +127,7 @@ int node_learned_from(const struct net *net, const struct parameter *parameter, 
     bool reads = parameter->map ? net_keeps_rows(net, parameter->map) : parameter->thin != NULL;
     if (read)
         return !reads ? NOWHERE : v->expert.x >= 0 ? v->expert.x : v->argument[0];
-    return v->expert.g >= 0 ? v->expert.g : v->plan.g;
+    return v->plan.learned >= 0 ? v->plan.learned : v->expert.g >= 0 ? v->expert.g : v->plan.g;
 }
 
 /* What is read once the passes are done: by series, by what learns; by a check all that matrices

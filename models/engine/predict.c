@@ -121,15 +121,11 @@ static int predict_batch(struct net *net, const struct aside *aside, int first, 
         uint64_t from = (uint64_t)first * net_predict_stride(net, population);
         population_set_aside(population, (uint32_t)(from % UNSEEN), &aside->population[i]);
     }
-    for (int i = 0; i < net->maps.count; i++)
-        map_set_aside(net->maps.item[i], true, &aside->map[i]);
+    aside_maps(aside, net, true);
     net->batch.predicting = true;
     int code = program_forward(net, err);
     net->batch.predicting = false;
-    for (int i = 0; i < net->maps.count; i++)
-        map_put_back(net->maps.item[i], &aside->map[i]);
-    for (int i = 0; i < net->populations.count; i++)
-        population_put_back(net->populations.item[i], &aside->population[i]);
+    aside_forget(aside, net);
     if (!net->batch.started)
         keep_origins(net);
     if (f)

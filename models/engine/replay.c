@@ -62,8 +62,6 @@ static int copy_node(struct replay *r, int i, struct err *err) {
         v->s = v->on ? NULL : counted_numbers(v->value);
     else
         TRY(new_vector(r, 1, &v->s, err)); /* of a penalty */
-    if (v->constant.groups > 1 && v->of < 0)
-        TRY(new_vector(r, node_numbers(v) * (size_t)v->constant.groups, &v->A, err));
     if (!v->matrix.thin || v->of >= 0)
         return CODE_OK;
     r->start[i].population = v->matrix.thin->population;

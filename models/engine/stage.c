@@ -1,13 +1,8 @@
 /* Parameters move along kept evaluations: places W_n + sum_k weight_k K_k (net.h). */
-#include "models/engine/node.h"
+#include "models/engine/aside.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Columns of A. */
-static size_t columns_of(const struct parameter *p) {
-    return (size_t)(p->thin ? p->thin->W.rows : p->K);
-}
 
 /* Cotangents that are the columns of the read-out change with it, before others have learned. */
 static bool may_hold(const struct net *net, const struct parameter *p) {
@@ -15,23 +10,25 @@ static bool may_hold(const struct net *net, const struct parameter *p) {
     return p->y.array != &program->node[program->read_out].matrix.thin->W;
 }
 
+int net_keep_gradient(const struct parameter *p, struct kept *kept, struct err *err) {
+    size_t count = (size_t)p->rows * (size_t)(p->thin ? p->thin->W.rows : p->K);
+    if (p->map || p->thin)
+        TRY(array_keep(&kept->y, p->y, err));
+    if (!p->map && !kept->A)
+        TRY(base_alloc(&kept->A, count, sizeof *kept->A, err));
+    if (!p->map)
+        memcpy(kept->A, p->A, count * sizeof *kept->A);
+    return CODE_OK;
+}
+
 static int keep_stage(struct net *net, int k, bool hold, struct err *err) {
     size_t P = (size_t)net->setup.data.P;
     memcpy(net->place.stage_Delta + (size_t)k * P, net_deltas(net), P * sizeof(double));
     for (int i = 0; i < net->parameters.count; i++) {
         struct parameter *p = &net->parameters.item[i];
-        struct kept *kept = &p->kept[k];
-        if (p->map) {
-            TRY(hold && may_hold(net, p) ? map_hold(p->map, p->y, err)
-                                         : map_keep(p->map, k, p->y, err));
-            continue;
-        }
-        if (p->thin)
-            TRY(array_keep(&kept->y, p->y, err));
-        size_t count = (size_t)p->rows * columns_of(p);
-        if (!kept->A)
-            TRY(base_alloc(&kept->A, count, sizeof *kept->A, err));
-        memcpy(kept->A, p->A, count * sizeof *kept->A);
+        TRY(!p->map                    ? net_keep_gradient(p, &p->kept[k], err)
+            : hold && may_hold(net, p) ? map_hold(p->map, p->y, err)
+                                       : map_keep(p->map, k, p->y, err));
     }
     return CODE_OK;
 }

@@ -59,9 +59,6 @@ static int make_room_for_uses(struct net *net, const struct node *v, struct err 
 }
 
 static int embed_prepare(struct net *net, struct node *v, struct err *err) {
-    const struct node *s = argument(net, v, 0);
-    if (s->plan.moves)
-        TRY(net_vector(net, (size_t)v->count, (size_t)v->K, &v->A, err));
     if (v->matrix.use)
         return CODE_OK;
     TRY(net_thin(net, v->on, v->K, v->matrix.weight.a0, false, v->matrix.thin, err));
@@ -72,20 +69,17 @@ static void embed_forward(struct net *net, struct node *v) {
     thin_read(v->matrix.thin, argument(net, v, 0)->s, v->value);
 }
 
-/* g_k += <E_k g>, by way of scratch. */
+/* <E_k g> */
 static void embed_back_forward(struct net *net, struct node *v) {
-    size_t count = node_numbers(v);
-    ops(argument(net, v, 0)->value)
-        ->dots(argument(net, v, 0)->value, array_all(&v->matrix.thin->W), v->A);
-    for (size_t k = 0; k < count; k++)
-        v->s[k] += v->A[k];
+    const struct rows g = argument(net, v, 0)->value;
+    ops(g)->dots(g, array_all(&v->matrix.thin->W), v->s);
 }
 
 static const struct operation operation_embed_back = {.name = "embed_back",
                                                       .forward = embed_back_forward};
 
 static struct value embed_adjoint(struct program *p, int v, int k, struct value g) {
-    return adjoint_into(p, adjoint_like(p, &operation_embed_back, g, none, p->node[v].argument[k]));
+    return adjoint_like(p, &operation_embed_back, g, none, p->node[v].argument[k]);
 }
 
 const struct operation operation_embed = {.name = "embed",

@@ -188,8 +188,9 @@ static struct value add_bias(struct program *p, struct value s, struct value lik
     node->argument[0] = s.at;
     node->matrix.decays = node->matrix.decays && !node->matrix.weight.fixed;
     node->constant.groups = groups;
-    if (groups > 1 && program_failed(p, net_vector(p->net, (size_t)node->count, (size_t)count,
-                                                   &node->A, &p->err)))
+    if (groups > 1 &&
+        program_failed(
+            p, net_allow(p->net, (size_t)groups * node_numbers(node) * sizeof *start, &p->err)))
         return none;
     node->matrix.start = program_memory(p, (size_t)count * sizeof *start);
     if (!node->matrix.start)

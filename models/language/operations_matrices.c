@@ -183,12 +183,6 @@ static bool is_read_out_followed(const struct program *p) {
     return followed && p->net->output.loss_in_cotangent;
 }
 
-static int read_out_prepare(struct net *net, struct node *v, struct err *err) {
-    if (is_read_out_followed(net->program))
-        TRY(net_vector(net, (size_t)v->count, (size_t)v->K, &v->A, err));
-    return thin_prepare(net, v, err);
-}
-
 static void read_out_forward(struct net *net, struct node *v) {
     struct rows h = argument(net, v, 0)->value, w = array_all(&v->matrix.thin->W);
     if (v->K == 1)
@@ -200,13 +194,21 @@ static void read_out_forward(struct net *net, struct node *v) {
     subtract_origin(net, v);
 }
 
-static void read_out_collect(struct net *net, struct node *v) {
-    for (size_t k = 0; k < node_numbers(v) && v->A; k++)
-        v->A[k] = node_cotangent(net->program, v)->s[k] / net->setup.gamma0;
+static void errors_forward(struct net *net, struct node *v) {
+    for (size_t k = 0; k < node_numbers(v); k++)
+        v->s[k] = argument(net, v, 0)->s[k] / net->setup.gamma0;
+}
+
+static const struct operation operation_errors = {.name = "errors", .forward = errors_forward};
+
+static struct value read_out_learned(struct program *p, int v, struct value g) {
+    return is_read_out_followed(p) ? adjoint_like(p, &operation_errors, g, none, v) : none;
 }
 
 static void read_out_back_forward(struct net *net, struct node *v) {
-    ops(v->value)->combine(v->value, v->onto >= 0 ? 1 : 0, v->A ? v->A : net->output.Delta,
+    const struct node *g = argument(net, v, 0);
+    ops(v->value)->combine(v->value, v->onto >= 0 ? 1 : 0,
+                           g->op == &operation_errors ? g->s : net->output.Delta,
                            array_all(&v->matrix.thin->W));
 }
 
@@ -215,17 +217,18 @@ static const struct operation operation_read_out_back = {
 
 /* Its column, which serves all inputs, or sums over outputs of their errors. */
 static struct value read_out_adjoint(struct program *p, int v, int k, struct value g) {
-    int like = p->node[v].argument[k];
-    return p->net->output.loss_in_cotangent
-               ? adjoint_into(p, adjoint_like(p, &operation_read_out_back, g, none, like))
-               : adjoint_column(p, v);
+    int like = p->node[v].argument[k], errors = p->node[v].plan.learned;
+    if (!p->net->output.loss_in_cotangent)
+        return adjoint_column(p, v);
+    g.at = errors < 0 ? g.at : errors;
+    return adjoint_into(p, adjoint_like(p, &operation_read_out_back, g, none, like));
 }
 
 const struct operation operation_read_out = {.name = "read_out",
                                              .linear = true,
-                                             .prepare = read_out_prepare,
+                                             .prepare = thin_prepare,
                                              .forward = read_out_forward,
-                                             .collect = read_out_collect,
+                                             .learned = read_out_learned,
                                              .adjoint = read_out_adjoint,
                                              .learns = true,
                                              .matrix = MATRIX_READ_OUT};

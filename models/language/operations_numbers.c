@@ -109,14 +109,22 @@ static void bias_forward(struct net *net, struct node *v) {
 }
 
 /* Cotangents, each at its set. */
-static void bias_collect(struct net *net, struct node *v) {
-    int K = v->K, all = v->constant.groups * K;
-    const double *g = v->A ? node_cotangent(net->program, v)->s : NULL;
-    if (!g)
-        return;
-    memset(v->A, 0, (size_t)v->count * (size_t)all * sizeof *v->A);
+static void at_sets_forward(struct net *net, struct node *v) {
+    const struct node *g = argument(net, v, 0), *bias = &net->program->node[v->of];
+    memset(v->s, 0, node_numbers(v) * sizeof *v->s);
     for (ptrdiff_t mu = 0; mu < v->count; mu++)
-        memcpy(v->A + mu * all + set_of(net, v, mu), g + mu * K, (size_t)K * sizeof *v->A);
+        memcpy(v->s + mu * v->K + set_of(net, bias, mu), g->s + mu * g->K,
+               (size_t)g->K * sizeof *v->s);
+}
+
+static const struct operation operation_at_sets = {.name = "at_sets", .forward = at_sets_forward};
+
+static struct value bias_learned(struct program *p, int v, struct value g) {
+    int sets = p->node[v].constant.groups;
+    struct value out = sets > 1 ? adjoint_like(p, &operation_at_sets, g, none, v) : none;
+    if (out.at >= 0)
+        node_of(p, out)->K *= sets;
+    return out;
 }
 
 static struct value bias_adjoint(struct program *p, int v, int k, struct value g) {
@@ -125,7 +133,7 @@ static struct value bias_adjoint(struct program *p, int v, int k, struct value g
 
 const struct operation operation_bias = {.name = "bias",
                                          .forward = bias_forward,
-                                         .collect = bias_collect,
+                                         .learned = bias_learned,
                                          .adjoint = bias_adjoint,
                                          .learns = true,
                                          .start = bias_start};

@@ -133,14 +133,15 @@ void node_shape(struct program *p, struct node *node, ptrdiff_t per) {
 }
 
 struct node node_of_operation(const struct operation *op, struct value a, struct value b) {
-    return (struct node){
-        .op = op,
-        .argument = {a.at, b.at},
-        .onto = -1,
-        .of = -1,
-        .constant.factor = 1,
-        .expert = {.x = -1, .g = -1},
-        .plan = {.moves = op->learns, .g = -1, .slope = -1, .part = {-1, -1}, .last = -1}};
+    const struct node_plan plan = {
+        .moves = op->learns, .g = -1, .slope = -1, .learned = -1, .part = {-1, -1}, .last = -1};
+    return (struct node){.op = op,
+                         .argument = {a.at, b.at},
+                         .onto = -1,
+                         .of = -1,
+                         .constant.factor = 1,
+                         .expert = {.x = -1, .g = -1},
+                         .plan = plan};
 }
 
 struct node *node_append(struct program *p, const struct operation *op, struct value a,

@@ -43,15 +43,21 @@ static bool is_back(int k) {
     return k >= BACK && k < DELTA;
 }
 
+/* Whether it has vectors for numbers that learn. */
+static bool embeds_moving(const struct program *p, const struct node *v) {
+    return v->op->matrix == MATRIX_EMBED && p->node[v->argument[0]].plan.moves;
+}
+
 /* Whether a family has series k: back says that one of its matrices hands a signal back, aligned
  * that alignments of a network are asked for. */
-static bool series_exists(const struct node *v, int k, bool back, bool parts, bool aligned) {
+static bool series_exists(const struct program *p, const struct node *v, int k, bool back,
+                          bool parts, bool aligned) {
     if (is_back(k) && !back)
         return false;
     if (k >= PROP_ALIGNED)
         return aligned && !node_reads_no_rows(v);
     if (node_reads_no_rows(v))
-        return k == INIT || k == EFF || k == WHOLE || (k == PROP && v->A);
+        return k == INIT || k == EFF || k == WHOLE || (k == PROP && embeds_moving(p, v));
     if (v->op->matrix == MATRIX_READ_OUT)
         return k != BACK + PROP;
     if (v->op->matrix == MATRIX_MAP && !parts)
@@ -198,13 +204,13 @@ done:
     return code;
 }
 
-/* Inputs do not change; numbers that learn (v->A) do, and are met by the vectors at the start. */
+/* Inputs do not change; numbers that learn do, and are met by the vectors at the start. */
 static int split_read_in(const struct net *net, const struct node *v, struct coordinate_matrix *m,
                          int t, double *square, struct err *err) {
     struct array initial = {0};
     int code;
     DO(array_keep(&initial, t ? array_all(&m->out) : v->value, err));
-    if (v->A)
+    if (embeds_moving(net->program, v))
         net->setup.backend->combine(array_all(&initial), 0, net->program->node[v->argument[0]].s,
                                     array_all(&m->W));
     DO(split_rows(&m->out, array_all(&initial), v->value, t, square, err));
@@ -310,7 +316,7 @@ static int declare(struct record *record, const struct config *config, const str
                                     .shape = {(size_t)record->T}};
             snprintf(series.name, sizeof series.name, "rms_%s%s", f ? "f" : family_name(v),
                      slot[k].suffix);
-            if (series_exists(v, k, count_back(p, i) > 0, parts, aligned))
+            if (series_exists(p, v, k, count_back(p, i) > 0, parts, aligned))
                 TRY(record_add(record, series, err));
         }
     }
