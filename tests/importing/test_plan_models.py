@@ -230,8 +230,9 @@ def changed(content, path, value):
 
 @pytest.mark.parametrize("path, value", [
     (["base"], 3), (["base"], [1]), (["base"], {"N": 0}), (["base"], {"N": 1.5}),
-    (["base"], {"N": -16}), (["base"], {"M": 16}), (["counts"], [1]), (["counts"], {"L": 3}),
-    (["counts"], {"N": {"pattern": "x", "each": 0}}), (["parameters"], [3]), (["parameters"], 3),
+    (["base"], {"N": -16}), (["base"], {"M": 16}), (["numbers"], [1]), (["numbers"], {"L": 3}),
+    (["numbers"], {"x": [[1, ["N"]]]}), (["counts"], {"E": 0}), (["counts"], [1]),
+    (["parameters"], [3]), (["parameters"], 3),
     (["parameters"], [{}]), (["notes"], 3), (["parameters", 0, "names"], []),
     (["parameters", 0, "names"], [3]), (["parameters", 0, "shape"], [3]),
     (["parameters", 0, "shape"], [["x", {}]]), (["parameters", 0, "adam"], None),

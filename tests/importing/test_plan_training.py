@@ -160,7 +160,7 @@ def test_adam_without_decay_has_the_rates_of_adamw(plan, model):
         group["lr"] for group in plan.groups(model, lr=0.02)]
 
 
-@pytest.mark.parametrize("gone", ["base", "counts", "notes", "parameterization", "parameters"])
+@pytest.mark.parametrize("gone", dmft.torch.plans.KEYS)
 def test_a_part_of_a_plan_is_refused(plan, tmp_path, gone):
     plan.save(str(tmp_path / "plan.json"))
     content = json.loads((tmp_path / "plan.json").read_text())
@@ -185,8 +185,9 @@ def test_blocks_of_a_submodule_that_is_called_module_are_counted():
     one = {"names": ["module.b.0.weight", "module.b.1.weight"], "shape": [[1, {"N": 1}]] * 2,
            "parts": [], "sgd": {}, "adam": {}, "eps": {}, "muon": None}
     plan = dmft.torch.Plan({
-        "format": 1, "base": {"N": 4, "L": 2}, "notes": [], "parameterization": "mup",
-        "counts": {"L": {"pattern": "module.b.*.weight", "each": 1}}, "parameters": [one]})
+        "format": 2, "base": {"N": 4, "L": 2}, "notes": [], "parameterization": "mup",
+        "counts": {},
+        "numbers": {"module.b.*.weight": [[1, ["L"]]]}, "parameters": [one]})
     model = torch.nn.Module()
     model.module = torch.nn.Module()
     model.module.b = torch.nn.ModuleList(torch.nn.Linear(8, 8, bias=False) for _ in range(3))

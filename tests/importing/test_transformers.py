@@ -1,5 +1,7 @@
 """Models of the package transformers as it writes them, at small sizes and otherwise at their
 default settings: grouped experts, rotary positions, caches, float32 inside."""
+import warnings
+
 import dmft
 import dmft.torch
 import numpy as np
@@ -71,6 +73,35 @@ def test_a_plan_of_mixtral_needs_no_change_of_it():
     model = BUILDS["mixtral"](64)
     plan.initialize(model)
     assert plan.sizes(model) == {"N": 64} and len(plan.groups(model, lr=1e-3)) > 2
+
+
+@pytest.mark.parametrize("kind, key", [("Mixtral", "num_local_experts"), ("Olmoe", "num_experts"),
+                                       ("Qwen3Moe", "num_experts")])
+def test_many_experts_and_blocks_are_planned_from_few(kind, key):
+    def build(N, E, L):
+        return causal(kind, N, num_hidden_layers=L, num_experts_per_tok=2, pad_token_id=None,
+                      num_key_value_heads=2, **{key: E})
+
+    def few(N, E, L):
+        assert max(E, L) <= 8
+        return build(N, E, L)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dmft.NoteWarning)   # the root of d, which is said
+        plan = dmft.torch.plan(few, example(), {"N": 16}, widths={"N": (16, 32)},
+                               counts={"E": 64, "L": 10})
+        direct = dmft.torch.plan(lambda N: build(N, 6, 5), example(), {"N": 16},
+                                 widths={"N": (16, 32)})
+    with torch.device("meta"):
+        large = build(32, 64, 10)
+    assert plan.sizes(large) == {"N": 32, "E": 64, "L": 10}
+    model, rates = build(64, 6, 5), []
+    for one in (plan, direct):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dmft.NoteWarning)   # other numbers of experts
+            rates.append({id(p): {key: value for key, value in group.items() if key != "params"}
+                          for group in one.groups(model, lr=1e-3, weight_decay=0.1)
+                          for p in group["params"]})
+    assert rates[0] == rates[1] and len(rates[0]) == len(list(model.parameters()))
 
 
 def test_the_number_of_experts_of_mixtral_grows_as_in_a_module_of_ones_own():

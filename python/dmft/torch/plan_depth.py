@@ -15,7 +15,7 @@ from dmft.torch.importing.expressions import Expression
 from dmft.torch.importing.factors import MATRICES, Factors, leaves_of
 from dmft.torch.importing.laws import power_of
 from dmft.torch.importing.graph import ordered
-from dmft.torch.plans import pattern_of
+from dmft.torch.plan_sizes import pattern_of
 
 
 def closure(one: Expression, known: dict) -> frozenset:

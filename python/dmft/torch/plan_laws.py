@@ -21,7 +21,8 @@ from dmft.torch.importing.judging import Judge
 from dmft.torch.importing.parts import Part, index_at
 from dmft.torch.importing.result import Builds, import_module
 from dmft.torch.importing.graph import ordered
-from dmft.torch.plans import pattern_of
+from dmft.torch.plan_sizes import pattern_of
+from dmft.torch.plan_counts import numbers
 from dmft.torch.plan_depth import powers
 
 WORDS = ("mssp", "mup", "sp")
@@ -57,15 +58,8 @@ class Planner:
     """Collects the numbers of all parameters. `base`: {size: its value where your numbers hold}."""
 
     def __init__(self, build, example, base, widths, more):
-        if not isinstance(base, dict) or not base or not all(
-                isinstance(one, int) and one > 1 for one in base.values()):
-            raise InputError(f"base: {base!r}; must be the sizes where your numbers hold, as "
-                             "{\"N\": 256}, in the order of build's arguments")
+        self.small = small_sizes(base, widths)
         self.base, self.sizes = base, list(base)
-        self.small = {size: pair[0] for size, pair in (widths or {}).items()} or halved(base)
-        if set(self.small) != set(base):
-            raise InputError(f"widths: {sorted(self.small)} are given, and base has "
-                             f"{sorted(base)}")
         ignore = more.get("ignore", ())
         self.ignored = [ignore] if isinstance(ignore, str) else list(ignore)
         self._builds = Builds(build, {size: (value, 2 * value)
@@ -128,15 +122,10 @@ class Planner:
             deep = self._imported(pairs, counts | {size: 2 * self.small[size]})
             self.deep[size], self.branches[size] = powers(shallow, deep, names, size)
 
-    def count(self, size: str) -> dict:
-        """How the number of blocks is seen in the names of a module."""
-        have, more = (self._names(self.small | {size: k * self.small[size]}) for k in (1, 2))
-        for pattern in sorted(self.counts[size]):
-            one, two = (sum(pattern_of(name) == pattern for name in names)
-                        for names in (have, more))
-            if two == 2 * one:
-                return {"pattern": pattern, "each": one / self.small[size]}
-        raise InputError(f"{size}: no parameter is there once for each of so many blocks")
+    def numbers(self) -> dict:
+        """How many parameters of each kind there are (plan_counts.numbers)."""
+        places = {size: tuple(k * self.small[size] for k in (1, 2, 3)) for size in self.counts}
+        return numbers(lambda sizes: self._names(self.small | sizes), places)
 
     def _collect(self, imported) -> None:
         judge = Judge(imported)
@@ -287,6 +276,18 @@ class Planner:
         values = torch.cat([(one if at is None else one[index_at(at, one.shape)]).reshape(-1)
                             for name, one in module.named_parameters() if name in names])
         return (values.detach().double() - offset).square().mean().sqrt().item()
+
+
+def small_sizes(base, widths) -> dict:
+    """The sizes at which a module is read, where your numbers hold at these."""
+    if not isinstance(base, dict) or not base or not all(
+            isinstance(one, int) and one > 1 for one in base.values()):
+        raise InputError(f"base: {base!r}; must be the sizes where your numbers hold, as "
+                         "{\"N\": 256}, in the order of build's arguments")
+    small = {size: pair[0] for size, pair in (widths or {}).items()} or halved(base)
+    if set(small) != set(base):
+        raise InputError(f"widths: {sorted(small)} are given, and base has {sorted(base)}")
+    return small
 
 
 def halved(base: dict) -> dict:

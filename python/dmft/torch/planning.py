@@ -6,8 +6,10 @@ import warnings
 
 from dmft.errors import InputError, NoteWarning
 from dmft.torch.importing.axes import Piece
+from dmft.torch.plan_families import counted_content
 from dmft.torch.plan_laws import WORDS, Planner, added, in_words
-from dmft.torch.plans import FORMAT, Plan, pattern_of
+from dmft.torch.plan_sizes import pattern_of
+from dmft.torch.plans import FORMAT, Plan
 
 
 def _words_of(parameterization, names) -> dict:
@@ -40,8 +42,7 @@ class Assembly:
         text = parameterization if isinstance(parameterization, str) else "powers of your own"
         self.content = {
             "format": FORMAT, "base": planner.base, "parameterization": text,
-            "notes": self._notes(words), "counts": {size: planner.count(size)
-                                                    for size in planner.counts},
+            "notes": self._notes(words), "counts": {}, "numbers": planner.numbers(),
             "parameters": [self._entry(alike, laws[alike[0]]) for alike in self._families(laws)]}
 
     def _families(self, laws) -> list[list[str]]:
@@ -144,7 +145,8 @@ def _written(one):
         if isinstance(one, Piece) else one
 
 
-def plan(build, example, base, parameterization="mssp", *, widths=None, **more) -> Plan:
+def plan(build, example, base, parameterization="mssp", *, widths=None, counts=None,
+         **more) -> Plan:
     """A plan of a module: your own scales and rates hold at the sizes `base`, and go with the sizes
     beyond as the parameterization says.
 
@@ -152,14 +154,19 @@ def plan(build, example, base, parameterization="mssp", *, widths=None, **more) 
     output, ignore: as of import_module. parameterization: mssp, mup, sp, or {pattern of names: one
     of these, or powers {"std": .., "lr": .., "eps": ..} of the first size or {size: power}}, of
     which the first that fits holds (sp where none does). widths: {size: two values} at which the
-    module is traced. What a plan cannot do for the module is in its `notes`, and is warned of.
+    module is traced. counts: {name: how many} of experts and blocks, arguments of build behind
+    those of base: the module is built with few of them, and the plan holds with any number. What a
+    plan cannot do for the module is in its `notes`, and is warned of.
 
     >>> plan = dmft.torch.plan(build, torch.randn(48, 10), base={"N": 256})    # doctest: +SKIP
     >>> plan.save("plan.json")                                              # doctest: +SKIP
     """
-    planner = Planner(build, example, base, widths, more)
-    planner.measure()
-    found = Plan(Assembly(planner, parameterization).content)
+    if counts is None:
+        planner = Planner(build, example, base, widths, more)
+        planner.measure()
+        found = Plan(Assembly(planner, parameterization).content)
+    else:
+        found = Plan(counted_content(build, example, base, counts, parameterization, widths, more))
     for note in found.notes:
         warnings.warn(note, NoteWarning, stacklevel=2)
     return found

@@ -16,7 +16,7 @@ from dmft.torch.importing.optimizers import law_of
 from dmft.torch.inputs import ALONE
 from dmft.torch.optimizer_laws import optimizer_laws
 from dmft.torch.pieces import Piece
-from dmft.torch.plans import pattern_of
+from dmft.torch.plan_sizes import pattern_of
 from dmft.torch.same_outputs import Outputs
 from dmft.torch.several import call_for_optimizer, several
 

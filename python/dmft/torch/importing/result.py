@@ -23,7 +23,7 @@ from dmft.torch.importing.tensors import Constant, Missing
 from dmft.torch.importing.graph import ordered
 from dmft.torch.importing.writing import Writer
 from dmft.torch.network import Network
-from dmft.torch.plans import pattern_of
+from dmft.torch.plan_sizes import pattern_of
 
 AGREES = 1e-8                           # round-off of some hundred operations
 MOST, COPIES = 2 ** 28, 6               # parameters of a module that is run; of them in memory
@@ -136,7 +136,8 @@ class Builds:
         raise failed
 
 
-def _example(example) -> torch.Tensor:
+def example_of(example) -> torch.Tensor:
+    """What import_module is given, in double precision; what is no input is refused."""
     if not isinstance(example, torch.Tensor) or example.dim() < 2 or not example.numel():
         raise InputError("example: must be a tensor of inputs, numbers [P, D] or [P, n, D], or "
                          "tokens [P, n]")
@@ -417,7 +418,7 @@ def import_module(build, example, widths=(64, 128), *, output=None, ignore=(),
     >>> run = dmft.solve("mine.ini", network=mine.network)                  # doctest: +SKIP
     """
     builds = Builds(build, widths, [ignore] if isinstance(ignore, str) else ignore)
-    found = Imported(builds, _example(example), output)
+    found = Imported(builds, example_of(example), output)
     if builds.dropped:
         warnings.warn("dropout was set to 0: " + ", ".join(dict.fromkeys(builds.dropped)),
                       NoteWarning, stacklevel=2)

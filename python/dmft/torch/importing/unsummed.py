@@ -24,6 +24,8 @@ def product(builder, x: Expression, leaf: Leaf, expert: int, to: tuple) -> Expre
 
 def is_unsummed(one) -> bool:
     """Whether an expression is such products, or a sum of them."""
+    if one.population is None or not isinstance(one.population.find(), Pairs):
+        return False                    # a stream of many blocks is not gone through
     if one.operation in ("add", "times"):
         return any(is_unsummed(part) for part in one.arguments)
     return one.operation == "unsummed"
