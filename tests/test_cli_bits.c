@@ -91,6 +91,19 @@ static void check_order(const char *profile) {
     CHECK_ABS(sum, 100, 0.05 * (rows + 2) + 1e-9, "shares of the time");
 }
 
+/* The floor times what the run takes of it is the time of the run, to the digits that are printed;
+ * operations are a part of the run. */
+static void check_floor(const char *profile) {
+    const char *line = strstr(profile, "\nfloor: "), *took, *whole;
+    assert_non_null(line);
+    assert_non_null(took = strstr(line, "operations took "));
+    assert_non_null(whole = strstr(line, "the whole run "));
+    double seconds = atof(strstr(profile, "profile: ") + strlen("profile: ")),
+           floor = atof(line + strlen("\nfloor: ")), run = atof(whole + strlen("the whole run "));
+    assert_true(floor > 0 && run > atof(took + strlen("operations took ")));
+    CHECK_ABS(floor * run, seconds, 0.0005 + 0.005 * floor + 0.005 * seconds, "the whole run");
+}
+
 /* A profile changes nothing; calls are counted; its shares are all of the time. */
 CLEAN_TEST(test_profile) {
     struct cli_result result;
@@ -103,6 +116,7 @@ CLEAN_TEST(test_profile) {
     assert_non_null(strstr(result.err, " orthonormalisation ")); /* its rows may be below 0.5 % */
     check_calls(result.err);
     check_order(result.err);
+    check_floor(result.err);
     char *shares = strstr(result.err, "\nshares:");
     assert_non_null(shares);
     double sum = 0;

@@ -157,10 +157,11 @@ check-random: all torch-packages
 RANDOM_TIME = $(if $(filter command% environment%,$(origin TIME)),$(TIME))
 RANDOM_SEED = $(if $(filter command% environment%,$(origin SEED)),$(SEED),1)
 
-bench: $(BUILD)/bench $(BUILD)/bench_methods $(BUILD)/bench_floor
+bench: all $(BUILD)/bench $(BUILD)/bench_methods $(BUILD)/bench_floor
 	$(BUILD)/bench
 	$(BUILD)/bench_methods
 	$(BUILD)/bench_floor $(if $(CUDA),cuda)
+	$(if $(CUDA),,$(PYTHON) tests/bench/floors.py $(BUILD)/dmft-solve)
 
 # This build beside another one: make bench-against BASE=PATH/dmft-solve
 bench-against: all
@@ -181,6 +182,7 @@ bench-memory: all
 # Networks beside PyTorch and JAX, of a virtual environment: make bench-peers PEERS=VENV/bin/python.
 bench-peers: all
 	$(PEERS) tests/bench/peers.py ./dmft-solve $(CELLS)
+	$(if $(CELLS),,$(PEERS) tests/bench/language.py ./dmft-solve)
 
 # docs/performance.png: work against precision (ten minutes; needs Python with matplotlib)
 bench-figures: $(BUILD)/bench_methods

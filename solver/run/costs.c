@@ -164,6 +164,28 @@ static void print_left(FILE *stream, const char *what, double seconds, double to
     fprintf(stream, "%-43s %9.3f %6.1f\n", what, seconds / threads, 100 * seconds / total);
 }
 
+/* Seconds that the operations would take at the rates of the machine: each moves its bytes, or
+ * makes its flops where that takes longer. Numbers that lie in a cache move faster than those of
+ * memory.
+ */
+static double find_floor(const struct profile_entry *entries, int count,
+                         const struct machine *machine) {
+    double sum = 0;
+    for (int k = 0; k < count; k++)
+        sum += fmax(entries[k].cost.flops / machine->dgemm,
+                    entries[k].cost.bytes / machine->bandwidth);
+    return sum;
+}
+
+static void print_floor(FILE *stream, double floor, double operations, double seconds,
+                        const struct machine *machine) {
+    if (floor > 0)
+        fprintf(stream,
+                "floor: %.3g s, each operation at the rate of dgemm or of %s, whichever is slower; "
+                "operations took %.2f of it, the whole run %.2f\n",
+                floor, machine->stream, operations / floor, seconds / floor);
+}
+
 int costs_print(FILE *stream, const struct backend *backend, double seconds, int threads,
                 struct err *err) {
     struct profile_entry *entries;
@@ -196,6 +218,8 @@ int costs_print(FILE *stream, const struct backend *backend, double seconds, int
         fprintf(stream, "%s %s %.1f %%", kind ? "," : "", kind_name[kind],
                 100 * share[kind] / total);
     fprintf(stream, "\n");
+    print_floor(stream, find_floor(entries, count, &machine), (total - share[WAITING]) / threads,
+                seconds, &machine);
     free(entries);
     return CODE_OK;
 }
