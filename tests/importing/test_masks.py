@@ -44,6 +44,16 @@ def causal(logits, x):
     return logits.masked_fill((x == 0)[:, None], LEAST).masked_fill(~seen, -math.inf)
 
 
+def window(logits, x):
+    seen = torch.ones(PLACES, PLACES).tril().triu(-1).bool()
+    return logits.masked_fill(~seen, -math.inf)
+
+
+def alibi(logits, x):
+    at = torch.arange(PLACES)
+    return causal(logits - 0.5 * (at[:, None] - at).abs(), x)
+
+
 class Attention(nn.Module):
     """Of one head, behind the letters and places of a sequence."""
 
@@ -86,7 +96,7 @@ class Layer(nn.Module):
 
 
 BUILDS = {one.__name__: lambda N, one=one: Attention(N, one)
-          for one in (fill, least, bert, where, causal)} | {"fused": Fused, "layer": Layer}
+          for one in (fill, least, bert, where, causal, window, alibi)} | {"fused": Fused, "layer": Layer}
 
 
 @pytest.mark.filterwarnings("ignore:no output depends")
@@ -110,3 +120,30 @@ def test_it_trains_as_its_owner_does(name, kind):
 @pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
 def test_it_approaches_the_limit():
     approach(dmft.torch.import_module(BUILDS["least"], example(), (16, 32)), "sgd")
+
+
+def masked(m, x):
+    """With padding that the tokenizer would say."""
+    return m(x, attention_mask=(x != 0).long()).logits
+
+
+@pytest.mark.parametrize("name, output", [
+    ("Llama", masked), ("GPT2", masked), ("Mistral", lambda m, x: m(x).logits), ("Bert", masked)])
+@pytest.mark.filterwarnings("ignore:no output depends")
+def test_models_of_transformers_have_masks(name, output):
+    """A mask beside the tokens, and a sliding window."""
+    transformers = pytest.importorskip("transformers")
+    shape = {"vocab_size": LETTERS, "num_hidden_layers": 1, "num_attention_heads": 2,
+             "max_position_embeddings": PLACES, "pad_token_id": None} | {
+        "GPT2": {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0},
+        "Mistral": {"sliding_window": 2, "num_key_value_heads": 2},
+        "Bert": {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}}.get(name, {})
+    model = getattr(transformers, {"GPT2": "GPT2LMHeadModel", "Bert": "BertForMaskedLM"}.get(
+        name, name + "ForCausalLM"))
+
+    def build(N):
+        return model(getattr(transformers, name + "Config")(
+            hidden_size=N, **{} if name == "GPT2" else {"intermediate_size": 2 * N},
+            tie_word_embeddings=False, **shape))
+    assert dmft.torch.import_module(build, example(), (16, 32),
+                                    output=output).difference < ROUND_OFF

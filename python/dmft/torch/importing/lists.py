@@ -43,8 +43,6 @@ class Lists:
         first = 1
         if source == "place":
             first = net.vocabulary + 1
-        else:
-            self.letters = len(leaves)
         return net.embed(net.input(first, first + (len(leaves) - 1)), on, weight)
 
     # --- flags of tokens ---------------------------------------------------------------------
@@ -55,9 +53,20 @@ class Lists:
 
     def _write_of_source(self, one):
         """Numbers of the token attended to: attention logits of rows of ones."""
-        on = next(iter(self._populations.values()))     # queries and keys come first
+        on = next(iter(self._populations.values()), None)
+        if on is None:
+            on = self.network.population("places")
         ones = self._constant_rows(on, 1.0)
         return self.network.attend(ones, self._known(one.arguments[0])[0] * ones)
+
+    def _write_of_pair(self, one):
+        """A constant for each token and each that it attends to."""
+        if not self.letters:
+            raise Gap("a window or bias of attention between rows of numbers, of which no program "
+                      "knows the places")
+        first = self.network.vocabulary + 1
+        places = self.network.input(first, first + (len(one.data) - 1))
+        return self.network.mix(places, [list(row) for row in one.data])
 
     # --- lists -----------------------------------------------------------------------------------
 

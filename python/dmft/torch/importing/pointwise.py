@@ -57,7 +57,7 @@ def rsub(read, a, b, alpha=1):
     return sub(read, b, a, alpha)
 
 
-@HANDLERS
+@HANDLERS("mul", "logical_and", "bitwise_and")
 def mul(read, a, b):
     for one, other in ((a, b), (b, a)):
         if isinstance(one, Tensor) and one.is_parameter and not isinstance(other, Tensor):

@@ -298,6 +298,10 @@ def chosen_rows(weight: Tensor, indices: Constant) -> Tensor:
     if not np.array_equal(indices.values[0], indices.values[1]):
         raise Gap("rows of a table that go with the width")
     first = weight.dims[0]
+    if at.size and (at == at.flat[0]).all() and [axis.kind for axis in first] in ([], ["finite"]):
+        cells = weight.cells.take([at.flat[0]], 0) if first else weight.cells
+        return Tensor([*((Axis("copy", (size, size)),) if size > 1 else () for size in at.shape),
+                       *weight.dims[1:]], cells.reshape(cells_shape(weight.dims[1:])))
     if len(first) != 1 or first[0].kind != "finite":
         raise Gap("single sites are taken")
     cells = weight.cells.take(at, 0)

@@ -11,6 +11,7 @@ from dmft.errors import InputError
 from dmft.torch.importing.axes import (Axis, Cut, Piece, cells_shape, expand, finite, sites_of,
                                        units_of)
 from dmft.torch.importing.expressions import Builder, Gap, Leaf, Population
+from dmft.torch.importing.flags import of_source
 from dmft.torch.importing.record import Record, Step, is_random
 from dmft.torch.importing.tensors import Constant, Missing, Meeting, Tensor, array, spread
 from dmft.torch.table import Table
@@ -252,6 +253,7 @@ class Reading:
 
     def pointwise(self, function, first, second):
         """function(a, b) of all cells, with PyTorch's rules of broadcasting."""
+        first, second = _of_pairs(self.builder, first, second)
         one = self.operand(first) if isinstance(first, Tensor) else None
         two = self.operand(second, one) if one or isinstance(second, Tensor) else None
         if one is None and two is None:
@@ -276,6 +278,24 @@ class Reading:
     def dimension(self, tensor: Tensor, dim: int) -> int:
         """Counted from 0."""
         return dim % max(len(tensor.dims), 1)
+
+
+def _of_pairs(builder, first, second):
+    """A constant for each token and each that it attends to, beside numbers of the latter, both as
+    tensors; all else as it is."""
+    for k, (known, of) in enumerate(((first, second), (second, first))):
+        if not isinstance(known, Constant) or not isinstance(of, Tensor) or len(of.dims) < 2 \
+                or known.values[0].ndim < 2 or of.dims[-2] \
+                or [axis.kind for axis in of.dims[-1]] != ["token"]:
+            continue
+        (token,) = of.dims[-1]
+        if known.values[0].shape[-2:] == token.size:
+            source = dataclasses.replace(token, kind="source")
+            of = of.over(lambda one: of_source(builder, one)).with_axis(len(of.dims) - 1, 0, source)
+            like = Tensor([*of.dims[:-2], (token,), (source,)], of.cells)
+            both = spread(builder, known, like), of
+            return both[::-1] if k else both
+    return first, second
 
 
 def _padded(tensor: Tensor, other: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from dmft.torch.importing.axes import Axis, length
-from dmft.torch.importing.expressions import Gap, Pairs
+from dmft.torch.importing.expressions import FAR, Gap, Pairs
 from dmft.torch.importing.pointwise import add, div, mul, pow, sub
 from dmft.torch.importing.places import along_tokens
 from dmft.torch.importing.reading import HANDLERS, Two, pair
@@ -176,7 +176,8 @@ def softmax(read, x, dim, *_):
     if not kinds:
         return x.over(lambda one: builder.constant((1, 1)))
     if kinds == ["source"]:
-        return x.over(lambda one: _of_sources(builder, one))
+        safe = read.step[0].operation.startswith("_safe")
+        return x.over(lambda one: _of_sources(builder, one, safe))
     if kinds == ["finite"]:
         return _of_numbers(read, x, dim)
     if kinds == ["slot"]:
@@ -191,8 +192,9 @@ def softmax(read, x, dim, *_):
     raise Gap(f"a softmax over {' and '.join(kinds)}")
 
 
-def _of_sources(builder, one):
-    causal, masks = False, []
+def _of_sources(builder, one, safe=False):
+    """safe: where all are hidden, by the kinds of tokens, each weight is 0."""
+    causal, masks, windows = False, [], []
     while one.operation in ("visible", "chosen"):
         if one.operation == "chosen":
             mask, one = one.arguments
@@ -201,11 +203,18 @@ def _of_sources(builder, one):
         n, seen = len(one.data), one.data
         first = all(seen[s][t] == (t <= s) for s in range(n) for t in range(n))
         if not first and not all(map(all, seen)):
-            raise Gap("a mask of attention that is neither causal nor open")
+            windows.append(tuple(tuple(float(here) - 1 for here in row) for row in seen))
         causal, one = causal or first, one.arguments[0]
+    axes = frozenset({"token", "source"})
     for mask in masks:
         one = builder.far_below(mask, builder.multiply(mask, one))     # all alike where it is 0
-    return builder.make("softmax", (one,), (causal,), axes=frozenset({"token", "source"}))
+    for window in windows:
+        one = builder.add(one, builder.times((FAR, FAR), builder.make(
+            "of_pair", data=window, axes=axes)))
+    one = builder.make("softmax", (one,), (causal,), axes=axes)
+    for mask in masks if safe else ():
+        one = builder.multiply(mask, one)
+    return one
 
 
 def _of_numbers(read, x, dim):

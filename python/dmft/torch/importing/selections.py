@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 
-from dmft.torch.importing.axes import Axis, finite
+from dmft.torch.importing.axes import Axis, finite, length
 from dmft.torch.importing.choices import is_expert, is_which, masks_of
 from dmft.torch.importing.expressions import Expression, Gap
 from dmft.torch.importing.grouped import by_expert, in_order, is_order
@@ -123,7 +123,7 @@ def _by_constants(read, x, indices):
     from dmft.torch.importing.products import chosen_rows
     known = [k for k, one in enumerate(indices) if one is not None]
     if len(known) != 1:
-        raise Gap("entries are chosen by several constants")
+        return _spread_out(x, indices)
     (k,) = known
     if is_of_tokens(x, k) and indices[k].values[0].ndim == 1:
         return taken(read, x, k, indices[k].values[0].astype(int))
@@ -133,6 +133,23 @@ def _by_constants(read, x, indices):
     back = [d + added for d in range(k)]
     return found.permute([*back, *range(added), *range(added + k, len(found.dims))][:len(
         found.dims)]) if k else found
+
+
+def _spread_out(x: Tensor, indices) -> Tensor:
+    """All entries, with each dimension at the place where its numbers 0, 1, ... lie."""
+    count = max(one.values[0].ndim if one else 0 for one in indices)
+    shapes = [(1,) * (count - one.values[0].ndim) + one.values[0].shape if one else ()
+              for one in indices]
+    places = [[k for k, size in enumerate(shape) if size > 1] for shape in shapes]
+    whole = all(len(at) == 1 and all((one.ravel() == np.arange(n)).all() for one, n in zip(
+        known.values, length(axes))) for at, known, axes in zip(places, indices, x.dims) if known)
+    if len(indices) != len(x.dims) or not whole or None in indices or places != sorted(places) \
+            or len({at[0] for at in places}) < len(places):
+        raise Gap("entries are chosen by several constants")
+    dims = [()] * count
+    for (at,), axes in zip(places, x.dims):
+        dims[at] = axes
+    return Tensor(dims, x.cells)
 
 
 def _by_mask(read, x: Tensor, first: int, mask: Tensor):

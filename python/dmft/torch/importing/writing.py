@@ -58,6 +58,8 @@ class Writer(Lists):
         for one in ordered([output, *penalties]):
             if id(one) not in live:
                 self._chosen_by.add(id(one))
+            if one.operation == "read_in" and one.data[0] == "token":
+                self.letters = len(one.data[1])
             for argument in one.arguments:
                 self._used[id(argument)] = self._used.get(id(argument), 0) + 1
         end, x, leaves = self._read_out(output)
