@@ -95,8 +95,9 @@ class Layer(nn.Module):
         return self.head(self.layer(self.letter(x), src_key_padding_mask=x == 0))
 
 
-BUILDS = {one.__name__: lambda N, one=one: Attention(N, one)
-          for one in (fill, least, bert, where, causal, window, alibi)} | {"fused": Fused, "layer": Layer}
+WAYS = (fill, least, bert, where, causal, window, alibi)
+BUILDS = {one.__name__: lambda N, one=one: Attention(N, one) for one in WAYS} | {
+    "fused": Fused, "layer": Layer}
 
 
 @pytest.mark.filterwarnings("ignore:no output depends")
