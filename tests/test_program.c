@@ -98,8 +98,7 @@ static void use_numbers(struct program *p, int s) {
         push(program_embed(p, take(s), on[w.place[x]], E), w.place[x], 0);
     } else if ((K == L || K == 1 || L == 1) && draw(3) == 0) {
         struct value a = take(s), b = take(other);
-        push(draw(2) ? program_add_numbers(p, a, b) : program_multiply_numbers(p, a, b), -1,
-             K > L ? K : L);
+        push(draw(2) ? program_add(p, a, b) : program_multiply(p, a, b), -1, K > L ? K : L);
     } else if (K + L < 5 && draw(4) == 0) {
         struct value all = program_join(p, take(s), take(other));
         push(program_pick(p, all, draw(K + L)), -1, 1);
@@ -197,7 +196,7 @@ static void numbers_of_tokens(struct program *p, int s) {
         x = program_mix(p, program_attend(p, take(q), take(q), 1), x);
     else
         x = of_tokens(p, x);
-    push(program_add_numbers(p, take(s), x), -1, w.columns[s]);
+    push(program_add(p, take(s), x), -1, w.columns[s]);
 }
 
 static void append(struct program *p) {

@@ -105,7 +105,7 @@ static void find_shares(const struct program *p, struct shares *shares) {
 /* Whether a node says which sites, numbers or tokens are selected. */
 static bool is_selection(const struct node *v) {
     bool smooth =
-        v->constant.numbers ? v->constant.numbers->backward != NULL : v->op->adjoint != NULL;
+        v->constant.numbers ? v->constant.numbers->adjoint != NULL : v->op->adjoint != NULL;
     return !smooth && node_selects(v) > 0;
 }
 

@@ -163,8 +163,8 @@ static int find_idle(struct net *net, struct err *err) {
     for (int i = 0; i < p->nodes; i++) {
         struct node *v = &p->node[i];
         const struct number_fn *fn = v->constant.numbers;
-        v->plan.idle = (v->op->bare || (fn && fn->bare)) && v->plan.g < 0 && !v->plan.measured &&
-                       !node_shown(net, i, false);
+        v->plan.idle = !v->on && (v->op->bare || (fn && fn->bare)) && v->plan.g < 0 &&
+                       !v->plan.measured && !node_shown(net, i, false);
     }
     for (int i = p->nodes - 1; i >= 0; i--)
         for (int k = 0; k < 2 && !p->node[i].plan.idle; k++)

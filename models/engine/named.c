@@ -46,7 +46,7 @@ static bool name_of(const struct program *p, int i, char name[NET_NAME]) {
     if (matrix || (v->label && v->on))
         return snprintf(name, NET_NAME, "%s", v->label ? v->label : v->matrix.weight.name) <
                NET_NAME;
-    if (!v->op->function || !name_of(p, v->argument[0], inner))
+    if (!v->op->function || !v->on || !name_of(p, v->argument[0], inner))
         return false;
     const char *prefix = prefix_of(p, i);
     return prefix && snprintf(name, NET_NAME, "%s_%s", prefix, inner) < NET_NAME;

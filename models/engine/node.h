@@ -65,11 +65,6 @@ struct operation {
     /* Appends the node of the numbers that node v learns with, made of its cotangent g; -1, or
      * NULL: it learns with g itself. */
     struct value (*learned)(struct program *p, int v, struct value g);
-    /* Writes the numbers x [K] at the start of the limit, from those of the arguments, for tokens
-     * of this kind, or, of tokens together (every_row), for tokens that are all of one kind
-     * (ties.c). NULL: they are not known there. */
-    void (*start)(const struct program *p, const struct node *node, int kind, const double *a,
-                  const double *b, double *x);
     /* Whether the value jumps or has a kink, so that bases do not stop growing (costs.c). */
     bool (*jumps)(const struct program *p, int node);
     enum operation_matrix matrix;
@@ -78,6 +73,7 @@ struct operation {
     bool in_place;        /* forward allows its value in the place of an argument */
     bool every_row;       /* its cotangent has a row for each of its own, never one for all */
     bool learns;          /* it has parameters, so what follows from it moves */
+    bool same_at_start;   /* of tokens together: where all are of one kind, its argument (ties.c) */
     bool linear;          /* in the rows that it takes, so that moments of its own are exact */
     bool by_row;          /* a row of the value is made of that row of the arguments alone */
     bool scales_rows;     /* its rows are those of its second argument, each times a number of the

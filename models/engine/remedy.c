@@ -32,6 +32,7 @@ static void find_cause(const struct program *p, char *text, size_t size) {
     const struct node *s = v && v->argument[0] >= 0 ? &p->node[v->argument[0]] : NULL;
     const char *word = !v                    ? NULL
                        : v->constant.numbers ? v->constant.numbers->rule_name.name
+                       : v->op->function     ? functions_name[v->constant.fn]
                                              : v->op->name;
     bool logs = false; /* of rows, which are not kept */
     for (int i = 0; i < p->nodes && !v; i++)

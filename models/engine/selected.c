@@ -42,7 +42,7 @@ static struct selection read_by_both(struct selection a, struct selection b) {
 /* Whether it scales each of its rows by a number that a rule of gates has made; `alone`: as far as
  * the program goes, whatever is a series. */
 static bool is_gate(const struct net *net, const struct node *v, bool alone) {
-    if (!v->op->scales_rows)
+    if (!v->op->scales_rows || !v->on)
         return false;
     const struct node *s = &net->program->node[v->argument[0]];
     return s->constant.numbers && s->constant.numbers->drops_zero && s->count == v->count &&

@@ -8,7 +8,7 @@
 static const struct value none = {-1};
 
 static bool fn_jumps(const struct program *p, int i) {
-    return p->node[i].constant.fn == FN_RELU;
+    return p->node[i].on && p->node[i].constant.fn == FN_RELU;
 }
 
 static void fn_forward(struct net *net, struct node *v) {
@@ -39,6 +39,7 @@ const struct operation operation_fn = {
     .across_inputs = true,
     .by_row = true,
     .function = true,
+    .bare = true,
     .jumps = fn_jumps};
 
 static bool same_rows(struct rows a, struct rows b) {
@@ -73,6 +74,7 @@ const struct operation operation_add = {.name = "add",
                                         .in_place = true,
                                         .by_row = true,
                                         .adds_at = true,
+                                        .bare = true,
                                         .across_inputs = true};
 
 static void times_forward(struct net *net, struct node *v) {
@@ -95,6 +97,7 @@ const struct operation operation_times = {.name = "times",
                                           .adjoint = times_adjoint,
                                           .in_place = true,
                                           .by_row = true,
+                                          .bare = true,
                                           .across_inputs = true};
 
 static void multiply_forward(struct net *net, struct node *v) {
@@ -121,6 +124,7 @@ const struct operation operation_multiply = {
     .in_place = true,
     .by_row = true,
     .grouped_factor = true,
+    .bare = true,
     .across_inputs = true,
 };
 
@@ -231,6 +235,9 @@ static struct value shift_adjoint(struct program *p, int v, int k, struct value 
 
 const struct operation operation_shift = {.name = "shift",
                                           .linear = true,
+                                          .by_row = true,
+                                          .bare = true,
+                                          .across_inputs = true,
                                           .forward = shift_forward,
                                           .adjoint = shift_adjoint,
                                           .in_place = true};

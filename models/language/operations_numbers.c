@@ -38,7 +38,7 @@ static void spread_forward(struct net *net, struct node *v) {
                              (struct rows){0});
 }
 
-static const struct operation operation_spread = {
+const struct operation operation_spread = {
     .name = "spread", .linear = true, .forward = spread_forward};
 
 static struct value average_adjoint(struct program *p, int v, int k, struct value g) {
@@ -84,6 +84,8 @@ const struct operation operation_scale = {.name = "scale",
                                           .linear = true,
                                           .by_row = true,
                                           .scales_rows = true,
+                                          .bare = true,
+                                          .across_inputs = true,
                                           .forward = scale_forward,
                                           .adjoint = scale_adjoint,
                                           .in_place = true};
@@ -91,13 +93,6 @@ const struct operation operation_scale = {.name = "scale",
 /* The first of the biases of a row. */
 static int set_of(const struct net *net, const struct node *v, ptrdiff_t row) {
     return v->constant.groups > 1 ? net->batch.token[row] * v->K : 0;
-}
-
-static void bias_start(const struct program *p, const struct node *v, int kind, const double *a,
-                       const double *b, double *x) {
-    (void)p, (void)b;
-    for (int k = 0; k < v->K; k++)
-        x[k] = (a ? a[k] : 0) + v->matrix.start[(v->constant.groups > 1 ? kind * v->K : 0) + k];
 }
 
 static void bias_forward(struct net *net, struct node *v) {
@@ -128,7 +123,8 @@ static struct value bias_learned(struct program *p, int v, struct value g) {
 }
 
 static struct value bias_adjoint(struct program *p, int v, int k, struct value g) {
-    return numbers_gather(p, g, none, p->node[v].argument[k]);
+    (void)p, (void)v, (void)k;
+    return g;
 }
 
 const struct operation operation_bias = {.name = "bias",
@@ -136,13 +132,7 @@ const struct operation operation_bias = {.name = "bias",
                                          .learned = bias_learned,
                                          .adjoint = bias_adjoint,
                                          .learns = true,
-                                         .start = bias_start};
-
-static void numbers_start(const struct program *p, const struct node *v, int kind, const double *a,
-                          const double *b, double *x) {
-    (void)kind, (void)b;
-    v->constant.numbers->forward(v->constant.context, p->net, 1, a, x);
-}
+                                         .by_row = true};
 
 static bool numbers_jump(const struct program *p, int i) {
     return p->node[i].constant.numbers->jumps;
@@ -152,24 +142,9 @@ static void numbers_forward(struct net *net, struct node *v) {
     v->constant.numbers->forward(v->constant.context, net, v->count, argument(net, v, 0)->s, v->s);
 }
 
-/* The part that the numbers of argument 0 and their cotangent make is added to the cotangent of
- * what they are made of. */
-static void numbers_back_forward(struct net *net, struct node *v) {
-    const struct node *out = argument(net, v, 0), *x = argument(net, out, 0);
-    if (v->constant.numbers->backward)
-        v->constant.numbers->backward(v->constant.context, net, out->count, x->s, out->s,
-                                      argument(net, v, 1)->s, v->s);
-}
-
-static const struct operation operation_numbers_back = {.name = "numbers_back",
-                                                        .forward = numbers_back_forward};
-
 static struct value numbers_adjoint(struct program *p, int v, int k, struct value g) {
-    struct value out = adjoint_into(
-        p, adjoint_like(p, &operation_numbers_back, (struct value){v}, g, p->node[v].argument[k]));
-    if (out.at >= 0)
-        node_of(p, out)->constant = p->node[v].constant;
-    return out;
+    (void)k;
+    return p->node[v].constant.numbers->adjoint(p, v, g);
 }
 
 const struct operation operation_numbers = {.name = "numbers",
@@ -177,5 +152,49 @@ const struct operation operation_numbers = {.name = "numbers",
                                             .forward = numbers_forward,
                                             .adjoint = numbers_adjoint,
                                             .across_inputs = true,
-                                            .start = numbers_start,
+                                            .by_row = true,
                                             .jumps = numbers_jump};
+
+/* --- writing them --------------------------------------------------------------------------- */
+
+static struct node *append_scaled(struct program *p, const struct operation *op, struct value s,
+                                  struct value x, struct value *out) {
+    *out = none;
+    if (!node_given_numbers(p, op->name, s) || !node_paired(p, op->name, s, x))
+        return NULL;
+    if (!node_of(p, x)->on)
+        return node_append_numbers(p, op, s, x, node_of(p, x)->K, out);
+    struct node *node = node_append(p, op, s, x, out);
+    if (node)
+        node->on = node_of(p, x)->on;
+    return node;
+}
+
+struct value program_scale(struct program *p, struct value s, int column, struct value x) {
+    struct value out;
+    struct node *node = append_scaled(p, &operation_scale, s, x, &out);
+    if (node)
+        node->constant.column = column;
+    return out;
+}
+
+struct value program_shift(struct program *p, struct value s, struct value x) {
+    struct value out;
+    append_scaled(p, &operation_shift, s, x, &out);
+    return out;
+}
+
+struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
+                             struct value x, int K) {
+    struct value out;
+    node_check_rule(p, "a function of numbers", fn->rule_name);
+    if (!node_given_numbers(p, "a function of numbers", x))
+        return none;
+    struct node *node = node_append_numbers(p, &operation_numbers, x, none, K, &out);
+    if (!node)
+        return none;
+    node->constant.numbers = fn;
+    node->constant.context = (void *)(uintptr_t)context;
+    node->plan.moves &= fn->adjoint != NULL;
+    return out;
+}

@@ -28,45 +28,14 @@ static const struct operation operation_mean_rows = {.name = "mean_of_rows",
                                                      .every_row = true,
                                                      .across_inputs = true};
 
-static void mean_numbers_forward(struct net *net, struct node *v) {
-    const struct node *x = argument(net, v, 0);
-    for (int k = 0; k < v->K; k++) {
-        v->s[k] = 0;
-        for (ptrdiff_t mu = 0; mu < x->count; mu++)
-            v->s[k] += x->s[mu * v->K + k] / x->count;
-    }
-}
-
-static void share_numbers_forward(struct net *net, struct node *v) {
-    const struct node *g = argument(net, v, 0);
-    for (size_t k = 0; k < node_numbers(v); k++)
-        v->s[k] += g->s[k % (size_t)g->K] / v->count;
-}
-
-static const struct operation operation_share_numbers = {
-    .name = "share_of_numbers", .forward = share_numbers_forward, .across_inputs = true};
-
-static struct value mean_numbers_adjoint(struct program *p, int v, int k, struct value g) {
-    return adjoint_into(p,
-                        adjoint_like(p, &operation_share_numbers, g, none, p->node[v].argument[k]));
-}
-
-static const struct operation operation_mean_numbers = {.name = "mean_of_numbers",
-                                                        .forward = mean_numbers_forward,
-                                                        .adjoint = mean_numbers_adjoint,
-                                                        .across_inputs = true};
-
 struct value program_mean_of_rows(struct program *p, struct value x) {
     struct value out = none;
-    bool numbers = !p->code && x.at >= 0 && !node_of(p, x)->on;
     program_count_inputs_once(p, "a mean over the inputs");
-    struct node *node = numbers ? node_append(p, &operation_mean_numbers, x, none, &out)
-                                : node_append_rows(p, &operation_mean_rows, x, &out);
+    struct node *node = node_append_like(p, &operation_mean_rows, x, &out);
     if (!node)
         return out;
     node->count = 1;
     node->plan.across_inputs = true;
-    node->K = numbers ? node_of(p, x)->K : 0;
     return out;
 }
 

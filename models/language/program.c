@@ -194,12 +194,20 @@ bool node_paired(struct program *p, const char *op, struct value a, struct value
     return false;
 }
 
-/* Rows of one population. */
-static bool rows_alike(struct program *p, const char *op, struct value a, struct value b) {
-    if (!node_given_rows(p, op, a, b))
+static bool are_numbers(const struct program *p, struct value a, struct value b) {
+    return !p->code && a.at >= 0 && b.at >= 0 && !node_of(p, a)->on && !node_of(p, b)->on;
+}
+
+/* Rows of one population, or as many numbers. */
+static bool values_alike(struct program *p, const char *op, struct value a, struct value b) {
+    bool numbers = are_numbers(p, a, b);
+    if (!numbers && !node_given_rows(p, op, a, b))
         return false;
     if (b.at < 0)
         program_fail(p, "%s of nothing", op);
+    else if (numbers && node_of(p, a)->K != node_of(p, b)->K)
+        program_fail(p, "%s of %d and of %d numbers of each input", op, node_of(p, a)->K,
+                     node_of(p, b)->K);
     else if (node_of(p, a)->on != node_of(p, b)->on)
         program_fail(p, "%s of rows of different populations, %s and %s", op,
                      node_of(p, a)->on->name, node_of(p, b)->on->name);
@@ -209,7 +217,11 @@ static bool rows_alike(struct program *p, const char *op, struct value a, struct
 struct node *node_append_pair(struct program *p, const struct operation *op, const char *what,
                               struct value a, struct value b, struct value *out) {
     *out = none;
-    struct node *node = rows_alike(p, what, a, b) ? node_append(p, op, a, b, out) : NULL;
+    if (!values_alike(p, what, a, b))
+        return NULL;
+    if (!node_of(p, a)->on)
+        return node_append_numbers(p, op, a, b, node_of(p, a)->K, out);
+    struct node *node = node_append(p, op, a, b, out);
     if (node)
         node->on = node_of(p, a)->on;
     return node;
@@ -259,7 +271,9 @@ struct node *node_append_rows(struct program *p, const struct operation *op, str
 
 struct value program_fn(struct program *p, enum fn fn, double k, struct value x) {
     struct value out;
-    struct node *node = node_append_rows(p, &operation_fn, x, &out);
+    struct node *node = node_append_like(p, &operation_fn, x, &out);
+    if (node && !node->on && fn == FN_RELU)
+        program_bends(p, x);
     if (node) {
         node->constant.fn = fn;
         node->constant.factor = k;
@@ -284,7 +298,7 @@ struct value program_sigma_of_experts(struct program *p, struct value x) {
 
 struct value program_times(struct program *p, double k, struct value x) {
     struct value out;
-    struct node *node = node_append_rows(p, &operation_times, x, &out);
+    struct node *node = node_append_like(p, &operation_times, x, &out);
     if (node)
         node->constant.factor = k;
     return out;
@@ -297,8 +311,22 @@ struct value program_stop(struct program *p, struct value x) {
     return out;
 }
 
+/* Whether these are numbers, of one and of several, and which side has the one. */
+static bool is_one_for_all(const struct program *p, struct value *a, struct value *b) {
+    bool first = are_numbers(p, *a, *b) && node_of(p, *a)->K == 1,
+         second = are_numbers(p, *a, *b) && node_of(p, *b)->K == 1;
+    struct value one = first ? *a : *b, all = first ? *b : *a;
+    if (first == second)
+        return false;
+    *a = one;
+    *b = all;
+    return true;
+}
+
 struct value program_add(struct program *p, struct value a, struct value b) {
     struct value out;
+    if (is_one_for_all(p, &a, &b))
+        return program_shift(p, a, b);
     struct node *node = node_append_pair(p, &operation_add, "a sum", a, b, &out);
     if (!node)
         return none;
@@ -320,6 +348,12 @@ bool node_groups(const struct population *groups, const struct population *units
 
 struct value program_multiply(struct program *p, struct value a, struct value b) {
     struct value out;
+    if (is_one_for_all(p, &a, &b))
+        return program_scale(p, a, 0, b);
+    if (are_numbers(p, a, b)) {
+        node_append_pair(p, &operation_multiply, "a product", a, b, &out);
+        return out;
+    }
     if (!node_given_rows(p, "a product", a, b))
         return none;
     const struct population *u = node_of(p, a)->on, *v = node_of(p, b)->on;
@@ -374,7 +408,7 @@ struct value program_rows(struct program *p, const struct rows_fn *fn, void *con
 
 struct value program_average(struct program *p, struct value a, struct value b) {
     struct value out;
-    if (rows_alike(p, "an average", a, b))
+    if (node_given_rows(p, "an average", a, b) && values_alike(p, "an average", a, b))
         node_append_numbers(p, &operation_average, a, b, 1, &out);
     return p->code ? none : out;
 }
@@ -384,45 +418,4 @@ struct value program_mean(struct program *p, struct value a) {
     if (node_given_rows(p, "a mean", a, none))
         node_append_numbers(p, &operation_average, a, none, 1, &out);
     return p->code ? none : out;
-}
-
-static struct node *append_scaled(struct program *p, const struct operation *op, struct value s,
-                                  struct value x, struct value *out) {
-    *out = none;
-    if (!node_given_rows(p, op->name, x, none) || !node_given_numbers(p, op->name, s) ||
-        !node_paired(p, op->name, s, x))
-        return NULL;
-    struct node *node = node_append(p, op, s, x, out);
-    if (node)
-        node->on = node_of(p, x)->on;
-    return node;
-}
-
-struct value program_scale(struct program *p, struct value s, int column, struct value x) {
-    struct value out;
-    struct node *node = append_scaled(p, &operation_scale, s, x, &out);
-    if (node)
-        node->constant.column = column;
-    return out;
-}
-
-struct value program_shift(struct program *p, struct value s, struct value x) {
-    struct value out;
-    append_scaled(p, &operation_shift, s, x, &out);
-    return out;
-}
-
-struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
-                             struct value x, int K) {
-    struct value out;
-    node_check_rule(p, "a function of numbers", fn->rule_name);
-    if (!node_given_numbers(p, "a function of numbers", x))
-        return none;
-    struct node *node = node_append_numbers(p, &operation_numbers, x, none, K, &out);
-    if (!node)
-        return none;
-    node->constant.numbers = fn;
-    node->constant.context = (void *)(uintptr_t)context;
-    node->plan.moves &= fn->backward != NULL;
-    return out;
 }

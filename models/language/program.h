@@ -207,42 +207,32 @@ struct rule_name {
     const char *name;
     const struct constant_field *constants; /* NULL: it has none */
 };
-/* Any function of the numbers of a row. x, out: [rows][K] and [rows][K of out]. backward must add
- * to gx, not overwrite it; NULL: a constant in the backward pass. */
+/* Any function of the numbers of a row. x, out: [rows][K] and [rows][K of out]. adjoint: as that of
+ * struct operation, of node v; NULL: a constant in the backward pass. */
 struct number_fn {
     struct rule_name rule_name;
     void (*rule)(void *context); /* NULL, or: once a step, after the parameters have learnt */
     void (*forward)(const void *context, const struct net *net, int rows, const double *x,
                     double *out);
-    void (*backward)(const void *context, const struct net *net, int rows, const double *x,
-                     const double *out, const double *g, double *gx);
+    struct value (*adjoint)(struct program *p, int v, struct value g);
     bool jumps;      /* masks: limits then need more rows (net_bytes) */
     bool keeps_zero; /* a number that is 0 stays 0 (counts.h) */
-    bool drops_zero; /* backward does not read the cotangent of a number that is 0 (selected.c) */
+    bool drops_zero; /* adjoint does not read the cotangent of a number that is 0 (selected.c) */
     bool bare;       /* forward leaves nothing but its numbers */
 };
 struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
                              struct value x, int K);
 
-/* Functions of each of the K numbers s by itself, some with a constant c; and the one number that
- * is their sum, or ln of the sum of their exponentials. */
+/* Functions of each of the K numbers s by itself, with a constant c; and the one number that is
+ * their sum, or ln of the sum of their exponentials. Others are program_fn and program_times. */
 enum number_rule {
-    NUMBER_TIMES,      /* c s */
-    NUMBER_TIMES_STOP, /* c s, constant in the backward pass */
-    NUMBER_PLUS,       /* s + c */
-    NUMBER_OVER,       /* c/s */
-    NUMBER_POWER,      /* s^c */
-    NUMBER_EXP,
-    NUMBER_LOG,
-    NUMBER_TANH,
-    NUMBER_FN,   /* by program_fn_of_numbers: a function of rows, of numbers */
-    NUMBER_STOP, /* s, constant in the backward pass */
+    NUMBER_PLUS,          /* s + c */
+    NUMBER_POWER,         /* s^c */
+    NUMBER_POWER_OF_ZERO, /* that of c at most 0, by NUMBER_POWER */
     NUMBER_SUM,
-    NUMBER_LOG_SUM_EXP, /* finite for numbers of any size */
-    NUMBER_RULES
+    NUMBER_LOG_SUM_EXP /* finite for numbers of any size */
 };
 struct value program_number(struct program *p, enum number_rule rule, double c, struct value s);
-struct value program_fn_of_numbers(struct program *p, enum fn fn, double k, struct value s);
 
 /* To be told by whatever takes the K largest of the numbers s, as a constant in the backward pass.
  * Where the K-th and the one after it are equal at the start of the limit, fluctuations select, and
@@ -264,10 +254,6 @@ void program_steep(struct program *p, double factor);
 /* Number `column` of them, from 0; and all numbers of a and b, side by side. */
 struct value program_pick(struct program *p, struct value s, int column);
 struct value program_join(struct program *p, struct value a, struct value b);
-
-/* K numbers of each input, or 1 with any K. */
-struct value program_add_numbers(struct program *p, struct value a, struct value b);
-struct value program_multiply_numbers(struct program *p, struct value a, struct value b);
 
 /* --- tokens: the n rows of an input side by side --------------------------------------------- */
 

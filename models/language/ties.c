@@ -25,6 +25,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 bool program_tied(const double *x, int M, int K) {
     for (int i = 0; i < M; i++) {
@@ -57,21 +58,59 @@ struct start {
     bool moves;      /* so is one that learns */
 };
 
+/* Node i with these numbers, one row of them. */
+static void lay_out(struct program *p, int i, double *x, struct array *row) {
+    struct node *v = &p->node[i];
+    *row = (struct array){&backend_counted,
+                          x,
+                          .sites = (size_t)v->K,
+                          .group = 1,
+                          .rows = 1,
+                          .capacity = 1,
+                          .width = (size_t)v->K,
+                          .split = {.parts = 1, .end_part = 1, .blocks = 1, .end = 1}};
+    v->value = array_all(row);
+    v->s = x;
+    v->count = 1;
+}
+
+/* Runs node i on one row, of a token of this kind. No numbers have a place yet. */
+static void run_alone(struct program *p, int i, int kind, struct start *start) {
+    const int at[] = {i, p->node[i].argument[0], p->node[i].argument[1]};
+    struct node kept[3];
+    struct array row[3];
+    int *token = p->net->batch.token;
+    for (int k = 0; k < 3; k++)
+        if (at[k] >= 0)
+            kept[k] = p->node[at[k]];
+    for (int k = 0; k < 3; k++)
+        if (at[k] >= 0)
+            lay_out(p, at[k], start[at[k]].x, &row[k]);
+    p->net->batch.token = &kind;
+    p->node[i].op->forward(p->net, &p->node[i]);
+    p->net->batch.token = token;
+    for (int k = 0; k < 3; k++)
+        if (at[k] >= 0)
+            p->node[at[k]] = kept[k];
+}
+
 /* Finds the start of node i, for tokens of one of so many kinds, from those of the nodes before it.
  */
-static void find_start(const struct program *p, int i, int kind, int kinds, struct start *start) {
+static void find_start(struct program *p, int i, int kind, int kinds, struct start *start) {
     static const struct start nothing;
     const struct node *v = &p->node[i];
     const int *from = v->argument;
     const struct start *a = from[0] < 0 ? &nothing : &start[from[0]],
                        *b = from[1] < 0 ? &nothing : &start[from[1]];
     bool look = v->op->matrix == MATRIX_LOOK && !v->matrix.use, pair = from[1] >= 0,
-         can = v->op->start && (kinds == 1 || !v->op->every_row);
+         same = v->op->same_at_start && kinds == 1, can = v->op->by_row || same;
     start[i].known = look || (can && (from[0] < 0 || a->known) && (!pair || b->known));
     start[i].fluctuates = look ? v->matrix.weight.a0 != 0 : a->fluctuates || b->fluctuates;
     start[i].moves = look ? !v->matrix.weight.fixed : a->moves || b->moves;
-    if (start[i].known && !look)
-        v->op->start(p, v, kind, a->x, b->x, start[i].x);
+    if (start[i].known && same)
+        memcpy(start[i].x, a->x, (size_t)v->K * sizeof *a->x);
+    else if (start[i].known && !look)
+        run_alone(p, i, kind, start);
 }
 
 /* Nodes of numbers that those of node `last` come from, in order, into list; returns how many. */
@@ -125,7 +164,7 @@ static bool rows_tied(const struct start *start, int M, const struct selection *
 }
 
 /* Judges a selection among the numbers of node `last`. */
-static int find_selection(const struct program *p, int last, struct selection *selection,
+static int find_selection(struct program *p, int last, struct selection *selection,
                           struct err *err) {
     struct start *start = NULL;
     int *list = NULL, count = 0, kinds = 1, code = CODE_OK, M = p->node[last].K;

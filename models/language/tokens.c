@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const struct value none = {-1};
 
@@ -83,24 +82,31 @@ static void softmax_forward(const void *context, const struct net *net, int rows
     }
 }
 
-static void softmax_backward(const void *context, const struct net *net, int rows, const double *x,
-                             const double *out, const double *g, double *gx) {
-    int n = net->setup.data.n;
-    (void)context, (void)x;
-    for (ptrdiff_t i = 0; i < rows; i++) {
+/* a (g - sum a g) is added, of the weights a. */
+static void softmax_back_forward(struct net *net, struct node *v) {
+    const double *a = argument(net, v, 0)->s, *g = argument(net, v, 1)->s;
+    for (ptrdiff_t i = 0; i < v->count; i++, a += v->K, g += v->K) {
         double mean = 0;
-        for (int t = 0; t < n; t++)
-            mean += out[i * n + t] * g[i * n + t];
-        for (int t = 0; t < n; t++)
-            gx[i * n + t] += out[i * n + t] * (g[i * n + t] - mean);
+        for (int t = 0; t < v->K; t++)
+            mean += a[t] * g[t];
+        for (int t = 0; t < v->K; t++)
+            v->s[i * v->K + t] += a[t] * (g[t] - mean);
     }
+}
+
+static const struct operation operation_softmax_back = {.name = "softmax_back",
+                                                        .forward = softmax_back_forward};
+
+static struct value softmax_adjoint(struct program *p, int v, struct value g) {
+    struct value a = {v};
+    return adjoint_into(p, adjoint_like(p, &operation_softmax_back, a, g, p->node[v].argument[0]));
 }
 
 struct value program_softmax(struct program *p, struct value logits, bool causal) {
     static const struct constant_field constants[] = {{.name = "causal", .type = FIELD_BOOL}, {0}};
     static const struct number_fn softmax = {.rule_name = {"softmax", constants},
                                              .forward = softmax_forward,
-                                             .backward = softmax_backward};
+                                             .adjoint = softmax_adjoint};
     bool *context = program_memory(p, sizeof *context);
     if (!context)
         return none;
@@ -187,13 +193,6 @@ static void lag_shape(struct program *p, struct node *node, struct population *o
     of_places(p, "a lag", (struct value){node->argument[0]});
 }
 
-/* Tokens of one kind have equal numbers at the start; those that have no source are 0 exactly. */
-static void start_of_tokens(const struct program *p, const struct node *v, int kind,
-                            const double *a, const double *b, double *x) {
-    (void)p, (void)kind, (void)b;
-    memcpy(x, a, (size_t)v->K * sizeof *x);
-}
-
 static const struct operation operation_lag = {
     .name = "lag",
     .arguments = "x, k",
@@ -206,7 +205,7 @@ static const struct operation operation_lag = {
     .linear = true,
     .forward = lag_forward,
     .adjoint = lag_adjoint,
-    .start = start_of_tokens,
+    .same_at_start = true,
     .every_row = true};
 
 /* --- pooling and norm ------------------------------------------------------------------------ */
@@ -235,7 +234,7 @@ static const struct operation operation_pool = {.name = "pool",
                                                 .linear = true,
                                                 .forward = pool_forward,
                                                 .adjoint = pool_adjoint,
-                                                .start = start_of_tokens,
+                                                .same_at_start = true,
                                                 .every_row = true};
 
 struct value program_pool(struct program *p, struct value x) {
@@ -272,18 +271,15 @@ static void root(const void *context, const struct net *net, int rows, const dou
     }
 }
 
-static void root_backward(const void *context, const struct net *net, int rows, const double *x,
-                          const double *out, const double *g, double *gx) {
-    (void)context, (void)net;
-    for (int i = 0; i < rows; i++)
-        gx[i] -= 0.5 * g[i] * out[i] / x[i];
+static struct value root_adjoint(struct program *p, int v, struct value g) {
+    return numbers_power_adjoint(p, v, -0.5, g);
 }
 
 struct value program_norm(struct program *p, struct value x) {
     static const struct constant_field constants[] = {CONSTANT_OF(struct root, "c", FIELD_REAL, c),
                                                       {0}};
     static const struct number_fn inverse_root = {
-        .rule_name = {"power", constants}, .forward = root, .backward = root_backward};
+        .rule_name = {"power", constants}, .forward = root, .adjoint = root_adjoint};
     struct root *of = program_memory(p, sizeof *of);
     struct value square = program_average(p, x, x);
     if (p->code)

@@ -88,9 +88,7 @@ static int refuse_operand(lua_State *L, const char *op) {
 static int multiply_value(lua_State *L, double k, int arg) {
     if (!isfinite(k))
         return luaL_error(L, "a factor must be finite");
-    if (script_is_rows(L, arg))
-        return script_push(L, program_times(script_program(L), k, script_rows(L, arg)));
-    return script_push(L, apply_rule(L, NUMBER_TIMES, k, script_numbers(L, arg)));
+    return script_push(L, program_times(script_program(L), k, script_rows_or_numbers(L, arg)));
 }
 
 static int push_sum(lua_State *L, int arg, double c) {
@@ -107,12 +105,10 @@ static int add(lua_State *L) {
     if (!script_is_value(L, 1) || !script_is_value(L, 2))
         return refuse_operand(L, "a sum");
     bool a = script_is_rows(L, 1), b = script_is_rows(L, 2);
-    if (a && b)
-        return script_push(L, program_add(p, script_rows(L, 1), script_rows(L, 2)));
-    if (a || b)
+    if (a != b)
         return a ? shift_by(L, 2, 1) : shift_by(L, 1, 2);
-    struct value s = script_numbers(L, 1);
-    return script_push(L, program_add_numbers(p, s, script_numbers(L, 2)));
+    struct value x = script_rows_or_numbers(L, 1);
+    return script_push(L, program_add(p, x, script_rows_or_numbers(L, 2)));
 }
 
 static int negate(lua_State *L) {
@@ -133,8 +129,8 @@ static int subtract(lua_State *L) {
 }
 
 /* Where two populations meet, the one whose sites have groups is the second factor. */
-static int multiply_rows(lua_State *L) {
-    struct value a = script_rows(L, 1), b = script_rows(L, 2);
+static int multiply_alike(lua_State *L) {
+    struct value a = script_rows_or_numbers(L, 1), b = script_rows_or_numbers(L, 2);
     const struct population *u = script_node(L, a)->on, *v = script_node(L, b)->on;
     bool turned = u != v && node_groups(v, u) && !node_groups(u, v);
     return script_push(L, turned ? program_multiply(script_program(L), b, a)
@@ -149,20 +145,15 @@ static int multiply(lua_State *L) {
     if (!script_is_value(L, 1) || !script_is_value(L, 2))
         return refuse_operand(L, "a product");
     bool a = script_is_rows(L, 1), b = script_is_rows(L, 2);
-    if (a && b)
-        return multiply_rows(L);
-    if (a || b)
+    if (a != b)
         return a ? scale_by(L, 2, 1) : scale_by(L, 1, 2);
-    struct value s = script_numbers(L, 1);
-    return script_push(L, program_multiply_numbers(script_program(L), s, script_numbers(L, 2)));
+    return multiply_alike(L);
 }
 
 /* c/x */
 static int push_inverse(lua_State *L, double c, int arg) {
     struct program *p = script_program(L);
-    if (!script_is_rows(L, arg))
-        return script_push(L, apply_rule(L, NUMBER_OVER, c, script_numbers(L, arg)));
-    script_push(L, program_fn(p, FN_INVERSE, 1, script_rows(L, arg)));
+    script_push(L, program_fn(p, FN_INVERSE, 1, script_rows_or_numbers(L, arg)));
     return c == 1 ? 1 : multiply_value(L, c, lua_gettop(L));
 }
 
@@ -201,11 +192,6 @@ static int power(lua_State *L) {
 
 /* --- functions by name ----------------------------------------------------------------------- */
 
-/* The number of a word: what it is of rows, an enum fn, and of numbers, an enum number_rule or
- * GATES (NUMBER_FN: that of rows). */
-enum { GATES = NUMBER_RULES, RULES = NUMBER_RULES + 1 };
-#define OF(fn, rule) ((int)(fn)*RULES + (int)(rule))
-
 /* softmax or sigmoid of beta s, 0 but for the K largest. */
 static int push_gate(lua_State *L, bool softmax) {
     struct value s = script_numbers(L, 1);
@@ -219,32 +205,18 @@ static int push_gate(lua_State *L, bool softmax) {
     return script_push(L, router_gates(script_program(L), s, M, router));
 }
 
-/* f(x), or f(x, k) = f(k x) of rows. */
+/* f(x), or f(x, k) = f(k x). */
 static int function(lua_State *L) {
-    int number = (int)lua_tointeger(L, lua_upvalueindex(1)), of_rows = number / RULES,
-        of_numbers = number % RULES;
+    enum fn fn = (enum fn)lua_tointeger(L, lua_upvalueindex(1));
     const char *name = ((const struct script_word *)lua_touserdata(L, lua_upvalueindex(2)))->name;
     if (!lua_isnoneornil(L, 3))
         return luaL_error(L, "%s of rows takes (x, k), of numbers (s, {beta=, top=})", name);
-    if (script_is_rows(L, 1)) {
-        double factor = lua_isnoneornil(L, 2) ? 1 : script_real(L, 2, -1e9, 1e9);
-        struct value x = script_rows(L, 1);
-        return script_push(L, program_fn(script_program(L), (enum fn)of_rows, factor, x));
-    }
-    if (script_is_numbers(L, 1) && of_numbers == GATES)
+    if (script_is_numbers(L, 1) && fn == FN_SIGMOID)
         return push_gate(L, false);
-    if (script_is_numbers(L, 1) && of_numbers == NUMBER_FN) {
-        double factor = lua_isnoneornil(L, 2) ? 1 : script_real(L, 2, -1e9, 1e9);
-        struct value x = script_numbers(L, 1);
-        return script_push(L,
-                           program_fn_of_numbers(script_program(L), (enum fn)of_rows, factor, x));
-    }
-    bool numbers = script_is_numbers(L, 1);
-    if (numbers && !lua_isnoneornil(L, 2))
-        return luaL_error(L, "%s of numbers takes no factor: %s(k * x)", name, name);
-    if (numbers)
-        return script_push(L, apply_rule(L, (enum number_rule)of_numbers, 0, script_numbers(L, 1)));
-    return luaL_error(L, "%s takes rows or numbers of each input", name);
+    if (!script_is_value(L, 1))
+        return luaL_error(L, "%s takes rows or numbers of each input", name);
+    double factor = lua_isnoneornil(L, 2) ? 1 : script_real(L, 2, -1e9, 1e9);
+    return script_push(L, program_fn(script_program(L), fn, factor, script_rows_or_numbers(L, 1)));
 }
 
 /* softmax of numbers or, where `causal` is said, of the logits of attention over tokens. */
@@ -264,9 +236,7 @@ static int softmax(lua_State *L) {
 }
 
 static int stop(lua_State *L) {
-    if (script_is_rows(L, 1))
-        return script_push(L, program_stop(script_program(L), script_rows(L, 1)));
-    return script_push(L, apply_rule(L, NUMBER_STOP, 0, script_numbers(L, 1)));
+    return script_push(L, program_stop(script_program(L), script_rows_or_numbers(L, 1)));
 }
 
 /* All numbers of a list, side by side. */
@@ -311,28 +281,23 @@ static int normals(lua_State *L) {
 }
 
 const struct script_word script_numbers_words[] = {
-    {"tanh", "x, [k]", "rows or numbers", "tanh(k x) of rows, tanh(s) of numbers", function,
-     OF(FN_TANH, NUMBER_TANH)},
-    {"erf", "x, [k]", "rows or numbers", "erf(k x)", function, OF(FN_ERF, NUMBER_FN)},
-    {"relu", "x, [k]", "rows or numbers", "max(0, k x)", function, OF(FN_RELU, NUMBER_FN)},
+    {"tanh", "x, [k]", "rows or numbers", "tanh(k x)", function, FN_TANH},
+    {"erf", "x, [k]", "rows or numbers", "erf(k x)", function, FN_ERF},
+    {"relu", "x, [k]", "rows or numbers", "max(0, k x)", function, FN_RELU},
     {"gelu", "x, [k]", "rows or numbers",
-     "k x Phi(k x), with Phi the distribution function of a standard normal", function,
-     OF(FN_GELU, NUMBER_FN)},
-    {"silu", "x, [k]", "rows or numbers", "k x/(1 + exp(-k x))", function, OF(FN_SILU, NUMBER_FN)},
-    {"softplus", "x, [k]", "rows or numbers", "log(1 + exp(k x))", function,
-     OF(FN_SOFTPLUS, NUMBER_FN)},
+     "k x Phi(k x), with Phi the distribution function of a standard normal", function, FN_GELU},
+    {"silu", "x, [k]", "rows or numbers", "k x/(1 + exp(-k x))", function, FN_SILU},
+    {"softplus", "x, [k]", "rows or numbers", "log(1 + exp(k x))", function, FN_SOFTPLUS},
     {"sigmoid", "x, [k, {beta=, top=}]", "rows or numbers",
 
      "1/(1 + exp(-k x)) of rows; of numbers gates 1/(1 + exp(-beta s)), which are 0 except for "
      "the `top` largest",
-     function, OF(FN_SIGMOID, GATES)},
-    {"exp", "x, [k]", "rows or numbers", "exp(k x) of rows, exp(s) of numbers", function,
-     OF(FN_EXP, NUMBER_EXP)},
-    {"sin", "x, [k]", "rows or numbers", "sin(k x)", function, OF(FN_SIN, NUMBER_FN)},
-    {"cos", "x, [k]", "rows or numbers", "cos(k x)", function, OF(FN_COS, NUMBER_FN)},
-    {"log", "x, [k]", "rows or numbers",
-     "log(k x) of rows, log(s) of numbers, which must be above 0", function,
-     OF(FN_LOG, NUMBER_LOG)},
+     function, FN_SIGMOID},
+    {"exp", "x, [k]", "rows or numbers", "exp(k x)", function, FN_EXP},
+    {"sin", "x, [k]", "rows or numbers", "sin(k x)", function, FN_SIN},
+    {"cos", "x, [k]", "rows or numbers", "cos(k x)", function, FN_COS},
+    {"log", "x, [k]", "rows or numbers", "log(k x), for which k x must be above 0", function,
+     FN_LOG},
     {"softmax", "s, {beta=, top=, causal=}", "numbers or rows",
 
      "gates exp(beta s) over their sum, which are 0 except for the `top` largest. With `causal` "

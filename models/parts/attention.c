@@ -94,8 +94,8 @@ static struct value write_head(struct program *p, const struct block *block, int
         struct value logits = program_attend(p, q, k, beta);
         struct value a = program_softmax(p, logits, network->attention.causal);
         show_weights(p, block, i, logits, a);
-        all->logits = i > 0 ? program_add_numbers(p, all->logits, logits) : logits;
-        all->a = i > 0 ? program_add_numbers(p, all->a, a) : a;
+        all->logits = i > 0 ? program_add(p, all->logits, logits) : logits;
+        all->a = i > 0 ? program_add(p, all->a, a) : a;
         o = program_mix(p, a, v);
     }
     return head_map(p, block, "W_O", i, o, stream, out);
@@ -112,7 +112,7 @@ struct value attention_write(struct program *p, const struct block *block, struc
         sum = program_add(p, sum, write_head(p, block, i, H, y, stream, &all));
     /* In the limit heads are alike, and one stands for all: the mean has its name. */
     if (H > 1)
-        show_weights(p, block, -1, program_number(p, NUMBER_TIMES_STOP, 1.0 / H, all.logits),
-                     program_number(p, NUMBER_TIMES_STOP, 1.0 / H, all.a));
+        show_weights(p, block, -1, program_stop(p, program_times(p, 1.0 / H, all.logits)),
+                     program_stop(p, program_times(p, 1.0 / H, all.a)));
     return sum;
 }

@@ -50,7 +50,7 @@ bool gate_is_constant(const struct program *p) {
 }
 
 static struct value over_mean(struct program *p, struct value e) {
-    return program_scale(p, program_number(p, NUMBER_OVER, 1, program_mean(p, e)), 0, e);
+    return program_scale(p, program_fn(p, FN_INVERSE, 1, program_mean(p, e)), 0, e);
 }
 
 /* exp(beta (psi - max psi)), *shift: -max psi. The same number is taken off all logits, which
@@ -58,7 +58,7 @@ static struct value over_mean(struct program *p, struct value e) {
 static struct value shifted_exponential(struct program *p, double beta, struct value psi,
                                         const struct population *experts, struct value *shift) {
     struct value share = program_average(p, psi, program_top(p, psi, 1));
-    *shift = program_number(p, NUMBER_TIMES_STOP, -(double)experts->sites, share);
+    *shift = program_stop(p, program_times(p, -(double)experts->sites, share));
     return program_fn(p, FN_EXP, beta, program_shift(p, *shift, psi));
 }
 
@@ -77,8 +77,8 @@ static struct value log_mean(struct program *p, struct value psi,
                              const struct population *experts) {
     double beta = program_network(p)->routing.beta;
     struct value shift, e = shifted_exponential(p, beta, psi, experts, &shift);
-    return program_add_numbers(p, program_number(p, NUMBER_LOG, 0, program_mean(p, e)),
-                               program_number(p, NUMBER_TIMES, -beta, shift));
+    return program_add(p, program_fn(p, FN_LOG, 1, program_mean(p, e)),
+                       program_times(p, -beta, shift));
 }
 
 /* e: exponentials of softmax gates, without mask or scale. */

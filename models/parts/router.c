@@ -96,12 +96,9 @@ static void add_noise(const void *context, const struct net *net, int rows, cons
         out[k] = x[k] + router->bias_noise * shared_normal(net, 1, net->place.t, (int)(k % M));
 }
 
-static void pass_on(const void *context, const struct net *net, int rows, const double *x,
-                    const double *out, const double *g, double *gx) {
-    const struct router *router = context;
-    (void)net, (void)x, (void)out;
-    for (ptrdiff_t k = 0; k < (ptrdiff_t)rows * router->M; k++)
-        gx[k] += g[k];
+static struct value pass_on(struct program *p, int v, struct value g) {
+    (void)p, (void)v;
+    return g;
 }
 
 /* --- balance --------------------------------------------------------------------------------- */
@@ -206,7 +203,7 @@ struct value router_write(struct program *p, const struct block *block, struct v
                                                      {0}};
     static const struct number_fn noise = {.rule_name = {"noise", of_noise},
                                            .forward = add_noise,
-                                           .backward = pass_on},
+                                           .adjoint = pass_on},
                                   spread = {.rule_name = {"entropy", NULL}, .forward = entropy};
     const struct network *network = program_network(p);
     int M = network->experts.count;

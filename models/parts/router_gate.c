@@ -1,6 +1,7 @@
 /* Gates and masks of the M numbers of each input: what is selected, and its loads. */
 #include "models/parts/router_gate.h"
-#include "models/engine/net.h"
+#include "models/language/adjoint.h"
+#include "models/language/operation.h"
 
 #include <gsl/gsl_sort.h>
 #include <math.h>
@@ -94,14 +95,15 @@ static void gates(const void *context, const struct net *net, int rows, const do
 }
 
 /* (dp/dpsi)^T g, the mask held. */
-static void gates_backward(const void *context, const struct net *net, int rows, const double *x,
-                           const double *out, const double *g, double *gx) {
-    const struct router *router = context;
+static void gates_back_forward(struct net *net, struct node *v) {
+    const struct node *gates = argument(net, v, 0);
+    const struct router *router = gates->constant.context;
+    const double *x = argument(net, gates, 0)->s, *out = gates->s, *g = argument(net, v, 1)->s;
+    double *gx = v->s;
     bool softmax = router->gate.softmax, all = over_all(router);
     double beta = router->gate.beta;
     int M = router->M;
-    (void)net;
-    for (ptrdiff_t mu = 0; mu < rows; mu++) {
+    for (ptrdiff_t mu = 0; mu < v->count; mu++) {
         const double *p = out + mu * M, *gp = g + mu * M;
         double mean = 0, *q = router->shares;
         if (all)
@@ -112,6 +114,15 @@ static void gates_backward(const void *context, const struct net *net, int rows,
             gx[mu * M + i] += all ? beta * (p[i] * gp[i] - q[i] * mean)
                                   : beta * p[i] * (softmax ? gp[i] - mean : (1 - p[i]) * gp[i]);
     }
+}
+
+static const struct operation operation_gates_back = {.name = "gates_back",
+                                                      .forward = gates_back_forward};
+
+static struct value gates_adjoint(struct program *p, int v, struct value g) {
+    struct value gates = {v};
+    return adjoint_into(p,
+                        adjoint_like(p, &operation_gates_back, gates, g, p->node[v].argument[0]));
 }
 
 static void masks(const void *context, const struct net *net, int rows, const double *x,
@@ -213,10 +224,10 @@ struct value router_select(struct program *p, struct value psi, int M, struct ba
 struct value router_apply(struct program *p, const struct router *router, struct value psi) {
     static const struct number_fn all = {.rule_name = {"gates", constants},
                                          .forward = gates,
-                                         .backward = gates_backward},
+                                         .adjoint = gates_adjoint},
                                   masked = {.rule_name = {"gates", constants},
                                             .forward = gates,
-                                            .backward = gates_backward,
+                                            .adjoint = gates_adjoint,
                                             .jumps = true,
                                             .drops_zero = true};
     program_steep_gates(p, psi, router->gate.beta, router->gate.softmax, router->gate.K);

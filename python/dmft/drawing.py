@@ -143,12 +143,13 @@ def _word_of(program: Program, oval: Oval, readers: dict[int, list[int]]) -> str
     homes = {program.operations[k].population for k in oval.rows} | \
         {program.operations[k].population for member in oval.members for k in readers[member]
          if k not in oval.members}
-    if len(homes) > 1 or {op.operation for op in operations} != {"average", "numbers"}:
+    words = {op.operation for op in operations}
+    if len(homes) > 1 or words not in ({"average", "numbers"}, {"average", "fn"}):
         return None
-    rules = {op.constants.get("rule") for op in operations}
+    rules = {op.constants.get("rule", op.constants.get("function")) for op in operations}
     means = all(len(op.arguments) == 1 for op in operations if op.operation == "average")
     return "norm" if "power" in rules and not means else \
-        "softmax" if "over" in rules and means else ""
+        "softmax" if "inverse" in rules and means else ""
 
 
 def _words(op: Operation) -> str:

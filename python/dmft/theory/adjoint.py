@@ -168,6 +168,11 @@ class Adjoint:
     def _slope(self, node, arg, *_):
         """With the factor inside of the function: in a description it is left out where it is 1."""
         k, name = self.d.constant(node, "k"), node.constants["function"]
+        if node.population is None and name in ("exp", "log", "inverse"):
+            s = product(k, self.d.row(arg.at))
+            return product(k, {"exp": self.d.row(node.at), "log": Call("over", (s,), (("c", 1.0),)),
+                               "inverse": product(number(-1.0),
+                                                  Call("power", (s,), (("c", -2.0),)))}[name])
         return k if name == "linear" else \
             product(k, Apply(name, product(k, self.d.row(arg.at)), 1))
 
@@ -177,9 +182,6 @@ class Adjoint:
         factor = self.d.constant(node, "k") if node.word != "mean_of_rows" else self.rows(node)
         return product(factor, parts[0])
 
-    def _share_of_numbers(self, node, arg, parts, _):
-        return product(self.rows(node), parts[0])
-
     def _unpool(self, node, arg, parts, _):
         return product(self.share(arg), parts[0])
 
@@ -187,10 +189,6 @@ class Adjoint:
         part = product(*parts)
         one = node.word == "multiply" and arg.row == "all" and node.row != "all"
         return Call("sum_over_inputs", (part,)) if one else part
-
-    def _gather(self, node, arg, parts, _):
-        part = product(*reversed(parts))
-        return Call("sum", (part,)) if arg.numbers < node.numbers else part
 
     def one_by_one(self, at: int) -> list[Expression]:
         """The numbers of a node; those of a list that only lists read are its own."""
@@ -214,7 +212,8 @@ class Adjoint:
         return product(c, parts[1])
 
     def _average(self, node, arg, parts, _):
-        part = Mean(product(*sorted(parts, key=lambda one: one != self.d.row(node.args[-1]))))
+        part = product(*sorted(parts, key=lambda one: one != self.d.row(node.args[-1])))
+        part = Call("sum", (part,)) if node.population is None else Mean(part)
         return part if arg.numbers < 2 else \
             Call("at_column", (part,), (("column", node.constants["column"]),))
 
@@ -272,27 +271,14 @@ class Adjoint:
     def _whole_softmax_of_numbers(self, node, g):
         return Call("softmax_back", (self.d.row(node.at), g))
 
-    def _numbers_back(self, node, arg, parts, _):
-        d, rule, s, g = self.d, node.constants["rule"], self.d.row(arg.at), parts[1]
-        if rule in ("same", "mask", "entropy"):
+    def _whole_numbers(self, node, g):
+        d, rule, s = self.d, node.constants["rule"], self.d.row(node.args[0])
+        if rule in ("mask", "entropy"):
             return None
         if rule in ("plus", "noise", "sum"):
             return g
-        if rule == "times":
-            return product(d.constant(node, "c"), g)
-        if rule == "exp":
-            return product(d.row(node.at), g)
-        if rule == "tanh":
-            return product(Apply("tanh", s, 1), g)
-        if rule == "fn":
-            return product(self._slope(node, arg), g)
-        if rule == "log":
-            return product(Call("over", (s,), (("c", 1.0),)), g)
         if rule == "log_sum_exp":
             return product(Call("softmax_of_numbers", (s,)), g)
-        if rule == "over":
-            c = d.constant(node, "c")
-            return product(number(-1.0), c, Call("power", (s,), (("c", -2.0),)), g)
         if rule == "power":
             c = node.constants["c"]
             return product(number(c), Call("power", (s,), (("c", c - 1),)), g)

@@ -16,9 +16,8 @@ from dmft.theory.scales import Scales
 from dmft.theory.structure import Process, Quantity, Selection, Sites, Symbol, Theory
 
 N = 2.0 ** 400                          # the nominal width behind the numbers of a limit
-PLAIN = {"shift": "add", "add_numbers": "add", "multiply_numbers": "multiply"}
-MEANS = {"group_mean": "group", "tile_mean": "copies", "mean_of_rows": "inputs",
-         "mean_of_numbers": "inputs"}
+PLAIN = {"shift": "add"}
+MEANS = {"group_mean": "group", "tile_mean": "copies", "mean_of_rows": "inputs"}
 FIELDS = ("map", "read_in")
 MASKS = ("top", "top_rows", "first_rows")
 # Words whose rows and numbers have a name of their own.
@@ -311,6 +310,8 @@ class Derivation:
         constants = self.constants(node)
         if word == "fn":
             inner = product(self.constant(node, "k"), args[0])
+            if node.population is None and node.constants["function"] == "inverse":
+                return Call("over", (inner,), (("c", 1.0),))
             return inner if node.constants["function"] == "linear" else \
                 Apply(node.constants["function"], inner)
         if word == "add":
@@ -368,14 +369,8 @@ class Derivation:
 
     def _numbers(self, node: Node, s: Expression, constants: tuple) -> Expression:
         rule = node.constants["rule"]
-        if rule == "fn":
-            return Apply(node.constants["function"], product(self.constant(node, "k"), s))
-        if rule == "times":
-            return product(self.constant(node, "c"), s)
         if rule == "plus":
             return Sum((s, self.constant(node, "c")))
-        if rule == "same":
-            return s
         if rule in ("gates", "mask") and node.constants["softmax"] is not None:
             beta = self.constant(node, "beta")
             return Call(rule, (beta, s), constants + (("of", self.nodes[node.args[0]].numbers),))

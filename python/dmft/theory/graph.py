@@ -49,8 +49,11 @@ class Graph:
         op = self.operations[at]
         return op.constants.get("rule", "") if op.operation == "numbers" else ""
 
-    def _is_one_over(self, at: int) -> bool:
-        return self._rule(at) == "over" and self.operations[at]["c"] == 1
+    def _is(self, at: int, function: str) -> bool:
+        """Whether this is the function of numbers, without a factor."""
+        op = self.operations[at]
+        return op.operation == "fn" and op.population is None and op["function"] == function and \
+            op["k"] == 1
 
     def _add(self, at: int) -> None:
         op = self.operations[at]
@@ -58,8 +61,9 @@ class Graph:
         node = Node(at, op.operation, args, op.population, op.numbers, op.row, op.moves, op.name,
                     op.tex, op.matrix, dict(op.constants), op.places)
         rule = self._rule(at)
-        if (rule == "noise" and op["std"] == 0) or (rule == "times" and op["c"] == 1) or \
-                (op.operation == "times" and op["k"] == 1) or \
+        if (rule == "noise" and op["std"] == 0) or \
+                (op.operation == "times" and op["k"] == 1 and
+                 (op.moves or not self.nodes[args[0]].moves)) or \
                 (op.operation == "rows" and op["rule"] == "watch"):
             self.alias[at] = args[0]
             if op.name and not self.nodes[args[0]].name:
@@ -86,10 +90,13 @@ class Graph:
 
     def _largest(self, at: int, sign: int = -1):
         """x of the number -max x: the average of x on its largest site, times the sites."""
-        if self._rule(at) != "times":
+        node = self.nodes[at]
+        if node.word == "times" and self.operations[at]["k"] == 1:    # `stop`
+            node = self.nodes[node.args[0]]
+        if node.word != "times" or node.population is not None:
             return None
-        inner = self.nodes[self.nodes[at].args[0]]
-        if sign > 0 and inner.word == "numbers":
+        inner = self.nodes[node.args[0]]
+        if sign > 0 and inner.word == "times":
             return self._largest(inner.at)
         top = [self.nodes[arg] for arg in inner.args]
         if inner.word == "average" and len(top) == 2 and top[1].word == "top" and \
@@ -113,7 +120,8 @@ class Graph:
 
     def _softmax(self, node: Node) -> bool:
         """exp(beta psi)/<exp(beta psi)> over the sites, each with a mask or not."""
-        if node.word != "scale" or not self._is_one_over(node.args[0]):
+        if node.word != "scale" or not self._is(node.args[0], "inverse") or \
+                node.population is None:
             return False
         below = self.nodes[self.nodes[node.args[0]].args[0]]
         above = self._exponential(node.args[1])
@@ -131,7 +139,7 @@ class Graph:
 
     def _log_mean_exp(self, node: Node) -> bool:
         """ln <exp(beta psi)> + beta max psi."""
-        if node.word != "add_numbers" or self._rule(node.args[0]) != "log":
+        if node.word != "add" or not self._is(node.args[0], "log"):
             return False
         below = self.nodes[self.nodes[node.args[0]].args[0]]
         inner = self._exponential(below.args[0]) if below.word == "average" and \
@@ -145,18 +153,19 @@ class Graph:
 
     def _exponential_of_numbers(self, at: int):
         node, mask = self.nodes[at], None
-        if node.word == "multiply_numbers":
+        if node.word == "multiply":
             ends = sorted((self.nodes[arg] for arg in node.args),
-                          key=lambda one: self._rule(one.at) == "exp")
+                          key=lambda one: self._is(one.at, "exp"))
             mask, node = ends[0].at, ends[1]
-        return (node.args[0], mask) if self._rule(node.at) == "exp" else None
+        return (node.args[0], mask) if self._is(node.at, "exp") else None
 
     def _softmax_of_numbers(self, node: Node) -> bool:
         """mask exp(s)/sum mask exp(s)."""
-        if node.word != "multiply_numbers" or not self._is_one_over(node.args[1]):
+        if node.word != "scale" or not self._is(node.args[0], "inverse") or \
+                node.population is not None:
             return False
-        below = self.nodes[self.nodes[node.args[1]].args[0]]
-        above = self._exponential_of_numbers(node.args[0])
+        below = self.nodes[self.nodes[node.args[0]].args[0]]
+        above = self._exponential_of_numbers(node.args[1])
         if above is None or self._rule(below.at) != "sum" or \
                 self._exponential_of_numbers(below.args[0]) != above:
             return False

@@ -121,7 +121,7 @@ def fn(run, v, x):
     return FUNCTIONS[v["function"]](v["k"] * x)
 
 
-@OPERATIONS("add", "add_numbers", "shift")
+@OPERATIONS("add", "shift")
 def add(run, v, a, b):
     return a + b
 
@@ -130,11 +130,6 @@ def add(run, v, a, b):
 def multiply(run, v, a, b):
     if a.shape[-1] != b.shape[-1]:
         a = a.repeat_interleave(run.group(v), -1)
-    return a * b
-
-
-@OPERATIONS
-def multiply_numbers(run, v, a, b):
     return a * b
 
 
@@ -212,15 +207,12 @@ def join(run, v, a, b):
     return torch.cat([a, b], -1)
 
 
-@OPERATIONS("mean_of_rows", "mean_of_numbers")
+@OPERATIONS("mean_of_rows")
 def mean_of_all(run, v, x):
     return x.mean((0, 1), keepdim=True)
 
 
 # --- rules -----------------------------------------------------------------------------------
-
-rules.NUMBERS["fn"] = fn
-
 
 @OPERATIONS
 def numbers(run, v, s):

@@ -31,43 +31,13 @@ def causal_softmax(logits: torch.Tensor) -> torch.Tensor:
 # --- of numbers ------------------------------------------------------------------------------
 
 @NUMBERS
-def times(run, v, s):
-    return v["c"] * s
-
-
-@NUMBERS
 def plus(run, v, s):
     return s + v["c"]
 
 
 @NUMBERS
-def over(run, v, s):
-    return v["c"] / s
-
-
-@NUMBERS
 def power(run, v, s):
     return s ** v["c"]
-
-
-@NUMBERS
-def exp(run, v, s):
-    return s.exp()
-
-
-@NUMBERS
-def log(run, v, s):
-    return s.log()
-
-
-@NUMBERS
-def tanh(run, v, s):
-    return s.tanh()
-
-
-@NUMBERS
-def same(run, v, s):
-    return s.detach()
 
 
 @NUMBERS("sum")
