@@ -52,8 +52,6 @@ def places_mixed(read, x: Tensor, dim: int, matrix) -> Tensor:
             data = tuple(tuple(sum(row) * value for value in known) for row in S)
             return one if known == (0.0, 0.0) else read.builder.make(
                 "of_token", data=data, axes=frozenset({"token"}))
-        if not one.is_rows:
-            raise Gap("numbers of other tokens, which a program mixes of rows alone")
         if one.operation == "mix_places":
             return _mix_of(read, one.arguments[0], np.array(S) @ np.array(one.data))
         if more and has_mix(one):
