@@ -70,6 +70,31 @@ class Attention(nn.Module):
         return self.out(y.transpose(1, 2).reshape(P, n, N))
 
 
+class Heads(nn.Module):
+    """Attention of N/d heads of d numbers; `share` of them have the same keys and values, and
+    queries, keys and values are then a matrix each."""
+
+    def __init__(self, N, d=4, share=1, fused=True, packed=None):
+        super().__init__()
+        self.d, self.fused, sizes = d, fused, [N, N // share, N // share]
+        self.qkv = nn.ModuleList(nn.Linear(N, n, bias=False) for n in (
+            [sum(sizes)] if (share == 1 if packed is None else packed) else sizes))
+        self.out, self.sizes, self.share = nn.Linear(N, N, bias=False), sizes, share
+        self.register_buffer("seen", torch.ones(PLACES, PLACES).tril().bool())
+
+    def forward(self, x):
+        P, n, N = x.shape
+        parts = [one(x) for one in self.qkv]
+        parts = parts[0].split(self.sizes, -1) if len(parts) == 1 else parts
+        q, k, v = (one.view(P, n, -1, self.d).transpose(1, 2) for one in parts)
+        k, v = (one.repeat_interleave(self.share, 1) for one in (k, v))
+        if self.fused:
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            y = (q @ k.mT / self.d).masked_fill(~self.seen, -math.inf).softmax(-1) @ v
+        return self.out(y.transpose(1, 2).reshape(P, n, N))
+
+
 class Transformer(nn.Module):
     """Predicts the next letter."""
 
@@ -326,6 +351,13 @@ class Flat(nn.Module):
         return self.head(x + self.down(hidden) / self.M)[:, 0]
 
 
+def many_heads(N, **heads):
+    """A transformer whose heads grow in number."""
+    model = Transformer(N, bias=False, blocks=1)
+    model.attention[0] = Heads(N, **heads)
+    return model
+
+
 # name: (build, example, what import_module is given beside them)
 MODULES = {
     "perceptron": (Perceptron, numbers, {}),
@@ -350,6 +382,8 @@ MODULES = {
     "many_outputs_top": (lambda N: Outputs(N, 0.25), numbers, {}),
     "wide": (Wide, numbers, {}),
     "wide_outputs": (WideOutputs, numbers, {}),
+    "many_heads": (many_heads, letters, {}),
+    "shared_heads": (lambda N: many_heads(N, share=2, fused=False), letters, {}),
     "flat": (Flat, numbers, {}),
     "flat_gated": (lambda N: Flat(N, gated=True), numbers, {}),
 }

@@ -114,6 +114,22 @@ def test_experts_that_grow_in_number_and_width_approach_the_limit():
     approach(mine, "sgd", {16: 32, 32: 24, 64: 16})
 
 
+@pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
+def test_heads_that_grow_in_number_approach_the_limit():
+    mine = dmft.torch.import_module(modules.many_heads, modules.letters(), (16, 32))
+    assert "group = 1" in mine.network.lua
+    approach(mine, "sgd", {32: 16, 64: 12, 128: 8})
+
+
+@pytest.mark.parametrize("packed, words", [(True, "pairs of two growing"),
+                                           (False, "in number and in size")])
+def test_heads_that_grow_in_number_and_in_size_are_refused(packed, words):
+    def build(N):
+        return modules.many_heads(N, d=round((N / 4) ** 0.5), packed=packed)
+    with pytest.raises(dmft.InputError, match=words):
+        dmft.torch.import_module(build, modules.letters(), (16, 64))
+
+
 class Three(torch.nn.Module):
     """Queries, keys and values, which have a matrix each."""
 

@@ -95,7 +95,7 @@ needs_muon = pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="this P
 @pytest.mark.parametrize("name, more", [("perceptron", one) for one in MUON] + [
     ("transformer", one) for one in MUON] + [(name, {}) for name in (
         "layer_norm", "by_hand", "encoder", "bottleneck", "dispatched", "shared", "scattered",
-        "many", "many_top", "wide", "flat", "flat_gated")], ids=str)
+        "many", "many_top", "many_heads", "wide", "flat", "flat_gated")], ids=str)
 def test_muon_and_adamw_train_as_his_loop(name, more):
     """Packed queries, keys and values are one matrix of Muon; its own arithmetic of bfloat16 is in
     double precision in both."""

@@ -8,6 +8,7 @@ matrix), a Cut is raised, and the module is read again with its parameters cut s
 from __future__ import annotations
 
 import dataclasses
+import math
 from fractions import Fraction
 
 from dmft.torch.importing.expressions import Gap
@@ -104,8 +105,12 @@ def expand(cuts: dict, parameter: str, axis: int, piece: Piece, totals):
     how = cuts.get((parameter, axis, piece))
     if how is None:
         return [], [], [piece]
-    parts = [expand(cuts, parameter, axis, child, totals)
-             for child in piece.children(how, totals)]
+    children = piece.children(how, totals)
+    asked = [cuts.get((parameter, axis, child)) or ("",) for child in children]
+    turns = next((one for one in asked if one[0] == "strided"), None)
+    for child in children if turns and how[0] != "strided" else ():     # so are all, in the end
+        take_in_turn(cuts, parameter, axis, child, totals, turns)
+    parts = [expand(cuts, parameter, axis, child, totals) for child in children]
     if how[0] == "pairs" and not piece.groups:
         (before, after, pieces), = parts
         groups = tuple(pieces[0].pair(total)[0] for total in totals)
@@ -121,10 +126,21 @@ def expand(cuts: dict, parameter: str, axis: int, piece: Piece, totals):
     sizes = [tuple(sites_of(piece, total) for total in totals) for piece in pieces]
     if alike and len(set(sizes)) == 1:
         return [Axis("finite", (k, k)), *parts[0][0]], parts[0][1], pieces
-    if any(after for _, after, _ in parts) or any(
-            one.kind == "sites" for before, *_ in parts for one in before):
+    if any(one.kind == "sites" for before, *_ in parts for one in before):
+        raise Gap("a packed tensor, of which a part has pairs of two growing sizes on its axis")
+    after = parts[0][1]
+    if any(one != after for _, one, _ in parts):
         raise Gap("parts of different sizes are cut in turn")
-    return [Axis("finite", (len(pieces),) * 2, tuple(sizes))], [], pieces
+    sizes = sizes[::math.prod(one.size[0] for one in after)]
+    segments = tuple(sizes) if len(set(sizes)) > 1 else None
+    return [Axis("finite", (len(sizes),) * 2, segments)], after, pieces
+
+
+def take_in_turn(cuts: dict, parameter: str, axis: int, piece: Piece, totals, turns) -> None:
+    """Enters a cut in turn for all parts of a piece that are not cut yet."""
+    how = cuts.setdefault((parameter, axis, piece), turns)
+    for child in piece.children(how, totals) if how[0] in ("equal", "at") else ():
+        take_in_turn(cuts, parameter, axis, child, totals, turns)
 
 
 def sites_of(piece: Piece, total: int) -> int:

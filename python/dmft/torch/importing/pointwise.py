@@ -36,7 +36,7 @@ def sum_of(builder, a, b):
 
 def hidden(builder, logits, seen):
     """Logits of which only some are seen."""
-    return builder.make("visible", (logits,), tuple(map(tuple, seen)),
+    return builder.make("visible", (logits,), tuple(map(tuple, seen)), logits.population,
                         axes=frozenset({"token", "source"}))
 
 

@@ -164,19 +164,26 @@ class Contraction:
         if self.tokens == "mix":
             if not y.is_rows:
                 raise Gap("numbers of other tokens, which a program mixes of rows alone")
+            if x.is_rows:
+                x.population.meet(y.population)
             return builder.make("mix", (x, y), (), y.population, axes=frozenset({"token"}))
         if self.tokens == "attend":
-            if not contracted:
+            if not contracted and not (x.is_rows and y.is_rows):
                 raise Gap("attention logits of finitely many numbers of each head")
+            if isinstance(x.population, Pairs):
+                raise Gap("heads that grow in number and in size, where a program has many heads "
+                          "of a fixed size, or a fixed number of them")
             for one, other in ((x, y), (y, x)):
                 if one.operation == "times":
                     rest = one.arguments[0]
                     return builder.times(one.data, self._plain(rest, other) if one is x else
                                          self._plain(other, rest))
             x.population.meet(y.population)
+            on = frozenset({"token", "source"})
+            if not contracted:          # one of the numbers of each of a growing number of heads
+                return builder.make("attend", (x, y), (), x.population, on)
             k = tuple(map(float, x.population.find().sizes))
-            return builder.times(k, builder.make("attend", (x, y),
-                                                 axes=frozenset({"token", "source"}), width=1))
+            return builder.times(k, builder.make("attend", (x, y), axes=on, width=1))
         found = builder.multiply(x, y)
         return builder.sum_of_sites(found) if contracted else found
 

@@ -211,7 +211,7 @@ def _of_sources(builder, one, safe=False):
     for window in windows:
         one = builder.add(one, builder.times((FAR, FAR), builder.make(
             "of_pair", data=window, axes=axes)))
-    one = builder.make("softmax", (one,), (causal,), axes=axes)
+    one = builder.make("softmax", (one,), (causal,), one.population, axes)
     for mask in masks if safe else ():
         one = builder.multiply(mask, one)
     return one

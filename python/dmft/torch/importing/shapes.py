@@ -146,17 +146,20 @@ def range_of(x: Tensor, dim: int, low, high) -> Tensor:
     if kinds == ["sites"]:
         inside = [end for end in (low, high) if end != (0, 0) and end != length(axes)]
         x.cut(axes[0], ("at", fractions_of(inside, length(axes))))
-    if kinds != ["finite", "sites"]:
+    if kinds[:2] != ["finite", "sites"] or set(kinds[2:]) > {"finite"}:
         raise Gap(f"a part of an axis of {' and '.join(kinds)}")
     return _some_parts(x, dim, low, high)
 
 
 def _some_parts(x: Tensor, dim: int, low, high) -> Tensor:
-    first, sites = x.dims[dim]
+    first, sites, *turns = x.dims[dim]
     sizes = first.segments or (sites.size,) * first.size[0]
-    ends = [(0, 0), *ends_of(sizes), tuple(map(sum, zip(*sizes)))]
+    ends = [tuple(k * end for end, k in zip(one, length(turns)))
+            for one in ((0, 0), *ends_of(sizes), tuple(map(sum, zip(*sizes))))]
     place = x.place_of(dim)
     for end in (low, high):
+        if end not in ends and turns:
+            raise Gap("a part of sites that are taken in turn")
         if end not in ends:
             k = next(k for k in range(len(sizes)) if ends[k][0] < end[0] < ends[k + 1][0])
             inside = tuple(b - a for a, b in zip(ends[k], end))
@@ -164,7 +167,7 @@ def _some_parts(x: Tensor, dim: int, low, high) -> Tensor:
                 sites, ("at", fractions_of([inside], sizes[k])))
     taken = range(ends.index(low), ends.index(high))
     cells, sizes = x.cells.take(taken, place), tuple(sizes[k] for k in taken)
-    axes = parts_axes(sizes)
+    axes = (*parts_axes(sizes), *turns)
     return Tensor([*x.dims[:dim], axes, *x.dims[dim + 1:]],
                   cells if len(sizes) > 1 else cells.take(0, place)
                   if cells.ndim > 1 else array_of(cells[0]))

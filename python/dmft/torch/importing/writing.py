@@ -10,6 +10,7 @@ from dmft.torch.importing.graph import (learning, looks_of, ordered, reads_and_w
                                         short, terms_of)
 from dmft.torch.importing.laws import power_of
 from dmft.torch.importing.lists import Lists
+from dmft.torch.importing.many_sites import ManySites
 from dmft.torch.importing.parts import Part
 from dmft.torch.importing.places import places_of
 from dmft.torch.importing.tables import formula
@@ -24,7 +25,7 @@ class Refusal(Gap):
     """A sentence with its place."""
 
 
-class Writer(Lists):
+class Writer(Lists, ManySites):
     """`network` is the program and `parts` its matrices. options(part, writer) gives what is said
     of a matrix beside its name: scales and rates."""
 
@@ -36,6 +37,7 @@ class Writer(Lists):
         self.letters = 0                # kinds of tokens
         self._values: dict[int, object] = {}
         self._populations: dict[object, object] = {}
+        self._heads: dict[int, object] = {}     # populations of heads
         self._names: set[str] = set()
         self._tied: dict = {}
         self._maps: dict[tuple, Part] = {}
@@ -54,6 +56,8 @@ class Writer(Lists):
         """The program of an output that is a look, and of terms of the loss."""
         self._tied = self._uses([output, *penalties])
         self._embedded = reads_and_writes([output, *penalties])
+        self._heads = {id(one.population.find()): None for one in ordered([output, *penalties])
+                       if one.operation == "attend" and one.is_rows}
         live = learning([output, *penalties])
         for one in ordered([output, *penalties]):
             if id(one) not in live:
@@ -172,6 +176,9 @@ class Writer(Lists):
                 made = self.network.population(name, **({} if c == 1 else {"size": c}), **more)
             else:
                 made = self.network.population(name, size=self.network.N ** (p - 1) * c, **more)
+            if id(one) in self._heads:  # their logits live on them, all else on their units
+                self._heads[id(one)] = made
+                made = self.network.population(name + "_units", of=made, group=1)
             self._populations[id(one)] = made
         return self._populations[id(one)]
 
@@ -320,7 +327,7 @@ class Writer(Lists):
                 self._weight(part, start=start) | more)
         value = self._values[id(one)]
         if one.operation == "attend":
-            value = self.network.attend(*self._arguments(one))
+            value = self._attended(one)
         if value is None:
             raise Gap(f"{said(one)} is used in a way that a program does not have")
         return value
@@ -339,7 +346,7 @@ class Writer(Lists):
     def _write_times(self, one):
         (x,), k = one.arguments, self._constant(one)
         if x.operation == "attend":
-            return self.network.attend(*self._arguments(x), self.number(k))
+            return self._attended(x, self.number(k))
         return self._known(x) if k == (1.0, 1.0) else self.number(k) * self._known(x)
 
     def _write_multiply(self, one):
@@ -408,13 +415,6 @@ class Writer(Lists):
         if not one.is_rows:
             raise Gap("a mean over tokens of numbers, which a program has of rows alone")
         return self.network.pool(*self._arguments(one))
-
-    def _copied(self, one):
-        """Between experts, or units, and pairs of both: the operation has our name."""
-        return getattr(self.network, one.operation)(*self._arguments(one),
-                                                    self.population(one.population))
-
-    _write_tile = _write_expand = _write_tile_mean = _write_group_mean = _copied
 
     def _write_not(self, one):
         (mask,) = self._arguments(one)
