@@ -165,7 +165,7 @@ TEST(what_overflows_is_named) {
                    "begins in `exp` of numbers up to 800, where log_sum_exp and softmax", NULL}},
                  {MIXTURE("-800, -800, -800, -800", "(1 / sum(sigmoid(psi)))"),
                   {"step 0: z_loss exceeds 1e+150 before any step, so that no rate is to blame",
-                   "it begins in `over` of numbers up to 0", NULL}}};
+                   "it begins in `1/x` of numbers up to 0", NULL}}};
     for (size_t k = 0; k < sizeof table / sizeof *table; k++) {
         struct run run;
         struct err err;

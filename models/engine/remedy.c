@@ -26,13 +26,18 @@ static const struct node *first_infinite(const struct program *p) {
     return NULL;
 }
 
+/* As a script writes it. */
+static const char *name_of_function(enum fn fn) {
+    return fn == FN_INVERSE ? "1/x" : functions_name[fn];
+}
+
 /* Where it begins; exp has words that stand for it. */
 static void find_cause(const struct program *p, char *text, size_t size) {
     const struct node *v = first_infinite(p);
     const struct node *s = v && v->argument[0] >= 0 ? &p->node[v->argument[0]] : NULL;
     const char *word = !v                    ? NULL
                        : v->constant.numbers ? v->constant.numbers->rule_name.name
-                       : v->op->function     ? functions_name[v->constant.fn]
+                       : v->op->function     ? name_of_function(v->constant.fn)
                                              : v->op->name;
     bool logs = false; /* of rows, which are not kept */
     for (int i = 0; i < p->nodes && !v; i++)
