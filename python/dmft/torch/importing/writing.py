@@ -412,8 +412,6 @@ class Writer(Lists, ManySites):
         return self.network.mean_of_rows(*self._arguments(one))
 
     def _write_pool(self, one):
-        if not one.is_rows:
-            raise Gap("a mean over tokens of numbers, which a program has of rows alone")
         return self.network.pool(*self._arguments(one))
 
     def _write_not(self, one):
