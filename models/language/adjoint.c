@@ -239,7 +239,7 @@ static void write_node(struct program *p, int i) {
     if (g >= 0 && wide && p->node[g].count < count)
         g = append_sum(p, i, &operation_repeat, g, -1, count);
     p->node[i].plan.g = g;
-    if (g >= 0 && v->op->learned && !p->code)
+    if (g >= 0 && p->node[i].op->learned && !p->code)
         p->node[i].plan.learned = p->node[i].op->learned(p, i, (struct value){g}).at;
     p->node[i].plan.begin = p->all;
     if (p->code || (g < 0 && i != p->output && !p->node[i].op->starts_backward))

@@ -73,7 +73,11 @@ struct value script_rows(lua_State *L, int arg) {
 }
 
 struct value script_rows_or_numbers(lua_State *L, int arg) {
-    return script_is_numbers(L, arg) ? script_numbers(L, arg) : script_rows(L, arg);
+    if (script_is_numbers(L, arg))
+        return script_numbers(L, arg);
+    if (!script_is_rows(L, arg))
+        refuse_type(L, arg, "rows over a population or numbers of each input");
+    return script_rows(L, arg);
 }
 
 struct script_population *script_population(lua_State *L, int arg) {

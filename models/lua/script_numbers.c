@@ -241,7 +241,8 @@ static int stop(lua_State *L) {
 
 /* All numbers of a list, side by side. */
 static int join(lua_State *L) {
-    luaL_checktype(L, 1, LUA_TTABLE);
+    if (!lua_istable(L, 1))
+        return luaL_error(L, "join takes a list of numbers of each input: join{s, r, ...}");
     int count = (int)lua_rawlen(L, 1), K = 0;
     struct value out = {-1};
     for (int k = 1; k <= count; k++) {

@@ -144,7 +144,8 @@ def _word_of(program: Program, oval: Oval, readers: dict[int, list[int]]) -> str
         {program.operations[k].population for member in oval.members for k in readers[member]
          if k not in oval.members}
     words = {op.operation for op in operations}
-    if len(homes) > 1 or words not in ({"average", "numbers"}, {"average", "fn"}):
+    if len(homes) > 1 or "average" not in words or len(words) < 2 or \
+            not words <= {"average", "numbers", "fn", "times"}:
         return None
     rules = {op.constants.get("rule", op.constants.get("function")) for op in operations}
     means = all(len(op.arguments) == 1 for op in operations if op.operation == "average")
