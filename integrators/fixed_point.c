@@ -177,13 +177,18 @@ done:
     return code;
 }
 
+static int bytes_of(const struct net_setup *setup, const struct field_settings *field, int T,
+                    double *bytes, struct err *err) {
+    struct net_setup mine = *setup;
+    mine.field = field;
+    return net_bytes(&mine, field->T, T, bytes, err);
+}
+
 int fixed_point_bytes(const struct net_setup *setup, const struct training *training,
                       const struct fixed_point_settings *settings, int T, double *bytes,
                       struct err *err) {
     const struct field_settings field = field_of_run(setup, training, settings);
-    struct net_setup mine = *setup;
-    mine.field = &field;
-    return net_bytes(&mine, field.T, T, bytes, err);
+    return bytes_of(setup, &field, T, bytes, err);
 }
 
 /* Another net, with the kernels of this one: for new draws, or a longer window. */
@@ -267,18 +272,35 @@ static bool move_horizon(struct iteration *it, double change) {
     return true;
 }
 
+/* Whether a window may have T evaluations: it is not too much longer than at first, and memory is
+ * left for it. *limit: what stands against it. */
+static int may_lengthen(const struct iteration *it, int T, const char **limit, struct err *err) {
+    struct field_settings field = field_of_run(it->setup, it->training, it->settings);
+    double left = it->settings->bytes_left, first, longer;
+    *limit = T > WINDOWS * field.T ? "" : NULL;
+    if (*limit || left == 0)
+        return CODE_OK;
+    TRY(bytes_of(it->setup, &field, 0, &first, err));
+    field.T = T;
+    TRY(bytes_of(it->setup, &field, 0, &longer, err));
+    *limit = longer - first > left ? " or max_memory" : NULL;
+    return CODE_OK;
+}
+
 /* After a pass whose adaptive steps have left little room in the window, or none: a longer one. The
  * first draws are the same. */
 static int lengthen_window(struct iteration *it, bool *longer, struct err *err) {
     int T = it->field.T, used = it->net.maps.item[0]->terms->evaluations;
+    const char *limit;
     *longer = integrator_of(it->training)->adaptive && used > T - T / 8;
     if (!*longer)
         return CODE_OK;
-    if (2 * T > WINDOWS * window_of(it->setup, it->training))
+    TRY(may_lengthen(it, 2 * T, &limit, err));
+    if (limit)
         return err_set(err, CODE_NUMERICAL,
                        "sweep %d: the steps come to %d evaluations at %d of %d measured times; "
-                       "raise rtol and atol, or take fixed steps: integrator = heun",
-                       it->sweep, used, it->reached, it->training->steps);
+                       "raise rtol and atol%s, or take fixed steps: integrator = heun",
+                       it->sweep, used, it->reached, it->training->steps, limit);
     it->field.T = 2 * T;
     anderson_free(&it->anderson);
     it->anderson =
@@ -315,7 +337,7 @@ int fixed_point_run(const struct net_setup *setup, const struct training *traini
                     const struct fixed_point_calls *calls, struct err *err) {
     struct iteration *it;
     bool converged;
-    int worst = 0, code;
+    int worst = 0, swept, code;
     TRY(base_alloc(&it, 1, sizeof *it, err));
     *it =
         (struct iteration){.setup = setup,
@@ -334,12 +356,18 @@ int fixed_point_run(const struct net_setup *setup, const struct training *traini
     DO(base_alloc(&it->kernel, 4 * (size_t)it->net.maps.count, sizeof *it->kernel, err));
     list_kernels(it);
     DO(run_sweeps(it, &converged, &worst, err));
+    swept = it->reached;
     DO(run_pass(it, TAPE_OFF, FIELD_MEASURE, calls->measure, err));
     if (it->reached < training->steps && (converged || it->reached <= it->front)) {
         code =
             err_overflow(err, "step %d: the loss or a kernel exceeds %g", it->reached, NET_RUNAWAY);
         net_remedy(&it->net, it->reached, err);
-    } else if (!converged)
+    } else if (!converged && it->kernel[worst].change <= settings->tolerance)
+        code = err_set(err, CODE_NUMERICAL,
+                       "not converged in %d sweeps, which have come to %d of %d measured times; "
+                       "raise max_sweeps",
+                       settings->max_sweeps, swept, training->steps);
+    else if (!converged)
         code = err_set(err, CODE_NUMERICAL,
                        "not converged in %d sweeps: %s still changes by %.2g, fp_tolerance is %g; "
                        "raise max_sweeps, lower damping, or set anderson",

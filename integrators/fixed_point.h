@@ -22,6 +22,7 @@ enum fixed_point_draws { FIXED_POINT_COMMON, FIXED_POINT_FRESH };
 struct fixed_point_settings {
     double damping, tolerance, jitter, probe;
     int anderson, max_sweeps, draws;
+    double bytes_left; /* for windows that become longer than at first; 0: any number */
 };
 
 /* A kernel or response of the iteration; change is that of the last sweep. */

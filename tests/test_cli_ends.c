@@ -145,6 +145,32 @@ CLEAN_TEST(test_fixed_point_that_does_not_converge) {
     H5Fclose(file);
 }
 
+/* Sweeps of adaptive steps: a window that becomes longer keeps to max_memory, of which the forecast
+ * knew the first window alone; and a horizon that has not grown to the end is what is missing, not
+ * a change of the kernels up to it. */
+CLEAN_TEST(test_fixed_point_of_adaptive_steps_that_ends_early) {
+    static const struct {
+        const char *more, *says[4];
+    } cases[] = {
+        {"eta0 = 2\nrtol = 2e-3\nsteps = 4\n[solver]\nsites = 256\nmax_memory = 0.1\n",
+         {"the steps come to", "at 4 of 4 measured times", "raise rtol and atol or max_memory"}},
+        {"eta0 = 3\nrtol = 1e-4\natol = 1e-4\nsteps = 30\n[solver]\nsites = 64\ntolerance = 1e-5\n",
+         {"not converged in 3 sweeps, which have come to 1 of 30 measured times; raise "
+          "max_sweeps"}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct cli_result result;
+        char text[512];
+        snprintf(text, sizeof text,
+                 "[network]\nmodel = dense\ndepth = %d\n[data]\nsource = gaussian\ninputs = 4\n"
+                 "[training]\nintegrator = bs32\n%smethod = fixed_point\nreplicates = 1\n%s",
+                 i ? 2 : 3, cases[i].more, i ? "max_sweeps = 3\n" : "");
+        cli_print("sweeps.ini", text);
+        cli_run(&result, ARGS("sweeps.ini", "-o", "out.h5", "--force"));
+        assert_true(cli_ended(&result, 3, cases[i].says));
+        cli_free(&result);
+    }
+}
+
 /* Waits until the partial file (of a run that is over, the file) has this group, "/" for the file
  * itself. */
 static void await_group(pid_t pid, const char *group) {

@@ -240,6 +240,9 @@ int memory_check(struct run *run, struct err *err) {
         1e-9 * need.limit, 1e-9 * need.networks, 1e-9 * need.results,
         1e-9 * (memory_most() + libraries));
     double most = fmax(need.limit, need.networks), total = 1e-9 * (most + need.results);
+    run->config.solver.fixed_point.bytes_left =
+        fmax(1, 1e9 * run->config.solver.max_memory - need.limit - need.results) /
+        ensemble_concurrent(run, 0, run->config.solver.replicates);
     return total <= run->config.solver.max_memory ? check_device(run, most, err)
                                                   : refuse_memory(run, &need, total, err);
 }
