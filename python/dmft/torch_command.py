@@ -81,8 +81,9 @@ def sizes_of(text: str, option: str) -> dict:
         found[name] = tuple(map(int, values)) if len(values) > 1 else int(value)
     if not found:
         raise InputError(f"{option}: no size is given")
-    if option == "--base" and min(found.values()) < 2:
-        raise InputError(f"{option} {text}: sizes are whole numbers of at least 2")
+    if option != "--widths" and min(found.values()) < (2 if option == "--base" else 1):
+        raise InputError(f"{option} {text}: sizes are whole numbers of at least "
+                         + ("2" if option == "--base" else "1"))
     return found
 
 
@@ -123,19 +124,20 @@ def work(given) -> int:
     more = {"ignore": [one for one in given.ignore.split(",") if one]}
     if given.output:
         more["output"] = function_of(given.output)
+    counts = sizes_of(given.counts, "--counts") if given.counts else None
     widths = given.widths and sizes_of(given.widths, "--widths")
     build, example = function_of(given.build), example_of(given.example)
     asked = [given.recipe, given.check, given.limit]
     code = 0
     if any(asked) or not given.plan:
         pairs = widths or {name: (one, 2 * one) for name, one in halved(base).items()}
-        mine = dmft.torch.import_module(build, example, pairs, **more)
+        mine = dmft.torch.import_module(build, example, pairs, counts=counts, **more)
         if not any(asked):
             print(mine)
             for name, matrices in mine.names.items():
                 print(f"{name}: {' '.join(matrices)}")
         if given.recipe:
-            print(mine.recipe(next(iter(base.values()))))
+            print(mine.recipe(base if counts else next(iter(base.values()))))
         if given.check:
             found = mine.check(function_of(given.check))
             print(found)
@@ -146,7 +148,8 @@ def work(given) -> int:
                              **_lacking(given.limit, mine.settings))
             print(run.report, end="")
     if given.plan:
-        plan = dmft.torch.plan(build, example, base, given.parameterization, widths=widths, **more)
+        plan = dmft.torch.plan(build, example, base, given.parameterization, widths=widths,
+                               counts=counts, **more)
         plan.save(given.plan)
         print(plan)
     return code
@@ -166,6 +169,8 @@ def main(arguments=None) -> int:
                         "the order of build's arguments, where\nyour numbers hold (default: N=64)")
     parser.add_argument("--widths", metavar="N=32:64,M=4:8", help="at which sizes it is read "
                         "(default: from the base down to 64)")
+    parser.add_argument("--counts", metavar="E=256,L=60", help="numbers of experts and blocks, "
+                        "arguments of build behind\nthose of --base; it is built with few of them")
     parser.add_argument("--recipe", action="store_true", help="your numbers at the base, and how "
                         "they go on")
     parser.add_argument("--check", metavar="FILE.py:optimizer", help="function of the module that "

@@ -5,6 +5,7 @@ import re
 import textwrap
 
 import dmft
+import dmft.torch
 import pytest
 from dmft.torch_command import main
 
@@ -15,6 +16,11 @@ MODEL = """
     def build(N):
         return nn.Sequential(nn.Linear(7, N, bias=False), nn.Tanh(), nn.Linear(N, N, bias=False),
                              nn.Tanh(), nn.Linear(N, 1, bias=False), nn.Flatten(0))
+
+    def blocks(N, L):
+        return nn.Sequential(nn.Linear(7, N, bias=False), *(
+            nn.Sequential(nn.Tanh(), nn.Linear(N, N, bias=False)) for _ in range(L)),
+            nn.Linear(N, 1, bias=False), nn.Flatten(0))
 
     def letters(N):
         return nn.Sequential(nn.Embedding(9, N), nn.Linear(N, 9, bias=False))
@@ -55,6 +61,17 @@ def test_it_prints_the_matrices(file, capsys):
     assert main([f"{file}:build", *NUMBERS]) == 0
     said = capsys.readouterr().out
     assert said.startswith("<3 parameters of a module as 3 matrices") and "4.weight: W4" in said
+
+
+def test_many_blocks_are_read_from_few(file, capsys):
+    words = [f"{file}:blocks", *NUMBERS, "--counts", "L=500"]
+    assert main([*words, "--recipe"]) == 0
+    assert "*.*.weight (500 alike)" in capsys.readouterr().out
+    assert main([*words, "--plan", "plan.json"]) == 0
+    plan = dmft.torch.Plan.load("plan.json")
+    assert plan.counts == {"L": 500} and "L = 500" in capsys.readouterr().out
+    assert main([*words[:-1], "L=0"]) == 2
+    assert "--counts L=0: sizes are whole numbers of at least 1" in capsys.readouterr().err
 
 
 def test_tokens(file, capsys):

@@ -202,3 +202,21 @@ def test_what_is_no_number_of_equal_parts_is_refused(name):
     build, counts, sentence = REFUSED[name]
     with pytest.raises(dmft.InputError, match=sentence):
         counted_plan(build, counts)
+
+
+def test_an_import_of_many_is_that_of_few_with_laws_for_all():
+    build, counts = few_of(CASES["listed"]), {"E": 256, "L": 60}
+    mine = dmft.torch.import_module(build, modules.numbers(200), WIDTHS, counts=counts)
+    assert mine.difference < 1e-12 and mine.counts == counts
+    assert set(mine.traced) == {"E", "L"} and max(mine.traced.values()) < FEW
+    found = mine.recipe(16)
+    assert str(found) == str(counted_plan(CASES["listed"], counts))
+    assert "layers.*.experts.*.down.weight (15360 alike)" in str(found)
+    # the network's own laws, a row for what is alike
+    assert "layers.*.experts.*.down.weight" in str(mine.recipe())
+    with torch.device("meta"):
+        model = CASES["listed"](64, 256, 60)
+    assert sum(len(group["params"]) for group in found.groups(model, 1e-2)) == len(
+        list(model.parameters()))
+    with pytest.raises(dmft.InputError, match="it is that of E = .*recipe.base. is a plan"):
+        mine.load(CASES["listed"](16, 9, 3))

@@ -104,7 +104,7 @@ class Few:
 def counted_content(build, example, base, counts, word, widths, more) -> dict:
     """The content of a plan of a module with these numbers of experts and blocks."""
     from dmft.torch.planning import Assembly
-    few = Few(build, example, base, _checked(counts, base), widths, more)
+    few = Few(build, example, base, checked(counts, base), widths, more)
     why = None
     for start in STARTS:
         if not few.from_start(start):
@@ -122,7 +122,8 @@ def counted_content(build, example, base, counts, word, widths, more) -> dict:
     raise why or few.refused()
 
 
-def _checked(counts, base) -> dict:
+def checked(counts, base) -> dict:
+    """The numbers of experts and blocks that are asked for; refuses what is none."""
     if not isinstance(counts, dict) or not counts or len(counts) > 3 \
             or any(isinstance(one, bool) or not isinstance(one, int) or one < 1
                    for one in counts.values()):

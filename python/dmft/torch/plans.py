@@ -219,9 +219,8 @@ class Plan(Fitted):
     def __str__(self) -> str:
         lines = [["parameter", "std at the base", "std", "lr SGD", "lr Adam", "eps", ""]]
         for entry in self._entries:
-            name, many = entry["names"][0], len(entry["names"])
             for part in entry["parts"]:
-                lines.append([name + (f" ({many} alike)" if many > 1 else ""),
+                lines.append([self._title_of(entry),
                               "" if part["at_base"] is None else f"{part['at_base']:.3g}",
                               _said(part["std"]),
                               *(_said(entry[key]) for key in ("sgd", "adam", "eps")),
@@ -234,6 +233,18 @@ class Plan(Fitted):
         return "\n".join([*text, *self.notes])
 
     __repr__ = __str__
+
+    def _title_of(self, entry: dict) -> str:
+        """The name of a parameter, and how many there are like it."""
+        name, many = entry["names"][0], len(entry["names"])
+        kind, sizes = pattern_of(name), {**self.base, **self.counts}
+        if kind in self._numbers:       # of which the names are those of a few
+            if sum(pattern_of(one["names"][0]) == kind for one in self._entries) > 1:
+                return name + (" and others" if many > 1 else "")
+            name = kind
+            many = round(sum(c * math.prod(sizes[size] for size in of)
+                             for c, of in self._numbers[kind]))
+        return name + (f" ({many} alike)" if many > 1 else "")
 
 
 def _of(given, names: list[str], what: str) -> float:

@@ -12,6 +12,7 @@ from dmft.torch.importing import (choices, grouped, pointwise, products,  # noqa
 from dmft.torch.importing.axes import cells_shape
 from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.factors import Factors, growing_places, leaves_of
+from dmft.torch.importing.few import import_of_few
 from dmft.torch.importing.guard import differences, fresh, refused, worst_of
 from dmft.recipe import recipe
 from dmft.torch.importing.judging import Judge, Recipe, groups
@@ -23,7 +24,7 @@ from dmft.torch.importing.tensors import Constant, Missing
 from dmft.torch.importing.graph import ordered
 from dmft.torch.importing.writing import Writer
 from dmft.torch.network import Network
-from dmft.torch.plan_sizes import pattern_of
+from dmft.torch.plan_sizes import listed, pattern_of
 
 AGREES = 1e-8                           # round-off of some hundred operations
 MOST, COPIES = 2 ** 28, 6               # parameters of a module that is run; of them in memory
@@ -153,7 +154,8 @@ class Imported:
 
     network: for every function that takes `network=`. names: {parameter: its matrices}. settings:
     the keys of the ini that the network needs. difference: the largest relative difference of
-    outputs and of gradients that was found, `differences` that of each."""
+    outputs and of gradients that was found, `differences` that of each. counts, traced: numbers of
+    experts and blocks that were asked for, and those that the network has."""
 
     def __init__(self, builds: Builds, example, output):
         self._builds, self._example, self._output = builds, example, output
@@ -163,6 +165,7 @@ class Imported:
         self.move(growing_places(self.roots, builds.widths))
         self._covered()
         self.differences: dict[str, float] = {}
+        self.build, self.counts, self.traced = builds.build, {}, {}
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -301,6 +304,12 @@ class Imported:
     def _width(self, module) -> int:
         """That of a module which build has made."""
         parameters = dict(module.named_parameters())
+        unknown = sorted(set(parameters) - set(dict(self._modules[0].named_parameters())))
+        if unknown:
+            raise InputError(f"the network has no {unknown[0]} of this module"
+                             + (f": it is that of {listed(self.traced)}; recipe(base) is a plan "
+                                "that has groups for any number of them" if self.traced else
+                                ", which is not what build makes"))
         for name, (a, b) in ((name, (p, dict(self._modules[1].named_parameters())[name]))
                              for name, p in self._modules[0].named_parameters()):
             if name not in parameters:
@@ -371,16 +380,18 @@ class Imported:
     def recipe(self, base: int | dict | None = None, parameterization: str = "mssp"):
         """Laws of std, learning rates and eps: the network's own (dmft.recipe), or with a width
         `base` your numbers there and the network's powers beyond it. A dict {size: base} has a law
-        for each size that grows, mssp or mup (a dmft.torch.Plan).
+        for each size that grows, mssp or mup (a dmft.torch.Plan); with counts any base is one.
 
         >>> mine.recipe({"N": 64, "M": 8}, "mup")                           # doctest: +SKIP
         """
+        made = self._builds
+        if self.counts and base is not None and not isinstance(base, dict):
+            base = dict(zip(made.sizes, made.others(base)))
         if isinstance(base, dict):
             from dmft.torch.planning import plan
-            made = self._builds
             widths = {name: made.sizes.get(name, (one, 2 * one)) for name, one in base.items()}
-            return plan(made.build, self._example, base, parameterization, widths=widths,
-                        output=self._output, ignore=made.ignored)
+            return plan(self.build, self._example, base, parameterization, widths=widths,
+                        counts=self.counts or None, output=self._output, ignore=made.ignored)
         if parameterization != "mssp":
             raise InputError(f"parameterization {parameterization!r}: an imported network has "
                              "mssp, the language's own; base={'N': 64} may have mup")
@@ -401,8 +412,8 @@ class Imported:
                 f"difference {self.difference:.1e}>")
 
 
-def import_module(build, example, widths=(64, 128), *, output=None, ignore=(),
-                  check=True) -> Imported:
+def import_module(build, example, widths=(64, 128), *, output=None, ignore=(), check=True,
+                  counts=None) -> Imported:
     """A module of PyTorch as a network of dmft-solve.
 
     build: a function of the width that gives the module; of several sizes that grow, with widths a
@@ -412,11 +423,16 @@ def import_module(build, example, widths=(64, 128), *, output=None, ignore=(),
     itself does not return this. ignore: names of biases that are held at 0. Outputs and gradients
     of the network are compared with those of the module at a third width, on other inputs; where
     they differ, or where something has no counterpart, check=True raises an InputError that names
-    the operation and the line of the module.
+    the operation and the line of the module. counts: {name: how many} of experts and blocks,
+    arguments of build behind those of widths: the module is built with few of them, the network is
+    that of `traced`, and recipe(base) has laws and groups for any number of them.
 
     >>> mine = import_module(build, torch.randn(24, 10))                    # doctest: +SKIP
     >>> run = dmft.solve("mine.ini", network=mine.network)                  # doctest: +SKIP
     """
+    if counts is not None:
+        return import_of_few(build, example, widths, counts,
+                             {"output": output, "ignore": ignore, "check": check})
     builds = Builds(build, widths, [ignore] if isinstance(ignore, str) else ignore)
     found = Imported(builds, example_of(example), output)
     if builds.dropped:
