@@ -23,6 +23,14 @@ TEST(gradients) {
     run_free(&run);
 }
 
+/* x^0 of rows is 1 where x is below 0, too. */
+TEST(power_zero_of_rows) {
+    static const char *const more[] = {NULL};
+    static const char *const text[] = {READ "read_out(x ^ 0 * tanh(x), 'w')\n",
+                                       READ "read_out(tanh(x), 'w')\n"};
+    support_scripts_agree(text, more);
+}
+
 /* d/dx of x - c stop(x) is 1: the step of the read-in is that without the second term, though the
  * rows are (1 - c) x. */
 TEST(stopped_rows) {

@@ -39,9 +39,10 @@ static void find_cause(const struct program *p, char *text, size_t size) {
                        : v->constant.numbers ? v->constant.numbers->rule_name.name
                        : v->op->function     ? name_of_function(v->constant.fn)
                                              : v->op->name;
+    const struct node *end = v ? v : p->node + p->nodes;
     bool logs = false; /* of rows, which are not kept */
-    for (int i = 0; i < p->nodes && !v; i++)
-        logs = logs || (p->node[i].op->function && p->node[i].constant.fn == FN_LOG);
+    for (const struct node *u = p->node; u < end; u++)
+        logs = logs || (u->on && u->op->function && u->constant.fn == FN_LOG);
     if (!s || s->on || !s->s)
         snprintf(text, size,
                  "it is the size of inputs, targets, initial weights ([init]) or terms of the "

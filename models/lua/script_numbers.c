@@ -170,10 +170,13 @@ static int divide(lua_State *L) {
     return multiply(L);
 }
 
-/* x^c of rows: products where c is whole, else exp(c log x), for which x must be above 0. */
+/* x^c of rows: 1 = exp(0 x) where c is 0, products where it is whole, else exp(c log x), for which
+ * x must be above 0. */
 enum { MOST_FACTORS = 16 };
 static struct value power_of_rows(struct program *p, struct value x, double c) {
-    if (c != round(c) || c == 0 || fabs(c) > MOST_FACTORS)
+    if (c == 0)
+        return program_fn(p, FN_EXP, 0, x);
+    if (c != round(c) || fabs(c) > MOST_FACTORS)
         return program_fn(p, FN_EXP, c, program_fn(p, FN_LOG, 1, x));
     struct value out = x;
     for (int k = 1; k < (int)fabs(c); k++)
