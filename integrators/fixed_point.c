@@ -298,8 +298,9 @@ static int lengthen_window(struct iteration *it, bool *longer, struct err *err) 
     TRY(may_lengthen(it, 2 * T, &limit, err));
     if (limit)
         return err_set(err, CODE_NUMERICAL,
-                       "sweep %d: the steps come to %d evaluations at %d of %d measured times; "
-                       "raise rtol and atol%s, or take fixed steps: integrator = heun",
+                       "sweep %d: the steps come to %d evaluations at %d of %d measured times, "
+                       "for which there is no room; raise rtol and atol%s, or take fixed steps: "
+                       "integrator = heun",
                        it->sweep, used, it->reached, it->training->steps, limit);
     it->field.T = 2 * T;
     anderson_free(&it->anderson);
