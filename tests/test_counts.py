@@ -42,6 +42,20 @@ def test_flops_of_attention(batch):
     assert found[2] == found[3] / rows
 
 
+def test_flops_of_numbers_that_are_mixed():
+    """Of every pair of tokens 2 products with each of three numbers, and 4 backward."""
+    N, D, P, n, K = 12, 4, 5, 3, 3
+    net = dmft.Network()
+    x = net.read_in(net.population("p"), "W0")
+    s = net.mix(net.softmax(net.attend(x, x)), net.look(x, K, "Q"))
+    net.read_out(net.pool(net.sum(s) * x), "w")
+    run = dmft.solve(QUIET, network=net, progress=False,
+                     **{"data.tokens": n, "data.inputs": P, "data.dimension": D,
+                        "reference.widths": N})
+    matrices = P * n * (4 * N * D + 6 * N * K) + 6 * P * N
+    assert run.reference[N].attrs["flops_per_step"] == matrices + 6 * P * n * n * (N + K)
+
+
 def test_places_that_are_chosen():
     """Of three places that a unit has, one is chosen: a third of the entries that read it act."""
     N, D = 12, 4

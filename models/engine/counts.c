@@ -173,12 +173,12 @@ static void add_matrix(struct net_counts *counts, const struct program *p, int i
         counts->flops_per_step += 2 * used * v->count * (1 + learns + (x && x->plan.moves));
 }
 
-/* Products over pairs of tokens: one for each pair and site, and twice as many backward. */
+/* Products over pairs of tokens: one for each pair and site or number, and twice as
+ * many backward. */
 static void add_pairs(struct net_counts *counts, const struct net *net, const struct node *v) {
     const struct node *x = &net->program->node[v->argument[1]];
-    int n = net->setup.data.n;
-    counts->flops_per_step +=
-        2.0 * net->setup.data.P * n * n * (double)x->on->sites * (1 + 2 * v->plan.moves);
+    double n = net->setup.data.n, width = x->on ? (double)x->on->sites : x->K;
+    counts->flops_per_step += 2.0 * net->setup.data.P * n * n * width * (1 + 2 * v->plan.moves);
 }
 
 static int count_work(const struct net *net, struct net_counts *counts, struct err *err) {
