@@ -33,12 +33,13 @@ double fixed_point_probe(const struct network *network, double probe) {
     return probe > 0 ? probe : network_compresses(network) ? 1e-3 : 0.2;
 }
 
-/* Tries of an adaptive step between two measured times that a window has room for at first; and how
- * many times as long it may become. */
+/* A window has room at first for TRIES tries of an adaptive step between two measured times, and
+ * may become WINDOWS times as long. */
 enum { TRIES = 2, WINDOWS = 8 };
 
-/* Forward passes of a run: those of its steps, of an adaptive one also that which judges a try, and
- * the looks at other inputs, at the start (net_start) and whenever test inputs are due. */
+/* Counts the forward passes of a run: those of its steps, for an adaptive one also that which
+ * judges a try, and the looks at other inputs, at the start (net_start) and whenever test inputs
+ * are due. */
 static int window_of(const struct net_setup *setup, const struct training *training) {
     const struct integrator *integrator = integrator_of(training);
     int P = setup->data.P, inputs = setup->data.inputs, tests = setup->data.tests,
@@ -191,7 +192,7 @@ int fixed_point_bytes(const struct net_setup *setup, const struct training *trai
     return bytes_of(setup, &field, T, bytes, err);
 }
 
-/* Another net, with the kernels of this one: for new draws, or a longer window. */
+/* Replaces the net by one with the same kernels, for new draws or for a longer window. */
 static int renew_net(struct iteration *it, struct err *err) {
     struct net *net = &it->net;
     struct field_kernels *kept;
@@ -272,8 +273,9 @@ static bool move_horizon(struct iteration *it, double change) {
     return true;
 }
 
-/* Whether a window may have T evaluations: it is not too much longer than at first, and memory is
- * left for it. *limit: what stands against it. */
+/* Asks whether a window may have T evaluations: it must not be too much longer than at first, and
+ * memory must be left for it. If it may, *limit is NULL, else what the user can raise beside rtol
+ * and atol, for the sentence. */
 static int may_lengthen(const struct iteration *it, int T, const char **limit, struct err *err) {
     struct field_settings field = field_of_run(it->setup, it->training, it->settings);
     double left = it->settings->bytes_left, first, longer;
@@ -287,8 +289,8 @@ static int may_lengthen(const struct iteration *it, int T, const char **limit, s
     return CODE_OK;
 }
 
-/* After a pass whose adaptive steps have left little room in the window, or none: a longer one. The
- * first draws are the same. */
+/* Makes the window longer after a pass whose adaptive steps have left little room in it, or none.
+ * The first draws stay the same. */
 static int lengthen_window(struct iteration *it, bool *longer, struct err *err) {
     int T = it->field.T, used = it->net.maps.item[0]->terms->evaluations;
     const char *limit;

@@ -180,9 +180,10 @@ extern const struct backend backend_shadow;     /* the same on separate, poisone
 extern const struct backend backend_shadow_single;
 extern const struct backend backend_cuda; /* cuBLAS and own kernels; make CUDA=1 */
 extern const struct backend backend_cuda_single;
-/* Numbers that are counted, K sites of each row, whatever the backend of populations is. */
+/* This backend has the numbers that are counted, K sites of each row, whatever the backend of
+ * populations is. */
 extern const struct backend backend_counted;
-/* Its rows as they are, [count][K]; NULL where the array has no memory. */
+/* Returns its rows as they are, [count][K]; NULL where the array has no memory. */
 double *counted_numbers(struct rows rows);
 extern const struct backend *const backend_list[]; /* ends with NULL */
 #define BACKEND_NAMES "cpu shadow cuda"

@@ -17,9 +17,9 @@ static inline bool cpu_worth(size_t operations) {
     return operations > 200000 && omp_get_max_threads() > 1 && !omp_in_parallel();
 }
 
-/* For each of `rows` rows (of every `run`-th one) and each block (or part) from `first` to before
- * `end`: the call, which may name k and block. Threads share it out where `operations` are worth
- * it. The branch stands before the region, because OpenMP makes a team even where its `if` is
+/* Makes the call, which may name k and block, for each of `rows` rows (of every `run`-th one) and
+ * each block (or part) from `first` to before `end`. Threads share it out where `operations` are
+ * worth it. The branch stands before the region, because OpenMP makes a team even where its `if` is
  * false, which took half of the time of small networks. */
 /* clang-format off */
 #define CPU_EACH_RUN(operations, k, rows, run, block, first, end, call)                            \
@@ -58,13 +58,14 @@ static inline int cpu_used(const struct array *a, int block) {
     return (int)(left < width ? left : width);
 }
 
-/* Rows of few sites that are met at once, because they lie one behind the other; 1 of others. */
+/* How many rows of few sites are met at once, because they lie one behind the other; 1 of others.
+ */
 static inline int cpu_run(const struct array *a) {
     size_t width = array_width(a);
     return a->split.blocks == 1 && width < CPU_LONG ? (int)(CPU_LONG / width) : 1;
 }
 
-/* Such rows that are met as one long row, because there is no padding. */
+/* How many such rows are met as one long row, because there is no padding. */
 static inline int cpu_long_run(const struct array *a) {
     return a->sites == array_width(a) ? cpu_run(a) : 1;
 }
@@ -74,7 +75,7 @@ static inline int cpu_rest(struct rows r, int k, int run) {
     return r.count - k < run ? r.count - k : run;
 }
 
-/* Whether numbers of rows are those of one row; NULL: of none. */
+/* Whether all rows have the same number; c is NULL where they have none. */
 static inline bool cpu_all_equal(const double *c, int count) {
     for (int k = 1; c && k < count; k++)
         if (c[k] != c[0])

@@ -25,8 +25,8 @@
 #define SHORT 128
 #define PIECE 256
 /* In single precision rows meet a matrix in pieces, one for each thread, as long as a piece has so
- * many rows: the matrix is copied for each of them. So many pieces at most, that none of them is so
- * much shorter than others that it would have few rows. */
+ * many rows: the matrix is copied for each of them. There are so few pieces that none is so much
+ * shorter than others that it would have few rows. */
 #define MATRIX_ROWS 256
 #define MATRIX_PIECES 64
 /* From so many rows on they are the columns of such a product, up to as many as a panel has. */

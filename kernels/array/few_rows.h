@@ -21,10 +21,10 @@ struct few_rows_matrix {
     const real *at;
     size_t row, column;
 };
-/* y_k,i = beta y_k,i + sum_l C_k,l a_l,i,   C [ny][na]; beta = 0: y is not read */
+/* Combines rows: y_k,i = beta y_k,i + sum_l C_k,l a_l,i, C [ny][na]; if beta = 0, y is not read. */
 void few_rows_combine(real *y, int ny, real beta, struct few_rows_matrix C, const real *a, int na,
                       int n, size_t width);
-/* y_k,i += c[k] x_k,i; NULL: c = 1 */
+/* Adds rows: y_k,i += c[k] x_k,i; if c is NULL, it is 1. */
 void few_rows_add(real *y, const double *c, const real *x, int rows, int n, size_t width);
 #ifdef SINGLE
 /* y_k,i = beta y_k,i + scale sum_l a_k,l b_l,i;  beta = 0: y is not read. Many rows k times many
@@ -33,8 +33,8 @@ void few_rows_add(real *y, const double *c, const real *x, int rows, int n, size
  * b.column = 1, or else its rows; both are padded to as much. */
 void few_rows_matrix(struct few_rows_matrix a, struct few_rows_matrix b, int rows, int terms,
                      int columns, real scale, real beta, real *y, size_t width);
-/* out_l,k = x_k,l; rows of x and of out are `row` and `width` apart, begin at multiples of 64 bytes
- * and are padded to as much. */
+/* Transposes, out_l,k = x_k,l; rows of x and of out are `row` and `width` apart, begin at multiples
+ * of 64 bytes and are padded to as much. */
 void few_rows_turned(const real *x, size_t row, int rows, int columns, real *out, size_t width);
 #endif
 enum few_rows_level { FEW_ROWS_PLAIN, FEW_ROWS_AVX2, FEW_ROWS_AVX512, FEW_ROWS_BEST };

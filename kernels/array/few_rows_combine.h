@@ -1,6 +1,6 @@
 /* Combinations of rows, for few_rows_tile.h. */
-/* L rows of y, V vectors of sites. Meanwhile are fetched the same of y from `later` on, and A lines
- * of 64 bytes for each row of a from `next` on. */
+/* Combines L rows of y in V vectors of sites. Meanwhile it fetches the same of y from `later` on,
+ * and A lines of 64 bytes for each row of a from `next` on. */
 INLINE void NAME(combine_tile)(real *y, const real *later, bool add, struct few_rows_matrix C,
                                const real *a, int na, size_t width, int L, int V, const real *next,
                                int A) {

@@ -90,8 +90,8 @@ INLINE void NAME(dots_chunk)(const real *a, int na, const real *b, int nb, int n
     }
 }
 
-/* LANES sites of up to LANES rows of b, each site's numbers side by side, the first `sites` of them
- * `apart`; 0 for rows that do not exist. */
+/* Transposes LANES sites of up to LANES rows of b, and writes the first `sites` of them, `apart`
+ * from one another, each site's numbers side by side; rows that do not exist are 0. */
 INLINE void NAME(turn)(const real *b, int rows, size_t width, real *out, int sites, size_t apart) {
     NAME(lanes) near, far;
     NAME(vec) x[LANES], y[LANES];

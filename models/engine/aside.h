@@ -16,8 +16,8 @@ struct aside {
 };
 
 int aside_put(struct aside *aside, struct net *net, struct err *err);
-/* Marks where matrices stand, behind marks of the populations, before passes that add to them; and
- * back to the marks of both. */
+/* aside_maps marks where matrices stand, behind marks of the populations, before passes that add to
+ * them; aside_take_back goes back to the marks of both. */
 void aside_maps(const struct aside *aside, const struct net *net, bool predicting);
 void aside_forget(const struct aside *aside, const struct net *net);
 void aside_take_back(const struct aside *aside, struct net *net);

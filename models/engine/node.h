@@ -219,7 +219,7 @@ struct program {
  * does so for what lies in arrays, which the net counts by themselves. */
 int net_spend(struct net *net, size_t bytes, struct err *err);
 int net_allow(struct net *net, size_t bytes, struct err *err);
-/* As net_rows: rows over the sites that an array without memory tells of. */
+/* Does what net_rows does, for rows over the sites that an array without memory tells of. */
 int net_array(struct net *net, struct array like, int count, struct rows *rows, struct err *err);
 
 /* How many numbers a node has in an evaluation: [count][K]. */
@@ -247,7 +247,7 @@ struct node node_of_operation(const struct operation *op, struct value a, struct
  * row for each token; NULL after a failure. Arguments that do not exist are at -1. */
 struct node *node_append(struct program *p, const struct operation *op, struct value a,
                          struct value b, struct value *out);
-/* Rows like those of x, or as many numbers; rows alone; numbers [count][K]. */
+/* These append rows like those of x, or as many numbers; rows alone; and numbers [count][K]. */
 struct node *node_append_like(struct program *p, const struct operation *op, struct value x,
                               struct value *out);
 struct node *node_append_rows(struct program *p, const struct operation *op, struct value x,

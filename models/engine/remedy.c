@@ -26,7 +26,7 @@ static const struct node *first_infinite(const struct program *p) {
     return NULL;
 }
 
-/* As a script writes it. */
+/* Says how a script writes it. */
 static const char *name_of_function(enum fn fn) {
     return fn == FN_INVERSE ? "1/x" : functions_name[fn];
 }

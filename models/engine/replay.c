@@ -189,8 +189,8 @@ static bool is_given(const struct replay *r, int i, const struct node *of) {
     return given;
 }
 
-/* A node of the backward pass. Sums go on where nothing is added; cotangents where the pass begins
- * are there. */
+/* Runs a node of the backward pass. A sum stays as it is where nothing is added, and cotangents at
+ * which the pass begins are there already. */
 static int run_back(struct replay *r, int i, bool initial, struct err *err) {
     struct program *p = &r->program;
     const struct node *v = &p->node[i], *of = &p->node[v->of];

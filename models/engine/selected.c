@@ -63,7 +63,7 @@ static bool is_read_backward(const struct program *p, int i) {
     return read;
 }
 
-/* Whether something does so with its rows, or with its cotangent. */
+/* Whether something reads all of its rows in this way, or all of its cotangent. */
 static bool is_read(const struct program *p, int i) {
     return p->node[i].plan.measured || is_read_backward(p, i);
 }

@@ -18,11 +18,13 @@
  * many as the argument that has most. */
 struct value adjoint_append(struct program *p, const struct operation *op, struct value a,
                             struct value b, int like);
-/* This one has as many rows as node `like`, whatever its arguments have; numbers where it has. */
+/* Appends a node with as many rows as node `like`, or as many numbers, whatever its arguments have.
+ */
 struct value adjoint_like(struct program *p, const struct operation *op, struct value a,
                           struct value b, int like);
-/* The part, by a node that can add it to a sum itself (where node.onto is not -1). Numbers of such
- * a node begin at 0 where it is the first, so that forward may always add. */
+/* Says that the node of this part can add it to a sum itself (which it does where node.onto is not
+ * -1), and returns the part. If the node is the first of a sum of numbers, these begin at 0, so
+ * that forward may always add. */
 struct value adjoint_into(struct program *p, struct value part);
 /* factor x; and one row x for all inputs, as the rows of node `like`. */
 struct value adjoint_times(struct program *p, double factor, struct value x);

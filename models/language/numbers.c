@@ -8,8 +8,7 @@
 
 static const struct value none = {-1};
 
-/* --- some numbers of many, and many of some ----------------------------------------------------
- */
+/* --- some numbers of many, and many of some -------------------------------------------------- */
 
 /* Numbers column, column + 1, ... of a row. */
 static void pick_forward(struct net *net, struct node *v) {
@@ -19,7 +18,7 @@ static void pick_forward(struct net *net, struct node *v) {
             v->s[i * v->K + k] = x->s[i * x->K + v->constant.column + k];
 }
 
-/* Added to their places. */
+/* Adds them to their places. */
 static void pick_back_forward(struct net *net, struct node *v) {
     const struct node *g = argument(net, v, 0);
     for (ptrdiff_t i = 0; i < v->count; i++)

@@ -58,7 +58,7 @@ struct start {
     bool moves;      /* so is one that learns */
 };
 
-/* Node i with these numbers, one row of them. */
+/* Gives node i these numbers, one row of them. */
 static void lay_out(struct program *p, int i, double *x, struct array *row) {
     struct node *v = &p->node[i];
     *row = (struct array){&backend_counted,

@@ -24,8 +24,8 @@ static double product_of(const double *a, const double *b, size_t e, size_t unit
     return sum / (double)units;
 }
 
-/* Rows a (time s) and b (time t) of some kernel; square, single: their places, and by symmetry the
- * mirrored ones. single NULL: of another run. */
+/* Writes what rows a (time s) and b (time t) of a kernel give, to their places in square and single
+ * and by symmetry to the mirrored ones. In runs behind the first one single is NULL. */
 static void fill_pair(const struct array *rows, double scale, const double *a, const double *b,
                       size_t kept, double *const square[2], double *const single[2]) {
     size_t units = (size_t)rows->group, experts = rows->sites / units;

@@ -164,10 +164,8 @@ static void print_left(FILE *stream, const char *what, double seconds, double to
     fprintf(stream, "%-43s %9.3f %6.1f\n", what, seconds / threads, 100 * seconds / total);
 }
 
-/* Seconds that the operations would take at the rates of the machine: each moves its bytes, or
- * makes its flops where that takes longer. Numbers that lie in a cache move faster than those of
- * memory.
- */
+/* Returns how many seconds the operations would take at the rates of the machine, if each moves its
+ * bytes, or makes its flops where that takes longer. Numbers that lie in a cache move faster. */
 static double find_floor(const struct profile_entry *entries, int count,
                          const struct machine *machine) {
     double sum = 0;

@@ -99,7 +99,8 @@ class Judge:
             one, two = (owned.kind or "none" for owned in found[part.name])
             if one != two:
                 raise InputError(f"{', '.join(part.parameters)} is moved by {one} at N = "
-                                 f"{self.widths[0]} and by {two} at {self.widths[1]}")
+                                 f"{self.widths[0]} and by {two} at {self.widths[1]}; a program "
+                                 "moves it in one way at every width")
         drawn = self._drawn()
         keys = {"training.gamma0": 1.0, **law.keys}
         decay = self._decay(found)

@@ -134,7 +134,8 @@ def convolution(read, x, weight, bias, stride, padding, dilation, transposed, _,
                   "places of an image as tokens, and let a Linear read each patch")
     apart = tuple(map(int, pair(groups))) == read.shapes()[1] and not weight.dims[1]
     if groups != 1 and not apart:
-        raise Gap("channels act on each other in groups")
+        raise Gap("channels act on each other in groups; they may do so all together, or each on "
+                  "itself alone")
     rows, size, found = x.permute([0, 2, 1]), read.step[0].arguments[1].shape[2], None
     for k, matrix in enumerate(windows(count_of(x, 2), size, stride[0], padding[0], dilation[0])):
         one = select(read, weight, 2, k)

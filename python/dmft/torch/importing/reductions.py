@@ -77,7 +77,8 @@ def _sum_along(read, x: Tensor, axis: Axis) -> Tensor:
         alone = [one.kind for one in x.axes].count("sites") == 1
         return x.over(lambda one: _sum_of_sites(builder, one, axis.size, alone))
     if axis.kind == "site slot" and pairs:
-        raise Gap("a sum over the experts that were chosen of what their units are")
+        raise Gap("a sum over the chosen experts of rows over their units, which a program has "
+                  "over all experts, with gates that are 0 for the others")
     if axis.kind == "site slot":
         return x.over(lambda one: builder.sum_of_sites(builder.multiply(axis.about.mask, one)))
     if axis.kind == "copy":
@@ -270,7 +271,8 @@ def native_layer_norm(read, x, shape, weight, bias, eps):
 def native_group_norm(read, x, weight, bias, inputs, channels, places, groups, eps):
     shape = read.shapes()
     if len(shape) != 2:
-        raise Gap("a norm of groups over places, too")
+        raise Gap("a norm of groups of channels that goes over the places, too; a program "
+                  "normalizes each token by itself")
     sizes = tuple(n // int(k) for n, k in zip(shape[1], pair(groups)))
     split = x.view([shape[0], tuple(map(int, pair(groups))), sizes])
     centred = sub(read, split, mean(read, split, [2], True))

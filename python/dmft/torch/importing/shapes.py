@@ -159,7 +159,7 @@ def _some_parts(x: Tensor, dim: int, low, high) -> Tensor:
     place = x.place_of(dim)
     for end in (low, high):
         if end not in ends and turns:
-            raise Gap("a part of sites that are taken in turn")
+            raise Gap("a part of sites that are taken in turn, of which a program has all")
         if end not in ends:
             k = next(k for k in range(len(sizes)) if ends[k][0] < end[0] < ends[k + 1][0])
             inside = tuple(b - a for a, b in zip(ends[k], end))
@@ -269,7 +269,7 @@ def stack(read, tensors, dim=0):
 @HANDLERS
 def constant_pad_nd(read, x, sizes, value=0):
     if value != 0:
-        raise Gap("tokens are added that are not 0")
+        raise Gap("tokens that are not 0 are added by padding")
     for k in range(len(sizes) // 2):
         before, behind = sizes[2 * k:2 * k + 2]
         dim = len(x.dims) - 1 - k
@@ -284,7 +284,7 @@ def constant_pad_nd(read, x, sizes, value=0):
 def roll(read, x, shifts, dims=()):
     for shift, dim in zip(shifts, [read.dimension(x, d) for d in dims] or [None]):
         if dim is None or not is_of_tokens(x, dim):
-            raise Gap("what is not along tokens is turned round")
+            raise Gap("what is moved or turned round is not along the tokens")
         x = taken(read, x, dim, np.roll(range(count_of(x, dim)), shift))
     return x
 
@@ -293,7 +293,7 @@ def roll(read, x, shifts, dims=()):
 def flip(read, x, dims):
     for dim in [read.dimension(x, d) for d in dims]:
         if not is_of_tokens(x, dim):
-            raise Gap("what is not along tokens is turned round")
+            raise Gap("what is moved or turned round is not along the tokens")
         x = taken(read, x, dim, range(count_of(x, dim))[::-1])
     return x
 
@@ -316,6 +316,6 @@ def copy(read, x, source, *_):
 def slice_scatter(read, x, source, dim=0, start=None, stop=None, step=1):
     dim = read.dimension(source, dim)
     if not is_of_tokens(source, dim):
-        raise Gap("what is put is no part of the tokens")
+        raise Gap("something else than tokens is written in place")
     total = read.shapes()[dim][0]
     return put(read, x, source, dim, range(*slice(start, stop, step).indices(total)))
