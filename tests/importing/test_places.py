@@ -236,3 +236,38 @@ def one_of_tokens(N):
     ids=lambda one: getattr(one, "__name__", ""))
 def test_what_is_not_read_is_said(build, example, words):
     assert words in refusal(build, example)
+
+
+class Causal(nn.Module):
+    """A convolution along tokens with zeros in front of them, of a layer or of each channel."""
+
+    def __init__(self, N, apart):
+        super().__init__()
+        self.first = nn.Linear(modules.NUMBERS, N)
+        self.conv = nn.Conv1d(N, N, 3, groups=N if apart else 1, dilation=2)
+        self.last = nn.Linear(N, 1, bias=False)
+
+    def forward(self, x):
+        h = torch.tanh(self.first(x)).mT
+        h = h + torch.tanh(self.conv(F.pad(h, (4, 0))))
+        return self.last(h[:, :, -1])[:, 0]
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_zeros_may_stand_before_a_convolution(apart):
+    compared((lambda N: Causal(N, apart), lambda: torch.randn(
+        24, 5, modules.NUMBERS, generator=torch.Generator().manual_seed(3)), {}),
+        OPTIMIZERS["adam"])
+
+
+def test_places_of_numbers_are_refused():
+    """Also with as many places as numbers."""
+    class Placed(nn.Module):
+        def __init__(self, N):
+            super().__init__()
+            self.first, self.last = nn.Linear(4, N), nn.Linear(N, 1)
+            self.place = nn.Parameter(torch.randn(4, N))
+
+        def forward(self, x):
+            return self.last(torch.tanh(self.first(x) + self.place).mean(1))[:, 0]
+    assert "a trained table of places" in refusal(Placed, torch.randn(24, 4, 4))

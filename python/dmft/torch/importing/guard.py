@@ -65,7 +65,13 @@ def evaluate(net, parts, parameters, x: torch.Tensor):
 def differences(module, net, parts, ignored, x, output=None, more=()) -> dict[str, float]:
     """{"output" or the name of a parameter: relative difference of the output, or of its gradient},
     of the sum of outputs times normals and of what the module adds to the loss; and of the outputs
-    of `more`, modules of the same size with other weights."""
+    of `more`, of the same size with other weights, of which the first has gradients, too."""
+    wanted, found = _compared(module, net, parts, ignored, x, output)
+    return _on_others(found, module, wanted, more, net, parts, ignored, x, output)
+
+
+def _compared(module, net, parts, ignored, x, output):
+    """(outputs, differences of these and of gradients) of one module."""
     parameters = {name: one for name, one in module.named_parameters() if name not in ignored}
     wanted, terms = call(module, x, output)
     made, penalty = evaluate(net, parts, parameters, x)
@@ -88,16 +94,34 @@ def differences(module, net, parts, ignored, x, output=None, more=()) -> dict[st
         small = theirs.abs().max() < 1e-12 * none
         found[name] = (theirs - ours).abs().max().item() / none if small else \
             relative(ours, theirs)
-    return found | _on_others(module, wanted.detach(), more, net, parts, ignored, x, output)
+    return wanted.detach(), found
 
 
-def _on_others(module, wanted, more, net, parts, ignored, x, output) -> dict[str, float]:
-    """Of the same inputs once more; and of other weights, and inputs of other sizes."""
-    found, several = {}, []
+def _started_elsewhere(module, ignored) -> None:
+    """Gives entries that start at 0, and parameters of one value, others: a head or a branch that
+    starts at 0 holds back the gradients of all beneath it, and hides what these compute."""
+    generator = torch.Generator().manual_seed(13)
+    for name, p in module.named_parameters():
+        if name not in ignored:
+            noise = torch.randn(p.shape, dtype=p.dtype, generator=generator)
+            size = p.shape[-1] ** -0.5 if p.dim() > 1 else 0.1
+            p.add_(size * noise * ((p == 0) | (p == p.flatten()[0]).all()))
+
+
+def _on_others(found, module, wanted, more, net, parts, ignored, x, output) -> dict[str, float]:
+    """With outputs of the same inputs once more; and of other weights, and inputs of other
+    sizes."""
+    several = []
     with torch.no_grad():
         again = call(module, x, output)[0].reshape(wanted.shape)
         found[AGAIN] = relative(again, wanted)
         for one, z, k in zip(more, others(x), (1.0, -1.0, 2.0)):
+            _started_elsewhere(one, ignored)
+            if not several:
+                with torch.enable_grad():
+                    moved = _compared(one, net, parts, ignored, x, output)[1]
+                found |= {key: max(found[key], value) for key, value in moved.items()
+                          if value > found[key]}        # nan: what was positive may be negative
             for p in one.parameters():
                 p.mul_(k)
             parameters = {name: p for name, p in one.named_parameters() if name not in ignored}

@@ -11,7 +11,7 @@ from dmft.power import slope
 from dmft.run import describe
 from dmft.torch import exponents
 from dmft.torch.importing import rates
-from dmft.torch.importing.laws import is_simple, measured_power
+from dmft.torch.importing.laws import SIGMAS, is_simple, measured_power
 from dmft.torch.importing.optimizers import law_of
 from dmft.torch.inputs import ALONE
 from dmft.torch.optimizer_laws import optimizer_laws
@@ -101,6 +101,7 @@ class Judge:
                 raise InputError(f"{', '.join(part.parameters)} is moved by {one} at N = "
                                  f"{self.widths[0]} and by {two} at {self.widths[1]}; a program "
                                  "moves it in one way at every width")
+        self._say_what_is_not_drawn()
         drawn = self._drawn()
         keys = {"training.gamma0": 1.0, **law.keys}
         decay = self._decay(found)
@@ -122,6 +123,28 @@ class Judge:
                 said["heads_of"] = alike[0].name
             return said | self._written(writer, values, all(one.lr == 0 for one in both))
         return self.imported.write(options, rates.Trained(keys)).network
+
+    def _say_what_is_not_drawn(self) -> None:
+        """A program draws independent normals; what else a module begins with is said."""
+        said, seen = {}, {}
+        for part in self.imported.parts:
+            if part.kind == "bias" or part.start is not None:
+                continue
+            values = rates.entries(part, self.parameters[1])
+            mean, size = values.mean().item(), values.square().mean().item()
+            zeros, twin = (values == 0).sum().item(), seen.get(values.numpy().tobytes(), part)
+            if zeros == len(values) or part.kind == "vector" and (values == values[0]).all():
+                continue
+            why = f"are those of {', '.join(twin.parameters)}" if twin is not part else \
+                "are 0 in part" if zeros else "have a mean that is not 0" \
+                if mean ** 2 * len(values) > SIGMAS ** 2 * (size - mean ** 2) else None
+            seen[values.numpy().tobytes()] = twin
+            if why:
+                said.setdefault(why, []).append(", ".join(part.parameters))
+        for why, names in said.items():
+            warnings.warn(f"entries of {', '.join(dict.fromkeys(names))} {why} at the start; the "
+                          "network, and its limit, begin with independent normals of the same "
+                          "root mean square", NoteWarning, stacklevel=4)
 
     def _drawn(self) -> list[list[dict]]:
         """Parameters of several modules of both widths, of which standard deviations are taken."""

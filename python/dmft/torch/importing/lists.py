@@ -42,6 +42,9 @@ class Lists:
             weight = self._weight(self._part("embed", leaves, one))
         first = 1
         if source == "place":
+            if self._of_numbers:
+                raise Gap("a trained table of places beside inputs that are numbers, of which no "
+                          "program knows the places")
             first = net.vocabulary + 1
         return net.embed(net.input(first, first + (len(leaves) - 1)), on, weight)
 

@@ -113,11 +113,13 @@ def _keys_of(optimizers) -> tuple[dict, str]:
 def group_of(optimizers: Several, parameter) -> tuple[str, dict] | None:
     """(how a parameter is moved, the group that it is in); under a schedule its rate is the first
     one."""
-    for optimizer in optimizers.optimizers:
-        for group in optimizer.param_groups:
-            if any(one is parameter for one in group["params"]):
-                return kind_of(optimizer), group | {"lr": group.get("initial_lr", group["lr"])}
-    return None
+    found = [(kind_of(optimizer), group | {"lr": group.get("initial_lr", group["lr"])})
+             for optimizer in optimizers.optimizers for group in optimizer.param_groups
+             if any(one is parameter for one in group["params"])]
+    if len(found) > 1:
+        raise InputError(f"a parameter of shape {list(parameter.shape)} is in {len(found)} of the "
+                         "optimizers, each of which moves it; give it to one of them")
+    return found[0] if found else None
 
 
 def muon_rate(group, shape) -> float:

@@ -137,10 +137,13 @@ def convolution(read, x, weight, bias, stride, padding, dilation, transposed, _,
         raise Gap("channels act on each other in groups; they may do so all together, or each on "
                   "itself alone")
     rows, size, found = x.permute([0, 2, 1]), read.step[0].arguments[1].shape[2], None
+    # zeros before the tokens, of which the matrix of a window keeps as many as there are tokens
+    padded = count_of(x, 2) > read.records[0].input.shape[1]
     for k, matrix in enumerate(windows(count_of(x, 2), size, stride[0], padding[0], dilation[0])):
         one = select(read, weight, 2, k)
-        y = mul(read, rows, Tensor([one.dims[0]], one.cells)) if apart else linear(read, rows, one)
-        y = places_mixed(read, y, 1, matrix)
+        y = places_mixed(read, rows, 1, matrix) if padded else rows
+        y = mul(read, y, Tensor([one.dims[0]], one.cells)) if apart else linear(read, y, one)
+        y = y if padded else places_mixed(read, y, 1, matrix)
         found = y if found is None else add(read, found, y)
     found = found if bias is None else add(read, found, bias)
     return found.permute([0, 2, 1])

@@ -189,9 +189,20 @@ def call(module: torch.nn.Module, x: torch.Tensor, output=None, double=True):
 
 @contextlib.contextmanager
 def _put(module: torch.nn.Module, tensors: dict[str, torch.Tensor]):
-    """Within it the module has these parameters and buffers, under all of their names."""
-    with torch.nn.utils.stateless._reparametrize_module(module, tensors, tie_weights=True):
+    """Within it the module has these parameters and buffers, under all of their names; a module
+    that is a part of it twice has its own ones again behind it."""
+    given = {id(one): tensors[name]
+             for name, one in [*module.named_parameters(), *module.named_buffers()]}
+    kept = [(table, key, one) for part in module.modules()
+            for table in (part._parameters, part._buffers) for key, one in table.items()
+            if id(one) in given]
+    try:
+        for table, key, one in kept:
+            table[key] = given[id(one)]
         yield
+    finally:
+        for table, key, one in kept:
+            table[key] = one
 
 
 def run(module: torch.nn.Module, x: torch.Tensor, output=None) -> Record:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import partial
 
 import torch
 
@@ -17,9 +18,10 @@ from dmft.torch.importing.guard import differences, fresh, refused, worst_of
 from dmft.recipe import recipe
 from dmft.torch.importing.judging import Judge, Recipe, groups
 from dmft.torch.importing.laws import power_of
-from dmft.torch.importing.parts import Part, entries_of, uncovered
+from dmft.torch.importing.parts import Part, uncovered
 from dmft.torch.importing.reading import Reading, read
 from dmft.torch.importing.record import InDouble, doubles, run
+from dmft.torch.importing.starts import frozen, say_what_is_drawn, starts_of
 from dmft.torch.importing.tensors import Constant, Missing
 from dmft.torch.importing.graph import ordered
 from dmft.torch.importing.writing import Writer
@@ -164,6 +166,7 @@ class Imported:
         self._expressions = self._outputs()
         self.move(growing_places(self.roots, builds.widths))
         self._covered()
+        say_what_is_drawn(self.parts, self._modules, builds.widths)
         self.differences: dict[str, float] = {}
         self.build, self.counts, self.traced = builds.build, {}, {}
 
@@ -222,7 +225,7 @@ class Imported:
         """Vectors and numbers that start at one that is not 0."""
         leaves = [leaf for one in ordered(self.roots) if one.operation in ("vector", "parameter")
                   for leaf in leaves_of(one)]
-        return {leaf.parameter for leaf in leaves if self._starts(leaf)[0]}
+        return {leaf.parameter for leaf in leaves if starts_of(self._modules, leaf)[0]}
 
     def _output_axes(self) -> None:
         dims = self._reading.output.dims
@@ -246,20 +249,10 @@ class Imported:
                              "tokens; it must have one for each token, or one for each input")
         self.outputs = (cells_shape(dims) or (1,))[0]
 
-    def _starts(self, leaf):
-        """(the number that a vector starts at, whether its entries differ)."""
-        values = []
-        for module in self._modules:
-            values.append(entries_of(leaf, dict(module.named_parameters())).detach().reshape(-1))
-        one = values[0]
-        same = all((v == one[0]).all() for v in values)
-        if not leaf.populations:
-            return one[0].item(), False
-        return (one[0].item() if same else None), not same
-
     def write(self, options=None, network=None) -> Writer:
         """The program, with what options(part, writer) says of each matrix."""
-        writer = Writer(self._builds.widths, self._starts, self._factors, options, network)
+        writer = Writer(self._builds.widths, partial(starts_of, self._modules), self._factors,
+                        options or partial(frozen, self._modules[0]), network)
         output, terms = self._expressions
         try:
             writer.write(output, terms)

@@ -1,6 +1,7 @@
 """Expressions written down as a program (docs/programs.md), with the matrices that they use."""
 from __future__ import annotations
 
+import math
 import re
 from fractions import Fraction
 
@@ -45,6 +46,7 @@ class Writer(Lists, ManySites):
         self._embedded: set[int] = set()        # reads and looks that share a matrix
         self._embeddings: dict[tuple, tuple] = {}
         self.sums: list = []
+        self._of_numbers = False                # whether inputs are numbers, not tokens
         self._written: list = []                # constants of each kind of token
         self._chosen_by: set[int] = set()       # what only choices are made of
         self._places: dict[int, object] = {}
@@ -56,6 +58,8 @@ class Writer(Lists, ManySites):
         """The program of an output that is a look, and of terms of the loss."""
         self._tied = self._uses([output, *penalties])
         self._embedded = reads_and_writes([output, *penalties])
+        self._of_numbers = any(one.operation == "feature" or one.operation == "read_in"
+                               and one.data[0] == "feature" for one in ordered([output]))
         self._heads = {id(one.population.find()): None for one in ordered([output, *penalties])
                        if one.operation == "attend" and one.is_rows}
         live = learning([output, *penalties])
@@ -260,9 +264,13 @@ class Writer(Lists, ManySites):
         return self._constant_rows(self.population(one.population), 1.0)
 
     def _write_vector(self, one):
-        start, _ = self._starts(one.data[0])
+        start, both = self._starts(one.data[0])
         part = self._part("vector", one.data, one, start=start)
         more = {} if start is None else {"start": start}
+        if start is None and power_of(both or (0, 1), self.widths):     # one number, as N^p
+            factor = [part.at(N) * value for N, value in zip(self.widths, both)]
+            sizes = tuple(map(abs, factor))
+            more = {"start": math.copysign(1.0, factor[0]), "a0": self.number(sizes)}
         if start and part.factor != (1.0, 0):
             more["a0"] = self.number(tuple(part.at(N) for N in self.widths))
         return self.network.vector(self.population(one.population), self._weight(part, **more))
@@ -273,8 +281,13 @@ class Writer(Lists, ManySites):
 
     def _numbers_at_start(self, part: Part) -> list:
         """What the numbers of a bias start at, each with the factor that it has in the module."""
-        return [self.number(tuple(self._starts(leaf)[0] * part.at(N) for N in self.widths))
-                for leaf in part.leaves]
+        found = []
+        for leaf in part.leaves:
+            one, both = self._starts(leaf)
+            both = both if power_of(both, self.widths) else (one, one)      # drawn
+            found.append(self.number(tuple(
+                value * part.at(N) for N, value in zip(self.widths, both))))
+        return found
 
     def _bias(self, s, one: Expression, added: Expression):
         leaves = added.data[0]

@@ -1,0 +1,37 @@
+"""What vectors and single numbers of a module start at, and which of its parameters never learn."""
+from __future__ import annotations
+
+import warnings
+
+from dmft.errors import NoteWarning
+from dmft.torch.importing.laws import power_of
+from dmft.torch.importing.parts import entries_of
+from dmft.torch.plan_sizes import pattern_of
+
+
+def starts_of(modules, leaf):
+    """(the number that a vector or a number starts at, this number in both modules), None of what
+    there is not: of vectors whose entries differ, and the first one of those that go with N."""
+    values = [entries_of(leaf, dict(module.named_parameters())).detach().reshape(-1)
+              for module in modules]
+    if any((v != v[0]).any() for v in values):
+        return None, None
+    both = tuple(v[0].item() for v in values)
+    return both[0] if both[0] == both[1] or not leaf.populations else None, both
+
+
+def say_what_is_drawn(parts, modules, widths) -> None:
+    """Names the single numbers that start at what one module has drawn, in a limit, too."""
+    drawn = dict.fromkeys(
+        pattern_of(leaf.parameter) for part in parts if part.kind == "bias"
+        for leaf in part.leaves if not power_of(starts_of(modules, leaf)[1], widths))
+    if drawn:
+        warnings.warn(f"{', '.join(drawn)}: build draws single numbers; the network, and its "
+                      f"limit, begin with those of N = {widths[0]}; let them start at a number "
+                      "that you choose, as 0", NoteWarning, stacklevel=4)
+
+
+def frozen(module, part, _) -> dict:
+    """What has no gradient in the module has none in the network."""
+    learns = any(module.get_parameter(name).requires_grad for name in part.parameters)
+    return {} if learns else {"fixed": True, "decays": False}
