@@ -166,7 +166,7 @@ class Adjoint:
                     (("place", place), ("word", node.word), *d.constants(node)))
 
     def _slope(self, node, arg, *_):
-        """With the factor inside of the function: in a description it is left out where it is 1."""
+        """The slope has the factor inside of the function, which is left out where it is 1."""
         k, name = self.d.constant(node, "k"), node.constants["function"]
         if node.population is None and name in ("exp", "log", "inverse"):
             s = product(k, self.d.row(arg.at))

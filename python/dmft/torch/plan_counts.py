@@ -1,4 +1,4 @@
-"""Of how many parameters of each kind a module has where it has more experts or blocks."""
+"""Counts the parameters of each kind that a module has where it has more experts or blocks."""
 from __future__ import annotations
 
 import itertools
@@ -10,7 +10,7 @@ from dmft.torch.plan_sizes import listed, pattern_of
 
 
 class Uneven(InputError):
-    """Numbers of parameters that are no such sums."""
+    """Numbers of parameters are no sums of products of numbers of experts and blocks."""
 
 
 def numbers(names_at, places) -> dict:

@@ -46,11 +46,11 @@ class Few:
         self._why = None
 
     def module(self, counts: dict, seed: int = 0, **sizes):
-        """With so many experts and blocks, at small sizes but for these."""
+        """Builds it with so many experts and blocks, at small sizes but for these."""
         return self._builds.of_sizes([*(self.small | sizes).values(), *counts.values()], seed)
 
     def at(self, k: int) -> dict:
-        """Few of each, some more (1), or still more (2)."""
+        """Their numbers: few of each (0), some more (1), or still more (2)."""
         return {size: values[k] for size, values in self.places.items()}
 
     def build_at(self, k: int):

@@ -204,12 +204,12 @@ class Planner:
         return self.shape_laws[found.part.parameters[0]][axis][1]
 
     def _inputs(self, found: Found) -> dict:
-        """Of how many inputs one expert has."""
+        """The law of how many inputs one expert has."""
         return added(*(self._length(found, axis) for axis in found.part.to[1]
                       if axis != found.experts))
 
     def of_muon(self, parts) -> dict | None:
-        """Of a matrix with two growing sides the law of 1/F, else None."""
+        """The law of 1/F of a matrix with two growing sides, else None."""
         first = parts[0]
         if any(one.part.kind != "map" for one in parts) or len(first.part.leaves[0].at) != 2:
             return None

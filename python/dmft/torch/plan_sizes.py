@@ -217,7 +217,7 @@ class Fitted:
         return found
 
     def _of_shape(self, entries, name: str, shape, known: dict) -> dict:
-        """Of entries of one kind of names that of this parameter."""
+        """Finds the entry of this parameter among those of its kind of names."""
         fit = [entry for entry in entries if len(entry["shape"]) == len(shape) and all(
             c is None or set(law) - set(known) or abs(c * power(law, known) - have)
             <= ROUND_OFF * have for (c, law), have in zip(entry["shape"], shape))] or entries

@@ -154,7 +154,7 @@ def units_of(axis: int) -> float:
 
 
 def length(axes) -> tuple[int, int]:
-    """Of a dimension, at both widths."""
+    """The length of a dimension at both widths."""
     total, skip = (1, 1), False
     for axis in axes:
         size = axis.size

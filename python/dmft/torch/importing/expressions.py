@@ -47,7 +47,7 @@ class Population:
         one.origins |= two.origins
 
     def along(self, sizes) -> "Population":
-        """That of an axis of so many sites."""
+        """Returns the population that an axis of so many sites is of."""
         return self
 
 
@@ -63,7 +63,7 @@ class Pairs(Population):
         self.outer, self.inner = outer, inner
 
     def meet(self, other: Population) -> None:
-        """With other pairs."""
+        """Says that these pairs and others are the same sites."""
         if not isinstance(other, Pairs):
             raise Gap("rows over experts and their units meet rows over one of both")
         self.outer.meet(other.outer)

@@ -37,7 +37,7 @@ class Asked:
     made_of: frozenset = frozenset()
 
     def times(self, value, source) -> "Asked":
-        """With another factor."""
+        """Returns what is asked for with another factor."""
         return Asked((self.value[0] * abs(value[0]), self.value[1] * abs(value[1])),
                      self.made_of | {source})
 
@@ -140,7 +140,7 @@ class Factors:
         return self._refused(*asked)
 
     def _refused(self, *asked: Asked) -> Asked:
-        """Of factors that cannot be moved, those that are not 1 stay where they are."""
+        """Factors that cannot be moved stay where they are, if they are not 1."""
         for other in asked:
             self._failed |= other.made_of if not other.is_one else frozenset()
         return Asked()

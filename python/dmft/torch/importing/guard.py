@@ -109,8 +109,8 @@ def _started_elsewhere(module, ignored) -> None:
 
 
 def _on_others(found, module, wanted, more, net, parts, ignored, x, output) -> dict[str, float]:
-    """With outputs of the same inputs once more; and of other weights, and inputs of other
-    sizes."""
+    """Adds to what was found outputs of the same inputs once more, and of other weights and inputs
+    of other sizes."""
     several = []
     with torch.no_grad():
         again = call(module, x, output)[0].reshape(wanted.shape)

@@ -68,7 +68,7 @@ class Judge:
 
     @staticmethod
     def _law(laws: dict, part):
-        """Of all parameters of a part; None of those that do not move."""
+        """The one law of all parameters of a part; None if they do not move."""
         found = {name: laws.get(name) for name in part.parameters}
         if len({law and law.by_entry for law in found.values()}) > 1:
             raise InputError(f"{', '.join(part.parameters)} are one matrix of the program, and are "
@@ -172,7 +172,8 @@ class Judge:
                      for N, one in zip(self.widths, numbers))
 
     def _error(self, part) -> float:
-        """Of the logarithm of a ratio of standard deviations of normals, at both widths."""
+        """The standard error of the logarithm of the ratio of a part's standard deviations at both
+        widths, if its entries are normal."""
         return math.sqrt(sum(1 / (2 * rates.entries(part, one).numel())
                              for one in self.parameters))
 

@@ -14,7 +14,7 @@ class ManySites:
         return self.network.attend(*q_and_k, *k)
 
     def _copied(self, one):
-        """Between experts, or units, and pairs of both: the operation has our name."""
+        """Writes an operation between experts, or units, and pairs of both, which has our name."""
         return getattr(self.network, one.operation)(*self._arguments(one),
                                                     self.population(one.population))
 

@@ -19,9 +19,9 @@ ROWS = {torch.optim.SGD: ("momentum", "sgd"), Momentum: ("momentum", "sgd"),
         Lion: ("lion", "adam")}
 if hasattr(torch.optim, "Muon"):        # since 2.9
     ROWS[torch.optim.Muon] = ("muon", "muon")
-# Beside Muon: what the rest is moved by.
+# What may move the rest beside Muon, with the value of training.rest_optimizer.
 REST = {"gd": "gd", "adam": "adam", "adamw": "adam"}
-# By which Muon multiplies its rate, for a matrix of n rows and m columns (`adjust_lr_fn`).
+# What Muon multiplies its rate by, for a matrix of n rows and m columns (`adjust_lr_fn`).
 MUON_RATES = {"original": lambda n, m: math.sqrt(max(1, n / m)),
               "match_rms_adamw": lambda n, m: 0.2 * math.sqrt(max(n, m)),
               "spectral_unclamped": lambda n, m: math.sqrt(n / m)}
@@ -123,5 +123,5 @@ def group_of(optimizers: Several, parameter) -> tuple[str, dict] | None:
 
 
 def muon_rate(group, shape) -> float:
-    """By which Muon multiplies the orthogonal matrix of a parameter of this shape."""
+    """The number by which Muon multiplies the orthogonal matrix of a parameter of this shape."""
     return float(group["lr"]) * MUON_RATES[group["adjust_lr_fn"] or "original"](*shape)

@@ -52,7 +52,7 @@ class Part:
         return self.at(N) * (block[:, 0] if self.kind == "bias" else block)
 
     def _order(self, leaf: Leaf) -> tuple[list[int], int]:
-        """In which order its axes are those of the target and the source, and how many are the
+        """The order in which its axes are those of the target and the source, and how many are the
         target's."""
         there = sorted(leaf.populations)
         to, source = self.to
@@ -96,7 +96,7 @@ def entries_of(leaf: Leaf, parameters) -> torch.Tensor:
 
 
 def index_at(at, shape) -> tuple:
-    """Of the entries that `at` of a leaf says."""
+    """The slices of the entries that `at` of a leaf says."""
     return tuple(one.slice(total) if isinstance(one, Piece) else one
                  for one, total in zip(at, shape))
 

@@ -17,7 +17,7 @@ def is_of_tokens(x, dim: int) -> bool:
 
 
 def count_of(x: Tensor, dim: int) -> int:
-    """Of its tokens."""
+    """How many tokens lie along a dimension."""
     return x.dims[dim][0].size[0]
 
 
@@ -99,7 +99,7 @@ def taken(read, x: Tensor, dim: int, which) -> Tensor:
 
 
 def moved(read, x: Tensor, dim: int, before: int, behind: int) -> Tensor:
-    """With so many tokens of zeros before and behind; fewer than none are left out."""
+    """Adds so many tokens of zeros before and behind; where the number is below 0, tokens go."""
     count = count_of(x, dim)
     matrix = np.zeros((count + before + behind, count))
     for s in range(len(matrix)):

@@ -206,7 +206,7 @@ class Contraction:
 
 
 def plain(one):
-    """Without the constant that it is multiplied by."""
+    """Returns it without the constant that it is multiplied by."""
     return one.arguments[0] if one.operation == "times" else one
 
 

@@ -42,7 +42,7 @@ def pair(value) -> tuple[float, float]:
 
 
 def tidy(place: str) -> str:
-    """In brackets, behind a sentence."""
+    """Puts the place in brackets, behind a sentence."""
     return f" ({place})"
 
 
@@ -223,7 +223,7 @@ class Reading:
     # --- for handlers ----------------------------------------------------------------------------
 
     def shapes(self, which: int = 0) -> list[tuple[int, int]]:
-        """Of a result, at both widths."""
+        """The shape of a result at both widths."""
         return list(zip(*(step.results[which].shape for step in self.step)))
 
     def expressions(self, tensor: Tensor) -> Tensor:
@@ -235,7 +235,7 @@ class Reading:
                                        if leaf.populations else self.builder.number(leaf)))
 
     def tidied(self, tensor: Tensor) -> Tensor:
-        """With numbers along the last axis that is written out taken from one expression."""
+        """Takes the numbers along the last axis that is written out from one expression."""
         cells = tensor.cells
         if cells.ndim == 0 or cells.flat[0].is_rows:
             return tensor

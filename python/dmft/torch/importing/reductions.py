@@ -93,7 +93,7 @@ def _sum_along(read, x: Tensor, axis: Axis) -> Tensor:
 
 
 def _sum_of_sites(builder, one, sizes, alone: bool):
-    """Of rows, or of what is the same for all of so many sites; alone: there are no other sites."""
+    """Sums rows, or what is the same for all of so many sites; alone: there are no other sites."""
     if not one.is_rows or not alone and not isinstance(one.population, Pairs) \
             and one.population.find().sizes != sizes:
         return builder.times(tuple(map(float, sizes)), one)
@@ -241,7 +241,7 @@ def _hidden_some(builder, cells):
 
 
 def _softmax_of(builder, whole):
-    """Of numbers, or of those that a mask leaves."""
+    """Takes it of numbers, or of those that a mask leaves."""
     if whole.operation != "chosen":
         return builder.make("softmax_of_numbers", (whole,))
     mask, logits = whole.arguments

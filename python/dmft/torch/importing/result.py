@@ -295,7 +295,7 @@ class Imported:
     # --- weights ---------------------------------------------------------------------------------
 
     def _width(self, module) -> int:
-        """That of a module which build has made."""
+        """Finds the width of a module which build has made."""
         parameters = dict(module.named_parameters())
         unknown = sorted(set(parameters) - set(dict(self._modules[0].named_parameters())))
         if unknown:

@@ -44,7 +44,7 @@ def _angle(tables, first, shift, function, inverse):
 
 
 def _near(base: float, n: int) -> float:
-    """As it was written, in few digits."""
+    """Writes it as its author did, in few digits."""
     for digits in range(1, 9):
         near = float(f"{base:.{digits - 1}e}")
         if abs(near / base - 1) < 1e-9 * n:

@@ -41,7 +41,7 @@ class Tensor:
 
     @property
     def axes(self) -> list[Axis]:
-        """Of all dimensions, in their order."""
+        """The axes of all dimensions, in their order."""
         return [axis for axes in self.dims for axis in axes]
 
     @property
@@ -55,7 +55,7 @@ class Tensor:
                                        self.cells.shape))
 
     def populations(self, axis: Axis):
-        """Of the sites along an axis."""
+        """Finds the populations of the sites along an axis."""
         for one in self.cells.flat:
             if isinstance(one, Leaf):
                 yield one.populations[axis.about]
@@ -75,7 +75,7 @@ class Tensor:
     # --- the same cells in other dimensions ------------------------------------------------------
 
     def view(self, lengths) -> "Tensor":
-        """In dimensions of these lengths."""
+        """Returns it in dimensions of these lengths."""
         try:
             dims = regroup(self.axes, lengths)
         except TakeApart as request:
@@ -100,13 +100,13 @@ class Tensor:
                         Tensor([], self.cells.take([part], where)).cut(axes[at + 1], ("equal", k))
 
     def permute(self, order) -> "Tensor":
-        """With its dimensions in another order."""
+        """Returns it with its dimensions in another order."""
         places = [list(range(self.place_of(d), self.place_of(d + 1))) for d in order]
         return Tensor([self.dims[d] for d in order],
                       self.cells.transpose([one for group in places for one in group]))
 
     def merged(self, dim: int) -> "Tensor":
-        """With the finite axes of a dimension as one."""
+        """Returns it with the finite axes of a dimension as one."""
         axes = self.dims[dim]
         if len(axes) < 2 or any(axis.kind != "finite" or axis.segments for axis in axes):
             return self
@@ -114,14 +114,14 @@ class Tensor:
         return Tensor(dims, self.cells.reshape(cells_shape(dims)))
 
     def refined(self, dim: int, at: int, sizes) -> "Tensor":
-        """With the finite axis `at` of a dimension as two."""
+        """Returns it with the finite axis `at` of a dimension as two."""
         axes = list(self.dims[dim])
         axes[at:at + 1] = divided(axes[at], sizes)
         dims = [*self.dims[:dim], tuple(axes), *self.dims[dim + 1:]]
         return Tensor(dims, self.cells.reshape(cells_shape(dims)))
 
     def with_axis(self, dim: int, at: int, axis: Axis) -> "Tensor":
-        """With another axis in this place, which cells are repeated along where it has some."""
+        """Returns it with another axis here, along which cells are repeated if it has some."""
         axes = list(self.dims[dim])
         old, axes[at] = axes[at], axis
         dims = [*self.dims[:dim], tuple(axes), *self.dims[dim + 1:]]

@@ -11,8 +11,8 @@ from dmft.torch.importing.expressions import ALIKE, Expression, Gap, Leaf, Pairs
 from dmft.torch.importing.graph import ordered
 
 def product(builder, x: Expression, leaf: Leaf, expert: int, to: tuple) -> Expression:
-    """Of rows x over experts, or over their units, and the leaf's matrix of each expert, to the
-    sites of its axes `to`."""
+    """The products of rows x over experts, or over their units, and the leaf's matrix of each
+    expert, to the sites of its axes `to`."""
     if not x.is_rows or len(to) != 1:
         raise Gap("a matrix of its own for each of a growing number of experts, applied to what is "
                   "the same for all of them")

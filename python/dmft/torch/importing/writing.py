@@ -158,7 +158,7 @@ class Writer(Lists, ManySites):
         return c if p == 0 else self.network.N ** p * c
 
     def _constant(self, one: Expression) -> tuple[float, float]:
-        """By which an expression is multiplied; but for the sign what matrices beneath it have."""
+        """What an expression is multiplied by; matrices beneath it have all of it but the sign."""
         if id(one) not in self._factors.moved:
             return one.data
         return (1.0, 1.0) if one.data[0] > 0 else (-1.0, -1.0)
