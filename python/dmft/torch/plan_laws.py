@@ -211,8 +211,9 @@ class Planner:
     def of_muon(self, parts) -> dict | None:
         """The law of 1/F of a matrix with two growing sides, else None."""
         first = parts[0]
-        if any(one.part.kind != "map" for one in parts) or len(first.part.leaves[0].at) != 2:
-            return None
+        if any(one.part.kind != "map" for one in parts) or len(first.part.leaves[0].at) != 2 \
+                or any(isinstance(axis, float) for axes in first.part.to for axis in axes):
+            return None                 # of pairs of an expert and a unit, of which Muon has none
         return _times(self._factor(first), -1.0)
 
     def _factor(self, found: Found) -> dict:
