@@ -8,8 +8,9 @@
 
 static const char ROWS[] = "output.kernels_of=psi phi h_in g_h_in";
 
-/* Of a network that has no more experts than are written one by one: their mean is the kernel, the
- * mean of their squares the square, and at t = 0 they are made of the sites that `fields` has. */
+/* A network has no more experts than are written one by one. Then their mean is the kernel, the
+ * mean of their squares is the square, and at t = 0 they are made of the sites that `fields` has.
+ */
 static void single_experts_make_up_the_kernel(void **state) {
     (void)state;
     static const char *const cases[][2] = {
@@ -63,8 +64,8 @@ static void single_experts_make_up_the_kernel(void **state) {
     }
 }
 
-/* The largest difference of two limits in a series, in units of what one of 1000 such series is
- * further apart by. */
+/* Returns the largest difference of two limits in a series, in units of a difference that only one
+ * of 1000 such series exceeds. */
 static double compare(const struct record *a, const struct record *b, const char *name) {
     const struct series *series = record_find(a, name);
     double *mean[2], *se[2], largest = 0;
@@ -84,8 +85,8 @@ static double compare(const struct record *a, const struct record *b, const char
     return largest;
 }
 
-/* Every entry of the kernels of router and experts by march and by fixed point; the march with
- * another rate is far from both, so that the comparison can fail. */
+/* Every entry of the kernels of router and experts agrees by march and by fixed point; the march
+ * with another rate is far from both, so that the comparison can fail. */
 static void methods_agree(void **state) {
     (void)state;
     static const char *const cases[][4] = {
