@@ -246,18 +246,44 @@ static bool is_here(struct rows x, struct rows y) {
     return !x.array->split.over_ranks && !y.array->split.over_ranks;
 }
 
+/* Of coefficients that lie across, the rows are multiplied by the factors, as they are where all
+ * numbers are at hand: `scaled`, which *factors is used for. */
+static int scale_rows(struct coefficients *C, struct rows *a, struct array *scaled,
+                      double **factors, struct err *err) {
+    struct rows from = *a;
+    TRY(base_alloc_unset(factors, 2 * (size_t)a->count, sizeof **factors, err));
+    TRY(array_init(scaled, from.array->backend, from.array->sites, from.array->group, from.count,
+                   err));
+    for (int l = 0; l < from.count; l++) {
+        (*factors)[l] = C->scale * C->c[l];
+        (*factors)[from.count + l] = 1;
+    }
+    *a = array_all(scaled);
+    from.array->backend->pointwise(FN_LINEAR, *factors, NULL, from, *a, (struct rows){0});
+    C->scale = 1;
+    C->c = *factors + from.count;
+    return CODE_OK;
+}
+
 int rows_combine(struct rows y, double beta, struct coefficients C, struct rows a,
                  struct err *err) {
     const struct backend *backend = y.array->backend;
-    double *host;
+    struct array scaled = {0};
+    double *host = NULL, *factors = NULL;
+    int code = CODE_OK;
     if (is_here(y, C.rows)) {
         backend->combine_rows(y, beta, C, a);
         return CODE_OK;
     }
-    TRY(rows_coefficients(C, y.count, a.count, &host, err));
+    if (C.turned && a.count)
+        DO(scale_rows(&C, &a, &scaled, &factors, err));
+    DO(rows_coefficients(C, y.count, a.count, &host, err));
     backend->combine(y, beta, host, a);
+done:
+    array_free(&scaled);
+    free(factors);
     free(host);
-    return CODE_OK;
+    return code;
 }
 
 int rows_times(double scale, struct rows W, struct rows x, struct rows y, struct err *err) {
