@@ -246,7 +246,7 @@ static bool is_here(struct rows x, struct rows y) {
     return !x.array->split.over_ranks && !y.array->split.over_ranks;
 }
 
-/* Of coefficients that lie across, the rows are multiplied by the factors, as they are where all
+/* Where coefficients lie across, rows are multiplied by the factors instead, as they are where all
  * numbers are at hand: `scaled`, which *factors is used for. */
 static int scale_rows(struct coefficients *C, struct rows *a, struct array *scaled,
                       double **factors, struct err *err) {
