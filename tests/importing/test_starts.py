@@ -160,3 +160,25 @@ def test_a_head_that_starts_at_zero_is_imported():
         lambda N: Silent(N, lambda s, x, h: s.inner(h) + h.detach(), True), modules.numbers(),
         (16, 32))
     assert mine.difference < ROUND_OFF
+
+
+class Buffered(nn.Module):
+    """A layer with a constant in a buffer, as the bias that balances experts is."""
+
+    def __init__(self, N):
+        super().__init__()
+        self.first, self.last = nn.Linear(modules.NUMBERS, N), nn.Linear(N, 1, bias=False)
+        self.register_buffer("shift", torch.tensor(0.3))
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.first(x)) + self.shift)[:, 0]
+
+
+def test_a_module_with_another_buffer_is_not_loaded():
+    mine = dmft.torch.import_module(Buffered, modules.numbers(), (16, 32))
+    module, x = Buffered(WIDTH), modules.numbers().double()
+    net = mine.load(module)             # 0.3 in single precision
+    assert (net(x) - module.double()(x)).abs().max() < 1e-6
+    module.shift += 0.1
+    with pytest.raises(dmft.InputError, match="the buffer shift of this module is not what build"):
+        mine.load(module)

@@ -139,6 +139,24 @@ def worst_of(found: dict[str, float]) -> str:
     return max(found, key=lambda key: math.inf if math.isnan(found[key]) else found[key])
 
 
+SINGLE = 1e-5                           # of the largest value, between float32 and float64
+
+
+def same_buffers(module, built) -> None:
+    """Refuses a module of which a buffer is not that of the module that was built."""
+    there = dict(built.named_buffers())
+    for name, one in module.named_buffers():
+        other = there.get(name)
+        known = other is not None and other.shape == one.shape
+        if known and (not one.numel() or torch.allclose(
+                one.double(), other.double(), SINGLE, SINGLE * other.double().abs().max().item(),
+                equal_nan=True)):
+            continue
+        raise InputError(f"the buffer {name} of this module is not what build makes it; the "
+                         "network has it as a constant, so that it would be another network: set "
+                         "it in build, or make it a parameter")
+
+
 def refused(worst: str, value: float) -> InputError:
     """The sentence that says what of a network is not the module."""
     what = worst if worst in ("output", "terms of the loss", OTHER, AGAIN) else \

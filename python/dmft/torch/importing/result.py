@@ -14,7 +14,8 @@ from dmft.torch.importing.axes import cells_shape
 from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.factors import Factors, growing_places, leaves_of
 from dmft.torch.importing.few import import_of_few
-from dmft.torch.importing.guard import differences, fresh, refused, worst_of
+from dmft.torch.importing.guard import (differences, fresh, refused, same_buffers,
+                                        worst_of)
 from dmft.recipe import recipe
 from dmft.torch.importing.judging import Judge, Recipe, groups
 from dmft.torch.importing.laws import power_of
@@ -314,8 +315,11 @@ class Imported:
         raise InputError("no parameter of the module grows with the width")
 
     def load(self, module) -> Network:
-        """The network of dmft.torch with the weights of a module that build has made."""
+        """The network of dmft.torch with the weights of a module that build has made; its buffers
+        must be those that build makes, which are constants of the network."""
         N = self._width(module)
+        if dict(module.named_buffers()):
+            same_buffers(module, self._builds.at(N))
         net = Network(self.settings, N=N, network=self.network, centre=False)
         parameters = {name: one.detach().double() for name, one in module.named_parameters()}
         with torch.no_grad():
