@@ -180,9 +180,8 @@ static void compare(const struct run *run, const struct record *record, const ch
 }
 
 /* What dominates an error, and costs little, is as many networks as there are; runs of the limit
- * take the more time. So there are 40 networks beside 8 runs, but 24 of Muon, which iterates on
- * each of its matrices, beside 24. Most of the variance is that of networks (with 24 and 24 a share
- * of .01 to .15 is the limit's).
+ * take the more time. So there are 40 networks beside few runs, and 24 of Muon, which iterates on
+ * each of its matrices. Most of the variance is that of networks.
  *
  * Every kind of learning from single sites: what adds, remembers, decays, moves entries; fresh
  * inputs at each step; selections, whose jumps are in the means over neurons. */

@@ -196,7 +196,7 @@ class Reading:
             return self._stopped(found) if step.stopped else found
         except (Gap, AttributeError, TypeError, ValueError, IndexError, KeyError) as error:
             gap = error if isinstance(error, Gap) else \
-                f"it is used in a way that is not known here ({type(error).__name__}: {error})"
+                "it is used in a way that an import does not know; write it otherwise"
             shapes = " and ".join(str(list(one.shape)) for one in _flat(step.arguments)
                                   if isinstance(one, torch.Tensor))
             return Missing(f"{step.operation} of {shapes or 'numbers'}: {gap}{tidy(step.place)}")
