@@ -192,7 +192,7 @@ def main(arguments=None) -> int:
             "dmft-torch", "the module is built, run and described at small sizes")
         with warnings.catch_warnings(), wait:
             warnings.simplefilter("always", NoteWarning)
-            warnings.showwarning = _note
+            warnings.showwarning = _notes()
             code = work(given)
         sys.stdout.flush()
         return code
@@ -207,6 +207,12 @@ def main(arguments=None) -> int:
         return 0
 
 
-def _note(message, category, *_, **__) -> None:
-    if issubclass(category, NoteWarning):
-        print(f"dmft-torch: note: {message}", file=sys.stderr)
+def _notes():
+    """A function that prints each note once."""
+    said = set()
+
+    def note(message, category, *_, **__) -> None:
+        if issubclass(category, NoteWarning) and str(message) not in said:
+            said.add(str(message))
+            print(f"dmft-torch: note: {message}", file=sys.stderr)
+    return note

@@ -22,6 +22,9 @@ MODEL = """
             nn.Sequential(nn.Tanh(), nn.Linear(N, N, bias=False)) for _ in range(L)),
             nn.Linear(N, 1, bias=False), nn.Flatten(0))
 
+    def with_bias(N, L):
+        return nn.Sequential(*list(blocks(N, L))[:-2], nn.Linear(N, 1), nn.Flatten(0))
+
     def letters(N):
         return nn.Sequential(nn.Embedding(9, N), nn.Linear(N, 9, bias=False))
 
@@ -67,6 +70,9 @@ def test_many_blocks_are_read_from_few(file, capsys):
     words = [f"{file}:blocks", *NUMBERS, "--counts", "L=500"]
     assert main([*words, "--recipe"]) == 0
     assert "*.*.weight (500 alike)" in capsys.readouterr().out
+    assert main([f"{file}:with_bias", *NUMBERS, "--counts", "L=9", "--recipe"]) == 0
+    notes = capsys.readouterr().err.splitlines()
+    assert any("draws single numbers" in one for one in notes) and len(set(notes)) == len(notes)
     assert main([*words, "--plan", "plan.json"]) == 0
     plan = dmft.torch.Plan.load("plan.json")
     assert plan.counts == {"L": 500} and "L = 500" in capsys.readouterr().out

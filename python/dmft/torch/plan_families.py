@@ -25,6 +25,7 @@ from dmft.torch.plans import Plan, index_in
 # The numbers of experts and blocks that are tried, until those chosen are fewer than all, and by
 # how much they may differ: groups of experts, and blocks of which every other one is of a kind.
 STARTS, STEPS = (3, 4, 6, 8, 12, 16, 24, 32), (1, 2, 3, 4, 6, 8)
+ENOUGH = 12                             # numbers of each of SEEDS modules
 RATES = ("sgd", "adam", "eps", "muon")
 
 
@@ -196,7 +197,7 @@ class _Family:
         except InputError as error:
             raise NoFamily(f"{error.sentence}, as it is with {listed(self._few.at(0))}; leave out "
                            "of counts what is no number of equal parts") from None
-        for name, mine, _ in matched:
+        for name, mine, one in matched:
             theirs = there[name]
             shape = [[c, law] if c is None or not set(law) & set(counts) else
                      [c * math.prod(counts.get(size, 1) for size in law),
@@ -209,8 +210,8 @@ class _Family:
                     parts = _of_all(parts, k)
             same = all(mine[key] == theirs[key] for key in RATES) and all(
                 a[1] == b[1] and b[0] and abs(a[0] - b[0]) <= ROUND_OFF * b[0] for a, b in known) \
-                and [_said(part) for part in mine["parts"]] == [
-                    _said(part) for part in parts]
+                and [_said(part, one) for part in mine["parts"]] == [
+                    _said(part, one) for part in parts]
             if not same:
                 raise NoFamily(f"{name} has other laws at {listed(counts)} than such parameters "
                                f"have at {listed(self._few.at(0))}; leave out of counts what is no "
@@ -283,5 +284,8 @@ def _of_all(parts: list, axis: int) -> list:
                                              / len(alike))} for alike in found.values()]
 
 
-def _said(part: dict) -> list:
-    return [part[key] for key in ("at", "equal", "own", "std")]
+def _said(part: dict, parameter=None) -> list:
+    """What a plan says of a part, but for the start of a parameter of too few numbers to tell the
+    power of their standard deviation."""
+    few = parameter is not None and parameter.numel() < ENOUGH
+    return [part[key] for key in (("at", "equal") if few else ("at", "equal", "own", "std"))]
