@@ -113,7 +113,7 @@ const struct param_row training_rows[] = {
      "1/sqrt(t)."},
     {"clip", PARAM_REAL, OFFSET(clip), "0", 0, 1e12, NULL, "integrator",
      "Largest norm of the gradient, above which it is scaled down. 0 does not clip. The norm "
-     "is of order one at any width (docs/training.md, section 10) and written as gradient_norm."},
+     "is of order one at any width (docs/learning.md, section 10) and written as gradient_norm."},
     {"dt", PARAM_REAL, OFFSET(flow.dt), "1", 1e-6, 1e6, NULL, "integrator",
      "Time between two measurements. In a unit of time gradient descent makes one step."},
     {"substeps", PARAM_INT, OFFSET(flow.substeps), "1", 1, 1000000, NULL, "integrator",

@@ -2,7 +2,7 @@
  *
  * A pass that is looked at conditions W(0) of a limit on what it asks exactly as any other forward
  * pass would, with normals from a stream of its own, and then forgets that it did: bases, spans and
- * draws return to where they were (docs/training.md, section 8). Inputs of one look come with the
+ * draws return to where they were (docs/learning.md, section 8). Inputs of one look come with the
  * same normals every time, so that differences over time have little noise. */
 #include "models/engine/aside.h"
 

@@ -31,7 +31,7 @@ eta0 rate gamma0^2 n/m. Adam moves m U, of the gradient -n gamma0 dL/dU with gam
 Read-ins act on A = X/sqrt D. Of V that acts on X itself std is to be divided by sqrt D, the lr of
 SGD by D, that of Adam by sqrt D, and eps to be multiplied by sqrt D. Momentum has the rates of SGD,
 Lion those of Adam. Decoupled decay, V *= 1 - weight_decay in each step, is weight_decay/lr of a
-group of PyTorch. The gradient's norm for clipping, docs/training.md (10.1), is the square root of
+group of PyTorch. The gradient's norm for clipping, docs/learning.md (10.1), is the square root of
 the sum over V of (lr of SGD)/eta0 |dL/dV|^2.
 """
 from __future__ import annotations

@@ -326,7 +326,7 @@ class Network(torch.nn.Module):
 
     def clip(self, most: float) -> float:
         """Gradients whose norm, in the units in which every entry learns at one rate
-        (docs/training.md (10.1)), is above `most` are scaled down to it; returns the norm."""
+        (docs/learning.md (10.1)), is above `most` are scaled down to it; returns the norm."""
         learning = [(self.scale[name].sgd, V) for name, V in self.weights.items()
                     if V.grad is not None]
         norm = math.sqrt(sum(rate * V.grad.square().sum().item() for rate, V in learning))

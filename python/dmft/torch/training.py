@@ -52,7 +52,7 @@ def loss_of(kind: str, f: torch.Tensor, y: torch.Tensor, several: bool = False,
 
 
 def schedule_factor(training: dict, tau: float) -> float:
-    """The rate at a time over eta0 (docs/training.md, section 10); for a LambdaLR."""
+    """The rate at a time over eta0 (docs/learning.md, section 10); for a LambdaLR."""
     past, kind = tau - training["warmup"], training["schedule"]
     if past < 0:
         return tau / training["warmup"]
