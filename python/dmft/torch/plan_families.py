@@ -95,6 +95,21 @@ class Few:
                 size: sizes[size] for size in more}).named_parameters()]
         return numbers(names, more | self.places)
 
+    def first(self, made):
+        """made() with the smallest numbers of experts and blocks at which it can be. It is tried
+        twice: with the fewest, all experts may have been chosen."""
+        why = None
+        for start in STARTS:
+            if not self.from_start(start):
+                continue
+            try:
+                return made()
+            except InputError as error:
+                if why:
+                    raise why from None
+                why = error
+        raise why or self.refused()
+
     def refused(self) -> InputError:
         """Why there are no places."""
         return NoFamily(f"no small {' and '.join(self.asked)} are found at which the module runs "
@@ -106,21 +121,14 @@ def counted_content(build, example, base, counts, word, widths, more) -> dict:
     """The content of a plan of a module with these numbers of experts and blocks."""
     from dmft.torch.planning import Assembly
     few = Few(build, example, base, checked(counts, base), widths, more)
-    why = None
-    for start in STARTS:
-        if not few.from_start(start):
-            continue
-        try:
-            planners = [Planner(few.build_at(k), example, base, widths, more) for k in (0, 1)]
-            for planner in planners:
-                planner.measure()
-            content, other = (Assembly(planner, word).content for planner in planners)
-            return _Family(few, planners[0], content, other).content
-        except InputError as error:     # perhaps all experts were chosen: with more once again
-            if why:
-                raise why from None
-            why = error
-    raise why or few.refused()
+
+    def made():
+        planners = [Planner(few.build_at(k), example, base, widths, more) for k in (0, 1)]
+        for planner in planners:
+            planner.measure()
+        content, other = (Assembly(planner, word).content for planner in planners)
+        return _Family(few, planners[0], content, other).content
+    return few.first(made)
 
 
 def checked(counts, base) -> dict:
