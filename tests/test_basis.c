@@ -123,6 +123,8 @@ static void compare(struct vectors *want, int base, struct rows out, const doubl
     free(v);
 }
 
+static const struct basis_known unknown;
+
 /* All that basis_residual promises, for n rows after `base` rows (taken to 1e-4). */
 static int check_residual(const double *x, int base, int n, size_t sites, int group,
                           double threshold) {
@@ -134,20 +136,22 @@ static int check_residual(const double *x, int base, int n, size_t sites, int gr
     ASK(array_init(&known, backend, sites, group, 0, &err));
     ASK(array_init(&out, backend, sites, group, 0, &err));
     if (base) {
-        ASK(basis_residual(none, array_rows(&in, 0, base), NULL, 1e-4, &known, &before, &err));
+        ASK(basis_residual(none, array_rows(&in, 0, base), unknown, 1e-4, &known, &before, &err));
         reference(&want, x, base, sites, 1e-4);
         compare(&want, 0, array_rows(&known, 0, before), x, base, 1e-4);
     }
     struct rows first = array_rows(&known, 0, before), x_rows = array_rows(&in, base, n);
     reference(&want, rest, n, sites, threshold);
-    ASK(basis_residual(first, x_rows, NULL, threshold, &out, &kept, &err));
+    ASK(basis_residual(first, x_rows, unknown, threshold, &out, &kept, &err));
     struct rows second = array_rows(&out, 0, kept);
     compare(&want, before, second, rest, n, threshold);
     assert_true(overlap(second, second) <= ORTHONORMAL && overlap(second, first) <= ORTHONORMAL);
     int again;
-    double *C = memory((size_t)(n * before), sizeof *C);
+    double *C = memory((size_t)(n * before), sizeof *C), norm2[n];
     backend->dots(x_rows, first, C);
-    ASK(basis_residual(first, x_rows, C, threshold, &out, &again, &err));
+    backend->averages(x_rows, x_rows, norm2);
+    ASK(basis_residual(first, x_rows, (struct basis_known){C, norm2}, threshold, &out, &again,
+                       &err));
     assert_int_equal(again, kept);
     assert_true(overlap(second, second) <= ORTHONORMAL && overlap(second, first) <= ORTHONORMAL);
     free(C);
@@ -393,7 +397,7 @@ TEST(test_many_calls) {
         int kept, n = 1 + (int)call % 5;
         draw(x, (size_t)n * SITES, call);
         array_from(&in, SITES, 1, x, n);
-        ASK(basis_residual(array_all(&basis), array_all(&in), NULL, 1e-8, &out, &kept, &err));
+        ASK(basis_residual(array_all(&basis), array_all(&in), unknown, 1e-8, &out, &kept, &err));
         assert_int_equal(kept, n);
         ASK(array_append(&basis, kept, &added, &err));
         rows_copy(array_rows(&out, 0, kept), added);

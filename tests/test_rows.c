@@ -1,6 +1,7 @@
-/* Products whose coefficients or results are rows, rows_combine and rows_times, on every backend
- * against plain loops over host copies in extended precision. Bounds are those of test_backend.c,
- * with one or two roundings more for a coefficient; and the same bits for any number of threads. */
+/* Products whose coefficients or results are rows, rows_combine, rows_times and rows_low_rank, on
+ * every backend against plain loops over host copies in extended precision. Bounds are those of
+ * test_backend.c, with one or two roundings more for a coefficient; and the same bits for any
+ * number of threads. */
 #define _DEFAULT_SOURCE
 #include "tests/support/sample.h"
 
@@ -135,6 +136,35 @@ static double *results(size_t *size) {
     free(c);
     release();
     return out;
+}
+
+/* Rows are combined by the products that come to the host, which they do when a hold ends. */
+static void low_rank_of(struct shape over, int rows, int terms) {
+    struct sample *y = sample(over, rows), *b = sample(over, terms), *a = sample(over, terms);
+    double *C = numbers((size_t)(rows * terms), NAN);
+    backend_hold(backend, true);
+    rows_low_rank(middle(y), 1, -0.5, middle(y), middle(b), middle(a), C, true);
+    backend_hold(backend, false);
+    for (int i = 0; i < rows * terms; i++) {
+        const double *u = y->x + (size_t)(i / terms) * y->sites,
+                     *v = b->x + (size_t)(i % terms) * y->sites;
+        long double sum = 0, size = 0;
+        for (size_t j = 0; j < y->sites; j++) {
+            sum += (long double)u[j] * v[j];
+            size += fabsl((long double)u[j] * v[j]);
+        }
+        size /= (long double)y->sites;
+        assert_near(C[i], -0.5L * sum / (long double)y->sites,
+                    (long double)(y->sites + 5) * eps() * size);
+    }
+    judge(y, a, 1, C);
+    free(C);
+    release();
+}
+
+SAMPLES_TEST(test_low_rank) {
+    for (size_t i = 0; i < LENGTH(cases); i++)
+        low_rank_of(cases[i].over, cases[i].rows, cases[i].terms);
 }
 
 SAMPLES_TEST(test_threads) {

@@ -5,7 +5,7 @@ TESTS := architecture $(filter-out mpi,$(patsubst tests/test_%.c,%,$(filter test
 TEST_OBJECTS := $(patsubst %.c,$(PLAIN)/%.o,$(filter tests/support/% tests/oracles/%,$(TEST_SOURCES)))
 BENCHES := $(patsubst tests/bench/%.c,$(BUILD)/%,$(filter tests/bench/%,$(TEST_SOURCES)))
 # Tests of the backend cuda, run through tests/cuda_host: on the host, as an emulation.
-EMULATED := backend rows functions basis population thin change polar tile device single
+EMULATED := counts backend rows functions basis population thin change polar tile device single
 EMULATED_SINGLE := backend rows functions
 
 # Ranges have one name in cmocka 1, and others in cmocka 2, which warns of it.

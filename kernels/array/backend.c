@@ -303,6 +303,20 @@ int rows_times(double scale, struct rows W, struct rows x, struct rows y, struct
     return CODE_OK;
 }
 
+void rows_low_rank(struct rows y, double beta, double scale, struct rows x, struct rows b,
+                   struct rows a, double *C, bool wanted) {
+    const struct backend *backend = y.array->backend;
+    if (backend->distant && !backend->main) {
+        backend->distant->low_rank(y, beta, scale, rows_main(x), rows_main(b), rows_main(a), C,
+                                   wanted);
+        return;
+    }
+    x.array->backend->dots(x, b, C);
+    for (size_t i = 0; i < (size_t)x.count * (size_t)b.count && scale != 1; i++)
+        C[i] *= scale;
+    backend->combine(y, beta, C, a);
+}
+
 int backend_cause(const struct backend *backend, int code, struct err *err) {
     return code == CODE_NUMERICAL && backend->sync(err) ? err->code : code;
 }

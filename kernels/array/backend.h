@@ -170,8 +170,16 @@ struct backend {
     bool split;     /* ... split: arrays keep the blocks of this rank alone */
     bool poisons;   /* whether rows that are of no more use are to become NaN (rows_poison) */
     bool counted;   /* whether rows lie side by side on the host (counted_numbers) */
-    bool distant;   /* whether the host waits long for each number: a few large operations are
-                       faster than many small ones */
+    /* NULL, or: the host waits long for each number, and a few large operations are faster than
+     * many small ones. */
+    const struct distant *distant;
+};
+
+/* What such a backend does so that its host need not wait (backend_hold, rows_low_rank). */
+struct distant {
+    void (*hold)(bool begin); /* NULL: numbers come at once */
+    void (*low_rank)(struct rows y, double beta, double scale, struct rows x, struct rows b,
+                     struct rows a, double *C, bool wanted);
 };
 
 extern const struct backend backend_cpu;        /* OpenBLAS and OpenMP */
@@ -190,6 +198,13 @@ extern const struct backend *const backend_list[]; /* ends with NULL */
 
 /* One-time settings of the libraries underneath (single-threaded BLAS inside blocks). */
 void backend_start(int threads);
+/* While this thread holds, numbers that operations give to the host (dots, averages, low_rank) may
+ * come late: all of them with one wait, at the next end of a hold, whoever began it. Their memory
+ * must live until then. */
+static inline void backend_hold(const struct backend *backend, bool begin) {
+    if (backend->distant && backend->distant->hold)
+        backend->distant->hold(begin);
+}
 /* code, or where that is CODE_NUMERICAL and an operation has failed before, what sync says: the
  * numbers were those of the failure. */
 int backend_cause(const struct backend *backend, int code, struct err *err);
@@ -241,6 +256,11 @@ int rows_times(double scale, struct rows W, struct rows x, struct rows y, struct
 int rows_combine(struct rows y, double beta, struct coefficients C, struct rows a, struct err *err);
 /* C [rows][terms] on the host. */
 int rows_coefficients(struct coefficients C, int rows, int terms, double **out, struct err *err);
+/* A matrix of low rank meets rows:  y_k = beta y_k + scale sum_l <x_k b_l> a_l. x may be y, y and a
+ * do not overlap. C is room for [x.count][b.count] numbers; where they are wanted, it holds
+ * scale <x_k b_l> afterwards. */
+void rows_low_rank(struct rows y, double beta, double scale, struct rows x, struct rows b,
+                   struct rows a, double *C, bool wanted);
 /* Some rows of many, number k of them being number which[k], in order: out_k = x_which[k]; the
  * first rows of x go to these places, and all others become 0; and y_which[k] += x_k. */
 void rows_take(struct rows x, const int *which, struct rows out);

@@ -21,7 +21,7 @@
 #include <limits.h>
 #include <string.h>
 
-#define CROSSING ((size_t)1 << 22) /* numbers of single precision that cross at a time */
+#define CROSSING ((size_t)1 << 18) /* numbers of a row or more that cross at a time */
 
 static int cuda_open(double *bytes, struct err *err) {
     size_t available, total;
@@ -72,64 +72,49 @@ static int cuda_resize(struct array *array, int capacity, struct err *err) {
     return CODE_OK;
 }
 
-/* Numbers of 64 bits, `line` of a row, and rows `pitch` numbers apart. */
-static bool copy(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t line,
-                 size_t rows, cudaMemcpyKind kind, const char *where) {
-    const size_t bytes = sizeof(double);
-    return device_good(cudaMemcpy2DAsync(to, to_pitch * bytes, from, from_pitch * bytes,
-                                         line * bytes, rows, kind, device_stream()),
-                       where);
+/* Rows that cross at a time. */
+static struct rows some_rows(struct rows rows, int first) {
+    int most = 1 + (int)(CROSSING / rows.array->sites), left = rows.count - first;
+    return rows_part(rows, first, left < most ? left : most);
 }
 
-/* Some rows at a time through memory of the device: converted there. */
-static void cross_single(struct rows rows, double *host, bool put) {
-    const char *where = put ? "put" : "get";
-    size_t sites = rows.array->sites, some = 1 + CROSSING / sites;
-    void *memory = NULL;
-    bool good = device_ready();
-    for (int first = 0; first < rows.count && good; first += (int)some) {
-        size_t count = (size_t)(rows.count - first) < some ? (size_t)(rows.count - first) : some;
-        view<float> here = view_of<float>(rows_part(rows, first, (int)count));
-        double *numbers = host + (size_t)first * sites;
-        good = device_borrow(count * sites * sizeof(double), &memory, where);
-        view<double> wide = {(double *)memory, sites};
-        if (good && put) {
-            good = copy(memory, sites, numbers, sites, sites, count, cudaMemcpyHostToDevice, where);
-            launch(where, count, sites, cuda_convert<double, float>, wide, here, count, sites);
-        } else if (good) {
-            launch(where, count, sites, cuda_convert<float, double>, here, wide, count, sites);
-            good = copy(numbers, sites, memory, sites, sites, count, cudaMemcpyDeviceToHost, where);
-        }
-        device_give_back(memory, where);
-        good = good && device_wait(where);
+/* The caller may change its numbers at once: they are in staging memory. */
+template <class real> static void cuda_put(struct rows rows, const double *host) {
+    size_t sites = rows.array->sites;
+    struct slot slot;
+    for (struct rows to = some_rows(rows, 0); to.count && device_ready();
+         to = some_rows(rows, to.first + to.count - rows.first)) {
+        size_t count = (size_t)to.count;
+        if (!device_take(count * sites, &slot, "put"))
+            return;
+        memcpy(slot.host, host, count * sites * sizeof *host);
+        if (!device_send(slot, count * sites, "put"))
+            return;
+        view<double> from = {slot.device, sites};
+        launch("put", count, sites, cuda_convert<double, real>, from, view_of<real>(to), count,
+               sites);
+        host += count * sites;
     }
-    if (!good && !put)
-        cuda_fill_nan(host, (size_t)rows.count * sites);
 }
 
-static void put_single(struct rows rows, const double *host) {
-    cross_single(rows, (double *)(uintptr_t)host, true);
-}
-
-static void get_single(struct rows rows, double *host) {
-    cross_single(rows, host, false);
-}
-
-static void put_double(struct rows rows, const double *host) {
-    size_t line = rows.array->sites;
-    if (rows.count && device_ready() &&
-        copy(row_at<double>(rows), row_stride(rows.array), host, line, line, (size_t)rows.count,
-             cudaMemcpyHostToDevice, "put"))
-        device_wait("put"); /* the caller may change its numbers now */
-}
-
-static void get_double(struct rows rows, double *host) {
-    size_t line = rows.array->sites;
-    if (!(rows.count && device_ready() &&
-          copy(host, line, row_at<double>(rows), row_stride(rows.array), line, (size_t)rows.count,
-               cudaMemcpyDeviceToHost, "get") &&
-          device_wait("get")))
-        cuda_fill_nan(host, (size_t)rows.count * line);
+template <class real> static void cuda_get(struct rows rows, double *host) {
+    size_t sites = rows.array->sites;
+    struct slot slot;
+    cuda_fill_nan(host, (size_t)rows.count * sites);
+    if (!rows.count || !device_ready())
+        return;
+    device_hold(true);
+    for (struct rows from = some_rows(rows, 0);
+         from.count && device_take((size_t)from.count * sites, &slot, "get");
+         from = some_rows(rows, from.first + from.count - rows.first)) {
+        size_t count = (size_t)from.count;
+        view<double> to = {slot.device, sites};
+        launch("get", count, sites, cuda_convert<real, double>, view_of<real>(from), to, count,
+               sites);
+        device_fetch(slot, {host, count * sites, 1, 1}, "get");
+        host += count * sites;
+    }
+    device_hold(false);
 }
 
 static int cuda_sync(struct err *err) {
@@ -137,6 +122,9 @@ static int cuda_sync(struct err *err) {
         device_wait("sync");
     return device_failure(true, err);
 }
+
+template <class real>
+static constexpr struct distant far_away = {device_hold, cuda_products<real>::low_rank};
 
 template <class real>
 static constexpr struct backend table(const char *name, const struct backend *other) {
@@ -148,8 +136,8 @@ static constexpr struct backend table(const char *name, const struct backend *ot
     backend.alloc = cuda_alloc;
     backend.resize = cuda_resize;
     backend.release = cuda_release;
-    backend.put = sizeof(real) == sizeof(double) ? put_double : put_single;
-    backend.get = sizeof(real) == sizeof(double) ? get_double : get_single;
+    backend.put = cuda_put<real>;
+    backend.get = cuda_get<real>;
     backend.normals = cuda_sites<real>::normals;
     backend.dots = cuda_products<real>::dots;
     backend.averages = cuda_sums<real>::averages;
@@ -165,7 +153,7 @@ static constexpr struct backend table(const char *name, const struct backend *ot
     backend.top = cuda_top<real>::top;
     backend.entries = cuda_sites<real>::entries;
     backend.sync = cuda_sync;
-    backend.distant = true;
+    backend.distant = &far_away<real>;
     return backend;
 }
 

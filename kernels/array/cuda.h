@@ -40,6 +40,8 @@ template <class real> struct cuda_products {
     static void dots(struct rows a, struct rows b, double *C);
     static void combine(struct rows y, double beta, const double *C, struct rows a);
     static void combine_rows(struct rows y, double beta, struct coefficients C, struct rows a);
+    static void low_rank(struct rows y, double beta, double scale, struct rows x, struct rows b,
+                         struct rows a, double *C, bool wanted);
     static void times(double scale, struct rows W, struct rows x, struct rows y);
 };
 

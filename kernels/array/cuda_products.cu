@@ -76,12 +76,10 @@ template <class real> void cuda_products<real>::dots(struct rows a, struct rows 
     if (!count)
         return;
     assert(a.array->sites == b.array->sites && a.array->group == b.array->group);
+    cuda_fill_nan(C, count);
     if (device_ready() && device_take(count, &out, "dots") &&
-        site_sums<real>(a, b, sites, 1.0 / (double)sites, out.device) &&
-        device_fetch(out, count, "dots"))
-        memcpy(C, out.host, count * sizeof *C);
-    else
-        cuda_fill_nan(C, count);
+        site_sums<real>(a, b, sites, 1.0 / (double)sites, out.device))
+        device_fetch(out, {C, count, 1, 1}, "dots");
 }
 
 /* y = beta y + c a; without a: y = beta y */
@@ -182,6 +180,29 @@ void cuda_products<real>::combine_rows(struct rows y, double beta, struct coeffi
            (const double *)factors.device, C.scale, (size_t)C.first, all.at, terms, rows);
     combine_matrix(y, beta, 1, all, true, a);
     device_give_back(memory, "combine");
+}
+
+/* The products stay on the device. */
+template <class real>
+void cuda_products<real>::low_rank(struct rows y, double beta, double scale, struct rows x,
+                                   struct rows b, struct rows a, double *C, bool wanted) {
+    size_t count = (size_t)x.count * (size_t)b.count, sites = count ? x.array->sites : 0;
+    struct slot products;
+    void *memory = NULL;
+    if (wanted)
+        cuda_fill_nan(C, count);
+    if (!count)
+        combine(y, beta, C, a);
+    if (!count || !device_ready() || !device_take(count, &products, "low_rank") ||
+        !site_sums<real>(x, b, sites, scale / (double)sites, products.device))
+        return;
+    const real *matrix = coefficients_of<real>(products, count, &memory);
+    view<real> all = {(real *)(uintptr_t)matrix, (size_t)a.count};
+    if (matrix)
+        combine_matrix(y, beta, 1, all, false, a);
+    device_give_back(memory, "low_rank");
+    if (wanted)
+        device_fetch(products, {C, count, 1, 1}, "low_rank");
 }
 
 template <class real>

@@ -47,10 +47,6 @@ static __global__ void k_parts(const double *in, size_t rows, size_t count, size
     }
 }
 
-static double sum_by_halves(const double *x, size_t n) {
-    return n < 2 ? (n ? *x : 0) : sum_by_halves(x, n / 2) + sum_by_halves(x + n / 2, n - n / 2);
-}
-
 /* Threads of a row. */
 static size_t parts_of(size_t sites) {
     size_t parts = sites / EACH_ADDS;
@@ -84,13 +80,10 @@ template <class real> void cuda_sums<real>::averages(struct rows a, struct rows 
         return;
     size_t left = CROSS / rows > LEFT ? CROSS / rows : LEFT;
     left = left < parts ? left : parts;
-    if (!device_ready() || !device_take(rows * left, &sums, "averages") ||
-        !sum<real>(a, b, parts, left, sums) || !device_fetch(sums, rows * left, "averages")) {
-        cuda_fill_nan(out, rows);
-        return;
-    }
-    for (size_t k = 0; k < rows; k++)
-        out[k] = sum_by_halves(sums.host + k * left, left) / (double)sites;
+    cuda_fill_nan(out, rows);
+    if (device_ready() && device_take(rows * left, &sums, "averages") &&
+        sum<real>(a, b, parts, left, sums))
+        device_fetch(sums, {out, rows, left, (double)sites}, "averages");
 }
 
 /* Part p of site i: the sum of x_ij over j = p, p + parts, ... */

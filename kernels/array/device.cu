@@ -3,8 +3,11 @@
 #include "kernels/array/dist.h"
 
 #include <limits.h>
+#include <string.h>
 
 #define STAGING (1 << 20) /* numbers, at first */
+#define NEAR 4096         /* numbers between two that arrive in one copy, at most */
+#define ARRIVALS 256      /* numbers of one wait go to so many places */
 
 /* What a host thread works with. */
 struct context {
@@ -13,8 +16,12 @@ struct context {
     cublasHandle_t blas;
     double *host, *device; /* staging: pinned memory, and as much on the device */
     size_t size, used;     /* numbers */
-    struct err failure;    /* the first one, until sync() tells; code 0: none */
-    ~context() {           /* nobody is left to be told of failures */
+    struct arrival arrival[ARRIVALS];
+    double *from[ARRIVALS]; /* on the host */
+    int arrivals;
+    bool holds;
+    struct err failure; /* the first one, until sync() tells; code 0: none */
+    ~context() {        /* nobody is left to be told of failures */
         if (!open)
             return;
         cudaStreamSynchronize(stream);
@@ -109,9 +116,43 @@ bool device_ready(void) {
     return !self.failure.code;
 }
 
+static double sum_by_halves(const double *x, size_t n) {
+    return n < 2 ? (n ? *x : 0) : sum_by_halves(x, n / 2) + sum_by_halves(x + n / 2, n - n / 2);
+}
+
+static void deliver_arrivals(void) {
+    for (int n = 0; n < self.arrivals; n++) {
+        const struct arrival *a = &self.arrival[n];
+        if (a->parts == 1 && a->divide == 1)
+            memcpy(a->to, self.from[n], a->count * sizeof *a->to);
+        for (size_t k = 0; k < a->count && (a->parts != 1 || a->divide != 1); k++)
+            a->to[k] = sum_by_halves(self.from[n] + k * a->parts, a->parts) / a->divide;
+    }
+}
+
+/* Numbers of the staging memory, from the device. */
+static bool bring(double *from, const double *end, const char *where) {
+    return device_good(cudaMemcpyAsync(from, self.device + (from - self.host),
+                                       (size_t)(end - from) * sizeof(double),
+                                       cudaMemcpyDeviceToHost, self.stream),
+                       where);
+}
+
+/* What is to arrive, with the little that lies between: in few copies. */
 bool device_wait(const char *where) {
+    bool good = true;
+    for (int n = 0, next; n < self.arrivals && good; n = next) {
+        const double *end = self.from[n];
+        for (next = n; next < self.arrivals && self.from[next] - end <= NEAR; next++)
+            end = self.from[next] + self.arrival[next].count * self.arrival[next].parts;
+        good = bring(self.from[n], end, where);
+    }
+    good = device_good(cudaStreamSynchronize(self.stream), where) && good && !self.failure.code;
+    if (good)
+        deliver_arrivals();
     self.used = 0;
-    return device_good(cudaStreamSynchronize(self.stream), where) && !self.failure.code;
+    self.arrivals = 0;
+    return good;
 }
 
 bool device_take(size_t count, struct slot *slot, const char *where) {
@@ -135,11 +176,17 @@ bool device_take(size_t count, struct slot *slot, const char *where) {
     return true;
 }
 
-bool device_fetch(struct slot slot, size_t count, const char *where) {
-    return device_good(cudaMemcpyAsync(slot.host, slot.device, count * sizeof(double),
-                                       cudaMemcpyDeviceToHost, self.stream),
-                       where) &&
-           device_wait(where);
+void device_fetch(struct slot slot, struct arrival arrival, const char *where) {
+    self.arrival[self.arrivals] = arrival;
+    self.from[self.arrivals++] = slot.host;
+    if (!self.holds || self.arrivals == ARRIVALS)
+        device_wait(where);
+}
+
+void device_hold(bool begin) {
+    self.holds = begin;
+    if (!begin && self.arrivals)
+        device_wait("hold");
 }
 
 bool device_send(struct slot slot, size_t count, const char *where) {

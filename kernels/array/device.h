@@ -5,9 +5,11 @@
  * device_failure tells, and until then device_ready is false: whoever queues asks it first. Numbers
  * cross through slots of staging memory, pinned memory of the host with as much on the device.
  *
- *     if (device_ready() && device_take(count, &slot, "dots") && ... queue what fills the slot ...
- *         && device_fetch(slot, count, "dots"))
- *         ... slot.host holds the numbers ...
+ *     if (device_ready() && device_take(count, &slot, "dots") && ... queue what fills the slot ...)
+ *         device_fetch(slot, (struct arrival){...}, "dots");
+ *
+ * brings numbers to the host: at once, or, while the thread holds (device_hold), with all others in
+ * one wait.
  *
  * What an operation needs on the device alone it borrows and gives back: the memory is that of the
  * stream, so nothing is waited for.
@@ -29,6 +31,14 @@ struct slot {
     double *host, *device;
 };
 
+/* What becomes of fetched numbers [count][parts]: to[k] = the sum of the parts of k over `divide`;
+ * it is NaN until then. */
+struct arrival {
+    double *to;
+    size_t count, parts;
+    double divide;
+};
+
 extern "C" {
 /* Finds a device, and makes what this thread lacks. */
 int device_start(struct err *err);
@@ -44,12 +54,15 @@ bool device_good_blas(cublasStatus_t status, const char *where);
 int device_check(cudaError_t status, const char *where, struct err *err);
 /* The failure that was kept, if there is one (else CODE_OK); forget: the thread is ready again. */
 int device_failure(bool forget, struct err *err);
-/* Whether all that was queued is done, and well; the staging memory is free again. */
+/* Whether all that was queued is done, and well; what was fetched has arrived, and the staging
+ * memory is free again. */
 bool device_wait(const char *where);
 /* Room for `count` numbers. Waits where there is none left. */
 bool device_take(size_t count, struct slot *slot, const char *where);
-/* Brings the first `count` numbers of a slot, which the queue is about to write, to slot.host. */
-bool device_fetch(struct slot slot, size_t count, const char *where);
+/* Brings the numbers of a slot, which the queue is about to write, to the host. */
+void device_fetch(struct slot slot, struct arrival arrival, const char *where);
+/* From begin on fetched numbers come when a hold ends, or with an earlier wait. */
+void device_hold(bool begin);
 /* Copies the first `count` numbers of slot.host to the device. */
 bool device_send(struct slot slot, size_t count, const char *where);
 /* Memory of the device for `bytes` bytes, in *memory, until it is given back (NULL: nothing is). */

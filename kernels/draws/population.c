@@ -107,7 +107,8 @@ static int mean_span(const struct population *population, struct rows rows, stru
         return CODE_OK;
     DO(array_init(&raw, backend, units->sites, 1, rows.count, err));
     backend->tile_mean(rows, array_all(&raw));
-    DO(basis_residual((struct rows){0}, array_all(&raw), NULL, inside, means, &kept, err));
+    DO(basis_residual((struct rows){0}, array_all(&raw), (struct basis_known){0}, inside, means,
+                      &kept, err));
     means->rows = kept;
 done:
     array_free(&raw);
@@ -163,7 +164,7 @@ static int draw_fresh(struct population *population, int mirror, struct rows opp
     if (room)
         return enter_span(population, out, err);
     population->span.unmatched += loose ? 0 : out.count;
-    TRY(basis_residual(opposite, out, NULL, inside, work, &kept, err));
+    TRY(basis_residual(opposite, out, (struct basis_known){0}, inside, work, &kept, err));
     /* Directions left over when `opposite` fills all sites do not exist: their normals are zero. */
     rows_zero(out);
     rows_copy(array_rows(work, 0, kept), rows_part(out, 0, kept));

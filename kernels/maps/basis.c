@@ -51,21 +51,15 @@ static double norm2_of(struct rows v) {
     return norm2;
 }
 
-/* y -= <y, base> base */
-static void take_out_base(struct rows base, struct rows y, double *C) {
-    if (!base.count || !y.count)
-        return;
-    y.array->backend->dots(y, base, C);
-    for (size_t i = 0; i < (size_t)y.count * (size_t)base.count; i++)
-        C[i] = -C[i];
-    y.array->backend->combine(y, 1, C, base);
+/* y -= <y, base> base; C: room, or where `wanted` minus the products. */
+static void take_out_base(struct rows base, struct rows y, double *C, bool wanted) {
+    if (base.count && y.count)
+        rows_low_rank(y, 1, -1, y, base, base, C, wanted);
 }
 
-/* Takes kept rows `from` to `end` out of the rows that wait from mu on, which take over their
- * overlaps with the base. */
-static void take_out(struct growth *growth, int from, int end, int mu, int count) {
-    take_out_base(rows_part(growth->out, from, end - from), rows_part(growth->out, mu, count),
-                  growth->C);
+/* Rows that wait, from mu on, of which kept rows `from` to `end` have just been taken out, take
+ * over their overlaps with the base. */
+static void take_over(struct growth *growth, int from, int end, int mu, int count) {
     for (int i = 0; i < count; i++)
         for (int k = from; k < end; k++) {
             double c =
@@ -80,10 +74,11 @@ static void enter_row(struct growth *growth, int first, int mu) {
     struct rows v = rows_part(growth->out, mu, 1);
     double whole2 = norm2_of(v), left2 = whole2, least2 = growth->threshold * growth->threshold;
     if (growth->kept > first) {
-        take_out(growth, first, growth->kept, mu, 1);
+        take_out_base(kept_rows(growth, first), v, growth->C, true);
+        take_over(growth, first, growth->kept, mu, 1);
         left2 = norm2_of(v);
         if (left2 > least2 && left2 < 0.5 * whole2) {
-            take_out_base(kept_rows(growth, first), v, growth->C);
+            take_out_base(kept_rows(growth, first), v, growth->C, false);
             left2 = norm2_of(v);
         }
     }
@@ -92,8 +87,8 @@ static void enter_row(struct growth *growth, int first, int mu) {
     rows_scale(1 / sqrt(left2), v);
     double loss = sqrt(growth->overlap2[mu] / left2);
     if (loss > LIMIT) {
-        take_out_base(growth->base, v, growth->C);
-        take_out_base(kept_rows(growth, 0), v, growth->C);
+        take_out_base(growth->base, v, growth->C, false);
+        take_out_base(kept_rows(growth, 0), v, growth->C, false);
         double still2 = norm2_of(v);
         if (!(left2 * still2 > least2))
             return;
@@ -194,14 +189,13 @@ static void invert_cholesky(const double *G, int count, double *T) {
         }
 }
 
-/* Rows mu .. mu + rows - 1, free of all rows kept before, enter together. False: nothing is done.
- */
-static bool gram_block(struct growth *growth, int mu, int rows) {
+/* Rows mu .. mu + rows - 1, free of all rows kept before, enter together by their products G.
+ * False: nothing is done. */
+static bool gram_block(struct growth *growth, int mu, int rows, double G[BLOCK * BLOCK]) {
     struct rows waiting = rows_part(growth->out, mu, rows);
     const struct backend *backend = waiting.array->backend;
-    double G[BLOCK * BLOCK], T[BLOCK * BLOCK];
+    double T[BLOCK * BLOCK];
     struct combined combined = {.count = 0};
-    backend->dots(waiting, waiting, G);
     for (int i = 0; i < rows; i++)
         if (!enter_combined(growth, G, rows, mu, i, &combined))
             return false;
@@ -227,50 +221,66 @@ static bool gram_block(struct growth *growth, int mu, int rows) {
     return true;
 }
 
+/* Whoever calls it holds, and what has come late is there with the products of the first block. */
 static void gram_schmidt(struct growth *growth, int count) {
+    const struct backend *backend = growth->out.array->backend;
+    double G[BLOCK * BLOCK];
     for (int mu = 0; mu < count; mu += BLOCK) {
         int first = growth->kept, rows = count - mu < BLOCK ? count - mu : BLOCK;
-        take_out(growth, 0, first, mu, rows);
-        bool together = growth->block.rows && gram_block(growth, mu, rows);
+        struct rows waiting = rows_part(growth->out, mu, rows);
+        backend_hold(backend, true);
+        take_out_base(rows_part(growth->out, 0, first), waiting, growth->C, true);
+        if (growth->block.rows)
+            backend->dots(waiting, waiting, G);
+        backend_hold(backend, false);
+        take_over(growth, 0, first, mu, rows);
+        bool together = growth->block.rows && gram_block(growth, mu, rows, G);
         for (int i = 0; i < rows && !together; i++)
             enter_row(growth, first, mu + i);
-        take_out_base(rows_part(growth->out, 0, first), lossy_rows(growth, first), growth->C);
+        take_out_base(rows_part(growth->out, 0, first), lossy_rows(growth, first), growth->C,
+                      false);
     }
-    take_out_base(growth->base, lossy_rows(growth, 0), growth->C);
+    take_out_base(growth->base, lossy_rows(growth, 0), growth->C, false);
 }
 
 /* Rows of x less their part in the base, into out; without those that Pythagoras knows to be too
  * short. Returns their number. */
-static int find_rests(struct growth *growth, struct rows x, const double *known) {
-    const struct backend *backend = x.array->backend;
-    size_t rank = known ? (size_t)growth->base.count : 0;
-    int count = 0;
-    double *norm2 = growth->overlap2;
-    backend->averages(x, x, norm2);
-    for (int mu = 0; mu < x.count; mu++) {
-        const double *c = known + (size_t)mu * rank;
-        double left2 = norm2[mu];
-        for (size_t a = 0; a < rank; a++)
+static int known_rests(struct growth *growth, struct rows x, struct basis_known known) {
+    size_t rank = (size_t)growth->base.count;
+    int count = 0, copied = 0;
+    for (int mu = 0; mu <= x.count; mu++) {
+        const double *c = known.products + (size_t)mu * rank;
+        double left2 = mu < x.count ? known.norm2[mu] : 0;
+        for (size_t a = 0; a < rank && mu < x.count; a++)
             left2 -= c[a] * c[a];
-        if (!(left2 + UNSURE * norm2[mu] > growth->threshold * growth->threshold))
-            continue;
-        for (size_t a = 0; a < rank; a++)
-            growth->C[(size_t)count * rank + a] = -c[a];
-        norm2[count] = norm2[mu];
-        if (growth->which)
-            growth->which[count] = mu;
-        rows_copy(rows_part(x, mu, 1), rows_part(growth->out, count++, 1));
+        if (mu < x.count &&
+            left2 + UNSURE * known.norm2[mu] > growth->threshold * growth->threshold) {
+            for (size_t a = 0; a < rank; a++)
+                growth->C[(size_t)count * rank + a] = -c[a];
+            growth->overlap2[count++] = known.norm2[mu];
+        } else {
+            int run = count - copied;
+            rows_copy(rows_part(x, mu - run, run), rows_part(growth->out, copied, run));
+            copied = count;
+        }
     }
-    struct rows out = rows_part(growth->out, 0, count);
-    if (rank)
-        backend->combine(out, 1, growth->C, growth->base);
-    else
-        take_out_base(growth->base, out, growth->C);
+    if (rank && count)
+        x.array->backend->combine(rows_part(growth->out, 0, count), 1, growth->C, growth->base);
     return count;
 }
 
-static int find_residual(struct rows base, struct rows x, const double *known, double threshold,
-                         struct array *out, int *which, int *kept, struct err *err) {
+static int unknown_rests(struct growth *growth, struct rows x) {
+    x.array->backend->averages(x, x, growth->overlap2);
+    for (int mu = 0; growth->which && mu < x.count; mu++)
+        growth->which[mu] = mu;
+    rows_copy(x, growth->out);
+    take_out_base(growth->base, growth->out, growth->C, false);
+    return x.count;
+}
+
+static int find_residual(struct rows base, struct rows x, struct basis_known known,
+                         double threshold, struct array *out, int *which, int *kept,
+                         struct err *err) {
     size_t n = (size_t)x.count, widest = (size_t)(base.count > BLOCK ? base.count : BLOCK);
     double *memory = NULL;
     struct growth growth = {.base = base, .threshold = threshold, .which = which};
@@ -282,11 +292,12 @@ static int find_residual(struct rows base, struct rows x, const double *known, d
     growth.overlap2 = memory;
     growth.loss = memory + n;
     growth.C = memory + 2 * n;
-    int count = find_rests(&growth, x, known);
-    if (out->backend->distant && count > 1)
+    if (out->backend->distant)
         DO(array_init(&growth.block, out->backend, out->sites, out->group,
-                      count < BLOCK ? count : BLOCK, err));
-    gram_schmidt(&growth, count);
+                      x.count < BLOCK ? x.count : BLOCK, err));
+    backend_hold(out->backend, true);
+    gram_schmidt(&growth, known.norm2 ? known_rests(&growth, x, known) : unknown_rests(&growth, x));
+    backend_hold(out->backend, false);
     *kept = growth.kept;
 done:
     array_free(&growth.block);
@@ -294,7 +305,7 @@ done:
     return code;
 }
 
-int basis_residual(struct rows base, struct rows x, const double *known, double threshold,
+int basis_residual(struct rows base, struct rows x, struct basis_known known, double threshold,
                    struct array *out, int *kept, struct err *err) {
     int before = profile_enter("spans", "");
     int code = find_residual(base, x, known, threshold, out, NULL, kept, err);
@@ -305,7 +316,7 @@ int basis_residual(struct rows base, struct rows x, const double *known, double 
 int basis_residual_which(struct rows base, struct rows x, double threshold, struct array *out,
                          int *which, int *kept, struct err *err) {
     int before = profile_enter("spans", "");
-    int code = find_residual(base, x, NULL, threshold, out, which, kept, err);
+    int code = find_residual(base, x, (struct basis_known){0}, threshold, out, which, kept, err);
     profile_leave(before);
     return code;
 }

@@ -9,12 +9,16 @@
 
 #include "kernels/array/backend.h"
 
+/* What the caller knows of rows x: <x, base> [x.count][base.count], and <x_k x_k>. NULL: nothing.
+ */
+struct basis_known {
+    const double *products, *norm2;
+};
+
 /* What rows x add to an orthonormal set `base` (may be empty): row by row, the part of x outside of
  * base and of the rows kept before, if its rms exceeds threshold, normalised. The kept rows are the
- * first *kept rows of `out` (resized to hold x.count rows). *kept <= x.count. known: <x, base>
- * [x.count][base.count], if the caller has it, else NULL.
- */
-int basis_residual(struct rows base, struct rows x, const double *known, double threshold,
+ * first *kept rows of `out` (resized to hold x.count rows). *kept <= x.count. */
+int basis_residual(struct rows base, struct rows x, struct basis_known known, double threshold,
                    struct array *out, int *kept, struct err *err);
 /* Does the same without known products; which[k] is the row of x that kept row k is of, [x.count].
  */

@@ -41,34 +41,30 @@ static void limit_free(struct map *map) {
         free(limit->kept[k].R);
 }
 
-/* C[P][n] = <x_mu, v_k>, allocated in place of what *C was. */
+/* C[P][n] = <x_mu, v_k>, allocated. */
 static int find_products(struct rows x, struct rows v, double **C, struct err *err) {
-    free(*C);
     TRY(base_alloc(C, (size_t)x.count * (size_t)v.count, sizeof **C, err));
     x.array->backend->dots(x, v, *C);
     return CODE_OK;
 }
 
-/* Extends the basis of one side by what rows x (known products C with it) add to it. New rows of
- * the basis are basis->rows - (rows before). */
-static int grow_basis(struct map *map, bool forward, struct rows x, const double *C,
+/* Extends the basis of one side by what rows x add to it. New rows of the basis are basis->rows -
+ * (rows before). */
+static int grow_basis(struct map *map, bool forward, struct rows x, struct basis_known known,
                       struct err *err) {
     struct population *side = forward ? map->declared.source : map->declared.target;
     struct limit_state *limit = limit_of(map);
     struct array *basis = forward ? &limit->q : &limit->p;
     int P = x.count, rank = basis->rows, kept;
-    double *norm2, total = 0, rest = 0;
-    TRY(base_alloc(&norm2, (size_t)P, sizeof *norm2, err));
-    x.array->backend->averages(x, x, norm2);
+    double total = 0, rest = 0;
     for (int mu = 0; mu < P; mu++) {
-        const double *c = C + (size_t)mu * (size_t)rank;
-        double left = norm2[mu];
+        const double *c = known.products + (size_t)mu * (size_t)rank;
+        double left = known.norm2[mu];
         for (int a = 0; a < rank; a++)
             left -= c[a] * c[a];
         rest = fmax(rest, left);
-        total += norm2[mu];
+        total += known.norm2[mu];
     }
-    free(norm2);
     if (!isfinite(total))
         return err_overflow(err, "map %s: its %s input is not finite", map->declared.name,
                             forward ? "forward" : "backward");
@@ -77,7 +73,7 @@ static int grow_basis(struct map *map, bool forward, struct rows x, const double
     double threshold = map->settings.tolerance * (map->settings.against_largest ? *largest : rms);
     if (rms < negligible || rest <= threshold * threshold)
         return CODE_OK;
-    TRY(basis_residual(array_all(basis), x, C, threshold, &side->span.work, &kept, err));
+    TRY(basis_residual(array_all(basis), x, known, threshold, &side->span.work, &kept, err));
     if (!kept)
         return CODE_OK;
     TRY(population_check_rank(side, rank + kept, map->declared.name, err));
@@ -119,41 +115,68 @@ static int draw_normals(struct map *map, bool forward, struct rows added, struct
     return CODE_OK;
 }
 
-/* C gets columns for the rows of basis that came after the first `rank`. */
-static int widen_products(struct rows x, const struct array *basis, int rank, double **C,
+/* *C [P][old] gets the columns `more` [P][k]. */
+static int widen_products(double **C, size_t P, size_t old, const double *more, size_t k,
                           struct err *err) {
-    size_t P = (size_t)x.count, all = (size_t)basis->rows, old = (size_t)rank, k = all - old;
-    double *wide = NULL, *fresh = NULL;
-    int code = CODE_OK;
-    DO(base_alloc(&wide, P * all, sizeof *wide, err));
-    DO(find_products(x, array_rows(basis, rank, (int)k), &fresh, err));
+    double *wide;
+    TRY(base_alloc(&wide, P * (old + k), sizeof *wide, err));
     for (size_t mu = 0; mu < P; mu++) {
-        for (size_t a = 0; a < old; a++)
-            wide[mu * all + a] = (*C)[mu * old + a];
-        for (size_t a = 0; a < k; a++)
-            wide[mu * all + old + a] = fresh[mu * k + a];
+        memcpy(wide + mu * (old + k), *C + mu * old, old * sizeof *wide);
+        memcpy(wide + mu * (old + k) + old, more + mu * k, k * sizeof *wide);
     }
     free(*C);
     *C = wide;
-    wide = NULL;
+    return CODE_OK;
+}
+
+/* What a pass knows of its rows, lists of the host: their squares; products with the basis of their
+ * side, with the normals of the other one (forward e, backward Z), with what is learned backward,
+ * and with the normals in Z alone. */
+enum { SQUARES, OWN, NORMALS, LEARNED, SHOWN, SEEN };
+
+/* All of it comes with one wait. */
+static int see_rows(const struct map *map, bool forward, bool meets, struct rows x,
+                    double *seen[SEEN], struct err *err) {
+    const struct limit_state *limit = limit_of(map);
+    struct rows own = rows_main(x);
+    int code;
+    backend_hold(own.array->backend, true);
+    if (meets) {
+        DO(base_alloc(&seen[SQUARES], (size_t)x.count, sizeof *seen[SQUARES], err));
+        own.array->backend->averages(own, own, seen[SQUARES]);
+        DO(find_products(own, array_all(forward ? &limit->q : &limit->p), &seen[OWN], err));
+    }
+    if (forward && limit->K.rows)
+        DO(find_products(x, array_all(&limit->K), &seen[LEARNED], err));
+    if (!forward && map->settings.remembers)
+        DO(find_products(x, array_all(&limit->normals), &seen[SHOWN], err));
+    DO(find_products(x, array_all(forward ? &limit->e : &limit->Z), &seen[NORMALS], err));
 done:
-    free(wide);
-    free(fresh);
+    backend_hold(own.array->backend, false);
     return code;
 }
 
-/* Products of x with the basis of its side, after the basis has met x. */
-static int meet_basis(struct map *map, bool forward, struct rows x, double **C, struct err *err) {
-    struct limit_state *limit = limit_of(map);
-    struct array *basis = forward ? &limit->q : &limit->p;
-    int rank = basis->rows;
+/* The basis of one side meets x, and *C become the products with all its rows, which come while
+ * normals are drawn. */
+static int meet_basis(struct map *map, bool forward, struct rows x, double **C, const double *norm2,
+                      struct err *err) {
+    struct array *basis = forward ? &limit_of(map)->q : &limit_of(map)->p;
+    int rank = basis->rows, code;
+    double *more = NULL;
     x = rows_main(x);
-    TRY(find_products(x, array_all(basis), C, err));
-    TRY(grow_basis(map, forward, x, *C, err));
+    TRY(grow_basis(map, forward, x, (struct basis_known){*C, norm2}, err));
     if (basis->rows == rank)
         return CODE_OK;
-    TRY(draw_normals(map, forward, array_rows(basis, rank, basis->rows - rank), err));
-    return widen_products(x, basis, rank, C, err);
+    struct rows added = array_rows(basis, rank, basis->rows - rank);
+    backend_hold(basis->backend, true);
+    DO(find_products(x, added, &more, err));
+    DO(draw_normals(map, forward, added, err));
+    backend_hold(basis->backend, false);
+    DO(widen_products(C, (size_t)x.count, (size_t)rank, more, (size_t)added.count, err));
+done:
+    backend_hold(basis->backend, false);
+    free(more);
+    return code;
 }
 
 /* If another map has met x just before, its basis serves both. */
@@ -216,65 +239,52 @@ static int add_rows(struct rows out, double factor, const double *C, struct rows
     return CODE_OK;
 }
 
-/* out += sum_b <K_b, x> p_b */
-static int add_learned(const struct limit_state *limit, struct rows x, struct rows out,
-                       struct err *err) {
-    double *C = NULL;
-    if (!limit->K.rows)
-        return CODE_OK;
-    TRY(find_products(x, array_all(&limit->K), &C, err));
-    out.array->backend->combine(out, 1, C, array_all(&limit->p));
-    free(C);
-    return CODE_OK;
-}
-
 static int limit_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
     const struct backend *backend = x.array->backend;
     struct limit_state *limit = limit_of(map);
-    double *R = NULL, *E = NULL;
-    int code, met;
-    DO(limit->leader ? follow_leader(map, x, &R, err) : meet_basis(map, true, x, &R, err));
-    DO(find_products(x, array_all(&limit->e), &E, err));
-    met = limit->e.rows;
-    scale_matrix(E, x.count, met, map->numbers.fr);
-    backend->combine(out, 0, R, array_all(&limit->Z));
-    DO(add_rows(out, map->decay, E, array_rows(&limit->p, 0, met), err));
-    DO(add_learned(limit, x, out, err));
-    DO(enter_use(map, &R, x.count, limit->q.rows, &limit->x_q, &limit->q_count, err));
-    DO(enter_use(map, &E, x.count, met, &limit->x_e, &limit->e_count, err));
+    double *seen[SEEN] = {0};
+    int code, met = limit->e.rows;
+    DO(see_rows(map, true, !limit->leader, x, seen, err));
+    DO(limit->leader ? follow_leader(map, x, &seen[OWN], err)
+                     : meet_basis(map, true, x, &seen[OWN], seen[SQUARES], err));
+    scale_matrix(seen[NORMALS], x.count, met, map->numbers.fr);
+    backend->combine(out, 0, seen[OWN], array_all(&limit->Z));
+    DO(add_rows(out, map->decay, seen[NORMALS], array_rows(&limit->p, 0, met), err));
+    if (seen[LEARNED])
+        backend->combine(out, 1, seen[LEARNED], array_all(&limit->p));
+    DO(enter_use(map, &seen[OWN], x.count, limit->q.rows, &limit->x_q, &limit->q_count, err));
+    DO(enter_use(map, &seen[NORMALS], x.count, met, &limit->x_e, &limit->e_count, err));
 done:
-    free(R);
-    free(E);
+    for (int k = 0; k < SEEN; k++)
+        free(seen[k]);
     return code;
 }
 
 static int limit_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
     const struct backend *backend = y.array->backend;
     struct limit_state *limit = limit_of(map);
-    double *Y = NULL, *C = NULL, *shown = NULL;
-    int code = CODE_OK;
-    if (map->numbers.fr != 0 || map_learns_backward(&map->declared))
-        DO(meet_basis(map, false, y, &C, err));
+    double *seen[SEEN] = {0};
+    bool meets = map->numbers.fr != 0 || map_learns_backward(&map->declared);
+    int code;
+    DO(see_rows(map, false, meets, y, seen, err));
+    if (meets)
+        DO(meet_basis(map, false, y, &seen[OWN], seen[SQUARES], err));
     assert(!map->settings.remembers || map->of_all_uses[0].array ||
            y.count == (map->declared.for_all_inputs ? 1 : map->x.count));
-    if (map->settings.remembers) {
-        DO(find_products(y, array_all(&limit->normals), &shown, err));
-        DO(enter_use(map, &shown, y.count, limit->normals.rows, &limit->y_normals,
+    if (map->settings.remembers)
+        DO(enter_use(map, &seen[SHOWN], y.count, limit->normals.rows, &limit->y_normals,
                      &limit->normal_count, err));
-    }
-    DO(find_products(y, array_all(&limit->Z), &Y, err));
-    backend->combine(out, 0, Y, array_all(&limit->q));
+    backend->combine(out, 0, seen[NORMALS], array_all(&limit->q));
     if (limit->p.rows) {
-        DO(add_rows(out, 1, C, array_all(&limit->K), err));
-        scale_matrix(C, y.count, limit->p.rows, map->numbers.fr);
-        DO(add_rows(out, map->decay, C, array_all(&limit->e), err));
+        DO(add_rows(out, 1, seen[OWN], array_all(&limit->K), err));
+        scale_matrix(seen[OWN], y.count, limit->p.rows, map->numbers.fr);
+        DO(add_rows(out, map->decay, seen[OWN], array_all(&limit->e), err));
     }
-    if (C)
-        DO(enter_use(map, &C, y.count, limit->p.rows, &limit->y_p, &limit->p_count, err));
+    if (meets)
+        DO(enter_use(map, &seen[OWN], y.count, limit->p.rows, &limit->y_p, &limit->p_count, err));
 done:
-    free(Y);
-    free(C);
-    free(shown);
+    for (int k = 0; k < SEEN; k++)
+        free(seen[k]);
     return code;
 }
 
@@ -283,6 +293,7 @@ static int keep_backward(struct map *map, int k, struct rows y, struct err *err)
     struct limit_state *limit = limit_of(map);
     limit->kept[k].rank = limit->p.rows;
     TRY(map_keep_rows(map, k, y, err));
+    free(limit->kept[k].R);
     return find_products(y, array_all(&limit->p), &limit->kept[k].R, err);
 }
 

@@ -65,6 +65,11 @@ void tape_init(struct tape *tape, const struct backend *inner) {
     *tape = (struct tape){.table = *inner, .inner = inner};
     tape->table.averages = frozen_averages;
     tape->table.dots = frozen_dots;
+    if (inner->distant) { /* what is recorded must be there */
+        tape->distant = *inner->distant;
+        tape->distant.hold = NULL;
+        tape->table.distant = &tape->distant;
+    }
 }
 
 void tape_free(struct tape *tape) {

@@ -19,6 +19,7 @@ enum tape_mode { TAPE_OFF, TAPE_RECORD, TAPE_REPLAY };
 struct tape {
     struct backend table; /* first: arrays lead from their backend to here */
     const struct backend *inner;
+    struct distant distant;
     enum tape_mode mode;
     double *log;
     size_t count, capacity, at; /* numbers recorded, room, next to be given back */

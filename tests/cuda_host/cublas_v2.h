@@ -50,6 +50,7 @@ inline cublasStatus_t emulated_product(cublasHandle_t handle, cublasOperation_t 
     a = emulated_real(a, 0);
     b = emulated_real(b, 0);
     c = emulated_real(c, 0);
+    emulated_count(&emulated_counts::launches, 1);
     (*handle)->queue.push_back([=] {
         emulated_gemm((CBLAS_TRANSPOSE)op_a, (CBLAS_TRANSPOSE)op_b, m, n, k, factor, a, lda, b, ldb,
                       old, c, ldc);

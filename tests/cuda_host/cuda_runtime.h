@@ -50,6 +50,19 @@ struct cudaLaunchConfig_t {
     cudaStream_t stream;
 };
 
+/* What a run asks of the device, all threads together: operations, waits for it, bytes to and from
+ * it. tests/test_counts.c reads it. */
+struct emulated_counts {
+    long launches, waits, sent, fetched;
+};
+extern "C" __attribute__((used)) inline emulated_counts *emulated_counted(void) {
+    static emulated_counts counts;
+    return &counts;
+}
+inline void emulated_count(long emulated_counts::*what, size_t more) {
+    __atomic_fetch_add(&(emulated_counted()->*what), (long)more, __ATOMIC_RELAXED);
+}
+
 inline thread_local dim3 gridDim, blockDim, blockIdx, threadIdx;
 
 [[noreturn]] inline void emulated_fail(const char *what) {
@@ -149,6 +162,7 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
 }
 
 inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    emulated_count(&emulated_counts::waits, 1);
     emulated_run(stream);
     return cudaSuccess;
 }
@@ -223,6 +237,12 @@ inline cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from
         to = emulated_real(to, 0);
     if (kind != cudaMemcpyHostToDevice)
         from = emulated_real(from, 0);
+    if (kind == cudaMemcpyDeviceToDevice)
+        emulated_count(&emulated_counts::launches, 1);
+    else
+        emulated_count(kind == cudaMemcpyHostToDevice ? &emulated_counts::sent
+                                                      : &emulated_counts::fetched,
+                       bytes * rows);
     bool nan = kind == cudaMemcpyDeviceToHost && emulated_nan && emulated_nan();
     stream->queue.push_back([=] {
         for (size_t k = 0; k < rows; k++)
@@ -236,6 +256,7 @@ inline cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from
 
 inline cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
     to = emulated_real(to, 0);
+    emulated_count(&emulated_counts::launches, 1);
     stream->queue.push_back([=] { memset(to, value, bytes); });
     return cudaSuccess;
 }
@@ -257,6 +278,7 @@ inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*k
                                       Actual... actual) {
     if (emulated_fault && emulated_fault())
         return cudaErrorLaunchFailure;
+    emulated_count(&emulated_counts::launches, 1);
     dim3 grid = config->gridDim, block = config->blockDim;
     std::tuple<Formal...> arguments(emulated_real(actual, 0)...);
     config->stream->queue.push_back([=] {

@@ -1,0 +1,45 @@
+/* What a run asks of a device, counted by the emulation (tests/cuda_host): operations that are
+ * launched, waits of the host, and bytes that cross. On a device an operation takes some 4
+ * microseconds to launch and a wait some 15, so that these counts, and not sites, decide what a run
+ * of few sites takes. The bounds are what was counted when they were written, and a tenth more. */
+#include "tests/support/support.h"
+#include "tests/support/wanted.h"
+
+struct counts {
+    long launches, waits, sent, fetched;
+};
+/* NULL: this program does not run on the emulation. */
+struct counts *emulated_counted(void) __attribute__((weak));
+
+static void count(const char *file, const char *const *more, int N, struct counts most) {
+    struct record record;
+    const char *overrides[16] = {"solver.backend=cuda", "solver.replicates=1", "solver.threads=1",
+                                 "training.steps=20"};
+    struct counts *now = emulated_counted(), before = *now;
+    for (int n = 4; *more; n++)
+        overrides[n] = *more++;
+    support_one(file, overrides, N, &record);
+    long launches = now->launches - before.launches, waits = now->waits - before.waits,
+         sent = now->sent - before.sent, fetched = now->fetched - before.fetched;
+    printf("%s, N = %d: %ld launches, %ld waits, %ld bytes sent, %ld fetched\n", file, N, launches,
+           waits, sent, fetched);
+    assert_in_range(launches, 1, most.launches);
+    assert_in_range(waits, 1, most.waits);
+    assert_in_range(sent, 1, most.sent);
+    assert_in_range(fetched, 1, most.fetched);
+    record_free(&record);
+}
+
+TEST(a_limit_asks_little_of_a_device) {
+    if (!emulated_counted)
+        skip();
+    count("data/regime2.ini", ARGS("output.kernels=none", "output.responses=no"), 0,
+          (struct counts){5400, 530, 3200000, 11600000});
+    count("data/transformer.ini", ARGS("solver.halves=no"), 0,
+          (struct counts){27000, 4280, 83000000, 124000000});
+}
+
+int main(void) {
+    backend_start(1);
+    return run_registered("counts");
+}
