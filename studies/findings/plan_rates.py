@@ -14,6 +14,7 @@ for its optima: the lowest place of a smooth curve through the means over seeds 
 and the factor in the rate that lays the whole curve on that of the base (dmft.study.curves).
 `coordinates` measures how far each part has moved after ten steps, and writes a table of its own.
 """
+import collections
 import csv
 import itertools
 import os
@@ -31,14 +32,15 @@ WORDS, WIDTHS, STEPS, TEXT = ("sp", "mup", "mssp"), (64, 128, 256, 512), 200, "f
 HEAD = ("parameterization", "N", "log2_rate", "seed", "bits")
 # Log2 of the rates at the base: their middle, and how far they go to either side; by how much the
 # middle falls in SP at each doubling of the width.
-MIDDLE, EITHER, FALL = {"plain": -5.5, "mixtral": -8}, 1.5, {"plain": 1, "mixtral": 0.5}
+MIDDLE, EITHER, FALL = {"plain": -5.5, "mixtral": -8}, 1.5, {"plain": 1, "mixtral": 0.75}
 
 
 def rates_of(model, word, N):
-    """Log2 of the rates, which in SP go down with the width."""
+    """Log2 of the rates, which in SP go down with the width, from the middle outwards."""
     falls = FALL[model] if of_width(word, N) == "sp" else 0
-    middle = MIDDLE[model] - falls * np.log2(N / WIDTHS[0])
-    return np.arange(middle - EITHER, middle + EITHER + .1, .5).tolist()
+    middle = round(2 * (MIDDLE[model] - falls * np.log2(N / WIDTHS[0]))) / 2
+    away = np.arange(0, EITHER + .1, .5).tolist()
+    return [middle] + [middle + one for far in away[1:] for one in (-far, far)]
 
 
 def of_width(word, N):
@@ -116,8 +118,10 @@ def run(model, table, seeds, widths):
         out = csv.writer(file, lineterminator="\n")
         if not done:
             out.writerow(HEAD)
-        for key in ((of_width(word, N), N, rate, seed) for seed in range(seeds) for N in widths
-                    for word in WORDS for rate in rates_of(model, word, N)):
+        keys = [(far, seed, word, N, rate) for N in widths for word in WORDS
+                for seed in range(seeds) for far, rate in enumerate(rates_of(model, word, N))]
+        for _, seed, word, N, rate in sorted(keys, key=lambda one: (one[0] > 4, one[1])):
+            key = of_width(word, N), N, rate, seed
             if key in done:
                 continue
             word, N, rate, seed = key
@@ -157,10 +161,11 @@ def coordinates(model, table, steps=10, rate=2.0 ** -6, widths=WIDTHS):
 
 
 def points_of(word, N, table):
-    """The estimates of a width, by the seeds that all its rates have."""
+    """The estimates of a width, at the rates that most seeds have, by the seeds of all these."""
     from dmft.study.optimum import Point
     name = of_width(word, N)
-    grid = sorted({rate for one, at, rate, _ in table if (one, at) == (name, N)})
+    many = collections.Counter(rate for one, at, rate, _ in table if (one, at) == (name, N))
+    grid = sorted(rate for rate, runs in many.items() if runs == max(many.values()))
     seeds = [seed for seed in range(99) if all((name, N, rate, seed) in table for rate in grid)]
     values = np.array([[table[name, N, rate, seed] for seed in seeds] for rate in grid])
     if len(seeds) < 2:

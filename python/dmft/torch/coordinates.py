@@ -2,6 +2,7 @@
 their updates add, goes with the width."""
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import re
@@ -91,7 +92,8 @@ def _at(size: str, width: str = "width ") -> str:
 
 
 def _pattern_of(name: str) -> str:
-    return re.sub(r"\d+", "*", name)
+    """With * for numbers, but for those that say which part of a tensor it is."""
+    return re.sub(r"(\[\d+ of \d+\])|\d+", lambda found: found[1] or "*", name)
 
 
 def _of_module(watched: Watched, name: str, first: list, last: list) -> dict[str, float | None]:
@@ -113,19 +115,62 @@ def _of_operation(first: list, last: list) -> dict[str, float | None]:
             "eff": None if pairs is None else mean_square(b - a for a, b in pairs)}
 
 
-def _measure(model, data: Data, optimizer, loss, steps: int) -> dict[str, dict[str, float | None]]:
+class _ByModule:
+    """What each module of the models takes and gives, and softmax and attention within them."""
+
+    within = contextlib.nullcontext
+
+    def __init__(self, build, N: int):
+        self._build, self._N = build, N
+
+    def model(self, seed: int):
+        """The one of this seed."""
+        torch.manual_seed(seed)
+        return self._build(self._N)
+
+    def begin(self, model, X):
+        """What is seen at the start."""
+        self._watched = Watched(model)
+        self._first = self._watched.take(X)
+        return self._first[0]
+
+    def end(self, X):
+        """(the output now, mean squares of all parts)."""
+        watched, (_, first, given_first) = self._watched, self._first
+        f, last, given_last = watched.take(X)
+        found = {name: _of_module(watched, name, first[name], last[name]) for name in watched.now}
+        return f, found | {name: _of_operation(given_first[name], given_last[name])
+                           for name in given_first if name in given_last}
+
+
+def _measure(watcher, seed: int, data: Data, optimizer, loss, steps: int) -> dict:
     """Mean squares of one model, trained."""
-    watched, made = Watched(model), several(call_for_optimizer(optimizer, model))
-    f0, first, given_first = watched.take(data.X)
-    for _ in range(steps):
-        made.zero_grad()
-        loss(run_model(model, data.X), data.y).backward()
-        made.step()
-    f, last, given_last = watched.take(data.X)
-    found = {name: _of_module(watched, name, first[name], last[name]) for name in watched.now}
-    found |= {name: _of_operation(given_first[name], given_last[name])
-              for name in given_first if name in given_last}
+    model = watcher.model(seed)
+    f0 = watcher.begin(model, data.X)
+    made = several(call_for_optimizer(optimizer, model))
+    with watcher.within():
+        for _ in range(steps):
+            made.zero_grad()
+            loss(run_model(model, data.X), data.y).backward()
+            made.step()
+    f, found = watcher.end(data.X)
     return found | {"output": {"init": mean_square([f0]), "eff": mean_square([f - f0])}}
+
+
+def _watchers(build, widths, data: Data, size: str, example) -> tuple[list, Data]:
+    """One for each width, and the data in the precision of their models."""
+    if example is not None:
+        from dmft.torch import import_module
+        build = import_module(build, example)
+    if not hasattr(build, "as_trained"):
+        return [_ByModule(build, N) for N in widths], data
+    from dmft.torch.importing.coordinates import ByTensor
+    if not torch.is_tensor(data.X):
+        raise InputError(f"data: X is a {type(data.X).__name__}, and an import has one tensor of "
+                         "inputs")
+    X, y = (one.double() if torch.is_tensor(one) and one.is_floating_point() else one
+            for one in (data.X, data.y))
+    return [ByTensor(build, size, N) for N in widths], Data(X, y)
 
 
 class _Sums:
@@ -198,15 +243,20 @@ def _pair(data) -> Data:
 
 
 def coordinate_check(build, widths, data, *, optimizers: dict | None = None, loss=half_square,
-                     steps: int = 3, seeds: int = 2, size: str = "N") -> Coordinates:
+                     steps: int = 3, seeds: int = 2, size: str = "N",
+                     example=None) -> Coordinates:
     """What the modules of your own network and their updates contribute, over widths.
 
-    build: a function of the width that makes it. data: (X, y) or dmft.torch.Data, X being what the
-    module is called with: a tensor, a tuple of arguments, or a dict of those with names.
-    optimizers: {a name: a function of the module that gives its optimizer, or a list of several};
-    without, Adam at 1e-3 and SGD at 0.1, of all parameters. loss: a function of what the module
-    gives and of y. Dropout and jitter draw the same numbers at the start and at the end. What grows
-    may also be the number of blocks or experts, lambda L: build(256, L); size is then its name.
+    build: a function of the width that makes it; or an import (dmft.torch.import_module), which is
+    made here where there is an `example`: rows are then the tensors of the module, part by part,
+    and logits, softmax and attention between them, in double precision. data: (X, y) or
+    dmft.torch.Data, X being what the module is called with: a tensor, a tuple of arguments, or a
+    dict of those with names. optimizers: {a name: a function of the module that gives its
+    optimizer, or a list of several}; without, Adam at 1e-3 and SGD at 0.1, of all parameters. loss:
+    a function of what the module gives and of y. Dropout and jitter draw the same numbers at the
+    start and at the end. What grows may also be the number of blocks or experts,
+    lambda L: build(256, L); size is then its name, and of an import the one that its counts= has
+    (it is at its larger traced width, and imported anew).
 
     A part whose exponent is above zero explodes. `eff` and the output's change should have the
     exponent 0; where `eff` falls the matrix is frozen in the limit. `init` of a read-out or a
@@ -218,14 +268,14 @@ def coordinate_check(build, widths, data, *, optimizers: dict | None = None, los
     optimizers = optimizers or {"adam": lambda model: torch.optim.Adam(model.parameters(), 1e-3),
                                 "sgd": lambda model: torch.optim.SGD(model.parameters(), 0.1)}
     widths = list(widths)
+    watchers, data = _watchers(build, widths, data, size, example)
     rms, left_out = {}, {}
     for name, optimizer in optimizers.items():
         sums = _Sums(widths, size)
-        for k, N in enumerate(widths):
+        for k, watcher in enumerate(watchers):
             for seed in range(seeds):
                 with torch.random.fork_rng(devices=[]):
-                    torch.manual_seed(seed)
-                    sums.add(k, _measure(build(N), data, optimizer, loss, steps))
+                    sums.add(k, _measure(watcher, seed, data, optimizer, loss, steps))
         rms[name], left = sums.result()
         if left:
             left_out[name] = left

@@ -13,3 +13,12 @@ def import_of_few(build, example, widths, counts, more):
     found = few.first(lambda: import_module(few.build_at(0), example, sizes, **more))
     found.counts, found.traced, found.build = dict(counts), few.at(0), build
     return found
+
+
+def import_of_counts(mine, more: dict):
+    """The import of the whole module of an import of few, with the counts that were asked for, but
+    for these."""
+    from dmft.torch.importing.result import import_module
+    counts, builds = mine.counts | more, mine._builds
+    return import_module(lambda *sizes: mine.build(*sizes, *counts.values()), mine._example,
+                         builds.sizes, output=mine._output, ignore=builds.ignored)
