@@ -7,10 +7,12 @@ the expert in it is "which", with a mask for each.
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 
 from dmft.torch.importing.axes import Axis, finite
+from dmft.torch.importing.cut_off import larger
 from dmft.torch.importing.expressions import Expression, Gap
 from dmft.torch.importing.grouped import is_order, sorted_slots
 from dmft.torch.importing.reading import HANDLERS
@@ -94,6 +96,8 @@ def chosen(read, x: Tensor, dim: int, size) -> list[Tensor]:
         raise Gap(f"the largest along {' and '.join(axis.kind for axis in axes)}")
     if axes[0].kind == "sites":
         return _top_of_sites(read, x, dim, size)
+    if any(one.is_rows for one in x.cells.flat):
+        return _largest_of_rows(read, x, dim, size)
     if x.cells.ndim != 1:
         return _of_lists(read, x, dim, size)
     scores = unstopped(builder.list_of([_seen(builder, one) for one in x.cells]))
@@ -108,6 +112,18 @@ def _seen(builder, one: Expression) -> Expression:
     """A score, far below all others where it is hidden."""
     mask, score = builder.parts_of_chosen(one)
     return one if mask is None else builder.far_below(mask, score)
+
+
+def _largest_of_rows(read, x: Tensor, dim: int, size):
+    """The largest of a few rows at each site, as the units of a maxout network take it."""
+    if size != (1, 1):
+        raise Gap("the largest of several rows at each site, of which more than one is taken")
+    cells = np.moveaxis(x.cells, x.place_of(dim), 0)
+    found = [functools.reduce(lambda a, b: larger(read.builder, a, b), column)
+             for column in cells.reshape(len(cells), -1).T]
+    dims = [*x.dims[:dim], (), *x.dims[dim + 1:]]
+    return [Tensor(dims, array(found, cells.shape[1:])),
+            Missing(f"which of several rows is the largest is used ({read.step[0].place})")]
 
 
 def _of_lists(read, x: Tensor, dim: int, size):
@@ -176,8 +192,15 @@ def masks_of(index: Tensor) -> list:
     return list(index.cells.flat[0].data[0])
 
 
+@HANDLERS("min", "amin", "argmin")
+def smallest(read, x, dim=None, keepdim=False):
+    values, which = largest(read, read.each(read.builder.negative, x), dim, keepdim)
+    values = read.each(read.builder.negative, values)
+    return {"amin": values, "argmin": which}.get(read.step[0].operation, [values, which])
+
+
 @HANDLERS("max", "amax", "argmax")
-def maximum(read, x, dim=None, keepdim=False):
+def largest(read, x, dim=None, keepdim=False):
     every = range(len(x.dims)) if dim is None or dim == [] else dim
     dims = [read.dimension(x, d) for d in ([every] if isinstance(every, int) else every)]
     kinds = [axis.kind for d in dims for axis in x.dims[d]]

@@ -61,7 +61,7 @@ def rsub(read, a, b, alpha=1):
 def mul(read, a, b):
     for one, other in ((a, b), (b, a)):
         if isinstance(one, Tensor) and one.is_parameter and not isinstance(other, Tensor):
-            k = _uniform(other)
+            k = uniform(other)
             if k:
                 return one.over(lambda leaf: leaf.times(k))
     return read.pointwise(lambda x, y: product_of(read.builder, x, y), a, b)
@@ -75,7 +75,7 @@ def product_of(builder, a, b):
     return builder.multiply(a, b)
 
 
-def _uniform(one):
+def uniform(one):
     """The number of a constant that is one number."""
     if not isinstance(one, Constant):
         return pair(one)
@@ -88,9 +88,9 @@ def _uniform(one):
 def div(read, a, b, rounding_mode=None):
     if rounding_mode:
         raise Gap("a division that is rounded")
-    if isinstance(a, Tensor) and a.is_parameter and _uniform(b) if not isinstance(b, Tensor) \
+    if isinstance(a, Tensor) and a.is_parameter and uniform(b) if not isinstance(b, Tensor) \
             else False:
-        k = _uniform(b)
+        k = uniform(b)
         return a.over(lambda leaf: leaf.times((1 / k[0], 1 / k[1])))
     return read.pointwise(read.builder.divide, a, b)
 
@@ -189,45 +189,6 @@ def addcmul(read, x, a, b, value=1):
     return add(read, x, mul(read, a, b), value)
 
 
-def _between(builder, one, low, high):
-    """Cut off below and above."""
-    found = one
-    if low is not None:
-        found = builder.add(builder.constant((low, low)), builder.function(
-            "relu", builder.add(one, builder.constant((-low, -low)))))
-    if high is not None:
-        above_it = builder.function("relu", builder.add(one, builder.constant((-high, -high))))
-        found = builder.add(found, builder.negative(above_it))
-    return found
-
-
-@HANDLERS("clamp", "hardtanh", "clamp_min", "clamp_max")
-def clamp(read, x, low=None, high=None):
-    name = read.step[0].operation
-    if any(isinstance(one, Tensor) or isinstance(one, Constant) and not _uniform(one)
-           for one in (low, high)):
-        raise Gap("numbers are cut off at others that are computed")
-    low, high = (_uniform(one) if isinstance(one, Constant) else one for one in (low, high))
-    if any(isinstance(one, tuple) and one[0] != one[1] for one in (low, high)):
-        raise Gap("numbers are cut off at one that goes with the width")
-    low, high = (one[0] if isinstance(one, tuple) else one for one in (low, high))
-    if name == "clamp_max":
-        low, high = None, low
-    if name == "hardtanh" and low is None:
-        low, high = -1.0, 1.0
-    return read.each(lambda one: _between(read.builder, one, low, high), x)
-
-
-@HANDLERS
-def hardswish(read, x):
-    builder = read.builder
-
-    def made(one):
-        gate = _between(builder, builder.add(one, builder.constant((3, 3))), 0.0, 6.0)
-        return builder.times((1 / 6, 1 / 6), builder.multiply(one, gate))
-    return read.each(made, x)
-
-
 @HANDLERS
 def mish(read, x):
     builder = read.builder
@@ -251,6 +212,11 @@ def elu(read, x, alpha=1.0, scale=1.0, inside=1.0):
         total = builder.add(builder.function("relu", one), builder.times((alpha, alpha), bent))
         return builder.times((scale, scale), total)
     return read.each(made, x)
+
+
+@HANDLERS
+def celu(read, x, alpha=1.0):
+    return elu(read, x, alpha, 1.0, 1 / alpha)
 
 
 @HANDLERS
@@ -285,7 +251,7 @@ def where(read, condition, one, other):
 
     for value, kept, mask in ((one, other, _opposite), (other, one, lambda _, m: m)):
         if _is_nothing(value) and isinstance(condition, Tensor) \
-                and (isinstance(kept, Tensor) or _uniform(kept) == (0.0, 0.0)) \
+                and (isinstance(kept, Tensor) or uniform(kept) == (0.0, 0.0)) \
                 and condition.cells.flat[0].operation != "of_pair":
             return read.pointwise(lambda m, x: builder.make(
                 "chosen", (mask(builder, m), x)), condition, kept)
@@ -300,7 +266,7 @@ def where(read, condition, one, other):
 
 def _is_nothing(value) -> bool:
     """Whether a constant is minus infinity."""
-    k = None if isinstance(value, Tensor) else _uniform(value)
+    k = None if isinstance(value, Tensor) else uniform(value)
     return k is not None and max(k) < -1e30
 
 
@@ -348,8 +314,8 @@ def eq(read, x, number):
     if isinstance(number, Two):
         raise Gap("a loop over the experts that were chosen comes to other ones at the two widths; "
                   "give an example in which every expert is chosen, 24 or more rows for each")
-    if isinstance(number, Constant) and _uniform(number):
-        number = _uniform(number)[0]
+    if isinstance(number, Constant) and uniform(number):
+        number = uniform(number)[0]
     if not isinstance(number, (int, float)):
         raise Gap("a comparison of computed numbers")
     wanted = 1.0 if read.step[0].operation.startswith("eq") else 0.0

@@ -193,7 +193,10 @@ class Reading:
                 raise Gap(next((why for word, why in WITHOUT.items() if word in name),
                                "it has no counterpart in a program"))
             found = HANDLERS[name](self, *arguments, **options)
-            return self._stopped(found) if step.stopped else found
+            if not step.stopped:
+                return found
+            in_place = step.operation.endswith("_") and isinstance(found, Tensor)
+            return self._moved(arguments[0], found) if in_place else self._stopped(found)
         except (Gap, AttributeError, TypeError, ValueError, IndexError, KeyError) as error:
             gap = error if isinstance(error, Gap) else \
                 "it is used in a way that an import does not know; write it otherwise"
@@ -212,6 +215,13 @@ class Reading:
                              "two widths; give an example in which every expert is chosen, 24 or "
                              "more rows for each")
         return Constant((one.double().numpy(), two.double().numpy()))
+
+    def _moved(self, before, found):
+        """What is changed in place where gradients are switched off has the gradient from before,
+        as a norm that cosine_similarity cuts off below."""
+        builder = self.builder
+        return self.pointwise(lambda a, b: builder.add(a, builder.stop(
+            builder.add(b, builder.negative(a)))), before, found)
 
     def _stopped(self, found):
         if isinstance(found, (list, tuple)):

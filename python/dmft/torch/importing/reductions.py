@@ -1,6 +1,8 @@
 """Sums, means, softmaxes and norms."""
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from dmft.torch.importing.axes import Axis, length
@@ -295,14 +297,34 @@ def _normed(read, x, dims, weight, bias, eps):
     return y if bias is None else add(read, y, bias)
 
 
-@HANDLERS("var", "var_mean")
-def var(read, x, dim=None, correction=1, keepdim=False, **_):
-    if correction not in (0, 0.0) or isinstance(correction, Two):
-        raise Gap("a variance over n - 1")
+@HANDLERS
+def prod(read, x, dim=None, keepdim=False, **_):
     dims = _dims(read, x, dim)
+    if [axis.kind for d in dims for axis in x.dims[d]] != ["finite"]:
+        raise Gap("a product of more than a finite number of factors")
+    x = read.expressions(x)
+    (dim,) = (d for d in dims if x.dims[d])
+    cells = np.moveaxis(x.cells, x.place_of(dim), 0)
+    made = functools.reduce(np.frompyfunc(read.builder.multiply, 2, 1), cells)
+    gone = () if keepdim else dims
+    return read.tidied(Tensor([() if d == dim else axes for d, axes in enumerate(x.dims)
+                               if d not in gone], array(np.ravel(made), cells.shape[1:])))
+
+
+@HANDLERS("var", "var_mean", "std", "std_mean")
+def var(read, x, dim=None, correction=1, keepdim=False, **_):
+    dims, name = _dims(read, x, dim), read.step[0].operation
+    counts = [float(np.prod([length(x.dims[d])[i] for d in dims])) for i in (0, 1)]
+    correction = 1 if correction is None else correction
+    if isinstance(correction, Two) or correction != 0 and counts[0] != counts[1]:
+        raise Gap(f"it divides by n - {correction} of n that goes with the width, which is no "
+                  "power of it: give correction=0 (unbiased=False)")
     middle = mean(read, x, dims, True)
     found = mean(read, pow(read, sub(read, x, middle), 2), dims, keepdim)
-    if read.step[0].operation == "var":
+    k = tuple(n / (n - correction) for n in counts)
+    found = read.each(lambda one: read.builder.times(k, one), found)
+    found = pow(read, found, 0.5) if name.startswith("std") else found
+    if not name.endswith("mean"):
         return found
     return [found, middle if keepdim else mean(read, x, dims, False)]
 

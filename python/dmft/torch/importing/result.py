@@ -8,7 +8,7 @@ from functools import partial
 import torch
 
 from dmft.errors import InputError, NoteWarning
-from dmft.torch.importing import (choices, grouped, pointwise, products,  # noqa: F401
+from dmft.torch.importing import (choices, cut_off, grouped, pointwise, products,  # noqa: F401
                                   reductions, selections, shapes)
 from dmft.torch.importing.axes import cells_shape
 from dmft.torch.importing.expressions import Gap

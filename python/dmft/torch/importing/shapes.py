@@ -37,7 +37,8 @@ def permute(read, x, order):
 
 @HANDLERS
 def detach(read, x):
-    return x if x.is_parameter else x.over(read.builder.stop)
+    """Parameters of more than one axis are matrices, which cannot be held back."""
+    return x if x.is_parameter and len(x.dims) > 1 else read.each(read.builder.stop, x)
 
 
 @HANDLERS
