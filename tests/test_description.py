@@ -107,14 +107,15 @@ def test_every_operation_and_rule_stands_on_the_page_with_its_constants(tmp_path
 
 def test_adjoints_are_made_of_words_of_the_page(tmp_path):
     own = table("Adjoints", "###")
-    known = table("Operations") | own
+    known, rules = table("Operations") | own, table("Rules of numbers", "###")
     met = set()
 
     def judge(tree, at):
         if isinstance(tree, dict):
             word = tree["operation"]
             met.add(word)
-            assert tree.keys() - {"operation", "arguments"} <= known[word], tree
+            constants = known[word] | (rules[tree["rule"]] if word == "numbers" else set())
+            assert tree.keys() - {"operation", "arguments"} <= constants, tree
             for one in tree["arguments"]:
                 judge(one, at)
         else:

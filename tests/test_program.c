@@ -90,10 +90,37 @@ static void numbers(struct program *p, int i) {
         push(program_average(p, take(i), take(other)), -1, 1);
 }
 
+/* A word that is an operation by its row, of these arguments, with its smallest constants. */
+static struct value word_of(struct program *p, const struct operation *const *list,
+                            const char *others, struct value x) {
+    const struct operation *some[32];
+    int count = 0;
+    for (const struct operation *const *op = list; *op; op++)
+        if ((*op)->adjoint && count < 32 && !strpbrk((*op)->arguments, others))
+            some[count++] = *op;
+    const struct operation *op = some[count > 1 ? draw(count) : 0];
+    struct operands given = {.x = x};
+    int constants = 0;
+    for (const struct constant_field *field = op->constants; field && field->name; field++)
+        given.constant[constants++] = fmax(field->least, -2) + draw(5);
+    return program_apply(p, op, given);
+}
+
+/* Functions of each number by itself, and of all. */
+static void of_numbers(struct program *p, int s) {
+    int kind = draw(3), K = w.columns[s];
+    if (kind == 2)
+        push(word_of(p, operation_words_of_numbers, "xyp", take(s)), -1, 1);
+    else
+        push(kind ? program_power(p, take(s), 2) : program_plus(p, take(s), 0.3), -1, K);
+}
+
 static void use_numbers(struct program *p, int s) {
     static const double start[] = {0.3, -0.2};
     int x = pick(-2), other = pick(-1), K = w.columns[s], L = w.columns[other];
-    if (draw(6) == 0) {
+    if (draw(5) == 0) {
+        of_numbers(p, s);
+    } else if (draw(6) == 0) {
         struct weight E = {.name = program_name(p, "E%d", w.names++)};
         push(program_embed(p, take(s), on[w.place[x]], E), w.place[x], 0);
     } else if ((K == L || K == 1 || L == 1) && draw(3) == 0) {
@@ -169,20 +196,9 @@ static void between_places(struct program *p, int i) {
     push(program_mix_places(p, few, n, n - 1, up), place, 0);
 }
 
-/* A word of tokens that is an operation by its row, of rows or numbers alone, with its smallest
- * constants. */
+/* A word of tokens, of rows or numbers alone. */
 static struct value of_tokens(struct program *p, struct value x) {
-    const struct operation *some[32];
-    int count = 0;
-    for (const struct operation *const *op = operation_words_of_tokens; *op; op++)
-        if ((*op)->adjoint && count < 32 && !strpbrk((*op)->arguments, "yps"))
-            some[count++] = *op;
-    const struct operation *op = some[count > 1 ? draw(count) : 0];
-    struct operands given = {.x = x};
-    int constants = 0;
-    for (const struct constant_field *field = op->constants; field && field->name; field++)
-        given.constant[constants++] = fmax(field->least, -2) + draw(5);
-    return program_apply(p, op, given);
+    return word_of(p, operation_words_of_tokens, "yps", x);
 }
 
 /* What numbers of each token have as rows do. */

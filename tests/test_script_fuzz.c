@@ -60,7 +60,6 @@ static const char *const calls[] = {"read_in PW>P",
                                     "average XY>S",
                                     "mean X>S",
                                     "stop S>S",
-                                    "sum S>S",
                                     "top XK>=",
                                     "bias SBW>S",
                                     "attend XYR>S",
@@ -81,8 +80,9 @@ static const char *const calls[] = {"read_in PW>P",
 /* The same of a word that is an operation by its row. */
 static const char *by_row(void) {
     static char call[64];
-    const struct operation *const *all =
-        draw(2) ? operation_words_of_rows : operation_words_of_tokens;
+    static const struct operation *const *const lists[] = {
+        operation_words_of_rows, operation_words_of_tokens, operation_words_of_numbers};
+    const struct operation *const *all = lists[draw(3)];
     enum operation_argument kind;
     int count = 0, values = 0;
     while (all[count])
@@ -93,9 +93,13 @@ static const char *by_row(void) {
     while ((kind = operation_argument(&at)) && length < sizeof call - 4)
         call[length++] = kind == ARGUMENT_POPULATION ? 'P'
                          : kind == ARGUMENT_CONSTANT ? 'K'
+                         : *op->arguments == 's'     ? 'S'
                          : values++                  ? 'Y'
                                                      : 'X';
-    snprintf(call + length, sizeof call - length, strchr(op->arguments, 'p') ? ">P" : ">=");
+    snprintf(call + length, sizeof call - length, "%s",
+             strchr(op->arguments, 'p') ? ">P"
+             : *op->arguments == 's'    ? ">S"
+                                        : ">=");
     return call;
 }
 

@@ -12,7 +12,7 @@ FUNCTIONS = {("tanh", 0): np.tanh, ("tanh", 1): lambda h: 1 - np.tanh(h) ** 2,
              ("log", 0): np.log, ("log", 1): lambda h: 1 / h,
              ("sin", 0): np.sin, ("sin", 1): np.cos,
              ("cos", 0): np.cos, ("cos", 1): lambda h: -np.sin(h)}
-NUMBERS = ("look", "input", "read_out", "loss_slope", "attend", "columns", "penalty_slope")
+NUMBERS = ("look", "input", "read_out", "loss_slope", "attend", "columns")
 
 
 def tokens(x, n):
@@ -91,18 +91,6 @@ class Words:
             return beta * (p > 0) * FUNCTIONS["sigmoid", 1](beta * s) * g
         mean = (p * g).sum(1, keepdims=True)
         return beta * (p * g - (softmax(beta * s) if what["over_all"] else p) * mean)
-
-    def penalty_slope(self, what, s):
-        """dF/ds of one of the terms that are rules."""
-        beta = what["beta"]
-        e = np.exp(beta * s) if what["softmax"] or what["rule"] == "z" else \
-            FUNCTIONS["sigmoid", 0](beta * s)
-        q = e / e.sum(1, keepdims=True)
-        if what["rule"] == "z":
-            return 2 * what["c"] * beta * np.log(e.sum(1, keepdims=True)) * q / len(s)
-        load = s.shape[1] / what["top"] * self.chosen(what, s).mean(0)
-        slope = q if what["softmax"] else q * (1 - e)
-        return what["c"] * beta * slope * (load - (q * load).sum(1, keepdims=True)) / len(s)
 
     # --- masks and gates over sites -----------------------------------------------------------
 

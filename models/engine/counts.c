@@ -5,7 +5,6 @@
  * (or numbers) in every row, and a share of the rows: a mask over many experts leaves out sites, a
  * gate that multiplies all that one expert makes leaves out rows. */
 #include "models/engine/counts.h"
-#include "kernels/array/functions.h"
 #include "models/engine/node.h"
 
 #include <math.h>
@@ -28,15 +27,7 @@ static struct share larger_share(struct share a, struct share b) {
 }
 
 static bool keeps_zero(const struct node *v) {
-    real zero = 0, value;
-    if (v->constant.numbers)
-        return v->constant.numbers->keeps_zero;
-    if (v->constant.custom)
-        return v->constant.custom->keeps_zero;
-    if (!v->op->function)
-        return true;
-    functions_apply(v->constant.fn, 1, 0, &zero, 1, &value, NULL);
-    return value == 0;
+    return v->op->keeps_zero ? v->op->keeps_zero(v) : v->op->zeros == ZEROS_OF_FIRST;
 }
 
 /* What argument k leaves of rows that it multiplies: of numbers, which multiply whole rows, each is
@@ -104,9 +95,7 @@ static void find_shares(const struct program *p, struct shares *shares) {
 
 /* Whether a node says which sites, numbers or tokens are selected. */
 static bool is_selection(const struct node *v) {
-    bool smooth =
-        v->constant.numbers ? v->constant.numbers->adjoint != NULL : v->op->adjoint != NULL;
-    return !smooth && node_selects(v) > 0;
+    return !v->op->adjoint && node_selects(v) > 0;
 }
 
 /* Whether what a node has is made of selections and of constants alone. */

@@ -38,22 +38,16 @@ json_t *describe_list(const double *values, size_t count) {
     return list;
 }
 
-/* The function that an author brought along; NULL: the operation is none of these. */
-static const struct rule_name *rule_of(const struct node *v) {
-    const struct node_constant *own = &v->constant;
-    return own->numbers   ? &own->numbers->rule_name
-           : own->custom  ? &own->custom->rule_name
-           : own->penalty ? &own->penalty->rule_name
-                          : NULL;
-}
-
-/* The constants of an operation or of its rule, and what they lie in. */
+/* The constants of an operation, and what they lie in. */
 static const struct constant_field *constants_of(const struct node *v, const void **in) {
     static const struct constant_field none = {0};
-    const struct rule_name *rule = rule_of(v);
-    const struct constant_field *own = rule ? rule->constants : v->op->constants;
-    *in = rule ? v->constant.context : &v->constant;
-    return own ? own : &none;
+    *in = v->op->in_context ? v->constant.context : &v->constant;
+    return v->op->constants ? v->op->constants : &none;
+}
+
+/* How the description calls an operation that may be a rule, or an argument of one. */
+static const char *name_of(const struct node *v) {
+    return v->op->rule_of ? v->op->rule_of : v->op->name;
 }
 
 static double number_in(const struct constant_field *field, const void *in) {
@@ -88,9 +82,8 @@ static json_t *describe_constant(const struct node *v, const struct constant_fie
 
 /* As an object, the rule first; NULL without memory. */
 static json_t *describe_constants(const struct node *v) {
-    const struct rule_name *rule = rule_of(v);
     const void *in;
-    json_t *out = rule ? json_pack("{s:s}", "rule", rule->name) : json_object();
+    json_t *out = v->op->rule_of ? json_pack("{s:s}", "rule", v->op->name) : json_object();
     for (const struct constant_field *field = constants_of(v, &in); field->name && out; field++) {
         json_t *value = describe_constant(v, field, in);
         if (json_is_null(value))
@@ -185,11 +178,10 @@ static const char *row_of(const struct net *net, const struct node *v) {
 
 /* The first operation with the same context, which remembers for all of them. */
 static int state_of(const struct net *net, const struct node *v) {
-    const struct program *p = net->program;
-    for (int i = 0; i < p->nodes; i++)
-        if (p->node[i].constant.context == v->constant.context)
-            return i;
-    return -1;
+    const struct node *first = net->program->node;
+    while (first < v && (!v->constant.context || first->constant.context != v->constant.context))
+        first++;
+    return (int)(first - net->program->node);
 }
 
 static json_t *describe_arguments(const struct node *v) {
@@ -208,7 +200,8 @@ static json_t *describe_part(const struct program *p, int at, int g) {
     json_t *list = json_array();
     for (int k = 0; k < 2 && v->argument[k] >= 0 && list; k++)
         list = with_element(list, describe_part(p, v->argument[k], g));
-    json_t *out = json_pack("{s:s, s:o}", "operation", v->op->name, "arguments", list);
+    json_t *out = with_word(json_pack("{s:s, s:o}", "operation", name_of(v), "arguments", list),
+                            "rule", v->op->rule_of ? v->op->name : NULL);
     for (const struct constant_field *field = v->op->constants; field && field->name && out;
          field++)
         if (field->type != FIELD_LIST)
@@ -229,9 +222,8 @@ static json_t *describe_adjoint(const struct net *net, const struct node *v) {
 
 static json_t *describe_node(const struct net *net, int i) {
     const struct node *v = &net->program->node[i];
-    json_t *state =
-        v->constant.context ? json_pack("{s:i}", "state", state_of(net, v)) : json_object();
-    json_t *out = json_pack("{s:s, s:o, s:o, s:s, s:i, s:b}", "operation", v->op->name, "arguments",
+    json_t *state = v->op->rule_of ? json_pack("{s:i}", "state", state_of(net, v)) : json_object();
+    json_t *out = json_pack("{s:s, s:o, s:o, s:s, s:i, s:b}", "operation", name_of(v), "arguments",
                             describe_arguments(v), "population", number_of(v->on), "row",
                             row_of(net, v), "numbers", v->on ? 0 : v->K, "moves", v->plan.moves);
     out = with_word(with_word(out, "name", v->label), "tex", v->tex);

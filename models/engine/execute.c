@@ -130,10 +130,8 @@ int program_backward(struct net *net, struct err *err) {
 void program_rules(struct net *net) {
     struct program *p = net->program;
     for (int i = 0; i < p->nodes; i++)
-        if (p->node[i].constant.custom && p->node[i].constant.custom->rule)
-            p->node[i].constant.custom->rule(p->node[i].constant.context);
-        else if (p->node[i].constant.numbers && p->node[i].constant.numbers->rule)
-            p->node[i].constant.numbers->rule(p->node[i].constant.context);
+        if (p->node[i].op->after_step)
+            p->node[i].op->after_step(p->node[i].constant.context);
 }
 
 static const char behind_read_out[] =
@@ -162,9 +160,8 @@ static int find_idle(struct net *net, struct err *err) {
     struct program *p = net->program;
     for (int i = 0; i < p->nodes; i++) {
         struct node *v = &p->node[i];
-        const struct number_fn *fn = v->constant.numbers;
-        v->plan.idle = !v->on && (v->op->bare || (fn && fn->bare)) && v->plan.g < 0 &&
-                       !v->plan.measured && !node_shown(net, i, false);
+        v->plan.idle = !v->on && v->op->bare && v->plan.g < 0 && !v->plan.measured &&
+                       !node_shown(net, i, false);
     }
     for (int i = p->nodes - 1; i >= 0; i--)
         for (int k = 0; k < 2 && !p->node[i].plan.idle; k++)

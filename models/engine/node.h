@@ -49,7 +49,11 @@ enum operation_zeros {
  * comment behind it is true. */
 struct operation {
     const char *name; /* in messages and in the description of a program (describe.h) */
+    /* NULL, or "numbers", "rows" or "penalty", which the description calls it, and `name` its rule.
+     */
+    const char *rule_of;
     const struct constant_field *constants; /* of its own, in that description; NULL: none */
+    bool in_context; /* they lie in node.constant.context, and not in that struct */
     /* They make the operation a word of scripts (models/language/apply.c), and mean what they do in
      * struct script_word: x, y are rows, s numbers, p a population, every other argument the next
      * of its constants. NULL: functions of models/lua/ build it, or models alone. */
@@ -67,6 +71,11 @@ struct operation {
     struct value (*learned)(struct program *p, int v, struct value g);
     /* Whether the value jumps or has a kink, so that bases do not stop growing (costs.c). */
     bool (*jumps)(const struct program *p, int node);
+    /* NULL, or: with the node's context, once a step, after the parameters have learnt. */
+    void (*after_step)(void *context);
+    /* Whether the function leaves 0 where its argument is (counts.h). NULL: with ZEROS_OF_FIRST it
+     * does, with ZEROS_OF_RULE it does not. */
+    bool (*keeps_zero)(const struct node *v);
     enum operation_matrix matrix;
     enum operation_zeros zeros;
 
@@ -86,12 +95,13 @@ struct operation {
     bool grouped_factor;  /* the first argument may live on the groups of the second */
     bool mean_of_copies;  /* of what all experts share */
     bool bare;            /* forward leaves nothing but the value of the node */
+    bool drops_zero;      /* adjoint reads no cotangent of a number that is 0 (selected.c) */
     bool over_pairs;      /* sums over sites, or tokens, for each pair of tokens */
 };
 extern const struct operation operation_read_in, operation_map, operation_fn, operation_add,
     operation_times, operation_multiply, operation_average, operation_scale, operation_look,
-    operation_embed, operation_bias, operation_numbers, operation_vector, operation_shift,
-    operation_top, operation_rows, operation_ones, operation_constant, operation_read_out;
+    operation_embed, operation_bias, operation_vector, operation_shift, operation_top,
+    operation_ones, operation_constant, operation_read_out;
 
 /* The matrix of a node, which tied nodes share, or its numbers that learn. */
 struct node_matrix {
@@ -118,9 +128,6 @@ struct node_constant {
     int groups;      /* bias: sets of K numbers, one for each kind of token, or 1 */
     /* A constant has [n][group, or sites if there are no groups], mix_places has [per][by]. */
     const double *given;
-    const struct number_fn *numbers;
-    const struct penalty_fn *penalty;
-    const struct rows_fn *custom;
     void *context;
 };
 
@@ -278,8 +285,6 @@ static inline bool node_reads_no_rows(const struct node *v) {
     return v->op->matrix == MATRIX_READ_IN || v->op->matrix == MATRIX_VECTOR ||
            v->op->matrix == MATRIX_EMBED;
 }
-/* For what adds a function that an author brings along: a failure where it has no name. */
-void node_check_rule(struct program *p, const char *what, struct rule_name rule);
 /* For what adds to a program: the first failure is kept, and whether there is one. */
 bool program_failed(struct program *p, int code);
 /* One more element of a list, as base_grow; NULL after a failure. */

@@ -35,10 +35,7 @@ static const char *name_of_function(enum fn fn) {
 static void find_cause(const struct program *p, char *text, size_t size) {
     const struct node *v = first_infinite(p);
     const struct node *s = v && v->argument[0] >= 0 ? &p->node[v->argument[0]] : NULL;
-    const char *word = !v                    ? NULL
-                       : v->constant.numbers ? v->constant.numbers->rule_name.name
-                       : v->op->function     ? name_of_function(v->constant.fn)
-                                             : v->op->name;
+    const char *word = !v ? NULL : v->op->function ? name_of_function(v->constant.fn) : v->op->name;
     const struct node *end = v ? v : p->node + p->nodes;
     bool logs = false; /* of rows, which are not kept */
     for (const struct node *u = p->node; u < end; u++)

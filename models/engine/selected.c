@@ -1,7 +1,7 @@
 /* Which rows are left out: those of an expert of a fixed number that its gate does not select. The
  * program alone says it. Rows that a gate scales are read where it is not 0, and so is what they
  * are made of row by row, as long as nothing else reads the same; what is made of scaled rows alone
- * is 0 where the gate is. A gate that is 0 has no use for its cotangent (number_fn.drops_zero), so
+ * is 0 where the gate is. A gate that is 0 has no use for its cotangent (operation.drops_zero), so
  * that none is needed there, unless it is a series.
  *
  * So the nodes of an expert are computed for its own rows, which lie side by side (`apart`) in the
@@ -45,7 +45,7 @@ static bool is_gate(const struct net *net, const struct node *v, bool alone) {
     if (!v->op->scales_rows || !v->on)
         return false;
     const struct node *s = &net->program->node[v->argument[0]];
-    return s->constant.numbers && s->constant.numbers->drops_zero && s->count == v->count &&
+    return s->op->drops_zero && s->count == v->count &&
            (alone || !node_shown(net, v->argument[0], true));
 }
 

@@ -36,9 +36,9 @@ struct value adjoint_column(struct program *p, int v);
 /* Averages of x, or of x y, for column `column` of the numbers of node `like`. */
 struct value numbers_average(struct program *p, struct value x, struct value y, int column,
                              int like);
-/* c s^(c - 1) g, of the argument s of node v. */
-struct value numbers_power_adjoint(struct program *p, int v, double c, struct value g);
-extern const struct operation operation_spread;
+/* c s^(c - 1) g, of the argument s of node v, whose factor is c. */
+struct value numbers_power_adjoint(struct program *p, int v, int k, struct value g);
+extern const struct operation operation_spread, operation_sum;
 
 /* For plan.c: appends the backward pass. */
 int adjoint_write(struct program *p, struct err *err);

@@ -4,8 +4,8 @@
 #include <assert.h>
 #include <string.h>
 
-static const struct operation *const *const lists[] = {operation_words_of_rows,
-                                                       operation_words_of_tokens};
+static const struct operation *const *const lists[] = {
+    operation_words_of_rows, operation_words_of_numbers, operation_words_of_tokens};
 
 enum operation_argument operation_argument(const char **rest) {
     const char *at = *rest;
@@ -40,7 +40,10 @@ struct value program_apply(struct program *p, const struct operation *op, struct
         if (kind == ARGUMENT_POPULATION && !given.on)
             program_fail(p, "%s without a population", op->name);
     }
-    struct node *node = operation_takes_either(op) ? node_append_like(p, op, given.x, &out)
+    if (*op->arguments == 's')
+        node_given_numbers(p, op->name, given.x);
+    struct node *node = operation_takes_either(op) || *op->arguments == 's'
+                            ? node_append_like(p, op, given.x, &out)
                         : values == 2 ? node_append_pair(p, op, op->name, given.x, given.y, &out)
                                       : node_append_rows(p, op, given.x, &out);
     for (const char *at = op->arguments; node && (kind = operation_argument(&at));)

@@ -91,86 +91,102 @@ struct value program_join(struct program *p, struct value a, struct value b) {
 
 /* --- functions of numbers -------------------------------------------------------------------- */
 
-struct number_rule_data {
-    int K;
-    double c;
-};
-
-static void plus_forward(const void *context, const struct net *net, int rows, const double *x,
-                         double *out) {
-    const struct number_rule_data *of = context;
-    (void)net;
-    for (ptrdiff_t k = 0; k < (ptrdiff_t)rows * of->K; k++)
-        out[k] = x[k] + of->c;
+static void plus_forward(struct net *net, struct node *v) {
+    const double *x = argument(net, v, 0)->s;
+    for (size_t k = 0; k < node_numbers(v); k++)
+        v->s[k] = x[k] + v->constant.factor;
 }
 
-static struct value same_adjoint(struct program *p, int v, struct value g) {
-    (void)p, (void)v;
+static struct value plus_adjoint(struct program *p, int v, int k, struct value g) {
+    (void)p, (void)v, (void)k;
     return g;
 }
 
-static void power_forward(const void *context, const struct net *net, int rows, const double *x,
-                          double *out) {
-    const struct number_rule_data *of = context;
-    (void)net;
-    for (ptrdiff_t k = 0; k < (ptrdiff_t)rows * of->K; k++)
-        out[k] = pow(x[k], of->c);
+static void power_forward(struct net *net, struct node *v) {
+    const double *x = argument(net, v, 0)->s;
+    for (size_t k = 0; k < node_numbers(v); k++)
+        v->s[k] = pow(x[k], v->constant.factor);
 }
 
+/* 0^c is 1, or no number, where c is 0 or less. */
+static bool power_keeps_zero(const struct node *v) {
+    return v->constant.factor > 0;
+}
+
+static const struct operation operation_plus = {.name = "plus",
+                                                .rule_of = "numbers",
+                                                .constants =
+                                                    CONSTANTS(CONSTANT("c", FIELD_REAL, factor)),
+                                                .zeros = ZEROS_OF_RULE,
+                                                .forward = plus_forward,
+                                                .adjoint = plus_adjoint,
+                                                .across_inputs = true,
+                                                .by_row = true,
+                                                .bare = true},
+                              operation_power = {.name = "power",
+                                                 .rule_of = "numbers",
+                                                 .constants =
+                                                     CONSTANTS(CONSTANT("c", FIELD_REAL, factor)),
+                                                 .zeros = ZEROS_OF_RULE,
+                                                 .keeps_zero = power_keeps_zero,
+                                                 .forward = power_forward,
+                                                 .adjoint = numbers_power_adjoint,
+                                                 .across_inputs = true,
+                                                 .by_row = true,
+                                                 .bare = true};
+
 /* c s^(c - 1) g, 0 where c is 0, whatever s is. */
-struct value numbers_power_adjoint(struct program *p, int v, double c, struct value g) {
-    static const struct number_fn power = {.forward = power_forward};
-    int x = p->node[v].argument[0];
-    struct number_rule_data *of = program_memory(p, sizeof *of);
-    struct value slope = adjoint_like(p, &operation_numbers, (struct value){x}, none, x);
-    if (slope.at < 0 || !of)
+struct value numbers_power_adjoint(struct program *p, int v, int k, struct value g) {
+    int x = p->node[v].argument[k];
+    double c = p->node[v].constant.factor;
+    struct value slope = adjoint_like(p, &operation_power, (struct value){x}, none, x);
+    if (slope.at < 0)
         return none;
-    *of = (struct number_rule_data){node_of(p, slope)->K, c - 1};
-    node_of(p, slope)->constant.numbers = &power;
-    node_of(p, slope)->constant.context = of;
+    node_of(p, slope)->constant.factor = c - 1;
     return c == 0 ? adjoint_times(p, 0, g)
                   : adjoint_times(p, c, adjoint_like(p, &operation_multiply, slope, g, x));
 }
 
-static struct value power_adjoint(struct program *p, int v, struct value g) {
-    const struct number_rule_data *of = p->node[v].constant.context;
-    return numbers_power_adjoint(p, v, of->c, g);
+/* op of each of the numbers s by itself, with the constant c. */
+static struct value append_with(struct program *p, const struct operation *op, struct value s,
+                                double c) {
+    struct value out = none;
+    if (!isfinite(c))
+        program_fail(p, "numbers are combined with a number that is infinite or none");
+    if (node_given_numbers(p, "a function of numbers", s))
+        node_append_like(p, op, s, &out);
+    if (p->code)
+        return none;
+    node_of(p, out)->constant.factor = c;
+    return out;
 }
 
-/* One number of a row: the sum of its K. */
-static void sum_forward(const void *context, const struct net *net, int rows, const double *x,
-                        double *out) {
-    int K = ((const struct number_rule_data *)context)->K;
-    (void)net;
-    for (ptrdiff_t i = 0; i < rows; i++) {
-        out[i] = 0;
-        for (int k = 0; k < K; k++)
-            out[i] += x[i * K + k];
-    }
+struct value program_plus(struct program *p, struct value s, double c) {
+    return append_with(p, &operation_plus, s, c);
 }
 
-static struct value sum_adjoint(struct program *p, int v, struct value g) {
-    return adjoint_into(p, adjoint_like(p, &operation_spread, g, none, p->node[v].argument[0]));
+struct value program_power(struct program *p, struct value s, double c) {
+    return append_with(p, &operation_power, s, c);
 }
 
 /* ln sum_k exp(x_k), the largest taken out first. */
-static void log_sum_exp(const void *context, const struct net *net, int rows, const double *x,
-                        double *out) {
-    int K = ((const struct number_rule_data *)context)->K;
-    (void)net;
-    for (ptrdiff_t i = 0; i < rows; i++, x += K) {
+static void log_sum_exp_forward(struct net *net, struct node *v) {
+    const struct node *argument_node = argument(net, v, 0);
+    const double *x = argument_node->s;
+    int K = argument_node->K;
+    for (ptrdiff_t i = 0; i < v->count; i++, x += K) {
         double largest = x[0], sum = 0;
         for (int k = 1; k < K; k++)
             largest = !(x[k] <= largest) ? x[k] : largest;
         for (int k = 0; k < K; k++)
             sum += exp(x[k] - largest);
-        out[i] = largest + log(sum);
+        v->s[i] = largest + log(sum);
     }
 }
 
 /* g exp(x - ln sum exp x) */
-static struct value log_sum_exp_adjoint(struct program *p, int v, struct value g) {
-    struct value x = {p->node[v].argument[0]}, minus = adjoint_times(p, -1, (struct value){v}),
+static struct value log_sum_exp_adjoint(struct program *p, int v, int k, struct value g) {
+    struct value x = {p->node[v].argument[k]}, minus = adjoint_times(p, -1, (struct value){v}),
                  below = adjoint_like(p, &operation_shift, minus, x, x.at),
                  share = adjoint_like(p, &operation_fn, below, none, x.at);
     if (share.at >= 0)
@@ -178,37 +194,24 @@ static struct value log_sum_exp_adjoint(struct program *p, int v, struct value g
     return adjoint_like(p, &operation_scale, g, share, x.at);
 }
 
-static const struct constant_field factor[] = {
-    CONSTANT_OF(struct number_rule_data, "c", FIELD_REAL, c), {0}};
-static const struct number_fn rules[] = {
-    [NUMBER_PLUS] = {{"plus", factor},
-                     .forward = plus_forward,
-                     .adjoint = same_adjoint,
-                     .bare = true},
-    [NUMBER_POWER] = {{"power", factor},
-                      .forward = power_forward,
-                      .adjoint = power_adjoint,
-                      .keeps_zero = true,
-                      .bare = true},
-    /* 0^c where c is 0 or less: 1, or no number. */
-    [NUMBER_POWER_OF_ZERO] = {{"power", factor},
-                              .forward = power_forward,
-                              .adjoint = power_adjoint,
-                              .bare = true},
-    [NUMBER_SUM] = {{"sum", NULL}, .forward = sum_forward, .adjoint = sum_adjoint},
-    [NUMBER_LOG_SUM_EXP] = {{"log_sum_exp", NULL},
-                            .forward = log_sum_exp,
-                            .adjoint = log_sum_exp_adjoint},
-};
-
-struct value program_number(struct program *p, enum number_rule rule, double c, struct value s) {
-    struct number_rule_data *of = program_memory(p, sizeof *of);
-    if (!of || !node_given_numbers(p, "a function of numbers", s))
-        return none;
-    if (!isfinite(c))
-        program_fail(p, "numbers are combined with a number that is infinite or none");
-    *of = (struct number_rule_data){node_of(p, s)->K, c};
-    if (rule == NUMBER_POWER && c <= 0)
-        rule = NUMBER_POWER_OF_ZERO;
-    return program_numbers(p, &rules[rule], of, s, rule < NUMBER_SUM ? of->K : 1);
+void operation_gives_one(struct program *p, struct node *node, struct population *on) {
+    (void)p, (void)on;
+    node->K = 1;
 }
+
+static const struct operation operation_log_sum_exp = {
+    .name = "log_sum_exp",
+    .rule_of = "numbers",
+    .arguments = "s",
+    .gives = "numbers",
+    .doc = "one number, the logarithm of the sum of their exponentials, which overflows for no "
+           "numbers",
+    .shape = operation_gives_one,
+    .zeros = ZEROS_OF_RULE,
+    .forward = log_sum_exp_forward,
+    .adjoint = log_sum_exp_adjoint,
+    .across_inputs = true,
+    .by_row = true};
+
+const struct operation *const operation_words_of_numbers[] = {&operation_sum,
+                                                              &operation_log_sum_exp, NULL};

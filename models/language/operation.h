@@ -26,7 +26,8 @@ static inline struct node *argument(const struct net *net, const struct node *v,
 }
 
 /* Words by their rows, in the order of the tables of docs/programs.md; each list ends with NULL. */
-extern const struct operation *const operation_words_of_rows[], *const operation_words_of_tokens[];
+extern const struct operation *const operation_words_of_rows[],
+    *const operation_words_of_numbers[], *const operation_words_of_tokens[];
 /* What the next argument of such a word is, of the text that `rest` is moved through. */
 enum operation_argument { ARGUMENT_NONE, ARGUMENT_VALUE, ARGUMENT_POPULATION, ARGUMENT_CONSTANT };
 enum operation_argument operation_argument(const char **rest);
@@ -35,10 +36,22 @@ static inline bool operation_takes_either(const struct operation *op) {
     return !strcmp(op->gives, "rows or numbers");
 }
 struct value program_apply(struct program *p, const struct operation *op, struct operands given);
+/* An operation whose constants, and what it remembers from step to step, lie in this context; its
+ * rows are those of x unless it has a shape. */
+struct value program_rule(struct program *p, const struct operation *op, struct value x,
+                          void *context);
+/* For operation.shape: one number of each row. */
+void operation_gives_one(struct program *p, struct node *node, struct population *on);
 
 /* For operations that jump at any value. */
 static inline bool operation_always(const struct program *p, int node) {
     (void)p, (void)node;
+    return true;
+}
+
+/* For those that leave 0 as it is, whatever they are given. */
+static inline bool operation_always_keeps_zero(const struct node *v) {
+    (void)v;
     return true;
 }
 

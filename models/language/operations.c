@@ -1,4 +1,5 @@
 /* Operations from rows to rows. Adjoints are in the site average (adjoint.h). */
+#include "kernels/array/functions.h"
 #include "models/language/adjoint.h"
 #include "models/language/operation.h"
 
@@ -28,9 +29,16 @@ static struct value fn_adjoint(struct program *p, int v, int k, struct value g) 
                                            : adjoint_times(p, p->node[v].constant.factor, part);
 }
 
+static bool fn_keeps_zero(const struct node *v) {
+    real zero = 0, value;
+    functions_apply(v->constant.fn, 1, 0, &zero, 1, &value, NULL);
+    return value == 0;
+}
+
 const struct operation operation_fn = {
     .name = "fn",
     .zeros = ZEROS_OF_FIRST,
+    .keeps_zero = fn_keeps_zero,
     .constants =
         CONSTANTS(CONSTANT("function", FIELD_FUNCTION, fn), CONSTANT("k", FIELD_REAL, factor)),
     .forward = fn_forward,
@@ -257,12 +265,6 @@ static void top_forward(struct net *net, struct node *v) {
                                              &net->program->err));
 }
 
-static void rows_forward(struct net *net, struct node *v) {
-    remember_failure(net, v->constant.custom->forward(v->constant.context, net,
-                                                      argument(net, v, 0)->value, v->value,
-                                                      &net->program->err));
-}
-
 static int ones_prepare(struct net *net, struct node *v, struct err *err) {
     TRY(net_rows(net, v->on, 1, &v->value, err));
     return CODE_OK;
@@ -381,8 +383,6 @@ const struct operation operation_top = {.name = "top",
                                         .constants = CONSTANTS(CONSTANT("top", FIELD_SIZE, top)),
                                         .forward = top_forward,
                                         .jumps = mask_acts};
-const struct operation operation_rows = {
-    .name = "rows", .zeros = ZEROS_OF_RULE, .forward = rows_forward, .jumps = operation_always};
 const struct operation operation_ones = {.name = "ones",
                                          .linear = true,
                                          .prepare = ones_prepare,

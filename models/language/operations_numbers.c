@@ -54,6 +54,19 @@ const struct operation operation_average = {.name = "average",
                                             .adjoint = average_adjoint,
                                             .across_inputs = true};
 
+/* The average of numbers, whose sites are counted, is their sum. */
+const struct operation operation_sum = {.name = "sum",
+                                        .rule_of = "numbers",
+                                        .arguments = "s",
+                                        .gives = "numbers",
+                                        .doc = "one number, the sum of the K numbers",
+                                        .shape = operation_gives_one,
+                                        .zeros = ZEROS_OF_RULE,
+                                        .forward = average_forward,
+                                        .adjoint = average_adjoint,
+                                        .across_inputs = true,
+                                        .by_row = true};
+
 static void scale_forward(struct net *net, struct node *v) {
     const double *c = column_for(net, v, argument(net, v, 0), v->constant.column);
     struct rows x = argument(net, v, 1)->value;
@@ -134,27 +147,6 @@ const struct operation operation_bias = {.name = "bias",
                                          .learns = true,
                                          .by_row = true};
 
-static bool numbers_jump(const struct program *p, int i) {
-    return p->node[i].constant.numbers->jumps;
-}
-
-static void numbers_forward(struct net *net, struct node *v) {
-    v->constant.numbers->forward(v->constant.context, net, v->count, argument(net, v, 0)->s, v->s);
-}
-
-static struct value numbers_adjoint(struct program *p, int v, int k, struct value g) {
-    (void)k;
-    return p->node[v].constant.numbers->adjoint(p, v, g);
-}
-
-const struct operation operation_numbers = {.name = "numbers",
-                                            .zeros = ZEROS_OF_RULE,
-                                            .forward = numbers_forward,
-                                            .adjoint = numbers_adjoint,
-                                            .across_inputs = true,
-                                            .by_row = true,
-                                            .jumps = numbers_jump};
-
 /* --- writing them --------------------------------------------------------------------------- */
 
 static struct node *append_scaled(struct program *p, const struct operation *op, struct value s,
@@ -181,20 +173,5 @@ struct value program_scale(struct program *p, struct value s, int column, struct
 struct value program_shift(struct program *p, struct value s, struct value x) {
     struct value out;
     append_scaled(p, &operation_shift, s, x, &out);
-    return out;
-}
-
-struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
-                             struct value x, int K) {
-    struct value out;
-    node_check_rule(p, "a function of numbers", fn->rule_name);
-    if (!node_given_numbers(p, "a function of numbers", x))
-        return none;
-    struct node *node = node_append_numbers(p, &operation_numbers, x, none, K, &out);
-    if (!node)
-        return none;
-    node->constant.numbers = fn;
-    node->constant.context = (void *)(uintptr_t)context;
-    node->plan.moves &= fn->adjoint != NULL;
     return out;
 }

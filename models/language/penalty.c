@@ -41,11 +41,6 @@ struct value program_mean_of_rows(struct program *p, struct value x) {
 
 /* --- penalties ------------------------------------------------------------------------------- */
 
-static void penalty_forward(struct net *net, struct node *v) {
-    const struct node *x = argument(net, v, 0);
-    v->s[0] = v->constant.penalty->value(v->constant.context, net, x->count, x->s, v->A);
-}
-
 /* The gradient of the penalty in argument 0: F counts -gamma0 times the sum of the losses of the P
  * inputs. */
 static void penalty_back_forward(struct net *net, struct node *v) {
@@ -66,70 +61,57 @@ static struct value penalty_adjoint(struct program *p, int v, int k, struct valu
                                         p->node[v].argument[k]));
 }
 
-static const struct operation operation_penalty = {.name = "penalty",
-                                                   .forward = penalty_forward,
-                                                   .adjoint = penalty_adjoint,
-                                                   .across_inputs = true,
-                                                   .starts_backward = true};
+static void mean_forward(struct net *net, struct node *v) {
+    const struct node *x = argument(net, v, 0);
+    double c = v->constant.factor;
+    v->s[0] = 0;
+    for (size_t k = 0; k < node_numbers(x); k++) {
+        v->s[0] += c * x->s[k] / x->count;
+        v->A[k] = c / x->count;
+    }
+}
 
-void program_penalty(struct program *p, struct value s, const struct penalty_fn *fn,
-                     const void *context, const char *name, const char *about,
-                     const char *equation) {
+static void mean_square_forward(struct net *net, struct node *v) {
+    const struct node *x = argument(net, v, 0);
+    double c = v->constant.factor / x->count;
+    v->s[0] = 0;
+    for (size_t k = 0; k < node_numbers(x); k++) {
+        v->s[0] += c * x->s[k] * x->s[k];
+        v->A[k] = 2 * c * x->s[k];
+    }
+}
+
+static const struct operation operation_mean = {.name = "mean",
+                                                .rule_of = "penalty",
+                                                .constants =
+                                                    CONSTANTS(CONSTANT("c", FIELD_REAL, factor)),
+                                                .forward = mean_forward,
+                                                .adjoint = penalty_adjoint,
+                                                .across_inputs = true,
+                                                .starts_backward = true},
+                              operation_mean_square = {
+                                  .name = "mean_square",
+                                  .rule_of = "penalty",
+                                  .constants = CONSTANTS(CONSTANT("c", FIELD_REAL, factor)),
+                                  .forward = mean_square_forward,
+                                  .adjoint = penalty_adjoint,
+                                  .across_inputs = true,
+                                  .starts_backward = true};
+
+void program_penalty_mean(struct program *p, struct value s, double c, bool square,
+                          const char *name, const char *about, const char *equation) {
     struct value out;
-    node_check_rule(p, "a penalty", fn->rule_name);
     program_count_inputs_once(p, "a term of the loss");
     if (!node_given_numbers(p, "a penalty", s))
         return;
     p->net->output.loss_in_cotangent = true;
-    struct node *node = node_append(p, &operation_penalty, s, none, &out);
+    struct node *node =
+        node_append(p, square ? &operation_mean_square : &operation_mean, s, none, &out);
     if (!node ||
         program_failed(p, net_vector(p->net, node_numbers(node_of(p, s)), 1, &node->A, &p->err)))
         return;
-    node->constant.penalty = fn;
-    node->constant.context = (void *)(uintptr_t)context;
+    node->constant.factor = c;
     node->s = program_series(p, "t", 1, 0, name, about, equation);
-}
-
-struct mean {
-    double c;
-    int K;
-};
-
-static double mean_value(const void *context, const struct net *net, int rows, const double *x,
-                         double *g) {
-    const struct mean *of = context;
-    double sum = 0;
-    (void)net;
-    for (ptrdiff_t k = 0; k < (ptrdiff_t)rows * of->K; k++) {
-        sum += of->c * x[k] / rows;
-        g[k] = of->c / rows;
-    }
-    return sum;
-}
-
-static double mean_square_value(const void *context, const struct net *net, int rows,
-                                const double *x, double *g) {
-    const struct mean *of = context;
-    double sum = 0, c = of->c / rows;
-    (void)net;
-    for (ptrdiff_t k = 0; k < (ptrdiff_t)rows * of->K; k++) {
-        sum += c * x[k] * x[k];
-        g[k] = 2 * c * x[k];
-    }
-    return sum;
-}
-
-void program_penalty_mean(struct program *p, struct value s, double c, bool square,
-                          const char *name, const char *about, const char *equation) {
-    static const struct constant_field constants[] = {CONSTANT_OF(struct mean, "c", FIELD_REAL, c),
-                                                      {0}};
-    static const struct penalty_fn mean = {{"mean", constants}, mean_value},
-                                   mean_square = {{"mean_square", constants}, mean_square_value};
-    struct mean *of = program_memory(p, sizeof *of);
-    if (!of || !node_given_numbers(p, "a penalty", s))
-        return;
-    *of = (struct mean){c, node_of(p, s)->K};
-    program_penalty(p, s, square ? &mean_square : &mean, of, name, about, equation);
 }
 
 double program_penalties(const struct net *net) {

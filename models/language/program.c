@@ -1,5 +1,5 @@
 /* Writing a program: every call appends a node, or remembers what went wrong. */
-#include "models/engine/node.h"
+#include "models/language/operation.h"
 
 #include <limits.h>
 #include <math.h>
@@ -336,11 +336,6 @@ struct value program_add(struct program *p, struct value a, struct value b) {
     return out;
 }
 
-void node_check_rule(struct program *p, const char *what, struct rule_name rule) {
-    if (!rule.name)
-        program_fail(p, "%s has no name for the description of the program", what);
-}
-
 bool node_groups(const struct population *groups, const struct population *units) {
     return groups->group == 1 && units->of == groups &&
            groups->sites * (size_t)units->group == units->sites;
@@ -394,15 +389,15 @@ struct value program_ones(struct program *p, struct population *on) {
     return out;
 }
 
-struct value program_rows(struct program *p, const struct rows_fn *fn, void *context,
-                          struct value x) {
+struct value program_rule(struct program *p, const struct operation *op, struct value x,
+                          void *context) {
     struct value out;
-    node_check_rule(p, "a rule for rows", fn->rule_name);
-    struct node *node = node_append_rows(p, &operation_rows, x, &out);
-    if (node) {
-        node->constant.custom = fn;
-        node->constant.context = context;
-    }
+    struct node *node = node_append_like(p, op, x, &out);
+    if (!node)
+        return none;
+    node->constant.context = context;
+    if (op->shape)
+        op->shape(p, node, NULL);
     return out;
 }
 

@@ -157,7 +157,7 @@ struct operands {
     double constant[OPERANDS_CONSTANTS];
 };
 /* The word `name` of docs/programs.md, one of these: group_mean, tile, tile_mean, noise, lag,
- * top_rows, first_rows. */
+ * sum, log_sum_exp, top_rows, first_rows. */
 struct value program_word(struct program *p, const char *name, struct operands given);
 /* 1 on the K largest sites of each row, ties to the lower site: constant in the backward pass. */
 struct value program_top(struct program *p, struct value x, size_t K);
@@ -186,9 +186,9 @@ struct value program_bias(struct program *p, struct value s, const double *start
 /* Here each kind of token has a set of numbers, start [V][K]. */
 struct value program_bias_of_tokens(struct program *p, struct value s, const double *start,
                                     struct weight b);
-/* A constant of an operation, or of a function that an author brings along: its name in the
- * description of a network (docs/program_format.md), and where it lies in struct node_constant, or
- * in the context of the function. Lists of constants end without a name. */
+/* A constant of an operation: its name in the description of a network (docs/program_format.md),
+ * and where it lies in struct node_constant, or in the context of the node. Lists of constants end
+ * without a name. */
 enum field_type { FIELD_REAL, FIELD_INT, FIELD_SIZE, FIELD_BOOL, FIELD_FUNCTION, FIELD_LIST };
 struct constant_field {
     const char *name;
@@ -200,39 +200,9 @@ struct constant_field {
 };
 #define CONSTANT_OF(holder, label, kind, member)                                                   \
     { .name = label, .type = kind, .offset = offsetof(holder, member) }
-/* What the description of a program says of a function that an author brings along, so that another
- * program can compute it: docs/program_format.md has the names and what each of them means. A
- * function without a name is refused. */
-struct rule_name {
-    const char *name;
-    const struct constant_field *constants; /* NULL: it has none */
-};
-/* Any function of the numbers of a row. x, out: [rows][K] and [rows][K of out]. adjoint: as that of
- * struct operation, of node v; NULL: a constant in the backward pass. */
-struct number_fn {
-    struct rule_name rule_name;
-    void (*rule)(void *context); /* NULL, or: once a step, after the parameters have learnt */
-    void (*forward)(const void *context, const struct net *net, int rows, const double *x,
-                    double *out);
-    struct value (*adjoint)(struct program *p, int v, struct value g);
-    bool jumps;      /* masks: limits then need more rows (net_bytes) */
-    bool keeps_zero; /* a number that is 0 stays 0 (counts.h) */
-    bool drops_zero; /* adjoint does not read the cotangent of a number that is 0 (selected.c) */
-    bool bare;       /* forward leaves nothing but its numbers */
-};
-struct value program_numbers(struct program *p, const struct number_fn *fn, const void *context,
-                             struct value x, int K);
-
-/* Functions of each of the K numbers s by itself, with a constant c; and the one number that is
- * their sum, or ln of the sum of their exponentials. Others are program_fn and program_times. */
-enum number_rule {
-    NUMBER_PLUS,          /* s + c */
-    NUMBER_POWER,         /* s^c */
-    NUMBER_POWER_OF_ZERO, /* that of c at most 0, by NUMBER_POWER */
-    NUMBER_SUM,
-    NUMBER_LOG_SUM_EXP /* finite for numbers of any size */
-};
-struct value program_number(struct program *p, enum number_rule rule, double c, struct value s);
+/* s + c and s^c of each of the numbers s. */
+struct value program_plus(struct program *p, struct value s, double c);
+struct value program_power(struct program *p, struct value s, double c);
 
 /* To be told by whatever takes the K largest of the numbers s, as a constant in the backward pass.
  * Where the K-th and the one after it are equal at the start of the limit, fluctuations select, and
@@ -289,32 +259,12 @@ struct value program_norm(struct program *p, struct value x);
 struct value program_read_out(struct program *p, struct value h, struct weight w);
 void program_output(struct program *p, struct value s);
 
-/* Rows x -> rows of the same population, constant in the backward pass, by a rule of the model
- * that may remember (rows in context, from program_keep); `rule` runs once a step, after the
- * parameters have learnt. */
-struct rows_fn {
-    struct rule_name rule_name;
-    int (*forward)(void *context, const struct net *net, struct rows x, struct rows out,
-                   struct err *err);
-    void (*rule)(void *context);
-    bool keeps_zero; /* a site that is 0 stays 0 (counts.h) */
-};
-struct value program_rows(struct program *p, const struct rows_fn *fn, void *context,
-                          struct value x);
 /* `count` rows that stay from step to step; the numbers `start` [sites] are those of row 0. */
 struct rows program_keep(struct program *p, struct population *on, int count, const double *start);
 
-/* A term of the loss: a function of numbers, whose derivative `value` writes to g [rows][K]. It is
- * measured as `name`; the loss that is written is that of the outputs alone. */
-struct penalty_fn {
-    struct rule_name rule_name;
-    double (*value)(const void *context, const struct net *net, int rows, const double *x,
-                    double *g);
-};
-void program_penalty(struct program *p, struct value s, const struct penalty_fn *fn,
-                     const void *context, const char *name, const char *about,
-                     const char *equation);
-/* c times the mean over rows of the sum of the numbers s, or of the sum of their squares. */
+/* A term of the loss: c times the mean over rows of the sum of the numbers s, or of the sum of
+ * their squares. It is measured as `name`; the loss that is written is that of the outputs alone.
+ */
 void program_penalty_mean(struct program *p, struct value s, double c, bool square,
                           const char *name, const char *about, const char *equation);
 /* The mean over all rows, or all numbers of inputs: one row, or K numbers, which go with their like

@@ -65,20 +65,20 @@ struct value program_attend(struct program *p, struct value q, struct value k, d
     return out;
 }
 
-static void softmax_forward(const void *context, const struct net *net, int rows, const double *x,
-                            double *out) {
-    const bool *causal = context;
+static void softmax_forward(struct net *net, struct node *v) {
+    const double *x = argument(net, v, 0)->s;
+    double *out = v->s;
     int n = net->setup.data.n;
-    for (ptrdiff_t i = 0; i < rows; i++) {
-        int count = seen(net, i, *causal);
-        double largest = x[i * n], sum = 0;
+    for (ptrdiff_t i = 0; i < v->count; i++, x += n, out += n) {
+        int count = seen(net, i, v->constant.causal);
+        double largest = x[0], sum = 0;
         for (int t = 1; t < count; t++)
-            largest = x[i * n + t] > largest ? x[i * n + t] : largest;
-        functions_apply(FN_EXP, 1, -largest, x + i * n, count, out + i * n, NULL);
+            largest = x[t] > largest ? x[t] : largest;
+        functions_apply(FN_EXP, 1, -largest, x, count, out, NULL);
         for (int t = 0; t < n; t++)
-            sum += out[i * n + t] = t < count ? out[i * n + t] : 0;
+            sum += out[t] = t < count ? out[t] : 0;
         for (int t = 0; t < count; t++)
-            out[i * n + t] /= sum;
+            out[t] /= sum;
     }
 }
 
@@ -97,21 +97,28 @@ static void softmax_back_forward(struct net *net, struct node *v) {
 static const struct operation operation_softmax_back = {.name = "softmax_back",
                                                         .forward = softmax_back_forward};
 
-static struct value softmax_adjoint(struct program *p, int v, struct value g) {
+static struct value softmax_adjoint(struct program *p, int v, int k, struct value g) {
     struct value a = {v};
-    return adjoint_into(p, adjoint_like(p, &operation_softmax_back, a, g, p->node[v].argument[0]));
+    return adjoint_into(p, adjoint_like(p, &operation_softmax_back, a, g, p->node[v].argument[k]));
 }
 
+static const struct operation operation_softmax = {
+    .name = "softmax",
+    .rule_of = "numbers",
+    .constants = CONSTANTS(CONSTANT("causal", FIELD_BOOL, causal)),
+    .zeros = ZEROS_OF_RULE,
+    .forward = softmax_forward,
+    .adjoint = softmax_adjoint,
+    .across_inputs = true,
+    .by_row = true};
+
 struct value program_softmax(struct program *p, struct value logits, bool causal) {
-    static const struct constant_field constants[] = {{.name = "causal", .type = FIELD_BOOL}, {0}};
-    static const struct number_fn softmax = {.rule_name = {"softmax", constants},
-                                             .forward = softmax_forward,
-                                             .adjoint = softmax_adjoint};
-    bool *context = program_memory(p, sizeof *context);
-    if (!context)
-        return none;
-    *context = causal;
-    return program_numbers(p, &softmax, context, logits, p->net->setup.data.n);
+    struct value out = none;
+    if (node_given_numbers(p, "softmax over tokens", logits))
+        node_append_like(p, &operation_softmax, logits, &out);
+    if (!p->code)
+        node_of(p, out)->constant.causal = causal;
+    return out;
 }
 
 /* The n x n matrix of an input as it is, or transposed, times a factor. */
@@ -247,46 +254,41 @@ struct value program_pool(struct program *p, struct value x) {
     return out;
 }
 
-/* x^c of <x x> on a population. */
-struct root {
-    double c;
-    const struct population *on;
-};
-
-/* A row that is zero ends the run with a sentence; of a replay, which may have parts that are zero,
- * the result is no number. */
-static void root(const void *context, const struct net *net, int rows, const double *x,
-                 double *out) {
-    const struct root *of = context;
+/* <x x>^-1/2. A row that is zero ends the run with a sentence; of a replay, which may have parts
+ * that are zero, the result is no number. */
+static void root_forward(struct net *net, struct node *v) {
     struct program *p = net->program;
-    for (int i = 0; i < rows; i++) {
-        out[i] = 1 / sqrt(x[i]);
-        if (x[i] == 0 && p->net == net && !p->code)
-            p->code = err_set(&p->err, CODE_NUMERICAL,
-                              "norm of rows on population %s: row %d of input %d is zero, which no "
-                              "factor scales to 1; what makes it must not start at 0 (a0, [init]), "
-                              "or the norm must come before it",
-                              of->on->name, i % (rows / net->setup.data.P),
-                              net->batch.index[i / (rows / net->setup.data.P)]);
+    const struct node *square = argument(net, v, 0);
+    int rows = v->count / net->setup.data.P; /* of an input */
+    for (int i = 0; i < v->count; i++) {
+        v->s[i] = 1 / sqrt(square->s[i]);
+        if (square->s[i] == 0 && p->net == net && !p->code)
+            p->code =
+                err_set(&p->err, CODE_NUMERICAL,
+                        "norm of rows on population %s: row %d of input %d is zero, which no "
+                        "factor scales to 1; what makes it must not start at 0 (a0, [init]), "
+                        "or the norm must come before it",
+                        argument(net, square, 0)->on->name, i % rows, net->batch.index[i / rows]);
     }
 }
 
-static struct value root_adjoint(struct program *p, int v, struct value g) {
-    return numbers_power_adjoint(p, v, -0.5, g);
-}
+static const struct operation operation_root = {.name = "power",
+                                                .rule_of = "numbers",
+                                                .constants =
+                                                    CONSTANTS(CONSTANT("c", FIELD_REAL, factor)),
+                                                .zeros = ZEROS_OF_RULE,
+                                                .forward = root_forward,
+                                                .adjoint = numbers_power_adjoint,
+                                                .across_inputs = true,
+                                                .by_row = true};
 
 struct value program_norm(struct program *p, struct value x) {
-    static const struct constant_field constants[] = {CONSTANT_OF(struct root, "c", FIELD_REAL, c),
-                                                      {0}};
-    static const struct number_fn inverse_root = {
-        .rule_name = {"power", constants}, .forward = root, .adjoint = root_adjoint};
-    struct root *of = program_memory(p, sizeof *of);
-    struct value square = program_average(p, x, x);
-    if (p->code)
+    struct value out, square = program_average(p, x, x);
+    struct node *node = node_append_like(p, &operation_root, square, &out);
+    if (!node)
         return none;
-    *of = (struct root){-0.5, node_of(p, x)->on};
-    struct value s = program_numbers(p, &inverse_root, of, square, 1);
-    return program_scale(p, s, 0, x);
+    node->constant.factor = -0.5;
+    return program_scale(p, out, 0, x);
 }
 
 const struct operation *const operation_words_of_tokens[] = {&operation_lag, &operation_top_rows,

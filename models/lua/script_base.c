@@ -239,8 +239,10 @@ static int call_operation(lua_State *L) {
     int arg = 1, values = 0, constants = 0;
     for (const char *at = op->arguments; (kind = operation_argument(&at)); arg++) {
         if (kind == ARGUMENT_VALUE)
-            *(values++ ? &given.y : &given.x) =
-                operation_takes_either(op) ? script_rows_or_numbers(L, arg) : script_rows(L, arg);
+            *(values++ ? &given.y : &given.x) = operation_takes_either(op)
+                                                    ? script_rows_or_numbers(L, arg)
+                                                : *op->arguments == 's' ? script_numbers(L, arg)
+                                                                        : script_rows(L, arg);
         else if (kind == ARGUMENT_POPULATION)
             given.on = script_population(L, arg)->on;
         else if (field->type == FIELD_BOOL)

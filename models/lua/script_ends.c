@@ -245,7 +245,7 @@ const struct script_word script_ends_words[] = {
 const struct script_chapter script_chapters[] = {
     {"Populations and matrices", script_matrices, NULL},
     {"Functions of rows", script_rows_words, operation_words_of_rows},
-    {"Functions of rows and numbers", script_numbers_words, NULL},
+    {"Functions of rows and numbers", script_numbers_words, operation_words_of_numbers},
     {"Tokens", script_tokens, operation_words_of_tokens},
     {"Selections and terms of the loss", script_balance_words, NULL},
     {"What is measured, and keys", script_ends_words, NULL},

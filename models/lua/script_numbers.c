@@ -6,14 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-/* A function of numbers, by itself, with its constant c. */
-static struct value apply_rule(lua_State *L, enum number_rule rule, double c, struct value s) {
-    script_check(L);
-    struct value out = program_number(script_program(L), rule, c, s);
-    script_check(L);
-    return out;
-}
-
 struct value script_numbers(lua_State *L, int arg) {
     const struct handle *h = luaL_testudata(L, arg, SCRIPT_VALUE);
     if (!script_is_numbers(L, arg))
@@ -94,7 +86,7 @@ static int multiply_value(lua_State *L, double k, int arg) {
 static int push_sum(lua_State *L, int arg, double c) {
     if (script_is_rows(L, arg))
         return luaL_error(L, "rows plus a number: only rows or numbers of each input can be added");
-    return script_push(L, apply_rule(L, NUMBER_PLUS, c, script_numbers(L, arg)));
+    return script_push(L, program_plus(script_program(L), script_numbers(L, arg), c));
 }
 
 static int add(lua_State *L) {
@@ -190,7 +182,7 @@ static int power(lua_State *L) {
     double c = lua_tonumber(L, 2);
     if (script_is_rows(L, 1))
         return script_push(L, power_of_rows(script_program(L), script_rows(L, 1), c));
-    return script_push(L, apply_rule(L, NUMBER_POWER, c, script_numbers(L, 1)));
+    return script_push(L, program_power(script_program(L), script_numbers(L, 1), c));
 }
 
 /* --- functions by name ----------------------------------------------------------------------- */
@@ -267,12 +259,6 @@ static int join(lua_State *L) {
     return script_push(L, out);
 }
 
-/* One number of all, by the rule of the row of the word. */
-static int reduce(lua_State *L) {
-    int rule = (int)lua_tointeger(L, lua_upvalueindex(1));
-    return script_push(L, apply_rule(L, (enum number_rule)rule, 0, script_numbers(L, 1)));
-}
-
 /* K normals that the limit and all networks of a seed share. */
 static int normals(lua_State *L) {
     int K = script_whole(L, 1, 1, 100000);
@@ -309,10 +295,6 @@ const struct script_word script_numbers_words[] = {
      softmax, 0},
     {"stop", "x", "rows or numbers", "the same rows or numbers, constant in the backward pass",
      stop, 0},
-    {"sum", "s", "numbers", "one number, the sum of the K numbers", reduce, NUMBER_SUM},
-    {"log_sum_exp", "s", "numbers",
-     "one number, the logarithm of the sum of their exponentials, which overflows for no numbers",
-     reduce, NUMBER_LOG_SUM_EXP},
     {"join", "{s, ...}", "numbers", "all numbers of a list of numbers, side by side in its order",
      join, 0},
     {"normals", "K", "list",

@@ -1,7 +1,6 @@
 /* Biased top-K selection that balances loads. */
 #include "models/parts/balance.h"
-#include "models/engine/describe.h"
-#include "models/engine/net.h"
+#include "models/language/operation.h"
 
 #include <gsl/gsl_cdf.h>
 #include <jansson.h>
@@ -96,16 +95,14 @@ static int measure_loads(struct balance *s, const struct net *net, struct rows m
     return CODE_OK;
 }
 
-static int watch_masks(void *context, const struct net *net, struct rows m, struct rows out,
-                       struct err *err) {
-    TRY(measure_loads(context, net, m, out, err));
-    rows_copy(m, out);
-    return CODE_OK;
+static void watch_forward(struct net *net, struct node *v) {
+    struct rows m = argument(net, v, 0)->value;
+    remember_failure(net, measure_loads(v->constant.context, net, m, v->value, &net->program->err));
+    rows_copy(m, v->value);
 }
 
-static int select_largest(void *context, const struct net *net, struct rows c, struct rows m,
+static int select_largest(struct balance *s, const struct net *net, struct rows c, struct rows m,
                           struct err *err) {
-    struct balance *s = context;
     const struct backend *backend = net->setup.backend;
     int P = c.count;
     double *qstar = s->qstar, *less = s->less, mean;
@@ -121,6 +118,11 @@ static int select_largest(void *context, const struct net *net, struct rows c, s
     backend->averages(s->b, (struct rows){0}, &mean);
     *s->b2 -= mean * mean;
     return measure_loads(s, net, m, s->q, err);
+}
+
+static void select_forward(struct net *net, struct node *v) {
+    remember_failure(net, select_largest(v->constant.context, net, argument(net, v, 0)->value,
+                                         v->value, &net->program->err));
 }
 
 /* Loads settle at rho. */
@@ -156,6 +158,21 @@ static const struct constant_field constants[] = {
     CONSTANT_OF(struct balance, "sign", FIELD_BOOL, sign),
     {.name = "start", .type = FIELD_LIST, .list = starts},
     {0}};
+
+static const struct operation operation_watch = {.name = "watch",
+                                                 .rule_of = "rows",
+                                                 .zeros = ZEROS_OF_RULE,
+                                                 .keeps_zero = operation_always_keeps_zero,
+                                                 .forward = watch_forward,
+                                                 .jumps = operation_always},
+                              operation_select = {.name = "select",
+                                                  .rule_of = "rows",
+                                                  .constants = constants,
+                                                  .in_context = true,
+                                                  .zeros = ZEROS_OF_RULE,
+                                                  .forward = select_forward,
+                                                  .after_step = move_biases,
+                                                  .jumps = operation_always};
 
 struct balance_rule balance_rule(const struct network *network, const struct population *experts,
                                  int l, int L) {
@@ -207,16 +224,12 @@ static struct balance *make_balance(struct program *p, struct value x, struct po
 
 struct value balance_watch(struct program *p, struct value mask, struct population *experts,
                            struct balance_rule rule) {
-    static const struct rows_fn watch = {
-        .rule_name = {"watch", NULL}, .forward = watch_masks, .keeps_zero = true};
     struct balance *s = make_balance(p, mask, experts, &rule);
-    return s ? program_rows(p, &watch, s, mask) : mask;
+    return s ? program_rule(p, &operation_watch, mask, s) : mask;
 }
 
 struct value balance_select(struct program *p, struct value scores, struct population *experts,
                             struct balance_rule rule) {
-    static const struct rows_fn select = {
-        .rule_name = {"select", constants}, .forward = select_largest, .rule = move_biases};
     struct balance *s = make_balance(p, scores, experts, &rule);
     double *zero = program_memory(p, experts->sites * sizeof *zero);
     if (!s || !zero)
@@ -231,7 +244,7 @@ struct value balance_select(struct program *p, struct value scores, struct popul
     s->qstar = program_series_of(p, scores, rule.L, rule.l, name_of(p, &rule, "qstar"),
                                  "selection threshold: the K-th largest score + b", "");
     s->b2 = block_series(p, &rule, "b2", "variance of the biases", "<b_k^2> - <b_k>^2");
-    return program_rows(p, &select, s, scores);
+    return program_rule(p, &operation_select, scores, s);
 }
 
 /* Averages over the experts of block l. */

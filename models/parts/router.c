@@ -1,7 +1,7 @@
 /* A router over a fixed number of experts. */
 #include "models/parts/router_gate.h"
 #include "kernels/draws/rng.h"
-#include "models/engine/net.h"
+#include "models/language/operation.h"
 
 #include <math.h>
 
@@ -88,78 +88,51 @@ double router_normal(const struct program *p, int i) {
     return shared_normal(program_net(p), 0, 0, i);
 }
 
-static void add_noise(const void *context, const struct net *net, int rows, const double *x,
-                      double *out) {
-    const struct router *router = context;
-    int M = router->M;
-    for (ptrdiff_t k = 0; k < (ptrdiff_t)rows * M; k++)
-        out[k] = x[k] + router->bias_noise * shared_normal(net, 1, net->place.t, (int)(k % M));
+/* All inputs have the same noise. */
+static void add_noise(struct net *net, struct node *v) {
+    const double *psi = argument(net, v, 0)->s;
+    for (size_t k = 0; k < node_numbers(v); k++)
+        v->s[k] = psi[k] +
+                  v->constant.factor * shared_normal(net, 1, net->place.t, (int)(k % (size_t)v->K));
 }
 
-static struct value pass_on(struct program *p, int v, struct value g) {
-    (void)p, (void)v;
+static struct value pass_on(struct program *p, int v, int k, struct value g) {
+    (void)p, (void)v, (void)k;
     return g;
 }
 
-/* --- balance --------------------------------------------------------------------------------- */
-
-/* sum_i load_i/rho <q_i>, q adding up to 1; loads, of these masks (watch), are constants. */
-static double balance_value(const void *context, const struct net *net, int rows, const double *x,
-                            double *g) {
-    const struct router *router = context;
-    bool softmax = router->gate.softmax;
-    const double *load = router->load;
-    double value = 0, c = router->balance_loss * router->M / router->gate.K / rows;
-    double beta = router->gate.beta;
-    int M = router->M;
-    (void)net;
-    for (ptrdiff_t mu = 0; mu < rows; mu++) {
-        double *q = router->shares, mean = 0;
-        router_shares(router, x + mu * M, q);
-        for (int i = 0; i < M; i++)
-            mean += load[i] * q[i];
-        value += c * mean;
-        for (int i = 0; i < M; i++) /* dw/dpsi = beta w, or beta w (1 - w) */
-            g[mu * M + i] = c * beta * (load[i] - mean) * q[i] *
-                            (softmax ? 1 : 1 / (1 + exp(beta * x[mu * M + i])));
-    }
-    return value;
-}
-
-static double z_value(const void *context, const struct net *net, int rows, const double *x,
-                      double *g) {
-    const struct router *router = context;
-    double value = 0, c = router->z_loss / rows, beta = router->gate.beta;
-    int M = router->M;
-    (void)net;
-    for (ptrdiff_t mu = 0; mu < rows; mu++) {
-        double *e = router->shares, sum = 0, largest = router_exponentials(router, x + mu * M, e);
-        for (int i = 0; i < M; i++)
-            sum += e[i];
-        double z = largest + log(sum);
-        value += c * z * z;
-        for (int i = 0; i < M; i++)
-            g[mu * M + i] = 2 * c * z * beta * e[i] / sum;
-    }
-    return value;
-}
-
 /* -sum q ln q/ln M of q = p/sum p; no number where all gates are 0 */
-static void entropy(const void *context, const struct net *net, int rows, const double *x,
-                    double *out) {
-    int M = ((const struct router *)context)->M;
-    (void)net;
-    for (ptrdiff_t mu = 0; mu < rows; mu++) {
-        const double *p = x + mu * M;
+static void find_entropy(struct net *net, struct node *v) {
+    const struct node *gates = argument(net, v, 0);
+    const double *p = gates->s;
+    int M = gates->K;
+    for (ptrdiff_t mu = 0; mu < v->count; mu++, p += M) {
         double sum = 0, value = 0;
         for (int i = 0; i < M; i++)
             sum += p[i];
         for (int i = 0; i < M; i++)
             value -= p[i] > 0 ? p[i] / sum * log(p[i] / sum) : 0;
         value = sum > 0 ? value / log(M) : NAN;
-        out[mu] = M > 1 ? value : 1;
+        v->s[mu] = M > 1 ? value : 1;
     }
 }
+
+static const struct operation operation_router_noise = {.name = "noise",
+                                                        .rule_of = "numbers",
+                                                        .constants = CONSTANTS(
+                                                            CONSTANT("std", FIELD_REAL, factor)),
+                                                        .zeros = ZEROS_OF_RULE,
+                                                        .forward = add_noise,
+                                                        .adjoint = pass_on,
+                                                        .across_inputs = true,
+                                                        .by_row = true},
+                              operation_entropy = {.name = "entropy",
+                                                   .rule_of = "numbers",
+                                                   .shape = operation_gives_one,
+                                                   .zeros = ZEROS_OF_RULE,
+                                                   .forward = find_entropy,
+                                                   .across_inputs = true,
+                                                   .by_row = true};
 
 /* --- the rules and the program ---------------------------------------------------------------- */
 
@@ -180,31 +153,42 @@ static struct value add_biases(struct program *p, struct value psi, struct weigh
     return (tokens ? program_bias_of_tokens : program_bias)(p, psi, start, b);
 }
 
+/* Shares of the experts in sums of weights exp(beta psi), or of sigmoids, whose logarithms are
+ * -softplus(-beta psi): far below 0 they are 0, and their shares are not. */
+static struct value weight_shares(struct program *p, struct value psi,
+                                  const struct router *router) {
+    struct router_gate all = {.softmax = true, .beta = router->gate.beta, .K = router->M};
+    if (!router->gate.softmax) {
+        psi = program_times(p, -1, program_fn(p, FN_SOFTPLUS, -all.beta, psi));
+        all.beta = 1;
+    }
+    return router_gates(p, psi, router->M, all);
+}
+
 static void add_penalties(struct program *p, const struct block *block, const struct router *router,
-                          struct value psi) {
-    static const struct constant_field
-        of_balance[] = {ROUTER_CONSTANTS, ROUTER_CONSTANT("c", FIELD_REAL, balance_loss), {0}},
-        of_z[] = {ROUTER_CONSTANTS, ROUTER_CONSTANT("c", FIELD_REAL, z_loss), {0}};
-    static const struct penalty_fn balance = {{"balance", of_balance}, balance_value},
-                                   z = {{"z", of_z}, z_value};
-    if (router->balance_loss > 0)
-        program_penalty(p, psi, &balance, router, block_name(p, block, "balance_loss"),
-                        "load-balancing term of the loss",
-                        "balance_loss sum_i load_i/rho mean share_i");
-    if (router->z_loss > 0)
-        program_penalty(p, psi, &z, router, block_name(p, block, "z_loss"),
-                        "z-loss term of the loss",
-                        "z_loss mean over inputs of (ln sum_i exp(beta psi_i))^2");
+                          struct value psi, struct value mask) {
+    const struct network *network = program_network(p);
+    if (network->routing.balance_loss > 0) {
+        struct value load = program_mean_of_rows(p, mask),
+                     share = program_mean_of_rows(p, weight_shares(p, psi, router)),
+                     each = program_multiply(p, share, load);
+        program_penalty_mean(p, program_word(p, "sum", (struct operands){.x = each}),
+                             network->routing.balance_loss / network->routing.rho, false,
+                             block_name(p, block, "balance_loss"),
+                             "load-balancing term of the loss",
+                             "balance_loss sum_i load_i/rho mean share_i");
+    }
+    if (network->routing.z_loss > 0) {
+        struct value logits = program_times(p, router->gate.beta, psi);
+        program_penalty_mean(p, program_word(p, "log_sum_exp", (struct operands){.x = logits}),
+                             network->routing.z_loss, true, block_name(p, block, "z_loss"),
+                             "z-loss term of the loss",
+                             "z_loss mean over inputs of (ln sum_i exp(beta psi_i))^2");
+    }
 }
 
 struct value router_write(struct program *p, const struct block *block, struct value x1,
                           struct weight Q, struct weight b) {
-    static const struct constant_field of_noise[] = {ROUTER_CONSTANT("std", FIELD_REAL, bias_noise),
-                                                     {0}};
-    static const struct number_fn noise = {.rule_name = {"noise", of_noise},
-                                           .forward = add_noise,
-                                           .adjoint = pass_on},
-                                  spread = {.rule_name = {"entropy", NULL}, .forward = entropy};
     const struct network *network = program_network(p);
     int M = network->experts.count;
     struct router_gate gate = {network->routing.gate == GATE_SOFTMAX, network->routing.beta,
@@ -213,23 +197,22 @@ struct value router_write(struct program *p, const struct block *block, struct v
     struct router *router = router_new(p, M, gate);
     if (!router)
         return (struct value){-1};
-    router->balance_loss = network->routing.balance_loss;
-    router->z_loss = network->routing.z_loss;
-    router->bias_noise = network->routing.bias_noise;
     router->eta_bias = network->routing.eta_bias;
     Q.a0 = router_amplitude(network) * weight_or_one(Q.a0);
     Q.zero = Q.a0 == 0;
     Q.rate = network->routing.router_rate * weight_or_one(Q.rate);
     Q.adam_rate = network->routing.router_rate * weight_or_one(Q.adam_rate);
     Q.fixed = network->routing.router_rate == 0;
-    struct value psi = program_look(p, x1, M, Q);
+    struct value psi = program_look(p, x1, M, Q), mask = {-1};
     if (network->routing.bias)
         psi = add_biases(p, psi, b);
-    psi = program_numbers(p, &noise, router, psi, M);
+    psi = program_rule(p, &operation_router_noise, psi, NULL);
+    if (psi.at >= 0)
+        node_of(p, psi)->constant.factor = network->routing.bias_noise;
     if (router->gate.K < M)
-        router_watch(p, router, psi, block_name(p, block, ""));
-    add_penalties(p, block, router, psi);
+        mask = router_watch(p, router, psi, block_name(p, block, ""));
     struct value out = router_apply(p, router, psi);
+    add_penalties(p, block, router, psi, mask);
     program_routes(p, out, psi, router->gate.K < M, block_name(p, block, ""));
     program_show(p, psi, "t mu i", block_name(p, block, "psi"), "router logits, bias included",
                  "<Q_i x1> + b_i");
@@ -237,7 +220,7 @@ struct value router_write(struct program *p, const struct block *block, struct v
                  "softmax or sigmoid of beta psi, top-K");
     program_show_gradient(p, out, "t mu i", block_name(p, block, "gphi"), "gradient of the gates",
                           "<w o(h_i)>");
-    program_show(p, program_numbers(p, &spread, router, out, 1), "t mu",
+    program_show(p, program_rule(p, &operation_entropy, out, NULL), "t mu",
                  block_name(p, block, "router_entropy"),
                  "entropy of the gates, 1 where all M are equal",
                  "-sum_i q_i ln q_i / ln M, q = p/sum p");

@@ -23,22 +23,16 @@ static void select_largest(const struct router *router, const double *psi, doubl
         m[i] = !(score[i] <= least) || (score[i] == least && left-- > 0);
 }
 
-/* e_i = exp(beta psi_i - max beta psi), whatever the sign of beta; returns max beta psi. The
- * largest is one of those with m != 0, so that their sum is at least 1; all of them where m is
- * NULL. */
-static double shifted_exponentials(const struct router *router, const double *psi, const double *m,
-                                   double *e) {
+/* e_i = exp(beta psi_i - max beta psi), whatever the sign of beta. The largest is one of those with
+ * m != 0, so that their sum is at least 1; all of them where m is NULL. */
+static void shifted_exponentials(const struct router *router, const double *psi, const double *m,
+                                 double *e) {
     double origin = NAN, beta = router->gate.beta;
     for (int i = 0; i < router->M; i++)
         if (!m || m[i] != 0)
             origin = beta < 0 ? fmin(origin, psi[i]) : fmax(origin, psi[i]);
     for (int i = 0; i < router->M; i++)
         e[i] = exp(beta * (psi[i] - origin));
-    return beta * origin;
-}
-
-double router_exponentials(const struct router *router, const double *psi, double *e) {
-    return shifted_exponentials(router, psi, NULL, e);
 }
 
 /* The weights of all experts before a sum is taken out: exponentials up to a factor, or sigmoids.
@@ -70,28 +64,21 @@ static void gate_of(const struct router *router, const double *psi, double *p) {
         p[i] /= sum;
 }
 
-/* All weights over their sum. Of sigmoids the largest factor exp(x) of x < 0 is taken out of all
- * first: far below 0 they are 0, and their shares those of a softmax. */
-void router_shares(const struct router *router, const double *psi, double *q) {
-    double sum = 0, origin = -INFINITY, beta = router->gate.beta;
-    if (router->gate.softmax)
-        shifted_exponentials(router, psi, NULL, q);
-    for (int i = 0; i < router->M; i++)
-        origin = fmax(origin, fmin(beta * psi[i], 0));
-    for (int i = 0; i < router->M && !router->gate.softmax; i++)
-        q[i] = exp(fmin(beta * psi[i], 0) - origin) / (1 + exp(-fabs(beta * psi[i])));
+/* A softmax over all. */
+static void shares_of_all(const struct router *router, const double *psi, double *q) {
+    double sum = 0;
+    shifted_exponentials(router, psi, NULL, q);
     for (int i = 0; i < router->M; i++)
         sum += q[i];
     for (int i = 0; i < router->M; i++)
         q[i] /= sum;
 }
 
-static void gates(const void *context, const struct net *net, int rows, const double *x,
-                  double *out) {
-    const struct router *router = context;
-    (void)net;
-    for (ptrdiff_t mu = 0; mu < rows; mu++)
-        gate_of(router, x + mu * router->M, out + mu * router->M);
+static void gates_forward(struct net *net, struct node *v) {
+    const struct router *router = v->constant.context;
+    const double *psi = argument(net, v, 0)->s;
+    for (ptrdiff_t mu = 0; mu < v->count; mu++)
+        gate_of(router, psi + mu * router->M, v->s + mu * router->M);
 }
 
 /* (dp/dpsi)^T g, the mask held. */
@@ -107,7 +94,7 @@ static void gates_back_forward(struct net *net, struct node *v) {
         const double *p = out + mu * M, *gp = g + mu * M;
         double mean = 0, *q = router->shares;
         if (all)
-            router_shares(router, x + mu * M, q);
+            shares_of_all(router, x + mu * M, q);
         for (int i = 0; i < M; i++)
             mean += p[i] * gp[i];
         for (int i = 0; i < M; i++)
@@ -119,44 +106,39 @@ static void gates_back_forward(struct net *net, struct node *v) {
 static const struct operation operation_gates_back = {.name = "gates_back",
                                                       .forward = gates_back_forward};
 
-static struct value gates_adjoint(struct program *p, int v, struct value g) {
+static struct value gates_adjoint(struct program *p, int v, int k, struct value g) {
     struct value gates = {v};
     return adjoint_into(p,
-                        adjoint_like(p, &operation_gates_back, gates, g, p->node[v].argument[0]));
+                        adjoint_like(p, &operation_gates_back, gates, g, p->node[v].argument[k]));
 }
 
-static void masks(const void *context, const struct net *net, int rows, const double *x,
-                  double *out) {
-    const struct router *router = context;
-    (void)net;
-    for (ptrdiff_t mu = 0; mu < rows; mu++)
-        select_largest(router, x + mu * router->M, out + mu * router->M);
+static void mask_forward(struct net *net, struct node *v) {
+    const struct router *router = v->constant.context;
+    const double *psi = argument(net, v, 0)->s;
+    for (ptrdiff_t mu = 0; mu < v->count; mu++)
+        select_largest(router, psi + mu * router->M, v->s + mu * router->M);
 }
 
 /* Loads of the experts, what of the masks changed; the numbers themselves are nobody's. A declared
  * net is asked what is selected at the start (ties.c), and has no room for what is measured. */
-static void watch(const void *context, const struct net *net, int rows, const double *x,
-                  double *out) {
-    const struct router *router = context;
+static void watch_forward(struct net *net, struct node *v) {
+    const struct router *router = v->constant.context;
     int M = router->M;
-    double flips = 0;
-    if (net->setup.declare_only) {
-        masks(context, net, rows, x, out);
+    double flips = 0, *m = v->s;
+    mask_forward(net, v);
+    if (net->setup.declare_only)
         return;
-    }
     *router->largest = 0;
     memset(router->load, 0, (size_t)M * sizeof *router->load);
-    for (ptrdiff_t mu = 0; mu < rows; mu++) {
-        select_largest(router, x + mu * M, out + mu * M);
+    for (ptrdiff_t mu = 0; mu < v->count; mu++)
         for (int i = 0; i < M; i++) {
-            router->load[i] += out[mu * M + i] / rows;
-            flips += fabs(out[mu * M + i] - router->last[mu * M + i]);
+            router->load[i] += m[mu * M + i] / v->count;
+            flips += fabs(m[mu * M + i] - router->last[mu * M + i]);
         }
-    }
-    memcpy(router->last, out, (size_t)rows * (size_t)M * sizeof *out);
+    memcpy(router->last, m, node_numbers(v) * sizeof *m);
     for (int i = 0; i < M; i++)
         *router->largest = fmax(*router->largest, router->load[i] * M / router->gate.K);
-    *router->flips = net->batch.started ? flips / (2.0 * rows * router->gate.K) : 0;
+    *router->flips = net->batch.started ? flips / (2.0 * v->count * router->gate.K) : 0;
 }
 
 /* Loads settle at rho. */
@@ -170,13 +152,38 @@ static void move_biases(void *context) {
     }
 }
 
-static const struct constant_field constants[] = {ROUTER_CONSTANTS, {0}};
+#define ROUTER_CONSTANT(name, type, member) CONSTANT_OF(struct router, name, type, member)
+static const struct constant_field constants[] = {
+    ROUTER_CONSTANT("softmax", FIELD_BOOL, gate.softmax),
+    ROUTER_CONSTANT("beta", FIELD_REAL, gate.beta),
+    ROUTER_CONSTANT("top", FIELD_INT, gate.K),
+    ROUTER_CONSTANT("over_all", FIELD_BOOL, gate.over_all),
+    ROUTER_CONSTANT("eta_bias", FIELD_REAL, eta_bias),
+    ROUTER_CONSTANT("sign", FIELD_BOOL, sign),
+    {0}};
+
+/* All of them find their numbers in a router. */
+#define ROUTER_RULE                                                                                \
+    .rule_of = "numbers", .constants = constants, .in_context = true, .zeros = ZEROS_OF_RULE,      \
+    .across_inputs = true, .by_row = true
+static const struct operation operation_gates = {ROUTER_RULE, .name = "gates",
+                                                 .forward = gates_forward,
+                                                 .adjoint = gates_adjoint},
+                              operation_top_gates = {ROUTER_RULE,
+                                                     .name = "gates",
+                                                     .forward = gates_forward,
+                                                     .adjoint = gates_adjoint,
+                                                     .jumps = operation_always,
+                                                     .drops_zero = true},
+                              operation_mask = {ROUTER_RULE, .name = "mask",
+                                                .forward = mask_forward, .jumps = operation_always},
+                              operation_watched_mask = {
+                                  ROUTER_RULE, .name = "mask", .forward = watch_forward,
+                                  .after_step = move_biases, .jumps = operation_always};
 
 /* The masks; what is seen of them, and their biases. */
 struct value router_watch(struct program *p, struct router *router, struct value psi,
                           const char *suffix) {
-    static const struct number_fn seen = {
-        .rule_name = {"mask", constants}, .forward = watch, .rule = move_biases, .jumps = true};
     int M = router->M;
     program_selects(p, psi, router->gate.K);
     router->last = program_keep_numbers(p, program_count(p, psi), M);
@@ -192,7 +199,7 @@ struct value router_watch(struct program *p, struct router *router, struct value
     router->flips =
         program_counted(p, "t", 1, 0, program_name(p, "flips%s", suffix),
                         "share of the selected experts that were not at the last evaluation", "");
-    return program_numbers(p, &seen, router, psi, M);
+    return program_rule(p, &operation_watched_mask, psi, router);
 }
 
 struct router *router_new(struct program *p, int M, struct router_gate gate) {
@@ -205,11 +212,9 @@ struct router *router_new(struct program *p, int M, struct router_gate gate) {
 }
 
 struct value router_top(struct program *p, struct value psi, int M, int K) {
-    static const struct number_fn mask = {
-        .rule_name = {"mask", constants}, .forward = masks, .jumps = true};
     struct router *router = router_new(p, M, (struct router_gate){.K = K});
     program_selects(p, psi, K);
-    return router ? program_numbers(p, &mask, router, psi, M) : (struct value){-1};
+    return router ? program_rule(p, &operation_mask, psi, router) : (struct value){-1};
 }
 
 struct value router_select(struct program *p, struct value psi, int M, struct balance_rule rule) {
@@ -221,17 +226,10 @@ struct value router_select(struct program *p, struct value psi, int M, struct ba
     return router_watch(p, router, psi, rule.suffix);
 }
 
-struct value router_apply(struct program *p, const struct router *router, struct value psi) {
-    static const struct number_fn all = {.rule_name = {"gates", constants},
-                                         .forward = gates,
-                                         .adjoint = gates_adjoint},
-                                  masked = {.rule_name = {"gates", constants},
-                                            .forward = gates,
-                                            .adjoint = gates_adjoint,
-                                            .jumps = true,
-                                            .drops_zero = true};
+struct value router_apply(struct program *p, struct router *router, struct value psi) {
     program_steep_gates(p, psi, router->gate.beta, router->gate.softmax, router->gate.K);
-    return program_numbers(p, router->gate.K < router->M ? &masked : &all, router, psi, router->M);
+    bool some = router->gate.K < router->M;
+    return program_rule(p, some ? &operation_top_gates : &operation_gates, psi, router);
 }
 
 struct value router_gates(struct program *p, struct value psi, int M, struct router_gate gate) {

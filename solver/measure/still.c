@@ -54,8 +54,7 @@ static const struct node *node_of_parameter(const struct program *p, const struc
 static bool makes_one_gate(const struct program *p, const struct node *from) {
     for (const struct node *v = from + 1; v < p->node + p->nodes; v++) {
         const struct router *router = v->constant.context;
-        bool gates =
-            !v->on && v->constant.numbers && !strcmp(v->constant.numbers->rule_name.name, "gates");
+        bool gates = !strcmp(v->op->name, "gates");
         int at = gates ? v->argument[0] : -1;
         if (!gates || !router->gate.softmax || router->gate.K != 1 || router->gate.over_all)
             continue;

@@ -120,12 +120,8 @@ class Adjoint:
         else:
             front = front * self.share(node)
         s = self.d.row(node.args[0])
-        if rule in ("mean", "mean_square"):
-            c = self.d.constant(node, "c")
-            return product(front, c) if rule == "mean" else product(front, c, number(2.0), s)
-        return product(Scale(-theory.gamma0 * theory.inputs, -1.0,
-                             ((r"\gamma_0", 1.0), ("P", 1.0))),
-                       Call("penalty_slope", (s,), self.d.constants(node)))
+        c = self.d.constant(node, "c")
+        return product(front, c) if rule == "mean" else product(front, c, number(2.0), s)
 
     def transpose(self, node: Node, g: Expression) -> None:
         """Hands g to the arguments of a node: as its adjoint says, but for what is several

@@ -77,9 +77,15 @@ class Calls:
         text = self.text(what, at)
         return text if isinstance(what, (Ref, Column, Mean)) else rf"\bigl({text}\bigr)"
 
+    def _base(self, what: Expression, at: Context) -> str:
+        """What has a power: in brackets, where a name has an index above already."""
+        text = self.whole(what, at)
+        return rf"\bigl({text}\bigr)" if isinstance(what, Ref) and "^" in text else text
+
     def _power(self, what, at):
-        power = "" if what["c"] == 1 else rf"^{{{what['c']:g}}}"
-        return rf"{self.whole(what.arguments[0], at)}{power}"
+        if what["c"] == 1:
+            return self.whole(what.arguments[0], at)
+        return rf"{self._base(what.arguments[0], at)}^{{{what['c']:g}}}"
 
     def _over(self, what, at):
         return rf"\frac{{{what['c']:g}}}{{{self.text(what.arguments[0], at)}}}"
@@ -262,17 +268,5 @@ class Calls:
         c = "" if what["c"] == 1 else f"{what['c']:g}" + r"\,"
         if rule == "mean":
             return rf"{c}\langle {k}{s}\rangle_\mu"
-        if rule == "mean_square":
-            inner = s if several else self.whole(what.arguments[0], at)
-            return rf"{c}\langle {k}{inner}^2\rangle_\mu"
-        self.used.add(rule)
-        if rule == "z":
-            return rf"{c}\bigl\langle\bigl(\ln\textstyle\sum_k\exp(\beta\,{s})\bigr)^2" \
-                   r"\bigr\rangle_\mu"
-        many = self.theory.quantities[what.arguments[0].key].numbers
-        return rf"{c}\tfrac{{{many}}}{{{what['top']}}}\textstyle\sum_k\langle m_k\rangle_\mu" \
-               r"\langle q_k\rangle_\mu"
-
-    def _penalty_slope(self, what, at):
-        kind = r"\mathrm{z}" if what["rule"] == "z" else r"\mathrm{bal}"
-        return rf"\tfrac{{\partial F_{{{kind}}}}}{{\partial {self.text(what.arguments[0], at)}}}"
+        inner = s if several else self._base(what.arguments[0], at)
+        return rf"{c}\langle {k}{inner}^2\rangle_\mu"

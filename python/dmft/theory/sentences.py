@@ -50,10 +50,7 @@ NOTES = {
                   r"$n'$ places; what is of places has their index $\tau$, too.",
     "lag": r"Tokens before the first and behind the last are 0.",
     "kind": r"$z$ is the kind of a token.",
-    "noise": r"$\zeta$ are normals of the step, the same for all inputs.",
-    "balance": r"$F_{\mathrm{bal}}$: $q$ are the gates without mask over their sum, "
-               r"$\langle m_k\rangle_\mu$ the loads, constants in the gradient.",
-    "z": r"$F_{\mathrm z}$ is the square of the logarithm of the sum of exponentials."}
+    "noise": r"$\zeta$ are normals of the step, the same for all inputs."}
 
 
 def plain_notes(used: set) -> list[str]:

@@ -120,17 +120,3 @@ def mean(run, v, s):
 @PENALTIES
 def mean_square(run, v, s):
     return v["c"] * (s ** 2).sum(-1).mean()
-
-
-@PENALTIES
-def balance(run, v, s):
-    logits = v["beta"] * s  # sigmoids far below 0 have the shares of exponentials
-    share = torch.softmax(logits if v["softmax"] else torch.nn.functional.logsigmoid(logits),
-                          -1).mean((0, 1))
-    load = _selected(run, v, s).mean((0, 1))
-    return v["c"] * s.shape[-1] / v["top"] * (load * share).sum()
-
-
-@PENALTIES
-def z(run, v, s):
-    return v["c"] * (torch.logsumexp(v["beta"] * s, -1) ** 2).mean()
