@@ -12,8 +12,8 @@ static int gd_advance(struct net *net, const struct training *training, const do
     for (int i = 0; i < training->flow.substeps; i++) {
         double schedule = schedule_factor(training, net->place.t * h);
         TRY(clip_factor(net, training, &clip, err));
-        TRY(net_learn(net, 1 - schedule * training->weight_decay,
-                      clip * training->eta0 * schedule * h, err));
+        TRY(net_learn(net, schedule * training->weight_decay, clip * training->eta0 * schedule * h,
+                      err));
         TRY(net_evaluate(net, training->loss, y, err));
     }
     return CODE_OK;

@@ -193,7 +193,7 @@ static int optimizer_advance(struct net *net, const struct training *training, c
     rest.eta0 = training->muon.rest_eta0;
     TRY(clip_factor(net, training, &clip, err));
     TRY(net_hold(net, err));
-    net_decay(net, 1 - step.schedule * training->weight_decay);
+    net_decay(net, step.schedule * training->weight_decay);
     for (int i = 0; i < net->parameters.count; i++) {
         step.parameter = &net->parameters.item[i];
         step.training =

@@ -83,7 +83,7 @@ static void test_signals(void **state) {
         net_free(&other);
         assert_int_equal(net_evaluate(&net, &loss_mse, run.data.y, &told), CODE_INTERRUPTED);
         assert_int_equal(program_backward(&net, &told), CODE_INTERRUPTED);
-        assert_int_equal(net_learn(&net, 1, 0.1, &told), CODE_INTERRUPTED);
+        assert_int_equal(net_learn(&net, 0, 0.1, &told), CODE_INTERRUPTED);
         struct map *map = support_map(&net, "W2"), again;
         int code = map_init(&again, map->kind, map->declared, map->settings, &told);
         assert_int_equal(code, N ? CODE_INTERRUPTED : CODE_OK);

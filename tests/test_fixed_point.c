@@ -58,6 +58,8 @@ TEST(linear_networks_agree) {
          {"network.rho=1", "training.optimizer=momentum", "training.momentum=0.7",
           "training.weight_decay=0.05", "training.schedule=linear", "training.clip=0.3"}},
         {"data/dense.ini", {"training.weight_decay=0.1", NULL}},
+        {"data/dense.ini",
+         {"training.weight_decay=0.2", "decays.W1=0.3", "decays.W2=0.6", "decays.w=0", NULL}},
         {"data/dense.ini", {"training.batch=2", "training.order=shuffled", "data.test_inputs=3"}},
         {"data/regime1.ini",
          {"network.rho=1", "training.batch=3", "data.test_inputs=2", "output.test_every=3",

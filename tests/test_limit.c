@@ -141,8 +141,8 @@ TEST(causality) {
             free(x);
             free(y);
         }
-        ASK(net_learn(&a, 1, 0.3, err));
-        ASK(net_learn(&b, 1, t == 5 ? 0.31 : 0.3, err));
+        ASK(net_learn(&a, 0, 0.3, err));
+        ASK(net_learn(&b, 0, t == 5 ? 0.31 : 0.3, err));
     }
     net_free(&a);
     net_free(&b);

@@ -28,6 +28,7 @@ static const char *const ways[][5] = {
     {"reference.precision=single", "training.batch=2", "data.test_inputs=3",
      "reference.draws=balanced"},
     {"reference.coordinate_check=yes", "rates.w=2", "init.w=0.5", "output.weights=all"},
+    {"training.weight_decay=0.1", "decays.w=0.3", "data.test_inputs=3"},
     {"solver.method=fixed_point", "reference.widths=", "solver.max_sweeps=40",
      "solver.fp_tolerance=1e-4"},
 };

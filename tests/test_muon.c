@@ -185,10 +185,10 @@ TEST(refused_heads) {
         {"local t = population('t', {size = 2})\nlocal b = map(map(x, t, {name = 'A', heads_of = "
          "'W'}), s, 'D') + map(x, s, {name = 'B', heads_of = 'W'})\n",
          "matrices A and B are parts of W (heads_of), which Muon moves as one matrix (muon_heads = "
-         "together): they must have the same size, s_f and rate"},
+         "together): they must have the same size, s_f, rate and decays"},
         {"local b = map(x, s, {name = 'A', heads_of = 'W'}) + map(x, s, {name = 'B', heads_of = "
          "'W', adam_rate = 2})\n",
-         "they must have the same size, s_f and rate"},
+         "they must have the same size, s_f, rate and decays"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         char text[1024];

@@ -135,15 +135,18 @@ TEST(weights_decay) {
 /* So do the columns of a read-in that only test inputs ask for, which a limit draws at every look:
  * eta0 = 0, so that they are the same draws at every time. */
 TEST(columns_of_test_inputs_decay) {
-    static const char *const rates[] = {"", "[rates]\nW1 = 0\n"};
-    for (int k = 0; k < 4; k++) {
+    static const struct {
+        const char *lines;
+        double left;
+    } cases[] = {{"", 0.9}, {"[rates]\nW1 = 0\n", 1}, {"[decays]\nW1 = 0.3\n", 0.97}};
+    for (int k = 0; k < 6; k++) {
         struct run run;
         struct net net;
         double f[2], start = 0, now;
         support_run_text(&run, ARGS("data.test_inputs=2", "data.dimension=9"),
                          "[network]\nmodel = dense\n[training]\nweight_decay = 0.1\neta0 = 0\n"
                          "[solver]\nsites = 300\n%s",
-                         rates[k / 2]);
+                         cases[k / 2].lines);
         support_net(&net, &run, k % 2 ? 24 : 0, 0);
         support_evaluate(&net, &run);
         struct thin *unseen = support_weight(&net, "W1")->matrix.unseen;
@@ -154,7 +157,7 @@ TEST(columns_of_test_inputs_decay) {
             unseen->W.backend->averages(array_rows(&unseen->W, 0, 1), array_rows(&unseen->W, 0, 1),
                                         &now);
             start = t ? start : now;
-            CHECK_ABS(now, (k / 2 ? 1 : pow(0.9, 2 * t)) * start, 1e-12, "%d at %d", k, t);
+            CHECK_ABS(now, pow(cases[k / 2].left, 2 * t) * start, 1e-12, "%d at %d", k, t);
         }
         net_free(&net);
         run_free(&run);

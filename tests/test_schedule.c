@@ -142,7 +142,7 @@ TEST(clipped_steps_have_that_norm) {
         CHECK_ABS(factor, 0.1 / norm, 0, "N = %d: factor", N);
         const struct training *training = &run.config.training;
         ASK(integrator_gd.advance(&net, training, run.data.y, err));
-        ASK(net_learn(&plain, 1, factor * training->eta0, err));
+        ASK(net_learn(&plain, 0, factor * training->eta0, err));
         support_evaluate(&plain, &run);
         assert_memory_equal(net.output.f, plain.output.f,
                             (size_t)run.data.P * sizeof *net.output.f);

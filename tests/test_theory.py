@@ -283,6 +283,8 @@ def test_schedule_clipping_and_decay_stand_in_the_steps_of_entries():
     assert r"b_{k}(t) &= b_{k}(0) + \mathcal{W}^{b}_{k}(t)" in biased
     assert r"Without decay, $\lambda=0$, move $\mathcal{W}^{b}$." in biased
     assert "Without decay" not in page("adamw", **decay)
+    part = page("adamw", **decay, **{"decays.W2": 0.3})
+    assert r"With $0.3\,\lambda$ in the place of $\lambda$ move $\mathcal{W}^{(2)}$." in part
     assert r"\lambda" not in page("adamw")
 
 

@@ -26,6 +26,11 @@ CASES = {
     "momentum": ("data/dense.ini", {"training.optimizer": "momentum", "training.momentum": 0.8,
                                     "training.schedule": "cosine"}),
     "decay": ("data/dense.ini", {"training.eta0": 1, "training.weight_decay": 0.1}),
+    "decays": ("data/dense.ini", {"training.eta0": 1, "training.weight_decay": 0.2,
+                                  "decays.W1": 0.3, "decays.W2": 0.6, "decays.w": 0}),
+    "adamw_decays": ("data/dense.ini", {"training.optimizer": "adamw", "training.eta0": 0.2,
+                                        "training.eps": 0.05, "training.weight_decay": 0.2,
+                                        "decays.W2": 0.3, "network.depth": 2}),
     "momentum_decay": ("data/dense.ini", {
         "training.optimizer": "momentum", "training.momentum": 0.8, "training.weight_decay": 0.1,
         "training.schedule": "cosine"}),
@@ -260,6 +265,9 @@ MUTANTS = {
     ("outputs", "w learns"): without(st.Learned, "w"),
     ("decay", "of the start"): lambda theory: setattr(
         named(theory, "h", index=1).value, "decays", False),
+    ("decays", "all of it"): lambda theory: setattr(
+        named(theory, "h", index=1).value, "decays", 1.0),
+    ("adamw_decays", "all of it"): attribute("learners", decays=1.0),
     ("momentum_decay", "none"): setting("weight_decay", 0),
     ("momentum", "forgets"): setting("optimizer", "gd"),
     ("momentum", "schedule"): setting("schedule", "constant"),

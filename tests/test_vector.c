@@ -127,24 +127,25 @@ static double *column(const struct net *net, const char *name, int *count) {
     return NULL;
 }
 
-/* Decay of a half: matrices unless they say no, vectors and numbers if they say yes; numbers that
- * never learn stay, and so does what [rates] freezes. */
+/* Decay of a half: matrices unless they say no, vectors and numbers if they say yes or which part;
+ * numbers that never learn stay. */
 TEST(decay) {
     static const struct {
         const char *name;
         double left;
-    } cases[] = {{"W1", 0.5}, {"v0", 1},   {"v1", 0.5}, {"v2", 1}, {"v3", 0.5},
-                 {"s0", 1},   {"s1", 0.5}, {"s2", 1},   {"w", 1}};
+    } cases[] = {{"W1", 0.5}, {"v0", 1},   {"v1", 0.5}, {"v2", 1}, {"v3", 0.875},
+                 {"s0", 1},   {"s1", 0.5}, {"s2", 1},   {"w", 1},  {"q", 0.9375}};
     struct run run;
     struct net net;
     script(&run,
            READ "local x = read_in(a, 'W1') + vector(a, 'v0') + vector(a, {name = 'v1', decays = "
                 "true}) + vector(a, {name = 'v2', start = 2, decays = false}) + vector(a, {name = "
-                "'v3', start = 2, fixed = true, decays = true})\n"
+                "'v3', start = 2, fixed = true, decays = 0.25})\n"
                 "x = scalar('s0') * scalar({name = 's1', start = 3, decays = true}) * x\n"
                 "x = scalar({name = 's2', fixed = true, decays = true}) * x\n"
+                "x = look(x, 1, {name = 'q', decays = 0.25}) * x\n"
                 "read_out(x, {name = 'w', decays = false})\n",
-           (const char *const[]){"training.weight_decay=0.5", NULL});
+           (const char *const[]){"training.weight_decay=0.5", "decays.q=0.5", NULL});
     for (int N = 0; N <= 16; N += 16) {
         support_net(&net, &run, N, 0);
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {

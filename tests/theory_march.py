@@ -130,7 +130,7 @@ class March(Words, Optimizers):
 
     def process(self, one):
         """The sum of the terms of a process; what comes from the start has decayed."""
-        total, kept = 0, self.kept(self.t) if one.value.decays else 1
+        total, kept = 0, self.kept(self.t, one.value.decays)
         for term in one.value.terms:
             front = kept if isinstance(term, (st.FieldTerm, st.Start, st.Memory)) else 1
             total = total + front * self.term(term, one)

@@ -41,17 +41,18 @@ class Optimizers:
             learner.gradient[0][key]))
         return self.sites[at] // self.sites[self.theory.populations[at].of]
 
-    def omega(self, t, s, decays=False):
+    def omega(self, t, s, decays=0.0):
         def left(r):
-            return self.factor(r) * (self.kept(t) / self.kept(r + 1) if decays else 1)
+            return self.factor(r) * self.kept(t, decays) / self.kept(r + 1, decays)
         if self.training["optimizer"] != "momentum":
             return self.chi[s] * left(s)
         return self.chi[s] * sum(left(r) * self.training["momentum"] ** (r - s)
                                  for r in range(s, t))
 
-    def kept(self, t):
-        """What weight decay has left of the start."""
-        return np.prod([1 - self.training["weight_decay"] * self.factor(r) for r in range(t)])
+    def kept(self, t, decays):
+        """What this part of weight decay has left of the start."""
+        return np.prod([1 - self.training["weight_decay"] * decays * self.factor(r)
+                        for r in range(t)]) if decays else 1
 
     def entries(self, term):
         """<D x>, or its transpose; the entries of a thin matrix themselves."""
@@ -130,7 +131,8 @@ class Optimizers:
         clip = training["clip"]
         self.chi.append(min(1.0, clip / np.sqrt(self.gradient_norm())) if clip else 1.0)
         for one in self.theory.learners:
-            keep = 1 - training["weight_decay"] * self.factor(self.t) if one.decays else 1
+            keep = 1 - training["weight_decay"] * one.decays * self.factor(self.t) \
+                if one.decays else 1
             rate = self.factor(self.t) * one.rate.value * self.theory.eta(one.optimizer)
             if one.matrix in self.wholes:
                 for part, (g, x) in enumerate(self.met(one)):

@@ -15,6 +15,7 @@
 struct thin {
     struct population *population;
     struct array W; /* [K] */
+    double decay;   /* what weight decay has left of the columns that were drawn */
     int uses;       /* of the matrix in an evaluation, of as many rows each; 0: one */
     /* Where there are several, what it learns with in all of them: y [uses rows], A [uses rows][K]
      */

@@ -47,7 +47,6 @@ static int store_numbers(struct net *net, const struct data_setup *of, struct ar
     TRY(archive_flag(archive, &net->batch.started, err));
     TRY(archive_bytes(archive, &net->place.t, sizeof net->place.t, err));
     TRY(archive_bytes(archive, &net->place.step, sizeof net->place.step, err));
-    TRY(archive_bytes(archive, &net->place.decay, sizeof net->place.decay, err));
     TRY(archive_bytes(archive, &net->place.step_error, sizeof net->place.step_error, err));
     TRY(archive_bytes(archive, &net->output.loss, sizeof net->output.loss, err));
     TRY(archive_bytes(archive, &net->output.loss_scale, sizeof net->output.loss_scale, err));
@@ -130,13 +129,16 @@ static int thin_matrices(struct net *net, const struct data_setup *of, struct ar
     for (int i = 0; i < net->thins.count; i++) {
         struct thin *thin = net->thins.item[i];
         const struct node *unseen = unseen_of(net, thin);
-        if (other && unseen)
-            rows_scale(unseen->matrix.decays ? net->place.decay : 1, array_all(&thin->W));
-        else
-            TRY(known_array(&thin->W, net->setup.backend, archive, err));
+        if (other && unseen) {
+            rows_scale(unseen->matrix.thin->decay, array_all(&thin->W));
+            continue;
+        }
+        TRY(archive_bytes(archive, &thin->decay, sizeof thin->decay, err));
+        TRY(known_array(&thin->W, net->setup.backend, archive, err));
     }
     for (int i = 0; i < net_read_ins(net) && other && of->test_directions; i++) {
         struct array ignored = {0};
+        TRY(pass_over(archive, 1, err));
         int code = archive_array(archive, &ignored, net->setup.backend, err);
         array_free(&ignored);
         TRY(code);

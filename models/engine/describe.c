@@ -154,7 +154,7 @@ static json_t *describe_matrix(const struct net *net, int i) {
     json_t *start =
         given ? describe_list(v->matrix.start, (size_t)sets * (size_t)v->K) : json_null();
     return json_pack("{s:s, s:s?, s:s, s:i, s:o, s:o, s:i, s:i, s:o, s:f, s:f, s:f, s:f, s:f, s:b, "
-                     "s:b, s:b, s:b, s:i, s:f, s:s, s:i, s:i, s:s?}",
+                     "s:f, s:b, s:b, s:i, s:f, s:s, s:i, s:i, s:s?}",
                      "name", W->name, "family", W->family, "kind", v->op->name, "operation", i,
                      "source", number_of(source), "target", number_of(v->on), "width", width_of(v),
                      "sets", sets, "start", start, "a0", W->a0, "s_f", v->matrix.map ? W->s_f : 1.0,

@@ -23,7 +23,7 @@ static int check_counts(const struct data_setup *data, int n, int C, struct err 
 
 /* random: whether its program is known to select by fluctuations. */
 static int make_net(struct net *net, const struct net_setup *setup, bool random, struct err *err) {
-    *net = (struct net){.setup = *setup, .gates.random = random, .place.decay = 1};
+    *net = (struct net){.setup = *setup, .gates.random = random};
     int P = setup->data.P, n = setup->data.n ? setup->data.n : 1,
         C = setup->data.C ? setup->data.C : 1;
     TRY(check_counts(&setup->data, n, C, err));
@@ -199,6 +199,7 @@ static int absorb_columns(const struct net *net, const struct thin *thin, struct
 int net_thin(struct net *net, struct population *population, int K, double amplitude, bool iid,
              struct thin *thin, struct err *err) {
     bool matched = population->draws.matched;
+    thin->decay = 1;
     if (net->setup.declare_only) {
         thin->W = (struct array){population->backend, .sites = population->sites,
                                  .group = population->group, .rows = K};

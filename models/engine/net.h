@@ -114,13 +114,14 @@ struct training_setup {
     const char *rest;            /* blank-separated names; NULL: none */
     bool each_expert, each_head; /* takes the part of each expert, or head, for a matrix */
     double read_in;              /* Adam: factor of rate and eps of the read-in */
+    double weight_decay;         /* the share of the weights that a step takes at most */
 };
 
 /* What an instance is made from. */
 struct net_setup {
     const struct network *network;
-    const struct model *model;                    /* NULL: that of the settings */
-    const struct factor_list *init, *rates, *eps; /* of matrices; NULL: none */
+    const struct model *model;                             /* NULL: that of the settings */
+    const struct factor_list *init, *rates, *eps, *decays; /* of matrices; NULL: none */
     const struct backend *backend;
     int N; /* width of a finite network; 0: the limit */
     uint64_t seed;
@@ -187,7 +188,7 @@ struct vector {
 /* A matrix of the program, as settings may address it. */
 struct matrix {
     const char *name;
-    bool fixed, zero; /* never learns; starts at 0 */
+    bool fixed, zero, decays; /* never learns; starts at 0; has weight decay */
 };
 
 /* What is subtracted from an evaluation: values of each input at W(0), [K] with all its rows. */
@@ -243,7 +244,6 @@ struct net_place {
     double weight[MAP_STAGES]; /* of the kept evaluations, in the way from W_n */
     double *stage_Delta;       /* [MAP_STAGES][P]: Delta of these; with loss_in_cotangent 1 */
     double step;               /* of an adaptive integrator, the next to try; 0 at first */
-    double decay;              /* what net_decay has left of the weights at the start */
     double step_error;         /* of f, added up over fixed steps that estimate it (flow.c) */
     double *apart;      /* [output_rows][C] what two orders of the last such step differ by */
     bool has_step_rule; /* a script has a rule that acts once a step: there is no flow */
@@ -376,8 +376,8 @@ int net_hold(struct net *net, struct err *err);
 /* Stages from `stages` on have weight 0. */
 int net_place(struct net *net, int stages, const double *weight, struct err *err);
 void net_commit(struct net *net); /* the present place is W_n */
-/* W <- keep W + step K_0, one gradient step of the last evaluation, and the model's own rule. */
-int net_learn(struct net *net, double left, double step, struct err *err);
+/* One gradient step of the last evaluation: net_decay, step K_0, and the model's own rule. */
+int net_learn(struct net *net, double share, double step, struct err *err);
 /* What the entries of parameter p change by (or, added to host [K], its host numbers) for
  * W += rate/P sum_mu Delta_mu y_mu x_mu^T along stage k. */
 int net_change(const struct net *net, const struct parameter *p, int k, double rate,
@@ -385,8 +385,8 @@ int net_change(const struct net *net, const struct parameter *p, int k, double r
 /* c [rows of p] = rate Delta_mu/P of stage k. */
 void net_coefficients(const struct net *net, const struct parameter *p, int k, double rate,
                       double *c);
-/* All that decays *= factor: matrices, and of vectors and numbers those that say so. */
-void net_decay(struct net *net, double factor);
+/* W *= 1 - share times the factor of W (node_matrix.decays). */
+void net_decay(struct net *net, double share);
 void net_next(struct net *net); /* the parameters have moved: the model's own rule, t + 1 */
 /* The state of an evaluated net between two steps: all that the next step and evaluation read, but
  * for stages, which are kept anew. Not of field maps. */

@@ -108,7 +108,7 @@ struct node_matrix {
     struct weight weight;  /* with everything that settings multiply */
     struct weight written; /* before that */
     double power;          /* limit: the power of N that settings give the start of the matrix */
-    bool decays;           /* weight decay acts on it */
+    double decays;         /* the part of the run's weight decay that it has; 0: it has none */
     struct map *map;
     int use; /* which use of its matrix, in the order of the nodes: of map->declared.uses */
     struct thin *thin, *unseen; /* of a read-in: columns over the test directions, or NULL */

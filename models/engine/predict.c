@@ -144,8 +144,7 @@ static int draw_unseen(struct net *net, struct population *bottom, struct err *e
         if (!v->matrix.unseen || v->on != bottom)
             continue;
         code = population_fresh(bottom, (struct rows){0}, array_all(&v->matrix.unseen->W), err);
-        rows_scale(v->matrix.weight.a0 * (v->matrix.decays ? net->place.decay : 1),
-                   array_all(&v->matrix.unseen->W));
+        rows_scale(v->matrix.weight.a0 * v->matrix.thin->decay, array_all(&v->matrix.unseen->W));
     }
     population_put_back(bottom, &mark);
     return code;

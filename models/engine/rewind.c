@@ -49,7 +49,8 @@ void net_rewind(struct net *net) {
     net_commit(net); /* a pass may have ended between two places */
     net->batch.started = false;
     net->place.t = 0;
-    net->place.decay = 1;
+    for (int i = 0; i < net->thins.count; i++)
+        net->thins.item[i]->decay = 1;
     net->place.step = 0;
     net->place.step_error = 0;
 }

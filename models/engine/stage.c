@@ -107,9 +107,9 @@ void net_commit(struct net *net) {
     memset(net->place.weight, 0, sizeof net->place.weight);
 }
 
-int net_learn(struct net *net, double left, double step, struct err *err) {
+int net_learn(struct net *net, double share, double step, struct err *err) {
     TRY(net_hold(net, err));
-    net_decay(net, left);
+    net_decay(net, share);
     TRY(net_place(net, 1, &step, err));
     net_commit(net);
     net_next(net);
@@ -121,18 +121,20 @@ void net_next(struct net *net) {
     net->place.t++;
 }
 
-void net_decay(struct net *net, double factor) {
-    net->place.decay *= factor;
-    for (int i = 0; i < net->program->nodes && factor != 1; i++) {
+void net_decay(struct net *net, double share) {
+    for (int i = 0; i < net->program->nodes; i++) {
         const struct node *v = &net->program->node[i];
-        if (!v->matrix.decays || v->matrix.use)
+        double factor = 1 - share * v->matrix.decays;
+        if (factor == 1 || v->matrix.use)
             continue;
         for (int k = 0; v->op->matrix == MATRIX_NONE && k < v->constant.groups * v->K; k++)
             v->matrix.start[k] *= factor;
         if (v->matrix.map)
             map_decay(v->matrix.map, factor);
-        if (v->matrix.thin)
+        if (v->matrix.thin) {
             rows_scale(factor, array_all(&v->matrix.thin->W));
+            v->matrix.thin->decay *= factor;
+        }
         if (v->matrix.unseen)
             rows_scale(factor, array_all(&v->matrix.unseen->W));
     }

@@ -40,9 +40,11 @@ static void check_pair(struct program *p, const struct parameter *a, const struc
                      "all of its parts must read the same rows, or all other rows each and "
                      "lead to the same population; and none may be tied",
                      a->name, b->name, a->whole);
-    if (side_a->size != side_b->size || of_a->s_f != of_b->s_f || a->muon_rate != b->muon_rate)
-        program_fail(p, ONE_MATRIX "they must have the same size, s_f and rate", a->name, b->name,
-                     a->whole);
+    const struct node *node = p->net->program->node;
+    if (side_a->size != side_b->size || of_a->s_f != of_b->s_f || a->muon_rate != b->muon_rate ||
+        node[a->node].matrix.decays != node[b->node].matrix.decays)
+        program_fail(p, ONE_MATRIX "they must have the same size, s_f, rate and decays", a->name,
+                     b->name, a->whole);
 }
 
 void heads_check(struct program *p) {

@@ -186,7 +186,7 @@ static struct value add_bias(struct program *p, struct value s, struct value lik
     if (!node || !settle_weight(p, node, b))
         return none;
     node->argument[0] = s.at;
-    node->matrix.decays = node->matrix.decays && !node->matrix.weight.fixed;
+    node->matrix.decays = node->matrix.weight.fixed ? 0 : node->matrix.decays;
     node->constant.groups = groups;
     if (groups > 1 &&
         program_failed(

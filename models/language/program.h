@@ -54,10 +54,7 @@ extern const struct model *model_list[MODEL_MOST + 1];
 int network_add(const struct model *model, struct err *err);
 extern const struct param_row gate_rows[], router_rows[], balance_rows[], attention_rows[];
 
-/* Whether weight decay acts on something that is trained: on matrices, and not on vectors and
- * numbers, unless its author says otherwise. */
-enum weight_decays { DECAYS_BY_KIND, DECAYS_YES, DECAYS_NO };
-
+enum { WEIGHT_STAYS = -1 };
 /* A matrix. Numbers left at 0 are 1. */
 struct weight {
     const char *name;   /* for settings, output and messages */
@@ -67,7 +64,9 @@ struct weight {
     double muon_rate;           /* factor of Muon's rate; 0: that of Adam's */
     bool zero;                  /* W(0) = 0 */
     bool fixed;                 /* never learns */
-    enum weight_decays decays;
+    /* The part of [training] weight_decay that acts on it, WEIGHT_STAYS for none. Left at 0 it is 1
+     * of a matrix, and none of vectors and numbers. */
+    double decays;
     /* Draws of a thin matrix that are matched with nothing. Of a look: its limit is a random one,
      * as if a selection began with ties (program_selects). */
     bool iid;

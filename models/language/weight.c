@@ -121,6 +121,28 @@ static void check_numbers(struct program *p, const struct weight *W) {
                      W->name);
 }
 
+/* The part of weight decay that acts on a matrix, of which the limit leaves none where it falls
+ * with the width. */
+static double decays_left(struct program *p, const struct node *node) {
+    const struct net_setup *setup = &p->net->setup;
+    const struct weight *W = &node->matrix.weight;
+    bool by_kind = node->op->matrix != MATRIX_NONE && node->op->matrix != MATRIX_VECTOR;
+    double power, factor = product_of_settings(p, setup->decays, W->name, &power),
+                  part = factor * (W->decays == 0 ? by_kind : fmax(W->decays, 0));
+    power = part == 0 ? 0 : power + weight_power(part);
+    if (!setup->N && order_of(p, "weight decay", "decays", W->name, power) == VANISHES)
+        return 0;
+    part *= setup->N || part == 0 ? 1 : pow(POPULATION_INFINITE, power - weight_power(part));
+    if (setup->training.weight_decay * part > 1)
+        program_fail(p,
+                     "a step would take %.3g times matrix %s, and can take all of it at most: "
+                     "lower [training] weight_decay (%g) or its factor of that (%.3g, by [decays] "
+                     "or decays)",
+                     setup->training.weight_decay * part, W->name, setup->training.weight_decay,
+                     part);
+    return part;
+}
+
 bool weight_settle(struct program *p, struct node *node) {
     const struct net_setup *setup = &p->net->setup;
     struct weight *W = &node->matrix.weight;
@@ -128,7 +150,7 @@ bool weight_settle(struct program *p, struct node *node) {
         program_grow(p, &p->net->matrices.item, &p->net->matrices.count, sizeof *matrix);
     if (!matrix)
         return false;
-    *matrix = (struct matrix){W->name, W->fixed, W->zero};
+    *matrix = (struct matrix){.name = W->name, .fixed = W->fixed, .zero = W->zero};
     double *ones[] = {&W->s_f, &W->rate, &W->adam_rate, &W->adam_eps}, power;
     W->muon_rate = W->muon_rate ? W->muon_rate : weight_or_one(W->adam_rate);
     for (size_t k = 0; k < sizeof ones / sizeof *ones; k++)
@@ -136,8 +158,8 @@ bool weight_settle(struct program *p, struct node *node) {
     W->a0 = W->zero ? 0 : weight_or_one(W->a0);
     W->a0 *= product_of_settings(p, setup->init, W->name, &node->matrix.power);
     double factor = product_of_settings(p, setup->rates, W->name, &power);
-    bool kind = node->op->matrix != MATRIX_NONE && node->op->matrix != MATRIX_VECTOR;
-    node->matrix.decays = factor && (W->decays == DECAYS_BY_KIND ? kind : W->decays == DECAYS_YES);
+    node->matrix.decays = factor ? decays_left(p, node) : 0;
+    matrix->decays = node->matrix.decays > 0;
     check_numbers(p, W);
     if (W->fixed)
         return !p->code;

@@ -164,13 +164,18 @@ static const char *tied_name(lua_State *L) {
     return name;
 }
 
-/* decays = true or false; what is not said is DECAYS_BY_KIND. */
-static enum weight_decays decays_option(lua_State *L, int arg) {
-    bool said = script_option(L, arg, "decays"), yes = lua_toboolean(L, -1);
-    if (said)
-        luaL_checktype(L, -1, LUA_TBOOLEAN);
+/* decays = true, false or a number: struct weight. */
+static double decays_option(lua_State *L, int arg, double most) {
+    bool said = script_option(L, arg, "decays");
+    int type = lua_type(L, -1);
+    if (said && type != LUA_TBOOLEAN && type != LUA_TNUMBER)
+        luaL_error(L,
+                   "option decays must be true, false or a number of at least 0, the part of "
+                   "weight_decay that acts on the matrix; it is a %s",
+                   luaL_typename(L, -1));
+    double part = type == LUA_TNUMBER ? script_real(L, -1, 0, most) : lua_toboolean(L, -1);
     lua_pop(L, 1);
-    return !said ? DECAYS_BY_KIND : yes ? DECAYS_YES : DECAYS_NO;
+    return said && part == 0 ? WEIGHT_STAYS : part;
 }
 
 struct weight script_weight(lua_State *L, int arg, enum script_may may) {
@@ -203,7 +208,7 @@ struct weight script_weight(lua_State *L, int arg, enum script_may may) {
     W.adam_eps = option_above_zero(L, arg, "adam_eps", fastest);
     W.zero = boolean_option(L, arg, "zero") || W.a0 == 0;
     W.fixed = boolean_option(L, arg, "fixed") || W.rate == 0;
-    W.decays = decays_option(L, arg);
+    W.decays = decays_option(L, arg, fastest);
     W.iid = boolean_option(L, arg, "iid");
     if (W.iid && may != SCRIPT_IID)
         luaL_error(L, "matrix %s: iid is for the matrices of look and read_out", W.name);

@@ -62,7 +62,7 @@ class Matrix:
     adam_rate: float
     adam_eps: float
     learns: bool
-    decays: bool
+    decays: float                       # the part of weight_decay that acts on it
     tied: bool
     iid: bool
     uses: int

@@ -18,7 +18,7 @@ from dmft.files import Result
 from dmft.study import command as study
 
 # Keys beside those of these sections that say what a network is and how its matrices learn.
-SECTIONS = ("network", "program", "data", "init", "rates", "eps")
+SECTIONS = ("network", "program", "data", "init", "rates", "eps", "decays")
 KEYS = ("training.gamma0", "training.loss", "training.adam_read_in")
 PARAMETERIZATION = "network.parameterization"
 

@@ -46,7 +46,7 @@ class Tensor:
     decay: Law | None               # torch's weight_decay with Adam, over omega/eta0
     muon: Law | None                # the learning rate of Muon, over eta0, where the ini has it and
                                     # it moves this
-    decays: bool                    # also of what never learns and has no rates
+    decays: float                   # the part of omega, also of what never learns and has no rates
 
     @property
     def exact(self) -> bool:
@@ -67,8 +67,8 @@ def numbers_of(place: Place, name: str) -> dict[str, float | None] | None:
     own = scaling(place.adam, dataclasses.replace(W, rate=rates.rate))
     rows, columns = own.shape if len(own.shape) == 2 else (1, *own.shape)
     muon = scaling(place.muon, by_muon).muon if by_muon and by_muon.optimizer == "muon" else None
-    learns = (own.sgd, own.adam, own.eps, 1 / own.adam if W.decays else None, muon) if W.learns \
-        else (None,) * 5
+    decay = W.decays / own.adam if W.learns and W.decays else None
+    learns = (own.sgd, own.adam, own.eps, decay, muon) if W.learns else (None,) * 5
     std = None if W.start is not None else own.std
     return dict(zip(("rows", "columns", *NUMBERS), (float(rows), float(columns), std, *learns)))
 
@@ -77,7 +77,7 @@ def _alike(places: list[Place]) -> dict[str, list[str]]:
     """{name: names} of the tensors of the first place, those of blocks and experts together where
     they agree in all places."""
     alike = {common: common not in places[0].named and all(
-        len({(one.kind, *numbers_of(place, one.name).values())
+        len({(one.kind, one.decays, *numbers_of(place, one.name).values())
              for one in place.by_stem.get(common, ())}) == 1 for place in places)
         for common in places[0].by_stem}
     found = {}

@@ -151,10 +151,11 @@ def notes(recipe) -> list[str]:
                      f"Read-ins act on x/sqrt({D}); of inputs x as they are, divide std and Adam's "
                      f"rate by sqrt({D}) and SGD's rate by {D}, and multiply eps and weight decay "
                      f"by sqrt({D}).")
-    alone = list(dict.fromkeys(one.name for one in recipe.tensors
-                               if one.sgd is None and one.decays))
+    alone = list(dict.fromkeys(
+        one.name + ("" if one.decays == 1 else f" by {one.decays:g} omega")
+        for one in recipe.tensors if one.sgd is None and one.decays))
     if alone:
-        found.append(f"What is fixed ({' '.join(alone)}) decays nevertheless where an optimizer "
+        found.append(f"What is fixed ({', '.join(alone)}) decays nevertheless where an optimizer "
                      "has weight decay: p *= 1 - omega at each step, which a rate of 0 would not "
                      "do.")
     if "D" not in free and not recipe.title:

@@ -20,7 +20,7 @@ from dmft.files import Result
 from dmft.judgement import WORDS, drift, interval, judge, line, within_factor
 from dmft.run import settings_of, sweep
 
-# Sizes as powers in [init], [rates], [eps] have them, and the keys that set them.
+# Sizes as powers in [init], [rates], [eps], [decays] have them, and the keys that set them.
 SIZES = {"N": "reference.widths", "rho": "network.rho", "kappa": "network.kappa",
          "iota": "network.iota", "L": "network.depth", "N_e": "network.expert_width",
          "P": "data.inputs", "D": "data.dimension"}
@@ -78,9 +78,9 @@ def _list(given) -> list:
 
 def _check(matrices: list[str], size: str, sizes: list, powers: list) -> None:
     for name in matrices:
-        if name.split(".")[0] not in ("rates", "init", "eps") or "." not in name:
-            raise InputError(f"{name}: a matrix is named with its section, rates.W_out, init.W_out "
-                             "or eps.W_out")
+        if name.split(".")[0] not in ("rates", "init", "eps", "decays") or "." not in name:
+            raise InputError(f"{name}: a matrix is named with its section, rates.W_out, "
+                             "init.W_out, eps.W_out or decays.W_out")
     if size not in SIZES:
         raise InputError(f"{size}: a size is one of {' '.join(SIZES)}")
     for what, values in (("sizes", sizes), ("powers", powers)):

@@ -122,7 +122,7 @@ done:
     return code;
 }
 
-/* The names that sections [init], [rates] and [eps] may use. */
+/* The names that sections [init], [rates], [eps] and [decays] may use. */
 static int write_matrices(struct run *run, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     char *list;

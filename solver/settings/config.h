@@ -83,7 +83,7 @@ struct config {
     struct solver_settings solver;
     struct reference_settings reference;
     struct output_settings output;
-    struct factor_list rates, init, eps; /* of matrices, by name */
+    struct factor_list rates, init, eps, decays; /* of matrices, by name */
     struct data_shape shape;
     struct config_others others;
     bool only_told;       /* a description: that the limit does not exist is no error */
@@ -126,8 +126,8 @@ int config_program_keys(const struct config *config, const struct params *params
 int config_coordinates(const struct config *config, const struct data *data,
                        struct coordinates *inputs, struct err *err);
 /* Multiplies powers of rho, kappa, ..., P inputs and D dimensions into the factors of [init],
- * [rates] and [eps]; before config_check, which asks networks made with them. CODE_INPUT where the
- * network has not what a power is of. */
+ * [rates], [eps] and [decays]; before config_check, which asks networks made with them. CODE_INPUT
+ * where the network has not what a power is of. */
 int config_factors(struct config *config, const struct params *params, int P, int D,
                    struct err *err);
 /* Checks across keys: the keys the model uses, whole numbers of experts for the limit and every

@@ -1,5 +1,5 @@
-/* Powers of quantities other than the width in [init], [rates] and [eps]: numbers, once the whole
- * configuration and the data are known. */
+/* Powers of quantities other than the width in [init], [rates], [eps] and [decays]: numbers, once
+ * the whole configuration and the data are known. */
 #include "solver/settings/config.h"
 #include "solver/settings/factor.h"
 #include "solver/settings/param_keys.h"
@@ -57,7 +57,10 @@ int config_factors(struct config *config, const struct params *params, int P, in
     const struct {
         const char *name;
         const struct factor_list *list;
-    } sections[] = {{"init", &config->init}, {"rates", &config->rates}, {"eps", &config->eps}};
+    } sections[] = {{"init", &config->init},
+                    {"rates", &config->rates},
+                    {"eps", &config->eps},
+                    {"decays", &config->decays}};
     for (size_t s = 0; s < sizeof sections / sizeof *sections; s++)
         for (int i = 0; i < sections[s].list->count; i++)
             TRY(settle_factor(config, params, sections[s].name, &sections[s].list->factor[i], P, D,

@@ -248,6 +248,10 @@ int config_sections(struct param_section **sections, size_t *count, struct err *
          NULL, 0, .offset = offsetof(struct config, init)},
         {"eps", "Factors above 0 that multiply Adam's eps of matrices, by name as in [rates].",
          NULL, 0, .offset = offsetof(struct config, eps)},
+        {"decays",
+         "Factors that multiply [training] weight_decay of matrices, by name as in [rates]: 0.3 "
+         "for three tenths of it, 0 for none. None can lose more than all of itself in a step.",
+         NULL, 0, .offset = offsetof(struct config, decays)},
     };
     *count = sizeof all / sizeof *all;
     TRY(base_alloc(sections, *count, sizeof **sections, err));

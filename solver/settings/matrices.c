@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { INIT, RATES, EPS, LISTS };
-static const char *const sections_of[LISTS] = {"init", "rates", "eps"};
+enum { INIT, RATES, EPS, DECAYS, LISTS };
+static const char *const sections_of[LISTS] = {"init", "rates", "eps", "decays"};
 
 /* Free it in any case. */
 static int declare_net(struct net *net, const struct config *config, int N,
@@ -19,6 +19,7 @@ static int declare_net(struct net *net, const struct config *config, int N,
     setup.init = lines ? &lines[INIT] : NULL;
     setup.rates = lines ? &lines[RATES] : NULL;
     setup.eps = lines ? &lines[EPS] : NULL;
+    setup.decays = lines ? &lines[DECAYS] : NULL;
     return net_init(net, &setup, err);
 }
 
@@ -64,7 +65,9 @@ static int check_line(const struct config *config, const struct params *params, 
     static const char *const reason[LISTS] = {
         "matrix %s starts at 0 here, whatever the factor: take the line out",
         "matrix %s never learns here and has no rate: take the line out",
-        "matrix %s never learns here and needs no eps: take the line out"};
+        "matrix %s never learns here and needs no eps: take the line out",
+        "%s has no weight decay here, whatever the factor: take the line out (decays = true of a "
+        "network in Lua or Python gives it some)"};
     const char *section = sections_of[list];
     char optimizers[TEXT_NOTE] = "";
     optimizer_name_by_entry(optimizers);
@@ -82,12 +85,17 @@ static int check_line(const struct config *config, const struct params *params, 
                             "a factor of eps must be above 0: 1e-6, say");
     bool decays = params_find(params, "training", "weight_decay")->line != 0 ||
                   config->training.weight_decay > 0; /* it may be one of several, 0 among them */
+    if (list == DECAYS && !decays)
+        return params_error(params, section, line->name, err,
+                            "nothing decays: set [training] weight_decay, of which this is a "
+                            "factor, or take the line out");
     if (list == RATES && line->factor == 0 && decays)
         return CODE_OK; /* then even what never learns does not decay */
     for (int i = 0; i < net->matrices.count; i++) {
         const struct matrix *matrix = &net->matrices.item[i];
-        if (program_addresses(line->name, matrix->name) &&
-            (list == INIT ? matrix->zero : matrix->fixed))
+        if (program_addresses(line->name, matrix->name) && (list == INIT     ? matrix->zero
+                                                            : list == DECAYS ? !matrix->decays
+                                                                             : matrix->fixed))
             return params_error(params, section, line->name, err, reason[list], matrix->name);
     }
     return CODE_OK;
@@ -95,7 +103,8 @@ static int check_line(const struct config *config, const struct params *params, 
 
 static int check_names(const struct config *config, const struct params *params,
                        const struct net *net, struct err *err) {
-    const struct factor_list *const lists[LISTS] = {&config->init, &config->rates, &config->eps};
+    const struct factor_list *const lists[LISTS] = {&config->init, &config->rates, &config->eps,
+                                                    &config->decays};
     struct names names = {0};
     int code;
     DO(collect_names(&names, net, err));
@@ -148,7 +157,8 @@ static int check_limit(const struct config *config, const struct params *params,
                                             : network_other_keys(name, "parameterization")
                                                 ? "model"
                                                 : "parameterization";
-    const struct factor_list all[LISTS] = {config->init, config->rates, config->eps};
+    const struct factor_list all[LISTS] = {config->init, config->rates, config->eps,
+                                           config->decays};
     struct factor_list lines[LISTS];
     memcpy(lines, all, sizeof lines);
     for (int k = 0; k < LISTS; k++)
@@ -228,7 +238,8 @@ static int check_single(const struct params *params, const char *section, const 
 /* Lines, and what Muon leaves to rest_optimizer, of networks beside a limit. */
 static int check_singles(const struct config *config, const struct params *params,
                          const struct net *net, struct err *err) {
-    const struct factor_list *const lists[LISTS] = {&config->init, &config->rates, &config->eps};
+    const struct factor_list *const lists[LISTS] = {&config->init, &config->rates, &config->eps,
+                                                    &config->decays};
     const char *rest = net->setup.training.rest;
     struct text_word word;
     struct net limit;
@@ -300,8 +311,8 @@ static int print_names(const struct config *config, FILE *out, struct err *err) 
     int code;
     DO(declare_net(&net, config, config_some_width(config), NULL, err));
     DO(collect_names(&names, &net, err));
-    DO(names_print("Matrices, for sections [init], [rates] and [eps]:", &names, net.matrices.count,
-                   out, err));
+    DO(names_print("Matrices, for sections [init], [rates], [eps] and [decays]:", &names,
+                   net.matrices.count, out, err));
 done:
     names_free(&names);
     net_free(&net);

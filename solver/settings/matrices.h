@@ -1,4 +1,4 @@
-/* Sections [init], [rates] and [eps]: which matrices there are to address. */
+/* Sections [init], [rates], [eps] and [decays]: which matrices there are to address. */
 #ifndef SOLVER_MATRICES_H
 #define SOLVER_MATRICES_H
 

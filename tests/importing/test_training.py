@@ -73,6 +73,21 @@ def test_groups_without_decay(name):
     compared(name, groups_of)
 
 
+def differently(module):
+    """Every parameter has a learning rate and a decay of its own, down to none; the rates of
+    matrices fall with the width, and what a step takes off them falls with them."""
+    width = module.first.weight.shape[0]
+    return torch.optim.AdamW([
+        {"params": [p], "lr": (0.02 + 0.01 * k) * (16 / width if p is module.second.weight else 1),
+         "weight_decay": 0.3 * k} for k, p in enumerate(module.parameters())], 1e-2, eps=1e-6)
+
+
+@pytest.mark.parametrize("width", [8, OTHER])
+def test_groups_whose_decays_differ(width):
+    """At a smaller width than was traced a step takes more, at a larger one less."""
+    compared("without_biases", differently, width)
+
+
 def by_muon(**more):
     """Muon for matrices between layers, AdamW for the rest, as they are used."""
     def made(module):
@@ -100,6 +115,18 @@ def test_muon_and_adamw_train_as_his_loop(name, more):
     """Packed queries, keys and values are one matrix of Muon; its own arithmetic of bfloat16 is in
     double precision in both."""
     compared(name, by_muon(**more), OTHER)
+
+
+@needs_muon
+@pytest.mark.parametrize("name", ["layer_norm", "transformer", "dispatched"])
+def test_muon_and_adamw_with_decays_of_their_own(name):
+    """One with decay beside one with another, at other rates."""
+    def made(module):
+        muon, rest = by_muon(weight_decay=0.1)(module)
+        for group in rest.param_groups:
+            group["weight_decay"] = 0.7
+        return [muon, rest]
+    compared(name, made, OTHER)
 
 
 @needs_muon
@@ -133,10 +160,11 @@ def test_several_without_a_counterpart_are_refused(optimizer, words):
     (lambda m: torch.optim.Adagrad(m.parameters()), "Adagrad is not known"),
     (lambda m: torch.optim.SGD(m.parameters(), 0.1, momentum=0.9, nesterov=True), "nesterov"),
     (lambda m: torch.optim.Adam(m.parameters(), 0.1, weight_decay=0.1), "added to the gradient"),
-    (lambda m: torch.optim.AdamW([{"params": [m.first.weight], "weight_decay": 0.5},
-                                  {"params": [m.second.weight, m.last.weight]}], 0.1), "decays"),
+    (lambda m: torch.optim.AdamW(
+        m.parameters(), 0.1, weight_decay=0.5 if len(m.first.weight) > 16 else 0),
+     "decays by 0 at N = 16 and by 0.05 at 32"),
     (lambda m: 3, "gives a int"),
-], ids=["unknown", "nesterov", "l2", "two_decays", "none"])
+], ids=["unknown", "nesterov", "l2", "decay_at_one_width", "none"])
 def test_optimizers_without_a_counterpart_are_refused(optimizer, words):
     build, example, more = modules.MODULES["without_biases"]
     mine = dmft.torch.import_module(build, example(), (16, 32), **more)
@@ -154,6 +182,29 @@ def mup(module, kind):
     made = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[kind]
     return made([{"params": [p], "lr": 0.1 * rate, **({"eps": 1e-8 * e} if kind == "adam" else {})}
                  for p, rate, e in zip(module.parameters(), lr, eps)])
+
+
+def test_a_decay_that_falls_with_the_width_is_none_of_the_limit():
+    """At one weight_decay of AdamW what a step takes off the matrix between layers, whose rate goes
+    as 1/N, vanishes; what it takes off the others stays."""
+    plain, example, more = modules.MODULES["perceptron"]
+
+    def build(N):
+        module = plain(N)
+        module.last.weight.data.div_(N ** 0.5)
+        return module
+    mine = dmft.torch.import_module(build, example(), (16, 32), check=False, **more)
+
+    def made(module):
+        groups = mup(module, "adam").param_groups
+        return torch.optim.AdamW([{"params": one["params"], "lr": one["lr"], "eps": one["eps"],
+                                   "weight_decay": 0.1} for one in groups])
+    told = dmft.describe(mine.settings | {"reference.widths": 64, "solver.replicates": 1},
+                         network=mine.as_trained(made))
+    names = [mine.names[name][0] for name in ("first.weight", "second.weight", "last.weight")]
+    assert [told.limit.matrix(name).decays for name in names] == [1, 0, 0]
+    found = [told.networks[0].matrix(name).decays for name in names]
+    assert np.allclose(found, [1, 1 / 64, 1 / 64], rtol=ROUND_OFF, atol=0)
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam"])

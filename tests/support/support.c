@@ -90,7 +90,7 @@ void support_evaluate(struct net *net, const struct run *run) {
 }
 
 void support_learn(struct net *net, const struct run *run) {
-    ASK(net_learn(net, 1, run->config.training.eta0, err));
+    ASK(net_learn(net, 0, run->config.training.eta0, err));
 }
 
 static struct parameter *find_parameter(const struct net *net, const char *format, va_list list) {

@@ -119,11 +119,15 @@ def test_what_no_ini_has(case):
 
 
 @pytest.mark.parametrize("optimizer", ["gd", "momentum"])
-@pytest.mark.parametrize("ini", ["data/regime1.ini", "data/regime3.ini"])
-def test_decay_of_gradient_descent(ini, optimizer):
+@pytest.mark.parametrize("ini, parts", [
+    ("data/regime1.ini", {}), ("data/regime3.ini", {}),
+    ("data/regime1.ini", {"decays.W1": 0.3, "decays.W2": 0, "decays.w": "N^-0.5"}),
+    ("data/regime3.ini", {"decays.W1": 3, "decays.A_in": 0.4, "decays.A_out": 0})])
+def test_decay_of_gradient_descent(ini, parts, optimizer):
     """Of regime1 the router starts at zero, of regime3 matrices never learn and decay."""
-    found = compared(ini, 12, **{"training.optimizer": optimizer, "training.weight_decay": 0.05,
-                                 "training.schedule": "linear", "training.warmup": 2})
+    found = compared(ini, 12, **parts, **{
+        "training.optimizer": optimizer, "training.weight_decay": 0.05,
+        "training.schedule": "linear", "training.warmup": 2})
     assert found.largest < ROUND_OFF, found
 
 
@@ -160,8 +164,9 @@ def test_rates_of_entries():
     decaying = {"training.optimizer": "adamw", "training.weight_decay": 0.01}
     keys = {"init.W_out": "2 N^-0.5", "rates.W_in": "3 N^-0.5", "eps.W_in": "0.1 N^0.5",
             "training.adam_read_in": 1}
-    for optimizer in ({"training.optimizer": "adam"}, decaying,
-                      decaying | {"training.optimizer": "lion"}):
+    parts = decaying | {"decays.W_in": 0.3, "decays.w": "4 N^-0.5"}
+    for optimizer in ({"training.optimizer": "adam"}, decaying, parts,
+                      parts | {"training.optimizer": "lion"}):
         assert compared("data/regime2.ini", 16, **keys, **optimizer).largest < ROUND_OFF
     del keys["eps.W_in"]
     assert compared("data/regime2.ini", 16, **keys,

@@ -199,6 +199,12 @@ def test_groups_that_decay_apart():
     before = net.weights["A_in"].detach().clone()
     net.after_step(optimizer)
     assert torch.allclose(net.weights["A_in"], 0.99 * before, rtol=1e-12, atol=0)
+    part = dmft.torch.Network(ini, 12, **{
+        "training.optimizer": "adamw", "training.weight_decay": 0.01, "decays.w": 2,
+        "decays.A_in": 0.3})
+    before = part.weights["A_in"].detach().clone()
+    part.after_step(torch.optim.AdamW(part.parameter_groups()))
+    assert torch.allclose(part.weights["A_in"], 0.997 * before, rtol=1e-12, atol=0)
     optimizer.param_groups[1]["weight_decay"] *= 2
     with pytest.raises(dmft.InputError, match="A_in, A_out: never learns .* 0.01 to 0.02"):
         net.after_step(optimizer)

@@ -97,10 +97,9 @@ class Matrices:
         sets = self.d.matrix(name).sets
         return sets if sets > 1 else 0
 
-    def decays(self, name: str) -> bool:
-        """Whether weight decay acts on a matrix."""
-        training = self.theory.training
-        return bool(training.get("weight_decay")) and self.d.matrix(name).decays
+    def decays(self, name: str) -> float:
+        """The part of weight decay that acts on a matrix."""
+        return self.d.matrix(name).decays if self.theory.training.get("weight_decay") else 0.0
 
     def learner(self, name: str, *gradient) -> None:
         """The entries of a matrix move, by the gradient of one use of it among others."""

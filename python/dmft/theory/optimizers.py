@@ -57,12 +57,20 @@ class Optimizers:
         self.lines.append((r"\vartheta(t) &= \prod_{r<t}\bigl(1-\lambda\,\sigma(r)\bigr)" if
                            self.w.scheduled else r"\vartheta(t) &= (1-\lambda)^t") +
                           rf",\qquad \lambda = {self.training['weight_decay']:g}")
-        kept = [learned_symbol(symbol) for one in self.theory.learners if not one.decays
-                for symbol in dict(one.parts or ((None, one.symbol),)).values()]
-        kept += [one.symbol for one in self.w.sums if not one.value.decays]
-        if kept:
-            names = ", ".join(self.w.symbol(one, Context()) for one in kept)
-            self.words.append(f"Without decay, $\\lambda=0$, move ${names}$.")
+        parts: dict = {}
+        for one in self.theory.learners:
+            parts.setdefault(one.decays, []).extend(
+                learned_symbol(symbol)
+                for symbol in dict(one.parts or ((None, one.symbol),)).values())
+        for one in self.w.sums:
+            parts.setdefault(one.value.decays, []).append(one.symbol)
+        for part, symbols in sorted(parts.items()):
+            names = ", ".join(self.w.symbol(one, Context()) for one in symbols)
+            if part == 0:
+                self.words.append(f"Without decay, $\\lambda=0$, move ${names}$.")
+            elif part != 1:
+                self.words.append(f"With ${part:g}\\,\\lambda$ in the place of $\\lambda$ "
+                                  f"move ${names}$.")
 
     def _weights(self) -> None:
         """omega(t,s): by how much the gradient of step s has moved a matrix at time t."""

@@ -128,11 +128,11 @@ class Entries:
 @dataclass
 class Process:
     """The sum of its terms. use: which of several uses of a matrix it is; then Memory and Learned
-    stand there once for each of them. decays: fields, starts and memories, which come from the
-    initial matrix, shrink by weight decay."""
+    stand there once for each of them. decays: by which part of weight decay fields, starts and
+    memories shrink, which come from the initial matrix."""
     terms: list
     use: int | None = None
-    decays: bool = False
+    decays: float = 0.0
 
 
 @dataclass
@@ -162,7 +162,7 @@ class Learner:
     gradient: tuple                     # (g, x) of each use; None: 1, or of a read-in the inputs
     kind: str
     delta: bool
-    decays: bool
+    decays: float
     norm: Scale                         # the factor of <G G> in the norm that clipping is by
     optimizer: str                      # adam, adamw, lion or muon
     kinds: int = 0                      # of a bias with numbers for each kind of token

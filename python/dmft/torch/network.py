@@ -293,7 +293,7 @@ class Network(torch.nn.Module):
         if decay and not lr:
             raise InputError("weight decay at eta0 = 0 is what no optimizer of PyTorch has, "
                              "whose decay is lr times weight_decay; eta0 must be above 0")
-        return {"weight_decay": decay / lr if W.decays and decay else 0}
+        return {"weight_decay": W.decays * decay / lr if decay else 0}
 
     def _group(self, W: Matrix, scale: Scaling, kind: str, eta0: float, eps: float,
                decay: float) -> dict:
@@ -304,8 +304,8 @@ class Network(torch.nn.Module):
 
     def after_step(self, optimizer: torch.optim.Optimizer | None = None) -> None:
         """What acts once a step beside the gradient: selection biases move by the loads of the last
-        call, and of an optimizer that decays so do matrices that never learn, by the factor that
-        all of its groups with a decay share."""
+        call, and of an optimizer that decays so do matrices that never learn, by the share of the
+        run's decay, which all of its groups with a decay tell."""
         for state, (load, share, eta, sign) in (self.last.loads if self.last else {}).items():
             excess = load - share
             if sign:    # round-off is no excess: loads are multiples of 1/inputs
@@ -313,16 +313,18 @@ class Network(torch.nn.Module):
             if eta:
                 getattr(self, f"selection_{state}").sub_(eta * excess)
         groups = optimizer.param_groups if optimizer else []
-        decays = [group["lr"] * group["weight_decay"] for group in groups
-                  if group.get("weight_decay")]
+        parts = {W.name: W.decays for W in self.program.matrices}
+        decays = [group["lr"] * group["weight_decay"] / (parts.get(group.get("name")) or 1)
+                  for group in groups if group.get("weight_decay")]
         fixed = [W.name for W in self.program.matrices if W.decays and not W.learns]
         if fixed and decays and max(decays) - min(decays) > 1e-6 * max(decays):
             raise InputError(f"{', '.join(fixed)}: never learns and decays with all others, but "
-                             "the groups of the optimizer decay by different factors, lr times "
-                             f"weight_decay from {min(decays):g} to {max(decays):g}")
+                             "the groups of the optimizer have different decays: lr times "
+                             "weight_decay, over `decays` of the matrix, is from "
+                             f"{min(decays):g} to {max(decays):g}")
         with torch.no_grad():
             for name in fixed if decays else ():
-                self.weights[name].mul_(1 - decays[0])
+                self.weights[name].mul_(1 - parts[name] * decays[0])
 
     def clip(self, most: float) -> float:
         """Gradients whose norm, in the units in which every entry learns at one rate

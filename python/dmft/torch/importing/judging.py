@@ -104,7 +104,7 @@ class Judge:
         self._say_what_is_not_drawn()
         drawn = self._drawn()
         keys = {"training.gamma0": 1.0, **law.keys}
-        decay = self._decay(found)
+        decay = max(one.decay for both in found.values() for one in both)
         if decay:
             keys["training.weight_decay"] = decay
         if law.whole:
@@ -118,7 +118,7 @@ class Judge:
             sizes = [self._sizes(network, part.name) for network in networks]
             values = rates.weight_options(part, self._of_powers(part, drawn, both), kind, sizes,
                                           self.widths, len(alike))
-            said = {"decays": bool(both[0].decay)} if decay else {}
+            said = {"decays": self._part_of_decay(writer, part, both, decay)} if decay else {}
             if kind == "muon" and len(alike) > 1:
                 said["heads_of"] = alike[0].name
             return said | self._written(writer, values, all(one.lr == 0 for one in both))
@@ -195,16 +195,16 @@ class Judge:
                 found[name] = writer.number(pair)
         return found
 
-    def _decay(self, found) -> float:
-        """The share that a step takes of all that decays."""
-        shares = {round(one.decay, 15): part for part in self.imported.parts
-                  for one in found[part.name] if one.decay}
-        if len(shares) > 1:
-            low, high = min(shares), max(shares)
-            raise InputError(f"a step decays {', '.join(shares[low].parameters)} by {low:g} and "
-                             f"{', '.join(shares[high].parameters)} by {high:g}, at one of the two "
-                             "widths at least; a program has one decay for all that decays")
-        return next(iter(shares), 0.0)
+    def _part_of_decay(self, writer, part, both, largest: float):
+        """What a step takes of a part, over the largest that it takes of any."""
+        shares = tuple(one.decay / largest for one in both)
+        if not any(shares):
+            return False
+        if not all(shares):
+            raise InputError(f"{', '.join(part.parameters)} decays by {both[0].decay:g} at N = "
+                             f"{self.widths[0]} and by {both[1].decay:g} at {self.widths[1]}; "
+                             "what it decays by must be a power of the width")
+        return writer.number(shares)
 
 
 # --- a recipe --------------------------------------------------------------------------------
