@@ -34,9 +34,9 @@ TEST(a_limit_asks_little_of_a_device) {
     if (!emulated_counted)
         skip();
     count("data/regime2.ini", ARGS("output.kernels=none", "output.responses=no"), 0,
-          (struct counts){5400, 530, 3200000, 11600000});
+          (struct counts){3530, 425, 3200000, 12400000});
     count("data/transformer.ini", ARGS("solver.halves=no"), 0,
-          (struct counts){27000, 4280, 83000000, 124000000});
+          (struct counts){25300, 4250, 83000000, 77000000});
 }
 
 int main(void) {

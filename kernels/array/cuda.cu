@@ -54,7 +54,7 @@ static int cuda_alloc(struct array *array, int capacity, struct err *err) {
 
 static void cuda_release(struct array *array) {
     device_ready();
-    device_good(cudaFreeAsync(array->memory, device_stream()), "release");
+    device_give_back(array->memory, "release");
     array->memory = NULL;
 }
 
@@ -119,7 +119,7 @@ template <class real> static void cuda_get(struct rows rows, double *host) {
 
 static int cuda_sync(struct err *err) {
     if (device_ready())
-        device_wait("sync");
+        device_sync("sync");
     return device_failure(true, err);
 }
 

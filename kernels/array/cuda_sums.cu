@@ -7,7 +7,8 @@
 #define MANY ((size_t)1 << 15) /* threads of an average, at most */
 #define ENOUGH ((size_t)1024)  /* at least, of so many sites */
 #define EACH_ADDS 16           /* sites of a thread where there are more */
-#define CROSS ((size_t)4096)   /* numbers that the host adds up, where there are not many rows */
+#define CROSS ((size_t)8192)   /* numbers that the host adds up at once, without a second launch */
+#define ADDED ((size_t)64)     /* numbers that a thread adds up for it where there are more */
 #define LEFT ((size_t)8)       /* of a row, at least */
 #define GROUP 64u       /* units or groups that one thread adds up, where there are threads */
 #define GROUP_PARTS 32u /* threads of a larger group, at most */
@@ -78,8 +79,8 @@ template <class real> void cuda_sums<real>::averages(struct rows a, struct rows 
     struct slot sums;
     if (!rows)
         return;
-    size_t left = CROSS / rows > LEFT ? CROSS / rows : LEFT;
-    left = left < parts ? left : parts;
+    size_t left = rows * parts <= CROSS ? parts : parts / ADDED;
+    left = left < LEFT ? (LEFT < parts ? LEFT : parts) : left;
     cuda_fill_nan(out, rows);
     if (device_ready() && device_take(rows * left, &sums, "averages") &&
         sum<real>(a, b, parts, left, sums))

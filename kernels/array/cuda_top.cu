@@ -1,14 +1,15 @@
 /* The K largest of cuda. A site is known by two whole numbers, the key of its value (top.h) and how
  * many sites lie behind it: of two sites the one with the larger pair is before the other, and no
- * two have the same. The K-th largest pair is found digit by digit, from the highest on: a launch
- * counts, of the sites that have all digits found so far, how many have which next digit, and the
- * next launch, each thread for itself, sees from the counts which digit it is. */
+ * two have the same. Of many sites, the K-th largest pair is found digit by digit, from the highest
+ * on: a launch counts, of the sites that have all digits found so far, how many have which next
+ * digit, and the next launch, each thread for itself, sees from the counts which digit it is. */
 #include "kernels/array/cuda.h"
 #include "kernels/array/top.h"
 
 #define BITS 4u /* of a digit */
 #define DIGITS (1u << BITS)
 #define THREAD_SITES 32 /* at least, where there are as many */
+#define COMPARED 4096   /* sites that are compared with each other, at most */
 
 /* What is known of the K-th largest pair before a round, and how many of the K largest are among
  * the sites that agree with it. */
@@ -112,11 +113,33 @@ static __global__ void k_mark(struct search search, const struct known *states,
     }
 }
 
+/* A site is among the K largest if fewer than K are before it: one launch, where that is not much
+ * to compare. */
+template <class real>
+static __global__ void k_compare(unsigned K, view<real> x, view<real> mask, size_t rows,
+                                 size_t sites) {
+    EACH(k, rows, i, sites) {
+        const real *row = x.at + k * x.stride;
+        uint64_t own = key_of(row[i]);
+        unsigned before = 0;
+        for (size_t j = 0; j < sites && before < K; j++) {
+            uint64_t other = key_of(row[j]);
+            before += other > own || (other == own && j < i);
+        }
+        mask.at[k * mask.stride + i] = before < K;
+    }
+}
+
 template <class real>
 int cuda_top<real>::top(struct rows x, size_t K, struct rows mask, struct err *) {
     size_t rows = (size_t)x.count, sites = x.array->sites;
     unsigned site_bits = BITS;
     void *memory;
+    if (sites <= COMPARED) {
+        launch("top", rows, sites, k_compare<real>, (unsigned)K, view_of<real>(x),
+               view_of<real>(mask), rows, sites);
+        return CODE_OK;
+    }
     while ((sites - 1) >> site_bits)
         site_bits += BITS;
     unsigned value_bits = sizeof(real) == sizeof(float) ? 36 : 64;

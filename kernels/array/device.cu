@@ -19,7 +19,7 @@ struct context {
     struct arrival arrival[ARRIVALS];
     double *from[ARRIVALS]; /* on the host */
     int arrivals;
-    bool holds;
+    bool holds, busy;   /* busy: something was queued since the last wait */
     struct err failure; /* the first one, until sync() tells; code 0: none */
     ~context() {        /* nobody is left to be told of failures */
         if (!open)
@@ -46,6 +46,7 @@ int device_check(cudaError_t status, const char *where, struct err *err) {
 
 bool device_good(cudaError_t status, const char *where) {
     struct err failure;
+    self.busy = true;
     if (status == cudaSuccess)
         return true;
     explain(status, where, &failure);
@@ -55,6 +56,7 @@ bool device_good(cudaError_t status, const char *where) {
 }
 
 bool device_good_blas(cublasStatus_t status, const char *where) {
+    self.busy = true;
     if (status != CUBLAS_STATUS_SUCCESS && !self.failure.code)
         err_set(&self.failure, CODE_SYSTEM, "the CUDA device failed (%s): %s", where,
                 cublasGetStatusString(status));
@@ -152,6 +154,7 @@ bool device_wait(const char *where) {
         deliver_arrivals();
     self.used = 0;
     self.arrivals = 0;
+    self.busy = false;
     return good;
 }
 
@@ -200,9 +203,16 @@ bool device_borrow(size_t bytes, void **memory, const char *where) {
     return device_good(cudaMallocAsync(memory, bytes ? bytes : 1, self.stream), where);
 }
 
+/* Nobody waits for it. */
 void device_give_back(void *memory, const char *where) {
+    bool busy = self.busy;
     if (memory)
         device_good(cudaFreeAsync(memory, self.stream), where);
+    self.busy = busy;
+}
+
+bool device_sync(const char *where) {
+    return self.busy ? device_wait(where) : !self.failure.code;
 }
 
 cudaStream_t device_stream(void) {

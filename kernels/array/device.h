@@ -57,6 +57,8 @@ int device_failure(bool forget, struct err *err);
 /* Whether all that was queued is done, and well; what was fetched has arrived, and the staging
  * memory is free again. */
 bool device_wait(const char *where);
+/* The same; it waits only if something was queued since the last wait. */
+bool device_sync(const char *where);
 /* Room for `count` numbers. Waits where there is none left. */
 bool device_take(size_t count, struct slot *slot, const char *where);
 /* Brings the numbers of a slot, which the queue is about to write, to the host. */

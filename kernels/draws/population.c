@@ -58,8 +58,9 @@ static int enter_span(struct population *population, struct rows normals, struct
                             inside, work, which, &kept, err));
     while (early < kept && which[early] < first)
         early++;
-    rows_zero(normals);
     rows_copy(array_rows(work, early, kept - early), rows_part(normals, 0, kept - early));
+    if (kept - early < normals.count)
+        rows_zero(rows_part(normals, kept - early, normals.count - (kept - early)));
     population->span.waiting.rows = aside ? population->span.taken + first : 0;
     population->span.taken = population->span.waiting.rows;
     DO(append_rows(&population->span.rows, array_rows(work, 0, kept), err));
@@ -115,34 +116,36 @@ done:
     return code;
 }
 
-/* In place of rows `out` that belong to the first dimensions. A mirrored pair of sites is a point,
- * and so is each site of a single group. */
+/* The first *done rows of `out`, those that belong to the first dimensions. A mirrored pair of
+ * sites is a point, and so is each site of a single group. */
 static int sobol_rows(struct population *population, struct rng_stream stream, struct rows out,
-                      struct err *err) {
+                      int *done, struct err *err) {
     size_t S = population->sites, group = (size_t)population->group, pair = stream.mirror ? 2 : 1;
     size_t members = group == S ? 1 : group, sets = (size_t)count_parts(population);
     size_t points = (S / members + pair * sets - 1) / (pair * sets),
            length = points * pair * members;
     size_t first = stream.draw * members, rows = 0;
-    double *row;
+    double *all;
     while (rows < (size_t)out.count && first + (rows + 1) * members <= SOBOL_DIMENSIONS)
         rows++;
+    *done = (int)rows;
     if (!rows)
         return CODE_OK;
     for (size_t k = 0; k < sets && !population->draws.points[k].points; k++)
         TRY(sobol_init(&population->draws.points[k], stream,
                        population->draws.half_number == 2 ? 1 : (uint32_t)k, points, err));
-    TRY(base_alloc(&row, sets * length, sizeof *row, err));
+    TRY(base_alloc(&all, rows * S + sets * length, sizeof *all, err)); /* the last one is longer */
     for (size_t k = 0; k < rows; k++) {
+        double *row = all + k * S;
         for (size_t j = 0; j < sets * members; j++)
             sobol_normals(&population->draws.points[j / members], stream,
                           (uint32_t)(first + k * members + j % members),
                           row + j / members * length + j % members, members * pair);
         for (size_t i = 0; i < sets * points && pair == 2; i++)
             row[2 * i + 1] = stream.mirror * row[2 * i];
-        out.array->backend->put(rows_part(out, (int)k, 1), row);
     }
-    free(row);
+    out.array->backend->put(rows_part(out, 0, (int)rows), all);
+    free(all);
     return CODE_OK;
 }
 
@@ -150,14 +153,16 @@ static int draw_fresh(struct population *population, int mirror, struct rows opp
                       struct rows out, struct err *err) {
     struct array *work = &population->span.work;
     struct rng_stream stream = population->draws.stream;
-    int kept;
+    int kept, done = 0;
     bool room = false, loose = population->draws.loose && mirror < 0;
     if (!loose)
         TRY(find_room(population, out.count, &room, err));
     stream.mirror = population->draws.mirrored ? mirror : 0;
-    out.array->backend->normals(out, stream);
     if (population->draws.sobol && stream.purpose == PURPOSE_POOL)
-        TRY(sobol_rows(population, stream, out, err));
+        TRY(sobol_rows(population, stream, out, &done, err));
+    stream.draw += (uint32_t)done;
+    if (done < out.count)
+        out.array->backend->normals(rows_part(out, done, out.count - done), stream);
     population->draws.stream.draw += (uint32_t)out.count;
     if (!population->draws.matched)
         return CODE_OK;
@@ -166,8 +171,9 @@ static int draw_fresh(struct population *population, int mirror, struct rows opp
     population->span.unmatched += loose ? 0 : out.count;
     TRY(basis_residual(opposite, out, (struct basis_known){0}, inside, work, &kept, err));
     /* Directions left over when `opposite` fills all sites do not exist: their normals are zero. */
-    rows_zero(out);
     rows_copy(array_rows(work, 0, kept), rows_part(out, 0, kept));
+    if (kept < out.count)
+        rows_zero(rows_part(out, kept, out.count - kept));
     return CODE_OK;
 }
 

@@ -31,14 +31,16 @@
 #define SURE 1e-8
 
 struct growth {
-    struct rows base, out; /* the first `kept` rows of out are kept, later ones wait */
+    struct rows base, out; /* the first `kept` rows of out are kept */
+    struct rows
+        rest; /* those that wait for their block: later rows of out, or on a device others */
     double threshold;
     int kept;
     double *overlap2; /* [out.count] of rows that wait, overlap in units of eps, squared */
     double *loss;     /* [out.count] of rows kept */
     int *which;       /* [out.count] rows of x, of rows that wait and then of rows kept; or NULL */
     double *C;        /* scratch: products of all rows with the base, or of a block with all rows */
-    struct array block; /* room for the rows of a block, on a device */
+    struct array room; /* for rows that wait, on a device */
 };
 
 static struct rows kept_rows(const struct growth *growth, int from) {
@@ -192,7 +194,7 @@ static void invert_cholesky(const double *G, int count, double *T) {
 /* Rows mu .. mu + rows - 1, free of all rows kept before, enter together by their products G.
  * False: nothing is done. */
 static bool gram_block(struct growth *growth, int mu, int rows, double G[BLOCK * BLOCK]) {
-    struct rows waiting = rows_part(growth->out, mu, rows);
+    struct rows waiting = rows_part(growth->rest, mu, rows);
     const struct backend *backend = waiting.array->backend;
     double T[BLOCK * BLOCK];
     struct combined combined = {.count = 0};
@@ -204,15 +206,15 @@ static bool gram_block(struct growth *growth, int mu, int rows, double G[BLOCK *
     for (int k = 0; k < combined.count; k++)
         for (int j = 0; j < rows; j++)
             T[k * rows + j] = combined.T[k][j];
-    struct rows block = array_rows(&growth->block, 0, combined.count);
     struct rows kept = rows_part(growth->out, growth->kept, combined.count);
-    backend->combine(block, 0, T, waiting);
+    backend->combine(kept, 0, T, waiting);
     if (combined.worst > SLIGHT) {
-        backend->dots(block, block, G);
+        struct rows copy = rows_part(waiting, 0, combined.count);
+        backend->dots(kept, kept, G);
         invert_cholesky(G, combined.count, T);
-        backend->combine(kept, 0, T, block);
-    } else
-        rows_copy(block, kept);
+        rows_copy(kept, copy);
+        backend->combine(kept, 0, T, copy);
+    }
     for (int k = 0; k < combined.count; k++) {
         if (growth->which)
             growth->which[growth->kept] = growth->which[mu + combined.which[k]];
@@ -227,14 +229,16 @@ static void gram_schmidt(struct growth *growth, int count) {
     double G[BLOCK * BLOCK];
     for (int mu = 0; mu < count; mu += BLOCK) {
         int first = growth->kept, rows = count - mu < BLOCK ? count - mu : BLOCK;
-        struct rows waiting = rows_part(growth->out, mu, rows);
+        struct rows waiting = rows_part(growth->rest, mu, rows);
         backend_hold(backend, true);
         take_out_base(rows_part(growth->out, 0, first), waiting, growth->C, true);
-        if (growth->block.rows)
+        if (backend->distant)
             backend->dots(waiting, waiting, G);
         backend_hold(backend, false);
         take_over(growth, 0, first, mu, rows);
-        bool together = growth->block.rows && gram_block(growth, mu, rows, G);
+        bool together = backend->distant && gram_block(growth, mu, rows, G);
+        if (backend->distant && !together)
+            rows_copy(waiting, rows_part(growth->out, mu, rows));
         for (int i = 0; i < rows && !together; i++)
             enter_row(growth, first, mu + i);
         take_out_base(rows_part(growth->out, 0, first), lossy_rows(growth, first), growth->C,
@@ -260,12 +264,12 @@ static int known_rests(struct growth *growth, struct rows x, struct basis_known 
             growth->overlap2[count++] = known.norm2[mu];
         } else {
             int run = count - copied;
-            rows_copy(rows_part(x, mu - run, run), rows_part(growth->out, copied, run));
+            rows_copy(rows_part(x, mu - run, run), rows_part(growth->rest, copied, run));
             copied = count;
         }
     }
     if (rank && count)
-        x.array->backend->combine(rows_part(growth->out, 0, count), 1, growth->C, growth->base);
+        x.array->backend->combine(rows_part(growth->rest, 0, count), 1, growth->C, growth->base);
     return count;
 }
 
@@ -273,8 +277,8 @@ static int unknown_rests(struct growth *growth, struct rows x) {
     x.array->backend->averages(x, x, growth->overlap2);
     for (int mu = 0; growth->which && mu < x.count; mu++)
         growth->which[mu] = mu;
-    rows_copy(x, growth->out);
-    take_out_base(growth->base, growth->out, growth->C, false);
+    rows_copy(x, growth->rest);
+    take_out_base(growth->base, growth->rest, growth->C, false);
     return x.count;
 }
 
@@ -292,15 +296,17 @@ static int find_residual(struct rows base, struct rows x, struct basis_known kno
     growth.overlap2 = memory;
     growth.loss = memory + n;
     growth.C = memory + 2 * n;
-    if (out->backend->distant)
-        DO(array_init(&growth.block, out->backend, out->sites, out->group,
-                      x.count < BLOCK ? x.count : BLOCK, err));
+    growth.rest = growth.out;
+    if (out->backend->distant) {
+        DO(array_init(&growth.room, out->backend, out->sites, out->group, x.count, err));
+        growth.rest = array_all(&growth.room);
+    }
     backend_hold(out->backend, true);
     gram_schmidt(&growth, known.norm2 ? known_rests(&growth, x, known) : unknown_rests(&growth, x));
     backend_hold(out->backend, false);
     *kept = growth.kept;
 done:
-    array_free(&growth.block);
+    array_free(&growth.room);
     free(memory);
     return code;
 }

@@ -22,6 +22,7 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
     DO(array_init(&scratch, backend, experts, phi.array->group, P, err));
     struct rows mask = array_all(&scratch);
     double *next = mean + P;
+    backend_hold(backend, true);
     backend->averages(phi, (struct rows){0}, mean);
     backend->averages(phi, phi, out[PARTICIPATION]);
     DO(backend->top(phi, 1, mask, err));
@@ -33,12 +34,14 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
         DO(backend->top(phi, whole, mask, err));
         backend->averages(phi, mask, out[TOP]);
     }
+    backend_hold(backend, false);
     for (int mu = 0; mu < P; mu++) {
         out[PARTICIPATION][mu] = mean[mu] * mean[mu] / out[PARTICIPATION][mu];
         out[LARGEST][mu] *= (double)experts / mean[mu];
         out[TOP][mu] = (out[TOP][mu] + part * (next[mu] - out[TOP][mu])) / mean[mu];
     }
 done:
+    backend_hold(backend, false);
     array_free(&scratch);
     free(mean);
     return code;
