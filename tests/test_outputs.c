@@ -153,12 +153,12 @@ TEST(equals_oracle) {
         }
 }
 
-/* Terms of the coordinate check that it measures twice: from a replay of the network, which is
- * given the cotangents of all outputs, and matrix by matrix. Inputs do not change and get nothing
+/* Terms of the coordinate check that it measures twice: among the composite terms, from the
+ * cotangents of all outputs, and matrix by matrix. Inputs do not change and get nothing
  * back; nor does the cotangent of f change. */
 TEST(terms_that_are_measured_twice) {
     static const struct {
-        const char *replayed, *direct;
+        const char *composite, *direct;
     } term[] = {{"rms_d1r", "rms_Q_back"},
                 {"rms_I6_init", "rms_W_in_back_init"},
                 {"rms_I6_prop", "rms_W_in_back_prop"},
@@ -180,8 +180,8 @@ TEST(terms_that_are_measured_twice) {
             int t = 1 + k / 4;
             double direct = *record_at(&record, record_find(&record, term[k % 4].direct), 0, t) /
                             run.config.training.gamma0;
-            CHECK_ABS(*record_at(&record, record_find(&record, term[k % 4].replayed), 0, t), direct,
-                      1e-9 * direct, "case %d, %s at t = %d", i, term[k % 4].direct, t);
+            CHECK_ABS(*record_at(&record, record_find(&record, term[k % 4].composite), 0, t),
+                      direct, 1e-9 * direct, "case %d, %s at t = %d", i, term[k % 4].direct, t);
             assert_true(direct > 1e-3);
         }
         record_free(&record);

@@ -185,8 +185,9 @@ void program_gates(struct program *p, struct value phi, struct value psi, struct
     p->node[phi.at].plan.measured = p->net->gates.present = true;
 }
 
-void program_aggregation(struct program *p, struct value x1, struct value phi, double scale) {
-    p->mixture = (struct mixture){.x1 = x1.at, .phi = phi.at, .scale = scale};
+void program_aggregation(struct program *p, struct value x1, struct value phi, double scale,
+                         struct gate_rule rule) {
+    p->mixture = (struct mixture){.x1 = x1.at, .phi = phi.at, .scale = scale, .rule = rule};
 }
 
 void program_expert(struct program *p, struct value s2, size_t experts) {

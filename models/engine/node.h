@@ -44,9 +44,9 @@ enum operation_zeros {
 };
 
 /* One operation: everything that the rest of the program asks about it. Executor, planner, costs,
- * names, coordinate check and replays ask these fields and never which operation they meet. Most
- * operations leave most fields at 0, and then the value has rows of its own. Set a field where the
- * comment behind it is true. */
+ * names and coordinate check ask these fields and never which operation they meet. Most operations
+ * leave most fields at 0, and then the value has rows of its own. Set a field where the comment
+ * behind it is true. */
 struct operation {
     const char *name; /* in messages and in the description of a program (describe.h) */
     /* NULL, or "numbers", "rows" or "penalty", which the description calls it, and `name` its rule.
@@ -198,6 +198,7 @@ struct measure {
 struct mixture {
     int x1, phi;
     double scale;
+    struct gate_rule rule;
     int rows, *s2;
     size_t experts; /* of each of these rows */
 };

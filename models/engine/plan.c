@@ -49,22 +49,13 @@ static void use_until(struct plan *plan, int node, int step) {
     }
 }
 
-/* The coordinate check reads what matrices read and write; and the hidden layer of experts. */
+/* The coordinate check reads what matrices read and write. */
 static void keep_values(struct program *p) {
-    const struct mixture *mixture = &p->mixture;
     for (int i = 0; i < p->nodes; i++) {
         struct node *v = &p->node[i];
         v->plan.measured |= v->matrix.map || node_reads_no_rows(v);
         if (v->matrix.map)
             p->node[v->argument[0]].plan.measured = true;
-    }
-    for (int k = 0; k < mixture->rows; k++) {
-        struct node *s2 = &p->node[mixture->s2[k]];
-        s2->plan.measured = p->node[mixture->x1].plan.measured = true;
-        if (mixture->phi >= 0)
-            p->node[mixture->phi].plan.measured = true;
-        if (s2->op->function)
-            p->node[s2->argument[0]].plan.measured = true;
     }
 }
 

@@ -108,14 +108,11 @@ static void map_back_forward(struct net *net, struct node *v) {
     map->use = v->matrix.use;
     if (v->onto < 0)
         remember_failure(net, map_backward(map, g, v->value, err));
-    else if (map->kind->add_backward)
-        remember_failure(net, map_add_backward(map, g, v->value, err));
     else
-        rows_add(NULL, node_part(net->program, &net->program->node[v->of], 0)->value, v->value);
+        remember_failure(net, map_add_backward(map, g, v->value, err));
 }
 
-/* The transposed matrix. A replay with W(0) may have a kind that does not add, beside the part by
- * itself. */
+/* The transposed matrix. */
 static const struct operation operation_map_back = {
     .name = "map_back", .linear = true, .by_row = true, .forward = map_back_forward};
 

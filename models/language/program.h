@@ -304,20 +304,22 @@ double *program_series_of(struct program *p, struct value x, int count, int inde
 /* out [P] = scale <x>, or scale <x x> (power 2), of rows or of their cotangent. */
 void program_measure(struct program *p, struct value x, bool gradient, int power, double scale,
                      double *out);
-/* For the coordinate check, experts of one hidden layer between x1 and the read-out, which apart
- * from their activation and the gates phi (none: at -1) is linear:
- *     h3 = agg sum_i phi_i W3_i s2_i     s2_i = sigma(W2_i x1)     agg = 1, or 1/M where M grows
- * scale: of W3^T w as a cotangent of s2, to the papers' normalisation. Then each s2, with the
- * number of experts that it is of, side by side. */
-void program_aggregation(struct program *p, struct value x1, struct value phi, double scale);
-void program_expert(struct program *p, struct value s2, size_t experts);
 /* Gates phi of many experts and their logits psi (none: at -1), for the series about gates. */
 struct gate_rule {
     double beta, share; /* of the experts that is routed to, phi > 0 */
     bool by_logits;     /* those of the largest logits */
     bool sum, over_all; /* phi is divided by <m exp(beta psi)>; m of these, or of all experts */
+    double most;        /* else phi/most is a sigmoid of beta psi, or 0 */
 };
 void program_gates(struct program *p, struct value phi, struct value psi, struct gate_rule rule);
+/* For the coordinate check, experts of one hidden layer between x1 and the read-out, which apart
+ * from their activation and the gates phi (none: at -1) is linear:
+ *     h3 = agg sum_i phi_i W3_i s2_i     s2_i = sigma(W2_i x1)     agg = 1, or 1/M where M grows
+ * scale: of W3^T w as a cotangent of s2, to the papers' normalisation; rule: of the gates, which
+ * program_routes tells of. Then each s2, with the number of experts that it is of, side by side. */
+void program_aggregation(struct program *p, struct value x1, struct value phi, double scale,
+                         struct gate_rule rule);
+void program_expert(struct program *p, struct value s2, size_t experts);
 /* Tells [output] experts of each router: rows over many experts, or numbers of a fixed number,
  * which scale what single experts make (program_scale); selects: a gate may be exactly 0. suffix:
  * that of the names of its series. */

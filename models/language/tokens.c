@@ -254,15 +254,14 @@ struct value program_pool(struct program *p, struct value x) {
     return out;
 }
 
-/* <x x>^-1/2. A row that is zero ends the run with a sentence; of a replay, which may have parts
- * that are zero, the result is no number. */
+/* <x x>^-1/2. A row that is zero ends the run with a sentence. */
 static void root_forward(struct net *net, struct node *v) {
     struct program *p = net->program;
     const struct node *square = argument(net, v, 0);
     int rows = v->count / net->setup.data.P; /* of an input */
     for (int i = 0; i < v->count; i++) {
         v->s[i] = 1 / sqrt(square->s[i]);
-        if (square->s[i] == 0 && p->net == net && !p->code)
+        if (square->s[i] == 0 && !p->code)
             p->code =
                 err_set(&p->err, CODE_NUMERICAL,
                         "norm of rows on population %s: row %d of input %d is zero, which no "

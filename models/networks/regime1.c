@@ -93,7 +93,13 @@ struct value regime1_block(struct program *p, const struct block *block, struct 
         gates = router_write(p, block, x1, block_weight(p, block, PARAMETERIZATION_REGIME1, "Q"),
                              block_weight(p, block, PARAMETERIZATION_REGIME1, "b"));
     if (one_hidden_layer(network) && block->l < 0)
-        program_aggregation(p, x1, gates, 1);
+        program_aggregation(
+            p, x1, gates, 1,
+            (struct gate_rule){.beta = network->routing.beta,
+                               .share = network->routing.rho,
+                               .sum = network->routing.gate == GATE_SOFTMAX,
+                               .over_all = network->routing.softmax_over == SOFTMAX_OVER_ALL,
+                               .most = 1});
     for (int i = 0; i < network->experts.count + network->experts.shared; i++) {
         struct value x = write_expert(p, block, i, x1, top);
         x = routed && i < network->experts.count ? program_scale(p, gates, i, x) : x;

@@ -126,13 +126,15 @@ struct value gate_write(struct program *p, const struct block *block, struct val
     if (!softmax && network->routing.aggregation == AGGREGATION_K)
         phi = program_times(p, 1 / network->routing.rho, phi);
     add_penalties(p, block, *psi, experts, e, mask);
-    program_gates(
-        p, phi, *psi,
-        (struct gate_rule){.beta = network->routing.beta,
-                           .share = network->routing.rho,
-                           .by_logits = network->routing.eta_bias == 0,
-                           .sum = softmax,
-                           .over_all = network->routing.softmax_over == SOFTMAX_OVER_ALL});
+    program_gates(p, phi, *psi,
+                  (struct gate_rule){.beta = network->routing.beta,
+                                     .share = network->routing.rho,
+                                     .by_logits = network->routing.eta_bias == 0,
+                                     .sum = softmax,
+                                     .over_all = network->routing.softmax_over == SOFTMAX_OVER_ALL,
+                                     .most = network->routing.aggregation == AGGREGATION_K
+                                                 ? 1 / network->routing.rho
+                                                 : 1});
     program_routes(p, phi, *psi, masked, block_name(p, block, ""));
     return phi;
 }
@@ -150,7 +152,7 @@ void gate_show(struct program *p, const struct block *block, struct gate_mixture
     program_name_rows(p, mixture.h3, block_name(p, block, "h3"));
     if (block->l >= 0)
         return;
-    program_aggregation(p, mixture.x1, mixture.phi, scale);
+    program_aggregation(p, mixture.x1, mixture.phi, scale, program_net(p)->gates.rule);
     program_expert(p, mixture.x, experts);
     program_kernel(p, mixture.h3, 1, "Phi3", "feature kernel of the top layer", "<h3 h3>");
     program_read_out_kernel(p, "G3", "gradient kernel of the top layer; w depends on no input",

@@ -16,11 +16,9 @@
  *     I6: W2_0^T g2_0 (init) + W2_0^T dg2 (prop) + dW2^T g2 (eff)
  * Of each the root of the mean square over entries, experts and inputs is kept. Gradients are
  * multiplied by the width (df/dphi by 1/agg), which makes them cotangents over gamma0, and b is
- * multiplied by what the network says. All follow from replays of the network between s1 and h3. In
- * the limit there is h3 alone. */
-#include "solver/measure/aggregation_terms.h"
+ * multiplied by what the network says. In the limit there is h3 alone. */
+#include "solver/measure/aggregation.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,13 +59,13 @@ static const struct {
 
 static bool signal_exists(const struct net *net, int k) {
     bool router = (k >= DPHI_INIT && k <= DPHI) || (k >= R00 && k <= D1R);
-    return aggregation_mixture(net)->rows && (!router || aggregation_mixture(net)->phi >= 0) &&
+    return net->program->mixture.rows && (!router || net->program->mixture.phi >= 0) &&
            (net->setup.N || k <= H3_DELTA);
 }
 
 int aggregation_declare(struct record *record, const struct net *net, record_fill *fill,
                         struct err *err) {
-    if (aggregation_mixture(net)->rows)
+    if (net->program->mixture.rows)
         TRY(record_fill_by(record, fill, 0, TERMS, err));
     for (int k = 0; k < TERMS; k++) {
         struct series series = {.slot = k,
@@ -101,117 +99,61 @@ void aggregation_subtract(struct rows x, struct rows y) {
         rows_add(&minus, rows_part(x, k, 1), rows_part(y, k, 1));
 }
 
-const struct mixture *aggregation_mixture(const struct net *net) {
-    return &net->program->mixture;
-}
-
-int aggregation_h3(const struct net *net) {
-    const struct node *node = net->program->node;
-    int h3 = node[net->program->read_out].argument[0], x = node[h3].argument[0];
-    return x >= 0 && node[h3].per < node[x].per ? x : h3;
-}
-
-double aggregation_rms(struct rows x) {
-    return sqrt(aggregation_square(x));
-}
-
-void aggregation_give(struct aggregation_check *c, const struct net *net, const int *list) {
-    for (int k = list[0] < 0; k < c->nodes; k++)
-        replay_give(&c->replay, net, list[k]);
-}
-
 /* --- measuring ------------------------------------------------------------------------------- */
 
-static int begin_check(struct aggregation_check *c, const struct net *net, struct err *err) {
-    const struct program *p = net->program;
-    const struct mixture *a = aggregation_mixture(net);
-    const struct array *h3 = p->node[aggregation_h3(net)].value.array,
-                       *x1 = p->node[a->x1].value.array;
-    TRY(array_keep(&c->h3, p->node[aggregation_h3(net)].value, err));
-    if (!net->setup.N)
-        return CODE_OK;
-    c->nodes = 1 + a->rows;
-    size_t nodes = (size_t)c->nodes;
-    TRY(base_alloc(&c->h, 2 * nodes, sizeof *c->h, err));
-    TRY(base_alloc(&c->start, 3 * nodes, sizeof *c->start, err));
-    c->s2 = c->h + nodes;
-    c->part[0] = c->start + nodes;
-    c->part[1] = c->start + 2 * nodes;
-    c->h[0] = c->s2[0] = a->phi;
-    for (int k = 1; k < c->nodes; k++) {
-        const struct node *v = &p->node[a->s2[k - 1]];
-        c->s2[k] = a->s2[k - 1];
-        c->h[k] = v->op->function ? v->argument[0] : c->s2[k];
-        TRY(array_keep(&c->start[k].rows, v->value, err));
-    }
-    TRY(array_keep(&c->w, array_all(&p->node[p->read_out].matrix.thin->W), err));
-    assert(h3->sites == x1->sites);
-    TRY(array_init(&c->work, h3->backend, h3->sites, h3->group, 3 * net->batch.rows, err));
-    return replay_init(&c->replay, net, a->x1, aggregation_h3(net), err);
+/* What the read-out reads, before its tokens are pooled. */
+static struct rows find_h3(const struct net *net) {
+    const struct node *node = net->program->node;
+    int h3 = node[net->program->read_out].argument[0], x = node[h3].argument[0];
+    return node[x >= 0 && node[h3].per < node[x].per ? x : h3].value;
 }
 
-int aggregation_fill(struct aggregation_check *c, const struct net *net, int t, double *const *out,
+static int begin_check(struct aggregation_check *check, const struct net *net, struct err *err) {
+    size_t count = (size_t)net->batch.rows * (size_t)net->setup.N;
+    TRY(array_keep(&check->h3, find_h3(net), err));
+    TRY(base_alloc(&check->x1, count, sizeof *check->x1, err));
+    return base_alloc(&check->back, count, sizeof *check->back, err);
+}
+
+int aggregation_fill(struct aggregation_check *check, const struct net *net,
+                     const struct coordinate_matrix *start, int t, double *const *out,
                      struct err *err) {
     double value[TERMS] = {0};
-    if (t == 0)
-        TRY(begin_check(c, net, err));
-    struct rows h3 = net->program->node[aggregation_h3(net)].value;
+    struct rows h3 = find_h3(net);
     struct array change = {0};
-    value[H3] = aggregation_rms(h3);
+    if (t == 0)
+        TRY(begin_check(check, net, err));
     TRY(array_keep(&change, h3, err));
-    aggregation_subtract(array_all(&c->h3), array_all(&change));
-    value[H3_DELTA] = aggregation_rms(array_all(&change));
+    aggregation_subtract(array_all(&check->h3), array_all(&change));
+    value[H3] = sqrt(aggregation_square(h3));
+    value[H3_DELTA] = sqrt(aggregation_square(array_all(&change)));
     array_free(&change);
-    if (net->setup.N) {
-        TRY(aggregation_forward(c, net, value, err));
-        for (int k = 1; k < c->nodes; k++)
-            TRY(aggregation_experts(c, net, k, value, err));
-        for (int k = H3I_INIT; k <= H3I_EFF; k++)
-            value[k] = sqrt(value[k]);
-        TRY(aggregation_backward(c, net, t, value, err));
-    }
+    if (net->setup.N)
+        TRY(aggregation_terms(check, net, start, t == 0, value, err));
     for (int k = 0; k < TERMS; k++)
         if (out[k])
             *out[k] = value[k];
     return CODE_OK;
 }
 
-/* Rows alone are kept of nodes: all of them have rows. */
-int aggregation_archive(struct aggregation_check *c, const struct net *net, struct archive *archive,
-                        struct err *err) {
-    const struct backend *backend = net->setup.backend;
-    const struct program *p = net->program;
-    if (!aggregation_mixture(net)->rows)
+int aggregation_archive(struct aggregation_check *check, const struct net *net,
+                        struct archive *archive, struct err *err) {
+    size_t count = (size_t)net->batch.rows * (size_t)net->setup.N;
+    if (!net->program->mixture.rows)
         return CODE_OK;
-    if (archive_reads(archive))
-        TRY(begin_check(c, net, err));
-    TRY(archive_array(archive, &c->h3, backend, err));
-    TRY(archive_expect_like(archive, &c->h3, p->node[aggregation_h3(net)].value, err));
-    TRY(archive_array(archive, &c->w, backend, err));
-    TRY(archive_array(archive, &c->back, backend, err));
-    if (net->setup.N) {
-        TRY(archive_expect_like(archive, &c->w, array_all(&p->node[p->read_out].matrix.thin->W),
-                                err));
-        TRY(archive_expect(archive, &c->back, c->work.sites, c->work.group, net->batch.rows, err));
-    }
-    for (int k = 1; k < c->nodes; k++) {
-        TRY(archive_array(archive, &c->start[k].rows, backend, err));
-        TRY(archive_expect_like(archive, &c->start[k].rows, p->node[c->s2[k]].value, err));
-    }
-    return c->nodes ? replay_archive(&c->replay, archive, err) : CODE_OK;
+    TRY(archive_array(archive, &check->h3, net->setup.backend, err));
+    TRY(archive_expect_like(archive, &check->h3, find_h3(net), err));
+    TRY(archive_list(archive, &check->x1, count, sizeof *check->x1, err));
+    TRY(archive_list(archive, &check->back, count, sizeof *check->back, err));
+    bool missing = net->setup.N && (!check->x1 || !check->back);
+    return archive_reads(archive) && missing
+               ? archive_misfit(archive, "numbers of the coordinate check are missing", err)
+               : CODE_OK;
 }
 
-void aggregation_free(struct aggregation_check *c) {
-    for (int k = 0; k < 3 * c->nodes && c->start; k++) {
-        array_free(&c->start[k].rows);
-        free(c->start[k].s);
-    }
-    free(c->start);
-    free(c->h);
-    replay_free(&c->replay);
-    array_free(&c->h3);
-    array_free(&c->w);
-    array_free(&c->back);
-    array_free(&c->work);
-    *c = (struct aggregation_check){0};
+void aggregation_free(struct aggregation_check *check) {
+    free(check->x1);
+    free(check->back);
+    array_free(&check->h3);
+    *check = (struct aggregation_check){0};
 }

@@ -3,35 +3,40 @@
 #ifndef SOLVER_AGGREGATION_H
 #define SOLVER_AGGREGATION_H
 
-#include "models/engine/replay.h"
+#include "models/engine/node.h"
 #include "solver/measure/record.h"
 
-/* What nodes had: rows, or numbers [P][K]. */
-struct piece {
-    struct array rows;
-    double *s;
+struct coordinate_matrix;
+
+/* What one run keeps of t = 0. */
+struct aggregation_check {
+    struct array h3;
+    double *x1, *back; /* [rows][N] of networks: x1, and A4 + A5 */
 };
 
-/* One run's. Lists: the gates, then rows after rows of experts. */
-struct aggregation_check {
-    struct replay replay;
-    int nodes, *h, *s2;      /* [nodes]: the gates in both, then h2 and s2 = sigma(h2) */
-    struct piece *part[2];   /* [nodes] cotangents through W3(0); through its change */
-    struct piece *start;     /* [nodes]: s2 at the start */
-    struct array h3, w;      /* at the start */
-    struct array back, work; /* A4 + A5 at the start; scratch */
-};
+/* In the order of the table in aggregation.c. */
+enum { H3, H3_DELTA, H3I_INIT, H3I_PROP, H3I_EFF, A1, A21, A22, A3 };
+enum { B_00 = A3 + 1, B_D0, B_0D, B_DD, DPHI_INIT, DPHI_UPD, DPHI };
+enum { A4 = DPHI + 1, A6, A5, E, D1E, R00, RD0, R0D, RDD, D1R, I6_INIT, I6_PROP, I6_EFF, TERMS };
 
 /* Adds the series, if the network has said what its experts are, to be filled by a function that
  * calls aggregation_fill. */
 int aggregation_declare(struct record *record, const struct net *net, record_fill *fill,
                         struct err *err);
-int aggregation_fill(struct aggregation_check *check, const struct net *net, int t,
-                     double *const *out, struct err *err);
+/* start [nodes]: the thin matrices at t = 0. */
+int aggregation_fill(struct aggregation_check *check, const struct net *net,
+                     const struct coordinate_matrix *start, int t, double *const *out,
+                     struct err *err);
 /* What is kept of the start. Read: net has its state back already. */
 int aggregation_archive(struct aggregation_check *check, const struct net *net,
                         struct archive *archive, struct err *err);
 void aggregation_free(struct aggregation_check *check);
+
+/* For aggregation.c: value [TERMS] of a network, but for H3 and H3_DELTA. The first call, after
+ * t = 0, fills check->x1 and check->back, which are there. */
+int aggregation_terms(const struct aggregation_check *check, const struct net *net,
+                      const struct coordinate_matrix *start, bool first, double *value,
+                      struct err *err);
 
 /* Mean of squares over rows and sites; y -= x. */
 double aggregation_square(struct rows x);

@@ -292,7 +292,8 @@ static int fill_family(const struct measuring *m, int item, double *const *out, 
 
 static int fill_terms(const struct measuring *m, int item, double *const *out, struct err *err) {
     (void)item;
-    return aggregation_fill(&m->observer->coordinate.aggregation, m->net, m->t, out, err);
+    struct coordinate *check = &m->observer->coordinate;
+    return aggregation_fill(&check->aggregation, m->net, check->matrix, m->t, out, err);
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
