@@ -1,7 +1,7 @@
 """Is the delay of muP in wide networks a matter of its read-out, and of what sees small gradients?
 
     python/with studies/findings/delay.py delay.h5 [OUT.csv [OUT.png \\
-        [delay_limit.h5 delay_muon.h5 delay_pass.h5 delay_far.h5]]]
+        [delay_limit.h5 delay_muon.h5 delay_pass.h5 delay_far.h5 delay_between.h5]]]
     python/with studies/findings/delay.py --picture delay.csv OUT.png
     python/with studies/findings/delay.py --table delay.csv
 
@@ -57,7 +57,8 @@ def predicted(limit, y, eta0: float):
 
 def name_of(keys) -> tuple[str, str, str]:
     """(data, case, optimizer) of a unit."""
-    read_out = "zero" if keys["read_out"] == "zero" else "1/N"
+    read_out = "zero" if keys["read_out"] == "zero" else \
+        "1/N" if "w" not in keys else f"{keys['w']} of 1/N"
     if keys.get("source") != "gaussian":
         fresh = "new images" if "images_6000" in keys["file"] else "the same images"
         tuned = "W_out as tuned" if keys["W_out"] == ("0.25", "2") else "W_out as it is"
@@ -75,6 +76,8 @@ def keys_of(run) -> dict:
         section = text.strip("[] ") if text.startswith("[") else section
         if section in ("rates", "init") and key == "W_out":
             found["W_out"] = (*found.get("W_out", ()), value)
+        elif section == "init" and key == "w":
+            found["w"] = value
         elif section in ("network", "training") or (section == "data" and key != "inputs"):
             found.setdefault(key, value)
     return found
@@ -93,7 +96,7 @@ def rows_of(run):
         for k, loss in enumerate(one["loss_runs"].values):
             t = half_time(loss, BATCHES if images else 1)
             rest = resting(loss, one["f_runs"].values[k]) \
-                if optimizer == "gd" and not images else (np.nan, np.nan)
+                if optimizer == "gd" and "f_runs" in one else (np.nan, np.nan)
             yield data, case, optimizer, N, k, *(f"{value:.4g}" for value in (t, *rest))
 
 
@@ -134,6 +137,7 @@ def tell(rows):
     draws = sorted({key[0] for key in half if key[0].startswith("draw")})
     if draws:
         tell_law(half, growth, rows, draws)
+        tell_between(half, draws)
     for optimizer in OPTIMIZERS:
         for case in ("mup, zero", "mup, 1/N", "mssp, zero"):
             if all((one, case, optimizer) in half for one in draws):
@@ -185,6 +189,54 @@ def tell_law(half, growth, rows, draws):
                   + ", ".join(told(one, len(found)) for one in tale))
 
 
+def formula(N, c, samples):
+    """Of times samples [place, sample] the formula t0 - slope ln(c^2 + k/N)/2 of least squares:
+    (samples of the slope, of k, and of what the formula gives [place, sample])."""
+    error = samples.std(1)[:, None]
+    cost, found = [], []
+    k = np.geomspace(0.05, 20, 121)
+    for one in k:
+        x = -0.5 * np.log(c**2 + one / N)
+        columns = np.stack([np.ones_like(x), x], 1)
+        solution = np.linalg.lstsq(columns / error, samples / error, rcond=None)[0]
+        fitted = columns @ solution
+        cost.append((((samples - fitted) / error) ** 2).sum(0))
+        found.append((solution[1], fitted))
+    best, sample = np.argmin(cost, 0), np.arange(samples.shape[1])
+    return (np.array([one[0] for one in found])[best, sample], k[best],
+            np.array([one[1] for one in found])[best, :, sample].T)
+
+
+def between(half, data: str):
+    """(N, c, samples of times [place, sample]) of one draw with read-outs of c/N below 1/N."""
+    places = [(N, float(key[1].split()[1]), by[k]) for key, (widths, by) in half.items()
+              if key[0] == data and key[1].endswith(" of 1/N") and key[1] != "mup, 1 of 1/N"
+              for k, N in enumerate(widths)]
+    return tuple(np.array(column) for column in zip(*places)) if places else None
+
+
+def tell_between(half, draws):
+    """Whether times with a read-out of c/N below 1/N, at all widths, are one function of c^2 + k/N,
+    as they are where what is random in a network of finite width stands beside the read-out."""
+    ratios, apart, words = [], [], []
+    for one in draws:
+        if not (places := between(half, one)):
+            return
+        slope, k, fitted = formula(*places)
+        (law,) = half[one, PREDICTED, "gd"][1]
+        ratios.append(np.log(slope / (2 * law)))
+        apart += list(np.log(places[2] / fitted))
+        words.append(f"{one}: slope {told(slope, len(draws))}, predicted {told(2 * law)}, k "
+                     f"{told(k, len(draws))}")
+    worst = max(np.exp(np.abs(interval(one, len(apart))).max()) for one in apart)
+    print(f"read-outs of c/N, t = t0 - slope ln(c^2 + k/N)/2: {'; '.join(words)}")
+    print(f"the slope is as predicted within {FACTOR}: "
+          f"{WORDS[jointly(ratios, within_factor(FACTOR))]}: " + ", ".join(told(np.exp(one), len(ratios)) for one in ratios))
+    print(f"all {len(apart)} times are those of the formula within {FACTOR}: "
+          f"{WORDS[jointly(apart, within_factor(FACTOR))]}; the interval that reaches farthest ends "
+          f"at {worst:.3f}")
+
+
 def power_of_size(rows, data: str):
     """Samples of the power of N of the size of f at t = EARLY."""
     by = {}
@@ -198,7 +250,7 @@ def power_of_size(rows, data: str):
 def draw(rows, path):
     import matplotlib.pyplot as plt
     half = means(rows, 5)
-    figure, axes = plt.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
+    figure, axes = plt.subplots(1, 4, figsize=(14, 3.2), layout="constrained")
     panels = (("draw 1", {"gd": "gradient descent", "Adam": "Adam"}),
               ("draw 1", {"Adam, eps 1e-8": "Adam, eps = 1e-8", "Muon": "Muon"}))
     for ax, (data, optimizers) in zip(axes, panels):
@@ -215,14 +267,33 @@ def draw(rows, path):
                 bars(axes[2], *half[fresh, case, "gd"], f"C{k}", "os"[j], "-:"[j],
                      f"{fresh}: {case}")
     axes[2].legend(fontsize=5.5)
-    for ax, title in zip(axes, ("four inputs that stay", "optimizers that see no size",
+    for ax, title in zip(axes[:3], ("four inputs that stay", "optimizers that see no size",
                                 "images, gradient descent")):
         ax.set(xscale="log", xlabel="width $N$", title=title)
         ax.set_ylim(0, 1.6 * ax.get_ylim()[1])
         ax.set_xticks([64, 128, 256, 512, 1024, 2048], ["64", "128", "256", "512", "1024", "2048"])
         ax.minorticks_off()
     axes[0].set_ylabel("step at which the loss has halved")
+    draw_between(axes[3], half)
     figure.savefig(path, dpi=110)
+
+
+def draw_between(ax, half, data: str = "draw 1"):
+    """Times with read-outs of c/N over c^2 + k/N, with the k of the formula, and the formula."""
+    N, c, samples = between(half, data)
+    slope, k, fitted = formula(N, c, samples)
+    k = np.median(k)
+    for j, one in enumerate(sorted(set(c), reverse=True)):
+        at = c == one
+        order = np.argsort(N[at])
+        bars(ax, (c[at]**2 + k / N[at])[order], samples[at][order], f"C{j}", "osD^"[j], "",
+             f"$c = {one:.2g}$")
+    x = np.sort(c**2 + k / N)
+    ax.plot(x, np.median(fitted, 1)[np.argsort(c**2 + k / N)], color="0.6", lw=1, zorder=0,
+            label=rf"$t_0 - {np.median(slope):.1f}\,\ln(c^2 + {k:.1f}/N)/2$")
+    ax.set(xscale="log", xlabel=f"$c^2 + {k:.1f}/N$", ylim=(0, None),
+           title="muP, read-out $c/N$, four inputs")
+    ax.legend(fontsize=6)
 
 
 def bars(ax, N, samples, colour, marker, style, label):
