@@ -2,9 +2,10 @@
 
     python/with studies/findings/collapse.py collapse.h5 [OUT.csv [OUT.png [collapse_shapes.h5]]]
     python/with studies/findings/collapse.py --picture collapse.csv OUT.png
+    python/with studies/findings/collapse.py --table collapse.csv
 
 Reads the sweeps of the inis of these names, says what is seen, and writes losses, shifts and
-distances of curves; or makes the picture of these. Shifts and distances are those of dmft-sweep
+distances of curves; or makes the picture of these, or says once more what the table tells. Shifts and distances are those of dmft-sweep
 (dmft/study/curves.py), here beside any curve.
 """
 import os
@@ -14,15 +15,16 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
-from tables import command, keep, mean_and_half, samples_of  # noqa: E402
-from verdict import WORDS  # noqa: E402
+from tables import (as_text, command, keep, mean_and_half, read_table,  # noqa: E402
+                    samples_of)
+from verdict import WORDS, above, below, interval, jointly  # noqa: E402
 
-from dmft.judgement import beyond_chance  # noqa: E402
+from dmft.judgement import COUNT, beyond_chance  # noqa: E402
 from dmft.statistics import student  # noqa: E402
 from dmft.study.curves import compare  # noqa: E402
 
 HEAD = ("parameterization", "read-out", "depth", "M over N", "N", "of", "value", "low", "high")
-RATE, NEAR = "training.eta0", 1.25
+RATE, NEAR, NO_LIMIT = "training.eta0", 1.25, ("mup", "zero")
 CORRECTED = (0.1414, 0.2, 0.2828)  # rates at which losses are fitted
 
 
@@ -114,6 +116,59 @@ def tell_corrections(rows):
               f"{chi:.2g}, of which {limit:.2g} is exceeded in one good fit of twenty")
 
 
+def losses_of(rows):
+    """{(parameterization, read-out): {N: {rate: (ln loss, its standard error)}}}"""
+    found = {}
+    for row in rows:
+        if row[5] not in ("shift", "factor") and row[2:4] == ("1", "0.25") \
+                and "blocks" not in row[0]:
+            mean, low, high = map(float, row[6:])
+            error = max((high - low) / 2 / float(student(9)) / mean, 1e-4)  # of the digits
+            found.setdefault(row[:2], {}).setdefault(int(row[4]), {})[row[5]] = \
+                np.log(mean), error
+    return found
+
+
+def apart(one, other):
+    """(samples of the root mean square of ln of the quotient of two curves at the same rates, less
+    the part of its errors; chi squared of all rates together; their number)."""
+    same = [rate for rate in one if rate in other]
+    (a, da), (b, db) = (np.array([curve[rate] for rate in same]).T for curve in (one, other))
+    ratio, error = b - a, np.hypot(da, db)
+    drawn = ratio + error * np.random.default_rng(len(same)).standard_normal((COUNT, len(same)))
+    square = (drawn**2 - 2 * error**2).mean(1)
+    return np.sqrt(np.maximum(square, 0)), np.sum((ratio / error) ** 2), len(same)
+
+
+def tell_doublings(rows):
+    """How far curves are apart from each width to the next; whether those of the two largest are
+    within a factor where there is a limit; and whether muP with zero is farther from its smallest
+    width than each of the others."""
+    found = losses_of(rows)
+    still, far, words = [], {}, []
+    for side, by in found.items():
+        widths = sorted(by)
+        for pair in (*zip(widths, widths[1:]), (widths[0], widths[-1])):
+            samples, chi, count = apart(by[pair[0]], by[pair[1]])
+            low, high = np.exp(interval(samples, 4 * len(found)))
+            print(f"{side[0]}, {side[1]}, N = {pair[0]} to {pair[1]}: apart by "
+                  f"{np.exp(np.median(samples)):.3f} [{low:.3f}, {high:.3f}] at {count} rates; chi "
+                  f"squared {chi:.1f}, of which {count * beyond_chance(count):.1f} is exceeded by "
+                  "chance in one of twenty")
+            if pair == tuple(widths[-2:]) and side != NO_LIMIT:
+                still.append(samples)
+        far[side] = samples
+    print(f"where there is a limit, the two largest widths are apart by less than {NEAR} in all "
+          f"{len(still)} cases: {WORDS[jointly(still, below(np.log(NEAR)))]}")
+    others = [side for side in far if side != NO_LIMIT]
+    more = [far[NO_LIMIT] - far[side] for side in others]
+    for side, samples in zip(others, more):
+        low, high = interval(samples, len(more))
+        words.append(f"{', '.join(side)} {np.median(samples):.3f} [{low:.3f}, {high:.3f}]")
+    print(f"muP with zero is farther from its smallest width than each of the others (in ln): "
+          f"{WORDS[jointly(more, above(0))]}: {'; '.join(words)}")
+
+
 def draw(rows, path):
     import matplotlib.pyplot as plt
     sides = list(dict.fromkeys(row[:2] for row in rows if row[2] == "1" and row[3] == "0.25"))
@@ -164,8 +219,12 @@ def main(path, out=None, picture=None, *more):
         rows += rows_of(curves_of(dmft.load(one)))
     tell(rows)
     tell_corrections(rows)
+    tell_doublings(as_text(rows))
     keep(rows, HEAD, draw, out, picture)
 
 
 if __name__ == "__main__":
-    command(main, draw)
+    if sys.argv[1] == "--table":
+        tell_doublings(read_table(sys.argv[2]))
+    else:
+        command(main, draw)

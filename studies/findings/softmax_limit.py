@@ -1,11 +1,13 @@
 """Does the limit of a softmax over infinitely many experts exist, and what would make it exist?
 
     python/with studies/findings/softmax_limit.py softmax_limit.h5 [OUT.csv [OUT.png \\
-        [softmax_sizes.h5 softmax_cures.h5 softmax_selected.h5]]]
+        [softmax_sizes.h5 softmax_cures.h5 softmax_selected.h5 softmax_fixed.h5 softmax_draws.h5]]]
+    python/with studies/findings/softmax_limit.py --more softmax_limit.csv MORE.h5 ...
     python/with studies/findings/softmax_limit.py --picture softmax_limit.csv OUT.png
 
 Reads the sweeps of the inis of these names, says what is seen, and writes the numbers behind it;
-or makes the picture of these.
+or makes the picture of these. --more puts sweeps into a table that is there, and says what they
+alone tell.
 """
 import os
 import sys
@@ -15,7 +17,7 @@ import numpy as np
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import dmft  # noqa: E402
 from condensing import doubled, shares  # noqa: E402
-from tables import command, keep, numbers  # noqa: E402
+from tables import command, keep, numbers, read_table, write_table  # noqa: E402
 from verdict import (EXPONENT, WORDS, below, interval, jointly, near, of_runs,  # noqa: E402
                      within_factor)
 
@@ -25,7 +27,7 @@ HEAD = ("case", "gamma0", "M over N", "N", "of", "value", "low", "high")
 EARLY = 10  # the time at which losses are compared, tau = 2/gamma0
 CURES = {"1 1 1 1": "logits below 1", "2 1 1 1": "logits below 2",
          "0 1 N^-1 1": "rate of the router over M", "0 1 0 1": "frozen router",
-         "0 1 1 0": "frozen first layer", "0 1 1 1": "no cure"}
+         "0 1 1 0": "frozen first layer", "0 1 0 0": "both frozen", "0 1 1 1": "no cure"}
 
 
 def case_of(path: str, point) -> str:
@@ -47,7 +49,8 @@ def units(run):
         gamma0 = float(unit.parameters["training.gamma0"])
         kappa = float(unit.parameters["program.kappa"])
         (N, data), = unit.reference.items()
-        yield (case_of(path, unit), gamma0, kappa), float(N), data
+        draw = int(unit.parameters["data.seed"])
+        yield (case_of(path, unit) + f", draw {draw}" * (draw > 1), gamma0, kappa), float(N), data
 
 
 def found_in(runs):
@@ -103,6 +106,13 @@ def say(words, keys, samples, claim):
 
 def tell(found):
     flow = {key[1]: part for key, part in found.items() if key[0] == "flow" and key[2] == 1}
+    if flow:
+        tell_flow(found, flow)
+    of_draws(found)
+    of_cures(found)
+
+
+def tell_flow(found, flow):
     gammas = sorted(flow)
     ends = [power(flow[g], "share at the end") for g in gammas]
     starts = [power(flow[g], "share at the start") for g in gammas]
@@ -121,7 +131,26 @@ def tell(found):
     of_times(flow, [g for g in gammas if doubles(flow[g])])
     of_descent(found, flow)
     of_sizes(found)
-    of_cures(found)
+
+
+def of_draws(found):
+    """Whether other draws of the data condense as well, all of them together."""
+    draws = {key: part for key, part in found.items() if "draw" in key[0]}
+    if not draws:
+        return
+    names = [f"{key[0]}, gamma0 = {key[1]:g}" for key in draws]
+    say("the share of the largest falls more slowly with M at the end than at the start (powers, "
+        "less those at the start)", names,
+        [power(part, "share at the end") - power(part, "share at the start")
+         for part in draws.values()], near(0.6, 0.6 - 1e-9))
+    say("participation falls with M", names,
+        [power(part, "participation at the end") for part in draws.values()], below(0))
+    known = {name: part for name, part in zip(names, draws.values()) if doubles(part)}
+    say("condensation comes sooner with more experts", list(known),
+        [power(part, "time of doubling") for part in known.values()], below(0))
+    strong = [name for name, key in zip(names, draws) if key[1] >= 4]
+    say("it does not fall with M", strong, [power(part, "share at the end") for key, part in
+                                            draws.items() if key[1] >= 4], near(0, EXPONENT))
 
 
 def of_times(flow, gammas):
@@ -175,7 +204,7 @@ def of_sizes(found):
 
 def of_cures(found):
     for (case, gamma0, kappa), part in sorted(found.items()):
-        if case in ("flow", "descent"):
+        if case.startswith("flow") or case == "descent":
             continue
         gain = part["share at the end"] - part["share at the start"]
         change = [power(part, "share at the end") - power(part, "share at the start"),
@@ -221,9 +250,9 @@ def draw(rows, path):
     for k, kappa in enumerate(sorted({row[2] for row in rows if row[0] == "flow"}, key=float)):
         bars(axes[2], "flow", "share at the end", kappa=kappa, gamma0=2, color=f"C{k}", marker="o",
              label=rf"$M = {float(kappa):g}\,N$")
-    cases = dict.fromkeys(row[0] for row in rows if row[0] not in ("flow", "descent"))
+    cases = dict.fromkeys(row[0] for row in rows if row[0] != "descent" and "flow" not in row[0])
     for k, case in enumerate(cases):
-        bars(axes[3], case, "share at the end", gamma0=4, color=f"C{k}", marker="osD^v<>"[k],
+        bars(axes[3], case, "share at the end", gamma0=4, color=f"C{k}", marker="osD^v<>P"[k],
              label=case)
     for ax, title in zip(axes, ("largest share at the end", r"$\gamma_0\tau$ of doubling",
                                 r"largest share, $\gamma_0 = 2$", r"cures, $\gamma_0 = 4$")):
@@ -245,4 +274,11 @@ def main(path, out=None, picture=None, *more):
 
 
 if __name__ == "__main__":
-    command(main, draw)
+    if sys.argv[1] == "--more":
+        more = found_in([dmft.load(one) for one in sys.argv[3:]])
+        tell(more)
+        rows = {row[:5]: row for row in read_table(sys.argv[2])}
+        rows |= {tuple(map(str, row[:5])): row for row in rows_of(more)}
+        write_table(sys.argv[2], HEAD, rows.values())
+    else:
+        command(main, draw)
