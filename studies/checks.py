@@ -7,14 +7,16 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from common import (at_widths, exponent, factor, fit_y, grid, name, places, pm, samples_over,
-                    told as optima_told, widths_axis)
+from common import (at_widths, exponent, factor, fit_y, grid, name, pm, runs_of, samples_over,
+                    span, told as optima_told, widths_axis)
 from dmft.plot import sweeps
 from dmft.plot.axes import band
 from dmft.plot.layout import legend
 from dmft.plot.select import quantity, shades, slope
 from dmft.plot.style import BANDS, BARS, COLOURS
+from dmft.study.curves import compare
 from scaling import scaled
+from tables import samples_of
 from verdict import (EXPONENT, SEEN, above, all_of, below, judge, near, of_interval, of_ratio,
                      of_taking, opposite)
 
@@ -364,26 +366,39 @@ def cures(third, second, plain):
     return figure, seen
 
 
-def taken_over(run, N):
-    """Whether the rate that is best at the smallest depth costs the largest less than a quarter of
-    its loss, and a sentence. Which rates are best, is drawn anew in each sample."""
-    sweep = run.sweep.sel(N=N)
-    loss, se = (sweep[one].transpose("network.depth", "training.eta0").values
-                for one in ("objective", "objective_se"))
-    depths, eta0 = sweep["network.depth"].values, sweep["training.eta0"].values
-    first, own = np.nanargmin(loss[0]), np.nanargmin(loss[-1])
-    shallow, deep = (samples_over(run, {"network.depth": depths[k], "N": N}, "training.eta0", eta0)
-                     for k in (0, -1))
-    cost = of_taking(deep, shallow)
-    return judge(cost, below(np.log(1.25))), f"""at depth {depths[-1]:g} the loss is
-        {pm(loss[-1, first], se[-1, first])} at the rate that is best at depth {depths[0]:g},
-        {eta0[first]:.2f}, and {pm(loss[-1, own], se[-1, own])} at its own, {eta0[own]:.2f}
-        ({factor(cost)}, with the best rates of each sample)"""
+def over_depth(run, N):
+    """{depth: (shift, low, high, factor, low, high)} of the whole curve over the rate, beside that
+    of the smallest depth; intervals hold for all depths and widths together."""
+    depths, eta0 = (run.sweep[key].values for key in ("network.depth", "training.eta0"))
+    curves = {depth: samples_of({rate: runs_of(run, {"network.depth": depth, "N": N,
+                                                     "training.eta0": rate}) for rate in eta0}, N)
+              for depth in depths}
+    among = (len(depths) - 1) * run.sweep.sizes["N"]
+    return {depth: compare(curves[depths[0]], curves[depth], among) for depth in depths[1:]}
+
+
+def depths_seen(run, N, found):
+    """Two sentences on how far curves over the rate are apart at all depths, and how they move."""
+    best = optima_told(run["optimum"].sel(N=N))
+    first, depths = run.sweep["network.depth"].values[0], ", ".join(f"{one:g}" for one in found)
+    seen = []
+    for at, (words, more) in enumerate((
+            (f"laid on that of depth {first:g}, the curve over the rate of depth {depths} does not "
+             "move by a factor of 1.25", f"; best \u03b7\u2080 at all depths {best}"),
+            (f"at the same rates losses of depth {depths} are those of depth {first:g} within a "
+             "factor of 1.25", ""))):
+        ends = np.array([one[3 * at:3 * at + 3] for one in found.values()])
+        inside = ends[:, 1] > 1 / 1.25, ends[:, 2] < 1.25
+        outside = (ends[:, 1] > 1.25) | (ends[:, 2] < 1 / 1.25)
+        verdict = False if outside.any() else True if np.all(inside) else None
+        seen.append((verdict, f"N = {N:g}: {words}: "
+                     f"{', '.join(span(*one) for one in ends)}{more}"))
+    return seen
 
 
 def stack_depth(rates, blocks):
     figure, axes = grid(2, 3, 2.2)
-    sweep, best = rates.sweep, rates["optimum"]
+    sweep = rates.sweep
     widths = sweep["N"].values
     depths = sweep["network.depth"].values
     seen = []
@@ -397,22 +412,19 @@ def stack_depth(rates, blocks):
         ax.set(yscale="log", title=f"$N = {widths[n]:.0f}$", xlabel=r"learning rate $\eta_0$",
                ylabel=sweeps.compared(sweep)[1])
         sweeps.scale(ax.xaxis, sweep["training.eta0"].values)
+        sweeps.scale(ax.yaxis, sweep["objective"].values)
     axes[0, 0].legend(fontsize=7, title=BARS, title_fontsize=7)
     for n, N in enumerate(widths):
-        one = best.isel(N=n)
-        at, bars, inside = places(one)
-        style = {"color": COLOURS[n], "marker": "os"[n], "ms": 4}
-        shifted = depths * 1.04 ** (n - 0.5)
-        axes[0, 2].errorbar(shifted, at, bars, capsize=2, label=f"$N = {N:.0f}$", **style)
-        axes[0, 2].plot(shifted[~inside], at[~inside], ls="", mfc="white", zorder=4, **style)
-        good, words = taken_over(rates, N)
-        at = optima_told(one)
-        seen.append((good, f"""best \u03b7\u2080 at depth
-            {", ".join(f"{depth:g}" for depth in depths)}, N = {N:g}: {at}; {words}"""))
-    axes[0, 2].set(xscale="log", xlabel="depth $L$", ylabel=r"best $\eta_0$",
-                   title="best rate (hollow: not known)",
-                   ylim=(0, 2 * np.nanmax(best["least_at"].values)))
-    axes[0, 2].set_xticks(depths, [f"{depth:g}" for depth in depths])
+        found = over_depth(rates, N)
+        seen += depths_seen(rates, N, found)
+        shift, low, high = np.array([one[:3] for one in found.values()]).T
+        axes[0, 2].errorbar(depths[1:] * 1.04 ** (n - 0.5), shift, (shift - low, high - shift),
+                            capsize=2, lw=1.1, color=COLOURS[n], marker="os"[n], ms=4,
+                            label=f"$N = {N:.0f}$")
+    axes[0, 2].axhline(1, color="0.6", lw=0.8, zorder=0)
+    axes[0, 2].set(xscale="log", xlabel="depth $L$", ylabel=r"factor in $\eta_0$",
+                   title="shift of the curve")
+    axes[0, 2].set_xticks(depths[1:], [f"{depth:g}" for depth in depths[1:]])
     axes[0, 2].set_xticks([], minor=True)
     axes[0, 2].legend(fontsize=7)
     for ax, (point, part) in zip(axes[1], blocks.points.items()):

@@ -62,7 +62,9 @@ not known or a run failed. A sentence on several quantities is shown where all o
 and not shown where one lies outside; among many, it must do so by a wider interval. An exponent
 agrees with a claimed one within 1/4. A best rate transfers if it changes by less than 25 per cent
 from the smallest width to the largest, and rises or falls if it changes by more than 10, by a line
-through all widths. *Seen* are numbers of which nothing is claimed.""".replace("\n", " ")
+through all widths; of a single pass the same is asked of the factor in the rate by which the whole
+curve of the loss of the largest width is laid on that of the smallest. *Seen* are numbers of which
+nothing is claimed.""".replace("\n", " ")
 READING = """**How to read the sentences.** Numbers in round brackets are standard errors in the
 last digit; square brackets, bands and bars are 95 % intervals. A star marks the best value of the
 grid where no optimum is known: it lies at the end of the grid or beside runs that failed, or noise

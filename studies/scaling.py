@@ -152,19 +152,40 @@ def transfers(best, rate: str, loss: str):
         (judge(gained, claim) if claim else SEEN, gained)
 
 
-def rates_seen(run, cells, titles, said):
+def whole_curve(best, rate: str):
+    """Of what is said of the rate: (verdict, a sentence) by the whole curve of the objective over
+    the rate, laid on that of the smallest width, and how far the two are apart at the same
+    rates."""
+    last = best.isel(N=-1)
+    shift, factors = ([float(last[key + end]) for end in ("", "_low", "_high")]
+                      for key in ("shift", "factor"))
+    claim = RATE[rate][1]
+    low, high = np.log(shift[1:]) if np.isfinite(shift).all() else (-np.inf, np.inf)
+    verdict = True if claim.low < low and high < claim.high else \
+        False if high < claim.low or claim.high < low else None
+    return verdict, f"""the whole curve of N = {last["N"].item():g}, laid on that of N =
+        {best["N"].values[0]:g}, is moved by {span(*shift)} in the rate; at the same rates the two
+        are apart by {span(*factors)}"""
+
+
+def rates_seen(run, cells, titles, said, whole: bool = False):
     """Two sentences for each panel, on the best rate and on the loss there. said[k]: what is said
-    of them."""
+    of them. whole: the rate is judged by the whole curve instead."""
     seen, objective = [], sweeps.compared(run.sweep)[1]
     for cell, title, (rate, loss) in zip(cells, titles, said):
         every = optimum(run, cell)
         finite = np.isfinite(every["N"].values)
         best, limit = every.isel(N=finite), every.isel(N=~finite)
         (moves, moved), (gains, gained) = transfers(best, rate, loss)
+        curve = ""
+        if whole:
+            moves, curve = whole_curve(best, rate)
+            curve += "; best \u03b7\u2080 "
         widths = ", ".join(f"{n:g}" for n in best["N"].values)
         ends = [f"; in the limit {told(limit, key)}" * bool(limit.sizes["N"])
                 for key in ("at", "objective")]
-        seen += [(moves, f"""{title}: the best \u03b7\u2080{RATE[rate][0]}: {told(best)} at
+        subject = "curve" if whole else "best \u03b7\u2080"
+        seen += [(moves, f"""{title}: the {subject}{RATE[rate][0]}: {curve}{told(best)} at
                   N = {widths} (change along a line through them: {factor(moved)}){ends[0]}"""),
                  (gains, f"""{title}: the {objective} at the best \u03b7\u2080{LOSS[loss][0]}:
                   {told(best, "objective")} (change from the first to the last:
@@ -185,7 +206,7 @@ def rates_adam(run):
     cells = sweeps.cells(run["sweep"], "training.eta0")
     titles = [f"{name(cell['network.parameterization'])}, Adam" for cell in cells]
     return rates(run, cells, titles), rates_seen(run, cells, titles, [
-        ("rises", "no better"), ("stays", "better")])
+        ("rises", "no better"), ("stays", "better")], whole=True)
 
 
 def rates_regime3(run):
@@ -194,7 +215,7 @@ def rates_regime3(run):
               "MSSP, Adam, top-K"]
     return rates(run, cells, titles), rates_seen(run, cells, titles, [
         ("rises", "worse"), ("stays", "better"), ("rises", "no better"), ("stays", "better"),
-        ("stays", "better")])
+        ("stays", "better")], whole=True)
 
 
 def rates_regime1(run):
@@ -212,7 +233,7 @@ def fig2(*runs):
               ("Regime III, gradient descent", runs[2], "gd 1"),
               ("Regime III, Adam", runs[2], "adam 1")]
     figure, axes = grid(2, 2, 2.2)
-    seen, low, high = [], np.inf, 0
+    seen = []
     for ax, (title, run, more) in zip(axes.flat, wanted):
         ends = {}
         for k, side in enumerate(("mup", "mssp")):
@@ -230,7 +251,6 @@ def fig2(*runs):
             samples = [of_runs(runs_of(run, cell | {"training.eta0": eta0, "N": n}), n)
                        for n in N[[0, -1]]]
             ends[side] = loss, se, eta0, samples
-            low, high = min(low, np.nanmin(loss)), max(high, np.nanmax(loss))
         widths_axis(ax, N)
         words = sweeps.compared(run["sweep"])[1]
         ax.set(title=title, yscale="log", ylabel=words)
@@ -242,6 +262,7 @@ def fig2(*runs):
                  (judge(own[-1] - own[0], below(0)), f"""{title}: MSSP gets better from N =
                   {N[0]:g}, where it has {pm(mssp[0], mssp_se[0])} (\u03bcP
                   {pm(mup[0], mup_se[0])}), to N = {N[-1]:g}: {factor(own[-1] - own[0])}""")]
-    for ax in axes.flat:
-        ax.set_ylim(0.6 * low, 1.6 * high)
+        losses = np.concatenate([one[0] for one in ends.values()])
+        ax.set_ylim(0.6 * np.nanmin(losses), 1.6 * np.nanmax(losses))
+        sweeps.scale(ax.yaxis, losses)
     return legend(figure, axes[0, 0], BARS), seen

@@ -23,8 +23,8 @@ def column(generator, runs, shift=0.0, times=1.0, spread=0.15):
     return points
 
 
-def compare(points, others):
-    return curves.compare(curves.Samples(points, 16), curves.Samples(others, 64))
+def compare(points, others, among=1):
+    return curves.compare(curves.Samples(points, 16), curves.Samples(others, 64), among)
 
 
 def test_intervals_hold_the_shift_and_the_factor():
@@ -69,3 +69,12 @@ def test_runs_that_failed_leave_the_other_values():
     part[-1] = optimum.Point(part[-1].x, math.nan, math.nan, 0, None, True)
     one, low, high, *_ = compare(whole, part)
     assert low < 1.3 < high and high / low < 1.6
+
+
+def test_intervals_of_several_comparisons_are_wider():
+    generator = np.random.default_rng(6)
+    pair = column(generator, 8), column(generator, 8, math.log(1.2))
+    one, several = compare(*pair), compare(*pair, 6)
+    assert one[0] == several[0] and one[3] == several[3]
+    assert several[1] < one[1] and one[2] < several[2]
+    assert several[4] <= one[4] and one[5] < several[5]

@@ -19,6 +19,7 @@ import math
 
 import numpy as np
 
+from dmft.judgement import interval
 from dmft.study import optimum
 
 SHIFTS = 81  # that are tried
@@ -113,15 +114,16 @@ def _distance(first: Samples, other: Samples) -> np.ndarray | None:
     return (apart ** 2 - times * noise).mean(axis=1)
 
 
-def compare(first: Samples, other: Samples) -> tuple:
-    """The NUMBERS of the curve `other` beside `first`, which may serve several."""
+def compare(first: Samples, other: Samples, among: int = 1) -> tuple:
+    """The NUMBERS of the curve `other` beside `first`, which may serve several. among: of how many
+    comparisons the intervals hold for all together."""
     if not first.count or not other.count:
         return UNKNOWN
     shift, square = _shift(first, other), _distance(first, other)
-    low, high = optimum.interval(shift[1:])
+    low, high = interval(shift[1:], among)
     known = math.isfinite(shift[0]) and math.isfinite(low + high)
     found = [math.exp(one) if known else math.nan for one in (shift[0], low, high)]
     if square is None:
         return (*found, *UNKNOWN[3:])
-    ends = (square[0], *optimum.interval(square[1:]))
+    ends = (square[0], *interval(square[1:], among))
     return (*found, *(math.exp(math.sqrt(max(one, 0.0))) for one in ends))
