@@ -5,8 +5,9 @@
     python/with studies/findings/collapse.py --table collapse.csv
 
 Reads the sweeps of the inis of these names, says what is seen, and writes losses, shifts and
-distances of curves; or makes the picture of these, or says once more what the table tells. Shifts and distances are those of dmft-sweep
-(dmft/study/curves.py), here beside any curve.
+distances of curves; or makes the picture of these, or says once more what the table tells of
+distances. Shifts and distances are those of dmft-sweep (dmft/study/curves.py), here beside any
+curve.
 """
 import os
 import sys

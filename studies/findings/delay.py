@@ -231,10 +231,11 @@ def tell_between(half, draws):
     worst = max(np.exp(np.abs(interval(one, len(apart))).max()) for one in apart)
     print(f"read-outs of c/N, t = t0 - slope ln(c^2 + k/N)/2: {'; '.join(words)}")
     print(f"the slope is as predicted within {FACTOR}: "
-          f"{WORDS[jointly(ratios, within_factor(FACTOR))]}: " + ", ".join(told(np.exp(one), len(ratios)) for one in ratios))
+          f"{WORDS[jointly(ratios, within_factor(FACTOR))]}: "
+          + ", ".join(told(np.exp(one), len(ratios)) for one in ratios))
     print(f"all {len(apart)} times are those of the formula within {FACTOR}: "
-          f"{WORDS[jointly(apart, within_factor(FACTOR))]}; the interval that reaches farthest ends "
-          f"at {worst:.3f}")
+          f"{WORDS[jointly(apart, within_factor(FACTOR))]}; the interval that reaches farthest "
+          f"ends at {worst:.3f}")
 
 
 def power_of_size(rows, data: str):
