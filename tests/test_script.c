@@ -1,6 +1,8 @@
 /* Networks written in Lua: what a script may say and not do; keys of its own; a text that repeats
  * the run. */
 #include "tests/support/script.h"
+
+#include "models/engine/node.h"
 #include "kernels/base/text.h"
 
 /* Derived gradients by finite differences: sums and products of numbers, gates, stops. */
@@ -246,8 +248,8 @@ TEST(selection_of_pairs) {
         support_evaluate(&net, &run);
         support_learn(&net, &run);
     }
-    for (int k = 0; k < net.kept.count; k++)
-        kept |= net.kept.item[k].host && net.kept.item[k].K == 2 * 9 * 4;
+    for (int k = 0; k < net.program->kept; k++)
+        kept |= net.arrays.item[k]->sites == 4 && net.arrays.item[k]->rows == 2 * 9;
     assert_true(kept);
     net_free(&net);
     run_free(&run);

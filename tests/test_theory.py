@@ -298,7 +298,7 @@ def test_what_was_left_out_or_wrong_is_there(pages):
     assert r"\langle m_{k}(t)\rangle_\mu" in balanced
     assert r"s + b^{\mathrm{sel}}" in balanced and r"b^{\mathrm{sel}}_{k}(0)=0" in balanced
     assert r"\langle p^{'}\rangle_{\mu}\,\langle m\rangle_{\mu}" in balanced
-    assert r"0.2\,\langle s\rangle_\mu" in balanced      # 0.1 over the half that is at work
+    assert r"0.1\,\tfrac{4}{2}\,\langle s\rangle_\mu" in balanced  # 4 experts, 2 are at work
     assert r"0.1\,\langle \bigl(s^{'}\bigr)^2\rangle_\mu" in balanced
     assert r"\mathrm{top}_{0.5}(\psi)" in pages["more1"].latex()
     steep = equations("data/regime2_softmax.ini", **{"network.z_loss": 0.1, "network.beta": 3})

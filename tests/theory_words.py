@@ -83,7 +83,7 @@ class Words:
             return mask * FUNCTIONS["sigmoid", 0](beta * s)
         return mask * softmax(beta * s) if what["over_all"] else softmax(beta * s, mask)
 
-    def mask(self, what, _, s):
+    def mask(self, what, s):
         return self.chosen(what, s)
 
     def gates_back(self, what, beta, p, g, s):

@@ -5,6 +5,10 @@
  * padding. */
 #include "kernels/array/cpu.h"
 
+#include <gsl/gsl_sort.h>
+#include <stdlib.h>
+#include <string.h>
+
 static void counted_combine(struct rows y, double beta, const double *C, struct rows a) {
     size_t sites = y.array->sites;
     for (int k = 0; k < y.count; k++) {
@@ -42,6 +46,28 @@ static void counted_dots(struct rows a, struct rows b, double *C) {
         counted_averages(b, rows_part(a, k, 1), C + (size_t)k * (size_t)b.count);
 }
 
+/* What is no number is selected, so that the loss is none either and the run ends. */
+static int counted_top(struct rows x, size_t K, struct rows mask, struct err *err) {
+    size_t sites = x.array->sites;
+    double *sorted;
+    TRY(base_alloc(&sorted, sites, sizeof *sorted, err));
+    for (int k = 0; k < x.count; k++) {
+        const double *in = cpu_at(x, k, 0);
+        double *out = cpu_at(mask, k, 0), least = INFINITY;
+        ptrdiff_t left = (ptrdiff_t)K; /* of those that are equal to the K-th largest */
+        memcpy(sorted, in, sites * sizeof *sorted);
+        gsl_sort(sorted, 1, sites);
+        if (K)
+            least = sorted[sites - K];
+        for (size_t i = 0; i < sites; i++)
+            left -= !(in[i] <= least);
+        for (size_t i = 0; i < sites; i++)
+            out[i] = !(in[i] <= least) || (in[i] == least && left-- > 0);
+    }
+    free(sorted);
+    return CODE_OK;
+}
+
 const struct backend backend_counted = {
     .name = "counted",
     .counted = true,
@@ -59,7 +85,7 @@ const struct backend backend_counted = {
     .add = counted_add,
     .pointwise = cpu_sites_pointwise,
     .multiply = cpu_sites_multiply,
-    .top = cpu_top,
+    .top = counted_top,
     .sync = cpu_memory_sync,
 };
 

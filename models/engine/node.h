@@ -230,6 +230,8 @@ int net_allow(struct net *net, size_t bytes, struct err *err);
 /* Does what net_rows does, for rows over the sites that an array without memory tells of. */
 int net_array(struct net *net, struct array like, int count, struct rows *rows, struct err *err);
 
+/* An array for the rows of a node, or for its numbers, whose sites are counted; without memory. */
+struct array node_array(const struct node *v);
 /* How many numbers a node has in an evaluation: [count][K]. */
 static inline size_t node_numbers(const struct node *v) {
     return (size_t)v->count * (size_t)v->K;

@@ -29,8 +29,7 @@ struct plan {
     int slots, shapes;
 };
 
-/* An array for the rows of a node, or for its numbers, whose sites are counted. */
-static struct array array_like(const struct node *v) {
+struct array node_array(const struct node *v) {
     return v->on ? population_array(v->on)
                  : (struct array){&backend_counted, .sites = (size_t)v->K, .group = 1};
 }
@@ -146,7 +145,7 @@ static void use_behind(struct plan *plan) {
 
 static bool fits_slot(const struct slot *slot, const struct node *v) {
     const struct array *array = slot->rows.array;
-    struct array like = array_like(v);
+    struct array like = node_array(v);
     return array->backend == like.backend && array->sites == like.sites &&
            array->group == like.group && slot->rows.count == v->count;
 }
@@ -169,7 +168,7 @@ static int add_slot(struct plan *plan, const struct node *v, int shape, int *to,
         return err->code;
     *to = plan->slots - 1;
     slot->shape = shape;
-    TRY(net_array(plan->p->net, array_like(v), v->count, &slot->rows, err));
+    TRY(net_array(plan->p->net, node_array(v), v->count, &slot->rows, err));
     if (shape < plan->shapes)
         return CODE_OK;
     struct shape *added = base_grow(&plan->shape, &plan->shapes, sizeof *added, err);

@@ -28,10 +28,9 @@ int net_remember(struct net *net, struct err *err) {
             memcpy(kept->host_start, kept->host, kept->K * sizeof(double));
             continue;
         }
-        struct population like = {.backend = net->setup.backend,
-                                  .sites = kept->rows.array->sites,
-                                  .group = kept->rows.array->group};
-        TRY(net_rows(net, &like, kept->rows.count, &kept->rows_start, err));
+        const struct array *rows = kept->rows.array;
+        struct array like = {rows->backend, .sites = rows->sites, .group = rows->group};
+        TRY(net_array(net, like, kept->rows.count, &kept->rows_start, err));
         rows_copy(kept->rows, kept->rows_start);
     }
     return CODE_OK;
@@ -55,23 +54,13 @@ void net_rewind(struct net *net) {
     net->place.step_error = 0;
 }
 
-double *program_keep_numbers(struct program *p, int count, int each) {
-    double *numbers = NULL;
-    if (p->code ||
-        program_failed(p, net_vector(p->net, (size_t)count, (size_t)each, &numbers, &p->err)) ||
-        program_failed(p, net_carry(p->net, (struct rows){0}, &p->err)))
-        return NULL;
-    p->net->kept.item[p->net->kept.count - 1].host = numbers;
-    p->net->kept.item[p->net->kept.count - 1].K = base_product((size_t)count, (size_t)each);
-    return numbers;
-}
-
-struct rows program_keep(struct program *p, struct population *on, int count, const double *start) {
+struct rows program_keep(struct program *p, struct value x, int count, const double *start) {
     struct rows rows = {0};
-    if (program_failed(p, p->code ? p->code : net_rows(p->net, on, count, &rows, &p->err)) ||
+    struct array like = p->code ? (struct array){0} : node_array(node_of(p, x));
+    if (program_failed(p, p->code ? p->code : net_array(p->net, like, count, &rows, &p->err)) ||
         p->net->setup.declare_only || !start)
         return rows;
-    on->backend->put(rows_part(rows, 0, 1), start);
+    like.backend->put(rows_part(rows, 0, 1), start);
     program_failed(p, net_carry(p->net, rows_part(rows, 0, 1), &p->err));
     return rows;
 }

@@ -45,8 +45,8 @@ static bool is_gate(const struct net *net, const struct node *v, bool alone) {
     if (!v->op->scales_rows || !v->on)
         return false;
     const struct node *s = &net->program->node[v->argument[0]];
-    return s->op->drops_zero && s->count == v->count &&
-           (alone || !node_shown(net, v->argument[0], true));
+    return s->op->drops_zero && s->op->jumps(net->program, v->argument[0]) &&
+           s->count == v->count && (alone || !node_shown(net, v->argument[0], true));
 }
 
 static struct selection of_gate(const struct node *v) {

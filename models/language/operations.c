@@ -250,9 +250,11 @@ const struct operation operation_shift = {.name = "shift",
                                           .adjoint = shift_adjoint,
                                           .in_place = true};
 
-/* Whether a mask is read by more than averages without a cotangent: the mean of rows over the mask
- * of their largest site is the origin of a softmax, and no row jumps with it. */
+/* Whether a mask of rows is read by more than averages without a cotangent: the mean of rows over
+ * the mask of their largest site is the origin of a softmax, and no row jumps with it. */
 static bool mask_acts(const struct program *p, int mask) {
+    if (!p->node[mask].on)
+        return true;
     for (int i = mask + 1; i < p->nodes; i++)
         for (int k = 0; k < 2; k++)
             if (p->node[i].argument[k] == mask && (p->node[i].on || p->node[i].plan.g >= 0))
@@ -382,6 +384,8 @@ const struct operation operation_top = {.name = "top",
                                         .zeros = ZEROS_OF_RULE,
                                         .constants = CONSTANTS(CONSTANT("top", FIELD_SIZE, top)),
                                         .forward = top_forward,
+                                        .across_inputs = true,
+                                        .by_row = true,
                                         .jumps = mask_acts};
 const struct operation operation_ones = {.name = "ones",
                                          .linear = true,

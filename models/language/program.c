@@ -373,9 +373,12 @@ struct value program_expand(struct program *p, struct value x, struct population
 
 struct value program_top(struct program *p, struct value x, size_t K) {
     struct value out;
-    struct node *node = node_append_rows(p, &operation_top, x, &out);
-    if (node)
-        node->constant.top = K;
+    struct node *node = node_append_like(p, &operation_top, x, &out);
+    if (!node)
+        return none;
+    node->constant.top = K;
+    if (!node->on)
+        program_selects(p, x, (int)K);
     return out;
 }
 

@@ -158,7 +158,8 @@ struct operands {
 /* The word `name` of docs/programs.md, one of these: group_mean, tile, tile_mean, noise, lag,
  * sum, log_sum_exp, top_rows, first_rows. */
 struct value program_word(struct program *p, const char *name, struct operands given);
-/* 1 on the K largest sites of each row, ties to the lower site: constant in the backward pass. */
+/* 1 on the K largest sites of each row, or numbers, ties to the lower one: constant in the backward
+ * pass. */
 struct value program_top(struct program *p, struct value x, size_t K);
 /* One row of ones. */
 struct value program_ones(struct program *p, struct population *on);
@@ -258,8 +259,9 @@ struct value program_norm(struct program *p, struct value x);
 struct value program_read_out(struct program *p, struct value h, struct weight w);
 void program_output(struct program *p, struct value s);
 
-/* `count` rows that stay from step to step; the numbers `start` [sites] are those of row 0. */
-struct rows program_keep(struct program *p, struct population *on, int count, const double *start);
+/* `count` rows on the population of x, or of as many numbers as x has, that stay from step to step;
+ * the numbers `start` [sites] are those of row 0. */
+struct rows program_keep(struct program *p, struct value x, int count, const double *start);
 
 /* A term of the loss: c times the mean over rows of the sum of the numbers s, or of the sum of
  * their squares. It is measured as `name`; the loss that is written is that of the outputs alone.
@@ -269,9 +271,6 @@ void program_penalty_mean(struct program *p, struct value s, double c, bool squa
 /* The mean over all rows, or all numbers of inputs: one row, or K numbers, which go with their like
  * into terms of the loss, and not into the output. */
 struct value program_mean_of_rows(struct program *p, struct value x);
-/* `count` numbers that stay from step to step and begin at 0. */
-double *program_keep_numbers(struct program *p, int count, int each);
-
 /* --- what is measured ------------------------------------------------------------------------ */
 
 /* scale times <x x> of a value, or of its cotangent, over times and inputs. for_all_inputs: the

@@ -1,7 +1,6 @@
 /* Terms of the loss, and selections of experts that balance their loads, as scripts call them. */
 #include "models/lua/script.h"
 #include "models/parts/balance.h"
-#include "models/parts/router.h"
 
 #include <math.h>
 
@@ -24,16 +23,8 @@ static int penalty(lua_State *L) {
 
 /* --- selections ------------------------------------------------------------------------------ */
 
-static struct value largest_of(lua_State *L, int K) {
-    struct program *p = script_program(L);
-    if (script_is_rows(L, 1))
-        return program_top(p, script_rows(L, 1), (size_t)K);
-    struct value s = script_numbers(L, 1);
-    return router_top(p, s, script_node(L, s)->K, K);
-}
-
 /* What may be selected among: sites, or numbers. */
-static int push_choices(lua_State *L) {
+static int count_choices(lua_State *L) {
     struct value s = script_rows_or_numbers(L, 1);
     const struct node *v = script_node(L, s);
     return v->on ? (int)v->on->sites : v->K;
@@ -54,7 +45,7 @@ static int count_of_largest(lua_State *L, int all) {
 
 /* K of these, or the number that is a share of them. */
 static int number_of_largest(lua_State *L) {
-    int all = push_choices(L), options = lua_istable(L, 2) ? 2 : 3;
+    int all = count_choices(L), options = lua_istable(L, 2) ? 2 : 3;
     script_options(L, options, "share");
     bool shared = script_option(L, options, "share"),
          counted = options == 3 && !lua_isnoneornil(L, 2);
@@ -76,7 +67,8 @@ static int number_of_largest(lua_State *L) {
 }
 
 static int top(lua_State *L) {
-    return script_push(L, largest_of(L, number_of_largest(L)));
+    size_t K = (size_t)number_of_largest(L);
+    return script_push(L, program_top(script_program(L), script_rows_or_numbers(L, 1), K));
 }
 
 /* The name of what is measured, as a result of the script. */
@@ -89,24 +81,12 @@ static void push_series_name(lua_State *L, const char *name, const char *suffix)
     lua_pop(L, 1);
 }
 
-static struct value select_rows(lua_State *L, struct balance_rule rule) {
-    struct program *p = script_program(L);
-    struct value scores = script_rows(L, 1);
-    struct population *experts = script_node(L, scores)->on;
-    rule.rho = (double)rule.K / (double)experts->sites;
-    push_series_name(L, "load2", rule.suffix);
-    if (rule.eta_bias == 0)
-        return balance_watch(p, program_top(p, scores, rule.K), experts, rule);
-    push_series_name(L, "qstar", rule.suffix);
-    push_series_name(L, "b2", rule.suffix);
-    return balance_select(p, scores, experts, rule);
-}
-
 /* balance_select(scores, K, {eta_bias = 0, sign = false, name = nil}) */
 static int balance_selection(lua_State *L) {
     struct program *p = script_program(L);
-    struct balance_rule rule = {
-        .K = (size_t)count_of_largest(L, push_choices(L)), .L = 1, .suffix = ""};
+    int all = count_choices(L);
+    struct balance_rule rule = {.K = (size_t)count_of_largest(L, all), .L = 1, .suffix = ""};
+    rule.rho = (double)rule.K / all;
     script_options(L, 3, "eta_bias sign name");
     lua_settop(L, 3);
     rule.eta_bias = script_option(L, 3, "eta_bias") ? script_real(L, -1, 0, 1e6) : 0;
@@ -120,13 +100,18 @@ static int balance_selection(lua_State *L) {
     push_series_name(L, "load_largest", rule.suffix);
     push_series_name(L, "flips", rule.suffix);
     p->net->place.has_step_rule |= rule.eta_bias != 0;
-    if (script_is_rows(L, 1))
-        return script_push(L, select_rows(L, rule));
-    struct value s = script_numbers(L, 1);
-    int M = script_node(L, s)->K;
-    push_series_name(L, "load", rule.suffix);
-    script_axis(L, "i", M);
-    return script_push(L, router_select(p, s, M, rule));
+    struct value scores = script_rows_or_numbers(L, 1);
+    bool rows = script_is_rows(L, 1);
+    push_series_name(L, rows ? "load2" : "load", rule.suffix);
+    if (!rows)
+        script_axis(L, "i", all);
+    if (rows && rule.eta_bias == 0)
+        return script_push(L, balance_watch(p, program_top(p, scores, rule.K), rule));
+    if (rows)
+        push_series_name(L, "qstar", rule.suffix);
+    if (rows)
+        push_series_name(L, "b2", rule.suffix);
+    return script_push(L, balance_select(p, scores, rule));
 }
 
 const struct script_word script_balance_words[] = {

@@ -191,13 +191,16 @@ static int power(lua_State *L) {
 static int push_gate(lua_State *L, bool softmax) {
     struct value s = script_numbers(L, 1);
     int M = script_node(L, s)->K;
-    struct router_gate router = {softmax, 1, M, false};
+    struct router_gate gate = {.softmax = softmax, .beta = 1, .K = M};
+    struct value mask = {-1};
     script_options(L, 2, "beta top");
     if (script_option(L, 2, "beta"))
-        router.beta = script_real(L, -1, -1e6, 1e6);
+        gate.beta = script_real(L, -1, -1e6, 1e6);
     if (script_option(L, 2, "top"))
-        router.K = script_whole(L, -1, 1, M);
-    return script_push(L, router_gates(script_program(L), s, M, router));
+        gate.K = script_whole(L, -1, 1, M);
+    if (gate.K < M)
+        mask = program_top(script_program(L), s, (size_t)gate.K);
+    return script_push(L, router_gates(script_program(L), s, mask, gate));
 }
 
 /* f(x), or f(x, k) = f(k x). */

@@ -34,13 +34,19 @@ struct balance {
     double rho, eta_bias;
     bool sign;
     const double *start;       /* [sites] b(0) */
-    struct rows b, q;          /* experts [1], [R]: biases, scores + b; none for given masks */
+    struct rows b, q;          /* experts [1], [R]: biases, if any, scores + b; no given masks */
     struct rows load, largest; /* [1]: mean_mu m - rho, and the mask of the largest */
     struct rows last;          /* [R] of the last evaluation */
     double *less;              /* [R] scratch */
-    double *qstar, *b2;        /* [R] thresholds, variance of b; of selections by b */
-    double *load2, *most, *flips;
+    double *qstar, *b2;        /* of rows: [R] thresholds, variance of b; of selections by b */
+    double *load2, *loads;     /* spread of the loads of rows; those of numbers [sites] */
+    double *most, *flips;
 };
+
+/* How many sites the averages of these rows are means over: those of numbers are sums. */
+static double averaged_sites(struct rows rows) {
+    return rows.array->backend->counted ? 1 : (double)rows.array->sites;
+}
 
 /* The share of the k-th of E stratified experts. Those of finite width are samples as their units
  * are: of two halves one has the even and the other the odd quantiles of the whole, which has the
@@ -74,21 +80,25 @@ void balance_biases(const struct net_setup *setup, int l, int E, double *values)
 /* Loads and flips of masks m; `scratch` has as many rows. */
 static int measure_loads(struct balance *s, const struct net *net, struct rows m,
                          struct rows scratch, struct err *err) {
-    const struct backend *backend = net->setup.backend;
-    double shift = -s->rho, largest, *changed, sum = 0;
+    const struct backend *backend = m.array->backend;
+    double shift = -s->rho, largest, *changed, sum = 0,
+           parts = (double)m.array->sites / averaged_sites(m);
     backend->combine(s->load, 0, net->output.ones, m); /* counts are exact in any precision */
     rows_scale(1.0 / m.count, s->load);
+    if (s->loads)
+        backend->get(s->load, s->loads);
     TRY(backend->top(s->load, 1, s->largest, err));
     backend->averages(s->load, s->largest, &largest);
-    *s->most = largest * (double)m.array->sites / s->rho;
+    *s->most = largest * averaged_sites(m) / s->rho;
     backend->pointwise(FN_LINEAR, NULL, &shift, s->load, s->load, (struct rows){0});
-    backend->averages(s->load, s->load, s->load2);
+    if (s->load2)
+        backend->averages(s->load, s->load, s->load2);
     rows_copy(m, scratch);
     rows_add_scaled(-1, s->last, scratch);
     TRY(base_alloc(&changed, (size_t)m.count, sizeof *changed, err));
     backend->averages(scratch, scratch, changed);
     for (int mu = 0; mu < m.count; mu++)
-        sum += changed[mu];
+        sum += changed[mu] / parts;
     free(changed);
     *s->flips = net->batch.started ? sum / m.count / (2 * s->rho) : 0;
     rows_copy(m, s->last);
@@ -101,22 +111,33 @@ static void watch_forward(struct net *net, struct node *v) {
     rows_copy(m, v->value);
 }
 
-static int select_largest(struct balance *s, const struct net *net, struct rows c, struct rows m,
-                          struct err *err) {
-    const struct backend *backend = net->setup.backend;
-    int P = c.count;
+/* The K-th largest score + b is what K of them have beside K - 1; and the variance of b. */
+static int measure_biases(struct balance *s, struct rows m, struct err *err) {
+    const struct backend *backend = m.array->backend;
     double *qstar = s->qstar, *less = s->less, mean;
-    rows_copy(c, s->q);
-    backend->combine(s->q, 1, net->output.ones, s->b);
-    TRY(backend->top(s->q, s->K - 1, m, err)); /* the K-th largest is what K has beside K - 1 */
+    TRY(backend->top(s->q, s->K - 1, m, err));
     backend->averages(s->q, m, less);
     TRY(backend->top(s->q, s->K, m, err));
     backend->averages(s->q, m, qstar);
-    for (int mu = 0; mu < P; mu++)
-        qstar[mu] = (qstar[mu] - less[mu]) * (double)c.array->sites;
+    for (int mu = 0; mu < m.count; mu++)
+        qstar[mu] = (qstar[mu] - less[mu]) * (double)m.array->sites;
     backend->averages(s->b, s->b, s->b2);
     backend->averages(s->b, (struct rows){0}, &mean);
     *s->b2 -= mean * mean;
+    return CODE_OK;
+}
+
+/* A declared net is asked which numbers are selected at the start (ties.c), and has no memory for
+ * biases, which are 0 then, nor for what is measured. */
+static int select_largest(struct balance *s, const struct net *net, struct rows c, struct rows m,
+                          struct err *err) {
+    const struct backend *backend = m.array->backend;
+    if (net->setup.declare_only)
+        return backend->top(c, s->K, m, err);
+    rows_copy(c, s->q);
+    if (s->b.array)
+        backend->combine(s->q, 1, net->output.ones, s->b);
+    TRY(s->qstar ? measure_biases(s, m, err) : backend->top(s->q, s->K, m, err));
     return measure_loads(s, net, m, s->q, err);
 }
 
@@ -128,6 +149,8 @@ static void select_forward(struct net *net, struct node *v) {
 /* Loads settle at rho. */
 static void move_biases(void *context) {
     struct balance *s = context;
+    if (!s->b.array)
+        return;
     double c = -s->eta_bias,
            even = s->b.array->backend->bytes == 4 ? -BALANCE_EVEN_SINGLE : -BALANCE_EVEN;
     if (!s->sign) {
@@ -158,6 +181,11 @@ static const struct constant_field constants[] = {
     CONSTANT_OF(struct balance, "sign", FIELD_BOOL, sign),
     {.name = "start", .type = FIELD_LIST, .list = starts},
     {0}};
+static const struct constant_field of_numbers[] = {
+    CONSTANT_OF(struct balance, "top", FIELD_SIZE, K),
+    CONSTANT_OF(struct balance, "eta_bias", FIELD_REAL, eta_bias),
+    CONSTANT_OF(struct balance, "sign", FIELD_BOOL, sign),
+    {0}};
 
 static const struct operation operation_watch = {.name = "watch",
                                                  .rule_of = "rows",
@@ -172,7 +200,17 @@ static const struct operation operation_watch = {.name = "watch",
                                                   .zeros = ZEROS_OF_RULE,
                                                   .forward = select_forward,
                                                   .after_step = move_biases,
-                                                  .jumps = operation_always};
+                                                  .jumps = operation_always},
+                              operation_mask = {.name = "mask",
+                                                .rule_of = "numbers",
+                                                .constants = of_numbers,
+                                                .in_context = true,
+                                                .zeros = ZEROS_OF_RULE,
+                                                .forward = select_forward,
+                                                .after_step = move_biases,
+                                                .across_inputs = true,
+                                                .by_row = true,
+                                                .jumps = operation_always};
 
 struct balance_rule balance_rule(const struct network *network, const struct population *experts,
                                  int l, int L) {
@@ -188,17 +226,22 @@ static const char *name_of(struct program *p, const struct balance_rule *rule, c
     return program_name(p, "%s%s", name, rule->suffix ? rule->suffix : "");
 }
 
-/* A number of each block, of what is counted. */
-static double *block_series(struct program *p, const struct balance_rule *rule, const char *name,
-                            const char *about, const char *equation) {
-    return program_counted(p, "t l", rule->L, rule->l, name_of(p, rule, name), about, equation);
+/* A number of what is counted, of rows one of each block. */
+static double *counted_series(struct program *p, struct value x, const struct balance_rule *rule,
+                              const char *name, const char *about, const char *equation) {
+    bool blocks = node_of(p, x)->on;
+    return program_counted(p, blocks ? "t l" : "t", blocks ? rule->L : 1, blocks ? rule->l : 0,
+                           name_of(p, rule, name), about, equation);
 }
 
-/* What given masks and selected ones share, for R rows like x; NULL after a failure. */
-static struct balance *make_balance(struct program *p, struct value x, struct population *experts,
+/* What given masks and selected ones share, for rows or numbers like x; NULL after a failure. */
+static struct balance *make_balance(struct program *p, struct value x,
                                     const struct balance_rule *rule) {
     int R = program_count(p, x);
-    if (R > program_net(p)->batch.rows)
+    if (p->code)
+        return NULL;
+    bool rows = node_of(p, x)->on;
+    if (rows && R > program_net(p)->batch.rows)
         program_fail(p, "a selection among experts that is measured takes one row of each input or "
                         "token, not of each pair of tokens");
     if (rule->eta_bias != 0)
@@ -209,41 +252,49 @@ static struct balance *make_balance(struct program *p, struct value x, struct po
         return NULL;
     *s = (struct balance){.rho = rule->rho,
                           .less = less,
-                          .load = program_keep(p, experts, 1, NULL),
-                          .largest = program_keep(p, experts, 1, NULL),
-                          .last = program_keep(p, experts, R, NULL)};
-    s->load2 = block_series(p, rule, "load2", "spread of the loads of the experts about rho",
-                            "<(mean_mu m_k - rho)^2>");
-    s->most = block_series(p, rule, "load_largest", "largest load of an expert over rho",
-                           "max_k mean_mu m_k / rho");
-    s->flips = block_series(p, rule, "flips",
-                            "share of the selected experts that were not at the last evaluation",
-                            "mean_mu <(m(t) - m(t-1))^2> / (2 rho)");
+                          .load = program_keep(p, x, 1, NULL),
+                          .largest = program_keep(p, x, 1, NULL),
+                          .last = program_keep(p, x, R, NULL)};
+    if (rows)
+        s->load2 =
+            counted_series(p, x, rule, "load2", "spread of the loads of the experts about rho",
+                           "<(mean_mu m_k - rho)^2>");
+    else
+        s->loads = program_counted(p, "t i", node_of(p, x)->K, 0, name_of(p, rule, "load"),
+                                   "share of the inputs that an expert has", "mean_mu m_i");
+    s->most = counted_series(p, x, rule, "load_largest", "largest load of an expert over rho",
+                             "max_k mean_mu m_k / rho");
+    s->flips = counted_series(p, x, rule, "flips",
+                              "share of the selected experts that were not at the last evaluation",
+                              "mean_mu <(m(t) - m(t-1))^2> / (2 rho)");
     return s;
 }
 
-struct value balance_watch(struct program *p, struct value mask, struct population *experts,
-                           struct balance_rule rule) {
-    struct balance *s = make_balance(p, mask, experts, &rule);
+struct value balance_watch(struct program *p, struct value mask, struct balance_rule rule) {
+    struct balance *s = make_balance(p, mask, &rule);
     return s ? program_rule(p, &operation_watch, mask, s) : mask;
 }
 
-struct value balance_select(struct program *p, struct value scores, struct population *experts,
-                            struct balance_rule rule) {
-    struct balance *s = make_balance(p, scores, experts, &rule);
-    double *zero = program_memory(p, experts->sites * sizeof *zero);
-    if (!s || !zero)
+struct value balance_select(struct program *p, struct value scores, struct balance_rule rule) {
+    struct balance *s = make_balance(p, scores, &rule);
+    if (!s)
         return (struct value){-1};
+    bool rows = node_of(p, scores)->on;
     s->K = rule.K;
     s->eta_bias = rule.eta_bias;
     s->sign = rule.sign;
-    s->experts = experts->sites;
-    s->start = rule.start ? rule.start : zero;
-    s->b = program_keep(p, experts, 1, s->start);
-    s->q = program_keep(p, experts, program_count(p, scores), NULL);
+    s->experts = node_array(node_of(p, scores)).sites;
+    s->start = rule.start ? rule.start : program_memory(p, s->experts * sizeof *s->start);
+    if (rows || rule.eta_bias != 0)
+        s->b = program_keep(p, scores, 1, s->start);
+    s->q = program_keep(p, scores, program_count(p, scores), NULL);
+    if (!rows) {
+        program_selects(p, scores, (int)rule.K);
+        return program_rule(p, &operation_mask, scores, s);
+    }
     s->qstar = program_series_of(p, scores, rule.L, rule.l, name_of(p, &rule, "qstar"),
                                  "selection threshold: the K-th largest score + b", "");
-    s->b2 = block_series(p, &rule, "b2", "variance of the biases", "<b_k^2> - <b_k>^2");
+    s->b2 = counted_series(p, scores, &rule, "b2", "variance of the biases", "<b_k^2> - <b_k>^2");
     return program_rule(p, &operation_select, scores, s);
 }
 
@@ -267,7 +318,7 @@ struct value balance_write(struct program *p, struct value h, struct population 
         balance_biases(program_setup(p), l, (int)experts->sites, start);
         struct balance_rule rule = balance_rule(network, experts, l, network->block.depth);
         rule.start = start;
-        struct value mask = balance_select(p, c, experts, rule);
+        struct value mask = balance_select(p, c, rule);
         c = program_multiply(p, mask, c);
     }
     program_routes(p, c, logits, network->routing.rho < 1, program_name(p, "_%d", l));

@@ -1,4 +1,5 @@
-/* Biased top-K selection that balances the loads of many experts, without an auxiliary loss.
+/* Biased top-K selection that balances the loads of experts, without an auxiliary loss: of many,
+ * whose scores are rows, or of a fixed number E.
  *
  *     m_k = 1 for the K = rho E largest c_k + b_k of each input (ties to the lower site)
  *     b_k -= eta_bias (mean_mu m_k - rho)        after each step: no gradient, no gamma0
@@ -31,13 +32,11 @@ struct balance_rule {
 };
 struct balance_rule balance_rule(const struct network *network, const struct population *experts,
                                  int l, int L);
-/* The mask of the K largest scores + b; b moves by eta_bias. Thresholds and biases are measured,
- * and what balance_watch measures. */
-struct value balance_select(struct program *p, struct value scores, struct population *experts,
-                            struct balance_rule rule);
-/* A mask as it is; the spread of its loads, the largest and flips are measured. */
-struct value balance_watch(struct program *p, struct value mask, struct population *experts,
-                           struct balance_rule rule);
+/* The mask of the K largest scores + b; b moves by eta_bias, and numbers have none where that is 0.
+ * Thresholds and biases of rows are measured, and what balance_watch measures. */
+struct value balance_select(struct program *p, struct value scores, struct balance_rule rule);
+/* A mask as it is; its loads (of rows their spread), the largest and flips are measured. */
+struct value balance_watch(struct program *p, struct value mask, struct balance_rule rule);
 
 /* Gates c = m sig(psi) over the experts of block l of `depth`, m = 1 for rho = 1; psi = R h. Logits
  * and gradients are measured; for rho < 1 also thresholds, loads and biases. */

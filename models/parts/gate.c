@@ -111,11 +111,11 @@ struct value gate_write(struct program *p, const struct block *block, struct val
     struct value mask = {-1}, e, phi, shift;
     *psi = program_map(p, x1, experts, Q);
     if (masked && network->routing.eta_bias == 0)
-        mask = balance_watch(p, program_top(p, *psi, rule.K), experts, rule);
+        mask = balance_watch(p, program_top(p, *psi, rule.K), rule);
     e = softmax ? shifted_exponential(p, network->routing.beta, *psi, experts, &shift)
                 : program_fn(p, FN_SIGMOID, network->routing.beta, *psi);
     if (masked && network->routing.eta_bias != 0)
-        mask = balance_select(p, softmax ? *psi : e, experts, rule);
+        mask = balance_select(p, softmax ? *psi : e, rule);
     phi = e;
     if (masked && !(softmax && network->routing.softmax_over == SOFTMAX_OVER_ALL))
         phi = program_multiply(p, mask, phi);

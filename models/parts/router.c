@@ -1,5 +1,5 @@
 /* A router over a fixed number of experts. */
-#include "models/parts/router_gate.h"
+#include "models/parts/router.h"
 #include "kernels/draws/rng.h"
 #include "models/language/operation.h"
 
@@ -155,22 +155,21 @@ static struct value add_biases(struct program *p, struct value psi, struct weigh
 
 /* Shares of the experts in sums of weights exp(beta psi), or of sigmoids, whose logarithms are
  * -softplus(-beta psi): far below 0 they are 0, and their shares are not. */
-static struct value weight_shares(struct program *p, struct value psi,
-                                  const struct router *router) {
-    struct router_gate all = {.softmax = true, .beta = router->gate.beta, .K = router->M};
-    if (!router->gate.softmax) {
-        psi = program_times(p, -1, program_fn(p, FN_SOFTPLUS, -all.beta, psi));
-        all.beta = 1;
-    }
-    return router_gates(p, psi, router->M, all);
+static struct value weight_shares(struct program *p, struct value psi, struct router_gate gate) {
+    if (!gate.softmax)
+        psi = program_times(p, -1, program_fn(p, FN_SOFTPLUS, -gate.beta, psi));
+    return router_gates(p, psi, (struct value){-1},
+                        (struct router_gate){.softmax = true,
+                                             .beta = gate.softmax ? gate.beta : 1,
+                                             .K = program_network(p)->experts.count});
 }
 
-static void add_penalties(struct program *p, const struct block *block, const struct router *router,
+static void add_penalties(struct program *p, const struct block *block, struct router_gate gate,
                           struct value psi, struct value mask) {
     const struct network *network = program_network(p);
     if (network->routing.balance_loss > 0) {
         struct value load = program_mean_of_rows(p, mask),
-                     share = program_mean_of_rows(p, weight_shares(p, psi, router)),
+                     share = program_mean_of_rows(p, weight_shares(p, psi, gate)),
                      each = program_multiply(p, share, load);
         program_penalty_mean(p, program_word(p, "sum", (struct operands){.x = each}),
                              network->routing.balance_loss / network->routing.rho, false,
@@ -179,7 +178,7 @@ static void add_penalties(struct program *p, const struct block *block, const st
                              "balance_loss sum_i load_i/rho mean share_i");
     }
     if (network->routing.z_loss > 0) {
-        struct value logits = program_times(p, router->gate.beta, psi);
+        struct value logits = program_times(p, gate.beta, psi);
         program_penalty_mean(p, program_word(p, "log_sum_exp", (struct operands){.x = logits}),
                              network->routing.z_loss, true, block_name(p, block, "z_loss"),
                              "z-loss term of the loss",
@@ -191,13 +190,9 @@ struct value router_write(struct program *p, const struct block *block, struct v
                           struct weight Q, struct weight b) {
     const struct network *network = program_network(p);
     int M = network->experts.count;
-    struct router_gate gate = {network->routing.gate == GATE_SOFTMAX, network->routing.beta,
-                               (int)lround(network->routing.rho * M),
-                               network->routing.softmax_over == SOFTMAX_OVER_ALL};
-    struct router *router = router_new(p, M, gate);
-    if (!router)
-        return (struct value){-1};
-    router->eta_bias = network->routing.eta_bias;
+    int K = (int)lround(network->routing.rho * M);
+    struct router_gate gate = {network->routing.gate == GATE_SOFTMAX, network->routing.beta, K,
+                               network->routing.softmax_over == SOFTMAX_OVER_ALL, NULL};
     Q.a0 = router_amplitude(network) * weight_or_one(Q.a0);
     Q.zero = Q.a0 == 0;
     Q.rate = network->routing.router_rate * weight_or_one(Q.rate);
@@ -209,11 +204,15 @@ struct value router_write(struct program *p, const struct block *block, struct v
     psi = program_rule(p, &operation_router_noise, psi, NULL);
     if (psi.at >= 0)
         node_of(p, psi)->constant.factor = network->routing.bias_noise;
-    if (router->gate.K < M)
-        mask = router_watch(p, router, psi, block_name(p, block, ""));
-    struct value out = router_apply(p, router, psi);
-    add_penalties(p, block, router, psi, mask);
-    program_routes(p, out, psi, router->gate.K < M, block_name(p, block, ""));
+    if (K < M)
+        mask = balance_select(p, psi,
+                              (struct balance_rule){.K = (size_t)K,
+                                                    .rho = network->routing.rho,
+                                                    .eta_bias = network->routing.eta_bias,
+                                                    .suffix = block_name(p, block, "")});
+    struct value out = router_gates(p, psi, mask, gate);
+    add_penalties(p, block, gate, psi, mask);
+    program_routes(p, out, psi, K < M, block_name(p, block, ""));
     program_show(p, psi, "t mu i", block_name(p, block, "psi"), "router logits, bias included",
                  "<Q_i x1> + b_i");
     program_show(p, out, "t mu i", block_name(p, block, "p"), "gates",

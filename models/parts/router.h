@@ -20,18 +20,17 @@ const char *router_check(const struct network *network, const char **key);
 struct value router_write(struct program *p, const struct block *block, struct value x1,
                           struct weight Q, struct weight b);
 
-/* softmax(beta psi) or sig(beta psi) of the M numbers psi, 0 but for the K largest. */
+/* softmax(beta psi) or sig(beta psi) of the numbers psi, 0 but for the K largest: where the mask
+ * (none where all have gates) is 1. */
 struct router_gate {
     bool softmax;
     double beta;
     int K;
-    bool over_all; /* of softmax: before the K largest are taken */
+    bool over_all;  /* of softmax: before the mask is taken */
+    double *shares; /* scratch of the gates: as many as there are */
 };
-struct value router_gates(struct program *p, struct value psi, int M, struct router_gate gate);
-/* Masks: 1 on the K largest of M numbers, ties to the lower index, constant in the backward pass;
- * with biases that start at 0 and move by the rule as those of balance.h, loads measured. */
-struct value router_top(struct program *p, struct value psi, int M, int K);
-struct value router_select(struct program *p, struct value psi, int M, struct balance_rule rule);
+struct value router_gates(struct program *p, struct value psi, struct value mask,
+                          struct router_gate gate);
 /* Normals shared by the limit and all networks of a seed, i >= 0. */
 double router_normal(const struct program *p, int i);
 

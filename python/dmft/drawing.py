@@ -215,6 +215,11 @@ class Drawing:
                               self.program.operations[k].constants.get("rule"))}
         return next((title for word, title in OVALS if word in kinds), "numbers")
 
+    def _is_of_gates(self, at: int) -> bool:
+        """Whether this is the mask of gates, whose word says how many have one."""
+        return any(op.constants.get("rule") == "gates" and at in op.arguments[1:]
+                   for op in self.program.operations)
+
     def _is_behind(self, at: int) -> bool:
         """Whether numbers are among those between what is read out and the output."""
         return at in self._ovals and self.program.output in self._ovals[at].members
@@ -252,7 +257,7 @@ class Drawing:
         else:
             box = self._boxes.setdefault(key, Box(self._oval_title(self._ovals[at]), True))
             box.members.add(min(self._ovals[at].members))
-        if op.operation not in SILENT and not self._is_origin(at):
+        if op.operation not in SILENT and not self._is_origin(at) and not self._is_of_gates(at):
             self._add_word(key, self._share(op) or _words(op))
 
     def _add_word(self, key: str, word: str) -> None:

@@ -1,7 +1,7 @@
 #include "solver/measure/still.h"
 #include "kernels/maps/map_limit.h"
 #include "models/engine/node.h"
-#include "models/parts/router_gate.h"
+#include "models/parts/router.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -53,10 +53,10 @@ static const struct node *node_of_parameter(const struct program *p, const struc
  * and noise may lie between. */
 static bool makes_one_gate(const struct program *p, const struct node *from) {
     for (const struct node *v = from + 1; v < p->node + p->nodes; v++) {
-        const struct router *router = v->constant.context;
+        const struct router_gate *gate = v->constant.context;
         bool gates = !strcmp(v->op->name, "gates");
         int at = gates ? v->argument[0] : -1;
-        if (!gates || !router->gate.softmax || router->gate.K != 1 || router->gate.over_all)
+        if (!gates || !gate->softmax || gate->K != 1 || gate->over_all)
             continue;
         while (at > from - p->node && !p->node[at].on)
             at = p->node[at].argument[0];

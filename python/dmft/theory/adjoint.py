@@ -111,6 +111,15 @@ class Adjoint:
             return number(1 / node.places)
         return Scale(1 / self.d.rows(node), 1.0, (("n", -float(power)),) if power else ())
 
+    def coefficient(self, node: Node) -> Scale:
+        """c of a term of the loss."""
+        c, mask = self.d.constant(node, "c"), self.d.graph.balanced(node)
+        if mask is None:
+            return c
+        M, K = mask.numbers, mask.constants["top"]
+        return Scale(c.value, float(f"{c.factor * K / M:.10g}"),
+                     (*c.powers, (rf"\tfrac{{{M}}}{{{K}}}", 1.0)))
+
     def penalty(self, node: Node) -> Expression:
         """-gamma0 P dF/ds of a term F of the loss."""
         theory, row, rule = self.d.theory, node.row, node.constants["rule"]
@@ -120,7 +129,7 @@ class Adjoint:
         else:
             front = front * self.share(node)
         s = self.d.row(node.args[0])
-        c = self.d.constant(node, "c")
+        c = self.coefficient(node)
         return product(front, c) if rule == "mean" else product(front, c, number(2.0), s)
 
     def transpose(self, node: Node, g: Expression) -> None:

@@ -105,7 +105,8 @@ class Calls:
 
     def _top(self, what, at):
         self.used.add("top")
-        return rf"\mathrm{{top}}_{{{what['share']:.4g}}}({self.text(what.arguments[0], at)})"
+        size = dict(what.constants).get("count", f"{what['share']:.4g}")
+        return rf"\mathrm{{top}}_{{{size}}}({self.text(what.arguments[0], at)})"
 
     def _noise_of_rows(self, what, at):
         self.used.add("noise_of_rows")
@@ -178,7 +179,7 @@ class Calls:
 
     def _mask(self, what, at):
         self.used.add("gates")
-        return rf"\mathrm{{top}}_{{{what['top']}}}({self.text(what.arguments[1], at)}" \
+        return rf"\mathrm{{top}}_{{{what['top']}}}({self.text(what.arguments[0], at)}" \
                f"{self.plus(what, at)})"
 
     def _gates_back(self, what, at):
@@ -265,7 +266,9 @@ class Calls:
             self.theory.quantities[what.arguments[0].key].numbers > 1
         k = r"\textstyle\sum_k" if several else ""
         s = self.indexed(what.arguments[0], "k", at) if several else s
+        known = dict(what.constants)
         c = "" if what["c"] == 1 else f"{what['c']:g}" + r"\,"
+        c += rf"\tfrac{{{known['of']}}}{{{known['top']}}}\," if "of" in known else ""
         if rule == "mean":
             return rf"{c}\langle {k}{s}\rangle_\mu"
         inner = s if several else self._base(what.arguments[0], at)

@@ -220,7 +220,7 @@ class Derivation:
             near = self.symbols.get(node.args[0])
             return Symbol("m", (), near.indices if near else ())
         if node.population is None:
-            near = next((self.symbols[arg] for arg in node.args if arg in self.symbols), None)
+            near = self.graph.near(node, self.symbols)
             base = {"attend": "A", "attend_by_head": "A", "average": "r"}.get(word, "s")
             if word in ("softmax_by_head",) or (word == "numbers" and
                                                 node.constants["rule"] == "softmax"):
@@ -281,10 +281,15 @@ class Derivation:
         if node.word == "input":
             known = {"first": known["first"], "count": node.numbers,
                      "kinds": self.limit.vocabulary}
+        if node.word == "penalty" and (mask := self.graph.balanced(node)):
+            M, K = mask.numbers, mask.constants["top"]
+            known |= {"of": M, "top": K, "c": float(f"{known['c'] * K / M:.12g}")}
         if node.word == "pool":
             known = {"of": self.rows(self.nodes[node.args[0]])}
         if node.word == "top":          # of the sites that stand for infinitely many
-            known = {"share": known["top"] / self.limit.populations[node.population].sites}
+            known = {"count": known["top"], "share": known["top"] / node.numbers} \
+                if node.population is None else \
+                {"share": known["top"] / self.limit.populations[node.population].sites}
         return tuple(sorted(known.items()))
 
     def rows(self, node: Node) -> int:
@@ -371,7 +376,7 @@ class Derivation:
         rule = node.constants["rule"]
         if rule == "plus":
             return Sum((s, self.constant(node, "c")))
-        if rule in ("gates", "mask") and node.constants["softmax"] is not None:
+        if rule == "gates":
             beta = self.constant(node, "beta")
             return Call(rule, (beta, s), constants + (("of", self.nodes[node.args[0]].numbers),))
         return Call(rule, (s,), constants)
@@ -419,8 +424,9 @@ class Derivation:
 
     def state(self, node: Node) -> int:
         """What a mask shares its selection biases by."""
-        state = self.limit.operations[node.at].state
-        return node.at if state is None else state
+        at = self.graph.masks.get(node.at, node.at)
+        state = self.limit.operations[at].state
+        return at if state is None else state
 
     def of_input(self, expression: Expression) -> bool:
         """Whether a row differs from input to input."""

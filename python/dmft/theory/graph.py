@@ -35,6 +35,7 @@ class Graph:
     def __init__(self, limit: Program):
         self.limit, self.operations = limit, limit.operations
         self.alias: dict[int, int] = {}
+        self.masks: dict[int, int] = {}     # of gates: what leaves some of them out
         self.nodes: dict[int, Node] = {}
         for at in range(len(self.operations)):
             self._add(at)
@@ -44,6 +45,29 @@ class Graph:
         while at in self.alias:
             at = self.alias[at]
         return at
+
+    def near(self, node: Node, symbols: dict):
+        """The symbol of what a number is made of, straight or by what has none; or None."""
+        todo = list(node.args)
+        while todo:
+            at = todo.pop(0)
+            if at in symbols:
+                return symbols[at]
+            if self.nodes[at].population is None:
+                todo += self.nodes[at].args
+        return None
+
+    def balanced(self, node: Node) -> Node | None:
+        """The mask whose loads a balancing loss has, with a coefficient over their share K/M: on a
+        page this is a fraction, and pages of more experts differ in whole numbers alone."""
+        todo = list(node.args) if node.constants["c"] != 1 else []
+        while todo:
+            one = self.nodes[todo.pop()]
+            if one.word == "numbers" and one.constants["rule"] == "mask":
+                return one
+            if one.word in ("multiply", "mean_of_rows") or one.constants.get("rule") == "sum":
+                todo += one.args
+        return None
 
     def _rule(self, at: int) -> str:
         op = self.operations[at]
@@ -61,6 +85,14 @@ class Graph:
         node = Node(at, op.operation, args, op.population, op.numbers, op.row, op.moves, op.name,
                     op.tex, op.matrix, dict(op.constants), op.places)
         rule = self._rule(at)
+        if rule == "gates":     # with what its mask, which equations write below, is made by
+            node.args, mask = args[:1], op.arguments[1:]
+            node.constants |= {"eta_bias": 0.0, "sign": False}
+            for one in mask:
+                self.masks[at] = one
+                node.constants |= {key: self.operations[one].constants[key]
+                                   for key in ("eta_bias", "sign")
+                                   if key in self.operations[one].constants}
         if (rule == "noise" and op["std"] == 0) or \
                 (op.operation == "times" and op["k"] == 1 and
                  (op.moves or not self.nodes[args[0]].moves)) or \

@@ -215,8 +215,8 @@ def mean_of_all(run, v, x):
 # --- rules -----------------------------------------------------------------------------------
 
 @OPERATIONS
-def numbers(run, v, s):
-    result = rules.NUMBERS[v["rule"]](run, v, s)
+def numbers(run, v, *s):
+    result = rules.NUMBERS[v["rule"]](run, v, *s)
     return result if v.moves else result.detach()
 
 

@@ -60,14 +60,10 @@ def _weights(v, s):
     return torch.softmax(v["beta"] * s, -1) if v["softmax"] else torch.sigmoid(v["beta"] * s)
 
 
-def _selected(run, v, s):
-    """The mask of the largest of s + b."""
-    return largest(s + run.biases[v.state] if v.state in run.biases else s, v["top"])
-
-
 @NUMBERS
-def gates(run, v, s):
-    chosen = _selected(run, v, s)
+def gates(run, v, s, chosen=None):
+    if chosen is None:
+        return _weights(v, s)
     if v["softmax"] and not v["over_all"]:
         return torch.softmax((v["beta"] * s).masked_fill(chosen == 0, -math.inf), -1)
     return chosen * _weights(v, s)
@@ -75,7 +71,7 @@ def gates(run, v, s):
 
 @NUMBERS
 def mask(run, v, s):
-    chosen = _selected(run, v, s)
+    chosen = largest(s + run.biases[v.state] if v.state in run.biases else s, v["top"])
     run.loads[v.state] = chosen.mean((0, 1)), v["top"] / s.shape[-1], v["eta_bias"], v["sign"]
     return chosen
 
