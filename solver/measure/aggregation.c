@@ -68,12 +68,8 @@ int aggregation_declare(struct record *record, const struct net *net, record_fil
     if (net->program->mixture.rows)
         TRY(record_fill_by(record, fill, 0, TERMS, err));
     for (int k = 0; k < TERMS; k++) {
-        struct series series = {.slot = k,
-                                .dims = "t",
-                                .about = term[k].about,
-                                .equation = term[k].equation,
-                                .axes = 1,
-                                .shape = {(size_t)record->T}};
+        struct series series = {
+            .slot = k, .dims = "t", .about = term[k].about, .equation = term[k].equation};
         snprintf(series.name, sizeof series.name, "rms_%s", term[k].name);
         if (signal_exists(net, k))
             TRY(record_add(record, series, err));

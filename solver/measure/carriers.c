@@ -46,8 +46,6 @@ static int declare(struct record *record, const struct config *config, const str
         .dims = "t",
         .about = "sites that carry a feature kernel x, of the one and the input with fewest",
         .equation = "number of sites times <x^2>^2 / <x^4>",
-        .axes = 1,
-        .shape = {(size_t)record->T},
         .computation = true};
     bool some = false;
     (void)y;

@@ -103,12 +103,10 @@ static int add_kernel(struct record *record, const struct net *net, const struct
                                         : "kernel between different experts, mean over their pairs",
                             .equation = several ? "<x_i x_j>"
                                         : own   ? "<x_i x_i>"
-                                                : "<x_i x_j>, i != j",
-                            .axes = 1,
-                            .shape = {(size_t)record->T}};
-    fields_shape(net, first, series.shape, &series.axes);
+                                                : "<x_i x_j>, i != j"};
+    size_t *last = fields_shape(net, first, series.shape + 1);
     for (int k = 0; k < 2 && several; k++)
-        series.shape[series.axes++] = (size_t)members->count;
+        *last++ = (size_t)members->count;
     snprintf(series.name, sizeof series.name, "%s_%s", own ? "own" : "cross", members->word);
     return places_add(record, net, series, err);
 }

@@ -90,7 +90,6 @@ int expert_kernels_declare(struct record *record, const struct config *config,
                                 .about = part[slot].about,
                                 .equation = part[slot].equation,
                                 .first_run = slot == SINGLE,
-                                .axes = 4 + slot,
                                 .shape = {T, R, T, R, kept}};
         snprintf(series.name, sizeof series.name, "%s_%s", kernel->name, part[slot].suffix);
         TRY(places_add(record, net, series, err));

@@ -224,7 +224,6 @@ static int add_norms(struct record *record, const struct expert_matrix *m, enum 
                             .about = part[k].about[many],
                             .equation = part[k].equation,
                             .left_out = m->router->selects,
-                            .axes = 2,
                             .shape = {(size_t)record->T, FIELDS_PROBABILITIES}};
     TRY(base_alloc(&series.own, LENGTH, 1, err));
     if (!many)

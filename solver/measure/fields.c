@@ -29,14 +29,15 @@ enum fields_form fields_form(const struct net *net, const struct named_rows *nam
     return named->rows.count > net->setup.data.P ? FIELDS_TOKEN : FIELDS_MU;
 }
 
-void fields_shape(const struct net *net, const struct named_rows *named, size_t *shape, int *axes) {
+size_t *fields_shape(const struct net *net, const struct named_rows *named, size_t *shape) {
     enum fields_form form = fields_form(net, named);
     if (form == FIELDS_COLUMN)
-        shape[(*axes)++] = (size_t)named->rows.count;
+        *shape++ = (size_t)named->rows.count;
     if (form == FIELDS_MU || form == FIELDS_TOKEN)
-        shape[(*axes)++] = (size_t)net->setup.data.P;
+        *shape++ = (size_t)net->setup.data.P;
     if (form == FIELDS_TOKEN)
-        shape[(*axes)++] = (size_t)(named->rows.count / net->setup.data.P);
+        *shape++ = (size_t)(named->rows.count / net->setup.data.P);
+    return shape;
 }
 
 static int add_field(struct record *record, const struct net *net, const struct named_rows *named,
@@ -45,17 +46,15 @@ static int add_field(struct record *record, const struct net *net, const struct 
     struct series series = {.about = part[k].about,
                             .equation = part[k].equation,
                             .dims = part[k].dims[fields_form(net, named)],
-                            .axes = 1,
-                            .shape = {(size_t)record->times[TIMES_FIELDS].list.count},
                             .slot = (int)k,
                             .times = TIMES_FIELDS,
                             .counted = average && counts_counted(net, named->node, named->gradient),
                             .left_out =
                                 average && counts_left_out(net, named->node, named->gradient),
                             .first_run = k == SITE};
-    fields_shape(net, named, series.shape, &series.axes);
+    size_t *last = fields_shape(net, named, series.shape + 1);
     if (k == QUANTILE || k == SITE)
-        series.shape[series.axes++] = k == SITE ? (size_t)sites : FIELDS_PROBABILITIES;
+        *last = k == SITE ? (size_t)sites : FIELDS_PROBABILITIES;
     snprintf(series.name, sizeof series.name, "%s_%s", named->name, part[k].suffix);
     return places_add(record, net, series, err);
 }

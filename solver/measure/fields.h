@@ -19,8 +19,8 @@ enum fields_form { FIELDS_ONE, FIELDS_MU, FIELDS_TOKEN, FIELDS_COLUMN, FIELDS_FO
 #define FIELDS_DIMS(first, last)                                                                   \
     { first last, first " mu" last, first " mu token" last, first " c" last }
 enum fields_form fields_form(const struct net *net, const struct named_rows *named);
-/* shape[axes ...] and *axes get those of the rows. */
-void fields_shape(const struct net *net, const struct named_rows *named, size_t *shape, int *axes);
+/* Writes the lengths of these axes; returns the place behind them. */
+size_t *fields_shape(const struct net *net, const struct named_rows *named, size_t *shape);
 
 /* Sorts x [sites]; its quantiles to out [FIELDS_PROBABILITIES], an axis that the record must have.
  */

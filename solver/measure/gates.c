@@ -52,7 +52,6 @@ static int declare(struct record *record, const struct config *config, const str
     size_t P = (size_t)net->setup.data.P;
     bool tokens = (size_t)net->gates.rows.count > P;
     const struct series row = {.dims = tokens ? "t mu token" : "t mu",
-                               .axes = 2 + tokens,
                                .shape = {(size_t)record->T, P, (size_t)net->gates.rows.count / P}};
     struct series series[GATE_SERIES] = {row, row, row};
     (void)config, (void)y;

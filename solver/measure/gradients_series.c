@@ -129,9 +129,7 @@ static int add_product(struct record *record, const struct net *net, int i, int 
                         : "cosine between the gradients of two terms; 0 where one of them vanishes",
         .equation = k == l ? "|a|, |a|^2 = rate/P^2 sum_mu,nu <g_mu g_nu><x_mu x_nu>"
                            : "a . b / (|a| |b|), a . b = rate/P^2 sum_mu,nu <g_mu g'_nu><x_mu "
-                             "x_nu>",
-        .axes = 1,
-        .shape = {(size_t)record->T}};
+                             "x_nu>"};
     char both[SERIES_NAME];
     gradients_name(both, gradients_term(net, 1 + l), k == l ? "" : gradients_term(net, 1 + k), "");
     gradients_name(series.name, k == l ? "gradient_norm" : "cosine", both,

@@ -120,8 +120,7 @@ int kernel_series_add(struct record *record, const struct net *net, const struct
                                                   : form->full,
                             .equation = kernel->equation,
                             .counted = counts_counted(net, kernel->node, kernel->gradient),
-                            .left_out = counts_left_out(net, kernel->node, kernel->gradient),
-                            .axes = axes};
+                            .left_out = counts_left_out(net, kernel->node, kernel->gradient)};
     gradients_name(name, kernel->name, term, "");
     snprintf(series.name, sizeof series.name, "%.80s%s", name, ending);
     memcpy(series.shape, shape, (size_t)axes * sizeof *shape);
@@ -205,9 +204,7 @@ int kernel_series_add_numbers(struct record *record, const struct net *net,
                             .equation = numbers->equation,
                             .counted = numbers->counted ||
                                        counts_counted(net, numbers->node, numbers->gradient),
-                            .left_out = counts_left_out(net, numbers->node, numbers->gradient),
-                            .axes = 1 + numbers->axes,
-                            .shape = {(size_t)record->T}};
+                            .left_out = counts_left_out(net, numbers->node, numbers->gradient)};
     gradients_name(series.name, numbers->name, term, "");
     for (int k = 0; k < numbers->axes; k++)
         series.shape[1 + k] = (size_t)numbers->shape[k];

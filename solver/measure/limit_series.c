@@ -44,8 +44,6 @@ static int declare(struct record *record, const struct config *config, const str
         .dims = "t",
         .about = "normals so far that sites were too few to make orthogonal to all others",
         .equation = "",
-        .axes = 1,
-        .shape = {T},
         .computation = true};
     const struct series unmatched = {.slot = 1,
                                      .name = "unmatched",
@@ -53,14 +51,11 @@ static int declare(struct record *record, const struct config *config, const str
                                      .about = "normals so far that are not orthogonal to all "
                                               "others, per site, in the population with most",
                                      .equation = "",
-                                     .axes = 1,
-                                     .shape = {T},
                                      .computation = true};
     const struct series rank = {.name = "rank",
                                 .dims = "t basis",
                                 .about = "rank of the basis of each map and direction",
                                 .equation = "rows of q, p",
-                                .axes = 2,
                                 .shape = {T, 2 * (size_t)net->maps.count},
                                 .computation = true};
     (void)y;
@@ -92,9 +87,7 @@ static int declare_norm(struct record *record, const struct config *config, cons
         .dims = "t",
         .about = "norm of the gradient of the loss, before clipping",
         .equation = "(sum over matrices of rate/P^2 sum_mu,nu Delta_mu Delta_nu <g_mu g_nu><x_mu "
-                    "x_nu>)^1/2",
-        .axes = 1,
-        .shape = {(size_t)record->T}};
+                    "x_nu>)^1/2"};
     (void)net, (void)y;
     if (config->training.clip == 0)
         return CODE_OK;
@@ -120,8 +113,6 @@ static int declare_steps(struct record *record, const struct config *config, con
         .about = "estimated errors of f of all steps of the integrator so far, added up",
         .equation = "sum over steps of 2 |d|^2/(3 |f_Euler - f_start|) + |d - d_before|/3, d = f - "
                     "f_Euler",
-        .axes = 1,
-        .shape = {(size_t)record->T},
         .computation = true};
     (void)net, (void)y;
     if (!integrator_of(&config->training)->estimates)

@@ -37,12 +37,7 @@ static bool has_bits(const struct config *config) {
 
 static int add_bits(struct record *record, int slot, const char *name, const char *of,
                     struct err *err) {
-    struct series series = {.slot = slot,
-                            .dims = "t",
-                            .equation = "loss/ln 2",
-                            .axes = 1,
-                            .shape = {(size_t)record->T},
-                            .keep_runs = true};
+    struct series series = {.slot = slot, .dims = "t", .equation = "loss/ln 2", .keep_runs = true};
     series.about = !strcmp(of, "loss") ? "loss in bits for each letter of the text"
                                        : "loss of the test inputs in bits for each letter";
     memcpy(series.name, name, strlen(name) + 1);
@@ -58,7 +53,7 @@ static int set_mean(struct record *record, const struct config *config, const ch
                             : CODE_OK;
 }
 
-struct series outputs_f(const struct data_setup *data, int T, int P) {
+struct series outputs_f(const struct data_setup *data, int P) {
     size_t C = (size_t)data->C;
     bool tokens = data->per_token, several = C > 1;
     return (struct series){.name = "f",
@@ -67,15 +62,13 @@ struct series outputs_f(const struct data_setup *data, int T, int P) {
                                              : "t mu",
                            .about = "output of the network, minus f(0) where centred",
                            .equation = "<w, h_top> / gamma0",
-                           .axes = 2 + tokens + several,
-                           .shape = {(size_t)T, (size_t)P, tokens ? (size_t)data->n : C, C},
+                           .shape = {0, (size_t)P, tokens ? (size_t)data->n : C, C},
                            .keep_runs = true};
 }
 
 static int declare_first(struct record *record, const struct config *config, const struct net *net,
                          const double *y, struct err *err) {
     const struct loss *loss = config->training.loss;
-    size_t T = (size_t)record->T;
     bool of_mean = has_mean_loss(record, net, y);
     const struct series l = {
         .name = "loss",
@@ -85,10 +78,8 @@ static int declare_first(struct record *record, const struct config *config, con
                          : "mean over inputs of the loss l(f, y)",
         .equation = loss->equation,
         .tex = loss->tex,
-        .axes = 1,
-        .shape = {T},
         .keep_runs = true};
-    struct series f = outputs_f(&net->setup.data, record->T, net->setup.data.P);
+    struct series f = outputs_f(&net->setup.data, net->setup.data.P);
     f.inner = of_mean && record->no_inputs;
     const struct mean_loss_rows rows = {y, &net->setup.data, 0, net->setup.data.inputs, true, 1};
     TRY(record_fill_by(record, fill_loss, 0, 2, err));
@@ -186,8 +177,6 @@ static int add_score(struct record *record, int slot, const char *name, const ch
                             .dims = "t",
                             .about = about,
                             .equation = equation,
-                            .axes = 1,
-                            .shape = {(size_t)record->T},
                             .no_error_law = counted,
                             .counted = counted};
     memcpy(series.name, name, strlen(name) + 1);
@@ -206,7 +195,6 @@ static int add_test_loss(struct record *record, const struct config *config, con
                              .dims = "t output",
                              .about = "outputs at the test inputs",
                              .equation = "",
-                             .axes = 2,
                              .shape = {T, (size_t)(setup->data.tests * outputs)},
                              .inner = true};
     const struct series loss = {
@@ -217,8 +205,6 @@ static int add_test_loss(struct record *record, const struct config *config, con
                            "the jackknife; NaN where not evaluated"
                          : "mean over test inputs of the loss, NaN where not evaluated",
         .equation = "as loss",
-        .axes = 1,
-        .shape = {T},
         .keep_runs = true};
     if (y && !setup->N)
         TRY(record_add(record, f, err));

@@ -9,9 +9,9 @@
  * inputs. */
 extern const struct instrument outputs_first, outputs_last;
 
-/* The series f, of T times and P inputs, with an axis of tokens and one of outputs where there are
+/* The series f, of P inputs, with an axis of tokens and one of outputs where there are
  * several. */
-struct series outputs_f(const struct data_setup *data, int T, int P);
+struct series outputs_f(const struct data_setup *data, int P);
 /* Evaluates the test inputs where time t asks for it, and fills their series. The net stays as it
  * is. */
 int outputs_predict(const struct measuring *m, struct net *net, struct err *err);

@@ -23,16 +23,15 @@ static int axis_of(const char *dims, const char *name) {
     return -1;
 }
 
-/* Whether dims names exactly this many axes, `first` first, none twice. */
-static bool dims_valid(const char *dims, int axes, const char *first) {
+/* How many axes dims names, `first` first and none twice. */
+static int axes_of(const char *dims, const char *first) {
     struct text_word word[SERIES_AXES + 1];
     int count = 0;
-    for (; count <= axes && text_next_word(&dims, " ", &word[count]); count++)
+    for (; count <= SERIES_AXES && text_next_word(&dims, " ", &word[count]); count++)
         for (int k = 0; k < count; k++)
-            if (word[k].length == word[count].length &&
-                !memcmp(word[k].text, word[count].text, word[k].length))
-                return false;
-    return count == axes && text_is(word[0], first);
+            assert(!text_same(word[k], word[count]));
+    assert(count > 0 && count <= SERIES_AXES && text_is(word[0], first));
+    return count;
 }
 
 int record_init(struct record *record, int runs, int T, struct err *err) {
@@ -90,9 +89,8 @@ int record_add(struct record *record, struct series series, struct err *err) {
     }
     assert(series.name[0] && series.dims);
     assert(!record->fillers || series.slot < record->slots);
-    assert(series.axes > 0 && series.axes <= SERIES_AXES &&
-           dims_valid(series.dims, series.axes, times->axis));
-    assert(series.shape[0] == (size_t)(series.times ? times->list.count : record->T));
+    series.axes = axes_of(series.dims, times->axis);
+    series.shape[0] = (size_t)(series.times ? times->list.count : record->T);
     if (record_find(record, series.name))
         DO(err_set(err, CODE_INPUT, "two results of this network are called %s", series.name));
     DO(make_values(record, &series, err));

@@ -46,9 +46,9 @@ struct series {
     const char *dims, *about, *equation; /* about, equation: sentences for the reader */
     const char *tex;                     /* NULL, or the equation in TeX, for pictures */
     char *own;                           /* NULL, or a block that dims and about may lie in */
-    int axes;
+    int axes;                            /* as many as dims names; record_add counts them */
     enum series_times times;
-    size_t shape[SERIES_AXES]; /* shape[0] = T, or the number of its times */
+    size_t shape[SERIES_AXES]; /* shape[0], T or the number of its times, comes from record_add */
     size_t size;               /* product of shape */
     bool no_error_law;         /* jumps, or an extreme: no 1/N law and no normal errors */
     /* What can be the same in all runs by chance, whose error is then not known: anything that is

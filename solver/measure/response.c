@@ -131,14 +131,12 @@ static int declare(struct record *record, const struct config *config, const str
         struct series series = {.dims = tokens ? "t row s column" : "t mu s nu",
                                 .about = texts[forward].about,
                                 .equation = texts[forward].equation,
-                                .axes = 4,
                                 .shape = {T, rows, T, rows}};
         snprintf(series.name, sizeof series.name, "%s_%s", forward ? "A" : "B", map->declared.name);
         if (map->declared.for_all_inputs) {
             series.dims = forward  ? tokens ? "t row s" : "t mu s"
                           : tokens ? "t s column"
                                    : "t s nu";
-            series.axes = 3;
             if (!forward)
                 memcpy(series.shape, (const size_t[]){T, T, rows}, 3 * sizeof T);
         }

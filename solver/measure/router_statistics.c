@@ -110,7 +110,6 @@ static int declare(struct record *record, const struct config *config, const str
                                 .counted = k == LOAD && selects_some(net),
                                 .shape = {T, P, n}};
         series.dims = k == LOAD ? "t probability" : tokens ? "t mu token" : "t mu";
-        series.axes = k == LOAD ? 2 : 2 + tokens;
         if (k == LOAD)
             series.shape[1] = FIELDS_PROBABILITIES;
         snprintf(series.name, sizeof series.name, "%s", part[k].name);

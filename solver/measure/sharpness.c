@@ -328,9 +328,7 @@ static int add_sharpness(struct record *record, const struct net *net, bool adam
         .about = adam ? "largest eigenvalue of the Gauss-Newton matrix in units of Adam's step"
                       : "largest eigenvalue of the Gauss-Newton matrix",
         .equation = adam ? "of H^1/2 K H^1/2/P, every entry of K over Adam's sqrt(v) + eps"
-                         : "of H^1/2 K H^1/2/P, K of all pairs of outputs, H = d^2 l/df^2",
-        .axes = 1,
-        .shape = {(size_t)record->T}};
+                         : "of H^1/2 K H^1/2/P, K of all pairs of outputs, H = d^2 l/df^2"};
     gradients_name(series.name, adam ? "sharpness_adam" : "sharpness",
                    block < 0 ? "" : net->parameters.item[block].name, "");
     return record_add(record, series, err);
@@ -355,12 +353,8 @@ static int declare(struct record *record, const struct config *config, const str
         for (int i = -1; i < blocks; i++)
             TRY(add_sharpness(record, net, adam, i, err));
     for (int k = 0; k < NUMBERS; k++) {
-        struct series series = {.slot = k,
-                                .dims = "t",
-                                .about = number[k].about,
-                                .equation = number[k].equation,
-                                .axes = 1,
-                                .shape = {(size_t)record->T}};
+        struct series series = {
+            .slot = k, .dims = "t", .about = number[k].about, .equation = number[k].equation};
         snprintf(series.name, sizeof series.name, "%s", number[k].name);
         if (is_known(training, k))
             TRY(record_add(record, series, err));

@@ -154,7 +154,6 @@ static int declare_momenta(struct record *record, const struct config *config,
                 "largest singular values of the momentum of the last step over the root of the "
                 "sum of their squares; where each expert or head has its own, their means",
             .equation = "s of V/|V|_F",
-            .axes = 2,
             .shape = {(size_t)record->T, (size_t)config->output.singular_values}};
         if (!map || !is_asked(config, map) || !sums_up(config, net, map) ||
             net_moved_before(net, i))
@@ -182,7 +181,6 @@ static int declare(struct record *record, const struct config *config, const str
                 .dims = k >= EDGE ? "t" : "t singular",
                 .about = forms[k].about,
                 .equation = forms[k].equation,
-                .axes = k >= EDGE ? 1 : 2,
                 .shape = {(size_t)record->T, (size_t)config->output.singular_values}};
             snprintf(series.name, sizeof series.name, "singular_%s%s", map->declared.name,
                      forms[k].suffix);

@@ -328,28 +328,27 @@ done:
  * carry the name of their router, as two of them may have different numbers. */
 static void add_axes(const struct net *net, const struct net_router *router, enum form form,
                      int rows, struct series *series) {
-    size_t M = experts_of(net, router), P = (size_t)net->setup.data.P, *shape = series->shape;
+    size_t M = experts_of(net, router), P = (size_t)net->setup.data.P, *shape = series->shape + 1;
     bool tokens = rows > net->setup.data.P, few = router->M > 0, alone = form == ONCE || rows == 1;
     const char *mu = alone ? "" : tokens ? " mu token" : " mu", *s = router->suffix;
     char *dims = series->own;
-    int *axes = &series->axes;
     if (form == PAIRS) {
         snprintf(dims, AXES_LENGTH, "t %s", tokens ? "row column" : "mu nu");
-        shape[(*axes)++] = (size_t)rows;
-        shape[(*axes)++] = (size_t)rows;
+        *shape++ = (size_t)rows;
+        *shape++ = (size_t)rows;
         return;
     }
     if (!alone)
-        shape[(*axes)++] = P;
+        *shape++ = P;
     if (!alone && tokens)
-        shape[(*axes)++] = (size_t)rows / P;
+        *shape++ = (size_t)rows / P;
     if (form == ORDER) {
         snprintf(dims, AXES_LENGTH, few ? "t%s place%.32s" : "t%s place_2", mu, s);
-        shape[(*axes)++] = few ? M : PLACES;
+        *shape++ = few ? M : PLACES;
     } else if (form == MEMBERS) {
         snprintf(dims, AXES_LENGTH, "t%s expert%.32s other%.32s", mu, s, s);
-        shape[(*axes)++] = M;
-        shape[(*axes)++] = M;
+        *shape++ = M;
+        *shape++ = M;
     } else {
         snprintf(dims, AXES_LENGTH, "t%s", mu);
     }
@@ -364,12 +363,10 @@ static int add_quantity(struct record *record, const struct net *net,
     struct series series = {.slot = (int)k,
                             .about = quantities[k].about,
                             .equation = k == LOGITS ? order : quantities[k].equation,
-                            .axes = 1,
                             .no_error_law = quantities[k].no_error_law,
                             .runs_alone = quantities[k].runs_alone,
                             .counted = k == DEAD || (router->selects && !smooth && k != LOGITS),
-                            .left_out = router->selects && smooth,
-                            .shape = {(size_t)record->T}};
+                            .left_out = router->selects && smooth};
     TRY(base_alloc(&series.own, AXES_LENGTH, 1, err));
     add_axes(net, router, quantities[k].form, rows, &series);
     series.dims = series.own;

@@ -107,7 +107,6 @@ static int add_spectrum(struct record *record, const struct net *net, const stru
                                                        : "t k",
                                 .about = finding[k].about,
                                 .equation = finding[k].equation,
-                                .axes = k == ALIGNMENT ? 1 : 2,
                                 .shape = {(size_t)record->T, (size_t)chosen->rows}};
         snprintf(series.name, sizeof series.name, "%.80s_%s", chosen->name, finding[k].suffix);
         if (k == SPECTRUM || chosen->columns)

@@ -107,7 +107,6 @@ static int declare(struct record *record, const struct config *config, const str
                                  .dims = "t parameter",
                                  .about = "",
                                  .equation = "",
-                                 .axes = 2,
                                  .shape = {(size_t)record->T, (size_t)net->parameters.count},
                                  .no_error_law = true,
                                  .runs_alone = true,

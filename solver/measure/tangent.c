@@ -45,8 +45,6 @@ static int add_tangent(struct record *record, const struct net *net, int term, i
     struct series series = series_of(net, term);
     series.slot = slot_of(net, term, block);
     series.dims = "t mu nu";
-    series.axes = 3;
-    series.shape[0] = (size_t)record->T;
     series.shape[1] = series.shape[2] = P;
     gradients_name(series.name, "tangent", gradients_term(net, term),
                    block < 0 ? "" : net->parameters.item[block].name);

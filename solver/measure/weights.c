@@ -122,8 +122,6 @@ static int add_weights(struct record *record, const struct net *net, const struc
     const char *rest = slot == REST ? "_rest" : "";
     TRY(base_alloc(&series.own, LENGTH, 1, err));
     series.dims = series.own;
-    series.axes = shape[1] ? 3 : 2;
-    series.shape[0] = (size_t)(times ? record->times[times].list.count : record->T);
     series.shape[1] = shape[0];
     series.shape[2] = shape[1];
     snprintf(series.name, sizeof series.name, "weights_%.32s%s", name, rest);

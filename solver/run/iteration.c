@@ -11,13 +11,11 @@ int iteration_declare(struct record *iterations, const struct config *config,
                                    .dims = "sweep",
                                    .about = "pivots of the causal factors of the kernels that were "
                                             "raised to jitter times the diagonal",
-                                   .axes = 1,
                                    .shape = {(size_t)config->solver.fixed_point.max_sweeps}};
     struct series change = {.name = "change",
                             .dims = "sweep kernel",
                             .about = "relative change of each kernel and response in a sweep",
                             .equation = "|K_new - K| / |K_new|",
-                            .axes = 2,
                             .shape = {(size_t)config->solver.fixed_point.max_sweeps},
                             .keep_runs = true};
     char(*names)[FIXED_POINT_NAME];

@@ -131,7 +131,7 @@ done:
 /* All runs of a width (0: of the limit) into p->record. */
 static int predict_ensemble(struct prediction *p, int N, int runs, struct err *err) {
     const struct net_setup setup = run_setup(&p->with, N, 0);
-    struct series f = outputs_f(&setup.data, 1, setup.data.tests);
+    struct series f = outputs_f(&setup.data, setup.data.tests);
     f.about = "output of the network at the inputs, minus f(0) where centred";
     p->N = N;
     TRY(record_init(&p->record, runs, 1, err));
