@@ -63,6 +63,10 @@ static bool signal_exists(const struct net *net, int k) {
            (net->setup.N || k <= H3_DELTA);
 }
 
+int aggregation_matrices(const struct net *net) {
+    return net->setup.N && net->program->mixture.rows ? 5 : 0; /* W2, W3, their changes, scratch */
+}
+
 int aggregation_declare(struct record *record, const struct net *net, record_fill *fill,
                         struct err *err) {
     if (net->program->mixture.rows)

@@ -19,6 +19,8 @@ enum { H3, H3_DELTA, H3I_INIT, H3I_PROP, H3I_EFF, A1, A21, A22, A3 };
 enum { B_00 = A3 + 1, B_D0, B_0D, B_DD, DPHI_INIT, DPHI_UPD, DPHI };
 enum { A4 = DPHI + 1, A6, A5, E, D1E, R00, RD0, R0D, RDD, D1R, I6_INIT, I6_PROP, I6_EFF, TERMS };
 
+/* How many matrices as large as the largest between populations it has on the host at once. */
+int aggregation_matrices(const struct net *net);
 /* Adds the series, if the network has said what its experts are, to be filled by a function that
  * calls aggregation_fill. */
 int aggregation_declare(struct record *record, const struct net *net, record_fill *fill,

@@ -83,6 +83,8 @@ static double measured_bytes(const struct config *config, const struct net *net)
     int check = config->reference.coordinate_check;
     if (check == COORDINATE_ALIGNED && net->setup.N)
         numbers = fmax(numbers, 2 * matrix);
+    if (check)
+        numbers = fmax(numbers, aggregation_matrices(net) * matrix);
     double kept = check ? (1 + check) * all : 0, carried = 0;
     for (int k = 0; k < net->kernels.count && output->kernels && !net->setup.N; k++)
         carried =
