@@ -13,6 +13,8 @@ from dmft.plot import sweeps
 from dmft.plot.layout import legend
 from dmft.plot.select import quantity
 from dmft.plot.style import BANDS, BARS, COLOURS
+from dmft.study.curves import compare
+from tables import samples_of
 from verdict import (EXPONENT, SEEN, above, all_of, below, drift, interval, judge, near, of_optimum,
                      of_runs, within_factor)
 
@@ -152,20 +154,35 @@ def transfers(best, rate: str, loss: str):
         (judge(gained, claim) if claim else SEEN, gained)
 
 
-def whole_curve(best, rate: str):
+def curve_of(run, cell, N):
+    """The curve of one width over the rate, to be laid on others; rates at which networks failed
+    are not used."""
+    key, runs = run["optimum"].attrs["key"], {}
+    for rate in run.sweep[key].values:
+        where = cell | {key: rate, "N": N}
+        failed = str(run.units().sel(where).item()).endswith(".partial")
+        runs[rate] = np.full(2, np.nan) if failed else runs_of(run, where)
+    return samples_of(runs, N)
+
+
+def whole_curve(run, cell, best, rate: str):
     """Of what is said of the rate: (verdict, a sentence) by the whole curve of the objective over
-    the rate, laid on that of the smallest width, and how far the two are apart at the same
-    rates."""
-    last = best.isel(N=-1)
-    shift, factors = ([float(last[key + end]) for end in ("", "_low", "_high")]
-                      for key in ("shift", "factor"))
-    claim = RATE[rate][1]
-    low, high = np.log(shift[1:]) if np.isfinite(shift).all() else (-np.inf, np.inf)
-    verdict = True if claim.low < low and high < claim.high else \
-        False if high < claim.low or claim.high < low else None
-    return verdict, f"""the whole curve of N = {last["N"].item():g}, laid on that of N =
-        {best["N"].values[0]:g}, is moved by {span(*shift)} in the rate; at the same rates the two
-        are apart by {span(*factors)}"""
+    the rate, laid on that of the smallest width, and how far the two are apart at the same rates;
+    of the two largest widths, too."""
+    N = best["N"].values
+    first, before, last = (curve_of(run, cell, n) for n in (N[0], N[-2], N[-1]))
+    words = []
+    for narrow, found in ((N[0], compare(first, last)), (N[-2], compare(before, last))):
+        moved = f"is moved by {span(*found[:3])} in the rate from" if np.isfinite(found[0]) else \
+            "cannot be laid on"
+        words.append(f"that of N = {N[-1]:g} {moved} that of N = {narrow:g}, and is apart from it "
+                     f"by {span(*found[3:])} at the same rates")
+        if narrow == N[0]:
+            claim, ends = RATE[rate][1], np.log(found[1:3])
+            verdict = None if not np.isfinite(ends).all() else \
+                True if claim.low < ends[0] and ends[1] < claim.high else \
+                False if ends[1] < claim.low or claim.high < ends[0] else None
+    return verdict, "; ".join(words)
 
 
 def rates_seen(run, cells, titles, said, whole: bool = False):
@@ -179,7 +196,7 @@ def rates_seen(run, cells, titles, said, whole: bool = False):
         (moves, moved), (gains, gained) = transfers(best, rate, loss)
         curve = ""
         if whole:
-            moves, curve = whole_curve(best, rate)
+            moves, curve = whole_curve(run, cell, best, rate)
             curve += "; best \u03b7\u2080 "
         widths = ", ".join(f"{n:g}" for n in best["N"].values)
         ends = [f"; in the limit {told(limit, key)}" * bool(limit.sizes["N"])
@@ -223,7 +240,7 @@ def rates_regime1(run):
     titles = ["\u03bcP", "MSSP", "\u03bcP, Adam", "MSSP, Adam", "\u03bcP, softmax",
               "SP, softmax"]
     said = [("stays", "any")] * 5 + [("falls", "any")]
-    return rates(run, cells, titles), rates_seen(run, cells, titles, said)
+    return rates(run, cells, titles), rates_seen(run, cells, titles, said, whole=True)
 
 
 def fig2(*runs):
