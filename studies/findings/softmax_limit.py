@@ -252,7 +252,8 @@ def draw(rows, path):
              label=rf"$M = {float(kappa):g}\,N$")
     cases = dict.fromkeys(row[0] for row in rows if row[0] != "descent" and "flow" not in row[0])
     for k, case in enumerate(cases):
-        bars(axes[3], case, "share at the end", gamma0=4, color=f"C{k}", marker="osD^v<>P"[k],
+        bars(axes[3], case, "share at the end", gamma0=4, color=f"C{k}" if k < 7 else "0.3",
+             marker="osD^v<>P"[k],
              label=case)
     for ax, title in zip(axes, ("largest share at the end", r"$\gamma_0\tau$ of doubling",
                                 r"largest share, $\gamma_0 = 2$", r"cures, $\gamma_0 = 4$")):
