@@ -15,34 +15,6 @@ class SoftplusThreshold(Routed):
         return self.weighted(x, w)
 
 
-class SwitchJitter(Routed):
-    """Switch with jitter."""
-
-    def mix(self, x):
-        x = x * torch.empty_like(x).uniform_(0.99, 1.01)
-        p = self.router(x).softmax(-1)
-        g, i = p.max(-1)
-        out = torch.zeros_like(x)
-        for e, ex in enumerate(self.experts):
-            m = i == e
-            out[m] = ex(x[m])
-        return out * g[:, None]
-
-
-class NoisyTop(Routed):
-    """Noise on logits."""
-
-    def setup(self, N):
-        self.noise = nn.Linear(N, self.count, bias=False)
-
-    def mix(self, x):
-        logits = self.router(x)
-        logits = logits + torch.randn_like(logits) * F.softplus(self.noise(x))
-        v, i = logits.topk(2, -1)
-        w = torch.zeros_like(logits).scatter(1, i, v.softmax(-1))
-        return self.weighted(x, w)
-
-
 class Capacity(Routed):
     """Switch with a capacity over inputs."""
 
@@ -100,14 +72,6 @@ class TopP(Routed):
         return self.weighted(x, w)
 
 
-class Gumbel(Routed):
-    """A random choice."""
-
-    def mix(self, x):
-        w = F.gumbel_softmax(self.router(x), hard=True)
-        return self.weighted(x, w)
-
-
 class SoftMoE(nn.Module):
     """Slots that are means over tokens."""
 
@@ -160,13 +124,10 @@ class TokCapacity(OfLetters):
 
 REFUSED = {
     SoftplusThreshold: "jumps at its threshold",
-    SwitchJitter: "random numbers",
-    NoisyTop: "random numbers",
     Capacity: "cumsum",
     SortDispatch2: "loop over the experts",
     ExpertChoice: "all inputs",
     TopP: "sorted numbers",
-    Gumbel: "random numbers",
     SoftMoE: "softmax over token",
     TokHash2: "remainder",
     TokChoice: "one by one",

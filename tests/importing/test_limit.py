@@ -33,7 +33,7 @@ def losses(mine, settings, data, kind, width, seeds):
             mine.groups(kind, RATES[kind], module, eps=1e-3))
         first = call(module, x)[0].detach()
         for step in range(len(row)):
-            f = call(module, x)[0] - first
+            f = call(module, x, seed=STEPS * seed + step)[0] - first
             loss = dmft.torch.loss_of(loss_kind, f, data.y, f.dim() > 1)
             row[step] = loss.item()
             made.zero_grad()

@@ -29,11 +29,12 @@ class Evaluation:
     loss, and `loads`, {state: (its loads, what they should be, eta_bias, sign rule)}.
 
     A is [P, n, D], kinds the tokens [P, n] or None; weights and selection biases by name and by
-    state; noisy: whether noise of rows is drawn, else it is 0; origin: what is subtracted from the
+    state; noisy: whether noise is drawn, else it is 0, or a function that gives the normals of one
+    after the other; origin: what is subtracted from the
     numbers that are read out, or None."""
 
     def __init__(self, program: Program, weights, biases, A: torch.Tensor,
-                 kinds: torch.Tensor | None, noisy: bool = False, origin=None):
+                 kinds: torch.Tensor | None, noisy=False, origin=None):
         self.noisy, self.origin = noisy, origin
         self.program, self.weights, self.biases, self.A, self.kinds = \
             program, weights, biases, A, kinds
@@ -161,6 +162,8 @@ def top(run, v, x):
 @OPERATIONS
 def noise(run, v, x):
     """Normals of PyTorch's own generator, not those of dmft-solve."""
+    if callable(run.noisy):
+        return run.noisy()
     return torch.randn_like(x).detach() if run.noisy else torch.zeros_like(x)
 
 

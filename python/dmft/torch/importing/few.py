@@ -21,4 +21,4 @@ def import_of_counts(mine, more: dict):
     from dmft.torch.importing.result import import_module
     counts, builds = mine.counts | more, mine._builds
     return import_module(lambda *sizes: mine.build(*sizes, *counts.values()), mine._example,
-                         builds.sizes, output=mine._output, ignore=builds.ignored)
+                         builds.sizes, output=mine.output, ignore=builds.ignored)

@@ -48,33 +48,36 @@ def relative(found: torch.Tensor, wanted: torch.Tensor) -> float:
     return difference / largest if largest else difference
 
 
-def evaluate(net, parts, parameters, x: torch.Tensor):
-    """(outputs, terms of the loss) of the program, as functions of the module's parameters."""
+def evaluate(net, mine, parameters, x: torch.Tensor, normals=()):
+    """(outputs, terms of the loss) of the program, as functions of the module's parameters, with
+    the normals that this has drawn as noise. mine: the Imported."""
     N = net.program.width
     weights = {name: one.detach() for name, one in net.weights.items()}     # constants, too
-    for part in parts:
+    for part in mine.parts:
         shape = net.weights[part.name].shape
         weights[part.name] = part.of(parameters, N).reshape(shape)
     kinds = None if x.is_floating_point() else x
     X = net.inputs_of(x) if kinds is not None else x
     A = X / math.sqrt(net.dimension)
-    run = Evaluation(net.program, weights, {}, A[:, None] if A.dim() == 2 else A, kinds)
+    run = Evaluation(net.program, weights, {}, A[:, None] if A.dim() == 2 else A, kinds,
+                     iter(mine.drawn_as(normals, len(x))).__next__)
     return net._shape(run.output), run.penalty
 
 
-def differences(module, net, parts, ignored, x, output=None, more=()) -> dict[str, float]:
+def differences(module, net, mine, x=None, more=()) -> dict[str, float]:
     """{"output" or the name of a parameter: relative difference of the output, or of its gradient},
     of the sum of outputs times normals and of what the module adds to the loss; and of the outputs
     of `more`, of the same size with other weights, of which the first has gradients, too."""
-    wanted, found = _compared(module, net, parts, ignored, x, output)
-    return _on_others(found, module, wanted, more, net, parts, ignored, x, output)
+    wanted, found = _compared(module, net, mine, x)
+    return _on_others(found, module, wanted, more, net, mine, x)
 
 
-def _compared(module, net, parts, ignored, x, output):
+def _compared(module, net, mine, x):
     """(outputs, differences of these and of gradients) of one module."""
-    parameters = {name: one for name, one in module.named_parameters() if name not in ignored}
-    wanted, terms = call(module, x, output)
-    made, penalty = evaluate(net, parts, parameters, x)
+    parameters = {name: one for name, one in module.named_parameters() if name not in mine.ignored}
+    normals: list = []
+    wanted, terms = call(module, x, mine.output, normals)
+    made, penalty = evaluate(net, mine, parameters, x, normals)
     wanted = wanted.reshape(made.shape)
     generator = torch.Generator().manual_seed(7)
     weight = torch.randn(wanted.shape, dtype=wanted.dtype, generator=generator)
@@ -108,25 +111,27 @@ def _started_elsewhere(module, ignored) -> None:
             p.add_(size * noise * ((p == 0) | (p == p.flatten()[0]).all()))
 
 
-def _on_others(found, module, wanted, more, net, parts, ignored, x, output) -> dict[str, float]:
+def _on_others(found, module, wanted, more, net, mine, x) -> dict[str, float]:
     """Adds to what was found outputs of the same inputs once more, and of other weights and inputs
     of other sizes."""
     several = []
     with torch.no_grad():
-        again = call(module, x, output)[0].reshape(wanted.shape)
+        again = call(module, x, mine.output)[0].reshape(wanted.shape)
         found[AGAIN] = relative(again, wanted)
         for one, z, k in zip(more, others(x), (1.0, -1.0, 2.0)):
-            _started_elsewhere(one, ignored)
+            _started_elsewhere(one, mine.ignored)
             if not several:
                 with torch.enable_grad():
-                    moved = _compared(one, net, parts, ignored, x, output)[1]
+                    moved = _compared(one, net, mine, x)[1]
                 found |= {key: max(found[key], value) for key, value in moved.items()
                           if value > found[key]}        # nan: what was positive may be negative
             for p in one.parameters():
                 p.mul_(k)
-            parameters = {name: p for name, p in one.named_parameters() if name not in ignored}
-            ours = evaluate(net, parts, parameters, z)[0]
-            theirs = call(one, z, output)[0].reshape(ours.shape)
+            parameters = {name: p for name, p in one.named_parameters() if name not in mine.ignored}
+            normals: list = []
+            theirs = call(one, z, mine.output, normals)[0]
+            ours = evaluate(net, mine, parameters, z, normals)[0]
+            theirs = theirs.reshape(ours.shape)
             seen = theirs.isfinite()        # what is positive at the start may now be negative
             if seen.any():
                 several.append(relative(ours[seen], theirs[seen]))

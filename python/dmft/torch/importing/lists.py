@@ -1,5 +1,5 @@
 """What a Writer makes of tokens and lists of numbers: embeddings that read in and out, constants of
-each kind of token, and numbers that are put side by side."""
+each kind of token, noise, and numbers that are put side by side."""
 from __future__ import annotations
 
 from dmft.torch.importing.expressions import Expression, Gap
@@ -50,6 +50,10 @@ class Lists:
 
     # --- flags of tokens ---------------------------------------------------------------------
 
+    def _write_feature(self, one):
+        """One of the numbers of an input."""
+        return self.network.input(one.data[0] + 1, one.data[0] + 1)
+
     def _write_letter(self, one):
         """1 for tokens of one kind, else 0."""
         return self.network.input(one.data[0] + 1, one.data[0] + 1)
@@ -97,6 +101,15 @@ class Lists:
         self.letters = len(one.data)
         return self.network.bias(self._list((0.0,)), [[value] for value in one.data],
                                  {"name": name, "rate": 0})
+
+    def _write_noise(self, one):
+        self.noises.append(one)
+        if one.is_rows:
+            like = self._constant_rows(self.population(one.population), 1.0)
+            return self.network.noise(like if "token" in one.axes else self.network.pool(like))
+        like = self._list((0.0,) * one.width)
+        return self.network.noise(like if "token" in one.axes or not self.letters else
+                                  self.network.pool(like))
 
     def _list(self, values):
         """Constant numbers side by side."""

@@ -11,6 +11,10 @@ from dmft.torch.importing.tensors import Constant, Tensor
 from dmft.torch.importing.unsummed import is_unsummed, multiplied
 
 
+# An attention logit that is so far below others has the weight 0 in double precision.
+HIDDEN = -1e4
+
+
 @HANDLERS
 def add(read, a, b, alpha=1):
     if alpha != 1:
@@ -23,9 +27,10 @@ def sum_of(builder, a, b):
     """a + b, where minus infinity at some tokens attended to hides them."""
     for one, other in ((a, b), (b, a)):
         if one.operation == "of_pair":
-            values = {value for row in one.data for value in row}
-            if all(value == 0 or value < -1e30 for value in values):
-                return hidden(builder, other, [[value == 0 for value in row] for row in one.data])
+            seen = [[value == 0 for value in row] for row in one.data]
+            if all(value == 0 or value <= HIDDEN for row in one.data for value in row) and (
+                    all(map(any, seen)) or min(map(min, one.data)) < -1e30):
+                return hidden(builder, other, seen)
         if one.operation == "chosen" and builder.is_value(one.arguments[1], 0.0):
             return builder.make("chosen", (one.arguments[0], other))
         if one.operation == "times" and max(one.data) < -1e30 and is_flag(
@@ -287,9 +292,10 @@ def _masked(builder, mask, value):
     """value where the mask is 1; elsewhere nothing."""
     if mask.operation == "of_pair":
         k = builder.value(value)
-        if k and max(k) < -1e30:
+        if k and (max(k) < -1e30 or max(k) <= HIDDEN and all(0 in row for row in mask.data)):
             return builder.make("nothing", data=mask.data, axes=mask.axes)
-        return builder.make("seen", (value,), mask.data, axes=mask.axes | value.axes)
+        if not k and "source" in value.axes:
+            return builder.make("seen", (value,), mask.data, axes=mask.axes | value.axes)
     return builder.multiply(mask, value)
 
 
@@ -297,9 +303,9 @@ def _joined(builder, a, b):
     for one, other in ((a, b), (b, a)):
         if one.operation == "seen" and other.operation == "nothing":
             return hidden(builder, one.arguments[0], one.data)
-    if "seen" in (a.operation, b.operation):
-        raise Gap("a choice between values by a mask of tokens")
-    return builder.add(a, b)
+    return builder.add(*(builder.multiply(builder.make("of_pair", data=one.data, axes=one.axes),
+                                          one.arguments[0]) if one.operation == "seen" else one
+                         for one in (a, b)))
 
 
 @HANDLERS

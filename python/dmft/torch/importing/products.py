@@ -37,7 +37,7 @@ def dot(read, a, b):
 
 @HANDLERS("addmm", "baddbmm")
 def addmm(read, bias, a, b, beta=1, alpha=1):
-    found = contract(read, a, b, len(a.dims) - 2)
+    found = contract(read, a, b, len(read.shapes()) - 2)
     found = found if alpha == 1 else mul(read, found, alpha)
     if isinstance(bias, Constant) and all((one == 0).all() for one in bias.values):
         return found
@@ -233,6 +233,8 @@ def read_in(builder, source: str, order, leaves, axes):
 
 def contract(read, a, b, batch: int) -> Tensor:
     """a [batch .., i, k] times b [batch .., k, j]."""
+    if isinstance(a, Constant) and not any(values.any() for values in a.values):
+        return Constant(tuple(np.zeros(shape) for shape in zip(*read.shapes())))
     if isinstance(a, Constant) and isinstance(b, Tensor):
         return mixed(read, a, b, batch)
     if isinstance(a, Constant) or isinstance(b, Constant):

@@ -12,7 +12,8 @@ from dmft.torch.importing.axes import (Axis, Cut, Piece, cells_shape, expand, fi
                                        units_of)
 from dmft.torch.importing.expressions import Builder, Gap, Leaf, Population
 from dmft.torch.importing.flags import of_source
-from dmft.torch.importing.record import Record, Step, is_random
+from dmft.torch.importing.random_numbers import OTHERS
+from dmft.torch.importing.record import Record, Step
 from dmft.torch.importing.tensors import Constant, Missing, Meeting, Tensor, array, spread
 from dmft.torch.table import Table
 
@@ -56,6 +57,7 @@ class Reading:
         self.step: tuple[Step, Step] | None = None
         self.ignored = set(ignored)
         self.penalties: list = []
+        self.drawn: list = []           # of each draw of normals (kind, size) of its axes
 
     # --- what a reading begins with --------------------------------------------------------------
 
@@ -162,7 +164,7 @@ class Reading:
 
     def _read_step(self) -> None:
         one, two = self.step
-        if one.known is not None and two.known is not None and not is_random(one):
+        if one.known is not None and two.known is not None:
             for result, *values in zip(one.results, one.known, two.known):
                 self.values[id(result)] = Constant(tuple(values))
             return
@@ -185,8 +187,8 @@ class Reading:
         name = step.operation.rstrip("_") if not step.operation.startswith("_") else step.operation
         name = name if name in SAME else name.removesuffix("_copy")
         try:
-            if is_random(step):
-                raise Gap("it draws random numbers; set dropout and jitter to 0 in build")
+            if name in OTHERS:
+                raise Gap("it draws random numbers, of which a program has normals")
             if name in SAME:
                 return arguments[0]
             if name not in HANDLERS:

@@ -24,14 +24,13 @@ from torch.utils.hooks import RemovableHandle
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dmft.errors import InputError
+from dmft.torch.importing.random_numbers import (NORMAL, is_random, mean_of, name_of,
+                                                 normals_of)
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 GROUPED = "aten._grouped_mm.default"
 _SINGLE = (torch.float32, torch.float16, torch.bfloat16)
-# Random numbers, which no program has at the places where modules draw them.
-_RANDOM = ("bernoulli", "dropout", "rand", "normal", "uniform", "exponential", "multinomial",
-           "poisson", "randperm")
 
 
 @dataclasses.dataclass
@@ -51,12 +50,13 @@ class Step:
 @dataclasses.dataclass
 class Record:
     """What a module computed: its steps, its parameters and buffers by name, the input, the
-    output, and what it adds to the loss."""
+    output, what it adds to the loss, and the lines with random numbers that became their means."""
     steps: list[Step]
     parameters: dict[str, torch.Tensor]
     input: torch.Tensor
     output: torch.Tensor
     penalties: tuple
+    means: list[str]
 
 
 def _place() -> str:
@@ -87,13 +87,24 @@ def _doubled(value):
 
 
 class InDouble(TorchDispatchMode):
-    """What asks for float32 or less gets float64."""
+    """What asks for float32 or less gets float64. normals: a list of what is drawn, which grows;
+    other random numbers are then their means."""
+
+    def __init__(self, normals: list | None = None):
+        super().__init__()
+        self.normals = normals
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        options = {key: _doubled(one) if key == "dtype" else one
+                   for key, one in (kwargs or {}).items()}
         if str(function) == GROUPED:
-            return grouped_product(*args, **(kwargs or {}))
-        return function(*args, **{key: _doubled(one) if key == "dtype" else one
-                                  for key, one in (kwargs or {}).items()})
+            return grouped_product(*args, **options)
+        if self.normals is None:
+            return function(*args, **options)
+        if name_of(function) in NORMAL:
+            return normals_of(function, args, options, self.normals)
+        mean, _ = mean_of(function, args, options)
+        return function(*args, **options) if mean is None else mean
 
 
 @contextlib.contextmanager
@@ -142,17 +153,24 @@ class _Recorder(TorchDispatchMode):
         super().__init__()
         self.steps: list[Step] = []
         self.unknown: set[int] = set()
+        self.means: list[str] = []      # lines with random numbers that became their means
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         options = {key: _doubled(one) if key == "dtype" else one
                    for key, one in (kwargs or {}).items()}
-        found = grouped_product(*args, **options) if str(function) == GROUPED else \
-            function(*args, **options)
         name = str(function).rsplit(".", 1)[0].removeprefix("aten.")
+        found, of = mean_of(function, args, options)
+        if found is not None:
+            self.means.append(_place())
+            name, args, options = "clone", (of,), {}
+        elif str(function) == GROUPED:
+            found = grouped_product(*args, **options)
+        else:
+            found = function(*args, **options)
         known = not any(id(one) in self.unknown for one in _tensors([args, *options.values()]))
         if name.rstrip("_").endswith("_like") or name.startswith("new_"):
-            known = not any(word in name for word in _RANDOM)
-        if any(word in name for word in _RANDOM):
+            known = True
+        if is_random(name):
             known = False
         results = tuple(_tensors(found))
         if not known:
@@ -181,9 +199,12 @@ def first_output(found):
                      "(module, x) of its output, or of (output, term of the loss, ...)")
 
 
-def call(module: torch.nn.Module, x: torch.Tensor, output=None, double=True):
-    """(output, terms of the loss) of a module."""
-    with InDouble() if double else contextlib.nullcontext(), doubles():
+def call(module: torch.nn.Module, x: torch.Tensor, output=None, normals: list | None = None,
+         seed: int = 0):
+    """(output, terms of the loss) of a module, with the normals of a seed, which are added to a
+    list."""
+    with torch.random.fork_rng(devices=[]), InDouble([] if normals is None else normals), doubles():
+        torch.manual_seed(seed)
         return first_output(output(module, x) if output else module(x))
 
 
@@ -214,14 +235,10 @@ def run(module: torch.nn.Module, x: torch.Tensor, output=None) -> Record:
 
     def pure(tensors, given):
         with _put(module, tensors):
-            found, terms = call(module, given, output, double=False)
+            with doubles():
+                found, terms = first_output(output(module, given) if output else module(given))
             return tuple(one.clone() for one in (found, *terms))
 
     with sdpa_kernel(SDPBackend.MATH), recorder, _AsInTraining():
         found, *terms = torch.func.functionalize(pure)(kept, x)
-    return Record(recorder.steps, parameters, x, found, tuple(terms))
-
-
-def is_random(step: Step) -> bool:
-    """Whether a step draws random numbers."""
-    return any(word in step.operation for word in _RANDOM)
+    return Record(recorder.steps, parameters, x, found, tuple(terms), recorder.means)

@@ -8,8 +8,8 @@ from functools import partial
 import torch
 
 from dmft.errors import InputError, NoteWarning
-from dmft.torch.importing import (choices, cut_off, grouped, pointwise, products,  # noqa: F401
-                                  reductions, selections, shapes)
+from dmft.torch.importing import (choices, cut_off, grouped, noise, pointwise,  # noqa: F401
+                                  products, reductions, selections, shapes)
 from dmft.torch.importing.axes import cells_shape
 from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.factors import Factors, growing_places, leaves_of
@@ -20,6 +20,7 @@ from dmft.recipe import recipe
 from dmft.torch.importing.judging import Judge, Recipe, groups
 from dmft.torch.importing.laws import power_of
 from dmft.torch.importing.parts import Part, uncovered
+from dmft.torch.importing.random_numbers import drawn_as
 from dmft.torch.importing.reading import Reading, read
 from dmft.torch.importing.record import InDouble, doubles, run
 from dmft.torch.importing.starts import frozen, say_what_is_drawn, starts_of
@@ -34,7 +35,7 @@ MOST, COPIES = 2 ** 28, 6               # parameters of a module that is run; of
 
 
 class Builds:
-    """The modules that `build` makes, on the processor and in double precision, without dropout,
+    """The modules that `build` makes, on the processor and in double precision,
     with `ignored` parameters at 0. `widths`: of the names of what grows, two values each; the
     first one is N."""
 
@@ -51,7 +52,6 @@ class Builds:
                 raise InputError(f"widths of {name}: {values}; must be two whole numbers, the "
                                  "larger one last")
         self.widths = tuple(next(iter(self.sizes.values())))
-        self.dropped: list[str] = []
 
     def others(self, N: int) -> list[int]:
         """What all names are where the first is N: in proportion to it, or its power."""
@@ -88,7 +88,6 @@ class Builds:
                              "torch.nn.Module")
         self._check(module, N)
         module = module.double().train()
-        self._without_dropout(module)
         with torch.no_grad():
             for name, parameter in module.named_parameters():
                 if name in self.ignored:
@@ -119,15 +118,6 @@ class Builds:
             raise InputError(f"build({N}) has {count:.2g} parameters, for which an import takes "
                              f"{COPIES * 8 * count / 1e9:.0f} GB; it needs small modules only: "
                              "give smaller widths=, as (64, 128), or fewer blocks and experts")
-
-    def _without_dropout(self, module) -> None:
-        for name, one in module.named_modules():
-            if isinstance(one, torch.nn.modules.dropout._DropoutNd) and one.p:
-                self.dropped.append(name)
-                one.p = 0.0
-            elif isinstance(one, torch.nn.MultiheadAttention) and one.dropout:
-                self.dropped.append(name)
-                one.dropout = 0.0
 
     def third(self) -> int:
         """A width that was not traced."""
@@ -161,7 +151,8 @@ class Imported:
     experts and blocks that were asked for, and those that the network has."""
 
     def __init__(self, builds: Builds, example, output):
-        self._builds, self._example, self._output = builds, example, output
+        self._builds, self._example, self.output = builds, example, output
+        self.ignored = builds.ignored
         self._modules = [builds.at(N) for N in builds.widths]
         self._reading = self._read()
         self._expressions = self._outputs()
@@ -177,13 +168,14 @@ class Imported:
         records = []
         for N, module in zip(self._builds.widths, self._modules):
             try:
-                records.append(run(module, self._example, self._output))
+                records.append(run(module, self._example, self.output))
             except InputError:
                 raise
             except Exception as error:  # of a stranger's code
                 why = (str(error).splitlines() or [""])[0]
                 raise InputError(f"the module of width {N} cannot be run on the example: "
                                  f"{type(error).__name__}: {why}") from error
+        self.means = records[0].means
         try:
             return read(records, self._builds.ignored)
         except Gap as gap:
@@ -219,7 +211,7 @@ class Imported:
         self._factors = Factors(self.roots, self._builds.widths, places, fixed=self._started())
         writer = self.write()
         self.left = self._factors.with_sums(writer.sums)
-        self.network, self.parts = writer.network, writer.parts
+        self.network, self.parts, self.noises = writer.network, writer.parts, writer.noises
         self.settings = self._settings(writer)
 
     def _started(self) -> set[str]:
@@ -347,8 +339,11 @@ class Imported:
         net = self.load(module)
         sizes = self._builds.others(N)
         more = (self._builds.of_sizes(sizes, N + k) for k in (1, 2, 3))
-        self.differences = differences(module, net, self.parts, self._builds.ignored, x,
-                                       self._output, more)
+        self.differences = differences(module, net, self, x, more)
+
+    def drawn_as(self, normals, inputs: int) -> list[torch.Tensor]:
+        """The noise of the network for the normals that the module draws for so many inputs."""
+        return drawn_as(self._reading.drawn, self.noises, normals, inputs)
 
     def as_trained(self, optimizer):
         """The network as you train it: with your standard deviations, learning rates, eps and
@@ -388,7 +383,7 @@ class Imported:
             from dmft.torch.planning import plan
             widths = {name: made.sizes.get(name, (one, 2 * one)) for name, one in base.items()}
             return plan(self.build, self._example, base, parameterization, widths=widths,
-                        counts=self.counts or None, output=self._output, ignore=made.ignored)
+                        counts=self.counts or None, output=self.output, ignore=made.ignored)
         if parameterization != "mssp":
             raise InputError(f"parameterization {parameterization!r}: an imported network has "
                              "mssp, the language's own; base={'N': 64} may have mup")
@@ -432,9 +427,10 @@ def import_module(build, example, widths=(64, 128), *, output=None, ignore=(), c
                              {"output": output, "ignore": ignore, "check": check})
     builds = Builds(build, widths, [ignore] if isinstance(ignore, str) else ignore)
     found = Imported(builds, example_of(example), output)
-    if builds.dropped:
-        warnings.warn("dropout was set to 0: " + ", ".join(dict.fromkeys(builds.dropped)),
-                      NoteWarning, stacklevel=2)
+    if found.means:
+        warnings.warn("random numbers that are no normals have their means in the network, with "
+                      "which dropout and jitter do nothing, as if set to 0: "
+                      + "; ".join(dict.fromkeys(found.means)), NoteWarning, stacklevel=2)
     found.compare()
     worst = worst_of(found.differences)
     if found.differences["output"] > AGREES and not math.isnan(found.difference):

@@ -9,7 +9,7 @@ from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.places import count_of, is_of_tokens, joined, moved, places_mixed, put, \
     taken
 from dmft.torch.importing.reading import HANDLERS, Two, pair
-from dmft.torch.importing.tensors import Constant, Tensor, array
+from dmft.torch.importing.tensors import Constant, Meeting, Tensor, array
 
 
 @HANDLERS("view", "_unsafe_view", "reshape", "_reshape_alias", "flatten", "unflatten", "squeeze",
@@ -222,6 +222,7 @@ def cat(read, tensors, dim=0):
     others = [[axes for d, axes in enumerate(one.dims) if d != dim] for one in made]
     if any([length(a) for a in one] != [length(a) for a in others[0]] for one in others):
         raise Gap("tensors of different shapes are joined")
+    made = _alike_beside(read, made, dim)
     place = made[0].place_of(dim)
     sizes, parts = [], []
     for one in made:
@@ -247,6 +248,18 @@ def cat(read, tensors, dim=0):
     dims = list(made[0].dims)
     dims[dim] = axes
     return Tensor(dims, np.concatenate(parts, place).reshape(cells_shape(dims)))
+
+
+def _alike_beside(read, tensors, dim):
+    """Tensors with the same axes in all dimensions but one."""
+    tensors = list(tensors)
+    for k in [*range(1, len(tensors)), *range(1, len(tensors) - 1)]:
+        meeting = Meeting(read.builder, tensors[0], tensors[k])
+        for d in range(len(tensors[0].dims)):
+            if d != dim and tensors[0].dims[d] != tensors[k].dims[d]:
+                meeting.align((d, d))
+        tensors[0], tensors[k] = meeting.tensors
+    return tensors
 
 
 def _as_long(like: Tensor, dim: int, known: Constant) -> Tensor:

@@ -106,11 +106,14 @@ class Tensor:
                       self.cells.transpose([one for group in places for one in group]))
 
     def merged(self, dim: int) -> "Tensor":
-        """Returns it with the finite axes of a dimension as one."""
+        """Returns it with the finite axes that a dimension begins with as one."""
         axes = self.dims[dim]
-        if len(axes) < 2 or any(axis.kind != "finite" or axis.segments for axis in axes):
+        count = next((k for k, axis in enumerate(axes) if axis.kind != "finite" or axis.segments),
+                     len(axes))
+        if count < 2:
             return self
-        dims = [*self.dims[:dim], (finite(length(axes)[0]),), *self.dims[dim + 1:]]
+        whole = finite(length(axes[:count])[0])
+        dims = [*self.dims[:dim], (whole, *axes[count:]), *self.dims[dim + 1:]]
         return Tensor(dims, self.cells.reshape(cells_shape(dims)))
 
     def refined(self, dim: int, at: int, sizes) -> "Tensor":
@@ -188,7 +191,7 @@ class Meeting:
     def _divide(self, dims, at, one: Axis, two: Axis) -> bool:
         for k, (mine, other) in enumerate(((one, two), (two, one))):
             tensor = self.tensors[k]
-            if mine.kind == "finite" and other.kind == "finite" and not mine.segments \
+            if mine.kind == "finite" and other.kind in ("finite", "copy") and not mine.segments \
                     and not other.segments and mine.size[0] > other.size[0] \
                     and mine.size[0] % other.size[0] == 0:
                 inner = (mine.size[0] // other.size[0],) * 2
@@ -273,9 +276,8 @@ def builder_by_token(builder: Builder, entries, token: Axis) -> Expression:
 def spread(builder: Builder, known: Constant, like: Tensor) -> Tensor:
     """A constant as a tensor whose dimensions go with those of another one."""
     one, two = known.values
+    like = Tensor([()] * (one.ndim - len(like.dims)) + list(like.dims), like.cells)
     missing = len(like.dims) - one.ndim
-    if missing < 0:
-        raise Gap("a constant has more dimensions than what it is combined with")
     dims: list[tuple] = []
     for k in range(one.ndim):
         axes = like.dims[k + missing]

@@ -17,7 +17,7 @@ from dmft.torch.importing.places import places_of
 from dmft.torch.importing.tables import formula
 
 # Expressions that are no value by themselves.
-INSIDE = ("attend constant feature token parameter of_token of_pair nothing seen expert "
+INSIDE = ("attend constant token parameter of_token of_pair nothing seen expert "
           "which row order table").split()
 LONGEST = 23                            # letters of the name of a matrix
 
@@ -46,6 +46,7 @@ class Writer(Lists, ManySites):
         self._embedded: set[int] = set()        # reads and looks that share a matrix
         self._embeddings: dict[tuple, tuple] = {}
         self.sums: list = []
+        self.noises: list = []                  # normals, in the order of the program
         self._of_numbers = False                # whether inputs are numbers, not tokens
         self._written: list = []                # constants of each kind of token
         self._chosen_by: set[int] = set()       # what only choices are made of
@@ -375,10 +376,9 @@ class Writer(Lists, ManySites):
         return (y if b.operation == "pick" else y[0]) * x
 
     def _write_pick(self, one):
-        whole = self._values[id(one.arguments[0])]
-        if whole is None:
-            return None
-        return whole[one.data[0]]
+        (whole,) = one.arguments
+        value = self._known(whole) if whole.operation == "parameter" else self._values[id(whole)]
+        return None if value is None else value[one.data[0]]
 
     def _write_power(self, one):
         (x,) = self._arguments(one)
