@@ -300,16 +300,6 @@ def test_terms_of_the_loss_become_penalties():
 
 
 def test_a_gradient_that_is_held_back_is_found():
-    class Held(nn.Module):
-        def __init__(self, N):
-            super().__init__()
-            self.letter = nn.Embedding(modules.LETTERS, N, padding_idx=2)
-            self.head = nn.Linear(N, modules.LETTERS, bias=False)
-
-        def forward(self, x):
-            return self.head(self.letter(x))
-    assert "padding_idx = 2" in refusal(Held, modules.letters())
-
     class Hooked(modules.Perceptron):
         def forward(self, x):
             h = torch.tanh(self.first(x))

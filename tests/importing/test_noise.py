@@ -1,5 +1,5 @@
-"""Random numbers inside of modules: normals are the noise of the network, and agree with the module's
-for the normals that it draws; all others become their means, with a note of their lines."""
+"""Random numbers inside of modules: normals are the noise of the network, which is compared for the
+normals that the module draws; all others become their means, with a note of their lines."""
 import dmft
 import dmft.torch
 import modules

@@ -26,6 +26,10 @@ class Cut(Exception):
             raise Gap("sites that no parameter makes are taken apart")
 
 
+class MoreTokens(Exception):
+    """So many more tokens are wanted than an input has, as a class token is."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Axis:
     """`size` at both widths. Kinds: input, token, source; finite (`segments`: the sizes of the
@@ -219,6 +223,19 @@ def regroup(axes, lengths) -> list[tuple]:
     if rest:
         raise Gap("a view that rearranges sites")
     return dims
+
+
+def as_tokens(dims) -> list[tuple]:
+    """Rows and columns of an image that lie in one dimension, one behind the other, are tokens."""
+    found = []
+    for axes in dims:
+        kinds = [axis.kind for axis in axes]
+        at = next((k for k in range(len(kinds) - 1) if kinds[k:k + 2] == ["row", "column"]), None)
+        if at is not None:
+            size = (axes[at].size[0] * axes[at + 1].size[0],) * 2
+            axes = (*axes[:at], Axis("token", size), *axes[at + 2:])
+        found.append(axes)
+    return found
 
 
 def fractions_of(ends, totals) -> tuple:

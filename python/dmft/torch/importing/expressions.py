@@ -129,6 +129,7 @@ class Builder:
     def __init__(self):
         self._kept: dict = {}
         self.place = ""
+        self.seen: tuple = ()           # tokens of the network that are those of the module
 
     def make(self, operation, arguments=(), data=(), population=None, axes=None, width=None):
         """An expression, or the equal one that there is already."""

@@ -56,17 +56,15 @@ def reads_and_writes(roots) -> set[int]:
     return found
 
 
-def terms_of(output: Expression) -> list:
-    """The products of rows and a matrix that numbers are the sum of, as where rows of several
-    populations are joined and read; the first is the read-out."""
-    found, todo = [], [output]
-    while todo:
-        one = todo.pop(0)
-        if one.operation == "look":
-            found.append(one)
-        elif one.operation == "add":
-            todo[:0] = one.arguments
-    return found
+def is_read_alone(look: Expression, roots) -> bool:
+    """Whether no rows are made of numbers that are read, so that they can be a read-out."""
+    made: dict[int, bool] = {id(look): True}
+    for one in ordered(roots):
+        if one is not look:
+            made[id(one)] = any(made[id(argument)] for argument in one.arguments)
+        if made[id(one)] and (one.is_rows or one.operation in ("top", "attend", "mix")):
+            return False
+    return True
 
 
 def looks_of(output: Expression) -> list:

@@ -55,9 +55,10 @@ def evaluate(net, mine, parameters, x: torch.Tensor, normals=()):
     weights = {name: one.detach() for name, one in net.weights.items()}     # constants, too
     for part in mine.parts:
         shape = net.weights[part.name].shape
-        weights[part.name] = part.of(parameters, N).reshape(shape)
+        V = part.of(parameters, N).reshape(shape)
+        weights[part.name] = V if net.program.matrix(part.name).learns else V.detach()
     kinds = None if x.is_floating_point() else x
-    X = net.inputs_of(x) if kinds is not None else x
+    X = net.inputs_of(x) if kinds is not None else mine.inputs(x)
     A = X / math.sqrt(net.dimension)
     run = Evaluation(net.program, weights, {}, A[:, None] if A.dim() == 2 else A, kinds,
                      iter(mine.drawn_as(normals, len(x))).__next__)

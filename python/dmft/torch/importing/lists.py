@@ -3,6 +3,7 @@ each kind of token, noise, and numbers that are put side by side."""
 from __future__ import annotations
 
 from dmft.torch.importing.expressions import Expression, Gap
+from dmft.torch.importing.tables import formula
 
 
 class Lists:
@@ -31,7 +32,7 @@ class Lists:
 
     def _write_read_in(self, one):
         """Numbers of an input by a read-in, letters and places each by an embedding."""
-        source, leaves = one.data
+        source, leaves, *some = one.data
         net, on = self.network, self.population(one.population)
         if source == "feature":
             part = self._part("read_in", leaves, one, more=len(leaves) ** 0.5)
@@ -40,13 +41,38 @@ class Lists:
             _, weight = self._embedding(one, leaves)
         else:
             weight = self._weight(self._part("embed", leaves, one))
-        first = 1
+        if some:
+            return net.embed(self._letters_of(some[0].which), on,
+                             weight | ({"fixed": True} if some[0].fixed else {}))
         if source == "place":
-            if self._of_numbers:
-                raise Gap("a trained table of places beside inputs that are numbers, of which no "
-                          "program knows the places")
-            first = net.vocabulary + 1
-        return net.embed(net.input(first, first + (len(leaves) - 1)), on, weight)
+            return net.embed(self._flags_of_places(), on, weight)
+        return net.embed(net.input(1, len(leaves)), on, weight)
+
+    def _flags_of_places(self):
+        """Of each token as many numbers as there are, 1 at its place and else 0."""
+        net = self.network
+        if self.letters:
+            return net.input(net.vocabulary + 1, net.vocabulary + self.tokens)
+        if self._flags is None:
+            on = next(iter(self._populations.values()), None)
+            on = net.population("places") if on is None else on
+            self._flags = net.join([net.mean(net.constant(on, net.function(
+                "u, s", f"s == {k + 1} and 1 or 0"))) for k in range(self.tokens)])
+        return self._flags
+
+    def _number_of_token(self, one):
+        """A constant of each token."""
+        if any(a != b for a, b in one.data):
+            raise Gap("a constant of each token that goes with the width")
+        return self.network.sum(self._flags_of_places() * self._list(
+            tuple(values[0] for values in one.data)))
+
+    def _letters_of(self, which):
+        """Flags of some kinds of tokens, which lie side by side but for gaps."""
+        ends = [k for k in range(1, len(which)) if which[k] != which[k - 1] + 1]
+        runs = [which[a:b] for a, b in zip([0, *ends], [*ends, len(which)])]
+        parts = [self.network.input(run[0] + 1, run[-1] + 1) for run in runs]
+        return parts[0] if len(parts) == 1 else self.network.join(parts)
 
     # --- flags of tokens ---------------------------------------------------------------------
 
@@ -68,31 +94,30 @@ class Lists:
 
     def _write_of_pair(self, one):
         """A constant for each token and each that it attends to."""
-        if not self.letters:
-            raise Gap("a window or bias of attention between rows of numbers, of which no program "
-                      "knows the places")
-        first = self.network.vocabulary + 1
-        places = self.network.input(first, first + (len(one.data) - 1))
-        return self.network.mix(places, [list(row) for row in one.data])
+        return self.network.mix(self._flags_of_places(), [list(row) for row in one.data])
+
+    def _table(self, table: Expression, one: Expression):
+        if table.operation == "of_token":
+            laws = [self.number(values) for values in table.data]
+            if not all(isinstance(law, float) for law in laws):
+                raise Gap("a constant of each token that goes with the width")
+            text = "({" + ", ".join(map(repr, laws)) + "})[s]"
+        else:
+            text = formula(table.data[0], self.population(one.population)._text + ".size")
+        return self.network.constant(self.population(one.population),
+                                     self.network.function("u, s", text))
 
     # --- lists -----------------------------------------------------------------------------------
 
     def _write_list(self, one):
-        """Numbers that are computed one by one, each times a list of 0 and 1."""
-        K, known = len(one.arguments), [0.0] * len(one.arguments)
-        total = None
-        for k, argument in enumerate(one.arguments):
-            if argument.operation == "constant":
-                if argument.data[0] != argument.data[1]:
-                    raise Gap("a list of numbers of which one goes with the width")
-                known[k] = argument.data[0]
-                continue
-            unit = tuple(float(j == k) for j in range(K))
-            part = self._known(argument) * self._list(unit)
-            total = part if total is None else total + part
-        if any(known):
-            total = self._list(tuple(known)) if total is None else total + self._list(tuple(known))
-        return total
+        """Numbers that are computed one by one."""
+        parts = []
+        for argument in one.arguments:
+            if argument.operation == "constant" and argument.data[0] != argument.data[1]:
+                raise Gap("a list of numbers of which one goes with the width")
+            parts.append(self._list(argument.data[:1]) if argument.operation == "constant" else
+                         self._known(argument))
+        return self.network.join(parts)
 
     def _write_of_letter(self, one):
         """A constant of each kind of token."""

@@ -55,8 +55,7 @@ def _noise(read, like) -> Tensor:
 def _axes(read, like) -> list[tuple]:
     """The axes of what is drawn: those of the tensor that it is drawn like, if there is one, else
     those of its size."""
-    x = read.records[0].input
-    P, n = x.shape[0], 1 if x.is_floating_point() and x.dim() < 3 else x.shape[1]
+    P, n = len(read.records[0].input), read.tokens
     rows, token = Axis("input", (P, P)), Axis("token", (n, n))
     found: list[tuple] = []
     for d, size in enumerate(read.shapes()):

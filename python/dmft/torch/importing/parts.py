@@ -19,13 +19,15 @@ class Part:
     """One matrix of the program. `leaves`: the parts of parameters that are its rows (of a read-in
     its columns; of a map or a vector there is one); `to`: the axes of the leaf that are the
     target and the source of a map; `factor`: (c, p), the matrix is c N^p times the parameter;
-    `start`: the number that a vector starts at, or None."""
+    `start`: the number that a vector starts at, or None; `rows`: of a read-out, more than it has
+    leaves where other numbers of the output are looks."""
     name: str
     kind: str
     leaves: tuple[Leaf, ...]
     factor: tuple[float, float]
     to: tuple | None = None
     start: float | None = None
+    rows: int = 0
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -49,6 +51,8 @@ class Part:
             return self.at(N) * block[0]
         if self.kind in ("read_in", "embed"):
             return self.at(N) * block.T
+        if self.rows:
+            block = torch.cat([block, block.new_zeros(self.rows - len(block), block.shape[1])])
         return self.at(N) * (block[:, 0] if self.kind == "bias" else block)
 
     def _order(self, leaf: Leaf) -> tuple[list[int], int]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from dmft.torch.importing.axes import Axis
+from dmft.torch.importing.axes import Axis, MoreTokens
 from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.graph import ordered
 from dmft.torch.importing.reading import HANDLERS, pair
-from dmft.torch.importing.tensors import Tensor
+from dmft.torch.importing.tensors import Tensor, at_token
 
 
 def is_of_tokens(x, dim: int) -> bool:
@@ -42,7 +42,7 @@ def places_mixed(read, x: Tensor, dim: int, matrix) -> Tensor:
     """sum_t matrix[s][t] x[.., t, ..] along a dimension of tokens."""
     S = tuple(map(tuple, np.asarray(matrix, float).tolist()))
     # more places than tokens, which a program does not have in between
-    more = count_of(x, dim) > read.records[0].input.shape[1]
+    more = count_of(x, dim) > read.tokens
 
     def mixed(one):
         if "token" not in one.axes and all(sum(row) == 1 for row in S):
@@ -62,15 +62,15 @@ def places_mixed(read, x: Tensor, dim: int, matrix) -> Tensor:
     return Tensor([*x.dims[:dim], (kept,), *x.dims[dim + 1:]], found.cells)
 
 
-def places_of(one, known: dict):
-    """(how many places rows have, of how many tokens) where tokens were mixed to fewer of them;
-    None of rows that are the same for all tokens, and of those with all tokens."""
+def places_of(one, known: dict, tokens: int):
+    """How many rows of an input an expression has, of so many tokens: fewer where some were taken,
+    one where they were pooled; None of what is the same for all tokens."""
     for part in ordered([one]):
         if id(part) not in known:
-            of_arguments = (known[id(argument)] for argument in part.arguments)
-            known[id(part)] = (len(part.data), len(part.data[0])) \
-                if part.operation == "mix_places" else None if part.operation == "pool" else \
-                next((places for places in of_arguments if places), None)
+            there = [known[id(argument)] for argument in part.arguments if known[id(argument)]]
+            known[id(part)] = len(part.data) if part.operation == "mix_places" else \
+                1 if part.operation == "pool" else max(there) if there else \
+                tokens if "token" in part.axes else None
     return known[id(one)]
 
 
@@ -126,19 +126,22 @@ def windows(count: int, size: int, stride: int, padding: int, dilation: int) -> 
 def convolution(read, x, weight, bias, stride, padding, dilation, transposed, _, groups):
     """[P, C, n] along the tokens: a matrix for each place of the window, or a vector where each
     channel has its own."""
+    from dmft.torch.importing.images import convolved
     from dmft.torch.importing.pointwise import add, mul
     from dmft.torch.importing.products import linear
     from dmft.torch.importing.shapes import select
-    if transposed or len(x.dims) != 3 or not is_of_tokens(x, 2):
-        raise Gap("a convolution is read along the tokens alone, as Conv1d of x.mT; give the "
-                  "places of an image as tokens, and let a Linear read each patch")
+    if transposed or len(x.dims) not in (3, 4) or len(x.dims) == 3 and not is_of_tokens(x, 2):
+        raise Gap("a convolution is read along the tokens, as Conv1d of x.mT, and over the places "
+                  "of an image")
     apart = tuple(map(int, pair(groups))) == read.shapes()[1] and not weight.dims[1]
     if groups != 1 and not apart:
         raise Gap("channels act on each other in groups; they may do so all together, or each on "
                   "itself alone")
+    if len(x.dims) == 4:
+        return convolved(read, x, weight, bias, stride, padding, dilation, apart)
     rows, size, found = x.permute([0, 2, 1]), read.step[0].arguments[1].shape[2], None
     # zeros before the tokens, of which the matrix of a window keeps as many as there are tokens
-    padded = count_of(x, 2) > read.records[0].input.shape[1]
+    padded = count_of(x, 2) > read.tokens
     for k, matrix in enumerate(windows(count_of(x, 2), size, stride[0], padding[0], dilation[0])):
         one = select(read, weight, 2, k)
         y = places_mixed(read, rows, 1, matrix) if padded else rows
@@ -150,12 +153,22 @@ def convolution(read, x, weight, bias, stride, padding, dilation, transposed, _,
 
 
 def joined(read, tensors, dim: int) -> Tensor:
-    """One behind the other, along a dimension of tokens."""
+    """One behind the other, along a dimension of tokens; what has none is one more."""
     from dmft.torch.importing.pointwise import add
-    counts = [count_of(one, dim) for one in tensors]
-    found = None
+    counts = [count_of(one, dim) if one.dims[dim] else 1 for one in tensors]
+    total, found = sum(counts), None
+    if total > read.tokens and all(is_of_tokens(one, dim) for one in tensors):
+        raise Gap("more tokens than an input has")
+    if total > read.tokens:
+        raise MoreTokens(total - read.tokens)
     for k, one in enumerate(tensors):
-        part = moved(read, one, dim, sum(counts[:k]), sum(counts[k + 1:]))
+        if not one.dims[dim]:
+            made = read.expressions(one).over(
+                lambda cell, k=k: at_token(read.builder, cell, sum(counts[:k]), total))
+            part = Tensor([*one.dims[:dim], (Axis("token", (total,) * 2),), *one.dims[dim + 1:]],
+                          made.cells)
+        else:
+            part = moved(read, one, dim, sum(counts[:k]), sum(counts[k + 1:]))
         found = part if found is None else add(read, found, part)
     return found
 

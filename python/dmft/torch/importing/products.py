@@ -1,13 +1,15 @@
 """Products of matrices, and embeddings."""
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 
 from dmft.torch.importing.axes import Axis, cells_shape, finite
 from dmft.torch.importing.expressions import Gap, Leaf, Pairs
 from dmft.torch.importing.places import is_of_tokens, places_mixed
 from dmft.torch.importing.reading import HANDLERS
-from dmft.torch.importing.tensors import Constant, Meeting, Tensor, array
+from dmft.torch.importing.tensors import MOST, Constant, Meeting, Tensor, array
 from dmft.torch.importing.pointwise import add, mul
 from dmft.torch.importing.unsummed import product
 
@@ -220,15 +222,26 @@ def read_places(builder, places, leaves):
                                     frozenset({"token"})))
 
 
-def read_in(builder, source: str, order, leaves, axes):
-    """A read-in of all numbers of an input, or of its letters."""
-    if list(order) != list(range(len(leaves))):
+@dataclasses.dataclass(frozen=True)
+class Letters:
+    """Some of so many kinds of tokens; fixed: their rows have no gradient."""
+    which: tuple
+    count: int
+    fixed: bool
+
+
+def read_in(builder, source: str, order, leaves, axes, some=()):
+    """A read-in of all numbers of an input, or of its letters, or some (a Letters) of these."""
+    leaves = [leaf for _, leaf in sorted(zip(order, leaves), key=lambda pair: pair[0])]
+    if sorted(order) != list(range(len(leaves))):
         raise Gap("a part of the input is read, or some of it twice")
     populations = [population for leaf in leaves for population in leaf.populations.values()]
     for one in populations[1:]:
         populations[0].meet(one)
-    return builder.make("read_in", data=(source, tuple(leaves)), population=populations[0],
-                        axes=axes)
+    found = builder.make("read_in", data=(source, tuple(leaves), *some), population=populations[0],
+                         axes=axes)
+    return builder.make("mix_places", (found,), builder.seen, found.population) \
+        if source == "feature" and builder.seen else found
 
 
 def contract(read, a, b, batch: int) -> Tensor:
@@ -246,13 +259,62 @@ def contract(read, a, b, batch: int) -> Tensor:
         found = contract(read, b.permute(order), a.permute(order), batch)
         return found.permute(order)
     _only_known_sources(a)
-    if b.is_parameter and is_of_tokens(a, batch + 1):
-        raise Gap("tokens are mixed by a trained matrix, which a program does by attention or by "
-                  "constants")
+    if is_of_tokens(a, batch + 1) and _is_written(b, batch):
+        return across_tokens(read, a, b, batch)
+    if is_of_tokens(b, batch) and _is_written(a.permute(order), batch):
+        return across_tokens(read, b.permute(order), a.permute(order), batch).permute(order)
     for axis in a.dims[batch + 1]:
         if axis.kind == "slot":
             a = chosen_alone(read, a, batch + 1)
+    if len(a.dims[batch + 1]) > 1 and "token" in [axis.kind for axis in a.dims[batch + 1]]:
+        a = tokens_written_out(read, a, batch + 1)
     return read.tidied(Contraction(read, a, b, batch).result())
+
+
+def _is_written(b: Tensor, batch: int) -> bool:
+    """Whether a matrix is written out, numbers that are the same for all inputs."""
+    return all(axis.kind == "finite" for axes in b.dims[batch:] for axis in axes) and not any(
+        axis.kind != "copy" for axes in b.dims[:batch] for axis in axes) and all(
+        not one.populations if isinstance(one, Leaf) else not (one.is_rows or one.axes)
+        for one in b.cells.flat)
+
+
+def across_tokens(read, a: Tensor, b: Tensor, batch: int) -> Tensor:
+    """a [batch .., i, token] times trained numbers b [token, j]: the sum of all tokens, each times
+    its number, for each j."""
+    from dmft.torch.importing.shapes import select
+    builder, count = read.builder, a.dims[batch + 1][0].size[0]
+    cells = (b.over(builder.number) if b.is_parameter else b).cells.reshape(count, -1)
+    if cells.size > MOST:
+        raise Gap(f"tokens are mixed by {cells.size} trained numbers, which are written one by "
+                  f"one, at most {MOST} of them; give an example of fewer tokens")
+    numbers = array(builder.picks(list(cells.flat)), cells.shape)
+    parts = [select(read, a, batch + 1, t) for t in range(count)]
+    made = []
+    for index in np.ndindex(parts[0].cells.shape):
+        for j in range(cells.shape[1]):
+            total = builder.constant((0.0, 0.0))
+            for t in range(count):
+                total = builder.add(total, builder.multiply(numbers[t, j], parts[t].cells[index]))
+            made.append(total)
+    dims = [*parts[0].dims, b.dims[batch + 1]]
+    return Tensor(dims, array(made, cells_shape(dims)))
+
+
+def tokens_written_out(read, x: Tensor, dim: int) -> Tensor:
+    """With the tokens of a dimension, beside which there are units, as a finite axis."""
+    from dmft.torch.importing.shapes import select
+    axes = x.dims[dim]
+    at = [axis.kind for axis in axes].index("token")
+    apart = Tensor([*x.dims[:dim], axes[:at], axes[at:at + 1], axes[at + 1:], *x.dims[dim + 1:]],
+                   x.cells)
+    count = axes[at].size[0]
+    if count > MOST:
+        raise Gap(f"units of {count} tokens side by side, at most {MOST}")
+    parts = [select(read, apart, dim + 1, t).cells for t in range(count)]
+    place = len(cells_shape([*x.dims[:dim], axes[:at]]))
+    dims = [*x.dims[:dim], (*axes[:at], finite(count), *axes[at + 1:]), *x.dims[dim + 1:]]
+    return Tensor(dims, np.stack(parts, place))
 
 
 def chosen_alone(read, x: Tensor, dim: int) -> Tensor:
@@ -285,9 +347,6 @@ def _only_known_sources(a: Tensor) -> None:
 
 @HANDLERS
 def embedding(read, weight, indices, padding=-1, *_):
-    if padding >= 0 if isinstance(padding, int) else True:
-        raise Gap(f"padding_idx = {padding} takes the gradient of a row away; build the embedding "
-                  "without it")
     if isinstance(indices, Constant):
         return chosen_rows(weight, indices)
     if indices.cells.flat[0].operation != "token":
@@ -295,10 +354,21 @@ def embedding(read, weight, indices, padding=-1, *_):
     if not weight.is_parameter:
         raise Gap("a table that is computed is looked up")
     cells = weight.cells.reshape(weight.cells.shape[0], -1)
-    made = [read_in(read.builder, "token", range(len(column)), list(column), frozenset({"token"}))
-            for column in cells.T]
+    made = [_letters(read.builder, list(column), padding) for column in cells.T]
     dims = [*indices.dims, *weight.dims[1:]]
     return Tensor(dims, array(made, cells_shape(dims)))
+
+
+def _letters(builder, leaves, padding: int):
+    """Rows of each kind of token; those of padding have no gradient."""
+    count, on = len(leaves), frozenset({"token"})
+    if padding < 0:
+        return read_in(builder, "token", range(count), leaves, on)
+    kept = [k for k in range(count) if k != padding]
+    parts = [read_in(builder, "token", range(len(which)), [leaves[k] for k in which], on,
+                     (Letters(tuple(which), count, fixed),))
+             for which, fixed in ((kept, False), ([padding], True))]
+    return builder.add(*parts)
 
 
 def chosen_rows(weight: Tensor, indices: Constant) -> Tensor:

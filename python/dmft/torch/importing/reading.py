@@ -8,13 +8,15 @@ import numpy as np
 import torch
 
 from dmft.errors import InputError
-from dmft.torch.importing.axes import (Axis, Cut, Piece, cells_shape, expand, finite, sites_of,
-                                       units_of)
+from dmft.torch.importing.axes import (Axis, Cut, MoreTokens, Piece, cells_shape, expand,
+                                       finite, sites_of, units_of)
 from dmft.torch.importing.expressions import Builder, Gap, Leaf, Population
 from dmft.torch.importing.flags import of_source
+from dmft.torch.importing.layout import layout_of
 from dmft.torch.importing.random_numbers import OTHERS
 from dmft.torch.importing.record import Record, Step
-from dmft.torch.importing.tensors import Constant, Missing, Meeting, Tensor, array, spread
+from dmft.torch.importing.tensors import (Constant, Missing, Meeting, Tensor, array, by_pair,
+                                          by_token, spread)
 from dmft.torch.table import Table
 
 HANDLERS = Table("operation of PyTorch")
@@ -49,14 +51,22 @@ def tidy(place: str) -> str:
 
 class Reading:
     """`cuts`: how parameters are cut; `ignored`: parameters that are held at zero. After `read()`,
-    `output` is a Tensor and `penalties` are expressions."""
+    `output` is a Tensor and `penalties` are expressions. more: tokens of zeros before those that an
+    input has."""
 
-    def __init__(self, records: tuple[Record, Record], cuts: dict, ignored=()):
+    def __init__(self, records: tuple[Record, Record], cuts: dict, ignored=(), more: int = 0):
         self.records, self.cuts, self.builder = records, cuts, Builder()
         self.values: dict[int, object] = {}
         self.step: tuple[Step, Step] | None = None
         self.ignored = set(ignored)
         self.penalties: list = []
+        x, self.layout = records[0].input, layout_of(records[0])
+        self.tokens = self.layout.tokens if self.layout else \
+            x.shape[1] if x.dim() > 2 or not x.is_floating_point() else 1
+        if more:                        # tokens of zeros before those of the module
+            self.builder.seen = tuple(map(tuple, np.eye(
+                self.tokens, self.tokens + more, more).tolist()))
+        self.more, self.tokens = more, self.tokens + more
         self.drawn: list = []           # of each draw of normals (kind, size) of its axes
 
     # --- what a reading begins with --------------------------------------------------------------
@@ -72,6 +82,8 @@ class Reading:
             self.builder.place = self.step[0].place
             self._read_step()
         self.output = self._found(one.output, two.output)
+        if not one.input.is_floating_point() and isinstance(self.output, Tensor):
+            self.output = self.with_tokens(self.output)
         self.penalties = [self._found(*terms) for terms in zip(one.penalties, two.penalties)]
 
     @staticmethod
@@ -131,9 +143,13 @@ class Reading:
         make = self.builder.make
         if one.is_floating_point():
             tokens = one.dim() == 3
+            if self.layout:
+                on = frozenset({"token"} if self.layout.patch else ())
+                return self.layout.tensor(lambda k: make("feature", data=(k,), axes=on),
+                                          axes[0].size)
             if one.dim() not in (2, 3):
                 raise InputError(f"the example has {one.dim()} dimensions; inputs are [P, D] or "
-                                 "[P, n, D] numbers, or tokens [P, n]")
+                                 "[P, n, D] numbers, images [P, C, H, W], or tokens [P, n]")
             on = frozenset({"token"} if tokens else ())
             cells = [make("feature", data=(d,), axes=on) for d in range(one.shape[-1])]
             dims = [tuple(axes), (finite(one.shape[-1]),) if one.shape[-1] > 1 else ()]
@@ -254,6 +270,15 @@ class Reading:
         made = [self.builder.picks(list(cells[index])) for index in np.ndindex(cells.shape[:-1])]
         return Tensor(tensor.dims, array([one for row in made for one in row], cells.shape))
 
+    def with_tokens(self, x: Tensor, dim: int = 1) -> Tensor:
+        """As many numbers or rows beside the inputs as these have tokens are those of tokens."""
+        kinds = [[axis.kind for axis in axes] for axes in x.dims]
+        if self.tokens < 2 or x.is_parameter or dim > 1 or sorted(kinds[:2]) != [
+                ["finite"], ["input"]] or kinds[dim] != ["finite"] \
+                or ["token"] in kinds or x.dims[dim][0].size[0] != self.tokens:
+            return x
+        return by_token(self.builder, x, dim, 0, Axis("token", (self.tokens,) * 2))
+
     def operand(self, one, like: Tensor | None = None):
         """A Tensor of an argument: a number, a constant (beside another tensor) or a tensor."""
         if isinstance(one, Constant):
@@ -296,6 +321,16 @@ def _of_pairs(builder, first, second):
     """A constant for each token and each that it attends to, beside numbers of the latter, both as
     tensors; all else as it is."""
     for k, (known, of) in enumerate(((first, second), (second, first))):
+        if isinstance(known, Tensor) and isinstance(of, Tensor) and len(of.dims) > 1 \
+                and [[axis.kind for axis in axes] for axes in of.dims[-2:]] == [
+                    ["token"], ["source"]] and len(known.dims) > 1 and all(
+                        [axis.kind for axis in axes] == ["finite"] and axes[0].size == at[0].size
+                        for axes, at in zip(known.dims[-2:], of.dims[-2:])):
+            cells = (known.over(builder.number) if known.is_parameter else known).cells
+            made = [by_pair(builder, cells[index], of.dims[-1][0])
+                    for index in np.ndindex(cells.shape[:-2])]
+            both = Tensor([*known.dims[:-2], *of.dims[-2:]], array(made, cells.shape[:-2])), of
+            return both[::-1] if k else both
         if not isinstance(known, Constant) or not isinstance(of, Tensor) or len(of.dims) < 2 \
                 or known.values[0].ndim < 2 or of.dims[-2] \
                 or [axis.kind for axis in of.dims[-1]] != ["token"]:
@@ -349,12 +384,17 @@ def alike(name: str, parameters) -> list[str]:
 
 def read(records, ignored=(), most: int = 200) -> Reading:
     """Reads a module, again and again until its parameters are cut as it uses them."""
-    cuts: dict = {}
+    cuts, more = {}, 0
     for _ in range(most):
-        reading = Reading(records, cuts, ignored)
+        reading = Reading(records, cuts, ignored, more)
         try:
             reading.read()
             return reading
+        except MoreTokens as wanted:
+            (more,) = wanted.args
+            if more > 8 or not records[0].input.is_floating_point():
+                raise InputError("the module puts tokens of its own before those of its inputs, "
+                                 "which a network has of numbers alone, at most 8") from None
         except Cut as cut:
             for origin, how in cut.requests:
                 if origin in cuts and cuts[origin] != how:

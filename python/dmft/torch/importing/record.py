@@ -64,6 +64,8 @@ def _place() -> str:
     frame = sys._getframe(2)
     while frame:
         file = frame.f_code.co_filename
+        if frame.f_code.co_name == "pure" and file.startswith(_HERE):
+            break                       # what calls the module
         if not file.startswith((_TORCH, _HERE, "<")) and "contextlib" not in file:
             text = linecache.getline(file, frame.f_lineno).strip()
             return f"{file}:{frame.f_lineno}" + (f": {text}" if text else "")

@@ -5,7 +5,7 @@ import functools
 
 import numpy as np
 
-from dmft.torch.importing.axes import Axis, length
+from dmft.torch.importing.axes import Axis, as_tokens, length
 from dmft.torch.importing.expressions import FAR, Gap, Pairs
 from dmft.torch.importing.pointwise import add, div, mul, pow, sub
 from dmft.torch.importing.places import along_tokens
@@ -23,6 +23,11 @@ def _dims(read, x, dim):
 def sum_of_dimensions(read, x, dims, keep: bool) -> Tensor:
     """The sum over some dimensions."""
     x = read.expressions(x)
+    for d in range(len(x.dims) - 1):    # of an image
+        if {d, d + 1} <= set(dims) and [axis.kind for axes in x.dims[d:d + 2] for axis in axes] == [
+                "row", "column"]:
+            both = as_tokens([x.dims[d] + x.dims[d + 1]])
+            x = Tensor([*x.dims[:d], *both, (), *x.dims[d + 2:]], x.cells)
     for dim in dims:
         x = _summed(read, x, dim)
     if keep:

@@ -8,7 +8,7 @@ from functools import partial
 import torch
 
 from dmft.errors import InputError, NoteWarning
-from dmft.torch.importing import (choices, cut_off, grouped, noise, pointwise,  # noqa: F401
+from dmft.torch.importing import (choices, cut_off, grouped, images, noise, pointwise,  # noqa: F401
                                   products, reductions, selections, shapes)
 from dmft.torch.importing.axes import cells_shape
 from dmft.torch.importing.expressions import Gap
@@ -191,11 +191,7 @@ class Imported:
                 continue                # a term of the loss that nothing moves
             if isinstance(one, Constant):
                 raise InputError("the output depends on no input and no parameter")
-            whole = builder.join(list(one.cells.reshape(-1)))
-            if whole is None:
-                raise InputError("the numbers of the output are computed one by one, and a program "
-                                 "ends with one product of rows and a matrix")
-            found.append(whole)
+            found.append(builder.list_of(list(one.cells.reshape(-1))))
         self._output_axes()
         return found[0], found[1:]
 
@@ -244,8 +240,9 @@ class Imported:
 
     def write(self, options=None, network=None) -> Writer:
         """The program, with what options(part, writer) says of each matrix."""
-        writer = Writer(self._builds.widths, partial(starts_of, self._modules), self._factors,
-                        options or partial(frozen, self._modules[0]), network)
+        sizes = self._reading.tokens, self.outputs
+        writer = Writer(self._builds.widths, sizes, partial(starts_of, self._modules),
+                        self._factors, options or partial(frozen, self._modules[0]), network)
         output, terms = self._expressions
         try:
             writer.write(output, terms)
@@ -254,7 +251,7 @@ class Imported:
         return writer
 
     def _settings(self, writer: Writer) -> dict:
-        x, keys = self._example, {"training.gamma0": 1.0, "reference.centre": "no"}
+        x, keys = self.inputs(self._example), {"training.gamma0": 1.0, "reference.centre": "no"}
         if x.is_floating_point():
             keys |= {"data.source": "gaussian", "data.dimension": x.shape[-1],
                      "data.inputs": len(x)}
@@ -284,6 +281,14 @@ class Imported:
             for name in part.parameters:
                 found.setdefault(name, []).append(part.name)
         return {name: tuple(matrices) for name, matrices in found.items()}
+
+    def inputs(self, x: torch.Tensor) -> torch.Tensor:
+        """Inputs of the module as those of the network: of images [P, C, H, W] its patches, or
+        places, as tokens [P, n, D], or [P, D] where it reads the image as a whole; others as they
+        are. Tokens of the module's own, such as a class token, are rows of zeros before them."""
+        found = self._reading.layout.of(x) if self._reading.layout else x
+        return found if not self._reading.more else torch.nn.functional.pad(
+            found, (0, 0, self._reading.more, 0))
 
     # --- weights ---------------------------------------------------------------------------------
 

@@ -217,7 +217,10 @@ def cat(read, tensors, dim=0):
     dim = read.dimension(like, dim)
     made = [read.expressions(one) if isinstance(one, Tensor) else
             read.operand(one, _as_long(like, dim, one)) for one in tensors]
-    if all(is_of_tokens(one, dim) for one in made):
+    if any(is_of_tokens(one, dim) for one in made) and all(
+            is_of_tokens(one, dim) or not one.dims[dim] and one.cells.flat[0].is_rows
+            for one in made):
+        made = _alike_beside(read, made, dim)
         return joined(read, made, dim)
     others = [[axes for d, axes in enumerate(one.dims) if d != dim] for one in made]
     if any([length(a) for a in one] != [length(a) for a in others[0]] for one in others):
@@ -247,7 +250,9 @@ def cat(read, tensors, dim=0):
     axes = (finite(len(sizes)),) if sizes[0] is None else parts_axes(sizes)
     dims = list(made[0].dims)
     dims[dim] = axes
-    return Tensor(dims, np.concatenate(parts, place).reshape(cells_shape(dims)))
+    found = Tensor(dims, np.concatenate(parts, place).reshape(cells_shape(dims)))
+    return read.with_tokens(found, dim) if len(dims) == 3 and not found.is_parameter \
+        and found.cells.flat[0].is_rows else found
 
 
 def _alike_beside(read, tensors, dim):
@@ -301,6 +306,19 @@ def roll(read, x, shifts, dims=()):
             raise Gap("what is moved or turned round is not along the tokens")
         x = taken(read, x, dim, np.roll(range(count_of(x, dim)), shift))
     return x
+
+
+@HANDLERS("tril", "triu")
+def triangle(read, x, diagonal=0):
+    """A part of a matrix of numbers, the rest of which is 0."""
+    x = read.expressions(x)
+    if [[axis.kind for axis in axes] for axes in x.dims[-2:]] != [["finite"], ["finite"]]:
+        raise Gap("a triangle of other than written-out numbers")
+    keep = getattr(np, read.step[0].operation)(np.ones(x.cells.shape[-2:]), diagonal)
+    zero = read.builder.constant((0.0, 0.0))
+    cells = [one if kept else zero for one, kept in zip(
+        x.cells.flat, np.broadcast_to(keep, x.cells.shape).flat)]
+    return Tensor(x.dims, array(cells, x.cells.shape))
 
 
 @HANDLERS

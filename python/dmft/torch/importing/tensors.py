@@ -5,11 +5,16 @@ import dataclasses
 
 import numpy as np
 
-from dmft.torch.importing.axes import (Axis, Cut, TakeApart, cells_shape, divided, ends_of, finite,
-                                       fractions_of, how_divided, length, regroup)
+from dmft.torch.importing.axes import (Axis, Cut, TakeApart, as_tokens, cells_shape, divided,
+                                       ends_of, finite, fractions_of, how_divided, length,
+                                       regroup)
 from dmft.torch.importing.expressions import (Builder, Expression, Gap, Leaf, Population,
                                               constant_pair)
 from dmft.torch.importing.flags import of_source
+from dmft.torch.importing.graph import ordered
+
+
+MOST = 1024                             # of numbers that are written one by one
 
 
 @dataclasses.dataclass
@@ -83,6 +88,7 @@ class Tensor:
         except Gap:
             self._even_out()
             raise
+        dims = as_tokens(dims)
         return Tensor(dims, self.cells.reshape(cells_shape(dims)))
 
     def _even_out(self) -> None:
@@ -270,7 +276,50 @@ def builder_by_token(builder: Builder, entries, token: Axis) -> Expression:
     if all(builder.value(one) for one in entries):
         return builder.make("of_token", data=tuple(one.data for one in entries),
                             axes=frozenset({"token"}))
-    raise Gap("numbers that differ from token to token, each computed for itself")
+    if len(entries) > MOST:
+        raise Gap(f"{len(entries)} tokens of which each is computed for itself")
+    total = builder.constant((0.0, 0.0))
+    for k, one in enumerate(entries):
+        one = one if isinstance(one, Expression) else builder.number(one)
+        if one.axes:
+            raise Gap("numbers that differ from token to token, each computed for itself")
+        total = builder.add(total, at_token(builder, one, k, len(entries)))
+    return total
+
+
+def at_token(builder: Builder, one: Expression, k: int, count: int) -> Expression:
+    """What is the same for all tokens, at one of them alone."""
+    on = frozenset({"token"})
+    if one.is_rows and any(part.operation in ("read_in", "map") for part in ordered([one])):
+        column = tuple((float(s == k),) for s in range(count))
+        return builder.make("mix_places", (one,), column, one.population, on)
+    return builder.multiply(builder.make("of_token", data=tuple(
+        constant_pair(s == k) for s in range(count)), axes=on), one)
+
+
+def by_pair(builder: Builder, cells, token: Axis) -> Expression:
+    """One expression of numbers [token, token attended to], each times a list of 0 and 1."""
+    on, values = frozenset({"token", "source"}), {}
+    count, size = len(cells), token.size[0]
+    for s, t in np.ndindex(count, size):
+        one, c = cells[s, t], 1.0
+        if one.operation == "times" and one.data[0] == one.data[1]:
+            one, c = one.arguments[0], one.data[0]
+        elif builder.value(one) and one.data[0] == one.data[1]:
+            one, c = builder.constant((1.0, 1.0)), one.data[0]
+        if c == 0:
+            continue
+        if one.is_rows or one.axes:
+            raise Gap("numbers of each two tokens, each computed for itself")
+        values.setdefault(id(one), (one, np.zeros((count, size))))[1][s, t] += c
+    if len(values) > MOST:
+        raise Gap(f"{len(values)} numbers of each two tokens, each computed for itself")
+    known = [one for one, _ in values.values()]
+    total = builder.constant((0.0, 0.0))
+    for one, (_, matrix) in zip(builder.picks(known), values.values()):
+        total = builder.add(total, builder.multiply(one, builder.make(
+            "of_pair", data=tuple(map(tuple, matrix.tolist())), axes=on)))
+    return total
 
 
 def spread(builder: Builder, known: Constant, like: Tensor) -> Tensor:
@@ -278,6 +327,7 @@ def spread(builder: Builder, known: Constant, like: Tensor) -> Tensor:
     one, two = known.values
     like = Tensor([()] * (one.ndim - len(like.dims)) + list(like.dims), like.cells)
     missing = len(like.dims) - one.ndim
+    alike = all(values.size and (values == values.flat[0]).all() for values in known.values)
     dims: list[tuple] = []
     for k in range(one.ndim):
         axes = like.dims[k + missing]
@@ -286,7 +336,7 @@ def spread(builder: Builder, known: Constant, like: Tensor) -> Tensor:
             dims.append(())
         elif size == length(axes):
             dims.append(axes)
-        elif size[0] == size[1] and not axes:
+        elif size[0] == size[1] and not axes and not alike:
             dims.append((finite(size[0]),))
         elif not axes:
             dims.append((Axis("copy", size),))

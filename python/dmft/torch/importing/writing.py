@@ -7,14 +7,13 @@ from fractions import Fraction
 
 from dmft.network import Network
 from dmft.torch.importing.expressions import Expression, Gap, Pairs
-from dmft.torch.importing.graph import (learning, looks_of, ordered, reads_and_writes, said,
-                                        short, terms_of)
+from dmft.torch.importing.graph import (learning, is_read_alone, looks_of, ordered,
+                                        reads_and_writes, said, short)
 from dmft.torch.importing.laws import power_of
 from dmft.torch.importing.lists import Lists
 from dmft.torch.importing.many_sites import ManySites
 from dmft.torch.importing.parts import Part
 from dmft.torch.importing.places import places_of
-from dmft.torch.importing.tables import formula
 
 # Expressions that are no value by themselves.
 INSIDE = ("attend constant token parameter of_token of_pair nothing seen expert "
@@ -30,7 +29,8 @@ class Writer(Lists, ManySites):
     """`network` is the program and `parts` its matrices. options(part, writer) gives what is said
     of a matrix beside its name: scales and rates."""
 
-    def __init__(self, widths, starts, factors, options=None, network=None):
+    def __init__(self, widths, sizes, starts, factors, options=None, network=None):
+        self.tokens, self.outputs = sizes       # of an input, and numbers of the output
         self.network, self.widths, self._starts = network or Network(), widths, starts
         self._factors = factors         # which of the module's go into matrices
         self._more = options or (lambda part, writer: {})
@@ -47,7 +47,7 @@ class Writer(Lists, ManySites):
         self._embeddings: dict[tuple, tuple] = {}
         self.sums: list = []
         self.noises: list = []                  # normals, in the order of the program
-        self._of_numbers = False                # whether inputs are numbers, not tokens
+        self._flags = None                      # of places, where inputs are numbers
         self._written: list = []                # constants of each kind of token
         self._chosen_by: set[int] = set()       # what only choices are made of
         self._places: dict[int, object] = {}
@@ -59,8 +59,6 @@ class Writer(Lists, ManySites):
         """The program of an output that is a look, and of terms of the loss."""
         self._tied = self._uses([output, *penalties])
         self._embedded = reads_and_writes([output, *penalties])
-        self._of_numbers = any(one.operation == "feature" or one.operation == "read_in"
-                               and one.data[0] == "feature" for one in ordered([output]))
         self._heads = {id(one.population.find()): None for one in ordered([output, *penalties])
                        if one.operation == "attend" and one.is_rows}
         live = learning([output, *penalties])
@@ -68,7 +66,7 @@ class Writer(Lists, ManySites):
             if id(one) not in live:
                 self._chosen_by.add(id(one))
             if one.operation == "read_in" and one.data[0] == "token":
-                self.letters = len(one.data[1])
+                self.letters = one.data[2].count if len(one.data) > 2 else len(one.data[1])
             for argument in one.arguments:
                 self._used[id(argument)] = self._used.get(id(argument), 0) + 1
         end, x, leaves = self._read_out(output)
@@ -81,8 +79,11 @@ class Writer(Lists, ManySites):
             part = self._part("read_out", leaves, output)
         except Gap as gap:
             raise Refusal(f"the output: {gap} ({output.place})") from None
-        self._values[id(end)] = self.network.read_out(
-            rows, {"name": part.name, **self._more(part, self)})
+        read = self.network.read_out(rows, {"name": part.name, **self._more(part, self)})
+        if len(leaves) < self.outputs:  # the rest is read by looks
+            part.rows = self.outputs
+            read = self.network.join([read[k] for k in range(len(leaves))])
+        self._values[id(end)] = read
         if end is not output:
             self.network.output(self._value(output))
         self._penalties(penalties)
@@ -97,9 +98,11 @@ class Writer(Lists, ManySites):
                 and id(output.arguments[0]) not in self._embedded:
             _, x, leaves = self._read_out(output.arguments[0])
             return output, x, tuple(leaf.times(self._constant(output)) for leaf in leaves)
-        looks = looks_of(output)
-        looks = looks if len(looks) == 1 else terms_of(output)
-        if looks and looks[0].width == output.width:
+        looks = [one for one in looks_of(output) if one.width <= output.width
+                 and id(one) not in self._embedded and is_read_alone(one, [output])] or [
+            one for one in looks_of(output) if one.width == output.width]
+        looks.sort(key=lambda one: -one.width)
+        if looks:
             return looks[0], looks[0].arguments[0], looks[0].data[0]
         raise Refusal(f"the output is made by {said(output)}, and a program ends with a product "
                       f"of rows and a matrix, and what acts on it ({output.place})")
@@ -312,8 +315,10 @@ class Writer(Lists, ManySites):
                 return self._bias(self._known(first), one, second)
             if second.operation == "constant":
                 if first.is_rows:
-                    return self._known(first) + self._constant_rows(
-                        self.population(one.population), self.number(second.data))
+                    ones = self._constant_rows(self.population(one.population),
+                                               self.number(second.data))
+                    return self._known(first) + self._at_places(
+                        ones, places_of(first, self._places, self.tokens))
                 return self._known(first) + self.number(second.data)
             if second.operation in ("of_token", "table") and first.is_rows:
                 return self._known(first) + self._table(second, one)
@@ -323,13 +328,19 @@ class Writer(Lists, ManySites):
     def _met(self, one: Expression):
         """Both arguments; rows that are the same for all tokens have the places of the other."""
         found = [self._known(argument) for argument in one.arguments]
-        places = [places_of(argument, self._places) for argument in one.arguments]
-        for k, mine in enumerate(one.arguments):
-            other = places[1 - k]
-            if mine.is_rows and "token" not in mine.axes and other and other[0] != other[1]:
-                first = [1.0, *[0.0] * (other[1] - 1)]
-                found[k] = self.network.mix(found[k], [first] * other[0])
+        places = [places_of(argument, self._places, self.tokens) for argument in one.arguments]
+        for k, (mine, other) in enumerate((places, places[::-1])):
+            if mine == 1 and other and other > 1:
+                found[k] = self.network.mix(found[k], [[1.0]] * other)
+            elif mine is None:
+                found[k] = self._at_places(found[k], other)
         return found
+
+    def _at_places(self, value, count):
+        """What is the same for all tokens, at so many places; None: for all tokens."""
+        if count in (None, self.tokens):
+            return value
+        return self.network.mix(value, [[1.0, *[0.0] * (self.tokens - 1)]] * count)
 
     def _known(self, one: Expression):
         """The value of an argument, which may be a number of its own."""
@@ -339,23 +350,14 @@ class Writer(Lists, ManySites):
             more = {"rate": 0} if id(one) in self._chosen_by else {}
             self._values[id(one)] = self.network.scalar(
                 self._weight(part, start=start) | more)
+        if one.operation == "of_token" and self._values[id(one)] is None:
+            self._values[id(one)] = self._number_of_token(one)
         value = self._values[id(one)]
         if one.operation == "attend":
             value = self._attended(one)
         if value is None:
             raise Gap(f"{said(one)} is used in a way that a program does not have")
         return value
-
-    def _table(self, table: Expression, one: Expression):
-        if table.operation == "of_token":
-            laws = [self.number(values) for values in table.data]
-            if not all(isinstance(law, float) for law in laws):
-                raise Gap("a constant of each token that goes with the width")
-            text = "({" + ", ".join(map(repr, laws)) + "})[s]"
-        else:
-            text = formula(table.data[0], self.population(one.population)._text + ".size")
-        return self.network.constant(self.population(one.population),
-                                     self.network.function("u, s", text))
 
     def _write_times(self, one):
         (x,), k = one.arguments, self._constant(one)

@@ -1,0 +1,87 @@
+"""Convolutions and pooling over the places of an image (`layout` says which are tokens)."""
+from __future__ import annotations
+
+import numpy as np
+
+from dmft.torch.importing.axes import Axis
+from dmft.torch.importing.expressions import Gap
+from dmft.torch.importing.places import places_mixed, windows
+from dmft.torch.importing.reading import HANDLERS
+from dmft.torch.importing.tensors import Tensor
+
+
+def _flat(x: Tensor) -> Tensor:
+    """[P, token, C] of [P, C, H, W]."""
+    (row, *_), (column, *_) = x.dims[2:]
+    size = (row.size[0] * column.size[0],) * 2
+    return Tensor([x.dims[0], (Axis("token", size),), x.dims[1]], x.cells)
+
+
+def _image(x: Tensor, h: int, w: int) -> Tensor:
+    """[P, C, H, W] of [P, token, C]."""
+    return Tensor([x.dims[0], x.dims[2], (Axis("row", (h, h)),), (Axis("column", (w, w)),)],
+                  x.cells)
+
+
+def _sizes(x: Tensor):
+    kinds = [[axis.kind for axis in axes] for axes in x.dims[2:]]
+    if len(x.dims) != 4 or [one[:1] for one in kinds] != [["row"], ["column"]]:
+        raise Gap("places of an image are wanted, and it has none")
+    return x.dims[2][0].size[0], x.dims[3][0].size[0], kinds[0][1:] != []
+
+
+def convolved(read, x: Tensor, weight: Tensor, bias, stride, padding, dilation, apart: bool):
+    """A convolution over an image: of patches one product, else one for each place of a window."""
+    from dmft.torch.importing.pointwise import add, mul
+    from dmft.torch.importing.products import linear
+    from dmft.torch.importing.shapes import select
+    h, w, of_patches = _sizes(x)
+    kernel = [read.step[0].arguments[1].shape[2], read.step[0].arguments[1].shape[3]]
+    if of_patches:
+        rows = Tensor([x.dims[0], x.dims[2][:1], x.dims[3][:1],
+                       (*x.dims[1], *x.dims[2][1:], *x.dims[3][1:])], x.cells).merged(3)
+        flat = Tensor([weight.dims[0], tuple(axis for axes in weight.dims[1:] for axis in axes)],
+                      weight.cells).merged(1)
+        found = linear(read, rows, flat, bias)
+        return found.permute([0, 3, 1, 2])
+    grids = [windows(n, k, s, p, d) for n, k, s, p, d in zip(
+        (h, w), kernel, stride, padding, dilation)]
+    rows, found = _flat(x), None
+    for k, vertical in enumerate(grids[0]):
+        for j, across in enumerate(grids[1]):
+            one = select(read, select(read, weight, 3, j), 2, k)
+            y = mul(read, rows, Tensor([one.dims[0]], one.cells)) if apart else \
+                linear(read, rows, one)
+            y = places_mixed(read, y, 1, np.kron(vertical, across))
+            found = y if found is None else add(read, found, y)
+    found = found if bias is None else add(read, found, bias)
+    return _image(found, len(grids[0][0]), len(grids[1][0]))
+
+
+@HANDLERS
+def avg_pool2d(read, x, kernel, stride=(), padding=0, ceil=False, count=True, divisor=None):
+    h, w, of_patches = _sizes(x)
+    pads = [padding] * 2 if isinstance(padding, int) else list(padding)
+    if of_patches or ceil or any(pads) or divisor:
+        raise Gap("a mean of places with padding, or of a patch")
+    kernel = list(kernel) * (2 // len(kernel))
+    stride = list(stride) * (2 // len(stride)) if stride else kernel
+    grids = [sum(windows(n, k, s, 0, 1)) / k for n, k, s in zip((h, w), kernel, stride)]
+    found = places_mixed(read, _flat(x), 1, np.kron(*grids))
+    return _image(found, len(grids[0]), len(grids[1]))
+
+
+@HANDLERS("max_pool2d", "max_pool2d_with_indices")
+def max_pool2d(*_, **__):
+    raise Gap("the largest of several places, of which a program has means; take avg_pool2d, or a "
+              "stride")
+
+
+@HANDLERS
+def im2col(read, x, kernel, dilation, padding, stride):
+    """Patches as columns."""
+    _sizes(x)
+    if list(kernel) != list(stride) or any(padding):
+        raise Gap("patches that overlap")
+    features = (*x.dims[1], *x.dims[2][1:], *x.dims[3][1:])
+    return Tensor([x.dims[0], features, *_flat(x).dims[1:2]], x.cells).merged(1)
