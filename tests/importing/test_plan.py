@@ -398,7 +398,12 @@ REFUSED = {"word": (lambda: plan_of(small_net, ("N",), "mupp"), "must be one of 
            "size": (lambda: plan_of(lambda N, M: small_net(N), ("N", "M"),
                                     output=lambda m, x: m(x)[:, 0]), "M: no parameter"),
            "widths": (lambda: dmft.torch.plan(small_net, modules.numbers(), {"N": 64},
-                                              widths={"M": (4, 8)}), "and base has")}
+                                              widths={"M": (4, 8)}), "and base has"),
+           "widths of a pair": (lambda: dmft.torch.plan(small_net, modules.numbers(), {"N": 64},
+                                                        widths=(16, 32)), "two values of each"),
+           "widths of a number": (lambda: dmft.torch.plan(
+               small_net, modules.numbers(), {"N": 64}, widths={"N": 16}), "two values of each"),
+           "no name": (lambda: dmft.torch.plan(small_net, modules.numbers(), {1: 64}), "base: ")}
 
 
 @pytest.mark.parametrize("name", REFUSED)

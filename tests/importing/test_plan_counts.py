@@ -31,6 +31,26 @@ class Listed(nn.Module):
         return total if self.common is None else total + self.common(x)
 
 
+class Grouped(Listed):
+    """Two groups of experts, of which each row first chooses one, as in DeepSeek-V3."""
+
+    def __init__(self, N, E):
+        super().__init__(N, E, common=True)
+        self.register_buffer("bias", torch.zeros(E))
+
+    def forward(self, x):
+        scores = self.router(x).sigmoid()
+        of_group = (scores + self.bias).view(len(x), 2, -1).topk(2, -1)[0].sum(-1)
+        seen = torch.zeros_like(of_group).scatter(1, of_group.topk(1, -1)[1], 1)
+        seen = seen[..., None].expand(len(x), 2, len(self.experts) // 2).reshape(len(x), -1)
+        chosen = (scores + self.bias).masked_fill(seen == 0, 0.0).topk(self.top, -1)[1]
+        weights, total = scores.gather(1, chosen), self.common(x)
+        for e, expert in enumerate(self.experts):
+            row, slot = torch.where(chosen == e)
+            total = total.index_add(0, row, expert(x[row]) * weights[row, slot, None])
+        return total
+
+
 class Stacked(nn.Module):
     """Experts in one tensor, the halves of a gate and of units in one, too."""
 
@@ -91,6 +111,7 @@ CASES = {
     "shared": lambda N, E, L: Chain(N, L, lambda k: Listed(N, E, common=True)),
     "every other one": lambda N, E, L: Chain(N, L, lambda k: Listed(N, E) if k % 2 else dense(N)),
     "dense first": lambda N, E, L: Chain(N, L, lambda k: Listed(N, E) if k else dense(N)),
+    "groups": lambda N, E, L: Chain(N, L, lambda k: Grouped(N, E)),
     "top 4": lambda N, E, L: Chain(N, L, lambda k: Listed(N, E, 4)),
     "one list": in_a_row,
 }
@@ -126,13 +147,13 @@ def told(plan, model):
 
 @pytest.mark.parametrize("name, word", [*((name, "mssp") for name in CASES), ("listed", "mup")])
 def test_a_plan_of_few_is_that_of_many(name, word):
-    build = CASES[name]
-    plan = counted_plan(build, {"E": 9, "L": 5}, word)
-    direct = dmft.torch.plan(lambda N: build(N, 9, 5), modules.numbers(400), {"N": 16}, word,
+    build, E = CASES[name], 12 if name == "groups" else 9
+    plan = counted_plan(build, {"E": E, "L": 5}, word)
+    direct = dmft.torch.plan(lambda N: build(N, E, 5), modules.numbers(400), {"N": 16}, word,
                              widths=WIDTHS)
     torch.manual_seed(0)
-    model = build(64, 9, 5)
-    assert plan.sizes(model) == {"N": 64, "E": 9, "L": 5}
+    model = build(64, E, 5)
+    assert plan.sizes(model) == {"N": 64, "E": E, "L": 5}
     (weights, rates), (right, right_rates) = told(plan, model), told(direct, model)
     assert rates == right_rates
     assert all(torch.equal(one, right[name]) for name, one in weights.items())

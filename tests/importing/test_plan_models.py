@@ -83,8 +83,11 @@ def test_patterns_fit_names_as_any_model_has_them(plan):
     twice = rates(plan, model, lr={"module.2.*": 2.0, "*": 1.0})
     assert twice["module.2.weight"] == 0.5 and twice["module.0.weight"] == 1.0
     assert rates(plan, model, lr={"2.*": 2.0, "*": 1.0}) == twice
-    with pytest.warns(dmft.NoteWarning, match="lr: '7.*' fits no parameter"):
-        plan.groups(model, lr={"7.*": 2.0, "*": 1.0})
+    for wrong, other in (("7.*", model), ("module.*", model.module)):
+        with pytest.raises(dmft.InputError, match=f"lr: '{wrong}' fits no parameter; there"):
+            plan.groups(other, lr={wrong: 2.0, "*": 1.0})
+    with pytest.warns(dmft.NoteWarning, match="weight_decay: '7.*' fits no parameter"):
+        plan.groups(model, lr=1.0, weight_decay={"7.*": 2.0, "*": 1.0})
 
 
 def test_a_model_is_initialized_once_whatever_wraps_it(plan):

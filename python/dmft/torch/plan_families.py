@@ -44,7 +44,7 @@ class Few:
                               [ignore] if isinstance(ignore, str) else ignore)
         self._example, self._output = example_of(example), more.get("output")
         self.asked, self.places = asked, {}
-        self._why = None
+        self._why, self._ran = None, {}
 
     def module(self, counts: dict, seed: int = 0, **sizes):
         """Builds it with so many experts and blocks, at small sizes but for these."""
@@ -67,8 +67,8 @@ class Few:
                 first = start + (asked - start) % step
                 self.places[size] = (first, first + step, first + 2 * step)
             try:
-                self.kinds()
-                return self._runs()
+                if all(self._runs(k) for k in (0, 1)) and self.kinds() is not None:
+                    return True
             except Uneven as error:
                 uneven = uneven or error
             except InputError as error:
@@ -78,13 +78,18 @@ class Few:
             raise self.refused()
         return False
 
-    def _runs(self) -> bool:
-        try:
-            run(self.module(self.at(0)), self._example, self._output)
-            return True
-        except Exception as error:      # of a stranger's code
-            self._why = f"the module cannot be run: {type(error).__name__}: {error}"
-            return False
+    def _runs(self, k: int) -> bool:
+        """Whether the module runs with so many experts and blocks."""
+        counts = self.at(k)
+        if repr(counts) not in self._ran:
+            self._ran[repr(counts)] = False
+            module = self.module(counts)
+            try:
+                run(module, self._example, self._output)
+                self._ran[repr(counts)] = True
+            except Exception as error:  # of a stranger's code
+                self._why = f"the module cannot be run: {type(error).__name__}: {error}"
+        return self._ran[repr(counts)]
 
     def kinds(self, **more) -> dict:
         """How many parameters of each kind there are (plan_counts.numbers); more: {size: places}
@@ -96,12 +101,13 @@ class Few:
         return numbers(names, more | self.places)
 
     def first(self, made):
-        """made() with the smallest numbers of experts and blocks at which it can be. It is tried
-        twice: with the fewest, all experts may have been chosen."""
-        why = None
+        """made() with the smallest numbers of experts and blocks at which it can be. Two of them
+        are tried: with the fewest, all experts (of a group) may have been chosen."""
+        why, tried = None, []
         for start in STARTS:
-            if not self.from_start(start):
+            if not self.from_start(start) or self.places in tried:
                 continue
+            tried.append(self.places)
             try:
                 return made()
             except InputError as error:

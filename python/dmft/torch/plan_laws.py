@@ -282,9 +282,14 @@ class Planner:
 def small_sizes(base, widths) -> dict:
     """The sizes at which a module is read, where your numbers hold at these."""
     if not isinstance(base, dict) or not base or not all(
-            isinstance(one, int) and one > 1 for one in base.values()):
+            isinstance(size, str) and isinstance(one, int) and one > 1
+            for size, one in base.items()):
         raise InputError(f"base: {base!r}; must be the sizes where your numbers hold, as "
                          "{\"N\": 256}, in the order of build's arguments")
+    if widths is not None and not (isinstance(widths, dict) and all(
+            isinstance(pair, (tuple, list)) and pair for pair in widths.values())):
+        raise InputError(f"widths: {widths!r}; must be two values of each size of base, as "
+                         "{\"N\": (64, 128)}")
     small = {size: pair[0] for size, pair in (widths or {}).items()} or halved(base)
     if set(small) != set(base):
         raise InputError(f"widths: {sorted(small)} are given, and base has {sorted(base)}")

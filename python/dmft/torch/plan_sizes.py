@@ -132,9 +132,9 @@ class Fitted:
             wanted = [None if c is None or set(law) - set(found) else c * power(law, found)
                       for c, law in entry["shape"]]
             if any(one and abs(one - have) > ROUND_OFF * one for one, have in zip(wanted, shape)):
-                raise InputError(f"{name} has the shape {list(shape)}, and in this plan it is "
-                                 f"{[one and round(one, 3) for one in wanted]} at {listed(found)}; "
-                                 "the plan is of another module")
+                    raise InputError(f"{name} has the shape {list(shape)}, and in this plan it is "
+                                 f"{[one and round(one, 3) for one in wanted]} at "
+                                 f"{listed(found)}; the plan is of another module")
 
     @staticmethod
     def _whole(size: str, value: float) -> int:
@@ -143,7 +143,10 @@ class Fitted:
                              "the plan is of another module")
         return round(value)
 
-    def _known_sizes(self, model, sizes: dict | None) -> dict:
+    def _known_sizes(self, model, sizes: dict | None, part: bool = False) -> dict:
+        if part and sizes is None:
+            raise InputError("a part of a model does not tell the sizes of the whole; give "
+                             f"sizes={{{', '.join(f'{size!r}: ...' for size in self.base)}}}")
         if sizes is not None:
             if not isinstance(sizes, dict):
                 raise InputError(f"sizes is {sizes!r}, and {{size: its value}} of "
@@ -155,6 +158,8 @@ class Fitted:
                 if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                     raise InputError(f"sizes: {size} is {value!r}, and a whole number of at least "
                                      "1 is wanted")
+        if part:
+            return dict(sizes)
         pairs = self._shapes(model)
         if not any(is_flat(entry, shape) for entry, shape, _ in pairs):
             if sizes is None:
@@ -170,8 +175,9 @@ class Fitted:
 
     # --- parameters ------------------------------------------------------------------------------
 
-    def _matched(self, model):
-        """[(name, its entry, the parameter)] of all parameters of a model."""
+    def _matched(self, model, sizes: dict | None = None):
+        """[(name, its entry, the parameter)] of all parameters of a model; of a part of a model
+        with the sizes of the whole."""
         if not isinstance(model, torch.nn.Module):
             raise InputError(f"the model is a {type(model).__name__}, and a torch.nn.Module is "
                              "wanted")
@@ -197,8 +203,7 @@ class Fitted:
                 raise InputError("FSDP has put several parameters into one: wrap with "
                                  "use_orig_params=True, or call groups before the model is wrapped")
             if entry is None:
-                raise InputError(f"the plan has no parameter {name}; it was made of a module with "
-                                 + " ".join(one["names"][0] for one in self._entries))
+                raise InputError(self._unknown(name, alike, plain.values()))
             found.append((name, entry, parameter))
             if isinstance(parameter, torch.nn.parameter.UninitializedTensorMixin):
                 raise InputError(f"{name} has no shape yet: call the model once on an input")
@@ -206,15 +211,34 @@ class Fitted:
         have = {pattern_of(name) for name in names}
         lost = [name for name in exact if (pattern_of(name) not in have if pattern_of(name)
                                            in self._numbers else name not in names)]
-        if lost:
+        if lost and not sizes:
             raise InputError(f"the model has no parameter {lost[0]}, which the plan has; the plan "
-                             "is of another module")
+                             "is of another module" + (
+                                 ", or was made with more of these: give their number by counts="
+                                 if pattern_of(lost[0]) in have else
+                                 ", or this is a part of the model, which part=True says"))
         if unclear:                     # names that move with the number of blocks: the shape tells
-            known = self._solved([(entry, one.shape, name) for name, entry, one in found
-                                  if name not in unclear], names)
+            known = {**self.counts, **sizes} if sizes else self._solved(
+                [(entry, one.shape, name) for name, entry, one in found if name not in unclear],
+                names)
             found = [(name, self._of_shape(unclear[name], name, one.shape, known)
                       if name in unclear else entry, one) for name, entry, one in found]
         return found
+
+    def _unknown(self, name: str, alike: dict, names) -> str:
+        """Why a parameter of a model is none of the plan's."""
+        text = f"the plan has no parameter {name}"
+        if pattern_of(name) in alike:
+            return text + ", but others of this kind; if their number is another one, make the " \
+                "plan with counts=, or with a base that has it"
+        known = set(self._plain.values())
+        for k, word in enumerate(name.split("."), 1):
+            rest = [".".join(one.split(".")[k:]) for one in names
+                    if one.split(".")[k - 1:k] == [word]]
+            if set(rest) >= known:
+                part = ".".join(name.split(".")[:k])
+                return text + f"; it is of {part}, a part of this model, so give that part"
+        return text + "; it was made of a module with " + listed_names(known)
 
     def _of_shape(self, entries, name: str, shape, known: dict) -> dict:
         """Finds the entry of this parameter among those of its kind of names."""
@@ -236,9 +260,23 @@ def _without_modules(name: str) -> str:
     return ".".join(word for word in name.split(".") if word != "module")
 
 
+def is_cut(entry: dict, shape, sizes: dict) -> bool:
+    """Whether a parameter of a part of a model has other sides than in the whole of these sizes."""
+    wanted = [c and c * power(law, sizes) for c, law in entry["shape"]]
+    return len(wanted) != len(shape) or any(
+        one and abs(one - have) > ROUND_OFF * one for one, have in zip(wanted, shape))
+
+
 def is_flat(entry: dict, shape) -> bool:
     """Whether FSDP has flattened a parameter."""
     return len(shape) == 1 and len(entry["shape"]) > 1
+
+
+def listed_names(names, most: int = 12) -> str:
+    """Some of them, in words."""
+    kinds = list(dict.fromkeys(map(pattern_of, names)))
+    return ", ".join(kinds[:most]) + (f" and {len(kinds) - most} more" if kinds[most:] else "")
+
 
 def listed(sizes: dict) -> str:
     return ", ".join(f"{size} = {value}" for size, value in sizes.items())

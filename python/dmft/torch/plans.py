@@ -21,11 +21,11 @@ import warnings
 import torch
 
 try:
-    from dmft.torch.plan_sizes import (ROUND_OFF, Fitted, InputError, NoteWarning, is_flat, listed,
-                                       pattern_of, plain_names, power)
+    from dmft.torch.plan_sizes import (ROUND_OFF, Fitted, InputError, NoteWarning, is_cut, is_flat,
+                                       listed, listed_names, pattern_of, plain_names, power)
 except ImportError:                     # beside this file
-    from plan_sizes import (ROUND_OFF, Fitted, InputError, NoteWarning, is_flat, listed,
-                            pattern_of, plain_names, power)
+    from plan_sizes import (ROUND_OFF, Fitted, InputError, NoteWarning, is_cut, is_flat, listed,
+                            listed_names, pattern_of, plain_names, power)
 
 FORMAT = 2
 KEYS = ("base", "counts", "notes", "numbers", "parameterization", "parameters")
@@ -87,7 +87,8 @@ class Plan(Fitted):
                 index_in(part["at"] or (), [64 * 81 * 25 * 7] * len(axes)), part["equal"]
             numbers += [part["at_base"] for part in parts if part["own"] is None
                         or part["at_base"] is not None]
-            if not math.isfinite(sum(numbers)) or min(every.values()) < 1:
+            if not math.isfinite(sum(numbers)) or min(every.values()) < 1 \
+                    or any(isinstance(one, bool) for one in every.values()):
                 raise ValueError
         self._counted(set(self._plain.values()))
         return str(self) and self
@@ -95,11 +96,14 @@ class Plan(Fitted):
     # --- what a training script calls ------------------------------------------------------------
 
     @torch.no_grad()
-    def initialize(self, model: torch.nn.Module, sizes: dict | None = None) -> torch.nn.Module:
+    def initialize(self, model: torch.nn.Module, sizes: dict | None = None, *,
+                   part: bool = False) -> torch.nn.Module:
         """Multiplies the parameters of a model, as its own constructor drew them, so that their
         standard deviations are those of the plan. Call it once, before anything wraps or trains
-        the model. Matrices that all experts share at the start become that of the first."""
-        matched = self._matched(model)
+        the model. Matrices that all experts share at the start become that of the first. part: of
+        groups."""
+        known = self._known_sizes(model, sizes, part) if part else {}
+        matched = self._matched(model, known)
         owners = [one for one in model.modules() if any(True for _ in one.parameters(False))]
         if any(getattr(one, "_plan_initialized", False) for one in owners):
             raise InputError("this model was initialized before; a second time would scale it "
@@ -108,29 +112,32 @@ class Plan(Fitted):
             if not parameter.is_floating_point():
                 raise InputError(f"{name} has numbers of the type {parameter.dtype}; initialize "
                                  "the model before it is quantized")
-            if is_flat(entry, parameter.shape) and any(
-                    part["at"] or part["equal"] is not None or part["own"] is None
-                    for part in entry["parts"]):
+            whole = any(one["at"] or one["equal"] is not None or one["own"] is None
+                        for one in entry["parts"])
+            if whole and is_flat(entry, parameter.shape):
                 raise InputError(f"{name} has lost its shape (FSDP): call initialize before the "
                                  "model is wrapped")
+            if whole and part and is_cut(entry, parameter.shape, {**self.counts, **known}):
+                raise InputError(f"{name} is a part of a tensor, of which the plan must have the "
+                                 "whole: call initialize before the model is cut")
             if parameter.is_meta:
                 raise InputError(f"{name} is on the meta device and has no numbers yet; initialize "
                                  "the model after it has been materialized")
-        known = self._known_sizes(model, sizes)
+        known = known or self._known_sizes(model, sizes)
         ratios = self._ratios(known)
         for _, entry, parameter in matched:
-            for part in entry["parts"]:
+            for one in entry["parts"]:
                 block = parameter
-                if part["at"]:
-                    block = parameter[index_in(part["at"], parameter.shape)]
-                if part["equal"] is not None:
-                    first = block.select(part["equal"], 0).unsqueeze(part["equal"]).clone()
+                if one["at"]:
+                    block = parameter[index_in(one["at"], parameter.shape)]
+                if one["equal"] is not None:
+                    first = block.select(one["equal"], 0).unsqueeze(one["equal"]).clone()
                     block.copy_(first.expand_as(block))
-                if part["own"] is not None:
-                    factor = power(part["std"], ratios) / power(part["own"], ratios)
+                if one["own"] is not None:
+                    factor = power(one["std"], ratios) / power(one["own"], ratios)
                 else:                   # its own start is no power of the sizes
                     std = block.double().square().mean().sqrt().item()
-                    factor = part["at_base"] * power(part["std"], ratios) / std if std else 1.0
+                    factor = one["at_base"] * power(one["std"], ratios) / std if std else 1.0
                 if factor != 1:
                     block.mul_(factor)
         for one in owners:              # whatever wraps them
@@ -138,11 +145,14 @@ class Plan(Fitted):
         return model
 
     def groups(self, model: torch.nn.Module, lr, weight_decay=0.0, *, eps: float = 1e-8,
-               optimizer: str = "adamw", sizes: dict | None = None, only=None) -> list[dict]:
+               optimizer: str = "adamw", sizes: dict | None = None, only=None,
+               part: bool = False) -> list[dict]:
         """Groups for torch.optim with the plan's rates: lr, eps and weight_decay are yours at the
         base size. optimizer: adamw, adam, lion, sgd or momentum, as which the groups are used; lr
         and weight_decay: a number, or {pattern of names: number}, of which the first that fits
-        holds. only: a function (name, parameter) that says which parameters are meant. The share
+        holds. only: a function (name, parameter) that says which parameters are meant. part: the
+        model is a part of the whole whose sizes are given, a stage of a pipeline or what one
+        process has of tensors that are cut, with the names of the whole. The share
         that decay takes in a step, lr weight_decay, is the same at every size; Adam, which adds
         decay to gradients and then divides by their size, has no such share, and takes none."""
         if optimizer not in LAWS:
@@ -152,11 +162,13 @@ class Plan(Fitted):
             raise InputError(f"only is {only!r}, and a function (name, parameter) is wanted")
         if isinstance(eps, bool) or not isinstance(eps, (int, float)) or not 0 <= eps < math.inf:
             raise InputError(f"eps is {eps!r}, and a number of at least 0 is wanted")
-        law, ratios = LAWS[optimizer], self._ratios(self._known_sizes(model, sizes))
-        found = self._grouped(lr, weight_decay, self._matched(model), [
+        known = self._known_sizes(model, sizes, part)
+        law, ratios = LAWS[optimizer], self._ratios(known)
+        matched = self._matched(model, known if part else None)
+        found = self._grouped(lr, weight_decay, matched, _wrapped(model), [
             (name, parameter, power(entry[law], ratios),
              {"eps": eps * power(entry["eps"], ratios)} if law == "adam" else {})
-            for name, entry, parameter in self._matched(model)
+            for name, entry, parameter in matched
             if only is None or only(name, parameter)])
         if not found:
             raise InputError("only: the function says of no parameter that it is meant")
@@ -166,40 +178,46 @@ class Plan(Fitted):
                              "Adam(decoupled_weight_decay=True), with optimizer=\"adamw\"")
         return found
 
-    def _grouped(self, lr, weight_decay, matched, rows) -> list[dict]:
+    def _grouped(self, lr, weight_decay, matched, wrapped, rows) -> list[dict]:
         """Groups of rows (name, parameter, by what its rate is multiplied, what else is said);
-        patterns may fit any of the parameters that have been matched."""
+        patterns may fit any of the parameters that have been matched, by their names without what
+        wrappers put into them, or with it."""
+        taken = any(plain.startswith("module.") for plain in self._plain.values())
+        names = {name: [name, *(full for full, plain in self._plain.items() if plain == name),
+                        *(() if taken else (wrapped[id(one)],))] for name, _, one in matched}
         for what, given in (("lr", lr), ("weight_decay", weight_decay)):
             for pattern in given if isinstance(given, dict) else ():
-                if not any(fnmatch.fnmatchcase(one, pattern) for name, _, _ in matched
-                           for one in self._names_of(name)):
-                    warnings.warn(f"{what}: {pattern!r} fits no parameter", NoteWarning,
-                                  stacklevel=4)
+                if any(fnmatch.fnmatchcase(one, pattern) for all_of_one in names.values()
+                       for one in all_of_one):
+                    continue
+                text = f"{what}: {pattern!r} fits no parameter"
+                if what == "lr":
+                    raise InputError(text + "; there are " + listed_names(names))
+                warnings.warn(text, NoteWarning, stacklevel=4)
         found: dict[tuple, dict] = {}
         for name, parameter, times, more in rows:
-            names = self._names_of(name)
-            said = {"lr": _of(lr, names, "lr") * times,
-                    "weight_decay": _of(weight_decay, names, "weight_decay") / times, **more}
+            said = {"lr": _of(lr, names[name], "lr") * times,
+                    "weight_decay": _of(weight_decay, names[name], "weight_decay") / times, **more}
             group = found.setdefault(tuple(said.values()), {"params": [], **said})
             group["params"].append(parameter)
         return list(found.values())
 
-    def _names_of(self, name: str) -> list[str]:
-        """What a pattern of names may mean: without and with a model's own `module`."""
-        own = [full for full, plain in self._plain.items() if plain == name]
-        taken = any(plain.startswith("module.") for plain in self._plain.values())
-        return [name, *own, *(() if taken else ("module." + name,))]
-
     def muon_groups(self, model: torch.nn.Module, lr, weight_decay=0.0, *,
-                    adjust_lr_fn: str | None = None, sizes: dict | None = None):
+                    adjust_lr_fn: str | None = None, sizes: dict | None = None,
+                    part: bool = False):
         """(groups of hidden matrices for torch.optim.Muon, a function that says which parameters
-        are left): give the second one to groups as only=. adjust_lr_fn: that of your Muon."""
+        are left): give the second one to groups as only=. adjust_lr_fn: that of your Muon; part: of
+        groups."""
         if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
             raise InputError(f"adjust_lr_fn {adjust_lr_fn!r}: must be original or match_rms_adamw")
-        ratios = self._ratios(self._known_sizes(model, sizes))
-        matched, rows = self._matched(model), []
+        known = self._known_sizes(model, sizes, part)
+        ratios = self._ratios(known)
+        matched, rows = self._matched(model, known if part else None), []
         for name, entry, parameter in matched:
             if entry["muon"] is not None:
+                if part and is_cut(entry, parameter.shape, {**self.counts, **known}):
+                    raise InputError(f"{name} is a part of a matrix, and Muon needs the whole: "
+                                     "give all parameters to groups")
                 sides = [[c * power(law, size) for c, law in entry["shape"]] for size in
                          ({one: self.base[one] * ratios[one] for one in ratios}, self.base)]
                 here, base = (_muon(n, m, adjust_lr_fn) for n, m in sides)
@@ -208,7 +226,7 @@ class Plan(Fitted):
             raise InputError("the model has no hidden matrix, which is what Muon is for; give all "
                              "parameters to groups")
         hidden = {one for name, parameter, *_ in rows for one in (name, id(parameter))}
-        return self._grouped(lr, weight_decay, matched, rows), \
+        return self._grouped(lr, weight_decay, matched, _wrapped(model), rows), \
             lambda name, parameter: not hidden & {name, id(parameter)}
 
     def _ratios(self, sizes: dict) -> dict:
@@ -256,6 +274,11 @@ def _of(given, names: list[str], what: str) -> float:
                                  "is wanted")
             return float(value)
     raise InputError(f"{what}: no pattern of {' '.join(given)} fits {names[0]}; add one, as '*'")
+
+
+def _wrapped(model) -> dict[int, str]:
+    """The names that the model itself has for its parameters."""
+    return {id(one): name for name, one in model.named_parameters()}
 
 
 def _is_number(one) -> bool:
