@@ -147,14 +147,12 @@ static int check_residual(const double *x, int base, int n, size_t sites, int gr
     compare(&want, before, second, rest, n, threshold);
     assert_true(overlap(second, second) <= ORTHONORMAL && overlap(second, first) <= ORTHONORMAL);
     int again;
-    double *C = memory((size_t)(n * before), sizeof *C), norm2[n];
-    backend->dots(x_rows, first, C);
-    backend->averages(x_rows, x_rows, norm2);
-    ASK(basis_residual(first, x_rows, (struct basis_known){C, norm2}, threshold, &out, &again,
-                       &err));
+    struct basis_known look = {0};
+    ASK(basis_look(first, x_rows, &look, &err));
+    ASK(basis_residual(first, x_rows, look, threshold, &out, &again, &err));
     assert_int_equal(again, kept);
     assert_true(overlap(second, second) <= ORTHONORMAL && overlap(second, first) <= ORTHONORMAL);
-    free(C);
+    basis_forget(&look);
     array_free(&in);
     array_free(&known);
     array_free(&out);

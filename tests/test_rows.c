@@ -167,6 +167,20 @@ SAMPLES_TEST(test_low_rank) {
         low_rank_of(cases[i].over, cases[i].rows, cases[i].terms);
 }
 
+/* More rows than travel with a launch, some of them twice. */
+SAMPLES_TEST(test_take) {
+    enum { ROWS = 70 };
+    struct sample *x = sample(cases[5].over, 23), *out = sample(cases[5].over, ROWS);
+    int which[ROWS];
+    for (int k = 0; k < ROWS; k++)
+        which[k] = k * k % 23;
+    rows_take(middle(x), which, middle(out));
+    const double *now = fetch(out);
+    for (int k = 0; k < ROWS; k++)
+        assert_memory_equal(now + (size_t)k * x->sites, x->x + (size_t)which[k] * x->sites,
+                            x->sites * sizeof *now);
+}
+
 SAMPLES_TEST(test_threads) {
     size_t size;
     double *one, *more;

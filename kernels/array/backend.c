@@ -140,6 +140,11 @@ void rows_copy(struct rows x, struct rows y) {
 }
 
 void rows_take(struct rows x, const int *which, struct rows out) {
+    const struct backend *backend = out.array->backend;
+    if (backend->distant && !backend->main) {
+        backend->distant->take(rows_main(x), which, out);
+        return;
+    }
     for (int k = 0; k < out.count; k++)
         rows_copy(rows_part(x, which[k], 1), rows_part(out, k, 1));
 }

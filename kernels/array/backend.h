@@ -180,6 +180,9 @@ struct distant {
     void (*hold)(bool begin); /* NULL: numbers come at once */
     void (*low_rank)(struct rows y, double beta, double scale, struct rows x, struct rows b,
                      struct rows a, double *C, bool wanted);
+    /* Rows v, orthonormal to delta, become orthonormal to delta^2, each with those before it. */
+    void (*straighten)(struct rows v, struct rows out);
+    void (*take)(struct rows x, const int *which, struct rows out);
 };
 
 extern const struct backend backend_cpu;        /* OpenBLAS and OpenMP */

@@ -124,7 +124,9 @@ static int cuda_sync(struct err *err) {
 }
 
 template <class real>
-static constexpr struct distant far_away = {device_hold, cuda_products<real>::low_rank};
+static constexpr struct distant far_away = {device_hold, cuda_products<real>::low_rank,
+                                            cuda_products<real>::straighten,
+                                            cuda_sites<real>::take};
 
 template <class real>
 static constexpr struct backend table(const char *name, const struct backend *other) {

@@ -42,6 +42,7 @@ template <class real> struct cuda_products {
     static void combine_rows(struct rows y, double beta, struct coefficients C, struct rows a);
     static void low_rank(struct rows y, double beta, double scale, struct rows x, struct rows b,
                          struct rows a, double *C, bool wanted);
+    static void straighten(struct rows v, struct rows out);
     static void times(double scale, struct rows W, struct rows x, struct rows y);
 };
 
@@ -60,6 +61,7 @@ template <class real> struct cuda_sites {
                           struct rows value, struct rows slope);
     static void multiply(struct rows a, struct rows b, struct rows y);
     static void tile(struct rows x, struct rows y);
+    static void take(struct rows x, const int *which, struct rows out);
     static void entries(struct entry_rule rule, struct rows g, struct rows m, struct rows v,
                         struct rows y);
 };

@@ -4,7 +4,11 @@
 #include <assert.h>
 #include <string.h>
 
-#define WIDENED ((size_t)1 << 22) /* numbers of single precision that are widened at a time */
+#define WIDENED ((size_t)1 << 22)     /* numbers of single precision that are widened at a time */
+#define FEW 16                        /* rows whose sums a thread adds up side by side */
+#define FEW_THREADS ((size_t)1 << 17) /* of them, about, where there are sites enough */
+#define FEW_PARTS ((size_t)256)
+#define FEW_ADDS ((size_t)16) /* sites of a thread, at least */
 
 /* y [rows][columns] = alpha A B + beta y, all row-major on the device: A [rows][terms], or with
  * a_turned [terms][rows]; B [terms][columns], or with b_turned [columns][terms]. */
@@ -41,6 +45,56 @@ static bool sums_of(view<double> a, view<double> b, size_t rows, size_t columns,
     return multiply(p, rows, columns, sites, "dots");
 }
 
+/* out [k of FEW][l][part] = the sum over sites part, part + parts, ... of a_k b_l: each site of b
+ * is read once, as it is. */
+static __global__ void k_few_sums(view<float> a, size_t rows, view<float> b, size_t columns,
+                                  size_t sites, size_t parts, double *out) {
+    EACH(l, columns, part, parts) {
+        double sum[FEW];
+        for (size_t k = 0; k < FEW; k++)
+            sum[k] = 0;
+        for (size_t i = part; i < sites; i += parts) {
+            double value = (double)b.at[l * b.stride + i];
+            for (size_t k = 0; k < FEW; k++)
+                if (k < rows)
+                    sum[k] += value * (double)a.at[k * a.stride + i];
+        }
+        for (size_t k = 0; k < FEW; k++)
+            if (k < rows)
+                out[(k * columns + l) * parts + part] = sum[k];
+    }
+}
+
+/* out[n] = scale times the sum of in[n][parts], or with columns > 0 that of n = k columns + l at
+ * l rows + k. */
+static __global__ void k_few_totals(const double *in, size_t count, size_t parts, double scale,
+                                    size_t columns, double *out) {
+    EACH(k, 1, n, count) {
+        double sum = 0;
+        for (size_t part = 0; part < parts; part++)
+            sum += in[n * parts + part];
+        size_t at = columns ? n % columns * (count / columns) + n / columns : n;
+        out[at + k] = scale * sum;
+    }
+}
+
+/* Sums of few rows; turned: out is [columns][rows]. */
+static bool few_sums(view<float> a, view<float> b, size_t rows, size_t columns, size_t sites,
+                     double scale, bool turned, double *out) {
+    size_t parts = FEW_THREADS / columns;
+    void *memory;
+    parts = parts < FEW_PARTS ? parts : FEW_PARTS;
+    parts = parts < sites / FEW_ADDS ? parts : sites / FEW_ADDS;
+    parts = parts ? parts : 1;
+    if (!device_borrow(rows * columns * parts * sizeof(double), &memory, "dots"))
+        return false;
+    launch("dots", columns, parts, k_few_sums, a, rows, b, columns, sites, parts, (double *)memory);
+    launch("dots", 1, rows * columns, k_few_totals, (const double *)memory, rows * columns, parts,
+           scale, turned ? columns : (size_t)0, out);
+    device_give_back(memory, "dots");
+    return true;
+}
+
 /* It has no old out, and takes some sites after the other in double precision. */
 static bool widened_sums(view<float> a, view<float> b, size_t rows, size_t columns, size_t sites,
                          double scale, double *out) {
@@ -66,6 +120,10 @@ static bool site_sums(struct rows a, struct rows b, size_t sites, double scale, 
     size_t rows = (size_t)a.count, columns = (size_t)b.count;
     if constexpr (sizeof(real) == sizeof(double))
         return sums_of(x, y, rows, columns, sites, scale, 0, out);
+    else if (rows <= FEW)
+        return few_sums(x, y, rows, columns, sites, scale, false, out);
+    else if (columns <= FEW)
+        return few_sums(y, x, columns, rows, sites, scale, true, out);
     else
         return widened_sums(x, y, rows, columns, sites, scale, out);
 }
@@ -203,6 +261,28 @@ void cuda_products<real>::low_rank(struct rows y, double beta, double scale, str
     device_give_back(memory, "low_rank");
     if (wanted)
         device_fetch(products, {C, count, 1, 1}, "low_rank");
+}
+
+/* out_k = v_k - sum over l < k of G_kl v_l - (G_kk - 1)/2 v_k, G the products of v: Gram-Schmidt to
+ * first order. */
+template <class real>
+static __global__ void k_straighten(view<real> v, const double *G, view<real> out, size_t rows,
+                                    size_t sites) {
+    EACH(k, rows, i, sites) {
+        double sum = (1.5 - 0.5 * G[k * rows + k]) * (double)v.at[k * v.stride + i];
+        for (size_t l = 0; l < k; l++)
+            sum -= G[k * rows + l] * (double)v.at[l * v.stride + i];
+        out.at[k * out.stride + i] = (real)sum;
+    }
+}
+
+template <class real> void cuda_products<real>::straighten(struct rows v, struct rows out) {
+    size_t rows = (size_t)v.count, sites = v.array->sites;
+    struct slot G;
+    if (device_ready() && device_take(rows * rows, &G, "straighten") &&
+        site_sums<real>(v, v, sites, 1.0 / (double)sites, G.device))
+        launch("straighten", rows, sites, k_straighten<real>, view_of<real>(v),
+               (const double *)G.device, view_of<real>(out), rows, sites);
 }
 
 template <class real>

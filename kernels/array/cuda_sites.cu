@@ -146,6 +146,32 @@ template <class real> void cuda_sites<real>::multiply(struct rows a, struct rows
            factor_of<real>(b), each_b, view_of<real>(y), rows, sites);
 }
 
+/* The numbers of rows that travel with a launch. */
+struct cuda_numbers {
+    int number[CUDA_AFFINE];
+};
+
+template <class real>
+static __global__ void k_take(view<real> x, struct cuda_numbers which, view<real> out, size_t rows,
+                              size_t sites) {
+    EACH(k, rows, i, sites) {
+        out.at[k * out.stride + i] = x.at[(size_t)which.number[k] * x.stride + i];
+    }
+}
+
+template <class real>
+void cuda_sites<real>::take(struct rows x, const int *which, struct rows out) {
+    for (int first = 0; first < out.count; first += CUDA_AFFINE) {
+        struct rows some = rows_part(
+            out, first, out.count - first < CUDA_AFFINE ? out.count - first : CUDA_AFFINE);
+        struct cuda_numbers numbers = {};
+        for (int k = 0; k < some.count; k++)
+            numbers.number[k] = which[first + k];
+        launch("take", (size_t)some.count, out.array->sites, k_take<real>, view_of<real>(x),
+               numbers, view_of<real>(some), (size_t)some.count, out.array->sites);
+    }
+}
+
 template <class real>
 static __global__ void k_tile(view<real> x, unsigned units, view<real> y, size_t rows,
                               size_t sites) {

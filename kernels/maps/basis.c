@@ -9,17 +9,21 @@
  * it goes through everything at once and alone. Without that, the fourth row of a chain, each
  * within 1e-4 of the last, would be nine tenths base.
  *
- * On a device each number that comes to the host is waited for, so a block of rows is made
- * orthonormal by its products among each other (gram_block), which takes one wait or two instead
- * of four a row. Products know what is left of a row to eps times the rows that it is combined of;
- * where that is not enough, rows go one by one there, too. */
+ * On a device each number that comes to the host is waited for, so few rows are made orthonormal by
+ * their products among each other, less those with the base (gram_known), which the host often has
+ * without another wait; more rows in blocks, by the products of what is left of them (gram_block).
+ * Products know what is left of a row to eps times the rows that it is combined of; where that is
+ * not enough, rows go one by one there, too. */
 #include "kernels/maps/basis.h"
 #include "kernels/array/profile.h"
 
+#include <cblas.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define BLOCK 16
+#define TOGETHER 128 /* rows whose products with each other are known, at most */
 #define AGAIN 1.4
 #define LIMIT 1e7
 #define UNSURE 1e-12
@@ -38,7 +42,9 @@ struct growth {
     int kept;
     double *overlap2; /* [out.count] of rows that wait, overlap in units of eps, squared */
     double *loss;     /* [out.count] of rows kept */
+    int *pick;        /* [out.count] rows of x that are worked on */
     int *which;       /* [out.count] rows of x, of rows that wait and then of rows kept; or NULL */
+    double *T;        /* [BLOCK][out.count] zeros */
     double *C;        /* scratch: products of all rows with the base, or of a block with all rows */
     struct array room; /* for rows that wait, on a device */
 };
@@ -136,10 +142,10 @@ static double apply_gram(const double *G, int rows, const double *t, double *out
     return scalar_product(t, out, rows);
 }
 
-/* Row i enters as in enter(), its products with all rows being those of G. False: they do not know
- * enough of what is left of it. */
-static bool enter_combined(const struct growth *growth, const double *G, int rows, int mu, int i,
-                           struct combined *combined) {
+/* Row i enters as in enter_row, its products with all rows being those of G, which round-off of
+ * rows with squares size2 has disturbed. False: they do not know enough of what is left of it. */
+static bool enter_combined(const struct growth *growth, const double *G, const double *square,
+                           int rows, int mu, int i, struct combined *combined) {
     double t[BLOCK] = {0}, Gt[BLOCK], least2 = growth->threshold * growth->threshold, size2 = 0;
     double overlap2 = growth->overlap2[mu + i], left2 = G[i * rows + i];
     t[i] = 1;
@@ -154,7 +160,7 @@ static bool enter_combined(const struct growth *growth, const double *G, int row
         }
     left2 = apply_gram(G, rows, t, Gt);
     for (int j = 0; j < rows; j++)
-        size2 += t[j] * t[j] * G[j * rows + j];
+        size2 += t[j] * t[j] * square[j];
     if (!(fmax(left2, least2) > SURE * size2))
         return false;
     if (!(left2 > least2))
@@ -172,54 +178,111 @@ static bool enter_combined(const struct growth *growth, const double *G, int row
     return true;
 }
 
-/* T [count][count] = L^-1, of G = L L^T. */
-static void invert_cholesky(const double *G, int count, double *T) {
-    double L[BLOCK][BLOCK] = {0};
-    for (int i = 0; i < count; i++)
-        for (int j = 0; j <= i; j++) {
-            double sum = G[i * count + j];
-            for (int k = 0; k < j; k++)
-                sum -= L[i][k] * L[j][k];
-            L[i][j] = i == j ? sqrt(sum) : sum / L[j][j];
-        }
-    for (int j = 0; j < count; j++)
-        for (int i = 0; i < count; i++) {
-            double sum = i == j;
-            for (int k = j; k < i; k++)
-                sum -= L[i][k] * T[k * count + j];
-            T[i * count + j] = i < j ? 0 : sum / L[i][i];
-        }
+/* Whether `rows` rows from mu on can enter together by their products G: T [count][rows] of those
+ * that are kept. */
+static bool combine_all(const struct growth *growth, const double *G, const double *square, int mu,
+                        int rows, struct combined *combined, double *T) {
+    combined->count = 0;
+    combined->worst = 0;
+    for (int i = 0; i < rows; i++)
+        if (!enter_combined(growth, G, square, rows, mu, i, combined))
+            return false;
+    for (int k = 0; k < combined->count; k++)
+        memcpy(T + k * rows, combined->T[k], (size_t)rows * sizeof *T);
+    return true;
+}
+
+/* Those rows are kept; pick[i] is the number of row i. */
+static void keep_combined(struct growth *growth, const struct combined *combined, const int *pick) {
+    for (int k = 0; k < combined->count; k++) {
+        if (growth->which)
+            growth->which[growth->kept] = growth->which[pick[combined->which[k]]];
+        growth->loss[growth->kept++] = combined->loss[k];
+    }
 }
 
 /* Rows mu .. mu + rows - 1, free of all rows kept before, enter together by their products G.
  * False: nothing is done. */
-static bool gram_block(struct growth *growth, int mu, int rows, double G[BLOCK * BLOCK]) {
+static bool gram_block(struct growth *growth, int mu, int rows, const double *G) {
     struct rows waiting = rows_part(growth->rest, mu, rows);
-    const struct backend *backend = waiting.array->backend;
-    double T[BLOCK * BLOCK];
-    struct combined combined = {.count = 0};
-    for (int i = 0; i < rows; i++)
-        if (!enter_combined(growth, G, rows, mu, i, &combined))
-            return false;
+    double T[BLOCK * BLOCK], square[BLOCK];
+    struct combined combined;
+    int pick[BLOCK];
+    for (int i = 0; i < rows; i++) {
+        square[i] = G[i * rows + i];
+        pick[i] = mu + i;
+    }
+    if (!combine_all(growth, G, square, mu, rows, &combined, T))
+        return false;
+    struct rows kept = rows_part(growth->out, growth->kept, combined.count);
+    if (combined.count)
+        waiting.array->backend->combine(kept, 0, T, waiting);
+    if (combined.worst > SLIGHT) {
+        struct rows copy = rows_part(waiting, 0, combined.count);
+        rows_copy(kept, copy);
+        kept.array->backend->distant->straighten(copy, kept);
+    }
+    keep_combined(growth, &combined, pick);
+    return true;
+}
+
+/* Picks the rows of x that Pythagoras does not know to be too short beside the base. */
+static int pick_rows(struct growth *growth, struct rows x, struct basis_known known) {
+    size_t rank = (size_t)growth->base.count;
+    int count = 0;
+    for (int mu = 0; mu < x.count; mu++) {
+        const double *c = known.products + (size_t)mu * rank;
+        double square = known.squares[(size_t)mu * basis_step(x)], left2 = square;
+        for (size_t a = 0; a < rank; a++)
+            left2 -= c[a] * c[a];
+        if (!(left2 + UNSURE * square > growth->threshold * growth->threshold))
+            continue;
+        growth->overlap2[count] = square;
+        growth->pick[count++] = mu;
+    }
+    return count;
+}
+
+/* Rows of x enter together by their products with each other and with the base, which the host
+ * knows: nothing is waited for. False: they are too many, or these do not know enough of what is
+ * left of them; nothing is done. */
+static bool gram_known(struct growth *growth, struct rows x, struct basis_known known) {
+    const struct backend *backend = x.array->backend;
+    int rank = growth->base.count, *pick = growth->pick, rows = pick_rows(growth, x, known);
+    double G[BLOCK * BLOCK], T[BLOCK * BLOCK], square[BLOCK], *all = growth->T;
+    struct combined combined;
+    if (rows > BLOCK)
+        return false;
+    for (int i = 0; i < rows; i++) {
+        const double *c = known.products + (size_t)pick[i] * (size_t)rank;
+        square[i] = growth->overlap2[i];
+        for (int j = 0; j <= i; j++)
+            G[i * rows + j] = G[j * rows + i] =
+                known.squares[pick[i] * x.count + pick[j]] -
+                scalar_product(c, known.products + (size_t)pick[j] * (size_t)rank, rank);
+    }
+    if (!combine_all(growth, G, square, 0, rows, &combined, T))
+        return false;
     if (!combined.count)
         return true;
     for (int k = 0; k < combined.count; k++)
         for (int j = 0; j < rows; j++)
-            T[k * rows + j] = combined.T[k][j];
-    struct rows kept = rows_part(growth->out, growth->kept, combined.count);
-    backend->combine(kept, 0, T, waiting);
-    if (combined.worst > SLIGHT) {
-        struct rows copy = rows_part(waiting, 0, combined.count);
-        backend->dots(kept, kept, G);
-        invert_cholesky(G, combined.count, T);
-        rows_copy(kept, copy);
-        backend->combine(kept, 0, T, copy);
+            all[k * x.count + pick[j]] = T[k * rows + j];
+    bool twice = combined.worst > SLIGHT;
+    struct rows out = rows_part(growth->out, 0, combined.count),
+                first = twice ? rows_part(growth->rest, 0, combined.count) : out;
+    backend->combine(first, 0, all, x);
+    if (rank) {
+        cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, combined.count, rank, x.count, -1,
+                    all, x.count, known.products, rank, 0, growth->C, rank);
+        backend->combine(first, 1, growth->C, growth->base);
     }
-    for (int k = 0; k < combined.count; k++) {
-        if (growth->which)
-            growth->which[growth->kept] = growth->which[mu + combined.which[k]];
-        growth->loss[growth->kept++] = combined.loss[k];
-    }
+    keep_combined(growth, &combined, pick);
+    struct rows lossy = lossy_rows(growth, 0);
+    lossy.array = first.array;
+    take_out_base(growth->base, lossy, growth->C, false);
+    if (twice)
+        backend->distant->straighten(first, out);
     return true;
 }
 
@@ -247,39 +310,48 @@ static void gram_schmidt(struct growth *growth, int count) {
     take_out_base(growth->base, lossy_rows(growth, 0), growth->C, false);
 }
 
-/* Rows of x less their part in the base, into out; without those that Pythagoras knows to be too
- * short. Returns their number. */
+/* Rows of x less their part in the base; without those that are known to be too short. Returns
+ * their number. */
 static int known_rests(struct growth *growth, struct rows x, struct basis_known known) {
     size_t rank = (size_t)growth->base.count;
-    int count = 0, copied = 0;
-    for (int mu = 0; mu <= x.count; mu++) {
-        const double *c = known.products + (size_t)mu * rank;
-        double left2 = mu < x.count ? known.norm2[mu] : 0;
-        for (size_t a = 0; a < rank && mu < x.count; a++)
-            left2 -= c[a] * c[a];
-        if (mu < x.count &&
-            left2 + UNSURE * known.norm2[mu] > growth->threshold * growth->threshold) {
-            for (size_t a = 0; a < rank; a++)
-                growth->C[(size_t)count * rank + a] = -c[a];
-            growth->overlap2[count++] = known.norm2[mu];
-        } else {
-            int run = count - copied;
-            rows_copy(rows_part(x, mu - run, run), rows_part(growth->rest, copied, run));
-            copied = count;
-        }
-    }
+    int count = pick_rows(growth, x, known);
+    struct rows rest = rows_part(growth->rest, 0, count);
+    rows_take(x, growth->pick, rest);
+    for (int k = 0; k < count; k++)
+        for (size_t a = 0; a < rank; a++)
+            growth->C[(size_t)k * rank + a] = -known.products[(size_t)growth->pick[k] * rank + a];
     if (rank && count)
-        x.array->backend->combine(rows_part(growth->rest, 0, count), 1, growth->C, growth->base);
+        x.array->backend->combine(rest, 1, growth->C, growth->base);
     return count;
 }
 
 static int unknown_rests(struct growth *growth, struct rows x) {
     x.array->backend->averages(x, x, growth->overlap2);
-    for (int mu = 0; growth->which && mu < x.count; mu++)
-        growth->which[mu] = mu;
     rows_copy(x, growth->rest);
     take_out_base(growth->base, growth->rest, growth->C, false);
     return x.count;
+}
+
+size_t basis_step(struct rows x) {
+    return x.array->backend->distant && x.count <= TOGETHER ? (size_t)x.count + 1 : 1;
+}
+
+int basis_look(struct rows base, struct rows x, struct basis_known *known, struct err *err) {
+    const struct backend *backend = x.array->backend;
+    size_t n = (size_t)x.count, step = basis_step(x);
+    TRY(base_alloc(&known->products, n * (size_t)base.count, sizeof *known->products, err));
+    TRY(base_alloc(&known->squares, step > 1 ? n * n : n, sizeof *known->squares, err));
+    backend->dots(x, base, known->products);
+    if (step > 1)
+        backend->dots(x, x, known->squares);
+    else
+        backend->averages(x, x, known->squares);
+    return CODE_OK;
+}
+
+void basis_forget(struct basis_known *known) {
+    free(known->products);
+    free(known->squares);
 }
 
 static int find_residual(struct rows base, struct rows x, struct basis_known known,
@@ -287,27 +359,43 @@ static int find_residual(struct rows base, struct rows x, struct basis_known kno
                          struct err *err) {
     size_t n = (size_t)x.count, widest = (size_t)(base.count > BLOCK ? base.count : BLOCK);
     double *memory = NULL;
+    int *pick = NULL;
+    struct basis_known own = {0};
     struct growth growth = {.base = base, .threshold = threshold, .which = which};
     int code = CODE_OK;
     *kept = 0;
     DO(array_reserve(out, x.count, err));
-    DO(base_alloc(&memory, n * (widest + 2), sizeof *memory, err));
+    DO(base_alloc(&memory, n * (widest + BLOCK + 2), sizeof *memory, err));
     growth.out = array_rows(out, 0, x.count);
+    DO(base_alloc(&pick, n, sizeof *pick, err));
+    growth.pick = pick;
     growth.overlap2 = memory;
     growth.loss = memory + n;
-    growth.C = memory + 2 * n;
+    growth.T = memory + 2 * n;
+    growth.C = growth.T + n * BLOCK;
     growth.rest = growth.out;
     if (out->backend->distant) {
         DO(array_init(&growth.room, out->backend, out->sites, out->group, x.count, err));
         growth.rest = array_all(&growth.room);
     }
+    for (int mu = 0; which && mu < x.count; mu++)
+        which[mu] = mu;
     backend_hold(out->backend, true);
-    gram_schmidt(&growth, known.norm2 ? known_rests(&growth, x, known) : unknown_rests(&growth, x));
-    backend_hold(out->backend, false);
+    if (!known.squares && out->backend->distant && x.count <= BLOCK) {
+        DO(basis_look(base, x, &own, err));
+        known = own;
+        backend_hold(out->backend, false);
+    }
+    if (!known.squares || basis_step(x) == 1 || !gram_known(&growth, x, known))
+        gram_schmidt(&growth, known.squares && !which ? known_rests(&growth, x, known)
+                                                      : unknown_rests(&growth, x));
     *kept = growth.kept;
 done:
+    backend_hold(out->backend, false);
+    basis_forget(&own);
     array_free(&growth.room);
     free(memory);
+    free(pick);
     return code;
 }
 

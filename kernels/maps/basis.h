@@ -9,11 +9,17 @@
 
 #include "kernels/array/backend.h"
 
-/* What the caller knows of rows x: <x, base> [x.count][base.count], and <x_k x_k>. NULL: nothing.
+/* What is known of rows x beside a base: <x, base> [x.count][base.count], and <x_mu x_mu> as
+ * squares[mu * basis_step(x)], on a device of few rows as part of all their products. NULL:
+ * nothing.
  */
 struct basis_known {
-    const double *products, *norm2;
+    double *products, *squares;
 };
+size_t basis_step(struct rows x);
+/* Finds it, in a zeroed struct; it comes late where a hold has begun. */
+int basis_look(struct rows base, struct rows x, struct basis_known *known, struct err *err);
+void basis_forget(struct basis_known *known);
 
 /* What rows x add to an orthonormal set `base` (may be empty): row by row, the part of x outside of
  * base and of the rows kept before, if its rms exceeds threshold, normalised. The kept rows are the

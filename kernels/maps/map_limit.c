@@ -59,11 +59,11 @@ static int grow_basis(struct map *map, bool forward, struct rows x, struct basis
     double total = 0, rest = 0;
     for (int mu = 0; mu < P; mu++) {
         const double *c = known.products + (size_t)mu * (size_t)rank;
-        double left = known.norm2[mu];
+        double square = known.squares[(size_t)mu * basis_step(x)], left = square;
         for (int a = 0; a < rank; a++)
             left -= c[a] * c[a];
         rest = fmax(rest, left);
-        total += known.norm2[mu];
+        total += square;
     }
     if (!isfinite(total))
         return err_overflow(err, "map %s: its %s input is not finite", map->declared.name,
@@ -129,52 +129,32 @@ static int widen_products(double **C, size_t P, size_t old, const double *more, 
     return CODE_OK;
 }
 
-/* What a pass knows of its rows, lists of the host: their squares; products with the basis of their
- * side, with the normals of the other one (forward e, backward Z), with what is learned backward,
- * and with the normals in Z alone. */
-enum { SQUARES, OWN, NORMALS, LEARNED, SHOWN, SEEN };
-
-/* All of it comes with one wait. */
-static int see_rows(const struct map *map, bool forward, bool meets, struct rows x,
-                    double *seen[SEEN], struct err *err) {
-    const struct limit_state *limit = limit_of(map);
-    struct rows own = rows_main(x);
-    int code;
-    backend_hold(own.array->backend, true);
-    if (meets) {
-        DO(base_alloc(&seen[SQUARES], (size_t)x.count, sizeof *seen[SQUARES], err));
-        own.array->backend->averages(own, own, seen[SQUARES]);
-        DO(find_products(own, array_all(forward ? &limit->q : &limit->p), &seen[OWN], err));
-    }
-    if (forward && limit->K.rows)
-        DO(find_products(x, array_all(&limit->K), &seen[LEARNED], err));
-    if (!forward && map->settings.remembers)
-        DO(find_products(x, array_all(&limit->normals), &seen[SHOWN], err));
-    DO(find_products(x, array_all(forward ? &limit->e : &limit->Z), &seen[NORMALS], err));
-done:
-    backend_hold(own.array->backend, false);
-    return code;
-}
-
-/* The basis of one side meets x, and *C become the products with all its rows, which come while
- * normals are drawn. */
-static int meet_basis(struct map *map, bool forward, struct rows x, double **C, const double *norm2,
-                      struct err *err) {
+/* The basis of one side meets x: *C, the products with all its rows, those with new ones coming
+ * while normals are drawn. */
+static int meet_basis(struct map *map, bool forward, struct rows x, double **C, struct err *err) {
     struct array *basis = forward ? &limit_of(map)->q : &limit_of(map)->p;
+    struct basis_known known = {0};
     int rank = basis->rows, code;
     double *more = NULL;
     x = rows_main(x);
-    TRY(grow_basis(map, forward, x, (struct basis_known){*C, norm2}, err));
-    if (basis->rows == rank)
-        return CODE_OK;
-    struct rows added = array_rows(basis, rank, basis->rows - rank);
     backend_hold(basis->backend, true);
-    DO(find_products(x, added, &more, err));
-    DO(draw_normals(map, forward, added, err));
+    DO(basis_look(array_all(basis), x, &known, err));
     backend_hold(basis->backend, false);
-    DO(widen_products(C, (size_t)x.count, (size_t)rank, more, (size_t)added.count, err));
+    DO(grow_basis(map, forward, x, known, err));
+    if (basis->rows > rank) {
+        struct rows added = array_rows(basis, rank, basis->rows - rank);
+        backend_hold(basis->backend, true);
+        DO(find_products(x, added, &more, err));
+        DO(draw_normals(map, forward, added, err));
+        backend_hold(basis->backend, false);
+        DO(widen_products(&known.products, (size_t)x.count, (size_t)rank, more, (size_t)added.count,
+                          err));
+    }
+    *C = known.products;
+    known.products = NULL;
 done:
     backend_hold(basis->backend, false);
+    basis_forget(&known);
     free(more);
     return code;
 }
@@ -239,52 +219,63 @@ static int add_rows(struct rows out, double factor, const double *C, struct rows
     return CODE_OK;
 }
 
+/* out = beta out + sum_b C_b to_b with *C = factor <x, from_b>, which are wanted or not. */
+static int add_products(struct rows x, struct rows from, struct rows to, double beta, double factor,
+                        struct rows out, double **C, bool wanted, struct err *err) {
+    TRY(base_alloc(C, (size_t)x.count * (size_t)from.count, sizeof **C, err));
+    if (from.count || beta != 1)
+        rows_low_rank(out, beta, factor, x, from, to, *C, wanted);
+    return CODE_OK;
+}
+
 static int limit_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
-    const struct backend *backend = x.array->backend;
     struct limit_state *limit = limit_of(map);
-    double *seen[SEEN] = {0};
+    double *R = NULL, *E = NULL, *L = NULL;
+    bool remembers = map->settings.remembers;
     int code, met = limit->e.rows;
-    DO(see_rows(map, true, !limit->leader, x, seen, err));
-    DO(limit->leader ? follow_leader(map, x, &seen[OWN], err)
-                     : meet_basis(map, true, x, &seen[OWN], seen[SQUARES], err));
-    scale_matrix(seen[NORMALS], x.count, met, map->numbers.fr);
-    backend->combine(out, 0, seen[OWN], array_all(&limit->Z));
-    DO(add_rows(out, map->decay, seen[NORMALS], array_rows(&limit->p, 0, met), err));
-    if (seen[LEARNED])
-        backend->combine(out, 1, seen[LEARNED], array_all(&limit->p));
-    DO(enter_use(map, &seen[OWN], x.count, limit->q.rows, &limit->x_q, &limit->q_count, err));
-    DO(enter_use(map, &seen[NORMALS], x.count, met, &limit->x_e, &limit->e_count, err));
+    DO(limit->leader ? follow_leader(map, x, &R, err) : meet_basis(map, true, x, &R, err));
+    out.array->backend->combine(out, 0, R, array_all(&limit->Z));
+    DO(add_products(x, array_all(&limit->e), array_rows(&limit->p, 0, met), 1,
+                    map->numbers.fr * map->decay, out, &E, remembers, err));
+    DO(add_products(x, array_all(&limit->K), array_rows(&limit->p, 0, limit->K.rows), 1, 1, out, &L,
+                    false, err));
+    DO(enter_use(map, &R, x.count, limit->q.rows, &limit->x_q, &limit->q_count, err));
+    if (remembers) {
+        scale_matrix(E, x.count, met, 1 / map->decay);
+        DO(enter_use(map, &E, x.count, met, &limit->x_e, &limit->e_count, err));
+    }
 done:
-    for (int k = 0; k < SEEN; k++)
-        free(seen[k]);
+    free(R);
+    free(E);
+    free(L);
     return code;
 }
 
 static int limit_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
-    const struct backend *backend = y.array->backend;
     struct limit_state *limit = limit_of(map);
-    double *seen[SEEN] = {0};
-    bool meets = map->numbers.fr != 0 || map_learns_backward(&map->declared);
-    int code;
-    DO(see_rows(map, false, meets, y, seen, err));
-    if (meets)
-        DO(meet_basis(map, false, y, &seen[OWN], seen[SQUARES], err));
+    double *Y = NULL, *C = NULL, *shown = NULL;
+    int code = CODE_OK;
+    if (map->numbers.fr != 0 || map_learns_backward(&map->declared))
+        DO(meet_basis(map, false, y, &C, err));
     assert(!map->settings.remembers || map->of_all_uses[0].array ||
            y.count == (map->declared.for_all_inputs ? 1 : map->x.count));
-    if (map->settings.remembers)
-        DO(enter_use(map, &seen[SHOWN], y.count, limit->normals.rows, &limit->y_normals,
-                     &limit->normal_count, err));
-    backend->combine(out, 0, seen[NORMALS], array_all(&limit->q));
+    DO(add_products(y, array_all(&limit->Z), array_all(&limit->q), 0, 1, out, &Y, false, err));
     if (limit->p.rows) {
-        DO(add_rows(out, 1, seen[OWN], array_all(&limit->K), err));
-        scale_matrix(seen[OWN], y.count, limit->p.rows, map->numbers.fr);
-        DO(add_rows(out, map->decay, seen[OWN], array_all(&limit->e), err));
+        DO(add_rows(out, 1, C, array_all(&limit->K), err));
+        scale_matrix(C, y.count, limit->p.rows, map->numbers.fr);
+        DO(add_rows(out, map->decay, C, array_all(&limit->e), err));
     }
-    if (meets)
-        DO(enter_use(map, &seen[OWN], y.count, limit->p.rows, &limit->y_p, &limit->p_count, err));
+    if (map->settings.remembers) {
+        DO(find_products(y, array_all(&limit->normals), &shown, err));
+        DO(enter_use(map, &shown, y.count, limit->normals.rows, &limit->y_normals,
+                     &limit->normal_count, err));
+    }
+    if (map->settings.remembers && C)
+        DO(enter_use(map, &C, y.count, limit->p.rows, &limit->y_p, &limit->p_count, err));
 done:
-    for (int k = 0; k < SEEN; k++)
-        free(seen[k]);
+    free(Y);
+    free(C);
+    free(shown);
     return code;
 }
 

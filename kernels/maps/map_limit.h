@@ -18,7 +18,7 @@ struct limit_state {
     double *x_e; /* [P][e_count]: fr <x_mu, e_b>; rows of p at the last forward */
     double *y_p; /* [y.count][p_count]: fr <y_mu, p_b> */
     int q_count, e_count, p_count;
-    /* These are of a map that remembers: */
+    /* These, x_e and y_p are of a map that remembers: */
     struct array normals; /* over the target sites: the normals in Z alone, one per q */
     double *y_normals;    /* [y.count][normal_count]: <y_mu, normals_a> */
     int normal_count;
