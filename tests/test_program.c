@@ -174,14 +174,13 @@ static void attention(struct program *p, int i) {
     bool causal = draw(2);
     struct value A;
     if (place == UNITS && draw(2)) {
-        A = program_softmax_by_head(
-            p, program_attend_by_head(p, take(i), take(k), on[EXPERTS], 0.8), causal);
-        push(program_mix_by_head(p, A, take(v)), place, 0);
+        A = program_softmax(p, program_attend(p, take(i), take(k), 0.8, on[EXPERTS]), causal);
+        push(program_mix(p, A, take(v)), place, 0);
         if (draw(2)) /* its cotangent is a sum */
-            push(program_mix_by_head(p, A, take(i)), place, 0);
+            push(program_mix(p, A, take(i)), place, 0);
         return;
     }
-    A = program_softmax(p, program_attend(p, take(i), take(k), 2), causal);
+    A = program_softmax(p, program_attend(p, take(i), take(k), 2, NULL), causal);
     push(program_mix(p, A, take(v)), place, 0);
     if (draw(2))
         push(program_mix(p, A, take(i)), place, 0);
@@ -209,7 +208,7 @@ static void numbers_of_tokens(struct program *p, int s) {
     if (draw(4) == 0)
         x = program_mix_places(p, x, n, n, S);
     else if (draw(3) == 0)
-        x = program_mix(p, program_attend(p, take(q), take(q), 1), x);
+        x = program_mix(p, program_attend(p, take(q), take(q), 1, NULL), x);
     else
         x = of_tokens(p, x);
     push(program_add(p, take(s), x), -1, w.columns[s]);

@@ -48,82 +48,46 @@
 #include "kernels/array/few_rows_tile.h"
 #endif
 
+/* Calls the function of the vector code at work. */
+#if defined __x86_64__
+#define OF_VECTORS(name, ...)                                                                      \
+    case FEW_ROWS_AVX512:                                                                          \
+        name##_avx512(__VA_ARGS__);                                                                \
+        break;                                                                                     \
+    case FEW_ROWS_AVX2:                                                                            \
+        name##_avx2(__VA_ARGS__);                                                                  \
+        break;
+#else
+#define OF_VECTORS(name, ...)
+#endif
+#define CALL_BEST(name, ...)                                                                       \
+    switch (few_rows_level()) {                                                                    \
+        OF_VECTORS(name, __VA_ARGS__)                                                              \
+    default:                                                                                       \
+        name##_plain(__VA_ARGS__);                                                                 \
+    }
+
 void few_rows_dots(const real *a, int na, const real *b, int nb, int n, size_t width, double *C,
                    size_t stride) {
-    switch (few_rows_level()) {
-#if defined __x86_64__
-    case FEW_ROWS_AVX512:
-        dots_avx512(a, na, b, nb, n, width, C, stride);
-        break;
-    case FEW_ROWS_AVX2:
-        dots_avx2(a, na, b, nb, n, width, C, stride);
-        break;
-#endif
-    default:
-        dots_plain(a, na, b, nb, n, width, C, stride);
-    }
+    CALL_BEST(dots, a, na, b, nb, n, width, C, stride)
 }
 
 void few_rows_combine(real *y, int ny, real beta, struct few_rows_matrix C, const real *a, int na,
                       int n, size_t width) {
-    switch (few_rows_level()) {
-#if defined __x86_64__
-    case FEW_ROWS_AVX512:
-        combine_avx512(y, ny, beta, C, a, na, n, width);
-        break;
-    case FEW_ROWS_AVX2:
-        combine_avx2(y, ny, beta, C, a, na, n, width);
-        break;
-#endif
-    default:
-        combine_plain(y, ny, beta, C, a, na, n, width);
-    }
+    CALL_BEST(combine, y, ny, beta, C, a, na, n, width)
 }
 
 void few_rows_add(real *y, const double *c, const real *x, int rows, int n, size_t width) {
-    switch (few_rows_level()) {
-#if defined __x86_64__
-    case FEW_ROWS_AVX512:
-        add_avx512(y, c, x, rows, n, width);
-        break;
-    case FEW_ROWS_AVX2:
-        add_avx2(y, c, x, rows, n, width);
-        break;
-#endif
-    default:
-        add_plain(y, c, x, rows, n, width);
-    }
+    CALL_BEST(add, y, c, x, rows, n, width)
 }
 
 #ifdef SINGLE
 void few_rows_matrix(struct few_rows_matrix a, struct few_rows_matrix b, int rows, int terms,
                      int columns, real scale, real beta, real *y, size_t width) {
-    switch (few_rows_level()) {
-#if defined __x86_64__
-    case FEW_ROWS_AVX512:
-        matrix_avx512(a, b, rows, terms, columns, scale, beta, y, width);
-        break;
-    case FEW_ROWS_AVX2:
-        matrix_avx2(a, b, rows, terms, columns, scale, beta, y, width);
-        break;
-#endif
-    default:
-        matrix_plain(a, b, rows, terms, columns, scale, beta, y, width);
-    }
+    CALL_BEST(matrix, a, b, rows, terms, columns, scale, beta, y, width)
 }
 
 void few_rows_turned(const real *x, size_t row, int rows, int columns, real *out, size_t width) {
-    switch (few_rows_level()) {
-#if defined __x86_64__
-    case FEW_ROWS_AVX512:
-        turned_avx512(x, row, rows, columns, out, width);
-        break;
-    case FEW_ROWS_AVX2:
-        turned_avx2(x, row, rows, columns, out, width);
-        break;
-#endif
-    default:
-        turned_plain(x, row, rows, columns, out, width);
-    }
+    CALL_BEST(turned, x, row, rows, columns, out, width)
 }
 #endif

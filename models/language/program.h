@@ -227,18 +227,14 @@ struct value program_join(struct program *p, struct value a, struct value b);
 
 /* --- tokens: the n rows of an input side by side --------------------------------------------- */
 
-/* Logits beta <q_s k_t> [R][n] of the tokens s and t of an input; and their softmax over t, over
- * t <= s if causal. */
-struct value program_attend(struct program *p, struct value q, struct value k, double beta);
+/* Logits beta <q_s k_t> of the tokens s and t of an input: numbers [R][n], or (heads) rows on a
+ * population of heads, n^2 of an input, whose averages are over the units of a head; their softmax
+ * over t, over t <= s if causal; and rows sum_t A_st v_t, or of numbers v, with weights of a kind.
+ */
+struct value program_attend(struct program *p, struct value q, struct value k, double beta,
+                            struct population *heads);
 struct value program_softmax(struct program *p, struct value logits, bool causal);
-/* Rows sum_t A_st v_t. */
 struct value program_mix(struct program *p, struct value A, struct value v);
-/* Here each head, a group of units, has its own: rows on the heads, n^2 of an input, instead of
- * numbers. Their averages are over the units of a head. */
-struct value program_attend_by_head(struct program *p, struct value q, struct value k,
-                                    struct population *heads, double beta);
-struct value program_softmax_by_head(struct program *p, struct value logits, bool causal);
-struct value program_mix_by_head(struct program *p, struct value A, struct value v);
 /* Rows sum_t S_st x_t of places s, from the rows of an input: S [places][from] is a constant that
  * lives as long as the program, of finite entries that are not all 0; 1 <= places <= n, and `from`
  * the number of rows of x for each input. Shifts, strides and pooling, which convolutions are made

@@ -51,17 +51,37 @@ static const struct operation operation_attend = {.name = "attend",
                                                   .adjoint = attend_adjoint,
                                                   .every_row = true};
 
-struct value program_attend(struct program *p, struct value q, struct value k, double beta) {
-    struct value out;
+/* Refuses what numbers, or heads, cannot be made of. */
+static bool may_attend(struct program *p, struct value q, struct value k,
+                       const struct population *heads) {
     if (!node_given_rows(p, "attention", q, k) || !of_tokens(p, "attention", q) ||
         !of_tokens(p, "attention", k))
-        return none;
-    if (node_of(p, q)->on != node_of(p, k)->on)
+        return false;
+    const struct population *units = node_of(p, q)->on;
+    bool alike = units == node_of(p, k)->on;
+    if (heads && (!alike || !node_groups(heads, units)))
+        program_fail(p, "attention from population %s does not fit %s", units->name, heads->name);
+    else if (!alike)
         program_fail(p, "attention between rows of different populations");
-    struct node *node = node_append_numbers(p, &operation_attend, q, k, p->net->setup.data.n, &out);
-    if (node)
-        node->constant.factor = beta;
-    program_steep(p, beta);
+    return !p->code;
+}
+
+struct value program_attend(struct program *p, struct value q, struct value k, double beta,
+                            struct population *heads) {
+    struct value out = none;
+    if (!may_attend(p, q, k, heads))
+        return none;
+    struct node *node =
+        heads ? node_append(p, &operation_attend_heads, q, k, &out)
+              : node_append_numbers(p, &operation_attend, q, k, p->net->setup.data.n, &out);
+    if (!node)
+        return none;
+    node->constant.factor = beta;
+    node->on = heads;
+    if (heads)
+        node_shape(p, node, pairs_of_tokens(p));
+    else
+        program_steep(p, beta);
     return out;
 }
 
@@ -114,10 +134,14 @@ static const struct operation operation_softmax = {
 
 struct value program_softmax(struct program *p, struct value logits, bool causal) {
     struct value out = none;
-    if (node_given_numbers(p, "softmax over tokens", logits))
-        node_append_like(p, &operation_softmax, logits, &out);
-    if (!p->code)
-        node_of(p, out)->constant.causal = causal;
+    bool heads = !p->code && logits.at >= 0 && node_of(p, logits)->on;
+    struct node *node =
+        node_append_like(p, heads ? &operation_softmax_heads : &operation_softmax, logits, &out);
+    if (!node)
+        return none;
+    node->constant.causal = causal;
+    if (heads && node->per != pairs_of_tokens(p))
+        program_fail(p, "softmax over tokens takes a row for each pair of them");
     return out;
 }
 
@@ -155,18 +179,32 @@ static const struct operation operation_mix = {
     .adjoint = mix_adjoint,
     .every_row = true};
 
-struct value program_mix(struct program *p, struct value A, struct value v) {
-    struct value out;
-    if (!node_given_numbers(p, "a mixture of tokens", A) ||
-        !of_tokens(p, "a mixture of tokens", v) || !of_tokens(p, "a mixture of tokens", A))
-        return none;
-    if (node_of(p, A)->K != p->net->setup.data.n)
+/* Whether the weights A, of heads or numbers, fit the tokens v. */
+static bool may_mix(struct program *p, const struct node *A, const struct node *v) {
+    int n = p->net->setup.data.n;
+    if (A->on && (A->per != pairs_of_tokens(p) || !v->on || !node_groups(A->on, v->on)))
+        program_fail(p, "a mixture of tokens needs a row for each pair of them, on the heads of %s",
+                     v->on ? v->on->name : "rows");
+    else if (!A->on && A->per != n)
+        program_fail(p, "a mixture of tokens takes one row for each token");
+    else if (!A->on && A->K != n)
         program_fail(p, "a mixture of tokens needs a number for each pair of them");
-    struct node *node = node_of(p, v)->on
-                            ? node_append(p, &operation_mix, A, v, &out)
-                            : node_append_numbers(p, &operation_mix, A, v, node_of(p, v)->K, &out);
-    if (node)
-        node->on = node_of(p, v)->on;
+    return !p->code;
+}
+
+struct value program_mix(struct program *p, struct value A, struct value v) {
+    struct value out = none;
+    if (p->code || A.at < 0 || !of_tokens(p, "a mixture of tokens", v) ||
+        !may_mix(p, node_of(p, A), node_of(p, v)))
+        return none;
+    struct population *on = node_of(p, v)->on;
+    const struct operation *op = node_of(p, A)->on ? &operation_mix_heads : &operation_mix;
+    struct node *node = on ? node_append(p, op, A, v, &out)
+                           : node_append_numbers(p, op, A, v, node_of(p, v)->K, &out);
+    if (node) {
+        node->on = on;
+        node_shape(p, node, p->net->setup.data.n);
+    }
     return p->code ? none : out;
 }
 

@@ -50,6 +50,7 @@ static inline int seen(const struct net *net, ptrdiff_t row, bool causal) {
     return causal ? (int)(row % n) + 1 : n;
 }
 
-extern const struct operation operation_top_rows, operation_first_rows;
+extern const struct operation operation_top_rows, operation_first_rows, operation_attend_heads,
+    operation_softmax_heads, operation_mix_heads;
 
 #endif

@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-static const struct value none = {-1};
-
 /* Scratch of one row for each token of an input, on the units. */
 static int units_prepare(struct net *net, struct node *v, struct err *err) {
     return net_rows(net, argument(net, v, 1)->on, net->setup.data.n, &v->work, err);
@@ -20,8 +18,6 @@ static void attend_heads_forward(struct net *net, struct node *v) {
     }
     rows_scale(v->constant.factor / argument(net, v, 0)->on->group, v->value);
 }
-
-static const struct operation operation_mix_heads;
 
 /* mix_by_head, or with its matrix transposed, on the units of node `like`. */
 static struct value mix_of(struct program *p, struct value A, struct value x, bool transposed,
@@ -38,32 +34,14 @@ static struct value attend_heads_adjoint(struct program *p, int v, int k, struct
     return adjoint_times(p, p->node[v].constant.factor, part);
 }
 
-static const struct operation operation_attend_heads = {
-    .name = "attend_by_head",
-    .over_pairs = true,
-    .constants = CONSTANTS(CONSTANT("k", FIELD_REAL, factor)),
-    .prepare = units_prepare,
-    .forward = attend_heads_forward,
-    .adjoint = attend_heads_adjoint,
-    .every_row = true};
-
-struct value program_attend_by_head(struct program *p, struct value q, struct value k,
-                                    struct population *heads, double beta) {
-    struct value out;
-    if (!node_given_rows(p, "attention", q, k) || !of_tokens(p, "attention", q) ||
-        !of_tokens(p, "attention", k))
-        return none;
-    const struct population *units = node_of(p, q)->on;
-    if (units != node_of(p, k)->on || !node_groups(heads, units))
-        program_fail(p, "attention from population %s does not fit %s", units->name, heads->name);
-    struct node *node = node_append(p, &operation_attend_heads, q, k, &out);
-    if (!node)
-        return none;
-    node->on = heads;
-    node->constant.factor = beta;
-    node_shape(p, node, pairs_of_tokens(p));
-    return out;
-}
+const struct operation operation_attend_heads = {.name = "attend_by_head",
+                                                 .over_pairs = true,
+                                                 .constants =
+                                                     CONSTANTS(CONSTANT("k", FIELD_REAL, factor)),
+                                                 .prepare = units_prepare,
+                                                 .forward = attend_heads_forward,
+                                                 .adjoint = attend_heads_adjoint,
+                                                 .every_row = true};
 
 static int softmax_prepare(struct net *net, struct node *v, struct err *err) {
     return net_rows(net, v->on, 1, &v->work, err);
@@ -125,23 +103,13 @@ static struct value softmax_heads_adjoint(struct program *p, int v, int k, struc
     return adjoint_like(p, &operation_softmax_back, (struct value){v}, g, p->node[v].argument[k]);
 }
 
-static const struct operation operation_softmax_heads = {
+const struct operation operation_softmax_heads = {
     .name = "softmax_by_head",
     .constants = CONSTANTS(CONSTANT("causal", FIELD_BOOL, causal)),
     .prepare = softmax_prepare,
     .forward = softmax_heads_forward,
     .adjoint = softmax_heads_adjoint,
     .every_row = true};
-
-struct value program_softmax_by_head(struct program *p, struct value logits, bool causal) {
-    struct value out;
-    struct node *node = node_append_rows(p, &operation_softmax_heads, logits, &out);
-    if (node)
-        node->constant.causal = causal;
-    if (node && node->per != pairs_of_tokens(p))
-        program_fail(p, "softmax over tokens takes a row for each pair of them");
-    return out;
-}
 
 /* For each token: sum over the n tokens t of A_t x_t; transposed, for the n tokens of an input
  * together: the sum over tokens s of A_s x_s. */
@@ -165,7 +133,7 @@ static struct value mix_heads_adjoint(struct program *p, int v, int k, struct va
                   : adjoint_like(p, &operation_attend_heads, g, x, A.at);
 }
 
-static const struct operation operation_mix_heads = {
+const struct operation operation_mix_heads = {
     .name = "mix_by_head",
     .constants = CONSTANTS(CONSTANT("transposed", FIELD_BOOL, transposed)),
     .over_pairs = true,
@@ -173,20 +141,3 @@ static const struct operation operation_mix_heads = {
     .forward = mix_heads_forward,
     .adjoint = mix_heads_adjoint,
     .every_row = true};
-
-struct value program_mix_by_head(struct program *p, struct value A, struct value v) {
-    struct value out;
-    if (!node_given_rows(p, "a mixture of tokens", A, v) || !of_tokens(p, "a mixture of tokens", v))
-        return none;
-    const struct node *from = node_of(p, A);
-    struct population *units = node_of(p, v)->on;
-    if (from->per != pairs_of_tokens(p) || !node_groups(from->on, units))
-        program_fail(p, "a mixture of tokens needs a row for each pair of them, on the heads of %s",
-                     units->name);
-    struct node *node = node_append(p, &operation_mix_heads, A, v, &out);
-    if (!node)
-        return none;
-    node->on = units;
-    node_shape(p, node, p->net->setup.data.n);
-    return out;
-}

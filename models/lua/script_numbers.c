@@ -224,11 +224,9 @@ static int softmax(lua_State *L) {
         return push_gate(L, true);
     bool causal = lua_toboolean(L, -1);
     script_options(L, 2, "causal");
-    if (script_is_rows(L, 1))
-        return script_push(L, program_softmax_by_head(p, script_rows(L, 1), causal));
-    struct value s = script_numbers(L, 1);
+    struct value s = script_is_rows(L, 1) ? script_rows(L, 1) : script_numbers(L, 1);
     const struct node *v = script_node(L, s);
-    if (v->K != p->net->setup.data.n || v->per != p->net->setup.data.n)
+    if (!v->on && (v->K != p->net->setup.data.n || v->per != p->net->setup.data.n))
         return luaL_error(L, "softmax with `causal` takes the logits of attention");
     return script_push(L, program_softmax(p, s, causal));
 }

@@ -145,9 +145,8 @@ static int attend(lua_State *L) {
     struct program *p = script_program(L);
     struct value q = script_rows(L, 1), k = script_rows(L, 2);
     double beta = lua_isnoneornil(L, 3) ? 1 : script_real(L, 3, -1e6, 1e6);
-    if (lua_isnoneornil(L, 4))
-        return script_push(L, program_attend(p, q, k, beta));
-    return script_push(L, program_attend_by_head(p, q, k, script_population(L, 4)->on, beta));
+    struct population *heads = lua_isnoneornil(L, 4) ? NULL : script_population(L, 4)->on;
+    return script_push(L, program_attend(p, q, k, beta, heads));
 }
 
 /* mix(x, S): by a constant matrix. */
@@ -162,10 +161,10 @@ static int mix(lua_State *L) {
     struct program *p = script_program(L);
     if (lua_istable(L, 2) || luaL_testudata(L, 2, SCRIPT_PLACES))
         return mix_places(L);
-    if (script_is_rows(L, 1))
-        return script_push(L, program_mix_by_head(p, script_rows(L, 1), script_rows(L, 2)));
-    struct value A = script_numbers(L, 1);
-    return script_push(L, program_mix(p, A, script_rows_or_numbers(L, 2)));
+    bool heads = script_is_rows(L, 1);
+    struct value A = heads ? script_rows(L, 1) : script_numbers(L, 1);
+    return script_push(L,
+                       program_mix(p, A, heads ? script_rows(L, 2) : script_rows_or_numbers(L, 2)));
 }
 
 static int pool(lua_State *L) {

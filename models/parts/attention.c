@@ -86,19 +86,15 @@ static struct value write_head(struct program *p, const struct block *block, int
     queries.zero = network->attention.zero_queries;
     struct value q = head_map(p, block, "W_Q", i, y, units, queries);
     struct value k = head_map(p, block, "W_K", i, y, units, in);
-    struct value v = head_map(p, block, "W_V", i, y, units, in), o;
-    if (many) {
-        struct value A = program_attend_by_head(p, q, k, on_heads, beta);
-        o = program_mix_by_head(p, program_softmax_by_head(p, A, network->attention.causal), v);
-    } else {
-        struct value logits = program_attend(p, q, k, beta);
-        struct value a = program_softmax(p, logits, network->attention.causal);
+    struct value v = head_map(p, block, "W_V", i, y, units, in);
+    struct value logits = program_attend(p, q, k, beta, on_heads);
+    struct value a = program_softmax(p, logits, network->attention.causal);
+    if (!many) {
         show_weights(p, block, i, logits, a);
         all->logits = i > 0 ? program_add(p, all->logits, logits) : logits;
         all->a = i > 0 ? program_add(p, all->a, a) : a;
-        o = program_mix(p, a, v);
     }
-    return head_map(p, block, "W_O", i, o, stream, out);
+    return head_map(p, block, "W_O", i, program_mix(p, a, v), stream, out);
 }
 
 struct value attention_write(struct program *p, const struct block *block, struct value y,

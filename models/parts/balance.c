@@ -81,7 +81,7 @@ void balance_biases(const struct net_setup *setup, int l, int E, double *values)
 static int measure_loads(struct balance *s, const struct net *net, struct rows m,
                          struct rows scratch, struct err *err) {
     const struct backend *backend = m.array->backend;
-    double shift = -s->rho, largest, *changed, sum = 0,
+    double shift = -s->rho, largest, *changed = s->less, sum = 0,
            parts = (double)m.array->sites / averaged_sites(m);
     backend->combine(s->load, 0, net->output.ones, m); /* counts are exact in any precision */
     rows_scale(1.0 / m.count, s->load);
@@ -95,11 +95,9 @@ static int measure_loads(struct balance *s, const struct net *net, struct rows m
         backend->averages(s->load, s->load, s->load2);
     rows_copy(m, scratch);
     rows_add_scaled(-1, s->last, scratch);
-    TRY(base_alloc(&changed, (size_t)m.count, sizeof *changed, err));
     backend->averages(scratch, scratch, changed);
     for (int mu = 0; mu < m.count; mu++)
         sum += changed[mu] / parts;
-    free(changed);
     *s->flips = net->batch.started ? sum / m.count / (2 * s->rho) : 0;
     rows_copy(m, s->last);
     return CODE_OK;
@@ -134,9 +132,12 @@ static int select_largest(struct balance *s, const struct net *net, struct rows 
     const struct backend *backend = m.array->backend;
     if (net->setup.declare_only)
         return backend->top(c, s->K, m, err);
+    if (!s->b.array) {
+        TRY(backend->top(c, s->K, m, err));
+        return measure_loads(s, net, m, s->q, err);
+    }
     rows_copy(c, s->q);
-    if (s->b.array)
-        backend->combine(s->q, 1, net->output.ones, s->b);
+    backend->combine(s->q, 1, net->output.ones, s->b);
     TRY(s->qstar ? measure_biases(s, m, err) : backend->top(s->q, s->K, m, err));
     return measure_loads(s, net, m, s->q, err);
 }
