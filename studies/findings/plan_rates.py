@@ -3,6 +3,7 @@
     PYTHONPATH=python python3 studies/findings/plan_rates.py run MODEL [SEEDS [WIDTHS ...]]
     PYTHONPATH=python python3 studies/findings/plan_rates.py coordinates MODEL
     PYTHONPATH=python python3 studies/findings/plan_rates.py judge MODEL
+    PYTHONPATH=python python3 studies/findings/plan_rates.py draw PICTURE
 
 MODEL is `plain`, that of examples/torch/language_model.py, or `mixtral`, MixtralForCausalLM of the
 package transformers at the same sizes. `run` trains it at every rate, width and seed, in SP, muP
@@ -13,6 +14,7 @@ three are the same model and are trained once. `judge` says what is seen, by wha
 for its optima: the lowest place of a smooth curve through the means over seeds (dmft.study.optimum)
 and the factor in the rate that lays the whole curve on that of the base (dmft.study.curves).
 `coordinates` measures how far each part has moved after ten steps, and writes a table of its own.
+`draw` makes the picture of both models.
 """
 import collections
 import csv
@@ -217,8 +219,41 @@ def judge_all(table):
                   f"[{low:.3f}, {high:.3f}]: {SAID[judge(gain, above(0))]}")
 
 
+def draw(tables, path):
+    """Held-out bits over the rate, and the best rate of each width, for both models."""
+    import matplotlib.pyplot as plt
+    from dmft.plot.select import shades
+    from dmft.study import optimum
+    titles = {"sp": "without a plan", "mup": "muP", "mssp": "MSSP"}
+    figure, axes = plt.subplots(2, 3, sharey="row", figsize=(9, 5.6), layout="constrained")
+    for row, (model, table) in zip(axes, tables.items()):
+        for ax, word in zip(row, WORDS):
+            for N, shade in zip(WIDTHS, shades(len(WIDTHS))):
+                points = points_of(word, N, table)
+                best = optimum.find(points, True, N)
+                rates = np.exp([one.x for one in points])
+                ax.errorbar(rates, [one.value for one in points],
+                            [2 * one.error for one in points], color=shade, lw=1.0, capsize=2,
+                            label=f"$N = {N}$")
+                if best.reason == optimum.KNOWN:
+                    at, low, high = np.exp([best.at, best.low, best.high])
+                    ax.errorbar([at], [best.value], xerr=[[at - low], [high - at]], color=shade,
+                                marker="o", ms=5, lw=2.2, capsize=0)
+            ax.set_xscale("log", base=2)
+            ax.set(title=titles[word] + (", Mixtral" if model == "mixtral" else ""),
+                   xlabel="learning rate at $N = 64$" if word != "sp" else "learning rate")
+        lowest = min(one.value - 2 * one.error for word in WORDS for N in WIDTHS
+                     for one in points_of(word, N, table))
+        row[0].set(ylabel="bits of a held-out letter", ylim=(lowest - 0.02, lowest + 0.45))
+    axes[0, 0].legend(fontsize=8)
+    figure.savefig(path, dpi=100)
+
+
 if __name__ == "__main__":
     what, model, *more = sys.argv[1:] + [""] * (3 - len(sys.argv))
+    if what == "draw" and model:
+        sys.exit(draw({one: lines(os.path.join(HERE, name)) for one, (name, _) in TABLES.items()},
+                      model))
     if what not in ("run", "coordinates", "judge") or model not in TABLES:
         sys.exit(__doc__)
     rates, moved = (os.path.join(HERE, name) for name in TABLES[model])
