@@ -50,3 +50,7 @@ python-packages:
 torch-packages: python-packages
 	@NEED='h5py, matplotlib, numpy, pytest, scipy, torch, xarray' python/with -c '' 2>/dev/null || { $(call INSTALL,$(TORCH_PACKAGES)); } || \
 	echo 'torch-packages: cannot be installed here'
+
+# What compiler and linker are told of libraries: asked once a make, for the first file, and not for each.
+PKG_CFLAGS = $(eval PKG_CFLAGS := $$(patsubst -I%,-isystem %,$$(shell pkg-config --cflags $(PKG))))$(PKG_CFLAGS)
+PKG_LIBS = $(eval PKG_LIBS := $$(shell pkg-config --libs-only-L $(PKG)) -lhdf5_hl $$(shell pkg-config --libs $(PKG)))$(PKG_LIBS)

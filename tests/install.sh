@@ -114,12 +114,11 @@ completion() {
 refuses() { # TOOL COMMAND...: without the tool it ends at once, and names it
     tool=$1
     shift
-    mkdir -p "$root/path"
-    for folder in $(echo "$PATH" | tr : ' '); do
-        ln -sf "$folder"/* "$root/path/" 2>/dev/null || true # "*" of an empty folder
-    done
     rm -f "$root/path/$tool"
-    if PATH="$root/path" "$@" >"$root/said" 2>&1; then
+    code=0
+    PATH="$root/path" "$@" >"$root/said" 2>&1 || code=$?
+    ln -s "$(command -v "$tool")" "$root/path/$tool"
+    if [ $code -eq 0 ]; then
         echo "$*: ends with 0 without $tool"
         return 1
     fi
@@ -127,6 +126,10 @@ refuses() { # TOOL COMMAND...: without the tool it ends at once, and names it
 }
 missing_tools() { # the left side of a pipe is none that `set -e` sees
     shell=$(command -v sh)
+    mkdir "$root/path"
+    for folder in $(echo "$PATH" | tr : ' '); do
+        ln -sf "$folder"/* "$root/path/" 2>/dev/null || true # "*" of an empty folder
+    done
     for script in deb completion site wheel; do
         tools=$(sed -n "s/^needs '[^']*' '[^']*' //p" install/$script.sh)
         test -n "$tools"

@@ -90,8 +90,8 @@ static double compare(const struct record *a, const struct record *b, const char
 static void methods_agree(void **state) {
     (void)state;
     static const char *const cases[][4] = {
-        {"data/regime2_mup.ini", "solver.expert_sites=2048", "training.eta0=0.6"},
-        {"data/regime2.ini", "solver.expert_sites=2048", "network.rho=0.5", "training.eta0=0.6"},
+        {"data/regime2_mup.ini", "solver.expert_sites=1024", "training.eta0=0.8"},
+        {"data/regime2.ini", "solver.expert_sites=1024", "network.rho=0.5", "training.eta0=0.8"},
         {"data/regime3.ini", "solver.expert_sites=64", "solver.unit_sites=64"},
         {"data/regime3_mup.ini", "solver.expert_sites=64", "solver.unit_sites=64"},
     };
@@ -101,8 +101,8 @@ static void methods_agree(void **state) {
                                        "training.eta0=0.1"};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const char *overrides[16] = {"solver.method=march",
-                                     "solver.sites=2048",
-                                     "solver.replicates=16",
+                                     "solver.sites=1024",
+                                     "solver.replicates=12",
                                      "solver.halves=no",
                                      ROWS,
                                      "output.kernels=full",

@@ -23,7 +23,7 @@ DRAWN = {"data.inputs": 4, "data.dimension": 4, "data.test_inputs": 4, "referenc
 EXPERTS = {**DRAWN, "solver.expert_sites": 16}
 LETTERS = {"data.file": os.path.join(FOLDER, "..", "..", "README.md"), "data.inputs": 6,
            "data.test_inputs": 4, "data.tokens": 4, "training.batch": 2, "training.steps": 3,
-           "training.warmup": 1, "reference.seeds": 2, "reference.widths": [16, 32],
+           "training.warmup": 1, "reference.seeds": 2, "reference.widths": [8, 16],
            "output.test_every": 2}
 TEXT_BASE = os.path.join(FOLDER, "text_base.ini")
 # Settings on top of each ini, and lines of [sweep] in the place of its own.
@@ -69,10 +69,10 @@ SMALL = {
                            "training.steps": 3, "training.warmup": 1, "output.test_every": 2,
                            "solver.sites": 128, "solver.expert_sites": 128,
                            "solver.replicates": 2}, {"training.eta0": "0.1 0.2 0.4 0.8"}),
-    "sparse_experts": ({**EXPERTS, "training.steps": 3, "reference.widths": [128]},
+    "sparse_experts": ({**EXPERTS, "training.steps": 3, "reference.widths": [32]},
                        {"network.kappa, network.rho": "0.125 1 | 0.5 0.25 | 2 0.0625",
                         "training.eta0": "0.1 0.25 0.4"}),
-    "muon_rates": ({**DRAWN, "training.steps": 3, "reference.widths": [16, 32]},
+    "muon_rates": ({**DRAWN, "training.steps": 3, "reference.widths": [8, 16]},
                    {"training.eta0": "0.2 0.4 0.8"}),
     "image_rates": ({"data.inputs": 6, "data.file": [], "data.source": "multi_index",
                      "data.dimension": 4, "data.test_inputs": 4, "training.loss":
@@ -81,9 +81,9 @@ SMALL = {
                     {"training.eta0": "0.2 0.4 0.8"}),
     **{name: (LETTERS, {"training.eta0": "0.2 0.4 0.8"})
        for name in ("text_rates", "text_rates_few", "text_rates_sp")},
-    **{name: ({**LETTERS, "reference.widths": [64]}, {"training.eta0": "0.2 0.4 0.8"})
+    **{name: ({**LETTERS, "reference.widths": [32]}, {"training.eta0": "0.2 0.4 0.8"})
        for name in ("text_heads", "text_experts")},
-    "text_decay": ({**LETTERS, "reference.widths": [64]}, {}),
+    "text_decay": ({**LETTERS, "reference.widths": [32]}, {}),
     "text_shapes": (LETTERS, {}),
     "text_coordinates": ({**LETTERS, "data.test_inputs": 0, "training.batch": 0,
                           "training.warmup": 0, "training.steps": 21, "output.test_every": 1}, {}),
