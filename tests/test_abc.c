@@ -35,7 +35,7 @@ struct trajectory {
 
 static void follow(struct trajectory *out, const struct run *run, int width) {
     const struct training *training = &run->config.training;
-    struct net net;
+    FREED(net_free) struct net net;
     *out = (struct trajectory){0};
     support_net(&net, run, width, 1);
     support_evaluate(&net, run);
@@ -53,12 +53,11 @@ static void follow(struct trajectory *out, const struct run *run, int width) {
         if (v->matrix.map && !strcmp(v->matrix.weight.name, matrix->name))
             out->zero |= v->matrix.map->numbers.fg == 0 && v->matrix.map->numbers.fr == 0;
     }
-    net_free(&net);
 }
 
 static void check_network(const char *network, const char *optimizer, int width) {
     static const double s[] = {4, 0.125};
-    struct run run;
+    FREED(run_free) struct run run;
     struct trajectory plain, now;
     support_run_text(
         &run, NULL,
@@ -81,7 +80,6 @@ static void check_network(const char *network, const char *optimizer, int width)
                 fail_msg("%s, %s, N = %d: no change of %s", network, optimizer, width, now.last);
         }
     change.matrix = -1;
-    run_free(&run);
 }
 
 TEST(a_matrix_is_its_product) {

@@ -16,7 +16,7 @@ static void measure(struct record *record, const char *const *more) {
 /* Where the first layer is frozen, so is x of Q and W_in: (g x^T) x is m |g| |x|^2 for the m = N
  * entries of x, and nothing passes on a change of it. */
 TEST(of_a_step_along_its_own_input) {
-    struct record record;
+    FREED(record_free) struct record record;
     measure(&record, (const char *const[]){"rates.W1=0", NULL});
     for (int t = 1; t < 3; t++) {
         CHECK_ABS(support_value(&record, "rms_Q_eff_aligned", 0, t, 0), N, 1e-9, "Q, t = %d", t);
@@ -24,30 +24,27 @@ TEST(of_a_step_along_its_own_input) {
         assert_true(isnan(support_value(&record, "rms_Q_prop_aligned", 0, t, 0)));
     }
     assert_true(isnan(support_value(&record, "rms_Q_eff_aligned", 0, 0, 0)));
-    record_free(&record);
 }
 
 /* Where W_out alone learns, h3 moves along w(0): <w dh3> is as large as it can be. Of Q and W_in
  * neither the matrix nor its input moves. */
 TEST(of_a_change_along_the_read_out) {
-    struct record record;
+    FREED(record_free) struct record record;
     measure(&record,
             (const char *const[]){"rates.W1=0", "rates.Q=0", "rates.W_in=0", "rates.w=0", NULL});
     for (int t = 1; t < 3; t++)
         CHECK_ABS(support_value(&record, "rms_w_prop_aligned", 0, t, 0), N, 1e-9, "t = %d", t);
     assert_true(isnan(support_value(&record, "rms_w_eff_aligned", 0, 1, 0)));
     assert_true(isnan(support_value(&record, "rms_W_in_eff_aligned", 0, 1, 0)));
-    record_free(&record);
 }
 
 /* Independent entries: the change of the input does not know Q(0) where h1 moves along the way
  * through the experts alone, so that the ratio is about N^1/2, a third of N. */
 TEST(of_independent_entries) {
-    struct record record;
+    FREED(record_free) struct record record;
     measure(&record, (const char *const[]){"rates.Q=0", NULL});
     double ratio = support_value(&record, "rms_Q_prop_aligned", 0, 1, 0);
     assert_true(ratio > 0.5 * sqrt(N) && ratio < 2 * sqrt(N));
-    record_free(&record);
 }
 
 /* Parts are as without alignments, which the limit does not have. */

@@ -269,8 +269,8 @@ TEST(flags_are_zero_or_one) {
 /* The coordinates of the last pass in a basis, which learning reads. A map that has none yet is
  * written, and refused where it is read. */
 TEST(a_basis_has_coefficients) {
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     struct archive archive;
     struct err told;
     support_run(&run, "data/dense.ini", ARGS("solver.sites=64", "solver.replicates=1"));
@@ -290,8 +290,6 @@ TEST(a_basis_has_coefficients) {
         assert_int_equal(code, known ? CODE_OK : CODE_INPUT);
     }
     assert_non_null(strstr(told.text, "a basis has no coefficients"));
-    net_free(&net);
-    run_free(&run);
 }
 
 static int make_file(void **state) {

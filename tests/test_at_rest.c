@@ -39,7 +39,7 @@ TEST(rests_with_a_zero_read_out_in_mup) {
          false},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        struct run run;
+        FREED(run_free) struct run run;
         struct comparison side = {0};
         march(&run, table[i].parameterization, table[i].read_out, table[i].optimizer);
         assert_int_equal(at_rest_of_limit(&run), table[i].rests);
@@ -47,7 +47,6 @@ TEST(rests_with_a_zero_read_out_in_mup) {
         const struct series *z = record_find(&side.record, "loss_z");
         assert_int_equal(isnan(z->values[run.config.training.steps - 1]) != 0, table[i].rests);
         record_free(&side.record);
-        run_free(&run);
     }
 }
 
@@ -57,8 +56,8 @@ TEST(rests_with_a_zero_read_out_in_mup) {
  * 0.090282. */
 TEST(rate_of_escape) {
     enum { P = 4, RUNS = 8 };
-    struct run run;
-    struct record record;
+    FREED(run_free) struct run run;
+    FREED(record_free) struct record record;
     double lambda[RUNS], sum = 0, squares = 0;
     support_run(&run, "data/regime2.ini",
                 ARGS("network.parameterization=mup", "network.read_out=zero",
@@ -78,8 +77,6 @@ TEST(rate_of_escape) {
     double se = sqrt(squares / (RUNS * (RUNS - 1)));
     assert_true(se < 0.001);
     CHECK_ABS(sum / RUNS, 0.090282, 4 * se, "lambda");
-    record_free(&record);
-    run_free(&run);
 }
 
 /* Runs with loss 1 that falls by 1/4 a step from step `start` of each on: the mean of both is half

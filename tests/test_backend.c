@@ -87,7 +87,7 @@ static long double average(const double *a, const double *b, size_t sites, long 
 }
 
 static void dots_of(const struct sample *a, const struct sample *b) {
-    double *C = numbers((size_t)(a->count * b->count), NAN);
+    FREED(free_memory) double *C = numbers((size_t)(a->count * b->count), NAN);
     long double bound;
     backend->dots(middle(a), middle(b), C);
     for (int k = 0; k < a->count; k++)
@@ -96,7 +96,6 @@ static void dots_of(const struct sample *a, const struct sample *b) {
                 average(a->x + (size_t)k * a->sites, b->x + (size_t)l * a->sites, a->sites, &bound);
             assert_near(C[k * b->count + l], want, bound);
         }
-    free(C);
 }
 
 static void check_dots(struct shape shape, int count) {
@@ -108,7 +107,7 @@ static void check_dots(struct shape shape, int count) {
 
 /* Factor b: none, one row, as many rows, or a itself. */
 static void averages_of(const struct sample *a, const struct sample *b) {
-    double *out = numbers((size_t)a->count, NAN);
+    FREED(free_memory) double *out = numbers((size_t)a->count, NAN);
     long double bound;
     backend->averages(middle(a), b ? middle(b) : none, out);
     for (int k = 0; k < a->count; k++) {
@@ -117,7 +116,6 @@ static void averages_of(const struct sample *a, const struct sample *b) {
                                    a->sites, &bound);
         assert_near(out[k], want, bound);
     }
-    free(out);
 }
 
 static void check_averages(struct shape shape, int count) {
@@ -131,7 +129,7 @@ static void check_averages(struct shape shape, int count) {
 /* One coefficient of `each` is not 0. */
 static void combine_of(struct shape shape, int count, int terms, double beta, int each) {
     struct sample *y = sample(shape, count), *a = sample(shape, terms);
-    double *C = numbers((size_t)(count * terms), 0);
+    FREED(free_memory) double *C = numbers((size_t)(count * terms), 0);
     for (int i = 0; i < count * terms; i += each)
         C[i] = uniform();
     for (size_t i = 0; i < y->values && beta == 0; i++)
@@ -149,7 +147,6 @@ static void combine_of(struct shape shape, int count, int terms, double beta, in
         }
         assert_near(now[i], sum, (terms + 4) * eps() * size);
     }
-    free(C);
 }
 
 static void check_combine(struct shape shape, int count) {
@@ -198,14 +195,13 @@ static double factor_at(const struct sample *a, size_t k, size_t site, int group
 }
 
 static void multiply_of(const struct sample *a, const struct sample *b, struct sample *y) {
-    double *want = numbers(y->values, 0);
+    FREED(free_memory) double *want = numbers(y->values, 0);
     for (size_t i = 0; i < y->values; i++)
         want[i] = rounded(factor_at(a, i / y->sites, i % y->sites, y->array.group) *
                           factor_at(b, i / y->sites, i % y->sites, y->array.group));
     rows_multiply(middle(a), middle(b), middle(y));
     assert_same(y, want);
     put_all(y);
-    free(want);
 }
 
 static void check_multiply(struct shape shape, int count) {
@@ -253,7 +249,7 @@ static size_t rank_of(const double *row, size_t sites, size_t i) {
 
 static void top_of(struct sample *x, struct sample *mask) {
     size_t sites = x->sites, Ks[] = {0, 1, 2, sites / 2, sites - 1, sites};
-    size_t *rank = malloc(x->values * sizeof *rank);
+    FREED(free_memory) size_t *rank = malloc(x->values * sizeof *rank);
     assert_non_null(rank);
     for (size_t i = 0; i < x->values; i++)
         rank[i] = rank_of(x->x + i / sites * sites, sites, i % sites);
@@ -266,7 +262,6 @@ static void top_of(struct sample *x, struct sample *mask) {
                 fail_msg("%s: site %zu of rank %zu, K = %zu: %g", backend->name, i % sites, rank[i],
                          K, now[i]);
     }
-    free(rank);
 }
 
 /* Random values; many ties (also of 0 and -0); negative values; all equal. */

@@ -39,11 +39,10 @@ TEST(gradient_by_differences) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *overrides[20] = {"training.eta0=0.2", "data.inputs=3", "data.test_inputs=0",
                                      "reference.widths=16", "reference.centre=no"};
-        struct run run;
+        FREED(run_free) struct run run;
         memcpy(overrides + 5, cases[i].more, sizeof cases[i].more);
         support_run(&run, cases[i].file, overrides);
         support_gradient(&run, 16, 11);
-        run_free(&run);
     }
 }
 
@@ -56,10 +55,9 @@ TEST(many_experts_of_a_transformer) {
         "parameterization = mup\nbranch_power = 0.5"};
     const struct sequences sequences = {.P = 2, .n = 3, .C = 3, .per_token = true};
     for (size_t i = 0; i < 2; i++) {
-        struct run run;
+        FREED(run_free) struct run run;
         sequences_run(&run, &sequences, networks[i], "loss = cross_entropy\neta0 = 0.2");
         support_gradient(&run, 8, 11);
-        run_free(&run);
     }
 }
 
@@ -77,8 +75,8 @@ TEST(values_by_plain_loops) {
                                    "network.q0=2",
                                    softmax ? "network.gate=softmax" : "network.gate=sigmoid",
                                    NULL};
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         double load[M] = {0}, share[M] = {0}, L = 0, Z = 0;
         support_run(&run, "data/regime1.ini", overrides);
         support_net(&net, &run, 16, 0);
@@ -109,8 +107,6 @@ TEST(values_by_plain_loops) {
         CHECK_ABS(net.output.penalty, L + Z, 1e-14, "sum");
         for (int i = 0; i < M; i++)
             CHECK_ABS(support_measured(&net, "load")[i], load[i], 1e-15, "load %d", i);
-        net_free(&net);
-        run_free(&run);
     }
 }
 
@@ -123,8 +119,8 @@ TEST(softmax_before_top) {
                                    "network.q0=1",
                                    all ? "network.softmax_over=all" : NULL,
                                    NULL};
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         support_run(&run, "data/regime1.ini", overrides);
         support_net(&net, &run, 16, 0);
         support_evaluate(&net, &run);
@@ -138,8 +134,6 @@ TEST(softmax_before_top) {
             }
             CHECK_ABS(sum, all ? mine / whole : 1, 1e-14, "input %d", mu);
         }
-        net_free(&net);
-        run_free(&run);
     }
 }
 
@@ -148,8 +142,8 @@ TEST(the_first_of_equal_numbers) {
     static const bool selected[2][4] = {{true, true, false, false}, {true, true, true, false}};
     for (int K = 2; K <= 3; K++) {
         char text[400];
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         snprintf(text, sizeof text,
                  "network.program_text=key('depth', 1)\\nlocal x = tanh(read_in(population('a'), "
                  "'W'))\\nlocal z = bias(look(x, 4, {name = 'Q', zero = true}), {0.1, 0.2, 0.1, "
@@ -164,8 +158,6 @@ TEST(the_first_of_equal_numbers) {
         const double *m = support_measured(&net, "m");
         for (int k = 0; k < 8; k++)
             assert_true(m[k] == selected[K - 2][k % 4]);
-        net_free(&net);
-        run_free(&run);
     }
 }
 
@@ -176,8 +168,8 @@ static void loads(const char *file, const char *const *more, const char *eta_bia
         const char *overrides[20] = {
             "data.inputs=12",      "training.steps=40", "training.eta0=0.02",  "solver.sites=128",
             "solver.replicates=2", "reference.seeds=2", "reference.widths=32", eta_bias};
-        struct run run;
-        struct record record;
+        FREED(run_free) struct run run;
+        FREED(record_free) struct record record;
         double se;
         for (int n = 0; n < 8 && more[n]; n++)
             overrides[n + 8] = more[n];
@@ -186,8 +178,6 @@ static void loads(const char *file, const char *const *more, const char *eta_bia
         const struct series *series = record_find(&record, "load_largest");
         support_entry(&record, "load_largest", 0, &first[k], &se);
         support_entry(&record, "load_largest", series->size - 1, &last[k], &se);
-        record_free(&record);
-        run_free(&run);
     }
 }
 

@@ -88,7 +88,7 @@ static void reference(struct vectors *all, const double *x, int n, size_t sites,
 static void compare(struct vectors *want, int base, struct rows out, const double *x, int n,
                     double threshold) {
     size_t sites = out.array->sites;
-    double *u = values(out);
+    FREED(free_memory) double *u = values(out);
     long double *v = memory(sites, sizeof *v);
     assert_int_equal(out.count, want->count - base);
     for (int k = 0; k < out.count; k++) {
@@ -119,7 +119,6 @@ static void compare(struct vectors *want, int base, struct rows out, const doubl
         long double rms = reduce(v, want, 0, sites);
         assert_true(reduce(v, want, want->count, sites) <= 1.0001 * threshold + ROUND_OFF * rms);
     }
-    free(u);
     free(v);
 }
 
@@ -195,12 +194,11 @@ TEST(test_random_rows) {
     for (size_t shape = 0; shape < LENGTH(shapes); shape++)
         for (size_t n = 0; n < LENGTH(counts); n++) {
             size_t sites = shapes[shape].sites, count = (size_t)(counts[n][0] + counts[n][1]);
-            double *x = memory(count * sites, sizeof *x);
+            FREED(free_memory) double *x = memory(count * sites, sizeof *x);
             draw(x, count * sites, (uint32_t)n);
             assert_int_equal(
                 check_residual(x, counts[n][0], counts[n][1], sites, shapes[shape].group, 1e-3),
                 counts[n][1]);
-            free(x);
         }
 }
 
@@ -315,12 +313,11 @@ enum { LARGE = 128, LARGE_SITES = 300 };
 
 TEST(test_sizes_of_blocks) {
     static const int counts[] = {1, 15, 16, 17, 31, 32, 33, 48, LARGE};
-    double *x = memory((size_t)(20 + LARGE) * LARGE_SITES, sizeof *x);
+    FREED(free_memory) double *x = memory((size_t)(20 + LARGE) * LARGE_SITES, sizeof *x);
     draw(x, (size_t)(20 + LARGE) * LARGE_SITES, 5);
     for (size_t n = 0; n < LENGTH(counts); n++)
         for (int base = 0; base <= 20; base += 20)
             assert_int_equal(check_residual(x, base, counts[n], LARGE_SITES, 1, 1e-3), counts[n]);
-    free(x);
 }
 
 /* Values of a smooth function at many points, one after the other or here and there, among them
@@ -351,7 +348,7 @@ TEST(test_many_smooth_rows) {
 
 TEST(test_long_chain_of_rows) {
     enum { N = 50 };
-    double *x = memory((size_t)(N + 1) * LARGE_SITES, sizeof *x);
+    FREED(free_memory) double *x = memory((size_t)(N + 1) * LARGE_SITES, sizeof *x);
     for (double rest = 1e-1; rest > 1e-7; rest /= 10) {
         draw(x, (size_t)(N + 1) * LARGE_SITES, 6);
         for (size_t i = 0; i < (size_t)N * LARGE_SITES; i++)
@@ -359,13 +356,12 @@ TEST(test_long_chain_of_rows) {
         for (int base = 0; base <= 20; base += 10)
             assert_int_equal(check_residual(x, base, N - base, LARGE_SITES, 1, rest / 2), N - base);
     }
-    free(x);
 }
 
 /* Every other row is left with 2^-10, and all sums are exact. */
 TEST(test_rows_at_the_threshold) {
     enum { N = 40, SITES = 512 };
-    double *x = memory((size_t)N * SITES, sizeof *x);
+    FREED(free_memory) double *x = memory((size_t)N * SITES, sizeof *x);
     for (int mu = 0; mu < N; mu++)
         for (int i = 0; i < SITES; i++) {
             double sign = __builtin_parity((unsigned)(i & (mu + 1))) ? -1 : 1;
@@ -379,7 +375,6 @@ TEST(test_rows_at_the_threshold) {
     }
     assert_int_equal(check_residual(x + SITES, 0, 1, SITES, 1, 0x1p-10), 0); /* a single row */
     assert_int_equal(check_residual(x + SITES, 0, 1, SITES, 1, 0x1.fffffcp-11), 1);
-    free(x);
 }
 
 /* A basis that grows by few rows at a time stays orthonormal until it fills four fifths of space.
@@ -387,7 +382,7 @@ TEST(test_rows_at_the_threshold) {
 TEST(test_many_calls) {
     enum { SITES = 400, ROWS = 320 };
     struct array basis, in, out;
-    double *x = memory((size_t)5 * SITES, sizeof *x);
+    FREED(free_memory) double *x = memory((size_t)5 * SITES, sizeof *x);
     ASK(array_init(&basis, backend, SITES, 1, 0, &err));
     ASK(array_init(&out, backend, SITES, 1, 0, &err));
     for (uint32_t call = 0; basis.rows < ROWS; call++) {
@@ -404,7 +399,6 @@ TEST(test_many_calls) {
     assert_true(overlap(array_all(&basis), array_all(&basis)) <= ORTHONORMAL);
     array_free(&basis);
     array_free(&out);
-    free(x);
 }
 
 ON_EACH_BACKEND(0)

@@ -55,7 +55,7 @@ TEST(shuffles_are_fair) {
 /* The batches of two epochs and a half of data/dense.ini with 12 inputs, shuffled. */
 enum { ORDER_STEPS = 10, ORDER_BATCH = 3 };
 static void read_order(int index[ORDER_STEPS * ORDER_BATCH], const char *more) {
-    struct run run;
+    FREED(run_free) struct run run;
     struct batch batch;
     support_run(&run, "data/dense.ini",
                 ARGS("data.inputs=12", "training.batch=3", "training.order=shuffled", more));
@@ -63,7 +63,6 @@ static void read_order(int index[ORDER_STEPS * ORDER_BATCH], const char *more) {
     for (int t = 0; t < ORDER_STEPS; t++)
         batch_at(&batch, t, index + t * ORDER_BATCH);
     batch_free(&batch);
-    run_free(&run);
 }
 
 /* Other draws of limit and networks see the same batches. */

@@ -32,6 +32,7 @@ enum { WIDTH = 14, DEPTH = 3 };
 static void copy_read_in(double *W1, const struct net *net, const struct run *run) {
     int K = run->inputs.K, all = K + run->inputs.test_directions, D = run->data.D, rank;
     double *A, *B, *seen = support_get(array_all(&net->thins.item[0]->W));
+    FREED(free_memory)
     double *unseen = support_get(array_all(&support_weight(net, "W1")->matrix.unseen->W));
     ASK(thin_coordinates(run->data.X, run->data.P + run->data.tests, D, &A, &B, &rank, err));
     assert_int_equal(rank, all);
@@ -43,7 +44,6 @@ static void copy_read_in(double *W1, const struct net *net, const struct run *ru
                     (k < K ? seen + k * WIDTH : unseen + (k - K) * WIDTH)[n] * B[k * D + d];
         }
     free(seen);
-    free(unseen);
     free(A);
     free(B);
 }
@@ -117,10 +117,9 @@ static void small_run(struct run *run, const char *file, const char *const *over
 
 static void ensemble(struct record *record, const char *file, const char *const *overrides, int N,
                      int runs) {
-    struct run run;
+    FREED(run_free) struct run run;
     small_run(&run, file, overrides);
     ASK(run_ensemble(&run, N, runs, record, err));
-    run_free(&run);
 }
 
 enum { MOST = 8 };
@@ -293,8 +292,8 @@ TEST(threads_do_not_matter) {
 
 /* 20 new directions a step: after 14 steps more than 0.9 x 300. */
 TEST(a_single_pass_ends_at_the_rank_cap) {
-    struct run run;
-    struct record record;
+    FREED(run_free) struct run run;
+    FREED(record_free) struct record record;
     struct err err = {0};
     support_run(&run, "data/dense.ini",
                 ARGS("data.inputs=400", "data.dimension=60", "training.batch=20",
@@ -302,8 +301,6 @@ TEST(a_single_pass_ends_at_the_rank_cap) {
     assert_int_equal(run_ensemble(&run, 0, 1, &record, &err), CODE_NUMERICAL);
     assert_non_null(strstr(err.text, "too few sites"));
     assert_int_equal(record.steps[0], 13);
-    record_free(&record);
-    run_free(&run);
 }
 
 /* Three read-ins, on populations of different sizes: each has columns of its own for what only test
@@ -320,8 +317,8 @@ static void write_read_ins(struct program *p) {
 /* tanh of the rows that a read-in makes of an input with these coordinates. */
 static void read_input(const struct net *net, const char *name, const double *A, double *out) {
     const struct node *v = support_weight(net, name);
-    double *seen = support_get(array_all(&v->matrix.thin->W));
-    double *unseen = support_get(array_all(&v->matrix.unseen->W));
+    FREED(free_memory) double *seen = support_get(array_all(&v->matrix.thin->W));
+    FREED(free_memory) double *unseen = support_get(array_all(&v->matrix.unseen->W));
     size_t N = v->on->sites, K = (size_t)net->setup.data.K;
     for (size_t n = 0; n < N; n++) {
         double sum = 0;
@@ -329,8 +326,6 @@ static void read_input(const struct net *net, const char *name, const double *A,
             sum += A[k] * (k < K ? seen[k * N + n] : unseen[(k - K) * N + n]);
         out[n] = tanh(sum);
     }
-    free(seen);
-    free(unseen);
 }
 
 TEST(several_read_ins) {
@@ -385,14 +380,12 @@ TEST(draws_of_looks_do_not_overlap) {
                  {"network.depth=32", "data.tokens=16", 512}};
     for (int i = 0; i < 3; i++) {
         const char *more[] = {cases[i].depth, cases[i].tokens, NULL};
-        struct run run;
+        FREED(run_free) struct run run;
         small_run(&run, "data/resnet.ini", more);
         struct net_setup setup = run_setup(&run, 0, 0);
-        struct net net;
+        FREED(net_free) struct net net;
         setup.declare_only = true;
         ASK(net_init(&net, &setup, err));
         assert_int_equal(net_predict_stride(&net, net.populations.item[0]), cases[i].stride);
-        net_free(&net);
-        run_free(&run);
     }
 }

@@ -124,7 +124,7 @@ TEST(fixed_points) {
                                "solver.max_sweeps=5",
                                "solver.method=fixed_point",
                                "solver.fp_tolerance=1e-13"};
-        struct run run;
+        FREED(run_free) struct run run;
         struct err told;
         double announced;
         for (int k = 0; k < 5; k++)
@@ -139,7 +139,6 @@ TEST(fixed_points) {
                          CODE_NUMERICAL); /* five sweeps are too few */
         check_share(cases[i].file, 0, announced, before, 0.98, 1.02);
         none_since(before, cases[i].file);
-        run_free(&run);
     }
 }
 
@@ -164,7 +163,7 @@ TEST(thin_matrices) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *all[8] = {"solver.sites=1024", "solver.threads=1", "reference.widths=512"};
-        struct run run;
+        FREED(run_free) struct run run;
         struct net net;
         double announced;
         for (int k = 0; k < 4; k++)
@@ -185,7 +184,6 @@ TEST(thin_matrices) {
         check_share(cases[i].file, cases[i].N, announced, before, least, cases[i].most);
         net_free(&net);
         none_since(before, cases[i].file);
-        run_free(&run);
     }
 }
 
@@ -207,8 +205,8 @@ TEST(bases) {
                                    "network.program=t.lua",
                                    programs[i],
                                    NULL};
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         double announced;
         support_run(&run, "examples/dense.ini", all);
         struct net_setup setup = run_setup(&run, 0, 0);
@@ -221,8 +219,6 @@ TEST(bases) {
             ASK(integrator_of(training)->advance(&net, training, run.data.y, err));
         }
         check_share(programs[i], 0, announced, before, 0.6, 1);
-        net_free(&net);
-        run_free(&run);
     }
 }
 
@@ -230,7 +226,7 @@ TEST(bases) {
  * them four times as many as that has. */
 TEST(muon_needs_room) {
     enum { N = 512, ENTRIES = N * N * sizeof(double), TILES = 1 << 21 };
-    struct run run;
+    FREED(run_free) struct run run;
     struct net net;
     double announced;
     support_run(&run, "data/dense.ini",
@@ -250,13 +246,12 @@ TEST(muon_needs_room) {
         fail_msg("%g bytes announced, %g used", announced, used);
     net_free(&net);
     none_since(before, "muon");
-    run_free(&run);
 }
 
 /* Matrices of two heads that are moved as one. */
 TEST(muon_of_parts_leaves_nothing) {
     for (int N = 0; N <= 32; N += 32) {
-        struct run run;
+        FREED(run_free) struct run run;
         struct net net;
         support_run(&run, "data/transformer.ini",
                     ARGS("network.heads=2", "training.muon_heads=together", "solver.sites=64",
@@ -268,7 +263,6 @@ TEST(muon_of_parts_leaves_nothing) {
                 ->advance(&net, &run.config.training, run.data.y, err));
         net_free(&net);
         none_since(before, "heads");
-        run_free(&run);
     }
 }
 

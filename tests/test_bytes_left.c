@@ -15,7 +15,7 @@
 
 /* One that is written in Lua. */
 TEST(scripts) {
-    struct run run;
+    FREED(run_free) struct run run;
     support_run(&run, "examples/balanced.ini", ARGS("solver.sites=64", "data.inputs=3"));
     for (int N = 0; N <= 32; N += 32) {
         struct net net;
@@ -25,19 +25,17 @@ TEST(scripts) {
         net_free(&net);
         none_since(before, "balanced.lua");
     }
-    run_free(&run);
 }
 
 /* A value that takes the place of another one: a text of the same length. */
 TEST(values) {
-    struct run run;
+    FREED(run_free) struct run run;
     support_run(&run, "data/dense.ini", (const char *const[]){NULL});
     ASK(params_record(&run.params, "data", "file", "a", err));
     long before = atomic_load(&held);
     ASK(params_record(&run.params, "data", "file", "b", err));
     assert_string_equal(params_find(&run.params, "data", "file")->text, "b");
     none_since(before, "a value");
-    run_free(&run);
 }
 
 /* A net, its start and two steps. */
@@ -158,14 +156,13 @@ TEST(keys) {
     char *overrides[] = {"solver.sites=auto"};
     long failed = 0;
     for (long n = 1; n == failed + 1; n++) {
-        struct run run = {0};
+        FREED(run_free) struct run run = {0};
         struct err err;
         atomic_store(&left, n);
         int code = run_configure(&run, "data/dense.ini", 1, overrides, &err);
         failed += atomic_exchange(&left, 0) <= 0;
         if (code != (failed == n ? CODE_SYSTEM : CODE_OK))
             fail_msg("allocation %ld: code %d: %s", n, code, code ? err.text : "");
-        run_free(&run);
     }
     print_message("keys: %ld allocations\n", failed);
     assert_true(failed > 100);

@@ -24,7 +24,7 @@ TEST(masks_have_as_many_as_they_select) {
         {PROGRAM("relu(-relu(h))") HEAD, 512},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        struct run run;
+        FREED(run_free) struct run run;
         struct err err;
         support_run_text(&run, (const char *const[]){NULL}, "%s", table[i].ini);
         assert_int_equal(run_march(&run, &err), CODE_OK);
@@ -34,7 +34,6 @@ TEST(masks_have_as_many_as_they_select) {
         for (int r = 0; r < limit->runs; r++)
             for (int t = 0; t < limit->T; t++)
                 assert_true(*record_at(limit, carriers, r, t) == table[i].sites);
-        run_free(&run);
     }
 }
 
@@ -42,7 +41,7 @@ TEST(masks_have_as_many_as_they_select) {
  * of its steps, and at twice its rate soon no more. */
 TEST(units_that_run_away_are_told) {
     for (int fast = 0; fast < 2; fast++) {
-        struct run run;
+        FREED(run_free) struct run run;
         struct err err;
         support_run(&run, "examples/fine_experts.ini",
                     ARGS(fast ? "training.eta0=0.1" : "training.eta0=0.05", "reference.widths="));
@@ -56,6 +55,5 @@ TEST(units_that_run_away_are_told) {
             assert_true(note->warning && note->t >= 2 && note->t <= 4);
             assert_non_null(strstr(note->text, "fewer than 10 sites carry a feature kernel"));
         }
-        run_free(&run);
     }
 }

@@ -37,7 +37,7 @@ static double *values_of(const struct node *v, size_t *count) {
 }
 
 static void check(struct run *run, int N, bool first) {
-    struct net net;
+    FREED(net_free) struct net net;
     support_net(&net, run, N, 1);
     support_evaluate(&net, run);
     const struct node *v = find(&net, first ? "first_rows" : "top_rows");
@@ -58,14 +58,13 @@ static void check(struct run *run, int N, bool first) {
         assert_in_range(ones, 1, P * C * sites);
     free(x);
     free(mask);
-    net_free(&net);
 }
 
 /* Many experts, and a fixed number. */
 TEST(masks) {
     static const char *const inis[] = {"examples/expert_choice.ini", "examples/few_experts.ini"};
     for (int k = 0; k < 4; k++) {
-        struct run run;
+        FREED(run_free) struct run run;
         const char *more[] = {
             "output.gradients=yes", /* values stay where a backward pass is run again */
             "data.inputs=3",
@@ -79,7 +78,6 @@ TEST(masks) {
         for (int N = 0; N <= 16; N += 16)
             check(&run, N, k % 2);
         support_gradient(&run, 16, 23);
-        run_free(&run);
     }
 }
 
@@ -89,9 +87,9 @@ TEST(loads_of_tokens_that_are_dropped) {
                           "program.capacity=1",  "output.router=yes", "training.steps=1",
                           "solver.replicates=1", "solver.halves=no",  NULL};
     for (int N = 0; N <= 16; N += 16) {
-        struct run run;
-        struct net net;
-        struct record record;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
+        FREED(record_free) struct record record;
         support_run(&run, "examples/expert_choice.ini", more);
         support_net(&net, &run, N, 0);
         support_evaluate(&net, &run);
@@ -115,17 +113,14 @@ TEST(loads_of_tokens_that_are_dropped) {
         for (size_t k = 0; k < FIELDS_PROBABILITIES; k++)
             CHECK_ABS(support_value(&record, "gate_load", 0, 0, k), want[k], 1e-13, "N = %d", N);
         free(phi);
-        record_free(&record);
-        net_free(&net);
-        run_free(&run);
     }
 }
 
 /* A logit that is no number is chosen, wherever it stands, so that a run that diverges ends. */
 TEST(what_is_no_number) {
     for (int first = 0; first < 2; first++) {
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         struct err err;
         support_run(&run, "examples/few_experts.ini",
                     (const char *const[]){"data.tokens=5", "program.router=1",
@@ -141,8 +136,6 @@ TEST(what_is_no_number) {
         assert_int_equal(node_run(&net, mask, &err), CODE_OK);
         for (int s = 0; s < TOKENS; s++)
             assert_true(mask->s[s * v->K] == (s >= TOKENS - 2));
-        net_free(&net);
-        run_free(&run);
     }
 }
 
@@ -162,8 +155,8 @@ TEST(random_limits) {
                    *values[] = {cases[k].capacity, cases[k].router, cases[k].rate,
                                 cases[k].by_gate},
                    *more[6] = {"solver.sites=64"};
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         for (int i = 0; i < 4; i++) {
             snprintf(text[i], sizeof text[i], "program.%s=%s", names[i], values[i]);
             more[i + 1] = text[i];
@@ -172,8 +165,6 @@ TEST(random_limits) {
         support_net(&net, &run, 0, 1);
         if (net.gates.random != cases[k].random)
             fail_msg("case %zu: the limit is %sa random one", k, net.gates.random ? "" : "not ");
-        net_free(&net);
-        run_free(&run);
     }
 }
 
@@ -184,12 +175,11 @@ TEST(refusals) {
         {"program.capacity=5", "first_rows of 5 tokens, where an input has 4"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        struct run run = {0};
+        FREED(run_free) struct run run = {0};
         struct err why = {0};
         char *more[] = {(char *)(uintptr_t)cases[k][0]};
         int code = run_configure(&run, "examples/expert_choice.ini", 1, more, &why);
         if (code != CODE_INPUT || !strstr(why.text, cases[k][1]))
             fail_msg("%s: code %d, or no \"%s\" in: %s", cases[k][0], code, cases[k][1], why.text);
-        run_free(&run);
     }
 }

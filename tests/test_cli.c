@@ -1,7 +1,9 @@
 /* The program from outside: what can be asked on its command line, and what it answers. */
 #define _POSIX_C_SOURCE 200809L
+#include "solver/measure/stats.h"
 #include "tests/support/cli.h"
 
+#include <gsl/gsl_cdf.h>
 #include <sys/stat.h>
 
 /* Standard output of a call that succeeds and says nothing else; to be freed. */
@@ -70,7 +72,7 @@ CLEAN_TEST(test_memory) {
                                "data\n%*[^:]: %*[^:]: the run would need about %lf GB";
     for (size_t i = 0; i < COUNT(large); i++) {
         double limit, networks, results, all, disk;
-        struct cli_result result;
+        FREED(cli_free) struct cli_result result;
         cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--reference.widths=64",
                               "--reference.seeds=2", "--solver.threads=2", "--output.checkpoint=1",
                               "--solver.max_memory=0.001", large[i][0], large[i][1]));
@@ -84,7 +86,6 @@ CLEAN_TEST(test_memory) {
         if (fabs(off) > 1.001 * (room + rounding(all)) ||
             fabs(off_disk) > 1.001 * (room + rounding(disk)))
             fail_msg("%s: %g or %g GB too much in %s", large[i][0], off, off_disk, result.err);
-        cli_free(&result);
     }
 }
 
@@ -105,7 +106,7 @@ CLEAN_TEST(test_memory_of_results) {
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         double results = NAN, want = 8e-9 * T * P * P * cases[i].kernels;
-        struct cli_result result;
+        FREED(cli_free) struct cli_result result;
         cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--network.model=dense",
                               "--data.inputs=100", "--training.steps=1000", "--reference.widths=",
                               "--output.kernels=none", "--output.tangent=sum",
@@ -117,7 +118,6 @@ CLEAN_TEST(test_memory_of_results) {
         if (!(results > want - rounding(want) && results < 1.02 * want))
             fail_msg("%s %s: %g GB, not %g, in %s", cases[i].arg[0],
                      cases[i].arg[1] ? cases[i].arg[1] : "", results, want, result.err);
-        cli_free(&result);
     }
 }
 
@@ -125,10 +125,9 @@ CLEAN_TEST(test_memory_of_results) {
 CLEAN_TEST(test_full_disk) {
     static const char *const words[] = {"--help", "--version", "--defaults"};
     for (size_t i = 0; i < COUNT(words); i++) {
-        struct cli_result result;
+        FREED(cli_free) struct cli_result result;
         cli_wait(cli_start(ARGS(words[i]), CLI_FULL), &result);
         assert_true(cli_ended(&result, 1, ARGS("cannot write to standard output")));
-        cli_free(&result);
     }
 }
 
@@ -143,12 +142,11 @@ CLEAN_TEST(test_defaults) {
     free(defaults);
     const char *const *tiny = ARGS("defaults.ini", "--solver.sites=64", "--solver.expert_sites=64",
                                    "--solver.replicates=2", "--training.steps=3");
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_run(&result, tiny);
     if (result.code)
         fail_msg("refused: %s", result.err);
     assert_int_equal(cli_complete("defaults.h5"), 1); /* in the current folder, without -o */
-    cli_free(&result);
 }
 
 #define TWICE "given more than once on the command line, where the last value counts: "
@@ -220,6 +218,58 @@ CLEAN_TEST(test_data_paths) {
         cli_free(&result);
         cli_clean(NULL);
     }
+}
+
+/* The table that is printed against the file: means, and t_2(.975) standard errors of three runs;
+ * of their extrapolation t of its own degrees of freedom. */
+CLEAN_TEST(test_table) {
+    static const char *const places[] = {"limit", "reference/N0008", "reference/N0016",
+                                         "reference/N0032"};
+    static const int widths[] = {8, 16, 32};
+    struct cli_result result;
+    cli_run(&result,
+            ARGS("small.ini", "-o", "out.h5", "--solver.replicates=3", "--reference.widths=8 16 32",
+                 "--reference.seeds=3", "--training.steps=3"));
+    assert_int_equal(result.code, 0);
+    assert_non_null(
+        strstr(result.err, "3 replicates (bottom 64, experts 64, units 128): with 192 "));
+    assert_null(strstr(result.out, "give three widths"));
+    assert_non_null(
+        strstr(result.out, "with 1 degree of freedom: it is above 3.8 for\none good fit"));
+    const char *row = strstr(result.out, "      z\n");
+    hid_t file = cli_file("out.h5");
+    for (int t = 0; t < 3; t++) {
+        char want[256];
+        struct stats_mean of[4];
+        int length = snprintf(want, sizeof want, "\n%4d", t);
+        for (int k = 0; k < 4 + (t > 0); k++) {
+            char name[64], cell[64];
+            size_t count;
+            if (k == 4) {
+                struct stats_fit line = stats_extrapolate(widths, of + 1, 3);
+                snprintf(cell, sizeof cell, "%.5g +- %.1g", line.a,
+                         line.se * gsl_cdf_tdist_Pinv(0.975, line.freedom));
+                snprintf(want + length, sizeof want - (size_t)length, "  %18s %6.1f %6.1f\n", cell,
+                         line.chi2, stats_z(line, of[0]));
+                break;
+            }
+            snprintf(name, sizeof name, "%s/loss", places[k]);
+            double *mean = cli_values(file, name, &count);
+            snprintf(name, sizeof name, "%s/loss_se", places[k]);
+            double *se = cli_values(file, name, &count);
+            of[k] = (struct stats_mean){mean[t], se[t], 3};
+            snprintf(cell, sizeof cell, "%.5g +- %.1g", mean[t], 4.302652729911275 * se[t]);
+            length += snprintf(want + length, sizeof want - (size_t)length, "  %18s", cell);
+            free(mean);
+            free(se);
+        }
+        row = row ? strchr(row + 1, '\n') : NULL;
+        if (!row || strncmp(row, want, strlen(want)))
+            fail_msg("wanted:%s\nin:\n%s", want, result.out);
+    }
+    H5Fclose(file);
+    cli_free(&result);
+    cli_clean(NULL);
 }
 
 AROUND_TESTS(cli_open, cli_close)

@@ -43,13 +43,12 @@ CLEAN_TEST(test_threads_and_backends) {
 
 /* What an interrupted or diverged run has cost is told too. */
 CLEAN_TEST(test_profile_of_a_failure) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_run(&result, ARGS("-o", "out.h5", "--quiet", "--profile", "--training.eta0=1e6",
                           "--training.steps=50", "small.ini"));
     assert_int_equal(result.code, 3);
     assert_non_null(strstr(result.err, "\nshares:"));
     assert_non_null(strstr(result.err, "exceeds 1e+06 times that of the start"));
-    cli_free(&result);
 }
 
 /* Every row of the table is of one call or more. */
@@ -106,7 +105,7 @@ static void check_floor(const char *profile) {
 
 /* A profile changes nothing; calls are counted; its shares are all of the time. */
 CLEAN_TEST(test_profile) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_solve_as("one.h5", ARGS("--reference.widths=16"));
     cli_run(&result, ARGS("-o", "other.h5", "--force", "--quiet", "--profile", "small.ini",
                           "--reference.widths=16"));
@@ -130,7 +129,6 @@ CLEAN_TEST(test_profile) {
     }
     assert_int_equal(count, 8);
     assert_true(fabs(sum - 100) < 0.05 * count + 1e-9); /* one decimal is printed */
-    cli_free(&result);
 }
 
 CLEAN_TEST(test_fewer_steps_are_a_beginning) {
@@ -146,7 +144,7 @@ CLEAN_TEST(test_ini_of_a_file_repeats_it) {
                       "--reference.widths=16", "--reference.draws=balanced",
                       "--reference.centre=no", "--training.loss=logistic"));
     hid_t file = cli_file("one.h5");
-    char *ini = cli_text(file, "parameters", "ini");
+    FREED(free_memory) char *ini = cli_text(file, "parameters", "ini");
     H5Fclose(file);
     cli_print("again.ini", ini);
     struct cli_result result;
@@ -156,10 +154,8 @@ CLEAN_TEST(test_ini_of_a_file_repeats_it) {
     cli_free(&result);
     assert_same("one.h5", "again.h5");
     file = cli_file("again.h5");
-    char *again = cli_text(file, "parameters", "ini");
+    FREED(free_memory) char *again = cli_text(file, "parameters", "ini");
     assert_string_equal(ini, again);
-    free(ini);
-    free(again);
     H5Fclose(file);
 }
 

@@ -14,18 +14,15 @@ static void check_partial(const char *group, bool reached_last) {
     size_t count;
     assert_false(cli_exists("out.h5"));
     assert_int_equal(cli_complete("out.h5.partial"), 0);
-    hid_t file = cli_file("out.h5.partial");
+    FREED(close_file) hid_t file = cli_file("out.h5.partial");
     snprintf(set, sizeof set, "%s/n", group);
-    double *n = cli_values(file, set, &count);
+    FREED(free_memory) double *n = cli_values(file, set, &count);
     assert_true(n[0] >= 1);
     assert_int_equal(n[count - 1] >= 1, reached_last);
     snprintf(set, sizeof set, "%s/loss", group);
-    double *loss = cli_values(file, set, &count);
+    FREED(free_memory) double *loss = cli_values(file, set, &count);
     assert_true(isfinite(loss[0]));
     assert_int_equal(isfinite(loss[count - 1]), reached_last);
-    free(n);
-    free(loss);
-    H5Fclose(file);
 }
 
 static void check_numerical(const char *const *arg, bool limit_done, const char *const *part) {
@@ -68,7 +65,7 @@ static double attribute(hid_t file, const char *group, const char *name) {
 /* Networks 2 and 4 of six reach the times before they leave all bounds, the others the last one. */
 static void check_failed_networks(const char *name, size_t T) {
     size_t count;
-    hid_t file = cli_file(name);
+    FREED(close_file) hid_t file = cli_file(name);
     double *loss = cli_values(file, "reference/N0002/loss_runs", &count),
            *mean = cli_values(file, "reference/N0002/loss", &count),
            *n = cli_values(file, "reference/N0002/n", &count), sum = 0;
@@ -84,20 +81,18 @@ static void check_failed_networks(const char *name, size_t T) {
     assert_true(fabs(mean[T - 1] - sum / 4) < 1e-15 * sum);
     assert_true(attribute(file, "reference/N0002", "failed") == 2);
     assert_true(attribute(file, "reference/N0016", "failed") == 0);
-    char *text = cli_text(file, "reference/N0002", "failure");
+    FREED(free_memory) char *text = cli_text(file, "reference/N0002", "failure");
     assert_non_null(strstr(text, "N = 2, network 2, step 3: the loss, 2.86e+14, exceeds"));
-    free(text);
     free(loss);
     free(mean);
     free(n);
-    H5Fclose(file);
 }
 
 /* They diverge alone, whether their last number would be finite (4 steps) or not (25). */
 CLEAN_TEST(test_networks_that_diverge) {
     static const char *const steps[] = {"--training.steps=4", "--training.steps=25"};
     for (size_t i = 0; i < 2; i++) {
-        struct cli_result result;
+        FREED(cli_free) struct cli_result result;
         cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--force", EDGE, "--training.eta0=0.6",
                               "--reference.widths=2 16", "--reference.seeds=6", steps[i]));
         assert_int_equal(result.code, 0);
@@ -106,7 +101,6 @@ CLEAN_TEST(test_networks_that_diverge) {
         assert_non_null(strstr(result.out, "note: 2 of 6 networks of N = 2 failed and count until "
                                            "then; the first:\n  N = 2, network 2, step 3: "));
         check_failed_networks("out.h5", i ? 25 : 4);
-        cli_free(&result);
     }
     cli_clean(NULL);
     cli_solve_as("two.h5", ARGS(EDGE, "--training.eta0=0.6", "--reference.widths=2 16",
@@ -119,10 +113,9 @@ CLEAN_TEST(test_large_targets) {
     cli_make_data("large.h5", 2, 3, 4, 3, 3, 1e7);
     cli_print("large.ini", CLI_DATA("large.h5") "[training]\nsteps = 2\neta0 = 1e-9\n[solver]\n"
                                                 "sites = 64\nexpert_sites = 64\nreplicates = 2\n");
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_run(&result, ARGS("large.ini", "-o", "out.h5"));
     assert_int_equal(result.code, 0);
-    cli_free(&result);
 }
 
 /* Sweeps that end too early: which kernel still changes, and everything that was found. */
@@ -136,13 +129,11 @@ CLEAN_TEST(test_fixed_point_that_does_not_converge) {
                                "fp_tolerance is 0.0001", "raise max_sweeps")));
     cli_free(&result);
     check_partial("limit", true);
-    hid_t file = cli_file("out.h5.partial");
-    double *change = cli_values(file, "limit/sweeps/change", &count);
+    FREED(close_file) hid_t file = cli_file("out.h5.partial");
+    FREED(free_memory) double *change = cli_values(file, "limit/sweeps/change", &count);
     assert_int_equal(count, 3 * 12); /* Phi, G, A, B of Q, W_in, W_out */
     for (size_t i = 0; i < count; i++)
         assert_true(change[i] >= 0);
-    free(change);
-    H5Fclose(file);
 }
 
 /* Sweeps of adaptive steps: a window that becomes longer keeps to max_memory, of which the forecast
@@ -158,7 +149,7 @@ CLEAN_TEST(test_fixed_point_of_adaptive_steps_that_ends_early) {
          {"not converged in 3 sweeps, which have come to 1 of 30 measured times; raise "
           "max_sweeps"}}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct cli_result result;
+        FREED(cli_free) struct cli_result result;
         char text[512];
         snprintf(text, sizeof text,
                  "[network]\nmodel = dense\ndepth = %d\n[data]\nsource = gaussian\ninputs = 4\n"
@@ -167,7 +158,6 @@ CLEAN_TEST(test_fixed_point_of_adaptive_steps_that_ends_early) {
         cli_print("sweeps.ini", text);
         cli_run(&result, ARGS("sweeps.ini", "-o", "out.h5", "--force"));
         assert_true(cli_ended(&result, 3, cases[i].says));
-        cli_free(&result);
     }
 }
 
@@ -230,7 +220,7 @@ CLEAN_TEST(test_interruptions) {
 /* As timeout(1) does: to the program, then to its process group. Both wait while it is stopped, so
  * that no time passes between them. */
 CLEAN_TEST(test_signal_sent_twice) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     pid_t pid = cli_start(ARGS("small.ini", "-o", "out.h5", "--training.steps=20000"), 0);
     await_group(pid, "/");
     cli_work(pid, 0.2);
@@ -242,7 +232,6 @@ CLEAN_TEST(test_signal_sent_twice) {
     cli_wait(pid, &result);
     assert_true(cli_ended(&result, 130, ARGS("interrupted")));
     check_partial("limit", false);
-    cli_free(&result);
 }
 
 /* A run that is over before the file appears is made again, longer. */

@@ -35,19 +35,17 @@ CLEAN_TEST(test_unused_keys_at_their_defaults) {
     cli_print("dense.ini", "[network]\nmodel = dense\nbias = none\n[solver]\nsites = 64\n");
     for (size_t i = 0; i < COUNT(keys); i++)
         for (int other = 0; other < 2; other++) {
-            struct cli_result result;
+            FREED(cli_free) struct cli_result result;
             cli_run(&result, ARGS("--program", "dense.ini", keys[i][other]));
             if (result.code != 2 * other)
                 fail_msg("%s: %s", keys[i][other], result.err);
-            cli_free(&result);
         }
 }
 
 static bool line_refused(const char *const *arg, int code, const char *const *part) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_run(&result, arg);
     bool good = cli_ended(&result, code, part);
-    cli_free(&result);
     return good;
 }
 

@@ -68,13 +68,12 @@ CLEAN_TEST(test_uncompressed) {
     cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--training.steps=5", sets[0][0],
                           "--solver.halves=yes"));
     assert_non_null(strstr(result.err, "up to 15 of 32 sites in each half; more than 150 sites"));
-    hid_t file = cli_file("out.h5");
+    FREED(close_file) hid_t file = cli_file("out.h5");
     char *codes = cli_words(file, "notes/code"), *groups = cli_words(file, "notes/group");
     assert_non_null(strstr(codes, "bases_grow"));
     assert_non_null(strstr(groups, "limit"));
     free(codes);
     free(groups);
-    H5Fclose(file);
     cli_free(&result);
 }
 
@@ -123,23 +122,21 @@ CLEAN_TEST(test_tolerance) {
 
 /* Gates that stay as they are were lowest at first. */
 CLEAN_TEST(test_gates_that_stay) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_run(&result, ARGS("small.ini", "-o", "out.h5", "--training.eta0=0"));
     assert_int_equal(result.code, 0);
     assert_non_null(strstr(result.out, "down to 1.000 of its initial value (t = 0); "));
-    cli_free(&result);
 }
 
 CLEAN_TEST(test_of_a_parallel_job_without_mpi) {
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
     for (size_t i = 0; i < COUNT(names); i++) {
-        struct cli_result result;
+        FREED(cli_free) struct cli_result result;
         setenv(names[i], "3", 1);
         cli_run(&result, ARGS("-o", "out.h5", "--force", "--training.steps=1", "small.ini"));
         unsetenv(names[i]);
         assert_int_equal(result.code, 0);
         assert_non_null(strstr(result.err, "one of 3 processes of a job, but built without MPI"));
-        cli_free(&result);
     }
 }
 
@@ -161,12 +158,10 @@ CLEAN_TEST(test_unmatched) {
         assert_true(!strstr(result.out, "warning: the limit has too few sites ") == (k != 2));
         assert_true(k != 2 || strstr(result.out, "biases may be several standard errors"));
         cli_free(&result);
-        hid_t file = cli_file("out.h5");
-        double *unmatched = cli_values(file, "limit/unmatched", &count);
+        FREED(close_file) hid_t file = cli_file("out.h5");
+        FREED(free_memory) double *unmatched = cli_values(file, "limit/unmatched", &count);
         assert_int_equal(count, 50);
         assert_true((unmatched[49] > 0) == (k > 0) && (unmatched[49] > 1) == (k > 1));
-        free(unmatched);
-        H5Fclose(file);
     }
 }
 
@@ -175,7 +170,7 @@ CLEAN_TEST(test_unmatched) {
 CLEAN_TEST(inputs_of_zero) {
     static const char *const data[] = {"0,0,1\n0,0,-1\n", "1e-300,0,1\n0,1e-300,-1\n"};
     for (int k = 0; k < 4; k++) {
-        struct cli_result result;
+        FREED(cli_free) struct cli_result result;
         bool adam = k % 2;
         cli_lines("inputs.h5", data[k / 2], false);
         cli_print("zero.ini", "[network]\nmodel = dense\n[data]\nsource = file\nfile = inputs.h5\n"
@@ -186,7 +181,6 @@ CLEAN_TEST(inputs_of_zero) {
         bool told = strstr(result.out, "note: training moves nothing here, in networks as in");
         if (result.code || strstr(result.out, "although networks do") || (k != 3 && !told))
             fail_msg("%d: %d: %s%s", k, result.code, result.out, result.err);
-        cli_free(&result);
     }
 }
 

@@ -82,9 +82,8 @@ static void check_losses(hid_t file, const char *table, const char *side) {
                      10);
     for (int k = 0; k < 3; k++) {
         snprintf(path, sizeof path, "%s/compare/loss_%s", side, names[k]);
-        double *values = cli_values(file, path, &count);
+        FREED(free_memory) double *values = cli_values(file, path, &count);
         CHECK_ABS(found[k], values[3], k ? 0.051 : cell[6], "%s of %s", names[k], side);
-        free(values);
     }
 }
 
@@ -103,7 +102,7 @@ TEST_AFTER(clean, test_sides_are_runs_of_dmft_solve) {
     for (const char *line = result.out; *line; line += strcspn(line, "\n") + 1)
         assert_true(strcspn(line, "\n") <= 100);
     assert_int_equal(cli_complete("out.h5"), 1);
-    hid_t both = cli_file("out.h5");
+    FREED(close_file) hid_t both = cli_file("out.h5");
     check_row(both, result.out, "mup", "G1_diag", 0);
     check_row(both, result.out, "mssp", "f", 40);
     check_losses(both, result.out, "mup");
@@ -116,23 +115,18 @@ TEST_AFTER(clean, test_sides_are_runs_of_dmft_solve) {
         cli_run(&result, ARGS("-o", "one.h5", "--force", "case.ini", override));
         assert_int_equal(result.code, 0);
         cli_free(&result);
-        hid_t one = cli_file("one.h5");
+        FREED(close_file) hid_t one = cli_file("one.h5");
         for (size_t p = 0; p < COUNT(paths); p++)
             check_same(one, both, sides[k], paths[p]);
-        char *own = cli_text(one, "parameters", "ini");
+        FREED(free_memory) char *own = cli_text(one, "parameters", "ini");
         char group[32];
         snprintf(group, sizeof group, "%s/parameters", sides[k]);
-        char *same = cli_text(both, group, "ini");
+        FREED(free_memory) char *same = cli_text(both, group, "ini");
         assert_string_equal(own, same);
-        free(own);
-        free(same);
-        H5Fclose(one);
     }
     size_t count;
-    double *z = cli_values(both, "mup/compare/loss_z", &count);
+    FREED(free_memory) double *z = cli_values(both, "mup/compare/loss_z", &count);
     assert_true(count == 4 && isfinite(z[3]));
-    free(z);
-    H5Fclose(both);
 }
 
 TEST_AFTER(clean, test_refusals) {
@@ -174,7 +168,7 @@ TEST_AFTER(clean, test_refusals) {
 
 /* Sides need not have the same matrices; the table has those of all. */
 TEST_AFTER(clean, test_check_of_networks_of_different_matrices) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_print("case.ini", "[network]\nmodel = regime3\nparameterization = mup mssp\n[training]\n"
                           "steps = 3\n[solver]\nreplicates = 0\n[reference]\nwidths = 8 16\n"
                           "coordinate_check = yes\n[data]\ninputs = 3\ndimension = 4\n");
@@ -186,12 +180,11 @@ TEST_AFTER(clean, test_check_of_networks_of_different_matrices) {
     assert_non_null(strstr(result.out, "\nW_in_back_prop "));
     assert_non_null(strstr(result.out, "\nP_out_back_eff "));
     assert_non_null(strstr(result.out, "\nA_in_prop "));
-    cli_free(&result);
 }
 
 /* Regime 3 under MSSP has kernels of units that it does not have under muP, which comes first. */
 TEST_AFTER(clean, test_quantities_of_one_side_are_in_the_table) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_print("case.ini", "[network]\nmodel = regime3\nparameterization = mup mssp\n[training]\n"
                           "steps = 3\n[solver]\nreplicates = 2\nsites = 64\n[reference]\n"
                           "widths = 8 16 32\nseeds = 2\n[data]\ninputs = 3\ndimension = 4\n");
@@ -200,7 +193,6 @@ TEST_AFTER(clean, test_quantities_of_one_side_are_in_the_table) {
     const char *row = strstr(result.out, "\nGtil_diag ");
     assert_true(row && strspn(row + 11, " ") > 30); /* "-" for mup, then numbers */
     assert_non_null(strpbrk(row + 11, "0123456789"));
-    cli_free(&result);
 }
 
 /* Cosines between the penalties of two blocks have long names, which differ at their ends. */
@@ -214,7 +206,7 @@ TEST_AFTER(clean, test_long_names_are_kept) {
     cli_run(&result, ARGS("-o", "out.h5", "--force", "case.ini"));
     assert_int_equal(result.code, 0);
     cli_free(&result);
-    hid_t file = cli_file("out.h5");
+    FREED(close_file) hid_t file = cli_file("out.h5");
     for (int k = 0; k < 2; k++) {
         char path[128];
         snprintf(path, sizeof path, "mssp/compare/cosine_balance_loss_0_balance_loss_1_Q_%d_inf_se",
@@ -222,7 +214,6 @@ TEST_AFTER(clean, test_long_names_are_kept) {
         free(cli_values(file, path, &count));
         assert_int_equal(count, 2);
     }
-    H5Fclose(file);
 }
 
 /* Whether the row of a table that begins with this time ends with chi^2 and z. */
@@ -237,7 +228,7 @@ static bool row_has_z(const char *table, const char *time) {
 /* After two steps of a rate that begins at 0 the loss has moved by its round-off, of which z tells
  * nothing; by the end it has moved further. */
 TEST_AFTER(clean, test_no_z_of_round_off) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_print("case.ini", "[network]\nmodel = dense\n[data]\ninputs = 3\ndimension = 4\n[training]"
                           "\nsteps = 21\neta0 = 1.5e-13\nwarmup = 10\n[solver]\nsites = 64\n"
                           "replicates = 3\n[reference]\nwidths = 8 16 32\nseeds = 3\n");
@@ -245,7 +236,6 @@ TEST_AFTER(clean, test_no_z_of_round_off) {
     cli_run(&result, ARGS("-o", "out.h5", "--force", "case.ini"));
     assert_int_equal(result.code, 0);
     assert_true(!row_has_z(result.out, "\n   2 ") && row_has_z(result.out, "\n  20 "));
-    cli_free(&result);
 }
 
 static const char edge[] =
@@ -305,7 +295,7 @@ TEST_AFTER(clean, test_edge_of_stability) {
         bool said = strstr(result.out, "warning: at the edge of stability: from t = 20 on");
         assert_int_equal(said, k == 0);
         cli_free(&result);
-        hid_t file = cli_file("out.h5");
+        FREED(close_file) hid_t file = cli_file("out.h5");
         assert_true(H5LTget_attribute_double(file, "dense/compare", "edge_of_stability", &value) >=
                     0);
         assert_true(value == (k == 0));
@@ -317,10 +307,9 @@ TEST_AFTER(clean, test_edge_of_stability) {
         double *from = cli_values(file, "dense/notes/t", &count);
         assert_true(k || from[0] == 20);
         free(from);
+        FREED(free_memory)
         double *exponent = cli_values(file, "dense/compare/f_variance_exponent", &count);
         assert_true(count == 41 && isnan(exponent[0]) && exponent[1] < -0.5);
-        free(exponent);
-        H5Fclose(file);
     }
 }
 

@@ -43,7 +43,7 @@ static double of_groups(double u, int s) {
 }
 
 static void check(const struct node *v, size_t each, double (*f)(double u, int s)) {
-    double *rows = support_get(v->value);
+    FREED(free_memory) double *rows = support_get(v->value);
     size_t sites = v->on->sites;
     assert_int_equal(v->count, 6);
     for (size_t r = 0; r < 6; r++)
@@ -52,7 +52,6 @@ static void check(const struct node *v, size_t each, double (*f)(double u, int s
             CHECK_ABS(rows[r * sites + i], f(u, (int)(r % 3) + 1), 4e-15, "row %zu, site %zu", r,
                       i);
         }
-    free(rows);
 }
 
 TEST(values) {
@@ -90,12 +89,11 @@ TEST(refusals) {
          "attempt to index a number value"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        struct run run;
+        FREED(run_free) struct run run;
         struct err why = {0};
         int code = open_run(&run, cases[k][0], &why);
         if (code != CODE_INPUT || !strstr(why.text, cases[k][1]))
             fail_msg("case %zu: code %d, or no \"%s\" in: %s", k, code, cases[k][1], why.text);
-        run_free(&run);
     }
 }
 

@@ -58,15 +58,13 @@ static void add_experts(const struct net *net, int M, struct oracle_state *s) {
     char name[24];
     for (int i = 0; i < M; i++) {
         snprintf(name, sizeof name, "W2_%d", i);
-        double *W2 = support_matrix(find_map(net, name));
+        FREED(free_memory) double *W2 = support_matrix(find_map(net, name));
         snprintf(name, sizeof name, "W3_%d", i);
-        double *W3 = support_matrix(find_map(net, name));
+        FREED(free_memory) double *W3 = support_matrix(find_map(net, name));
         for (int k = 0; k < N * N; k++) {
             s->W2[i * N * N + k] = W2[k];
             s->W3[(k / N * M + i) * N + k % N] = W3[k];
         }
-        free(W2);
-        free(W3);
     }
 }
 
@@ -191,9 +189,9 @@ static void check_terms(const struct oracle_coordinate *o, const struct record *
 /* The same net twice: marched by the program with the check, and here step by step. */
 static void check_network(const char *ini, const char *const *overrides, int N, int M, int Ne,
                           double agg, double b_scale) {
-    struct run run;
-    struct net net;
-    struct record record;
+    FREED(run_free) struct run run;
+    FREED(record_free) struct record record;
+    FREED(net_free) struct net net;
     support_run(&run, ini, overrides);
     ASK(run_ensemble(&run, N, 1, &record, err));
     support_net(&net, &run, N, 0);
@@ -214,9 +212,6 @@ static void check_network(const char *ini, const char *const *overrides, int N, 
         support_learn(&net, &run);
     }
     drop(&o.start);
-    net_free(&net);
-    record_free(&record);
-    run_free(&run);
 }
 
 /* Gates that are constant leave the terms of the router out, and the others are those of the

@@ -234,12 +234,11 @@ TEST(test_keys) {
         {"data.held_out=0", "data.test_inputs=1", "or a larger held_out"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        struct run run;
+        FREED(run_free) struct run run;
         struct err why = {0};
         int code = configure(&run, ARGS(cases[k][0], cases[k][1][0] ? cases[k][1] : NULL), &why);
         if (code != CODE_INPUT || !strstr(why.text, cases[k][2]))
             fail_msg("case %zu: code %d, or no \"%s\" in: %s", k, code, cases[k][2], why.text);
-        run_free(&run);
     }
 }
 
@@ -250,13 +249,12 @@ TEST(test_what_is_of_inputs) {
                                         "output.experts=yes",      "output.kernels_of=h1",
                                         "output.cross=Phi1_Phi2",  "output.spectra=Phi1"};
     for (size_t k = 0; k < sizeof asked / sizeof *asked; k++) {
-        struct run run = {0};
+        FREED(run_free) struct run run = {0};
         struct err why = {0};
         char *key[] = {"output.inputs=none", "output.kernels=none", (char *)(uintptr_t)asked[k]};
         int code = run_configure(&run, "data/dense.ini", 3, key, &why);
         if (code != CODE_INPUT || !strstr(why.text, "inputs=none: none goes with kernels = none"))
             fail_msg("%s: code %d, %s", asked[k], code, why.text);
-        run_free(&run);
     }
 }
 

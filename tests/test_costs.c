@@ -11,14 +11,13 @@
 
 /* Bytes that the limit is said to need after 400 evaluations. */
 static double bytes_of(const char *text, const char *const *overrides) {
-    struct run run;
+    FREED(run_free) struct run run;
     struct err why;
     double bytes;
     if (support_script(&run, text, overrides, &why))
         fail_msg("%s: %s", text, why.text);
     struct net_setup setup = run_setup(&run, 0, 0);
     ASK(net_bytes(&setup, 400, 0, &bytes, err));
-    run_free(&run);
     return bytes;
 }
 
@@ -86,14 +85,13 @@ TEST(responses_need_memory) {
     double bytes[2][3]; /* without, with, of twice as many steps */
     for (int k = 0; k < 2; k++)
         for (int i = 0; i < 3; i++) {
-            struct run run;
+            FREED(run_free) struct run run;
             support_run(&run, "data/dense.ini",
                         (const char *const[]){"solver.sites=4096", optimizers[k],
                                               i ? "output.responses=yes" : "output.responses=no",
                                               NULL});
             struct net_setup setup = run_setup(&run, 0, 0);
             ASK(net_bytes(&setup, i == 2 ? 100 : 50, 50, &bytes[k][i], err));
-            run_free(&run);
         }
     double window = 5. * 4 * 50 * 4096 * sizeof(double); /* of one matrix, without its probes */
     if (!(bytes[0][1] - bytes[0][0] > 2 * window && bytes[0][2] - bytes[0][1] > 2 * window))
@@ -150,18 +148,16 @@ TEST(large_logits) {
         {"data/regime2.ini", "network.beta=3000", "network.z_loss=0.01", "network.gate=softmax"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         support_run(&run, cases[k][0],
                     (const char *const[]){cases[k][1], cases[k][2], cases[k][3], NULL});
         support_net(&net, &run, 16, 0);
         support_evaluate(&net, &run);
         assert_true(isfinite(net.output.loss) && isfinite(net.output.penalty));
-        net_free(&net);
-        run_free(&run);
     }
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     struct err why;
     if (support_script(&run,
                        "key('depth')\nlocal a = population('a')\nlocal h = read_in(a, 'W1')\n"
@@ -173,6 +169,4 @@ TEST(large_logits) {
     support_evaluate(&net, &run);
     const double *p = support_measured(&net, "p");
     assert_true(p[0] == 1 && p[1] == 0);
-    net_free(&net);
-    run_free(&run);
 }

@@ -23,25 +23,23 @@ static int text_of(const struct run *run, char **text, struct err *err) {
 /* Fails unless it ends in a sentence, or did not need what failed and is the same text. */
 static void without(const struct run *run, const char *file, long n, const char *whole) {
     struct err err = {0};
-    char *text = NULL;
+    FREED(free_memory) char *text = NULL;
     fails = n;
     int code = text_of(run, &text, &err);
     fails = 0;
     if (code ? code != CODE_SYSTEM || text || !strstr(err.text, "out of memory: ")
              : !text || strcmp(text, whole) != 0)
         fail_msg("%s, allocation %ld: code %d, %s", file, n, code, code ? err.text : text);
-    free(text);
 }
 
 static void check(const struct run *run, const char *file) {
     enum { SOME = 60, LAST = 40 };
-    char *whole = NULL;
+    FREED(free_memory) char *whole = NULL;
     ASK(text_of(run, &whole, err));
     long all = calls;
     assert_true(all > LAST);
     for (long n = 1; n <= all; n += n < all - LAST && all > SOME ? all / SOME : 1)
         without(run, file, n, whole);
-    free(whole);
 }
 
 TEST(memory_is_short) {
@@ -49,17 +47,16 @@ TEST(memory_is_short) {
                                         "data/transformer.ini"};
     json_set_alloc_funcs(allocate, free);
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
-        struct run run;
+        FREED(run_free) struct run run;
         support_run(&run, files[k], (const char *const[]){NULL});
         check(&run, files[k]);
-        run_free(&run);
     }
     json_set_alloc_funcs(malloc, free);
 }
 
 /* JSON knows no infinite number: that is no lack of memory. */
 TEST(a_number_is_infinite) {
-    struct run run;
+    FREED(run_free) struct run run;
     struct err err = {0};
     char *text = NULL;
     support_run(&run, "data/dense.ini", (const char *const[]){NULL});
@@ -67,5 +64,4 @@ TEST(a_number_is_infinite) {
     errno = ENOMEM; /* of long ago */
     assert_int_equal(description_text(&run, true, &text, &err), CODE_INPUT);
     assert_non_null(strstr(err.text, "would have a number that is infinite or none"));
-    run_free(&run);
 }

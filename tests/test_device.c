@@ -25,7 +25,7 @@ static const struct {
 static void solve(const char *file, const char *const *more, const char *name, int N,
                   struct record *record) {
     char choice[64];
-    struct run run;
+    FREED(run_free) struct run run;
     const char *overrides[16] = {
         "solver.sites=130",  "solver.replicates=2", "reference.seeds=2", "reference.widths=16",
         "training.steps=20", "solver.threads=2",    "solver.seed=5",     choice};
@@ -34,7 +34,6 @@ static void solve(const char *file, const char *const *more, const char *name, i
     snprintf(choice, sizeof choice, "solver.backend=%s", name);
     support_run(&run, file, overrides);
     ASK(run_ensemble(&run, N, 2, record, err));
-    run_free(&run);
 }
 
 static void compare(const char *file, const char *const *more) {

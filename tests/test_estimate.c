@@ -88,7 +88,7 @@ CLEAN_TEST(an_estimate_is_close_and_leaves_nothing) {
 
 /* 24 new rows at each of 12 steps: 300 sites have room for 270, so that all 600 are tried. */
 CLEAN_TEST(bases_that_need_all_sites_have_them) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_print("large.ini", ini);
     assert_int_equal(setenv("TMPDIR", ".", 1), 0);
     cli_run(&result, ARGS("--estimate", "large.ini", "--data.inputs=288", "--data.dimension=300",
@@ -97,12 +97,11 @@ CLEAN_TEST(bases_that_need_all_sites_have_them) {
         fail_msg("%s", result.err);
     assert_true(number_of(result.out, "limit, 8 replicates of 600 sites", " s of CPU") > 0);
     known_from(result.out, 2);
-    cli_free(&result);
 }
 
 /* 1024 sites are few enough that half of them are tried, and then all. */
 CLEAN_TEST(few_sites_are_tried_twice) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_print("large.ini", ini);
     assert_int_equal(setenv("TMPDIR", ".", 1), 0);
     cli_run(&result, ARGS("--estimate", "large.ini", "--solver.sites=1024", "--solver.threads=1",
@@ -111,7 +110,6 @@ CLEAN_TEST(few_sites_are_tried_twice) {
         fail_msg("%s", result.err);
     assert_true(number_of(result.out, "limit, 8 replicates of 1024 sites", " s of CPU") > 0);
     known_from(result.out, 4);
-    cli_free(&result);
 }
 
 CLEAN_TEST(estimates_are_refused) {

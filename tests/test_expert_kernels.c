@@ -11,8 +11,7 @@ static const char ROWS[] = "output.kernels_of=psi phi h_in g_h_in";
 /* A network has no more experts than are written one by one. Then their mean is the kernel, the
  * mean of their squares is the square, and at t = 0 they are made of the sites that `fields` has.
  */
-static void single_experts_make_up_the_kernel(void **state) {
-    (void)state;
+TEST(single_experts_make_up_the_kernel) {
     static const char *const cases[][2] = {
         {"data/regime2.ini", "network.expert_width=3"},
         {"data/regime3.ini", "network.rho=0.5"},
@@ -27,7 +26,7 @@ static void single_experts_make_up_the_kernel(void **state) {
                                      "reference.seeds=1",
                                      "solver.replicates=0"};
         int N = 32, M = 16;
-        struct record record = {0};
+        FREED(record_free) struct record record = {0};
         overrides[8] = cases[c][1];
         support_one(cases[c][0], overrides, N, &record);
         const struct series *K = record_find(&record, "K_h_in"),
@@ -60,7 +59,6 @@ static void single_experts_make_up_the_kernel(void **state) {
                     CHECK_ABS(single->values[(((2 * P + mu) * T + 2) * P + nu) * 64 + e], sum,
                               1e-13, "%s, expert %zu", cases[c][0], e);
                 }
-        record_free(&record);
     }
 }
 
@@ -87,8 +85,7 @@ static double compare(const struct record *a, const struct record *b, const char
 
 /* Every entry of the kernels of router and experts agrees by march and by fixed point; the march
  * with another rate is far from both, so that the comparison can fail. */
-static void methods_agree(void **state) {
-    (void)state;
+TEST(methods_agree) {
     static const char *const cases[][4] = {
         {"data/regime2_mup.ini", "solver.expert_sites=1024", "training.eta0=0.8"},
         {"data/regime2.ini", "solver.expert_sites=1024", "network.rho=0.5", "training.eta0=0.8"},
@@ -131,12 +128,4 @@ static void methods_agree(void **state) {
             run_free(&run[k]);
         }
     }
-}
-
-int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(single_experts_make_up_the_kernel),
-        cmocka_unit_test(methods_agree),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

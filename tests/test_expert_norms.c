@@ -71,10 +71,9 @@ static double wanted(const struct run *run, const struct net *net, const struct 
         if (!(m->router->M && m->node->matrix.map ? member : v == m->node))
             continue;
         if (!v->matrix.map) {
-            double *now = support_get(array_all(&v->matrix.thin->W));
+            FREED(free_memory) double *now = support_get(array_all(&v->matrix.thin->W));
             size_t sites = v->matrix.thin->W.sites, K = (size_t)v->matrix.thin->W.rows;
             sum = changed(now, old->before[i], K, sites, true, (size_t)e, (size_t)e + 1);
-            free(now);
             return sum / (rate_of(net, v) * step * step * (double)sites);
         }
         const struct population *s = v->matrix.map->declared.source,
@@ -101,8 +100,8 @@ static int experts_of(const struct net *net, const struct net_router *router) {
  * no matrix. */
 TEST(gradients_move_the_matrices) {
     for (int c = 0; c < CASES; c++) {
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         make(&run, &net, c, 16, 2);
         int items = net.routers.count * net.program->nodes, found = 0;
         double **got;
@@ -130,8 +129,6 @@ TEST(gradients_move_the_matrices) {
             free(got[item]);
         free(got);
         free_matrices(&net, &old);
-        net_free(&net);
-        run_free(&run);
     }
 }
 

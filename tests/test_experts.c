@@ -151,7 +151,7 @@ static void judge_shares(const struct net_router *router, const struct record *r
 static void judge_logits(const struct net *net, const struct net_router *router,
                          const struct record *record) {
     int rows, M;
-    double *psi = numbers_of(net, router, router->psi, &rows, &M);
+    FREED(free_memory) double *psi = numbers_of(net, router, router->psi, &rows, &M);
     const double *sorted = values(record, "expert_logits", router->suffix);
     int places = router->M ? M : 12;
     for (int r = 0; r < rows; r++)
@@ -166,13 +166,12 @@ static void judge_logits(const struct net *net, const struct net_router *router,
             else
                 assert_true(equal && above < place && place <= above + equal);
         }
-    free(psi);
 }
 
 static void judge_router(const struct run *run, const struct net *net,
                          const struct net_router *router, const struct record *record) {
     int rows, M;
-    double *phi = numbers_of(net, router, router->phi, &rows, &M);
+    FREED(free_memory) double *phi = numbers_of(net, router, router->phi, &rows, &M);
     judge_pairs(router, record, phi, rows, M);
     for (int r = 0; r < rows; r++) {
         double sum = 0;
@@ -184,31 +183,27 @@ static void judge_router(const struct run *run, const struct net *net,
     judge_shares(router, record, phi, rows, M);
     judge_information(run, net, router, record, phi, rows, M);
     judge_logits(net, router, record);
-    free(phi);
 }
 
 TEST(shares_are_those_of_the_gates) {
     for (int c = 0; c < CASES; c++)
         for (int N = 0; N <= 16; N += 16) {
-            struct run run;
-            struct net net;
-            struct record record;
+            FREED(run_free) struct run run;
+            FREED(net_free) struct net net;
+            FREED(record_free) struct record record;
             make(&run, &net, c, N, 3);
             measure(&specialisation_instrument, &run, &net, &record);
             for (int r = 0; r < net.routers.count; r++)
                 judge_router(&run, &net, &net.routers.item[r], &record);
-            record_free(&record);
-            net_free(&net);
-            run_free(&run);
         }
 }
 
 /* Outputs of two experts are compared where they are rows of one population. */
 TEST(outputs_of_different_populations) {
     for (int same = 0; same < 2; same++) {
-        struct run run;
-        struct net net;
-        struct record record;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
+        FREED(record_free) struct record record;
         support_run_text(
             &run, NULL,
             "[network]\nmodel = program\nprogram_text = local a, b, c = population('a'), "
@@ -224,9 +219,6 @@ TEST(outputs_of_different_populations) {
         measure(&specialisation_instrument, &run, &net, &record);
         assert_non_null(record_find(&record, "expert_share"));
         assert_int_equal(record_find(&record, "expert_correlation") != NULL, same);
-        record_free(&record);
-        net_free(&net);
-        run_free(&run);
     }
 }
 

@@ -104,8 +104,8 @@ TEST(networks_have_the_experts_of_the_limit) {
  * names; an expert that is not selected has none. */
 TEST(correlations_of_outputs) {
     for (int N = 0; N <= 16; N += 16) {
-        struct run run;
-        struct record record;
+        FREED(run_free) struct run run;
+        FREED(record_free) struct record record;
         assert_true(support_small(&run, support_model("regime1"),
                                   ARGS("output.experts=yes", "output.cross=h3", "network.rho=0.5",
                                        "network.expert_layers=2")));
@@ -125,8 +125,6 @@ TEST(correlations_of_outputs) {
                               "input %d, experts %d and %d", mu, i, j);
                 }
         assert_true(zero > 0 && zero < run.data.P * M * M);
-        record_free(&record);
-        run_free(&run);
     }
 }
 
@@ -205,10 +203,9 @@ TEST(networks_without_gates_are_refused) {
                                              {"data/regime2.ini", "network.gate=constant"}};
     for (int k = 0; k < 3; k++) {
         char *set[] = {"output.experts=yes", (char *)(uintptr_t)refused[k][1]};
-        struct run run = {0};
+        FREED(run_free) struct run run = {0};
         struct err err;
         assert_int_equal(run_configure(&run, refused[k][0], 2, set, &err), CODE_INPUT);
         assert_non_null(strstr(err.text, "the network has no gates of experts"));
-        run_free(&run);
     }
 }

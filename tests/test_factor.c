@@ -13,7 +13,7 @@ struct fixture {
 
 /* Of "f.ini": two lines [run], then text; overrides (NULL-terminated, may be NULL). */
 static int read_text(struct fixture *f, const char *text, const char *const *override) {
-    char *all = NULL;
+    FREED(free_memory) char *all = NULL;
     size_t size;
     int count = 0;
     memset(f, 0xa5, sizeof *f); /* what is not written shows */
@@ -29,7 +29,6 @@ static int read_text(struct fixture *f, const char *text, const char *const *ove
     int code =
         params_read_stream(&f->params, table_sections, TABLE_COUNT, &source, &f->config, &f->err);
     fclose(in);
-    free(all);
     return code;
 }
 
@@ -289,7 +288,7 @@ TEST(test_names_are_checked) {
 }
 
 TEST(test_help_and_defaults) {
-    char *text = NULL;
+    FREED(free_memory) char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
     assert_non_null(out);
@@ -299,17 +298,14 @@ TEST(test_help_and_defaults) {
     assert_non_null(
         strstr(text, "\n  rates.NAME                 Rates by name. [a factor, a number"));
     assert_non_null(strstr(text, "\n# Scales by name.\n[init]\n# Lines NAME = a factor, a number"));
-    free(text);
 }
 
 /* --- the programs ---------------------------------------------------------------------------- */
 
 static void check_attribute(const char *name, const char *attribute, const char *want) {
-    hid_t file = cli_file(name);
-    char *text = cli_text(file, "parameters", attribute);
+    FREED(close_file) hid_t file = cli_file(name);
+    FREED(free_memory) char *text = cli_text(file, "parameters", attribute);
     assert_string_equal(text, want);
-    free(text);
-    H5Fclose(file);
 }
 
 /* The output keeps them, and its ini repeats the run with them. */
@@ -346,7 +342,7 @@ CLEAN_TEST(test_sweeps_vary_them) {
     hid_t file = cli_file("out.h5");
     char *dims = cli_text(file, "sweep/loss", "dims"), *scale = cli_words(file, "sweep/init.W_out");
     char *files = cli_words(file, "sweep/file"), *rest = files;
-    double *values = cli_values(file, "sweep/rates.Q", &count);
+    FREED(free_memory) double *values = cli_values(file, "sweep/rates.Q", &count);
     H5Fclose(file);
     assert_string_equal(dims, "rates.Q init.W_out N");
     assert_string_equal(scale, "0.5\n1 N^0.5\n");
@@ -360,7 +356,6 @@ CLEAN_TEST(test_sweeps_vary_them) {
     free(files);
     free(scale);
     free(dims);
-    free(values);
 }
 
 /* What is refused, with the line of the sweep; a key that varies is not set as well. */
@@ -376,14 +371,13 @@ CLEAN_TEST(test_bad_sweeps_are_refused) {
     };
     for (size_t i = 0; i < COUNT(table); i++) {
         char text[256];
-        struct cli_result result;
+        FREED(cli_free) struct cli_result result;
         snprintf(text, sizeof text, "[network]\nmodel = regime2\n[sweep]\n%s\n", table[i].line);
         cli_print("sweep.ini", text);
         cli_program("dmft-sweep");
         cli_run(&result, ARGS("-o", "out.h5", "sweep.ini", table[i].arg));
         assert_true(cli_ended(&result, 2, table[i].part));
         cli_program("dmft-solve");
-        cli_free(&result);
     }
 }
 

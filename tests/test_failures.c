@@ -14,7 +14,7 @@
 static void test_records_of_failed_runs(void **state) {
     (void)state;
     enum { RUNS = 4, T = 3 };
-    struct record record;
+    FREED(record_free) struct record record;
     int first;
     const struct series loss = {
         .name = "loss", .dims = "t", .about = "", .equation = "", .axes = 1, .shape = {T}};
@@ -33,13 +33,12 @@ static void test_records_of_failed_runs(void **state) {
     assert_string_equal(record_overflow(&record, 2, 1), "loss");
     assert_null(record_overflow(&record, 2, 0));
     assert_null(record_overflow(&record, 1, 1));
-    record_free(&record);
 }
 
 /* Beyond 1e6 times the largest of 1, the first loss and that of f = 0. */
 static void test_bound_of_the_loss(void **state) {
     (void)state;
-    struct run run;
+    FREED(run_free) struct run run;
     struct net net;
     support_run(&run, "data/dense.ini", ARGS("solver.sites=64"));
     support_net(&net, &run, 0, 0);
@@ -62,14 +61,13 @@ static void test_bound_of_the_loss(void **state) {
     double scale = squares / 2 / run.data.P;
     CHECK_ABS(net.output.loss_scale, scale, 1e-14 * scale, "scale of large targets");
     net_free(&net);
-    run_free(&run);
 }
 
 /* Wherever it comes, a signal is heard: by draws of a matrix, operations, updates. */
 static void test_signals(void **state) {
     (void)state;
     volatile sig_atomic_t stop = 0;
-    struct run run;
+    FREED(run_free) struct run run;
     struct net net, other;
     struct err told;
     support_run(&run, "data/dense.ini", ARGS("solver.sites=64"));
@@ -91,7 +89,6 @@ static void test_signals(void **state) {
         stop = 0;
         net_free(&net);
     }
-    run_free(&run);
 }
 
 /* One that is at work holds a lock on its partial file, and one that is writing on its new file;
@@ -124,7 +121,7 @@ static void test_files_left_by_kills(void **state) {
 static void test_disk_full(void **state) {
     (void)state;
     struct rlimit limit, small;
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
     small = limit;
     small.rlim_cur = 1 << 16;
@@ -138,7 +135,6 @@ static void test_disk_full(void **state) {
                                        "it still holds what was saved before\n"));
     assert_int_equal(cli_complete("out.h5.partial"), 0);
     assert_false(cli_exists("out.h5") || cli_exists("out.h5.partial.new"));
-    cli_free(&result);
 }
 
 /* 100000 inputs on a stack of 768 kB: what has a number for each row is not on it, and nothing has
@@ -162,7 +158,7 @@ static void test_many_rows(void **state) {
     small = limit;
     small.rlim_cur = 768 << 10;
     for (size_t k = 0; k < COUNT(networks); k++) {
-        struct cli_result result;
+        FREED(cli_free) struct cli_result result;
         cli_print("case.ini", networks[k]);
         assert_int_equal(setrlimit(RLIMIT_STACK, &small), 0);
         pid_t pid = cli_start(ARGS("--quiet", "--force", "-o", "out.h5", "case.ini"), 0);
@@ -170,7 +166,6 @@ static void test_many_rows(void **state) {
         cli_wait(pid, &result);
         if (result.code)
             fail_msg("%s: code %d: %s", networks[k], result.code, result.err);
-        cli_free(&result);
     }
 }
 
@@ -178,14 +173,13 @@ static void test_many_rows(void **state) {
  */
 static void test_memory_of_clipping(void **state) {
     (void)state;
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_print("case.ini", "[network]\nmodel = dense\n[data]\ninputs = 2000\ndimension = 2\n"
                           "[solver]\nsites = 8\nreplicates = 1\nmax_memory = 0.05\n"
                           "[training]\nsteps = 1\nclip = 1\n[output]\nkernels = none\n");
     cli_run(&result, ARGS("--quiet", "-o", "out.h5", "case.ini"));
     assert_true(result.code > 0);
     assert_non_null(strstr(result.err, "the run would need about 0.06"));
-    cli_free(&result);
 }
 
 /* --- numbers that are none ------------------------------------------------------------------- */

@@ -77,8 +77,7 @@ static void moments(const struct model *model, const char *fields, const char *k
     }
 }
 
-static void moments_are_kernels(void **state) {
-    (void)state;
+TEST(moments_are_kernels) {
     for (const struct model *const *model = model_list; *model; model++)
         for (int N = 0; N <= 16; N += 16) {
             static char fields[4096], kernels[4096];
@@ -95,12 +94,11 @@ static void moments_are_kernels(void **state) {
 }
 
 /* By hand: 5 sites, of a net whose rows are those numbers. */
-static void quantiles_and_sites(void **state) {
-    (void)state;
+TEST(quantiles_and_sites) {
     static const double numbers[] = {3, -1, 2, 0, 7};
-    struct run run;
-    struct record record;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
+    FREED(record_free) struct record record;
     double *out[4];
     support_run(&run, "data/dense.ini",
                 ARGS("output.fields=h1", "reference.widths=5", "data.inputs=2", "data.dimension=2",
@@ -128,17 +126,13 @@ static void quantiles_and_sites(void **state) {
               "0.95");
     CHECK_ABS(support_value(&record, "h1_site", 0, 0, 64 + 4), -14, 0, "site");
     assert_true(isnan(support_value(&record, "h1_site", 0, 0, 5)));
-    record_free(&record);
-    net_free(&net);
-    run_free(&run);
 }
 
 /* Of linear networks every field of the limit is Gaussian: quantiles against those of the normal of
  * the variance measured, within 5.5 standard errors of 64 replicates (a t of 63 degrees of freedom
  * exceeds that once in 10^6; 300 are judged). Beyond the 2.5 per cent of either side order
  * statistics of 512 sites are biased by as much. */
-static void linear_networks_are_gaussian(void **state) {
-    (void)state;
+TEST(linear_networks_are_gaussian) {
     static const char *const linear[] = {"network.activation=linear",
                                          "output.fields=h1 h3 g_h2",
                                          "solver.sites=512",
@@ -151,8 +145,8 @@ static void linear_networks_are_gaussian(void **state) {
                                          "training.gamma0=2",
                                          NULL};
     static const char *const names[] = {"h1", "h3", "g_h2"};
-    struct run run;
-    struct record record;
+    FREED(run_free) struct run run;
+    FREED(record_free) struct record record;
     support_run(&run, "data/dense.ini", linear);
     support_ensemble(&run, 0, &record);
     for (int i = 0; i < 3; i++) {
@@ -171,8 +165,6 @@ static void linear_networks_are_gaussian(void **state) {
                           names[i], row, fields_probability[p]);
             }
     }
-    record_free(&record);
-    run_free(&run);
 }
 
 /* f of this place. */
@@ -227,12 +219,11 @@ static void judge_tangent(struct net *net, const char *name) {
     free(sum);
 }
 
-static void tangent_kernel_moves_f(void **state) {
-    (void)state;
+TEST(tangent_kernel_moves_f) {
     for (const struct model *const *model = model_list; *model; model++)
         for (int N = 0; N <= 16; N += 8) {
-            struct run run;
-            struct net net;
+            FREED(run_free) struct run run;
+            FREED(net_free) struct net net;
             assert_true(support_small(&run, *model, ARGS("solver.tolerance=1e-6")));
             support_net(&net, &run, N, 0);
             for (int t = 0; t < 2; t++) {
@@ -241,16 +232,13 @@ static void tangent_kernel_moves_f(void **state) {
             }
             support_evaluate(&net, &run);
             judge_tangent(&net, (*model)->name);
-            net_free(&net);
-            run_free(&run);
         }
 }
 
 /* sum_k l_k share_k = alignment |K| |Y Y^T|/|Y|^2 = y^T K y/|y|^2, the trace is the sum, and |K|^2
  * that of squares; kernels at equal time are those of `full`, and their diagonals `diag`. Sums of
  * some dozen terms of order one: 1e-13. */
-static void spectra_and_equal_kernels(void **state) {
-    (void)state;
+TEST(spectra_and_equal_kernels) {
     for (int N = 0; N <= 16; N += 16) {
         static const char *const equal[] = {"output.kernels=equal", "output.tangent=blocks",
                                             "output.spectra=Phi1 tangent tangent_W_in", NULL};
@@ -304,8 +292,7 @@ static void spectra_and_equal_kernels(void **state) {
     }
 }
 
-static void bad_input(void **state) {
-    (void)state;
+TEST(bad_input) {
     static const struct {
         const char *file, *given, *part[2];
     } cases[] = {
@@ -322,8 +309,8 @@ static void bad_input(void **state) {
         {"data/regime1.ini", "output.cross=h2", {"different units", "cross"}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct run run = {0};
-        struct record record = {0};
+        FREED(run_free) struct run run = {0};
+        FREED(record_free) struct record record = {0};
         struct err err = {0};
         char *given[] = {(char *)(uintptr_t)cases[i].given};
         int code = run_configure(&run, cases[i].file, 1, given, &err);
@@ -333,8 +320,6 @@ static void bad_input(void **state) {
         for (int k = 0; k < 2; k++)
             if (!strstr(err.text, cases[i].part[k]))
                 fail_msg("%s: \"%s\" is not in: %s", cases[i].given, cases[i].part[k], err.text);
-        record_free(&record);
-        run_free(&run);
     }
 }
 
@@ -357,10 +342,11 @@ static double distance(double *x, size_t n, double *y, size_t m) {
  * independent sites D sqrt(nm/(n + m)) exceeds 2.2 once in 8000; a dozen rows are judged, and rows
  * of one network have a common fluctuation besides. At the start of training, against the end of
  * it, the test fails. */
-static void networks_have_the_fields_of_the_limit(void **state) {
-    (void)state;
+TEST(networks_have_the_fields_of_the_limit) {
+    if (!is_long)
+        skip();                             /* make check-long */
     static const double root[] = {28.6217}; /* sqrt(1024 * 4096/(1024 + 4096)) */
-    struct run run;
+    FREED(run_free) struct run run;
     struct net net[2];
     double *start[3], moved = 0;
     support_run(&run, "data/dense.ini",
@@ -391,20 +377,18 @@ static void networks_have_the_fields_of_the_limit(void **state) {
     assert_true(moved * root[0] > 2.2);
     net_free(&net[0]);
     net_free(&net[1]);
-    run_free(&run);
 }
 
 /* The gradient of the loss for input mu is y_mu - f_mu times that of f, and so its kernel; G3
  * serves all inputs. Three roundings. */
-static void kernels_of_the_loss(void **state) {
-    (void)state;
+TEST(kernels_of_the_loss) {
     static const char *const names[][2] = {{"G1_equal", "G1_loss_equal"},
                                            {"K_g_h3_equal", "K_g_h3_loss_equal"}},
                              *const more[] = {"output.gradients=yes", "output.kernels=equal",
                                               "output.kernels_of=g_h3", NULL};
     for (int k = 0; k < 4; k++) {
-        struct run run;
-        struct record record;
+        FREED(run_free) struct run run;
+        FREED(record_free) struct record record;
         assert_true(support_small(&run, support_model("regime2"), more));
         support_ensemble(&run, k / 2 ? 16 : 0, &record);
         size_t P = (size_t)run.data.P;
@@ -415,21 +399,5 @@ static void kernels_of_the_loss(void **state) {
             CHECK_ABS(support_value(&record, names[k % 2][1], 1, 5, i), want, 1e-15 * fabs(want),
                       "%s, entry %zu", names[k % 2][1], i);
         }
-        record_free(&record);
-        run_free(&run);
     }
-}
-
-int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(moments_are_kernels),          cmocka_unit_test(quantiles_and_sites),
-        cmocka_unit_test(linear_networks_are_gaussian), cmocka_unit_test(tangent_kernel_moves_f),
-        cmocka_unit_test(spectra_and_equal_kernels),    cmocka_unit_test(bad_input),
-        cmocka_unit_test(kernels_of_the_loss),
-    };
-    const struct CMUnitTest longer[] = {
-        cmocka_unit_test(networks_have_the_fields_of_the_limit),
-    };
-    return argc > 1 && !strcmp(argv[1], "long") ? cmocka_run_group_tests(longer, NULL, NULL)
-                                                : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,9 +85,9 @@ TEST(experts_differ) {
  * to the round-off of sums over sites; there are rho M of these, and loads count them. */
 TEST(routing) {
     for (int N = 0; N <= 16; N += 16) {
-        struct run run;
-        struct record record;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
+        FREED(record_free) struct record record;
         assert_true(support_small(&run, support_model("regime3"),
                                   ARGS("output.router=yes", "network.gate=softmax",
                                        "network.rho=0.25", "network.beta=2")));
@@ -118,9 +118,6 @@ TEST(routing) {
         free(load);
         free(psi);
         free(phi);
-        record_free(&record);
-        net_free(&net);
-        run_free(&run);
     }
 }
 
@@ -135,11 +132,10 @@ TEST(one_expert_has_no_pairs) {
                                                     "network.bias_draws=normal",
                                                     "network.bias_std=0", NULL}));
     for (int N = 0; N <= 16; N += 16) {
-        struct record record;
+        FREED(record_free) struct record record;
         support_ensemble(&run, N, &record);
         assert_true(support_value(&record, "own_psi_1", 0, 0, 0) > 0.01);
         assert_int_equal(record_find(&record, "cross_psi_1") != NULL, N > 0);
-        record_free(&record);
     }
     run_free(&run);
     assert_true(

@@ -207,7 +207,7 @@ TEST(test_how_often_z_is_large) {
 /* What is counted says nothing of its error where all runs agree, and what is left out nothing
  * where it is 0 in all. Where runs differ the error is known, as is that of other numbers. */
 TEST(test_runs_that_agree_by_chance_have_no_error) {
-    struct record record;
+    FREED(record_free) struct record record;
     struct series series = {.name = "load", .dims = "t", .axes = 1, .shape = {T}};
     ASK(record_init(&record, RUNS, T, err));
     ASK(record_add(&record, series, err));
@@ -231,7 +231,6 @@ TEST(test_runs_that_agree_by_chance_have_no_error) {
     memcpy(added->values, (const double[]){0, 0.3, 0, 0.3}, 4 * sizeof(double));
     record_statistics(&record, added, mean, se);
     assert_true(isnan(se[0]) && se[1] == 0);
-    record_free(&record);
 }
 
 /* A record of two runs with values centre +- spread: mean centre, standard error spread. */
@@ -279,9 +278,8 @@ static void check_rows(const struct run *run, const struct comparison *fits) {
     some.config.solver.replicates = RUNS;
     some.results.limit = (struct record){0};
     some.results.reference[0].count = 2;
-    char *table = printed(compare_table_print, &some, fits);
+    FREED(free_memory) char *table = printed(compare_table_print, &some, fits);
     assert_true(strstr(table, "\nfar ") && strstr(table, "\nnear ") && !strstr(table, "\nalone "));
-    free(table);
 }
 
 /* The words of the line behind the one that begins so, or of that one itself. */
@@ -299,7 +297,7 @@ static int words_of(const char *table, const char *begin) {
  * dmft-solve has a loss more and no exponent; a quantity has two z, a time, an exponent and how
  * many there are. */
 TEST(test_columns_keep_apart) {
-    struct run run = {0};
+    FREED(run_free) struct run run = {0};
     struct comparison fits = {0};
     run.config.reference.widths.count = WIDTHS;
     run.config.training.steps = T;
@@ -324,12 +322,11 @@ TEST(test_columns_keep_apart) {
     assert_int_equal(words_of(table, "\n   1 "), 1 + 5 * 3 + 1 + 1);
     free(table);
     record_free(&fits.record);
-    run_free(&run);
 }
 
 /* Networks at 2 + 3/N, their limit at 2 + 0.02, all with error 0.001 (at the approach 1e-9). */
 TEST(test_fits_of_a_known_law) {
-    struct run run = {0};
+    FREED(run_free) struct run run = {0};
     struct comparison fits = {0};
     run.config.reference.widths.count = WIDTHS;
     ASK(record_init(&run.results.limit, RUNS, T, err));
@@ -379,14 +376,13 @@ TEST(test_fits_of_a_known_law) {
         run.results.reference[i].steps[1] = T;
     check_rows(&run, &fits);
     record_free(&fits.record);
-    run_free(&run);
 }
 
 /* Where all runs but two have failed on the way, z is that of two. */
 TEST(test_runs_that_failed_are_not_counted) {
     double z[2];
     for (int more = 0; more < 2; more++) {
-        struct run run = {0};
+        FREED(run_free) struct run run = {0};
         struct comparison fits = {0};
         run.config.reference.widths.count = WIDTHS;
         for (int i = 0; i <= WIDTHS; i++) {
@@ -401,7 +397,6 @@ TEST(test_runs_that_failed_are_not_counted) {
         ASK(compare_fit(&run, &fits, err));
         z[more] = entry(&fits, "far_z");
         record_free(&fits.record);
-        run_free(&run);
     }
     assert_true(isfinite(z[0]));
     CHECK_ABS(z[1], z[0], 0, "z of two runs, beside three that failed");

@@ -153,9 +153,8 @@ TEST(probes) {
         {"data/regime2.ini", "network.rho=0.5", 0.03, 0.03},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct run run;
+        FREED(run_free) struct run run;
         support_run(&run, cases[i].ini, (const char *const[]){cases[i].key, NULL});
         assert_true(fixed_point_probe(&run.config.network, cases[i].given) == cases[i].used);
-        run_free(&run);
     }
 }

@@ -46,7 +46,7 @@ TEST(sweeps_end_exactly) {
                                        strstr(cases[i].file, "regime3") ? "solver.unit_sites=128"
                                                                         : NULL,
                                        NULL};
-            struct run run;
+            FREED(run_free) struct run run;
             struct ends ends = {.end = -1};
             const struct fixed_point_calls calls = {&ends, on_sweep, on_measure};
             support_run(&run, cases[i].file, overrides);
@@ -61,7 +61,6 @@ TEST(sweeps_end_exactly) {
                 assert_true(ends.change > 1e-8);
             else
                 assert_in_range(ends.end, 4, 2 * cases[i].series * 4);
-            run_free(&run);
         }
 }
 
@@ -169,7 +168,7 @@ static int break_down(void *context, struct net *net, int t, struct err *err) {
 TEST(a_last_pass_that_fails) {
     const struct fixed_point_calls calls = {&(struct ends){.end = -1}, on_sweep, break_down};
     struct backend backend = backend_cpu;
-    struct run run;
+    FREED(run_free) struct run run;
     support_run(&run, "data/dense.ini",
                 ARGS("solver.method=fixed_point", "solver.fp_tolerance=1", "solver.sites=64"));
     struct net_setup setup = config_setup(&run.config, 0, 0, run.data.P, &run.inputs);
@@ -186,12 +185,11 @@ TEST(a_last_pass_that_fails) {
                          k ? CODE_SYSTEM : CODE_NUMERICAL);
         assert_non_null(strstr(told.text, k ? "broken" : "step 1: the loss or a kernel exceeds"));
     }
-    run_free(&run);
 }
 
 /* New normals in every sweep: the kernels settle at the level of the sampling noise. */
 TEST(fresh_draws) {
-    struct run run;
+    FREED(run_free) struct run run;
     struct ends ends = {.end = -1};
     struct err err;
     const struct fixed_point_calls calls = {&ends, on_sweep, on_measure};
@@ -204,5 +202,4 @@ TEST(fresh_draws) {
                                      &run.config.solver.fixed_point, &calls, &err),
                      CODE_NUMERICAL);
     assert_true(ends.change > 1e-4 && ends.change < 1);
-    run_free(&run);
 }

@@ -194,8 +194,8 @@ static double square(const struct thin *thin) {
  * h^2/4 (K_0 - K_1) M (K_0 - K_1), which is of order 3 in all. */
 static double drift(const char *file, const char *const *overrides, int N,
                     const struct integrator *integrator, int n) {
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     start(&net, &run, file, overrides, N);
     struct training *training = &run.config.training;
     training->integrator = integrator;
@@ -206,8 +206,6 @@ static double drift(const char *file, const char *const *overrides, int N,
         advance(&net, &run);
     double after = square(net.thins.item[1]) - square(net.thins.item[0]);
     assert_true(fabs(square(net.thins.item[1]) - 1) > 0.1); /* both have moved */
-    net_free(&net);
-    run_free(&run);
     return fabs(after - before);
 }
 
@@ -253,8 +251,8 @@ static void lazy_solution(const struct run *run, int layers, double tau, double 
 
 static double lazy_error(const char *file, const char *const *overrides, int layers,
                          double gamma0) {
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     double most = 0;
     support_run(&run, file, overrides);
     struct training *training = &run.config.training;
@@ -271,8 +269,6 @@ static double lazy_error(const char *file, const char *const *overrides, int lay
         for (int mu = 0; mu < run.data.P; mu++)
             most = fmax(most, fabs(net.output.f[mu] - f[mu]));
     }
-    net_free(&net);
-    run_free(&run);
     return most;
 }
 
@@ -336,7 +332,7 @@ TEST(what_has_no_flow_is_refused) {
          "needs [training] integrator = gd"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct run run = {0};
+        FREED(run_free) struct run run = {0};
         struct err err = {0};
         int count = cases[i].override[1] ? 2 : 1;
         char *override[2];
@@ -345,7 +341,6 @@ TEST(what_has_no_flow_is_refused) {
         assert_int_equal(run_configure(&run, cases[i].file, count, override, &err), CODE_INPUT);
         if (!strstr(err.text, cases[i].part))
             fail_msg("%s: %s", cases[i].part, err.text);
-        run_free(&run);
     }
 }
 

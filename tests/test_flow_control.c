@@ -17,8 +17,8 @@ TEST(places_are_left_without_a_trace) {
                  {"data/regime3.ini", 24, 1e-13}, /* histories, which become matrices */
                  {"data/dense.ini", 0, 1e-4}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         start(&net, &run, cases[i].file, NULL, cases[i].N);
         advance(&net, &run);
         double f[run.data.P], loss = net.output.loss, away[] = {1.5, 0.7, 0}, far = 0;
@@ -37,15 +37,13 @@ TEST(places_are_left_without_a_trace) {
         for (int mu = 0; mu < run.data.P; mu++)
             CHECK_ABS(net.output.f[mu], f[mu], cases[i].tolerance, "%s, N = %d: f[%d]",
                       cases[i].file, cases[i].N, mu);
-        net_free(&net);
-        run_free(&run);
     }
 }
 
 /* f of one network at tau = 12 with bs32, from a first step to try. */
 static void control(double rtol, double step, double *f) {
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     start(&net, &run, "data/dense.ini", NULL, 24);
     struct training *training = &run.config.training;
     training->integrator = &integrator_bs32;
@@ -54,8 +52,6 @@ static void control(double rtol, double step, double *f) {
     net.place.step = step;
     advance(&net, &run);
     memcpy(f, net.output.f, (size_t)run.data.P * sizeof *f);
-    net_free(&net);
-    run_free(&run);
 }
 
 static double largest(const double *f, const double *g) {
@@ -137,7 +133,7 @@ TEST(a_step_that_vanishes_is_an_error) {
 TEST(rewound_parameters_are_at_the_start) {
     static const double euler[] = {0.3}, half[] = {0.15};
     double f[2][64];
-    struct run run;
+    FREED(run_free) struct run run;
     struct net net;
     support_run(&run, "data/dense.ini", ARGS("network.depth=1", "reference.widths=16"));
     for (int again = 0; again < 2; again++) {
@@ -157,5 +153,4 @@ TEST(rewound_parameters_are_at_the_start) {
     }
     assert_true(run.data.P <= 64);
     assert_memory_equal(f[0], f[1], (size_t)run.data.P * sizeof **f);
-    run_free(&run);
 }

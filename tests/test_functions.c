@@ -71,13 +71,12 @@ static void check_function(enum fn fn, double u, double value, double slope) {
 
 /* Values and slopes of fn at u, by the backend. */
 static void evaluate(enum fn fn, const double *u, size_t count, double *value, double *slope) {
-    struct array x;
+    FREED(array_free) struct array x;
     ASK(array_init(&x, backend, count, 1, 3, &err));
     backend->put(array_rows(&x, 0, 1), u);
     rows_fn(fn, array_rows(&x, 0, 1), array_rows(&x, 1, 1), array_rows(&x, 2, 1));
     backend->get(array_rows(&x, 1, 1), value);
     backend->get(array_rows(&x, 2, 1), slope);
-    array_free(&x);
 }
 
 TEST(test_functions) {

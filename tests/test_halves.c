@@ -37,7 +37,7 @@ TEST(halves_have_the_draws_of_the_whole) {
 /* Where gates condense, the participation of half the experts is twice that of all, and more: taken
  * off as it is, the bias left less than nothing. */
 TEST(participation_stays_positive) {
-    struct run run;
+    FREED(run_free) struct run run;
     march(&run, "data/regime2_softmax.ini",
           (const char *const[]){"training.eta0=0.02", "training.gamma0=2", "network.beta=4",
                                 "solver.halves=yes", "solver.sites=128", "solver.expert_sites=128",
@@ -52,7 +52,6 @@ TEST(participation_stays_positive) {
         assert_true(values[k] > 0);
     }
     assert_true(condensed);
-    run_free(&run);
 }
 
 /* A number of sites in a program is halved like a key of [solver], and those of its units; so with
@@ -90,7 +89,7 @@ TEST(numbers_of_a_program_are_halved) {
 static void refuse(const char *file, const char *const *overrides, const char *sentence) {
     char *all[16];
     int count = 0;
-    struct run run = {0};
+    FREED(run_free) struct run run = {0};
     struct err err = {0};
     for (; overrides[count]; count++)
         all[count] = (char *)(uintptr_t)overrides[count];
@@ -98,7 +97,6 @@ static void refuse(const char *file, const char *const *overrides, const char *s
     code = code ? code : run_open(&run, NULL, false, &err);
     if (code != CODE_INPUT || !strstr(err.text, sentence))
         fail_msg("%s: %d, %s", sentence, code, err.text);
-    run_free(&run);
 }
 
 /* A run of this program, with so many sites of experts and these largest of them. */
@@ -132,7 +130,7 @@ TEST(selections_take_the_same_share) {
         refuse_selection("", all[k], "solver.sites=auto", "64 of 2048 sites would be");
         refuse_selection("", masks[k], "solver.sites=auto", "4 of 2048 sites would be one of 4 of");
     }
-    struct run run;
+    FREED(run_free) struct run run;
     support_run(
         &run, "examples/dense.ini",
         (const char *const[]){
@@ -143,7 +141,6 @@ TEST(selections_take_the_same_share) {
             "read_out(top(r, e.sites/4) * top(r, {share = .5}) * tanh(r - largest), 'w')",
             "reference.widths=", "solver.halves=yes", NULL});
     ASK(run_open(&run, NULL, false, err));
-    run_free(&run);
 }
 
 /* What cannot be halved is refused before anything is computed. */
@@ -288,7 +285,7 @@ static double tanh_squared(double K) {
  * one set of points instead of a set each have -.97 for the first input. */
 TEST(halves_of_points_have_no_bias) {
     enum { RUNS = 800, D = 10 };
-    struct run run;
+    FREED(run_free) struct run run;
     march(&run, "data/dense.ini",
           (const char *const[]){"reference.widths=", "training.steps=1", "solver.sites=512",
                                 "solver.replicates=800", "solver.halves=yes", "solver.draws=sobol",
@@ -301,5 +298,4 @@ TEST(halves_of_points_have_no_bias) {
         CHECK_ABS((mean - tanh_squared(K)) / (se * sqrt(RUNS / 8)), 0, 0.25 + 3 / sqrt(RUNS / 8),
                   "input %zu, in errors", mu);
     }
-    run_free(&run);
 }

@@ -38,20 +38,19 @@ CLEAN_TEST(test_refusals) {
     cli_program("dmft-solve");
     cli_print("huge.ini", tokens);
     for (size_t k = 0; k < COUNT(table); k++) {
-        struct cli_result result;
+        FREED(cli_free) struct cli_result result;
         const char *arg[5] = {"huge.ini"};
         for (int a = 0; a < 3 && table[k].arg[a]; a++)
             arg[a + 1] = table[k].arg[a];
         cli_run(&result, arg);
         if (!cli_ended(&result, 2, table[k].part))
             fail_msg("case %zu: exit code %d: %s", k, result.code, result.err);
-        cli_free(&result);
     }
 }
 
 /* A net that is only declared says what its numbers would take, and takes none of it. */
 CLEAN_TEST(test_declared) {
-    struct run run;
+    FREED(run_free) struct run run;
     struct net net;
     struct err told;
     double n = 5000, P = 6;
@@ -73,7 +72,6 @@ CLEAN_TEST(test_declared) {
                                    "possible: take fewer inputs, fewer tokens, or minibatches "
                                    "([training] batch)");
     net_free(&net);
-    run_free(&run);
 }
 
 AROUND_TESTS(cli_open, cli_close)

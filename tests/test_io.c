@@ -134,7 +134,7 @@ TEST(test_statistics) {
 }
 
 TEST(test_missing) {
-    struct record record;
+    FREED(record_free) struct record record;
     make_record(&record);
     double mean[TIMES], se[TIMES];
     record.steps[0] = record.steps[2] = 4;
@@ -153,7 +153,6 @@ TEST(test_missing) {
     record.steps[0] = 0; /* now one run alone reaches t = 2 */
     record_statistics(&record, loss, mean, se);
     assert_true(mean[2] == number(0, 2, 2) && isnan(se[2]));
-    record_free(&record);
 }
 
 TEST(test_too_large) {
@@ -179,24 +178,22 @@ static void check_group(hid_t file, const struct record *record, const char *gro
         assert_non_null(want);
         record_statistics(record, series, want, se);
         snprintf(name, sizeof name, "%s/%s", group, series->name);
-        double *got = read_values(file, name, series->size);
+        FREED(free_memory) double *got = read_values(file, name, series->size);
         assert_text(file, name, "dims", series->dims);
         assert_text(file, name, "about", series->about);
         strcat(name, "_se");
-        double *got_se = read_values(file, name, series->size);
+        FREED(free_memory) double *got_se = read_values(file, name, series->size);
         assert_text(file, name, "dims", series->dims);
         for (size_t k = 0; k < series->size; k++) {
             assert_true(got[k] == want[k] || (isnan(got[k]) && isnan(want[k])));
             assert_true(got_se[k] == se[k] || (isnan(got_se[k]) && isnan(se[k])));
         }
         free(want);
-        free(got);
-        free(got_se);
     }
 }
 
 static void check_result(const char *path, const struct record *record) {
-    hid_t file = open_file(path);
+    FREED(close_file) hid_t file = open_file(path);
     check_group(file, record, "limit");
     check_group(file, record, "reference/N64");
     double *runs = read_values(file, "limit/loss_runs", RUNS * TIMES);
@@ -232,7 +229,6 @@ static void check_result(const char *path, const struct record *record) {
     assert_true(H5Lexists(file, "limit/Phi_runs", H5P_DEFAULT) == 0);
     double N = 0;
     assert_true(H5LTget_attribute_double(file, "reference/N64", "N", &N) >= 0 && N == 64);
-    H5Fclose(file);
 }
 
 FOLDER_TEST(test_result) {
@@ -240,7 +236,7 @@ FOLDER_TEST(test_result) {
     char path[PATH_MAX], partial[PATH_MAX];
     struct io io;
     struct err err;
-    struct record record;
+    FREED(record_free) struct record record;
     double X[] = {1, 2, 3, 4, 5, 6}, y[] = {-1, 1};
     const struct data data = {.P = 2, .n = 1, .D = 3, .C = 1, .X = X, .y = y};
     in_folder(path, state, "out.h5");
@@ -264,7 +260,6 @@ FOLDER_TEST(test_result) {
     assert_false(exists(partial));
     assert_int_equal(read_complete(path), 1);
     check_result(path, &record);
-    record_free(&record);
 }
 
 /* Inputs that are written in two parts, and test inputs behind them. */
@@ -286,18 +281,16 @@ FOLDER_TEST(test_inputs_in_parts) {
     assert_ok(io_data(&io, &data, true, &err), &err);
     assert_ok(io_finish(&io, false, &err), &err);
     io_close(&io);
-    hid_t file = open_file(path);
+    FREED(close_file) hid_t file = open_file(path);
     static const char *const name[] = {"data/X", "data/X_test", "data/y", "data/y_test"};
     for (int k = 0; k < 4; k++) {
         size_t each = k < 2 ? TOKENS * LENGTH : 1, count = k % 2 ? TESTS : INPUTS;
-        double *found = read_values(file, name[k], count * each);
+        FREED(free_memory) double *found = read_values(file, name[k], count * each);
         const double *whole = (k < 2 ? X : y) + (k % 2 ? INPUTS * each : 0);
         assert_memory_equal(found, whole, count * each * sizeof *found);
-        free(found);
     }
     assert_scale(file, "data/X", "data/token", 1);
     assert_filters(file, "data/X", 2);
-    H5Fclose(file);
 }
 
 struct model {
@@ -359,7 +352,7 @@ FOLDER_TEST(test_parameters) {
     assert_ok(io_create(&io, in_folder(path, state, "out.h5"), false, &err), &err);
     assert_ok(io_parameters(&io, &params, &model, &err), &err);
     assert_ok(io_finish(&io, false, &err), &err);
-    hid_t file = open_file(path);
+    FREED(close_file) hid_t file = open_file(path);
     hsize_t count = 9;
     H5T_class_t class;
     size_t bytes;
@@ -389,7 +382,6 @@ FOLDER_TEST(test_parameters) {
     H5free_memory(text);
     H5Tclose(type);
     H5Aclose(ini);
-    H5Fclose(file);
     params_free(&params);
     params_free(&again);
 }
@@ -400,7 +392,7 @@ FOLDER_TEST(test_disk_full) {
     char path[PATH_MAX], partial[PATH_MAX], left[PATH_MAX];
     struct io io;
     struct err err;
-    struct record record;
+    FREED(record_free) struct record record;
     struct rlimit limit, small;
     make_record(&record);
     in_folder(partial, state, "out.h5.partial");
@@ -425,7 +417,6 @@ FOLDER_TEST(test_disk_full) {
     assert_int_equal(read_complete(partial), 0);
     assert_ok(io_finish(&io, false, &err), &err);
     assert_int_equal(read_complete(path), 1);
-    record_free(&record);
 }
 
 AROUND_TESTS(quiet, close_library)

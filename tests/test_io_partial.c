@@ -40,9 +40,8 @@ FOLDER_TEST(test_partials) {
     assert_ok(io_text(&b, "/", "who", "b", &err), &err);
     assert_ok(io_finish(&b, true, &err), &err);
     assert_false(exists(first));
-    hid_t file = open_file(path);
+    FREED(close_file) hid_t file = open_file(path);
     assert_text(file, "/", "who", "b");
-    H5Fclose(file);
 }
 
 /* Stopped without io_finish: what was flushed is there, and says that it is not all. */
@@ -57,9 +56,8 @@ FOLDER_TEST(test_interrupted) {
     assert_false(exists(path));
     in_folder(partial, state, "out.h5.partial");
     assert_int_equal(read_complete(partial), 0);
-    hid_t file = open_file(partial);
+    FREED(close_file) hid_t file = open_file(partial);
     assert_text(file, "a/b", "note", "kept");
-    H5Fclose(file);
 }
 
 /* Processes that are killed while they write leave new files behind, up to nine at once. */

@@ -101,11 +101,10 @@ static char *printed(const char *const *arg) {
 }
 
 static void check_lines(const char *const *arg) {
-    char *text = printed(arg);
+    FREED(free_memory) char *text = printed(arg);
     for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
         if (strcspn(line, "\n") > 100)
             fail_msg("%s: longer than 100 columns: %.*s", arg[0], (int)strcspn(line, "\n"), line);
-    free(text);
 }
 
 static void lines_fit(void **state) {
@@ -159,12 +158,11 @@ static void default_decays(void **state) {
     (void)state;
     for (int k = 0; optimizer_list[k]; k++) {
         char key[64];
-        struct run run;
+        FREED(run_free) struct run run;
         snprintf(key, sizeof key, "training.optimizer=%s", optimizer_list[k]->name);
         support_run(&run, "data/dense.ini", (const char *const[]){key, NULL});
         if (run.config.training.weight_decay != 0)
             fail_msg("%s: %g", optimizer_list[k]->name, run.config.training.weight_decay);
-        run_free(&run);
     }
 }
 

@@ -43,25 +43,22 @@ TEST(value_of_log_sum_exp) {
                  {MIXTURE("0.4, 0.2, -0.3, 0", SAFE), 1.4938128239427084}};
     for (size_t k = 0; k < sizeof table / sizeof *table; k++)
         for (int N = 0; N <= 16; N += 16) {
-            struct run run;
-            struct net net;
+            FREED(run_free) struct run run;
+            FREED(net_free) struct net net;
             script_run(&run, table[k].script, none);
             support_net(&net, &run, N, 0);
             support_evaluate(&net, &run);
             double penalty = 1e-8 * table[k].value * table[k].value;
             CHECK_ABS(net.output.penalty, penalty, 1e-14 * penalty, "penalty of %zu", k);
-            net_free(&net);
-            run_free(&run);
         }
 }
 
 /* Its gradient, by finite differences of the loss. */
 TEST(gradient_of_log_sum_exp) {
-    struct run run;
+    FREED(run_free) struct run run;
     script_run(&run, MIXTURE("0.4, 0.2, -0.3, 0", "1e4 * log_sum_exp(psi)"),
                ARGS("reference.centre=no", "training.eta0=0.2"));
     support_gradient(&run, 16, 5);
-    run_free(&run);
 }
 
 /* The built-in z-loss, at every step. */
@@ -91,8 +88,8 @@ TEST(shares_of_sigmoids) {
     const double e = exp(-1), first = 2 * (1 + e) / (1 + e + e * e + e * e * e);
     double before[5];
     for (size_t k = 0; k < sizeof biases / sizeof *biases; k++) {
-        struct record record;
-        struct run run;
+        FREED(run_free) struct run run;
+        FREED(record_free) struct record record;
         support_run_text(&run, none,
                          "[network]\nmodel = regime1\nexperts = 4\nrho = 0.5\ngate = sigmoid\n"
                          "bias = trained\nbiases = %s\nbalance_loss = 1\n" DATA,
@@ -105,16 +102,14 @@ TEST(shares_of_sigmoids) {
             before[t] = value;
         }
         assert_true(before[4] < before[0]); /* and its gradient moves them */
-        record_free(&record);
-        run_free(&run);
     }
 }
 
 /* Of many experts: of two that are both far below 0 the larger one is selected and has all of the
  * share, as of two on both sides of 0; of two far above 0 each has half of it. */
 TEST(shares_of_many_sigmoids) {
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     double load[2] = {0}, share[2] = {0};
     int below = 0, rows = 16;
     support_run(&run, "data/regime3.ini",
@@ -122,7 +117,7 @@ TEST(shares_of_many_sigmoids) {
                      "network.balance_loss=1", "data.inputs=16", "output.kernels_of=psi"));
     support_net(&net, &run, 16, 0);
     support_evaluate(&net, &run);
-    double *psi = support_get(support_weight(&net, "Q")->value);
+    FREED(free_memory) double *psi = support_get(support_weight(&net, "Q")->value);
     for (int mu = 0; mu < rows; mu++) {
         double *s = psi + 2 * mu;
         int first = s[1] > s[0];
@@ -133,17 +128,14 @@ TEST(shares_of_many_sigmoids) {
     }
     assert_true(below > 0); /* else nothing is tried */
     CHECK_ABS(net.output.penalty, 2 * (load[0] * share[0] + load[1] * share[1]), 1e-14, "loss");
-    free(psi);
-    net_free(&net);
-    run_free(&run);
 }
 
 /* Gates that are all 0 have no entropy; it was 0, which is that of one gate. */
 TEST(entropy_of_no_gates) {
     for (int none_left = 0; none_left < 2; none_left++)
         for (int N = 0; N <= 16; N += 16) {
-            struct record record;
-            struct run run;
+            FREED(run_free) struct run run;
+            FREED(record_free) struct record record;
             support_run_text(&run, none,
                              "[network]\nmodel = regime1\nexperts = 2\ngate = sigmoid\n"
                              "bias = fixed\nbiases = %s\n" DATA,
@@ -151,8 +143,6 @@ TEST(entropy_of_no_gates) {
             support_ensemble(&run, N, &record);
             double entropy = support_value(&record, "router_entropy", 0, 0, 0);
             assert_true(none_left ? isnan(entropy) : fabs(entropy - 1) < 1e-14);
-            record_free(&record);
-            run_free(&run);
         }
 }
 
@@ -167,7 +157,7 @@ TEST(what_overflows_is_named) {
                   {"step 0: z_loss exceeds 1e+150 before any step, so that no rate is to blame",
                    "it begins in `1/x` of numbers up to 0", NULL}}};
     for (size_t k = 0; k < sizeof table / sizeof *table; k++) {
-        struct run run;
+        FREED(run_free) struct run run;
         struct err err;
         script_run(&run, table[k].script, none);
         assert_int_equal(run_march(&run, &err), CODE_NUMERICAL);
@@ -175,6 +165,5 @@ TEST(what_overflows_is_named) {
             if (!strstr(err.text, table[k].parts[i]))
                 fail_msg("%s", err.text);
         assert_null(strstr(err.text, "eta0"));
-        run_free(&run);
     }
 }

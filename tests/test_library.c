@@ -75,10 +75,9 @@ static void same_bits(struct dmft *d, int N, const char *name, hid_t file, const
     struct dmft_series series;
     size_t count;
     accept(d, dmft_series(d, N, name, &series));
-    double *want = cli_values(file, set, &count);
+    FREED(free_memory) double *want = cli_values(file, set, &count);
     assert_int_equal(count, series.size);
     assert_memory_equal(series.mean, want, count * sizeof *want);
-    free(want);
 }
 
 CLEAN_TEST(test_a_run_is_that_of_the_program) {

@@ -122,7 +122,7 @@ TEST(optimizers_keep_the_bits) {
 /* Two runs that differ in the step taken at t = 5: everything up to t = 5 has the same bits, f at 6
  * does not. */
 TEST(causality) {
-    struct run run;
+    FREED(run_free) struct run run;
     struct net a, b;
     support_run(&run, "data/regime2.ini", NULL);
     support_net(&a, &run, 0, 0);
@@ -146,7 +146,6 @@ TEST(causality) {
     }
     net_free(&a);
     net_free(&b);
-    run_free(&run);
 }
 
 /* Activation linear, gate constant: every moment a linear network needs is matched exactly, so two

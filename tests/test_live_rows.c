@@ -184,7 +184,7 @@ static const struct node *node_of_matrix(const struct net *net, const char *name
 TEST(networks_leave_out_experts) {
     const char *const of_inputs[] = {"output.inputs=all", "output.inputs=none"};
     for (int none = 0; none < 2; none++) {
-        struct run run;
+        FREED(run_free) struct run run;
         struct net nets[2];
         support_run_text(&run, ARGS(of_inputs[none]),
                          "[network]\nmodel = transformer\nexperts = 4\nshared_experts = 1\n"
@@ -229,7 +229,6 @@ TEST(networks_leave_out_experts) {
         }
         net_free(&nets[0]);
         net_free(&nets[1]);
-        run_free(&run);
     }
 }
 
@@ -305,8 +304,8 @@ TEST(experts_in_front_of_their_router) {
 TEST(means_that_nobody_reads) {
     static const char *const of_inputs[] = {"output.inputs=all", "output.inputs=none"};
     for (int none = 0; none < 2; none++) {
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         int idle = 0;
         support_run(
             &run, "data/transformer.ini",
@@ -316,7 +315,5 @@ TEST(means_that_nobody_reads) {
             idle += net.program->node[i].plan.idle;
         assert_int_equal(idle,
                          none ? 6 : 0); /* a sum, a factor and a stop, of logits and weights */
-        net_free(&net);
-        run_free(&run);
     }
 }

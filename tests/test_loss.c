@@ -127,7 +127,7 @@ TEST(no_number_has_no_loss) {
 TEST(networks_follow_their_gradient) {
     for (size_t k = 0; loss_list[k]; k++) {
         char key[64];
-        struct run run;
+        FREED(run_free) struct run run;
         snprintf(key, sizeof key, "training.loss=%s", loss_list[k]->name);
         const char *overrides[] = {
             key, "data.inputs=4", "data.dimension=3", "network.depth=2", "reference.widths=8",
@@ -135,7 +135,6 @@ TEST(networks_follow_their_gradient) {
         support_run(&run, "data/dense.ini", overrides);
         assert_ptr_equal(run.config.training.loss, loss_row(k));
         support_gradient(&run, 8, 7);
-        run_free(&run);
     }
 }
 

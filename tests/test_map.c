@@ -386,11 +386,10 @@ TEST(fed_with_explicit_matrix) {
                                              "output.responses=no",
                                              gate == 1 ? "network.beta=0.5" : "training.eta0=0.3",
                                              NULL};
-            struct run run;
+            FREED(run_free) struct run run;
             double error;
             support_run(&run, "data/regime2.ini", overrides);
             fed_run(&run, 384, &error);
             CHECK_ABS(error, 0, 0.05 * tolerance, "%s, tolerance %g", gates[gate], tolerance);
-            run_free(&run);
         }
 }

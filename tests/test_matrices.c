@@ -134,13 +134,12 @@ CLEAN_TEST(test_refusals) {
     cli_print("case.ini", "[network]\nmodel = regime1\n" SIZES);
     for (size_t k = 0; k < COUNT(table); k++) {
         char model[64];
-        struct cli_result result;
+        FREED(cli_free) struct cli_result result;
         snprintf(model, sizeof model, "--network.model=%s", table[k].network);
         cli_run(&result, ARGS("-o", "out.h5", "case.ini", model, table[k].arg[0], table[k].arg[1],
                               table[k].arg[2], table[k].arg[3]));
         if (!cli_ended(&result, 2, table[k].part))
             fail_msg("case %zu", k);
-        cli_free(&result);
     }
 }
 
@@ -170,12 +169,11 @@ CLEAN_TEST(test_names_are_told) {
         {{"dense"}, "Keys of [network]: read_out activation depth\n"},
     };
     for (size_t k = 0; k < COUNT(table); k++) {
-        struct cli_result result;
+        FREED(cli_free) struct cli_result result;
         cli_run(&result, ARGS("--help", table[k].arg[0], table[k].arg[1]));
         assert_int_equal(result.code, 0);
         if (!strstr(result.out, table[k].line))
             fail_msg("%s", result.out);
-        cli_free(&result);
     }
     /* limits alone, the second of a network that has no experts at width 1 */
     static const char *const files[][2] = {
@@ -184,11 +182,9 @@ CLEAN_TEST(test_names_are_told) {
     for (size_t k = 0; k < COUNT(files); k++) {
         cli_print("case.ini", files[k][0]);
         cli_done("dmft-solve", ARGS("--quiet", "--force", "-o", "out.h5", "case.ini"));
-        hid_t file = cli_file("out.h5");
-        char *text = cli_text(file, "provenance", "matrices");
+        FREED(close_file) hid_t file = cli_file("out.h5");
+        FREED(free_memory) char *text = cli_text(file, "provenance", "matrices");
         assert_string_equal(text, files[k][1]);
-        free(text);
-        H5Fclose(file);
     }
 }
 
@@ -214,7 +210,7 @@ CLEAN_TEST(test_fixed_point) {
 
 /* Each point is the run of its values; a bad one is told with its line before anything runs. */
 CLEAN_TEST(test_sweeps) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     size_t count;
     cli_print("sweep.ini", "[network]\nmodel = regime3\nparameterization = mup\n[data]\ninputs = "
                            "2\ndimension = 3\n[training]\nsteps = 3\n[solver]\nthreads = 1\n"
@@ -231,7 +227,6 @@ CLEAN_TEST(test_sweeps) {
     cli_run(&result, ARGS("-o", "out.h5", "bad.ini"));
     assert_true(cli_ended(&result, 2, ARGS("bad.ini:4: [sweep] rates.A_in=1: matrix A_in never")));
     cli_program("dmft-solve");
-    cli_free(&result);
 }
 
 /* Words of a list stand apart by blanks or tabs, as keys of an ini may have them. */

@@ -78,10 +78,9 @@ static bool begin(struct run *run, const struct model *model, int way, const cha
 TEST(gradients) {
     const struct model *model;
     for (int i = 0; (model = nth(i)); i++) {
-        struct run run;
+        FREED(run_free) struct run run;
         assert_true(begin(&run, model, 0, NULL)); /* ways[0] fits all */
         support_gradient(&run, 16, 23);
-        run_free(&run);
     }
 }
 
@@ -105,8 +104,8 @@ TEST(gradient_norms) {
     const struct model *model;
     for (int i = 0; (model = nth(i)); i++)
         for (int N = 0; N <= 16; N += 16) {
-            struct run run;
-            struct net net;
+            FREED(run_free) struct run run;
+            FREED(net_free) struct net net;
             double norm;
             assert_true(support_small(&run, model, ARGS("solver.tolerance=1e-6")));
             support_net(&net, &run, N, 0);
@@ -119,8 +118,6 @@ TEST(gradient_norms) {
             ASK(net_keep(&net, 0, err));
             CHECK_ABS(-slope(&net, &run), norm * norm, N ? 1.5e-11 : 1e-8, "%s, N = %d",
                       model->name, N);
-            net_free(&net);
-            run_free(&run);
         }
 }
 
@@ -171,8 +168,8 @@ static void go_on(const struct model *model, int way, int N, const struct record
     snprintf(what, sizeof what, "%s, %s, N = %d, from step %d on", model->name,
              keys_of(way, (const char *[5]){0}), N, cut);
     for (int part = 0; part < 2; part++) {
-        struct run run;
-        struct record record;
+        FREED(run_free) struct run run;
+        FREED(record_free) struct record record;
         if (!begin(&run, model, way, part ? "solver.threads=2" : first))
             fail_msg("%s", what);
         run.config.output.checkpoint = 60;
@@ -184,8 +181,6 @@ static void go_on(const struct model *model, int way, int N, const struct record
         assert_int_equal(record.T, part ? 6 : cut);
         if (part)
             same_bits(&record, whole, 6, what);
-        record_free(&record);
-        run_free(&run);
     }
     snprintf(command, sizeof command, "rm %s/*.state", folder);
     assert_int_equal(system(command), 0);

@@ -95,11 +95,10 @@ static void must(int n, const char *program, const char *arguments) {
 
 /* The program built without MPI. */
 static void plain(const char *output) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_run(&result, ARGS("--quiet", "--force", "-o", output, "case.ini"));
     if (result.code)
         fail_msg("without MPI: %s", result.err);
-    cli_free(&result);
 }
 
 /* What `least` to 3 ranks of a program make of an ini, beside what the program makes of it that was
@@ -120,16 +119,14 @@ static void same_for_ranks(const char *program, const char *ini, int least, cons
     }
 }
 
-static void ranks_write_the_same(void **state) {
-    (void)state;
+CLEAN_TEST(ranks_write_the_same) {
     for (size_t i = 0; i < COUNT(cases); i++) {
         cli_print("case.ini", cases[i].ini);
         same_for_ranks("dmft-solve", "case.ini", i ? 2 + (int)i % 2 : 1, cases[i].what);
     }
 }
 
-static void every_network(void **state) {
-    (void)state;
+CLEAN_TEST(every_network) {
     for (const struct model *const *model = model_list; *model; model++) {
         char run[2 * PATH_MAX];
         const char *keys = (*model)->solver_keys ? (*model)->solver_keys : "";
@@ -150,16 +147,14 @@ static const char both[] = BEGIN("regime2") "parameterization = mup mssp\n[train
                                             "[solver]\nreplicates = 2\nsites = 256\n" EXPERTS
                                             "[reference]\nwidths = 16 32 64\nseeds = 2\n";
 
-static void comparisons_are_the_same(void **state) {
-    (void)state;
+CLEAN_TEST(comparisons_are_the_same) {
     cli_print("case.ini", both);
     same_for_ranks("dmft-compare", "case.ini", 1, "dmft-compare");
 }
 
 /* Kept by two ranks, by the program built without MPI, by three: each goes on from the one before;
  * sites of the limit are shared, networks dealt out. */
-static void states_go_on(void **state) {
-    (void)state;
+CLEAN_TEST(states_go_on) {
     static const char *const more[] = {"", "[training]\noptimizer = adam\n",
                                        "[reference]\ndraws = balanced\n",
                                        "[reference]\nprecision = single\n"};
@@ -187,8 +182,7 @@ static void states_go_on(void **state) {
 }
 
 /* Every step needs exchanges where sites are shared. */
-static void exchanges_are_told(void **state) {
-    (void)state;
+CLEAN_TEST(exchanges_are_told) {
     double exchanges[2], megabytes[2];
     cli_print("case.ini", BEGIN("dense") SOLVER);
     for (int k = 0; k < 2; k++) {
@@ -216,8 +210,7 @@ static int occurrences(const char *text, const char *word) {
 }
 
 /* The message comes once, from whatever rank, with the exit code of the program. */
-static void failures_end_all_ranks(void **state) {
-    (void)state;
+CLEAN_TEST(failures_end_all_ranks) {
     static const struct {
         const char *arguments, *message;
         int code;
@@ -231,18 +224,16 @@ static void failures_end_all_ranks(void **state) {
     };
     for (size_t i = 0; i < COUNT(bad); i++) {
         int code = ranks(CPU_LIMIT, 2, "dmft-solve", bad[i].arguments);
-        char *text = cli_read("stderr.txt", NULL);
+        FREED(free_memory) char *text = cli_read("stderr.txt", NULL);
         if (code != bad[i].code || occurrences(text, bad[i].message) != 1)
             fail_msg("%s: exit %d\n%s", bad[i].arguments, code, text);
-        free(text);
     }
     assert_int_equal(cli_complete("out.h5.partial"), 0);
 }
 
 /* The sites of the limit are shared, those of its halves are too few: one rank alone makes and
  * loses a half of the first parameterization. The second is computed all the same. */
-static void halves_that_one_rank_loses(void **state) {
-    (void)state;
+CLEAN_TEST(halves_that_one_rank_loses) {
     cli_print("case.ini", "[network]\nmodel = regime1\nparameterization = mssp mup\nexperts = 2\n"
                           "[data]\ninputs = 4\ndimension = 8\n[training]\nsteps = 8\neta0 = 5.5\n"
                           "[solver]\nsites = 512\nreplicates = 1\nhalves = yes\nthreads = 1\n"
@@ -252,17 +243,15 @@ static void halves_that_one_rank_loses(void **state) {
         snprintf(name, sizeof name, n > 1 ? "two.h5" : "one.h5");
         snprintf(arguments, sizeof arguments, "-o %s case.ini", name);
         int code = ranks(CPU_LIMIT, n, "dmft-compare", arguments);
-        char *text = cli_read("stderr.txt", NULL);
+        FREED(free_memory) char *text = cli_read("stderr.txt", NULL);
         if (code != 3 || occurrences(text, "mssp: with half the sites (halves)") != 1)
             fail_msg("%d ranks: exit %d\n%s", n, code, text);
-        free(text);
     }
     cli_same_files("one.h5.partial", "two.h5.partial", "after a half is lost", 11);
 }
 
 /* Only rank 0 makes the file, and all hear that it cannot: the run goes on, with a warning. */
-static void states_that_cannot_be_made(void **state) {
-    (void)state;
+CLEAN_TEST(states_that_cannot_be_made) {
     char command[3 * PATH_MAX];
     must(2, "dmft-solve",
          "-o out.h5 small.ini --training.steps=2 --solver.sites=1024 --solver.replicates=1 "
@@ -280,8 +269,7 @@ static void states_that_cannot_be_made(void **state) {
 }
 
 /* The signal comes once the file is there; mpirun ends its ranks a second later. */
-static void signals_leave_a_readable_file(void **state) {
-    (void)state;
+CLEAN_TEST(signals_leave_a_readable_file) {
     for (int replicates = 1; replicates <= 2; replicates++) { /* sites, then runs are shared */
         char command[3 * PATH_MAX];
         cli_clean(NULL);
@@ -298,22 +286,13 @@ static void signals_leave_a_readable_file(void **state) {
     }
 }
 
+AROUND_TESTS(open_all, cli_close)
+
 int main(int argc, char **argv) {
     const char *without = getenv("DMFT_SOLVE");
     if (argc < 1 || !realpath(argv[0], folder) || !realpath(".", top) ||
         !realpath(without ? without : "./dmft-solve", built))
         return 1;
     *strrchr(folder, '/') = *strrchr(built, '/') = 0;
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(ranks_write_the_same, cli_clean),
-        cmocka_unit_test_setup(every_network, cli_clean),
-        cmocka_unit_test_setup(comparisons_are_the_same, cli_clean),
-        cmocka_unit_test_setup(exchanges_are_told, cli_clean),
-        cmocka_unit_test_setup(states_go_on, cli_clean),
-        cmocka_unit_test_setup(failures_end_all_ranks, cli_clean),
-        cmocka_unit_test_setup(halves_that_one_rank_loses, cli_clean),
-        cmocka_unit_test_setup(states_that_cannot_be_made, cli_clean),
-        cmocka_unit_test_setup(signals_leave_a_readable_file, cli_clean),
-    };
-    return cmocka_run_group_tests(tests, open_all, cli_close);
+    return run_registered("mpi");
 }

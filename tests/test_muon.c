@@ -11,8 +11,8 @@ enum { STEPS = 16, MOST = 8 };
 
 /* f of all inputs at STEPS times, [STEPS][MOST]; width 0: the limit. */
 static void train(int N, const char *network, const char *more, double f[STEPS][MOST]) {
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     support_run_text(&run, NULL, "[network]\n%s\n%s\n[reference]\nwidths = 16\ncentre = no\n",
                      network, more);
     const struct training *training = &run.config.training;
@@ -24,8 +24,6 @@ static void train(int N, const char *network, const char *more, double f[STEPS][
             f[t][mu] = mu < run.data.P ? net.output.f[mu] : 0;
         ASK(integrator_of(training)->advance(&net, training, run.data.y, err));
     }
-    net_free(&net);
-    run_free(&run);
 }
 
 /* The largest difference, after something has been learned. */
@@ -231,8 +229,8 @@ TEST(every_matrix_learns) {
                                   "eta0 = 0.1\n",
                       sites[] = "[solver]\nsites = 64\nexpert_sites = 16\n";
     double whole[STEPS][MOST], without[STEPS][MOST];
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     support_run_text(&run, NULL, "[network]\n%s%s[reference]\nwidths = 16\n", network, sites);
     support_net(&net, &run, 0, 0);
     train(0, network, sites, whole);
@@ -245,6 +243,4 @@ TEST(every_matrix_learns) {
         if (!(apart(whole, without) > 1e-6))
             fail_msg("%s does not learn", name);
     }
-    net_free(&net);
-    run_free(&run);
 }

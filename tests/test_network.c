@@ -78,21 +78,19 @@ TEST(equals_oracle_odd_shapes) {
  * (muP and MSSP are defined by it). It fluctuates as N^{-1/2}; a lost power of N would be a factor
  * sqrt 8 or more. */
 TEST(scalings_independent_of_width) {
-    struct run run;
+    FREED(run_free) struct run run;
     support_run(&run, "data/regime2.ini", ARGS("reference.draws=balanced"));
     double change[2] = {0, 0};
     for (int w = 0; w < 2; w++)
         for (int seed = 0; seed < 8; seed++) {
-            struct net net;
+            FREED(net_free) struct net net;
             support_net(&net, &run, w ? 512 : 64, seed);
             support_evaluate(&net, &run);
             support_learn(&net, &run);
             support_evaluate(&net, &run);
             for (int mu = 0; mu < run.data.P; mu++)
                 change[w] += fabs(net.output.f[mu]) / (8 * run.data.P);
-            net_free(&net);
         }
     assert_true(change[0] > 0.01);
     CHECK_ABS(change[1] / change[0], 1, 0.4, "change of f, N = 512 against 64");
-    run_free(&run);
 }

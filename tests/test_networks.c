@@ -46,7 +46,7 @@ static void judge(const struct int_list *widths, const struct record *networks,
 static void compare_series(const char *ini, const char *const names[SERIES],
                            const char *const *overrides, int far) {
     static const int times[] = {1, 5, 12, 19};
-    struct run run;
+    FREED(run_free) struct run run;
     struct record limit, networks[INT_LIST_MAX];
     struct score score = {0};
     support_run(&run, ini, overrides);
@@ -68,7 +68,6 @@ static void compare_series(const char *ini, const char *const names[SERIES],
     record_free(&limit);
     for (int i = 0; i < widths->count; i++)
         record_free(&networks[i]);
-    run_free(&run);
 }
 
 static void compare(const char *const *overrides, int far) {

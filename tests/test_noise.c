@@ -27,7 +27,7 @@ static double correlation(const double *a, const double *b, size_t count) {
 }
 
 TEST(normals) {
-    struct run run;
+    FREED(run_free) struct run run;
     const char *const key[] = {"solver.sites=512", "solver.expert_sites=512", "output.fields=zeta",
                                NULL};
     support_run(&run, "examples/noisy_top.ini", key);
@@ -58,7 +58,6 @@ TEST(normals) {
         net_free(&other);
     }
     support_gradient(&run, 16, 23);
-    run_free(&run);
 }
 
 /* Numbers average over nothing, so that a limit stands beside networks that have its noise: the
@@ -109,8 +108,8 @@ TEST(predictions) {
     static const char *const noise[] = {"program.noise=1", "program.noise=3"};
     double f[2][2], trained[2];
     for (int k = 0; k < 2; k++) {
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         const char *const key[] = {noise[k], "data.test_inputs=2", "reference.centre=no", NULL};
         support_run(&run, "examples/noisy_top.ini", key);
         support_net(&net, &run, 32, 1);
@@ -118,8 +117,6 @@ TEST(predictions) {
         trained[k] = net.output.f[0];
         ASK(net_predict(&net, run.data.P, 2, f[k], err));
         assert_true(f[k][0] != 0);
-        net_free(&net);
-        run_free(&run);
     }
     assert_memory_equal(f[0], f[1], sizeof f[0]);
     assert_true(trained[0] != trained[1]);

@@ -25,7 +25,7 @@ TEST(gates_that_condense) {
         {"examples/regime2.ini", "program.gate=sigmoid", false},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        struct run run;
+        FREED(run_free) struct run run;
         struct err err;
         support_run(&run, table[i].ini,
                     ARGS(table[i].gate, "training.gamma0=1.5", "training.eta0=0.15",
@@ -39,7 +39,6 @@ TEST(gates_that_condense) {
             assert_true(note->warning && note->t > 0 && note->t < 12);
             assert_string_equal(note->group, "limit");
         }
-        run_free(&run);
     }
 }
 
@@ -100,14 +99,13 @@ TEST(what_never_moves) {
         {REUSED SHORT, "training.optimizer=gd", "A3, D3 never move:", "no input selects"},
     };
     for (size_t k = 0; k < sizeof table / sizeof *table; k++) {
-        struct run run;
+        FREED(run_free) struct run run;
         struct err err;
         support_run_text(&run, (const char *const[]){table[k].change, NULL}, "%s", table[k].ini);
         assert_int_equal(run_march(&run, &err), CODE_OK);
         const char *text = never_moves(&run, table[k].names);
         if (!text != !table[k].why || (text && !strstr(text, table[k].why)))
             fail_msg("%zu: %s", k, text ? text : "no note");
-        run_free(&run);
     }
 }
 
@@ -121,7 +119,7 @@ TEST(causes_of_failures) {
                  {{"solver.sites=300", "data.inputs=290", "data.dimension=290"}, CAUSE_SITES},
                  {{"training.eta0=1e6"}, CAUSE_DIVERGED}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        struct run run;
+        FREED(run_free) struct run run;
         struct err err;
         support_run_text(&run, table[i].overrides,
                          "[network]\nmodel = dense\nactivation = relu\n[data]\ninputs = 64\n"
@@ -136,14 +134,13 @@ TEST(causes_of_failures) {
         assert_non_null(note);
         assert_int_equal(note->t, run.results.limit.steps[0]);
         assert_non_null(strstr(err.text, note->text));
-        run_free(&run);
     }
 }
 
 /* One replicate that fails before the next begins has no sampling error that is known, which is not
  * that it has none. */
 TEST(one_replicate_has_no_error) {
-    struct run run;
+    FREED(run_free) struct run run;
     struct err err;
     support_run_text(&run, NULL,
                      "[network]\nmodel = dense\nactivation = relu\n[training]\nsteps = 9\n"
@@ -152,13 +149,12 @@ TEST(one_replicate_has_no_error) {
     assert_true(run.results.limit.failed[0] && run.results.limit.steps[0] > 1);
     assert_int_equal(run.results.limit.steps[1], 0);
     assert_null(find(&run, "no_sampling_error"));
-    run_free(&run);
 }
 
 /* Of replicates that fail at once, in threads of their own, each counts as failed, whichever was
  * the first. */
 TEST(all_that_fail_have_failed) {
-    struct run run;
+    FREED(run_free) struct run run;
     struct err err;
     support_run_text(&run, NULL,
                      "[network]\nmodel = dense\nactivation = relu\n[data]\ninputs = 64\n"
@@ -167,7 +163,6 @@ TEST(all_that_fail_have_failed) {
     assert_int_equal(run_march(&run, &err), CODE_NUMERICAL);
     for (int r = 0; r < 4; r++)
         assert_int_equal(run.results.limit.failed[r], run.results.limit.cause[r] != CAUSE_NONE);
-    run_free(&run);
 }
 
 /* SwiGLU experts that grow out of a saddle, of few sites: halves take off a standard error, and
@@ -185,7 +180,7 @@ TEST(biases_of_few_sites) {
         {"data/dense.ini", "solver.sites=2048", "solver.draws=sobol", "solver.halves=yes", false},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        struct run run;
+        FREED(run_free) struct run run;
         struct correction taken;
         support_run(&run, table[i].ini,
                     ARGS(table[i].sites, table[i].halves, "solver.replicates=8", table[i].more,
@@ -198,7 +193,6 @@ TEST(biases_of_few_sites) {
         assert_int_equal(note != NULL, table[i].warns);
         assert_int_equal(taken.size > NOTES_TAKEN, table[i].warns);
         assert_true(!note || (note->warning && !strcmp(note->group, "limit")));
-        run_free(&run);
     }
 }
 
@@ -234,14 +228,13 @@ TEST(gates_that_amplify) {
         int count = 4;
         for (int k = 0; table[i].overrides[k]; k++)
             overrides[count++] = table[i].overrides[k];
-        struct run run;
+        FREED(run_free) struct run run;
         struct err err;
         support_run(&run, table[i].ini, overrides);
         assert_int_equal(run_march(&run, &err), CODE_OK);
         const struct note *note = find(&run, "steep_gates");
         if ((note != NULL) != table[i].told)
             fail_msg("%s, %s: %s", table[i].ini, table[i].overrides[0], note ? note->text : "-");
-        run_free(&run);
     }
 }
 
@@ -258,7 +251,7 @@ TEST(steps_that_are_too_coarse) {
                 networks ? "reference.widths=16 24" : "reference.widths=",
                 "reference.seeds=1",
                 NULL};
-            struct run run;
+            FREED(run_free) struct run run;
             struct err err;
             support_run(&run, "data/dense.ini", overrides);
             assert_int_equal(run_march(&run, &err), CODE_OK);
@@ -266,7 +259,6 @@ TEST(steps_that_are_too_coarse) {
             assert_int_equal(note != NULL, coarse);
             if (note)
                 assert_string_equal(note->group, networks ? "reference/N0024" : "limit");
-            run_free(&run);
         }
 }
 
@@ -291,14 +283,13 @@ TEST(responses_that_are_not_measured) {
                                          exact ? "training.optimizer=muon" : NULL,
                                          "training.momentum=0",
                                          NULL};
-        struct run run;
+        FREED(run_free) struct run run;
         struct err err;
         support_run(&run, cases[i].file, overrides);
         assert_int_equal(run_march(&run, &err), CODE_OK);
         const struct note *note = find(&run, "no_responses");
         assert_true(cases[i].part ? note && strstr(note->text, cases[i].part) : !note);
         assert_int_equal(record_find(&run.results.limit, "A_W2") != NULL, cases[i].written);
-        run_free(&run);
     }
 }
 
@@ -312,7 +303,7 @@ TEST(bounds_of_gates) {
                  {0.95, 10, 29.9, false, false},   {0.95, 10, 30.1, true, false},
                  {0.95, 15.2, 30.3, false, false}, {0.95, 15.1, 30.3, true, false}};
     struct series series = {.dims = "t mu", .axes = 2, .shape = {2, 1}};
-    struct record record;
+    FREED(record_free) struct record record;
     struct condense gates;
     ASK(record_init(&record, 1, 2, err));
     strcpy(series.name, "gate_participation");
@@ -332,13 +323,12 @@ TEST(bounds_of_gates) {
             gates.concentrated != (table[k].concentrated ? 1 : 2))
             fail_msg("row %zu: %d, %d", k, gates.condensed, gates.concentrated);
     }
-    record_free(&record);
 }
 
 /* Matrices of which networks have singular values and the limit has not are named as they are in
  * [output] singular. */
 TEST(singular_values_of_networks_alone) {
-    struct run run;
+    FREED(run_free) struct run run;
     support_run(&run, "data/dense.ini",
                 ARGS("training.optimizer=adam", "output.singular=W2", "training.steps=2",
                      "solver.sites=64", "solver.replicates=1", "reference.widths=8",
@@ -348,5 +338,4 @@ TEST(singular_values_of_networks_alone) {
     assert_non_null(note);
     if (!strstr(note->text, "has no singular values of W2: the optimizer"))
         fail_msg("%s", note->text);
-    run_free(&run);
 }

@@ -13,14 +13,13 @@ static void script(struct run *run, const char *text) {
 }
 
 TEST(gradients) {
-    struct run run;
+    FREED(run_free) struct run run;
     script(&run, READ "local s = look(tanh(x), 3, 'Q')\n"
                       "s = gelu(s, 0.7) + silu(s) + relu(s, -2) + erf(s) + softplus(s, 0.5)\n"
                       "s = sin(s) - cos(s, 2)\n"
                       "x = s[1] * x + s[2] * tanh(x) + s[3] * map(x, a, 'W2')\n"
                       "read_out(tanh(x), 'w')\n");
     support_gradient(&run, 16, 3);
-    run_free(&run);
 }
 
 /* x^0 of rows is 1 where x is below 0, too. */
@@ -36,8 +35,8 @@ TEST(power_zero_of_rows) {
 TEST(stopped_rows) {
     double moved[2];
     for (int k = 0; k < 2; k++) {
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         script(&run,
                k ? READ "x = x - 0.25 * stop(x)\nread_out(x, 'w')\n" : READ "read_out(x, 'w')\n");
         support_net(&net, &run, 16, 0);
@@ -50,8 +49,6 @@ TEST(stopped_rows) {
         after = W[0];
         free(W);
         moved[k] = after - before;
-        net_free(&net);
-        run_free(&run);
     }
     assert_true(moved[0] != 0);
     CHECK_ABS(moved[1], moved[0], 1e-15, "the first step, at which outputs are 0");
@@ -59,15 +56,13 @@ TEST(stopped_rows) {
 
 /* Whether the limit of a program is a random one. */
 static bool is_random(const char *numbers) {
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     char text[512];
     snprintf(text, sizeof text, READ "local s = %s\nread_out((1 + sum(s)) * x, 'w')\n", numbers);
     script(&run, text);
     support_net(&net, &run, 0, 0);
     bool random = net.gates.random;
-    net_free(&net);
-    run_free(&run);
     return random;
 }
 

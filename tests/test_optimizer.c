@@ -117,7 +117,7 @@ TEST(tiny_trajectories) {
  * of the five steps were clipped. */
 static int equals_oracle_of(const char *network, const char *training, const double *factor) {
     int clipped = 0;
-    struct couple p;
+    FREED(couple_close) struct couple p;
     support_run_text(
         &p.run, NULL,
         "[network]\n%s\n[data]\ninputs = 4\ndimension = 5\n[training]\ngamma0 = 1.3\n%s\n"
@@ -138,7 +138,6 @@ static int equals_oracle_of(const char *network, const char *training, const dou
         double norm = couple_advance(&p, t, 1e-12, 1e-11);
         clipped += p.oracle->rule.clip > 0 && norm > p.oracle->rule.clip;
     }
-    couple_close(&p);
     return clipped;
 }
 

@@ -96,10 +96,10 @@ static double kernel_of(const struct net *net, const char *name) {
 /* Linear, eta0 = 0, L matrices and w: each holds a factor (1 - omega)^t. Of a limit the random part
  * decays, conditioned as it is; 300 sites and fields of order one: round-off. */
 static void decay_by(const char *training) {
-    struct run run;
+    FREED(run_free) struct run run;
     open_run(&run, "model = dense\ndepth = 3\nactivation = linear", training);
     for (int N = 0; N <= 24; N += 24) {
-        struct net net;
+        FREED(net_free) struct net net;
         double Phi[3], G[3];
         static const char *const Phis[] = {"Phi1", "Phi2", "PhiL"}, *const Gs[] = {"G1", "G2",
                                                                                    "G3"};
@@ -118,9 +118,7 @@ static void decay_by(const char *training) {
                           "N = %d, %s at %d", N, Gs[l], t);
             }
         }
-        net_free(&net);
     }
-    run_free(&run);
 }
 
 /* Of limits whose learned part has entries, and rows. */
@@ -140,8 +138,8 @@ TEST(columns_of_test_inputs_decay) {
         double left;
     } cases[] = {{"", 0.9}, {"[rates]\nW1 = 0\n", 1}, {"[decays]\nW1 = 0.3\n", 0.97}};
     for (int k = 0; k < 6; k++) {
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         double f[2], start = 0, now;
         support_run_text(&run, ARGS("data.test_inputs=2", "data.dimension=9"),
                          "[network]\nmodel = dense\n[training]\nweight_decay = 0.1\neta0 = 0\n"
@@ -159,8 +157,6 @@ TEST(columns_of_test_inputs_decay) {
             start = t ? start : now;
             CHECK_ABS(now, pow(cases[k / 2].left, 2 * t) * start, 1e-12, "%d at %d", k, t);
         }
-        net_free(&net);
-        run_free(&run);
     }
 }
 
@@ -168,11 +164,11 @@ TEST(columns_of_test_inputs_decay) {
  * n X X^T/D. A limit has no sampling error here; the error is O(gamma0^2), 1e-6 times numbers of
  * order 10. */
 TEST(lazy_momentum_is_a_recursion) {
-    struct run run;
+    FREED(run_free) struct run run;
     open_run(&run, "model = dense\ndepth = 3\nactivation = linear",
              "optimizer = momentum\nmomentum = 0.8\neta0 = 0.1\ngamma0 = 1e-3");
     int P = run.data.P, D = run.data.D;
-    struct net net;
+    FREED(net_free) struct net net;
     double f[3] = {0}, v[3] = {0}, moved = 0;
     assert_int_equal(P, 3);
     support_net(&net, &run, 0, 0);
@@ -194,8 +190,6 @@ TEST(lazy_momentum_is_a_recursion) {
             CHECK_ABS(net.output.f[mu], f[mu], 1e-5, "f[%d] at %d", mu, t);
     }
     assert_true(moved > 0.5);
-    net_free(&net);
-    run_free(&run);
 }
 
 /* The estimate has the matrices D, m, v of every map. */
@@ -203,12 +197,11 @@ TEST(memory_is_announced) {
     static const char *const optimizers[] = {"optimizer = gd", "optimizer = adam"};
     double bytes[2];
     for (int k = 0; k < 2; k++) {
-        struct run run;
+        FREED(run_free) struct run run;
         open_run(&run, "model = dense\ndepth = 3", optimizers[k]);
         struct net_setup setup = config_setup(&run.config, 0, 0, run.data.P, &run.inputs);
         setup.limit.sites = 4096;
         ASK(net_bytes(&setup, 10, 0, &bytes[k], err));
-        run_free(&run);
     }
     double matrices = 2 * 3 * 8.0 * 4096 * 4096;
     CHECK_ABS((bytes[1] - bytes[0]) / matrices, 1, 0.05, "bytes of two maps with D, m and v");

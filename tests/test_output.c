@@ -20,8 +20,8 @@ static void script(struct run *run, const char *text, const char *const *overrid
 TEST(closed_form) {
     enum { STEPS = 8, INPUTS = 3 };
     const double gamma0 = 1.25, eta0 = 0.5, rate = 1.5;
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     double ww = 1, bb = 1, wb = 0, c = 0.5, moved = 0;
     script(&run,
            READ "local f = bias(read_out(vector(a, 'b'), 'w'), {0.5}, {name = 'c', rate = 1.5})\n"
@@ -45,8 +45,6 @@ TEST(closed_form) {
         support_learn(&net, &run);
     }
     assert_true(moved > 0.05);
-    net_free(&net);
-    run_free(&run);
 }
 
 /* Training, and outputs of test inputs and of batches, behind an operation that changes nothing:
@@ -59,7 +57,7 @@ TEST(nothing_behind) {
     for (int way = 0; way < 3; way++) {
         struct record record[2];
         for (int k = 0; k < 2; k++) {
-            struct run run;
+            FREED(run_free) struct run run;
             char whole[512];
             const char *const more[] = {"data.inputs=4",
                                         "data.test_inputs=3",
@@ -74,7 +72,6 @@ TEST(nothing_behind) {
             snprintf(whole, sizeof whole, text, ends[k]);
             script(&run, whole, more);
             ASK(run_ensemble(&run, way ? 16 : 0, 1, &record[k], err));
-            run_free(&run);
         }
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
             const struct series *series = record_find(&record[0], names[i]);

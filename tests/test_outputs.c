@@ -23,8 +23,8 @@ static void targets_of_input(const struct data *data, int mu, double *row) {
 TEST(targets_of_tokens_are_aligned) {
     const struct sequences sequences = {.P = 4, .n = 3, .C = 2, .per_token = true};
     for (int kind = 0; kind < 2; kind++) {
-        struct run run;
-        struct record record;
+        FREED(run_free) struct run run;
+        FREED(record_free) struct record record;
         if (kind)
             assert_true(support_small(&run, support_model("transformer"),
                                       ARGS("output.tangent=sum", "output.spectra=tangent")));
@@ -50,8 +50,6 @@ TEST(targets_of_tokens_are_aligned) {
         for (int k = 0; k < P; k++)
             sum += support_value(&record, "tangent_share", 0, 2, (size_t)k);
         CHECK_ABS(sum, 1, 1e-13, "shares, kind %d", kind);
-        record_free(&record);
-        run_free(&run);
     }
 }
 
@@ -67,8 +65,8 @@ static int settings_of(const struct couple_oracle *kind) {
 TEST(one_input_has_no_noise) {
     for (int P = 1; P <= 4; P += 3) {
         const struct sequences sequences = {.P = P, .n = 3, .C = 2, .per_token = true};
-        struct run run;
-        struct record record;
+        FREED(run_free) struct run run;
+        FREED(record_free) struct record record;
         sequences_run(&run, &sequences, "model = regime2\nkappa = 0.5\nexpert_width = 2",
                       "loss = cross_entropy\nsteps = 2\n[reference]\nwidths = 16\n[output]\n"
                       "sharpness = sum");
@@ -78,8 +76,6 @@ TEST(one_input_has_no_noise) {
         assert_true(square > 0 && (P == 1 || noise > 1e-3 * square));
         if (P == 1)
             CHECK_ABS(noise / square, 0, 1e-14, "noise of one input");
-        record_free(&record);
-        run_free(&run);
     }
 }
 
@@ -87,8 +83,8 @@ TEST(one_input_has_no_noise) {
 enum { STANDS = 40 };
 static void noise_of_batches(int batch, double noise[STANDS], double square[STANDS]) {
     const struct sequences sequences = {.P = 4, .n = 3, .C = 2, .per_token = true};
-    struct run run;
-    struct record record;
+    FREED(run_free) struct run run;
+    FREED(record_free) struct record record;
     char training[160];
     snprintf(training, sizeof training,
              "loss = cross_entropy\nsteps = %d\neta0 = 1e-30\nbatch = %d\n%s[reference]\n"
@@ -100,8 +96,6 @@ static void noise_of_batches(int batch, double noise[STANDS], double square[STAN
         noise[t] = support_value(&record, "gradient_noise", 0, t, 0);
         square[t] = support_value(&record, "gradient_square", 0, t, 0);
     }
-    record_free(&record);
-    run_free(&run);
 }
 
 /* Over all batches of 2 of 4 inputs the estimates are on average those of all inputs; a batch of 4
@@ -168,8 +162,8 @@ TEST(terms_that_are_measured_twice) {
     static const char *const none[] = {"rms_W1_prop", "rms_W1_back", "rms_W1_back_init",
                                        "rms_W1_delta", "rms_w_back_prop"};
     for (int i = 0; i < 2; i++) {
-        struct run run;
-        struct record record;
+        FREED(run_free) struct run run;
+        FREED(record_free) struct record record;
         sequences_run(&run, &cases[i], "model = regime2\nkappa = 0.5\nexpert_width = 2",
                       "steps = 3\neta0 = 0.5\n[reference]\nwidths = 16\n"
                       "coordinate_check = yes");
@@ -184,8 +178,6 @@ TEST(terms_that_are_measured_twice) {
                       direct, 1e-9 * direct, "case %d, %s at t = %d", i, term[k % 4].direct, t);
             assert_true(direct > 1e-3);
         }
-        record_free(&record);
-        run_free(&run);
     }
 }
 
@@ -196,8 +188,8 @@ TEST(kernels_of_outputs) {
     enum { T = 2 };
     for (int C = 1; C <= 3; C += 2) {
         const struct sequences sequences = {.P = 4, .n = 1, .C = C};
-        struct run run;
-        struct record record;
+        FREED(run_free) struct run run;
+        FREED(record_free) struct record record;
         sequences_run(&run, &sequences, "model = regime2\nkappa = 0.5\nexpert_width = 2",
                       "steps = 2\n[reference]\nwidths = 16\n[output]\nkernels = equal\n"
                       "tangent = sum\nspectra = tangent tangent_loss");
@@ -229,8 +221,6 @@ TEST(kernels_of_outputs) {
                 CHECK_ABS(record_at(&record, equal, 0, t)[c * C + c], one, 1e-14 * one,
                           "%d outputs, G3[%d] at %d", C, c, t);
             }
-        record_free(&record);
-        run_free(&run);
     }
 }
 
@@ -255,8 +245,8 @@ TEST(loss_of_the_mean_outputs) {
     enum { T = 3, F = 12 };
     for (int k = 0; k < 2; k++) {
         char training[128];
-        struct run run;
-        struct record record;
+        FREED(run_free) struct run run;
+        FREED(record_free) struct record record;
         double *mean, *se;
         snprintf(training, sizeof training,
                  "eta0 = 0.5\nsteps = 3\n%s\n[solver]\nsites = 48\nreplicates = 2", losses[k]);
@@ -273,8 +263,6 @@ TEST(loss_of_the_mean_outputs) {
             assert_true(fabs(mean[t] - parts / 2) > 1e-6);
         }
         free(mean);
-        record_free(&record);
-        run_free(&run);
     }
 }
 

@@ -234,20 +234,18 @@ TEST(test_written_values_read_back) {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct fixture f, g;
         accept(&f, texts[i], i ? "--network.kappa=0.125" : NULL);
-        char *text = written(&f.params);
+        FREED(free_memory) char *text = written(&f.params);
         accept_bytes(&g, text, strlen(text));
         same_config(&f, &g);
-        char *again = written(&g.params);
+        FREED(free_memory) char *again = written(&g.params);
         assert_string_equal(text, again);
         params_free(&f.params);
         params_free(&g.params);
-        free(text);
-        free(again);
     }
 }
 
 TEST(test_help) {
-    char *text = NULL;
+    FREED(free_memory) char *text = NULL;
     size_t size = 0, keys = 0;
     FILE *stream = open_memstream(&text, &size);
     assert_non_null(stream);
@@ -262,5 +260,4 @@ TEST(test_help) {
     assert_non_null(strstr(text, "Free text. [default empty; text]\n   "));
     assert_non_null(strstr(text, "   Of two lines.\n  run.steps "));
     assert_non_null(strstr(text, " [default hard; one of hard smooth; only when gate =\n "));
-    free(text);
 }

@@ -80,14 +80,13 @@ static void copy_read_in(double *W1, const struct net *net, const struct run *ru
  * one after the other, of units k. */
 static void copy_map(double *to, const struct net *net, const char *name, double factor, int Ne) {
     const struct node *v = support_weight(net, name);
-    double *W = support_matrix(v->matrix.map);
+    FREED(free_memory) double *W = support_matrix(v->matrix.map);
     int n = (int)v->matrix.map->declared.target->sites,
         m = (int)v->matrix.map->declared.source->sites;
     factor *= v->matrix.map->declared.s_f;
     for (int i = 0; i < n; i++)
         for (int k = 0; k < m; k++)
             to[Ne ? (k / Ne * n + i) * Ne + k % Ne : i * m + k] = factor * W[i * m + k];
-    free(W);
 }
 
 /* The initial weights of a net of muP, in units of their standard deviation. */
@@ -177,8 +176,8 @@ static struct oracle *oracle_of(const struct example *e, const struct run *run) 
  * times a step (three layers, back, learning). What such an error becomes is seen in a third
  * network, whose weights are off by 1e-8 of themselves: it is larger by the same factor. */
 static void check_example(const struct example *e) {
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     run_of(&run, e, e->name);
     struct oracle *o = oracle_of(e, &run), *off = oracle_of(e, &run);
     for (int b = 0; b < PAPERS_MATRICES; b++)
@@ -202,8 +201,6 @@ static void check_example(const struct example *e) {
     }
     oracle_free(o);
     oracle_free(off);
-    net_free(&net);
-    run_free(&run);
 }
 
 TEST(presets_are_those_of_the_papers) {

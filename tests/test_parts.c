@@ -59,9 +59,8 @@ static double *learned(const struct map *map, bool forward, const double *x, siz
     for (size_t k = 0; k < P * sites; k++)
         out[k] = (map->decay - 1) * initial[k];
     if (map->kind == &map_adam && adam_of(map)->D.rows) {
-        double *D = support_get(array_all(&adam_of(map)->D));
+        FREED(free_memory) double *D = support_get(array_all(&adam_of(map)->D));
         apply(D, forward, 1.0 / (double)m, n, m, x, P, out);
-        free(D);
     }
     double *q = support_get(array_all(&limit_of(map)->q)),
            *Z = support_get(array_all(&limit_of(map)->Z)),
@@ -87,11 +86,10 @@ static double *learned(const struct map *map, bool forward, const double *x, siz
 /* W(0) in, as the program has it. */
 static double *initial_rows(const struct map *map, bool forward, struct rows in,
                             struct rows whole) {
-    struct array out = {0};
+    FREED(array_free) struct array out = {0};
     ASK(array_keep(&out, whole, err));
     ASK(map->kind->initial(map, 0, forward, in, array_all(&out), err));
     double *values = support_get(array_all(&out));
-    array_free(&out);
     return values;
 }
 
@@ -103,7 +101,7 @@ static void check_direction(const struct map *map, const struct map *fresh, bool
     size_t n = map->declared.target->sites, m = map->declared.source->sites;
     size_t P = (size_t)in.count, count = P * whole.array->sites, entries = P * in.array->sites;
     double *x = support_get(in), *y = support_get(whole), *prop = zeros(count), *eff;
-    double *initial = initial_rows(map, forward, in, whole);
+    FREED(free_memory) double *initial = initial_rows(map, forward, in, whole);
     assert_int_equal(in.count, whole.count);
     if (!start->in) {
         start->in = support_get(in);
@@ -140,7 +138,6 @@ static void check_direction(const struct map *map, const struct map *fresh, bool
     free(y);
     free(prop);
     free(eff);
-    free(initial);
 }
 
 /* <y, W(0) x> = <W(0)^T y, x> in site averages; in a limit up to what of x and y bases leave out,
@@ -283,7 +280,7 @@ static const struct {
 static void check_optimizer(const char *optimizer, const char *decay) {
     for (size_t k = 0; k < sizeof networks / sizeof *networks; k++) {
         const char *override[28] = {0};
-        struct run run;
+        FREED(run_free) struct run run;
         int n = 0;
         while (networks[k].override[n]) {
             override[n] = networks[k].override[n];
@@ -296,7 +293,6 @@ static void check_optimizer(const char *optimizer, const char *decay) {
         check_net(&run, 8);
         if (run.config.solver.replicates)
             check_net(&run, 0);
-        run_free(&run);
     }
 }
 

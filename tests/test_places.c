@@ -62,19 +62,17 @@ TEST(windows) {
         "kernel(z, \"Z\")\\nread_out(y + pool(z), \"w\")\\n";
     const char *more[] = {
         script, "data.tokens=35", "data.inputs=2", "data.dimension=3", "solver.sites=128", NULL};
-    struct run run;
+    FREED(run_free) struct run run;
     support_run(&run, "examples/convolution.ini", more);
     for (int N = 0; N <= 8; N += 8) {
-        struct net net;
+        FREED(net_free) struct net net;
         support_net(&net, &run, N, 1);
         support_evaluate(&net, &run);
         for (int k = 0; k < 6; k++)
             check(&net, find(&net, "mix_places", k),
                   (struct windows){{5, 3}, {1, 1}, {1, 2}, {k / 2 - 1, k % 2}});
         check(&net, find(&net, "mix_places", 6), (struct windows){{2, 2}, {2, 3}, {2, 3}, {0, 0}});
-        net_free(&net);
     }
-    run_free(&run);
 }
 
 /* A matrix that is written down: each of its rows mixes what the six tokens have. */
@@ -86,8 +84,8 @@ TEST(numbers_of_a_matrix) {
         "local z = mix(x, {{0.5, -1, 0, 2, 0.25, -0.75}, "
         "{-0.3, 0, 1.5, 0, 0.125, 4}})\\nkernel(z, \"Z\")\\nread_out(pool(z), \"w\")\\n",
         "data.tokens=6", "data.inputs=2", NULL};
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     support_run(&run, "examples/convolution.ini", more);
     support_net(&net, &run, 8, 1);
     support_evaluate(&net, &run);
@@ -105,8 +103,6 @@ TEST(numbers_of_a_matrix) {
         }
     free(x);
     free(out);
-    net_free(&net);
-    run_free(&run);
 }
 
 /* Finite differences, and rows of each layer: all tokens, and every second one. */
@@ -116,7 +112,7 @@ TEST(layers) {
         int places;
     } cases[] = {{"examples/convolution.ini", 3}, {"examples/image.ini", 4}};
     for (int k = 0; k < 2; k++) {
-        struct run run;
+        FREED(run_free) struct run run;
         struct net net;
         const char *more[] = {"solver.sites=256", "training.eta0=1", NULL};
         support_run(&run, cases[k].ini, more);
@@ -124,7 +120,6 @@ TEST(layers) {
         assert_int_equal(find(&net, "map", 0)->value.count, net.setup.data.P * cases[k].places);
         net_free(&net);
         support_gradient(&run, 8, 7);
-        run_free(&run);
     }
 }
 
@@ -135,8 +130,8 @@ TEST(selections) {
                           "pooling(1, 6, {size = 2}))\\nkernel(z, \"Z\")\\n"
                           "read_out(pool(balance_select(z, 2, {eta_bias = 0.1}) * z), \"w\")\\n",
                           "data.tokens=6", "data.inputs=2", NULL};
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     support_run(&run, "examples/convolution.ini", more);
     support_net(&net, &run, 8, 1);
     support_evaluate(&net, &run);
@@ -146,21 +141,18 @@ TEST(selections) {
         qstar++;
     assert_int_equal(qstar->shape[1], P);
     assert_int_equal(qstar->shape[2], 3);
-    double *x = support_get(z->value);
+    FREED(free_memory) double *x = support_get(z->value);
     for (int row = 0; row < P * 3; row++) {
         int above = 0;
         for (int i = 0; i < 8; i++)
             above += x[row * 8 + i] > qstar->values[row] + 1e-12;
         assert_int_equal(above, 1);
     }
-    free(x);
-    net_free(&net);
-    run_free(&run);
 }
 
 /* A network of the text between a read-in x and the read-out of y. */
 static void refuse(const char *text, const char *why_not) {
-    struct run run = {0};
+    FREED(run_free) struct run run = {0};
     struct err why = {0};
     char script[1024];
     snprintf(script, sizeof script,
@@ -171,7 +163,6 @@ static void refuse(const char *text, const char *why_not) {
     int code = run_configure(&run, "examples/convolution.ini", 1, more, &why);
     if (code != CODE_INPUT || !strstr(why.text, why_not))
         fail_msg("%s: code %d, or no \"%s\" in: %s", text, code, why_not, why.text);
-    run_free(&run);
 }
 
 TEST(refusals) {
@@ -205,10 +196,9 @@ TEST(refusals) {
 
 /* Its kernels have a row of each token. */
 TEST(no_fixed_point) {
-    struct run run = {0};
+    FREED(run_free) struct run run = {0};
     struct err why = {0};
     char *more[] = {"solver.method=fixed_point"};
     assert_int_equal(run_configure(&run, "examples/convolution.ini", 1, more, &why), CODE_INPUT);
     assert_non_null(strstr(why.text, "matrix W2_1 has 3 rows of an input of 6 tokens"));
-    run_free(&run);
 }

@@ -10,8 +10,8 @@ TEST(storage_is_reused) {
     for (int depth = 1; depth <= 4; depth++)
         for (int N = 0; N <= 32; N += 32) {
             char layers[32];
-            struct run run;
-            struct net net;
+            FREED(run_free) struct run run;
+            FREED(net_free) struct net net;
             snprintf(layers, sizeof layers, "network.depth=%d", depth);
             support_run(&run, "data/dense.ini",
                         ARGS(layers, "reference.widths=32", "solver.sites=64"));
@@ -21,8 +21,6 @@ TEST(storage_is_reused) {
                 numbers += net.arrays.item[i]->sites == 1;
             assert_int_equal(numbers, 1);
             assert_int_equal(net.arrays.count - numbers, 2 * depth + (depth > 1));
-            net_free(&net);
-            run_free(&run);
         }
 }
 

@@ -29,7 +29,7 @@ static const struct polar_case {
 /* W += rate sqrt(m) p(M), or of rows that are sites |s| rate sqrt(n m) p(M), M [n][m] a block. */
 static void want_block(const struct polar_case *one, const double *M, double *W, int row, int n,
                        int column, int m) {
-    double *X = memory((size_t)(n * m), sizeof *X);
+    FREED(free_memory) double *X = memory((size_t)(n * m), sizeof *X);
     bool turned = n < m; /* fewer columns for the rotations of the oracle */
     double factor = one->rule.rate * sqrt(m) * (one->row_group ? fabs(one->s) * sqrt(n) : 1);
     for (int i = 0; i < n; i++)
@@ -39,12 +39,11 @@ static void want_block(const struct polar_case *one, const double *M, double *W,
     for (int i = 0; i < n; i++)
         for (int j = 0; j < m; j++)
             W[(row + i) * SITES + column + j] += factor * X[turned ? j * n + i : i * m + j];
-    free(X);
 }
 
 static void want_step(const struct polar_case *one, const double *C, const double *a, double *V,
                       double *W) {
-    double *M = memory(ROWS * SITES, sizeof *M);
+    FREED(free_memory) double *M = memory(ROWS * SITES, sizeof *M);
     int rows = one->row_group ? one->row_group : ROWS;
     int columns = one->column_group ? one->column_group : SITES;
     for (int k = 0; k < ROWS * SITES; k++) {
@@ -57,7 +56,6 @@ static void want_step(const struct polar_case *one, const double *C, const doubl
     for (int row = 0; row < ROWS; row += rows)
         for (int column = 0; column < SITES; column += columns)
             want_block(one, M, W, row, rows, column, columns);
-    free(M);
 }
 
 enum { VALUES = ROWS + 2 };
@@ -99,7 +97,7 @@ static void want_spectrum(const struct polar_case *one, const double *V,
     int n = one->row_group ? one->row_group : ROWS,
         m = one->column_group ? one->column_group : SITES;
     double got[VALUES], s[VALUES], want[VALUES] = {0}, blocks = ROWS / n * (SITES / m);
-    double *M = memory((size_t)(n * m), sizeof *M);
+    FREED(free_memory) double *M = memory((size_t)(n * m), sizeof *M);
     for (int row = 0; row < ROWS; row += n)
         for (int column = 0; column < SITES; column += m) {
             for (int i = 0; i < n; i++)
@@ -117,7 +115,6 @@ static void want_spectrum(const struct polar_case *one, const double *V,
     for (int k = 0; k < VALUES; k++)
         if (isnan(want[k]) ? !isnan(got[k]) : !(fabs(got[k] - want[k]) <= ROUND_OFF))
             fail_msg("%s: value %d is %.17g instead of %.17g", one->name, k, got[k], want[k]);
-    free(M);
 }
 
 static void judge(const struct polar_case *one) {
@@ -233,9 +230,9 @@ static void judge_parts(const struct polar_case *one, bool stacked, struct cut_m
                         const double *x, const double *C, const struct array *whole) {
     int rows = stacked ? ROWS / PARTS : ROWS, sites = stacked ? SITES : SITES / PARTS;
     struct polar_part part[PARTS];
-    double *want = values(array_all(whole));
+    FREED(free_memory) double *want = values(array_all(whole));
     for (int k = 0; k < PARTS; k++) {
-        double *some = stacked ? NULL : cut(x, INPUTS, false, k);
+        FREED(free_memory) double *some = stacked ? NULL : cut(x, INPUTS, false, k);
         array_free(&m->a[k]);
         array_from(&m->a[k], (size_t)sites, 1, some ? some : x, INPUTS);
         part[k].change = (struct change){.entries = array_all(&m->entries[k]),
@@ -246,7 +243,6 @@ static void judge_parts(const struct polar_case *one, bool stacked, struct cut_m
         memcpy(part[k].change.C, C + (stacked ? k * rows * INPUTS : 0),
                (size_t)(rows * INPUTS) * sizeof *C);
         part[k].velocity = &m->velocity[k];
-        free(some);
     }
     struct polar_rule rule = one->rule;
     /* rate is that of a part: of rows that are sites all count, of directions none */
@@ -261,7 +257,6 @@ static void judge_parts(const struct polar_case *one, bool stacked, struct cut_m
                          one->name, stacked ? "stacked" : "side by side", i, k, got[i], its[i]);
         free(its), free(got);
     }
-    free(want);
 }
 
 static void same_spectrum(const struct polar_case *one, bool stacked, struct cut_matrix *m,
@@ -288,10 +283,9 @@ static void judge_cut(const struct polar_case *one, bool stacked) {
     draw(W, ROWS * SITES, 1);
     array_from(&entries, SITES, 1, W, ROWS);
     for (int k = 0; k < PARTS; k++) {
-        double *some = cut(W, ROWS, stacked, k);
+        FREED(free_memory) double *some = cut(W, ROWS, stacked, k);
         array_from(&m.entries[k], stacked ? SITES : SITES / PARTS, 1, some,
                    stacked ? ROWS / PARTS : ROWS);
-        free(some);
     }
     for (int step = 0; step < STEPS; step++) {
         struct change change = {.s = one->s, .row_group = one->row_group};

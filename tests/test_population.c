@@ -9,16 +9,14 @@
 
 /* `count` orthonormal rows without relation to the population, in an array to be freed. */
 static void open_rows(struct array *array, size_t sites, int count) {
-    struct array in;
-    double *x = memory((size_t)count * sites, sizeof *x);
+    FREED(array_free) struct array in;
+    FREED(free_memory) double *x = memory((size_t)count * sites, sizeof *x);
     int kept;
     draw(x, (size_t)count * sites, 99);
     array_from(&in, sites, 1, x, count);
     ASK(array_init(array, backend, sites, 1, 0, &err));
     ASK(basis_residual(none, array_all(&in), (struct basis_known){0}, 1e-6, array, &kept, &err));
     assert_int_equal(kept, count);
-    array_free(&in);
-    free(x);
 }
 
 TEST(test_fresh_is_orthonormal) {
@@ -269,7 +267,7 @@ TEST(test_mirror_images) {
     struct rows forward = array_rows(&out, 0, ROWS), back = array_rows(&out, ROWS, ROWS);
     ASK(population_fresh(&p, none, forward, &err));
     ASK(population_fresh_back(&p, none, back, &err));
-    double *x = memory(2 * ROWS * SITES, sizeof *x);
+    FREED(free_memory) double *x = memory(2 * ROWS * SITES, sizeof *x);
     backend->get(array_rows(&out, 0, 2 * ROWS), x);
     for (int k = 0; k < 2 * ROWS; k++)
         for (int i = 0; i < SITES; i += 2) {
@@ -292,7 +290,6 @@ TEST(test_mirror_images) {
         ASK(population_fresh(&p, none, array_rows(&out, 0, 10), &err));
     ASK(population_fresh(&p, none, array_rows(&out, 0, 10), &err));
     assert_int_equal(p.span.unmatched, 10);
-    free(x);
     array_free(&known);
     array_free(&out);
     population_free(&p);

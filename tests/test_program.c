@@ -332,20 +332,18 @@ static void ask(struct run *run, const struct shape *shape) {
 /* Draws the programs of all shapes; judged: and takes their gradients by differences. */
 static void each_program(bool judged) {
     static const char *const none[] = {NULL};
-    struct run run;
+    FREED(run_free) struct run run;
     start(&run, none);
     for (int k = 0; k < SHAPES; k++) {
         ask(&run, &shapes[k]);
         for (uint32_t seed = 1; seed <= (k ? 25 : 60); seed++) {
-            struct net net;
+            FREED(net_free) struct net net;
             w.state = (seed + 100 * (uint32_t)k) * 2654435761u;
             new_net(&net, &run, 8, &model_random, &shapes[k]);
             if (judged)
                 support_gradient_of(&net, &run, 7);
-            net_free(&net);
         }
     }
-    run_free(&run);
 }
 
 /* Every operation of the sources that has an adjoint is met by a program of this file: one
@@ -387,7 +385,7 @@ enum { STEPS = 4, MOST_OUTPUTS = INPUTS * 3 };
 
 /* f after each of four steps, on a backend. */
 static void train(const struct run *run, int N, const struct shape *shape, double *f) {
-    struct net net;
+    FREED(net_free) struct net net;
     new_net(&net, run, N, &model_random, shape);
     for (int t = 0; t < STEPS; t++) {
         support_evaluate(&net, run);
@@ -395,7 +393,6 @@ static void train(const struct run *run, int N, const struct shape *shape, doubl
                (size_t)(net.batch.output_rows * net.setup.data.C) * sizeof *f);
         support_learn(&net, run);
     }
-    net_free(&net);
 }
 
 /* Rows that are read before they are written are NaN on the backend `shadow`. */
@@ -410,12 +407,11 @@ TEST(same_bits_on_poisoned_memory) {
                 double f[2][STEPS * MOST_OUTPUTS] = {{0}};
                 const struct shape *shape = &shapes[seed % SHAPES];
                 for (int i = 0; i < 2; i++) {
-                    struct run run;
+                    FREED(run_free) struct run run;
                     start(&run, more[i * k]);
                     ask(&run, shape);
                     w.state = seed * 2654435761u;
                     train(&run, N, shape, f[i]);
-                    run_free(&run);
                 }
                 double last = f[0][(STEPS - 1) * MOST_OUTPUTS];
                 assert_true(last == last && last != 0);

@@ -135,12 +135,12 @@ TEST(wrong_programs_are_told) {
         {write_tied_read_in, "matrix in: only maps and embeddings may be tied, not read_in"},
     };
     static const char *const none[] = {NULL};
-    struct run run;
+    FREED(run_free) struct run run;
     start(&run, none);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         struct model model = {.name = "wrong", .write = cases[k].write};
         struct net_setup setup = run_setup(&run, 8, 0);
-        struct net net;
+        FREED(net_free) struct net net;
         struct err err = {0};
         setup.model = &model;
         assert_int_equal(net_init(&net, &setup, &err), CODE_INPUT);
@@ -148,9 +148,7 @@ TEST(wrong_programs_are_told) {
             fail_msg("%s: does not say \"%s\"", err.text, cases[k].part);
         assert_int_equal(net.populations.count,
                          6); /* none behind a fault: net_free would miss it */
-        net_free(&net);
     }
-    run_free(&run);
 }
 
 /* Of populations and matrices there are as many as have draws of their own. */
@@ -162,15 +160,13 @@ static void write_too_many(struct program *p) {
 TEST(draws_are_of_one_owner) {
     static const char *const none[] = {NULL};
     struct model model = {.name = "many", .write = write_too_many};
-    struct run run;
+    FREED(run_free) struct run run;
     start(&run, none);
     struct net_setup setup = run_setup(&run, 8, 0);
-    struct net net;
+    FREED(net_free) struct net net;
     struct err err = {0};
     setup.model = &model;
     setup.declare_only = true;
     assert_int_equal(net_init(&net, &setup, &err), CODE_INPUT);
     assert_string_equal(err.text, "network many: it has more than 65536 populations");
-    net_free(&net);
-    run_free(&run);
 }

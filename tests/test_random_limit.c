@@ -21,13 +21,11 @@ static void open_run(struct run *run, const char *source, const char *const *ove
 }
 
 static bool is_random(const char *source, const char *const *overrides) {
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     open_run(&run, source, overrides);
     support_net(&net, &run, 0, 0);
     bool random = net.gates.random;
-    net_free(&net);
-    run_free(&run);
     return random;
 }
 
@@ -92,7 +90,7 @@ TEST(equal_logits) {
         double biases[4];
         bool refused;
     } cases[] = {{{0, 0, 0, 0}, true}, {{1, 0, 0, 0}, true}, {{1, 1, 0, 0}, false}};
-    struct run run;
+    FREED(run_free) struct run run;
     support_run(&run, "data/regime1.ini", (const char *const[]){NULL});
     struct network network = run.config.network;
     const char *key;
@@ -102,7 +100,6 @@ TEST(equal_logits) {
         assert_int_equal(said != NULL, cases[k].refused);
         assert_true(!said || (strstr(said, "exactly equal") && !strcmp(key, "bias")));
     }
-    run_free(&run);
 }
 
 /* --- their laws ------------------------------------------------------------------------------ */
@@ -166,14 +163,13 @@ static void run_both(const char *source, const char *const *changes, int N, int 
     char sites[32];
     const char *overrides[32] = {SMALL, sites};
     int n = 12;
-    struct run run;
+    FREED(run_free) struct run run;
     snprintf(sites, sizeof sites, "solver.sites=%d", N);
     for (int k = 0; changes[k]; k++)
         overrides[n++] = changes[k];
     open_run(&run, source, overrides);
     ASK(run_ensemble(&run, 0, runs, &both[0], err));
     ASK(run_ensemble(&run, N, runs, &both[1], err));
-    run_free(&run);
 }
 
 /* The loss has another term of order 1/N than of order 1/S (normals of forward passes are matched

@@ -30,13 +30,11 @@ static void train(struct net *net, const struct run *run, int width, int steps) 
 
 static void outputs(double f[3], const char *network, const char *const *more, int width,
                     int steps) {
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     run_of(&run, network, more);
     train(&net, &run, width, steps);
     memcpy(f, net.output.f, 3 * sizeof *f);
-    net_free(&net);
-    run_free(&run);
 }
 
 static void check_same(const char *network, const char *const *a, const char *const *b, int width) {
@@ -72,8 +70,8 @@ static double rate_of(const struct net *net, const char *name) {
 
 /* Lines of a common name and of the own one multiply; N is the width. */
 TEST(factors_multiply) {
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     run_of(&run, "model=regime1\nexperts=3\nexpert_layers=2",
            ARGS("init.W2=2", "init.W2_1=4", "rates.W3=2 N^-0.5", "rates.W3_0=N", "rates.w=0.5",
                 "solver.replicates=0"));
@@ -83,8 +81,6 @@ TEST(factors_multiply) {
     assert_true(support_weight(&net, "W3_1")->matrix.weight.a0 == 1);
     assert_true(rate_of(&net, "W3_0") == 8 && rate_of(&net, "W3_2") == 0.5);
     assert_true(rate_of(&net, "W2_1") == 1 && rate_of(&net, "w") == 0.5);
-    net_free(&net);
-    run_free(&run);
 }
 
 /* Linear networks: f(0) of a finite one is linear in each matrix, a kernel of the limit quadratic.
@@ -102,14 +98,12 @@ TEST(initial_factors) {
     for (size_t k = 0; k < 3; k++) {
         double kernel[2][9];
         for (int given = 0; given < 2; given++) {
-            struct run run;
-            struct net net;
+            FREED(run_free) struct run run;
+            FREED(net_free) struct net net;
             run_of(&run, model, given ? ARGS(line[k]) : NULL);
             train(&net, &run, 0, 0);
             struct rows h = net.kernels.item[net.kernels.count - 1].rows; /* PhiL */
             net.setup.backend->dots(h, h, kernel[given]);
-            net_free(&net);
-            run_free(&run);
         }
         for (int i = 0; i < 9; i++)
             assert_true(kernel[1][i] == 4 * kernel[0][i] && kernel[0][i] != 0);

@@ -87,7 +87,7 @@ TEST(names_of_results) {
 /* More arrays than HDF5 lets share the axis of times are refused before anything is computed. */
 TEST(as_many_as_a_file_takes) {
     for (int many = 0; many < 2; many++) {
-        struct record record;
+        FREED(record_free) struct record record;
         struct err said = {0};
         ASK(record_init(&record, 1, 2, err));
         for (int k = 0; k < (many ? 4010 : 3990); k++) {
@@ -99,7 +99,6 @@ TEST(as_many_as_a_file_takes) {
         assert_int_equal(record_check_names(&record, false, &said), many ? CODE_INPUT : CODE_OK);
         if (many && !strstr(said.text, "arrays in one group, and HDF5 takes at most 4000"))
             fail_msg("%s", said.text);
-        record_free(&record);
     }
 }
 
@@ -170,8 +169,8 @@ TEST(kernels_of_a_fixed_point) {
     static const char *const files[] = {"data/dense.ini", "data/regime2.ini"};
     static const char *const keys[] = {"solver.method=fixed_point", "reference.widths=", NULL};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        struct run run;
-        struct record record = {0};
+        FREED(run_free) struct run run;
+        FREED(record_free) struct record record = {0};
         char **label = NULL;
         support_run(&run, files[i], keys);
         struct net_setup setup = run_setup(&run, 0, 0);
@@ -184,7 +183,5 @@ TEST(kernels_of_a_fixed_point) {
                 assert_string_not_equal(label[k], label[l]);
         }
         free(label);
-        record_free(&record);
-        run_free(&run);
     }
 }

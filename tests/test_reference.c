@@ -31,13 +31,12 @@ struct track {
 
 /* values[t] = entry `offset` of the `stride` entries that a stored dataset has at each time. */
 static void read_track(hid_t file, const char *path, int offset, int stride, double *values) {
-    double *all = calloc((size_t)(T * stride), sizeof *all);
+    FREED(free_memory) double *all = calloc((size_t)(T * stride), sizeof *all);
     hid_t set = H5Dopen2(file, path, H5P_DEFAULT);
     assert_true(H5Dread(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, all) >= 0);
     H5Dclose(set);
     for (int t = 0; t < T; t++)
         values[t] = all[t * stride + offset];
-    free(all);
 }
 
 static void stored(hid_t file, const char *name, int offset, int stride, struct track *track) {
@@ -198,8 +197,8 @@ static void judge_start(const char *name, const struct run *run, const struct re
 
 static void one_case(const char *folder, const char *name) {
     char ini[64], h5[64];
-    struct run run;
-    struct record record;
+    FREED(run_free) struct run run;
+    FREED(record_free) struct record record;
     bool many = replicates == MOST, first = !strcmp(folder, "regime1");
     /* regime1 is stored to six digits; in its linear case neither side has a sampling error */
     struct score score = {.rounding = first ? 0.5e-6 : 0,
@@ -231,8 +230,6 @@ static void one_case(const char *folder, const char *name) {
     print_message("%s: largest |z| %.2f, rms %.2f of %d\n", name, score.largest,
                   sqrt(score.squares / score.count), score.count);
     assert_true(score.largest <= 4);
-    record_free(&record);
-    run_free(&run);
 }
 
 #define CASE(folder, name)                                                                         \

@@ -173,8 +173,8 @@ static void judge_start(const char *name, const struct run *run, const struct re
 
 static void one_case(const char *name, int horizon) {
     char ini[64], h5[64];
-    struct run run;
-    struct record record;
+    FREED(run_free) struct run run;
+    FREED(record_free) struct record record;
     struct score score = {0};
     snprintf(ini, sizeof ini, "data/ref/regime3/%s.ini", name);
     snprintf(h5, sizeof h5, "data/ref/regime3/%s.h5", name);
@@ -190,8 +190,6 @@ static void one_case(const char *name, int horizon) {
     print_message("%s: largest |z| %.2f, rms %.2f of %d\n", name, score.largest,
                   sqrt(score.squares / score.count), score.count);
     assert_true(score.largest <= 4);
-    record_free(&record);
-    run_free(&run);
 }
 
 #define CASE(name, horizon, always)                                                                \

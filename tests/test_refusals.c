@@ -68,7 +68,7 @@ static void read_line(const char *text) {
 /* Lines that begin with two blanks go on with the one before. */
 static void read_table(const char *name) {
     static char whole[8192];
-    char *next = NULL;
+    FREED(free_memory) char *next = NULL;
     FILE *file = fopen(name, "r");
     assert_non_null(file);
     for (size_t room = 0; getline(&next, &room, file) >= 0;) {
@@ -89,7 +89,6 @@ static void read_table(const char *name) {
     if (*whole)
         read_line(whole);
     fclose(file);
-    free(next);
 }
 
 /* --- cases ----------------------------------------------------------------------------------- */
@@ -155,7 +154,7 @@ static bool refused_script(const char *mode, const struct line *line) {
          "read_out(h, 'w')\n"}};
     char text[1024];
     size_t k = 0;
-    struct run run;
+    FREED(run_free) struct run run;
     struct err err;
     while (k < COUNT(around) && strcmp(around[k][0], mode))
         k++;
@@ -163,7 +162,6 @@ static bool refused_script(const char *mode, const struct line *line) {
         fail_msg("no mode %s", mode);
     snprintf(text, sizeof text, "%s%s%s", around[k][1], line->field[0], around[k][2]);
     int code = support_script(&run, text, (const char *const *)line->field + 1, &err);
-    run_free(&run);
     return code == CODE_INPUT && says(err.text, line->part);
 }
 

@@ -130,8 +130,8 @@ TEST(one_expert_is_dense) {
 /* Softmax without bias: gphi is the same for all experts, so gpsi = 0 and the router never moves.
  * In a linear network that holds without sampling error, to the truncation of the bases. */
 TEST(softmax_without_bias_stays_uniform) {
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     run_of(&run,
            "[network]\nmodel=regime1\nactivation=linear\ngate=softmax\nexperts=3\nq0=1\n"
            "[training]\neta0=0.4\n[solver]\nsites=400\ntolerance=1e-6\n",
@@ -145,8 +145,6 @@ TEST(softmax_without_bias_stays_uniform) {
         support_learn(&net, &run);
     }
     assert_true(fabs(net.output.f[0]) > 0.1);
-    net_free(&net);
-    run_free(&run);
 }
 
 /* Swaps the experts of a finite net: matrices, router rows, biases. */
@@ -178,8 +176,8 @@ static void swap_experts(struct net *net, int M, int E) {
 TEST(no_number_is_hidden) {
     static const char *const rho[] = {"network.rho=1", "network.rho=0.6666666666666666"};
     for (int k = 0; k < 2; k++) {
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         struct err err;
         run_of(&run,
                "[network]\nmodel=regime1\ngate=softmax\nexperts=3\nbias=trained\n"
@@ -189,8 +187,6 @@ TEST(no_number_is_hidden) {
         support_numbers(&net, "b")[1] = NAN;
         int code = net_evaluate(&net, run.config.training.loss, run.data.y, &err);
         assert_true(code || !isfinite(net.output.loss));
-        net_free(&net);
-        run_free(&run);
     }
 }
 
@@ -200,8 +196,8 @@ TEST(no_number_is_hidden) {
 TEST(selected_far_below_the_largest) {
     static const char *const over[] = {"network.softmax_over=selected", "network.softmax_over=all"};
     for (int k = 0; k < 2; k++) {
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         run_of(&run,
                "[network]\nmodel=regime1\ngate=softmax\nexperts=4\nrho=0.25\nbeta=1e4\nq0=0\n"
                "bias=fixed\nbiases=0.3 0.1 -0.1 -0.3\neta_bias=0.5\nrouter_rate=0\n"
@@ -217,15 +213,13 @@ TEST(selected_far_below_the_largest) {
                     CHECK_ABS(p[4 * mu + i], i == t ? gate : 0, 0, "p[%d] at %d", i, t);
             support_learn(&net, &run);
         }
-        net_free(&net);
-        run_free(&run);
     }
 }
 
 /* Exchanging experts leaves the outputs alone, over training; sums of M terms change order: 1e-13.
  */
 TEST(experts_may_be_permuted) {
-    struct run run;
+    FREED(run_free) struct run run;
     struct net a, b;
     run_of(&run,
            "[network]\nmodel=regime1\ngate=softmax\nexperts=3\nexpert_layers=2\nbias=trained\n"
@@ -244,7 +238,6 @@ TEST(experts_may_be_permuted) {
     }
     net_free(&a);
     net_free(&b);
-    run_free(&run);
 }
 
 /* A router that never moves from p = 1 (softmax over one expert) is a constant gate. */
@@ -276,7 +269,7 @@ TEST(idle_router_is_a_constant_gate) {
 /* The largest move of a logit in the first step, mean over networks of width N. */
 static double first_move(const char *parameterization, int N) {
     char text[512];
-    struct run run;
+    FREED(run_free) struct run run;
     double sum = 0;
     snprintf(text, sizeof text,
              "[network]\nmodel=regime1\nparameterization=%s\ngate=softmax\nexperts=4\nbias=fixed\n"
@@ -284,7 +277,7 @@ static double first_move(const char *parameterization, int N) {
              parameterization, N);
     run_of(&run, text, NULL);
     for (int seed = 0; seed < 24; seed++) {
-        struct net net;
+        FREED(net_free) struct net net;
         double before[64], most = 0;
         support_net(&net, &run, N, seed);
         support_evaluate(&net, &run);
@@ -294,9 +287,7 @@ static double first_move(const char *parameterization, int N) {
         for (int k = 0; k < run.data.P * 4; k++)
             most = fmax(most, fabs(support_measured(&net, "psi")[k] - before[k]));
         sum += most / 24;
-        net_free(&net);
     }
-    run_free(&run);
     return sum;
 }
 
@@ -317,7 +308,7 @@ TEST(logits_of_sp_diverge) {
 TEST(top_k_without_bias_agrees_in_distribution) {
     enum { RUNS = 160, T = 10 };
     const int widths[] = {64, 128, 256};
-    struct run run;
+    FREED(run_free) struct run run;
     struct record record[4];
     double *mean[4], *se[4];
     run_of(&run,
@@ -344,5 +335,4 @@ TEST(top_k_without_bias_agrees_in_distribution) {
         free(mean[i]);
         record_free(&record[i]);
     }
-    run_free(&run);
 }

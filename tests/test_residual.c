@@ -56,14 +56,13 @@ TEST(sizes_are_refused) {
     };
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         char first[64], second[64], *overrides[] = {first, second};
-        struct run run = {0};
+        FREED(run_free) struct run run = {0};
         struct err err = {0};
         snprintf(first, sizeof first, "%s", refusals[i].first);
         snprintf(second, sizeof second, "%s", refusals[i].second);
         assert_int_equal(run_configure(&run, "data/residual.ini", 2, overrides, &err), CODE_INPUT);
         if (!strstr(err.text, refusals[i].part))
             fail_msg("%s: %s", refusals[i].first, err.text);
-        run_free(&run);
     }
 }
 
@@ -92,8 +91,8 @@ TEST(nodes_are_the_experts) {
     static const char *const experts[] = {"network.experts=16", "network.experts=32"};
     for (int k = 0; k < 2; k++)
         for (int half = 0; half < 2; half++) {
-            struct run run;
-            struct net net;
+            FREED(run_free) struct run run;
+            FREED(net_free) struct net net;
             support_run(&run, "data/residual.ini", (const char *const[]){experts[k], NULL});
             run.config.half = half;
             const char *text = params_find(&run.params, "solver", "expert_sites")->text;
@@ -102,7 +101,5 @@ TEST(nodes_are_the_experts) {
                 if (!strncmp(net.populations.item[i]->name, "experts", 7))
                     assert_int_equal(net.populations.item[i]->sites, 16 << k);
             assert_string_equal(text, k ? "32" : "16");
-            net_free(&net);
-            run_free(&run);
         }
 }

@@ -21,17 +21,16 @@ struct pair {
 /* w[unit][i] = normal of direction i. */
 static void meet(const struct pair *p, struct map *map, bool forward, double *w) {
     struct population *units = forward ? map->declared.target : map->declared.source;
-    struct array out;
+    FREED(array_free) struct array out;
     int d = p->o->d, count = p->o->E * p->o->S;
     ASK(array_init(&out, &backend_cpu, units->sites, units->group, d, err));
     struct rows frame = array_all(&p->frame), rows = array_all(&out);
     ASK(forward ? map_forward(map, frame, rows, err) : map_backward(map, frame, rows, err));
+    FREED(free_memory)
     double *values = support_get(array_all(forward ? &limit_of(map)->Z : &limit_of(map)->e));
     for (int i = 0; i < d; i++)
         for (int u = 0; u < count; u++)
             w[u * d + i] = values[i * count + u];
-    free(values);
-    array_free(&out);
 }
 
 static void make_pair(struct pair *p, const char *const *overrides) {
@@ -148,8 +147,8 @@ TEST(equals_recursion) {
 
 /* The numbers of the maps, and the rank P + 1 of everything on the stream, for ever. */
 TEST(stream_has_rank_P_plus_1) {
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     support_run(&run, "data/residual.ini",
                 ARGS("network.rho=1", "network.depth=3", "data.inputs=4", "solver.unit_sites=500",
                      "solver.sites=100"));
@@ -171,8 +170,6 @@ TEST(stream_has_rank_P_plus_1) {
         assert_int_equal(map_rank(W1, false), 0);
     }
     assert_int_equal(net.populations.item[0]->span.rows.rows, 5);
-    net_free(&net);
-    run_free(&run);
 }
 
 /* Every value of the first `times` times of every series has the same bits. */
@@ -196,11 +193,10 @@ static void compare_bits(const char *change, const char *routing) {
             "solver.replicates=2", "reference.seeds=2", "solver.threads=1",
             "solver.halves=no",    "data.inputs=3",     routing};
         overrides[9] = i ? change : NULL;
-        struct run run;
+        FREED(run_free) struct run run;
         support_run(&run, "data/residual.ini", overrides);
         ASK(run_ensemble(&run, 0, 2, &limit[i], err));
         ASK(run_ensemble(&run, 32, 2, &networks[i], err));
-        run_free(&run);
     }
     same_bits(&limit[0], &limit[1], 6, change);
     same_bits(&networks[0], &networks[1], 6, change);

@@ -44,7 +44,7 @@ static void stored(hid_t file, const char *name, int l, struct track *track) {
         hid_t set = H5Dopen2(file, path, H5P_DEFAULT), space = H5Dget_space(set);
         int axes = H5Sget_simple_extent_dims(space, shape, NULL);
         size_t stride = (size_t)(shape[1] * shape[2] * shape[3]), step = 0;
-        double *all = calloc((size_t)shape[0] * stride, sizeof *all);
+        FREED(free_memory) double *all = calloc((size_t)shape[0] * stride, sizeof *all);
         assert_true(H5Dread(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, all) >= 0);
         H5Sclose(space);
         H5Dclose(set);
@@ -55,7 +55,6 @@ static void stored(hid_t file, const char *name, int l, struct track *track) {
             step = 1;
         size_t block = axes == 4 ? P * P : axes == 3 ? P : strcmp(name, "f") ? 1 : 0;
         fill(track, se ? track->se[0] : track->mean[0], all, (size_t)l * block, stride, step);
-        free(all);
     }
     hid_t attribute = H5Aopen_by_name(file, "/limit", "n", H5P_DEFAULT, H5P_DEFAULT);
     assert_true(H5Aread(attribute, H5T_NATIVE_INT, &track->runs) >= 0);
@@ -184,8 +183,8 @@ static void judge_all(hid_t file, const char *name, const struct record *record,
 static void one_case(const char *name) {
     bool top = !strncmp(name, "topk", 4); /* 64 experts with unit_sites each */
     char ini[64], h5[64];
-    struct run run;
-    struct record record;
+    FREED(run_free) struct run run;
+    FREED(record_free) struct record record;
     struct score score = {0};
     const char *const overrides[] = {"output.kernels=diagonal",
                                      top ? "solver.unit_sites=512" : "solver.unit_sites=2048",
@@ -205,8 +204,6 @@ static void one_case(const char *name) {
     double rms = sqrt(score.squares / score.count);
     print_message("%s: largest |z| %.2f, rms %.2f of %d\n", name, score.largest, rms, score.count);
     assert_true(score.largest <= 4 && rms <= 1.5);
-    record_free(&record);
-    run_free(&run);
 }
 
 #define CASE(name)                                                                                 \

@@ -49,8 +49,8 @@ TEST(closed_forms) {
                                             "training.eta0=0.1",
                                             "solver.sites=400",
                                             NULL};
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     double f[3] = {0}, Theta[3][3], K[3][3], a = 1 + 1.4 * 1.4 / 3, moved = 0, got[9];
     support_run(&run, "data/resnet.ini", overrides);
     support_net(&net, &run, 0, 0);
@@ -85,8 +85,6 @@ TEST(closed_forms) {
             CHECK_ABS(net.output.f[mu], f[mu], 1e-5, "f[%d] at %d", mu, t);
     }
     assert_true(moved > 0.3);
-    net_free(&net);
-    run_free(&run);
 }
 
 enum { T = 16, P = 4 };
@@ -131,8 +129,8 @@ static void judge(hid_t file, const struct record *record, const char *name, con
  * at 2048 sites, which is less than its standard errors by two orders. Entries share networks, so z
  * move together: rms <= 1.5. */
 static void equals_reference(const char *ini, const char *h5) {
-    struct run run;
-    struct record record;
+    FREED(run_free) struct run run;
+    FREED(record_free) struct record record;
     struct score score = {0};
     support_run(&run, ini, NULL);
     size_t L = (size_t)run.config.network.block.depth, block = P * P;
@@ -153,8 +151,6 @@ static void equals_reference(const char *ini, const char *h5) {
     double rms = sqrt(score.squares / score.count);
     print_message("%s: largest |z| %.2f, rms %.2f of %d\n", ini, score.largest, rms, score.count);
     assert_true(score.largest <= 4 && rms <= 1.5);
-    record_free(&record);
-    run_free(&run);
 }
 
 TEST(reference) {

@@ -188,8 +188,8 @@ static double slope2(double h) {
  * (through the read-in; Delta = y). 4 standard errors of 8 replicates. Coefficients of minimum
  * norm, which the march once had in place of responses, are 0 here. */
 TEST(the_first_order_of_regime_2) {
-    struct run run;
-    struct record record = {0};
+    FREED(run_free) struct run run;
+    FREED(record_free) struct record record = {0};
     double mean, se;
     support_run(&run, "data/regime2.ini",
                 ARGS("network.parameterization=mup", "training.steps=2", "solver.sites=4096",
@@ -207,8 +207,6 @@ TEST(the_first_order_of_regime_2) {
         CHECK_ABS(mean, want, 4 * se, "A_Q[1][%d][0][%d]", mu, mu);
         assert_true(fabs(want) > 10 * se);
     }
-    record_free(&record);
-    run_free(&run);
 }
 
 /* All other numbers of a run keep their bits, whatever is measured beside responses: rows that have
@@ -355,9 +353,9 @@ TEST(what_the_file_shows) {
 TEST(of_rows_that_do_not_learn) {
     static const char *const rows[] = {"stop(x)", "top(x, p.sites // 2)"};
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-        struct run run;
+        FREED(run_free) struct run run;
         struct err why;
-        struct record record = {0};
+        FREED(record_free) struct record record = {0};
         char text[256], note[TEXT_NOTE] = "";
         snprintf(text, sizeof text,
                  "key('depth')\nlocal p = population('p')\nlocal x = tanh(read_in(p, 'W1'))\n"
@@ -374,8 +372,6 @@ TEST(of_rows_that_do_not_learn) {
         struct net_setup setup = run_setup(&run, 0, 0);
         ASK(response_tell(&run.config, &setup, note, err));
         assert_non_null(strstr(note, "of W4: "));
-        record_free(&record);
-        run_free(&run);
     }
 }
 
@@ -408,14 +404,13 @@ TEST(shifts_suit_the_program) {
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         const char *overrides[8] = {"output.responses=yes"};
-        struct run run;
+        FREED(run_free) struct run run;
         double shift;
         memcpy(overrides + 1, cases[k].more, sizeof cases[k].more);
         support_run(&run, cases[k].ini, overrides);
         struct net_setup setup = run_setup(&run, 0, 0);
         ASK(net_shift(&setup, &shift, err));
         CHECK_ABS(shift, cases[k].shift, 1e-16, "case %zu", k);
-        run_free(&run);
     }
 }
 

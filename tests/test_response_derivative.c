@@ -265,8 +265,8 @@ TEST(networks_respond_alike) {
                                      "solver.halves=no",  "solver.replicates=16",
                                      "reference.widths=", "output.kernels=none",
                                      "reference.seeds=1", "output.responses=yes"};
-        struct run run;
-        struct record record = {0};
+        FREED(run_free) struct run run;
+        FREED(record_free) struct record record = {0};
         memcpy(overrides + 8, cases[i].more, sizeof cases[i].more);
         support_run(&run, cases[i].file, overrides);
         run.config.solver.replicates /= is_long ? 1 : 2;
@@ -275,8 +275,6 @@ TEST(networks_respond_alike) {
         support_ensemble(&run, 0, &record);
         for (int k = 0; k < 4 && cases[i].responses[k]; k++)
             compare(&run, &record, cases[i].responses[k], cases[i].N, networks);
-        record_free(&record);
-        run_free(&run);
     }
 }
 
@@ -286,10 +284,9 @@ TEST(matrices_that_learn_backward_respond_to_muon) {
                                "solver.sites=64",         "solver.replicates=1",
                                "reference.widths=",       "output.kernels=none",
                                "output.responses=yes",    NULL};
-    struct run run;
-    struct record record = {0};
+    FREED(run_free) struct run run;
+    FREED(record_free) struct record record = {0};
     int responses = 0;
-    (void)state;
     support_run(&run, "data/residual.ini", overrides);
     support_ensemble(&run, 0, &record);
     for (int s = 0; s < record.count; s++) {
@@ -299,8 +296,6 @@ TEST(matrices_that_learn_backward_respond_to_muon) {
             assert_true(isfinite(series->values[k]));
     }
     assert_true(responses > 0);
-    record_free(&record);
-    run_free(&run);
 }
 
 int main(int argc, char **argv) {

@@ -64,11 +64,10 @@ static int clean(void **state) {
 }
 
 static void must(const char *const *arg, const char *what) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_run(&result, arg);
     if (result.code)
         fail_msg("%s: %s", what, result.err);
-    cli_free(&result);
 }
 
 static double seconds(void) {
@@ -90,7 +89,7 @@ static bool is_gone(pid_t pid) {
  * was done before. */
 static bool cut(const char *const *arg, const char *file, int number, double within,
                 const char *what) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     pid_t pid = cli_start(arg, 0);
     while (!cli_exists(file) && !is_gone(pid))
         cli_pause(0.001);
@@ -100,7 +99,6 @@ static bool cut(const char *const *arg, const char *file, int number, double wit
     bool done = result.code == 0;
     if (!done && result.code != -number && result.code != CODE_INTERRUPTED)
         fail_msg("%s: exit %d: %s", what, result.code, result.err);
-    cli_free(&result);
     return !done;
 }
 
@@ -272,14 +270,13 @@ TEST_AFTER(clean, other_settings_are_refused) {
 /* The file with its bytes from `at` on replaced; sum: with the sum that goes with them. */
 static void change_state(const char *name, size_t at, const char *bytes, bool sum) {
     size_t size;
-    char *text = cli_read(name, &size);
+    FREED(free_memory) char *text = cli_read(name, &size);
     assert_true(at + strlen(bytes) <= size);
     memcpy(text + at, bytes, strlen(bytes));
     uint64_t now = base_hash(BASE_HASH, text, size - sizeof now);
     if (sum)
         memcpy(text + size - sizeof now, &now, sizeof now);
     cli_write(name, text, size);
-    free(text);
 }
 
 TEST_AFTER(clean, damaged_states_are_refused) {

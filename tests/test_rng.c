@@ -108,16 +108,15 @@ static void check_distribution(double *x, size_t n) {
 
 TEST(test_normals_along_sites) {
     const size_t n = 1000000;
-    double *x = memory(n, sizeof *x);
+    FREED(free_memory) double *x = memory(n, sizeof *x);
     draw_row(plain, 0, n, x);
     check_distribution(x, n);
-    free(x);
 }
 
 /* Few sites and many of the other numbers: rows, replicates, owners, seeds. */
 TEST(test_normals_along_other_numbers) {
     const size_t n = 100000;
-    double *x = memory(n, sizeof *x);
+    FREED(free_memory) double *x = memory(n, sizeof *x);
     for (int way = 0; way < 6; way++) {
         for (size_t i = 0; i < n; i++) {
             struct rng_stream stream = plain;
@@ -132,7 +131,6 @@ TEST(test_normals_along_other_numbers) {
         }
         check_distribution(x, n);
     }
-    free(x);
 }
 
 /* Products of two standardised samples. */
@@ -152,7 +150,7 @@ TEST(test_streams_are_distinct) {
     enum { COUNT = 20, SITES = 50000 };
     struct rng_stream s[COUNT];
     size_t first[COUNT] = {[17] = 2, [18] = 3, [19] = SITES};
-    double *x = memory((size_t)COUNT * SITES, sizeof *x);
+    FREED(free_memory) double *x = memory((size_t)COUNT * SITES, sizeof *x);
     for (int k = 0; k < COUNT; k++)
         s[k] = plain;
     s[1].seed ^= 1;
@@ -179,7 +177,6 @@ TEST(test_streams_are_distinct) {
             if (!(fabs(c) < 5 / sqrt(SITES)) || x[k * SITES] == x[l * SITES])
                 fail_msg("streams %d and %d: correlation %g", l, k, c);
         }
-    free(x);
 }
 
 /* Neighbours and the two members of a pair, and their squares. */
@@ -237,12 +234,11 @@ TEST(test_packing_never_collides) {
 
 static void fill(double *rows, size_t sites, int group, struct rng_stream stream, int first,
                  int count) {
-    struct array array;
+    FREED(array_free) struct array array;
     struct err err;
     assert_int_equal(array_init(&array, &backend_cpu, sites, group, first + count, &err), CODE_OK);
     array.backend->normals(array_rows(&array, first, count), stream);
     array.backend->get(array_rows(&array, first, count), rows);
-    array_free(&array);
 }
 
 /* In pieces, into other rows of an array, over fewer sites or sites in groups: the same bits. One

@@ -128,7 +128,7 @@ TEST(large_clip_clips_nothing) {
 /* A clipped step of gradient descent is one at the rate eta0 clip/norm. */
 TEST(clipped_steps_have_that_norm) {
     for (int N = 0; N <= 16; N += 16) {
-        struct run run;
+        FREED(run_free) struct run run;
         struct net net, plain;
         double norm, factor;
         support_run(&run, "data/dense.ini", ARGS(SMALL, "training.clip=0.1"));
@@ -148,7 +148,6 @@ TEST(clipped_steps_have_that_norm) {
                             (size_t)run.data.P * sizeof *net.output.f);
         net_free(&net);
         net_free(&plain);
-        run_free(&run);
     }
 }
 
@@ -171,7 +170,7 @@ TEST(flow_is_a_change_of_time) {
                                       NULL};
         const char *const curved[] = {SMALL, NULL};
         int N = i % 2 ? 16 : 0;
-        struct run run;
+        FREED(run_free) struct run run;
         struct net net[2];
         support_run(&run, "data/dense.ini", N ? curved : linear);
         for (int k = 0; k < 2; k++) {
@@ -198,6 +197,5 @@ TEST(flow_is_a_change_of_time) {
                       "case %zu, N = %d: f[%d]", i / 2, N, mu);
         net_free(&net[0]);
         net_free(&net[1]);
-        run_free(&run);
     }
 }

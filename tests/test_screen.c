@@ -20,7 +20,7 @@ static struct cli_result run(const char *program, const char *const *arg) {
 
 CLEAN_TEST(test_quiet) {
     static const char *const program[] = {"dmft-solve", "dmft-compare", "dmft-sweep"};
-    char *text = malloc(sizeof study + 64);
+    FREED(free_memory) char *text = malloc(sizeof study + 64);
     cli_print("study.ini", study);
     sprintf(text, "%s[sweep]\ntraining.eta0 = 0.1 0.2 0.4\n", study);
     cli_print("sweep.ini", text);
@@ -32,15 +32,12 @@ CLEAN_TEST(test_quiet) {
         assert_true(strlen(loud.out) > 0 && strlen(loud.err) > 0);
         assert_string_equal(quiet.out, "");
         assert_string_equal(quiet.err, "");
-        hid_t file = cli_file("quiet.h5");
-        char *who = cli_text(file, "/", "program");
+        FREED(close_file) hid_t file = cli_file("quiet.h5");
+        FREED(free_memory) char *who = cli_text(file, "/", "program");
         assert_string_equal(who, program[k]);
-        free(who);
-        H5Fclose(file);
         cli_free(&loud);
         cli_free(&quiet);
     }
-    free(text);
 }
 
 /* What a run left is not replaced by the next, unless that is told to. */
@@ -81,7 +78,7 @@ CLEAN_TEST(test_refusals) {
     cli_program("dmft-solve");
     cli_print("study.ini", study);
     for (size_t k = 0; k < COUNT(table); k++) {
-        struct cli_result result;
+        FREED(cli_free) struct cli_result result;
         const char *arg[6] = {"study.ini"};
         for (int a = 0; a < 4 && table[k].arg[a]; a++)
             arg[a + 1] = table[k].arg[a];
@@ -89,7 +86,6 @@ CLEAN_TEST(test_refusals) {
         if (!cli_ended(&result, 2, table[k].part))
             fail_msg("case %zu: %s", k, result.err);
         assert_true(strstr(table[k].part[0], "limit:") || !strstr(result.err, "limit:"));
-        cli_free(&result);
     }
 }
 
@@ -228,12 +224,11 @@ CLEAN_TEST(test_compare) {
     assert_null(strstr(result.out, "\naccuracy "));
     assert_null(strstr(result.out, "\ngate_largest "));
     assert_non_null(strstr(result.out, "\ngate_participation "));
-    hid_t file = cli_file("out.h5");
+    FREED(close_file) hid_t file = cli_file("out.h5");
     assert_true(H5Lexists(file, "mssp/compare/accuracy_inf", H5P_DEFAULT) > 0);
     assert_true(H5Lexists(file, "mssp/compare/accuracy_z", H5P_DEFAULT) == 0);
     assert_true(H5Lexists(file, "mssp/compare/gate_top_inf", H5P_DEFAULT) > 0);
     assert_true(H5Lexists(file, "mssp/compare/gate_top_z", H5P_DEFAULT) == 0);
-    H5Fclose(file);
     cli_free(&result);
 }
 
@@ -263,7 +258,7 @@ CLEAN_TEST(test_sweep) {
                  {"network.activation = tanh erf relu", NULL, 6},
                  {"training.eta0 = 0.1 0.2 0.4", "optimum of training.eta0", 6},
                  {"rates.Q = 0.1 0.2 0.4", "optimum of rates.Q", 6}};
-    char *text = malloc(sizeof study + 64);
+    FREED(free_memory) char *text = malloc(sizeof study + 64);
     for (size_t k = 0; k < COUNT(table); k++) {
         sprintf(text, "%s[sweep]\n%s\n", study, table[k].axis);
         cli_print("axis.ini", text);
@@ -279,7 +274,6 @@ CLEAN_TEST(test_sweep) {
         assert_int_equal(lines, table[k].lines);
         cli_free(&result);
     }
-    free(text);
 }
 
 AROUND_TESTS(cli_open, cli_close)

@@ -13,12 +13,11 @@ TEST(gradients) {
                                         "tied_embedding"};
     static const char *const overrides[] = {"data.inputs=3", "reference.widths=16", NULL};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-        struct run run;
+        FREED(run_free) struct run run;
         char file[64];
         snprintf(file, sizeof file, "examples/%s.ini", names[k]);
         support_run(&run, file, overrides);
         support_gradient(&run, 16, 23);
-        run_free(&run);
     }
 }
 
@@ -83,8 +82,8 @@ TEST(recorded) {
 /* What a script says of a term of its loss stands with the series. */
 TEST(terms_say_what_they_are) {
     static const char *const change[] = {"solver.sites=64", "training.steps=2", NULL};
-    struct run run;
-    struct record record;
+    FREED(run_free) struct run run;
+    FREED(record_free) struct record record;
     struct err why;
     assert_int_equal(support_script(&run,
                                     "key('depth')\n" HEAD
@@ -97,15 +96,13 @@ TEST(terms_say_what_they_are) {
     assert_non_null(size);
     assert_non_null(strstr(size->about, "spread of h"));
     assert_non_null(strstr(size->equation, "<h h>"));
-    record_free(&record);
-    run_free(&run);
 }
 
 /* Attention at every head of four units: derivatives by finite differences. */
 TEST(attention_by_head) {
     static const char *const change[] = {"data.inputs=2", "data.tokens=3", "reference.widths=16",
                                          "reference.draws=iid", NULL};
-    struct run run;
+    FREED(run_free) struct run run;
     struct err why;
     int code =
         support_script(&run,
@@ -118,7 +115,6 @@ TEST(attention_by_head) {
     if (code)
         fail_msg("%s", why.text);
     support_gradient(&run, 16, 17);
-    run_free(&run);
 }
 
 /* Balanced draws on populations of as many sites are orthogonal, in whatever order those are
@@ -129,26 +125,22 @@ TEST(balanced_draws) {
     static const char *const order[] = {"local a, b = population('a'), population('b')\n",
                                         "local b, a = population('b'), population('a')\n"};
     for (int i = 0; i < 2; i++) {
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         struct err why;
         char text[256];
         snprintf(text, sizeof text, "key('depth')\n%s%s", order[i],
                  "read_out(tanh(map(read_in(a, 'W1'), b, 'V')), 'w')\n");
         assert_int_equal(support_script(&run, text, change, &why), CODE_OK);
         support_net(&net, &run, 32, 0);
-        double *W1 = support_get(array_all(&support_thin(&net, "W1")->W));
-        double *w = support_get(array_all(&support_thin(&net, "w")->W));
+        FREED(free_memory) double *W1 = support_get(array_all(&support_thin(&net, "W1")->W));
+        FREED(free_memory) double *w = support_get(array_all(&support_thin(&net, "w")->W));
         for (int k = 0; k < run.inputs.K; k++) {
             double product = 0;
             for (int n = 0; n < 32; n++)
                 product += W1[32 * k + n] * w[n];
             CHECK_ABS(product, 0, 1e-12, "row %d of W1 and w", k);
         }
-        free(W1);
-        free(w);
-        net_free(&net);
-        run_free(&run);
     }
 }
 
@@ -185,8 +177,8 @@ TEST(selection_of_inputs) {
                                          NULL};
     static const char *const text[] = {"", ", {eta_bias = 0.1}"};
     for (int biases = 0; biases < 2; biases++) {
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         struct err why;
         char script[512];
         snprintf(script, sizeof script,
@@ -219,8 +211,6 @@ TEST(selection_of_inputs) {
         support_evaluate(&net, &run);
         free(s);
         free(m);
-        net_free(&net);
-        run_free(&run);
     }
 }
 
@@ -270,15 +260,13 @@ TEST(coordinates_of_a_constant) {
                                          "solver.replicates=1", "solver.sites=64",
                                          "training.steps=2",    NULL};
     for (int N = 0; N <= 16; N += 16) {
-        struct run run;
-        struct record record;
+        FREED(run_free) struct run run;
+        FREED(record_free) struct record record;
         struct err why;
         assert_int_equal(support_script(&run, text, change, &why), CODE_OK);
         ASK(run_ensemble(&run, N, 1, &record, err));
         assert_true(record_find(&record, "rms_W") && !record_find(&record, "rms_W_back"));
         assert_non_null(record_find(&record, "rms_F_back"));
-        record_free(&record);
-        run_free(&run);
     }
 }
 

@@ -90,7 +90,7 @@ TEST(populations_are_told_apart) {
 
 /* [output] router = yes measures the loads of gates whose logits nobody knows. */
 TEST(loads_of_gates_without_logits) {
-    struct record record;
+    FREED(record_free) struct record record;
     support_one("examples/regime2.ini",
                 ARGS("output.router=yes", "training.steps=2", "solver.sites=64",
                      "solver.expert_sites=32", "reference.widths="),
@@ -101,7 +101,6 @@ TEST(loads_of_gates_without_logits) {
     /* Quantiles over experts of phi/<phi> increase, around 1. */
     size_t last = load->size / load->shape[0] - 1;
     assert_true(load->values[0] < 1 && load->values[last] > 1);
-    record_free(&record);
 }
 
 /* Whether a few experts may carry the averages is asked of the gates, not of a key: exponentials of
@@ -118,8 +117,8 @@ TEST(gates_that_condense) {
         {"data/regime1.ini", "network.gate=softmax", NULL, false},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         support_run(
             &run, cases[k].ini,
             (const char *const[]){"reference.widths=16", cases[k].change, cases[k].other, NULL});
@@ -130,15 +129,13 @@ TEST(gates_that_condense) {
         err_overflow(&err, "the loss is not finite");
         net_remedy(&net, 1, &err);
         assert_true((strstr(err.text, "or beta") != NULL) == cases[k].condenses);
-        net_free(&net);
-        run_free(&run);
     }
 }
 
 /* It says which row is zero, and not that the rate is too large. */
 TEST(norm_of_zero) {
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     struct err why = {0};
     if (support_script(&run,
                        "key('depth')\n" HEAD "h = norm(map(h, a, {name = 'V', a0 = 0}))\n" END,
@@ -149,30 +146,24 @@ TEST(norm_of_zero) {
                      CODE_NUMERICAL);
     if (!strstr(why.text, "norm of rows on population a: row 0 of input 0 is zero"))
         fail_msg("%s", why.text);
-    net_free(&net);
-    run_free(&run);
 }
 
 /* A matrix that never learns decays, unless [rates] freezes it. */
 TEST(fixed_matrices_decay_or_are_frozen) {
     static const char *const decay = "training.weight_decay=0.01";
     for (int frozen = 0; frozen < 2; frozen++) {
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         struct err why;
         if (support_script(&run,
                            "key('depth')\n" HEAD "h = map(h, a, {name = 'V', fixed = true})\n" END,
                            (const char *const[]){decay, frozen ? "rates.V=0" : NULL, NULL}, &why))
             fail_msg("%s", why.text);
         support_net(&net, &run, 16, 0);
-        double *before = support_matrix(net.maps.item[0]);
+        FREED(free_memory) double *before = support_matrix(net.maps.item[0]);
         net_decay(&net, 0.5);
-        double *after = support_matrix(net.maps.item[0]);
+        FREED(free_memory) double *after = support_matrix(net.maps.item[0]);
         assert_true(after[3] == (frozen ? 1 : 0.5) * before[3] && before[3] != 0);
-        free(before);
-        free(after);
-        net_free(&net);
-        run_free(&run);
     }
 }
 
@@ -195,8 +186,8 @@ TEST(functions_of_the_same_rows) {
         {HEAD "local t = tanh(h)\nname_rows(t, 't')\nh = sigmoid(h) * t\n" END, "W1 t sigma_W1 w "},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         struct err why;
         char text[200], script[300];
         snprintf(script, sizeof script, "key('depth')\n%s", cases[k][0]);
@@ -205,8 +196,6 @@ TEST(functions_of_the_same_rows) {
         support_net(&net, &run, 16, 0);
         list_rows(&net, text, sizeof text);
         assert_string_equal(text, cases[k][1]);
-        net_free(&net);
-        run_free(&run);
     }
 }
 
@@ -237,7 +226,7 @@ TEST(long_programs_are_refused) {
 /* A signal is heard at every word, on a thread that heeds the signal and on others. */
 TEST(signals_are_heard) {
     volatile sig_atomic_t set = 1;
-    struct run run;
+    FREED(run_free) struct run run;
     struct net net;
     struct err told;
     if (support_script(&run,
@@ -255,13 +244,12 @@ TEST(signals_are_heard) {
                             k ? "interrupted" : "interrupted while network t.lua is written");
         net_free(&net);
     }
-    run_free(&run);
 }
 
 /* What a selection of a selection begins with is asked of a net that is only declared, which has no
  * room for the loads of 512 experts nor for their biases. */
 TEST(selections_of_a_declared_net) {
-    struct run run;
+    FREED(run_free) struct run run;
     struct err told;
     if (support_script(&run,
                        HEAD "local s = look(h, 512, 'Q')\n"
@@ -269,5 +257,4 @@ TEST(selections_of_a_declared_net) {
                             "read_out(sum(first_rows(m, 1) * s)[1] * h, 'w')\nkey('depth')\n",
                        tokens, &told))
         fail_msg("%s", told.text);
-    run_free(&run);
 }

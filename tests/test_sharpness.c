@@ -39,8 +39,8 @@ static int same_but_for_a_constant(const struct record *record, const char *what
 TEST(a_large_eps_makes_adam_plain) {
     for (const struct model *const *model = model_list; *model; model++)
         for (int N = model == model_list ? 0 : 16; N <= 16; N += 16) {
-            struct run run;
-            struct record record;
+            FREED(run_free) struct run run;
+            FREED(record_free) struct record record;
             assert_true(support_small(
                 &run, *model,
                 ARGS("training.steps=3", "data.inputs=2", "training.optimizer=adam",
@@ -50,16 +50,14 @@ TEST(a_large_eps_makes_adam_plain) {
             int found = same_but_for_a_constant(&record, (*model)->name);
             print_message("%s, N = %d: %d\n", (*model)->name, N, found);
             assert_true(found > 1);
-            record_free(&record);
-            run_free(&run);
         }
 }
 
 /* Steps of gradient descent begin to grow where the rate times the sharpness is 2: with a schedule
  * the rate is that of the time. */
 TEST(the_edge_goes_with_the_schedule) {
-    struct run run;
-    struct record record;
+    FREED(run_free) struct run run;
+    FREED(record_free) struct record record;
     support_run(&run, "data/dense.ini",
                 ARGS("training.steps=4", "training.schedule=linear", "output.sharpness=sum",
                      "solver.sites=64", "solver.replicates=1"));
@@ -69,8 +67,6 @@ TEST(the_edge_goes_with_the_schedule) {
                want = rate * support_value(&record, "sharpness", 0, t, 0) / 2;
         CHECK_ABS(support_value(&record, "edge", 0, t, 0), want, 1e-14 * want, "t = %d", t);
     }
-    record_free(&record);
-    run_free(&run);
 }
 
 /* The curvature of a loss of C outputs has C^2 entries, 720 kB here, of a stack of 512 kB. The
@@ -85,8 +81,8 @@ TEST(many_outputs_do_not_fill_the_stack) {
                                       "solver.threads=1",
                                       NULL};
     struct rlimit whole, little;
-    struct run run;
-    struct record record;
+    FREED(run_free) struct run run;
+    FREED(record_free) struct record record;
     support_run(&run, "data/dense.ini", set);
     assert_int_equal(getrlimit(RLIMIT_STACK, &whole), 0);
     little = whole;
@@ -95,6 +91,4 @@ TEST(many_outputs_do_not_fill_the_stack) {
     ASK(run_ensemble(&run, 4, 1, &record, err));
     assert_int_equal(setrlimit(RLIMIT_STACK, &whole), 0);
     assert_true(support_value(&record, "sharpness", 0, 0, 0) > 0);
-    record_free(&record);
-    run_free(&run);
 }

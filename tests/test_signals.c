@@ -90,7 +90,7 @@ TEST(directions_and_pairs) {
     const struct sequences modular = {SEQUENCE_MODULAR, LETTERS, 1, 0};
     const struct data sizes = tokens_sizes(&modular, INPUTS, 0, 3, false);
     const double X[] = {1, 2, 3, 4};
-    double *A = NULL;
+    FREED(free_memory) double *A = NULL;
     int K;
     struct data data;
     struct err told = {0};
@@ -105,7 +105,6 @@ TEST(directions_and_pairs) {
     ASK(thin_coordinates(X, 2, 2, &A, NULL, &K, err));
     base_heed(NULL);
     data_free(&data);
-    free(A);
 }
 
 /* Before each part of /data; nothing of the inputs is then written. */
@@ -127,8 +126,8 @@ TEST(inputs_of_a_result) {
 /* Where a network is set up, and its memory is estimated. */
 TEST(memory_and_networks) {
     volatile sig_atomic_t set = 1;
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     struct err told;
     double bytes;
     support_run_text(&run, (const char *const[]){NULL}, "[network]\nmodel = dense\n");
@@ -140,8 +139,6 @@ TEST(memory_and_networks) {
     setup.declare_only = true; /* no matrix is drawn, which would hear it */
     setup.stop.flag = &set;
     assert_int_equal(net_init(&net, &setup, &told), CODE_INTERRUPTED);
-    net_free(&net);
-    run_free(&run);
 }
 
 /* Singular values hear it where the net does, and nowhere else: the net of a short step does not,
@@ -149,9 +146,9 @@ TEST(memory_and_networks) {
 TEST(singular_values) {
     for (int N = 0; N <= 16; N += 16) {
         volatile sig_atomic_t set = 0;
-        struct run run;
-        struct net net;
-        struct record record;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
+        FREED(record_free) struct record record;
         struct observer observer;
         struct err told;
         support_run_text(&run, (const char *const[]){NULL},
@@ -169,16 +166,13 @@ TEST(singular_values) {
         net.setup.stop.from = INFINITY;
         ASK(observer_measure(&observer, &net, 0, err));
         observer_free(&observer);
-        record_free(&record);
-        net_free(&net);
-        run_free(&run);
     }
 }
 
 /* A chain that seldom leaves a cycle needs many steps to its law: minutes, after a tenth of a
  * second for the matrix. */
 CLEAN_TEST(entropy_of_a_chain) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_print("chain.ini", "[network]\nmodel = dense\n[data]\nsource = markov\nvocabulary = 1000\n"
                            "sharpness = 20\ntokens = 2\n[training]\nloss = cross_entropy\n");
     pid_t pid = cli_start(ARGS("chain.ini", "-o", "out.h5"), 0);
@@ -187,7 +181,6 @@ CLEAN_TEST(entropy_of_a_chain) {
     cli_wait(pid, &result);
     assert_true(
         cli_ended(&result, 130, ARGS("interrupted while the entropy of the chain is found")));
-    cli_free(&result);
 }
 
 /* While it waits for a question the program has nothing to save: a signal ends it at once. */
@@ -195,7 +188,7 @@ CLEAN_TEST(answers_about_programs) {
     static const int deadly[] = {SIGINT, SIGTERM};
     for (size_t k = 0; k < COUNT(deadly); k++) {
         int channel[2], kept = dup(STDIN_FILENO);
-        struct cli_result result;
+        FREED(cli_free) struct cli_result result;
         struct stat answer = {0};
         assert_int_equal(pipe(channel), 0);
         assert_true(kept >= 0 && dup2(channel[0], STDIN_FILENO) >= 0);
@@ -210,7 +203,6 @@ CLEAN_TEST(answers_about_programs) {
         cli_wait(pid, &result);
         assert_int_equal(result.code, -deadly[k]);
         assert_non_null(strstr(result.out, "no JSON list of words"));
-        cli_free(&result);
     }
 }
 
@@ -218,7 +210,7 @@ CLEAN_TEST(answers_about_programs) {
  * so is what comes after them. */
 CLEAN_TEST(answers_in_any_letters) {
     enum { LETTERS_OF_PATH = 1024 };
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     char *question = calloc(1, 2 * LETTERS_OF_PATH + 64), *at = question + 2;
     assert_non_null(question);
     memcpy(question, "[\"", 2);
@@ -236,7 +228,30 @@ CLEAN_TEST(answers_in_any_letters) {
     assert_true(
         !result.code && third && strstr(result.out, "{\"code\":2,\"error\":") == result.out &&
         strstr(second, "no JSON list of words") < third && strstr(third, "none.ini: cannot"));
-    cli_free(&result);
+}
+
+/* A signal is heeded while files are read, which are included here or not. */
+CLEAN_TEST(signals_while_reading) {
+    static volatile sig_atomic_t signalled;
+    struct param_section *sections;
+    size_t count;
+    ASK(config_sections(&sections, &count, err));
+    cli_print("included.ini", "[data]\ninputs = 4\n");
+    cli_print("main.ini", "include = included.ini\n[network]\nmodel = dense\n");
+    for (int heeded = 0; heeded < 2; heeded++)
+        for (signalled = 0; signalled < 2; signalled++) {
+            struct params params;
+            struct config config;
+            struct err why = {0};
+            base_heed(heeded ? &signalled : NULL);
+            int code = params_read(&params, sections, count, "main.ini", 0, NULL, &config, &why);
+            base_heed(NULL);
+            params_free(&params);
+            assert_int_equal(code, heeded && signalled ? CODE_INTERRUPTED : CODE_OK);
+            if (code)
+                assert_string_equal(why.text, "interrupted while reading main.ini");
+        }
+    free(sections);
 }
 
 AROUND_TESTS(cli_open, cli_close)

@@ -52,11 +52,10 @@ static void perturb(struct net *net) {
         for (int k = arrays_of(&net->parameters.item[i], array) - 1; k >= 0; k--) {
             struct rows rows = array_all(array[k]);
             size_t count = (size_t)rows.count * rows.array->sites;
-            double *x = support_get(rows);
+            FREED(free_memory) double *x = support_get(rows);
             for (size_t j = 0; j < count; j++)
                 x[j] *= 1 + U * uniform();
             rows.array->backend->put(rows, x);
-            free(x);
         }
     }
 }
@@ -232,7 +231,7 @@ TEST(parts_of_signals) {
         int parts = 0, roundings = 0;
         double terms = 0;
         for (int s = 0; s < 2; s++) {
-            struct run run;
+            FREED(run_free) struct run run;
             struct net net;
             assert_true(support_small(&run, *model,
                                       ARGS("reference.widths=32", "reference.coordinate_check=yes",
@@ -242,7 +241,6 @@ TEST(parts_of_signals) {
             terms = s ? terms : terms_of_output(&net, &run);
             net_free(&net);
             ASK(run_ensemble(&run, N, 2, &record[s], err));
-            run_free(&run);
         }
         for (int k = 0; k < record[0].count; k++) {
             static const char *const ends[] = {"_init", "_prop", "_eff"};
@@ -275,13 +273,12 @@ TEST(memory_is_half) {
     for (const struct model *const *model = model_list; *model; model++) {
         double bytes[2];
         for (int s = 0; s < 2; s++) {
-            struct run run;
+            FREED(run_free) struct run run;
             assert_true(support_small(&run, *model,
                                       ARGS("reference.widths=512", "training.optimizer=adam",
                                            s ? "reference.precision=single" : NULL)));
             struct net_setup setup = run_setup(&run, 512, 0);
             ASK(net_bytes(&setup, 6, 0, &bytes[s], err));
-            run_free(&run);
         }
         CHECK_ABS(bytes[1] / bytes[0], 0.5, 0.01, "%s", (*model)->name);
     }
@@ -292,12 +289,11 @@ TEST(what_it_is_not_for) {
                          (char *)(uintptr_t) "training.optimizer=muon",
                          (char *)(uintptr_t) "training.muon=exact",
                          (char *)(uintptr_t) "training.momentum=0"};
-    struct run run = {0};
+    FREED(run_free) struct run run = {0};
     struct err why = {0};
     assert_int_equal(run_configure(&run, "data/dense.ini", 4, overrides, &why), CODE_INPUT);
     if (!strstr(why.text, "single: with [training] muon = exact"))
         fail_msg("%s", why.text);
-    run_free(&run);
 }
 
 int main(int argc, char **argv) {

@@ -27,13 +27,12 @@ TEST(word_auto) {
 TEST(as_many_sites_as_directions) {
     for (int sites = 9; sites <= 10; sites++) {
         char many[32], *overrides[] = {"data.inputs=10", "data.dimension=10", many};
-        struct run run = {0};
+        FREED(run_free) struct run run = {0};
         struct err told;
         snprintf(many, sizeof many, "solver.sites=%d", sites);
         int code = run_configure(&run, "data/dense.ini", 3, overrides, &told);
         assert_int_equal(code, sites < 10 ? CODE_INPUT : CODE_OK);
         assert_true(!code || strstr(told.text, "the inputs have 10 directions"));
-        run_free(&run);
     }
 }
 
@@ -96,7 +95,7 @@ TEST(others_stay) {
 
 /* Where memory ends, the failure is that of the sites that there were, and says so. */
 TEST(memory_ends_it) {
-    struct run run;
+    FREED(run_free) struct run run;
     struct err err;
     support_run_text(&run, (const char *const[]){"solver.sites=300", NULL}, text);
     run.config.solver.grow = true;
@@ -105,23 +104,21 @@ TEST(memory_ends_it) {
     assert_int_equal(run.config.solver.sites, 300);
     assert_non_null(strstr(err.text, "too few sites"));
     assert_non_null(strstr(err.text, "sites = auto goes no further"));
-    run_free(&run);
 }
 
 /* A state of fewer sites would fit no run with more. */
 TEST(no_states) {
-    struct run run = {0};
+    FREED(run_free) struct run run = {0};
     struct err err;
     char *override[] = {"solver.sites=auto", "output.checkpoint=1"};
     assert_int_equal(run_configure(&run, "data/dense.ini", 2, override, &err), CODE_INPUT);
     assert_non_null(strstr(err.text, "sites = auto"));
-    run_free(&run);
 }
 
 /* Kinds of sites that a network has grow together; those of others are not recorded, since no ini
  * may give them. */
 TEST(all_kinds_grow) {
-    struct run run;
+    FREED(run_free) struct run run;
     bool again;
     struct err err = {0};
     support_run(&run, "data/regime2.ini",
@@ -137,5 +134,4 @@ TEST(all_kinds_grow) {
     assert_string_equal(params_find(&run.params, "solver", "expert_sites")->text, "512");
     assert_string_equal(params_find(&run.params, "solver", "unit_sites")->text, "512");
     assert_int_equal(run.config.solver.unit_sites, 512);
-    run_free(&run);
 }

@@ -180,9 +180,8 @@ static void first_draw(uint32_t replicate, bool halved, int half, int sites, dou
     ASK(population_init(&p, err));
     ASK(array_init(&out, p.backend, p.sites, 1, 1, err));
     ASK(population_fresh(&p, (struct rows){0}, array_all(&out), err));
-    double *values = support_get(array_all(&out));
+    FREED(free_memory) double *values = support_get(array_all(&out));
     memcpy(z, values, (size_t)sites * sizeof *z);
-    free(values);
     array_free(&out);
     population_free(&p);
 }

@@ -29,7 +29,7 @@ static void fill(struct run *run, double exponent, double scale) {
 TEST(exponents_are_exact) {
     static const double want[] = {-2, -1, 0, 0.5};
     for (size_t k = 0; k < sizeof want / sizeof *want; k++) {
-        struct run run;
+        FREED(run_free) struct run run;
         double exponent, se;
         bool reached;
         fill(&run, want[k], 1);
@@ -38,14 +38,13 @@ TEST(exponents_are_exact) {
         assert_true(se > 0.1 && se < 1);
         ASK(stability_reached(&run, &reached, err));
         assert_int_equal(reached, want[k] + 1 > 3 * se);
-        run_free(&run);
     }
 }
 
 /* Of two entries and n runs: ln V without run r, by hand. Squares of order ten have a round-off of
  * 1e-15 and a difference of order .01: 1e-13 in its root, ten times that. */
 TEST(error_is_that_of_the_jackknife) {
-    struct run run;
+    FREED(run_free) struct run run;
     double exponent, se, shift = 0, squares = 0;
     fill(&run, 0, 1);
     for (int r = 0; r < RUNS; r++) {
@@ -72,7 +71,6 @@ TEST(error_is_that_of_the_jackknife) {
         spread += (x[i] - mean) * (x[i] - mean);
     ASK(stability_exponent(&run, 0, TIMES, &exponent, &se, err));
     CHECK_ABS(se, one / sqrt(spread), 1e-12, "equal errors of all widths, over the spread of ln N");
-    run_free(&run);
 }
 
 /* At every time V is that of the networks that reached it, and those that never did are as if they
@@ -214,7 +212,7 @@ TEST(networks_are_told_apart) {
         {"network.activation=tanh", "training.eta0=0.5", false},
     };
     for (size_t k = 0; k < sizeof table / sizeof *table; k++) {
-        struct run run;
+        FREED(run_free) struct run run;
         double exponent, se;
         bool reached;
         support_run(&run, "data/dense.ini",
@@ -226,6 +224,5 @@ TEST(networks_are_told_apart) {
         printf("%s %s: N^%.2f(%.2f)\n", table[k].activation, table[k].eta0, exponent, se);
         ASK(stability_reached(&run, &reached, err));
         assert_int_equal(reached, table[k].reached);
-        run_free(&run);
     }
 }

@@ -91,7 +91,7 @@ TEST(refused) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[3][64], *override[3];
-        struct run run = {0};
+        FREED(run_free) struct run run = {0};
         struct err err = {0};
         for (int k = 0; k < 3; k++) {
             snprintf(text[k], sizeof text[k], "%s", cases[i][k]);
@@ -99,7 +99,6 @@ TEST(refused) {
         }
         assert_true(run_configure(&run, "data/stack.ini", 3, override, &err) != CODE_OK);
         assert_non_null(strstr(err.text, "which no norm can"));
-        run_free(&run);
     }
 }
 
@@ -134,7 +133,7 @@ static void judge(const struct run *run, const struct record *limit, const struc
 static void compare(const char *const *overrides) {
     static const char *const names[] = {"loss",      "f",         "Ch_0_diag", "Ch_1_diag",
                                         "Ch_2_diag", "Cg_0_diag", "Cg_1_diag"};
-    struct run run;
+    FREED(run_free) struct run run;
     struct record limit, networks[INT_LIST_MAX];
     struct score score = {0};
     support_run(&run, "data/stack.ini", overrides);
@@ -156,7 +155,6 @@ static void compare(const char *const *overrides) {
     record_free(&limit);
     for (int i = 0; i < widths; i++)
         record_free(&networks[i]);
-    run_free(&run);
 }
 
 TEST(networks_approach_the_limit) {

@@ -6,7 +6,7 @@
 
 /* Mean and standard error over networks of ln(propagating/effective part of W_out) of block 0. */
 static void ln_ratio(struct run *run, int N, double *mean, double *se) {
-    struct record record;
+    FREED(record_free) struct record record;
     int runs = run->config.reference.seeds, t = run->config.training.steps - 1;
     double sum = 0, squares = 0;
     ASK(run_ensemble(run, N, runs, &record, err));
@@ -19,12 +19,11 @@ static void ln_ratio(struct run *run, int N, double *mean, double *se) {
     }
     *mean = sum / runs;
     *se = sqrt((squares - sum * sum / runs) / (runs - 1) / runs);
-    record_free(&record);
 }
 
 /* The exponent of N through all widths, by least squares, and its standard error. */
 static void exponent(const char *const *overrides, double *slope, double *se) {
-    struct run run;
+    FREED(run_free) struct run run;
     double x[INT_LIST_MAX], y[INT_LIST_MAX], error[INT_LIST_MAX], mean = 0, spread = 0, square = 0;
     support_run(&run, "data/stack.ini", overrides);
     int widths = run.config.reference.widths.count;
@@ -41,7 +40,6 @@ static void exponent(const char *const *overrides, double *slope, double *se) {
     }
     *slope /= spread;
     *se = sqrt(square) / spread;
-    run_free(&run);
 }
 
 /* What W_out(0) makes of the change of its experts, beside what it learned: (14) of the page. The

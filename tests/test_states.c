@@ -23,11 +23,10 @@ static int clean(void **state) {
 }
 
 static void must(const char *const *arg) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_run(&result, arg);
     if (result.code)
         fail_msg("%s", result.err);
-    cli_free(&result);
 }
 
 /* A run of ten minutes and more keeps the state of what is done; a shorter one nothing. */
@@ -36,7 +35,7 @@ TEST_AFTER(clean, states_are_due) {
                                      "solver.sites=auto", "solver.method=fixed_point"};
     static const double minutes[] = {10, 0, 3, 0, 0};
     for (int k = 0; k < 5; k++) {
-        struct run run = {0};
+        FREED(run_free) struct run run = {0};
         struct err err;
         double now = base_seconds();
         log_init(&run.log, false);
@@ -51,7 +50,6 @@ TEST_AFTER(clean, states_are_due) {
         assert_int_equal(states_due(&run, now, true), any);
         run.states.since = now;
         assert_int_equal(states_due(&run, now, true), k == 2);
-        run_free(&run);
     }
 }
 
@@ -243,7 +241,7 @@ TEST_AFTER(clean, predictions_need_whole_runs) {
 /* Networks that failed have no outputs: their number is in the result, and as many may lack a state
  * of the end. Of this network 2 of 8 fail. */
 TEST_AFTER(clean, predictions_leave_failed_networks_out) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     const char *const *predict =
         ARGS("--predict", "in.h5", "-o", "out.prediction.h5", "--force", "out.h5");
     cli_program("dmft-solve");
@@ -262,7 +260,6 @@ TEST_AFTER(clean, predictions_leave_failed_networks_out) {
     cli_run(&result, predict); /* one more lacks a state than have failed */
     assert_int_equal(result.code, 2);
     assert_non_null(strstr(result.err, "has kept no state"));
-    cli_free(&result);
 }
 
 /* Singular values are found at every n-th time and at the last. A run that is made longer has those

@@ -56,7 +56,7 @@ TEST(is_exact_for_squares) {
     static const double y[ROWS * C] = {1, 0, 0.5, -1, 2, 0},
                                  at[ROWS * C] = {0.25, -0.5, 1, 0, 1, 2};
     double mean[TIMES], se[TIMES], plain[TIMES];
-    struct record record;
+    FREED(record_free) struct record record;
     int number = 0;
     open_record(&record, &loss_mse, C, y);
     fill(&record, &loss_mse, C, y, at, 1, &number);
@@ -85,7 +85,6 @@ TEST(is_exact_for_squares) {
     fill(&record, &loss_mse, C, y, at, 0, &number);
     record_statistics(&record, &record.series[0], mean, se);
     assert_true(mean[0] == *record_at(&record, &record.series[0], 0, 0) && se[0] == 0);
-    record_free(&record);
 }
 
 /* Over many samples of five runs the estimate has the mean of the loss of the mean output and the
@@ -103,7 +102,7 @@ TEST(has_no_bias) {
         {&loss_cross_entropy, 3, {1, 0, 0, 0, 0, 1}, {0.5, 0.2, 0, -1, 0, 0.3}},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        struct record record;
+        FREED(record_free) struct record record;
         double truth = 0, Delta[MOST_C], sum[4] = {0}, mean[TIMES], se[TIMES];
         int C = cases[k].C, number = 0;
         for (int i = 0; i < ROWS; i++)
@@ -122,7 +121,6 @@ TEST(has_no_bias) {
         CHECK_ABS(sum[0], truth, 4 * error + 1e-4, "mean loss, case %zu", k);
         assert_true(sum[3] - truth > 20 * error);
         CHECK_ABS(ratio, 0.95, 0.1, "spread over its error, case %zu", k);
-        record_free(&record);
     }
 }
 
@@ -134,7 +132,7 @@ TEST(of_runs) {
                                              {"training.batch=2", "training.order=shuffled"}};
     for (int k = 0; k < 3; k++) {
         static const char *const names[2][2] = {{"loss", "f"}, {"test_loss", "test_f"}};
-        struct run run;
+        FREED(run_free) struct run run;
         struct record record, networks;
         support_run(&run, "data/dense.ini",
                     ARGS("data.inputs=4", "data.test_inputs=3", "output.test_every=2",
@@ -163,7 +161,6 @@ TEST(of_runs) {
         assert_null(record_find(&networks, "loss")->of_mean);
         record_free(&networks);
         record_free(&record);
-        run_free(&run);
     }
 }
 
@@ -171,8 +168,8 @@ TEST(of_runs) {
  * losses have a mean, as those of networks. A bias decides, and there is one output. */
 TEST(of_a_random_limit) {
     for (int biased = 0; biased < 2; biased++) {
-        struct run run;
-        struct record record;
+        FREED(run_free) struct run run;
+        FREED(record_free) struct record record;
         support_run(&run, "data/regime1_adam.ini",
                     ARGS("network.parameterization=mup",
                          biased ? "network.bias=fixed" : "network.bias=none", "network.rho=0.5",
@@ -188,8 +185,6 @@ TEST(of_a_random_limit) {
             CHECK_ABS(mean, plain, 1e-15, "mean loss");
         assert_true(biased == (record_find(&record, "loss")->of_mean != NULL));
         assert_true(biased == (record_find(&record, "test_loss")->of_mean != NULL));
-        record_free(&record);
-        run_free(&run);
     }
 }
 
@@ -230,8 +225,8 @@ TEST(sites_that_sample) {
                                          "reference.widths=",
                                          "solver.halves=no",
                                          NULL};
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         int found = 0;
         support_run(&run, cases[i].ini, overrides);
         support_net(&net, &run, 0, 0);
@@ -246,8 +241,6 @@ TEST(sites_that_sample) {
             for (int k = 0; k < net.populations.count; k++)
                 print_error("%s\n", net.populations.item[k]->name);
         assert_int_equal(found, 1);
-        net_free(&net);
-        run_free(&run);
     }
 }
 
@@ -271,7 +264,7 @@ TEST(times_of_tables) {
 TEST(gates_of_tokens) {
     enum { T = 4, P = 2, TOKENS = 3, WIDE = P * TOKENS, LATE = 3 * WIDE + 4 };
     struct series series = {.dims = "t mu token", .axes = 3, .shape = {T, P, TOKENS}};
-    struct record record;
+    FREED(record_free) struct record record;
     struct condense gates;
     ASK(record_init(&record, 2, T, err));
     assert_false(condense_find(&record, true, &gates));
@@ -300,7 +293,6 @@ TEST(gates_of_tokens) {
     assert_true(condense_find(&record, false, &gates)); /* bounded gates shut experts off */
     assert_int_equal(gates.condensed, T);
     assert_int_equal(gates.concentrated, T);
-    record_free(&record);
 }
 
 /* How many have failed, and which of them first; behind the last run nothing counts. */

@@ -106,3 +106,34 @@ TEST(cut_characters) {
     err_set(&err, CODE_INPUT, "two\nlines \xff");
     assert_string_equal(err.text, "two\nlines ?");
 }
+
+TEST(values_without_quotes_and_comments) {
+    static const struct {
+        const char *text, *value;
+    } table[] = {
+        {" a b ", "a b"},
+        {"a # b", "a"},
+        {"a #b ; c", "a"},
+        {"a#b;c", "a#b;c"},
+        {" # a", ""},
+        {"# a", ""},
+        {"", ""},
+        {"\"a # b\"", "a # b"},
+        {" \"a\" # b", "a"},
+        {"\"a\"\"b\"", "a\"b"},
+        {"\" a \"", " a "},
+        {"\"\"", ""},
+        {"\"a", NULL},
+        {"\"a\" b", NULL},
+        {"\"a\"# b", NULL},
+        {"\"a\"\"", NULL},
+        {"a \"b # c\"", "a \"b"},
+    };
+    for (size_t k = 0; k < COUNT(table); k++) {
+        char text[32];
+        snprintf(text, sizeof text, "%s", table[k].text);
+        const char *found = text_value(text);
+        if (!found != !table[k].value || (found && strcmp(found, table[k].value)))
+            fail_msg("[%s]: [%s]", table[k].text, found ? found : "refused");
+    }
+}

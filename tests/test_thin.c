@@ -9,7 +9,7 @@
 static void assert_combination(struct rows rows, const double *start, const double *C,
                                const double *a, int terms) {
     size_t sites = rows.array->sites, count = (size_t)terms;
-    double *got = values(rows);
+    FREED(free_memory) double *got = values(rows);
     for (size_t i = 0; i < (size_t)rows.count * sites; i++) {
         long double sum = start ? start[i] : 0, size = fabsl(sum);
         for (size_t k = 0; k < count; k++) {
@@ -19,7 +19,6 @@ static void assert_combination(struct rows rows, const double *start, const doub
         }
         assert_true(fabsl(got[i] - sum) <= (terms + 6) * DBL_EPSILON * size);
     }
-    free(got);
 }
 
 TEST(test_thin) {
@@ -47,14 +46,13 @@ TEST(test_thin) {
     ASK(array_init(&out, backend, SITES, 1, P, &err));
     thin_read(&thin, A, array_all(&out));
     assert_combination(array_all(&out), NULL, A, W, K);
-    double *y = values(array_all(&out));
+    FREED(free_memory) double *y = values(array_all(&out));
     ASK(thin_learn(&thin, A, c, array_all(&out), &err));
     assert_combination(array_all(&thin.W), W, AT, y, P);
     thin_read(&empty, NULL, array_all(&out));
     assert_combination(array_all(&out), NULL, NULL, NULL, 0);
     free(W);
     free(normal);
-    free(y);
     array_free(&out);
     thin_free(&thin);
     thin_free(&thin);
@@ -100,7 +98,7 @@ TEST(test_thin_coordinates) {
     static const int sizes[][2] = {{250, 7}, {520, 7}, {1, 1},   {3, 5},
                                    {5, 3},   {40, 7},  {1, 784}, {32, 784}};
     const size_t all = 32 * 784;
-    double *X = memory(all, sizeof *X);
+    FREED(free_memory) double *X = memory(all, sizeof *X);
     for (size_t n = 0; n < LENGTH(sizes); n++) {
         int P = sizes[n][0], D = sizes[n][1];
         draw(X, (size_t)(P * D), (uint32_t)n);
@@ -128,7 +126,6 @@ TEST(test_thin_coordinates) {
     assert_int_equal(K, 1);
     free(A);
     check_coordinates(X, 12, (int)D, 9);
-    free(X);
 }
 
 ON_EACH_BACKEND(0)

@@ -100,8 +100,8 @@ static void check_kernels(const struct net *net, const struct oracle *o, int i) 
  * four steps by no more than the loss falls, 10: 1e-12. */
 TEST(equals_oracle) {
     for (int i = 0; i < CASES; i++) {
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         configure(&run, cases[i]);
         support_net(&net, &run, WIDTH, 3);
         struct oracle *o = copy(&run, &net, i);
@@ -118,16 +118,13 @@ TEST(equals_oracle) {
             support_learn(&net, &run);
             oracle_step(o);
             tie(o, W);
-            double *got = support_matrix(support_map(&net, "W"));
+            FREED(free_memory) double *got = support_matrix(support_map(&net, "W"));
             for (int k = 0; k < WIDTH * WIDTH; k++)
                 CHECK_ABS(sqrt(WIDTH) * got[k], W[k], 1e-12 * fmax(1, fabs(W[k])),
                           "case %d: entry %d of W after %d", i, k, t);
-            free(got);
         }
         free(W);
         oracle_free(o);
-        net_free(&net);
-        run_free(&run);
     }
 }
 
@@ -138,8 +135,8 @@ TEST(equals_oracle) {
 TEST(closed_forms) {
     const int L = 4;
     const double scale2 = 9. / 16;
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     double grown[5], got[16];
     support_run(&run, "examples/tied.ini",
                 ARGS("network.activation=linear", "program.branch=3", "solver.sites=256"));
@@ -167,8 +164,6 @@ TEST(closed_forms) {
                       name, i);
         }
     }
-    net_free(&net);
-    run_free(&run);
 }
 
 /* Of a program and of one whose blocks have a matrix each, all else equal: the limits differ by
@@ -189,13 +184,11 @@ TEST(tying_is_seen) {
                                          k ? "network.depth=4" : "program.depth=4",
                                          k ? "network.branch=1.5" : "program.branch=3",
                                          NULL};
-        struct run run;
-        struct record record;
+        FREED(run_free) struct run run;
+        FREED(record_free) struct record record;
         support_run(&run, ini[k], overrides);
         ASK(run_ensemble(&run, 0, 8, &record, err));
         support_entry(&record, "loss", 9, &loss[k], &se[k]);
-        record_free(&record);
-        run_free(&run);
     }
     double z = (loss[0] - loss[1]) / hypot(se[0], se[1]);
     print_message("loss %.4f(%.4f), untied %.4f(%.4f): z = %.1f\n", loss[0], se[0], loss[1], se[1],

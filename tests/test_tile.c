@@ -33,12 +33,11 @@ static double *random_values(size_t count) {
 /* Rows 1 .. ROWS of an array of ROWS + 2, whose other rows are 7 and must stay so. */
 static struct rows inner(struct array *array, const struct backend *backend, size_t sites,
                          int group) {
-    double *seven = random_values((ROWS + 2) * sites);
+    FREED(free_memory) double *seven = random_values((ROWS + 2) * sites);
     ASK(array_init(array, backend, sites, group, ROWS + 2, err));
     for (size_t i = 0; i < (ROWS + 2) * sites; i++)
         seven[i] = 7;
     backend->put(array_all(array), seven);
-    free(seven);
     return array_rows(array, 1, ROWS);
 }
 
@@ -116,10 +115,9 @@ TEST(bits_depend_on_nothing) {
 }
 
 static struct rows random_rows(struct array *array, const struct population *on, int count) {
-    double *values = random_values((size_t)count * on->sites);
+    FREED(free_memory) double *values = random_values((size_t)count * on->sites);
     ASK(array_init(array, on->backend, on->sites, on->group, count, err));
     on->backend->put(array_all(array), values);
-    free(values);
     return array_all(array);
 }
 

@@ -117,8 +117,8 @@ TEST(test_floor) {
  * is 0, so that l = ln V of the half of the tokens that is. */
 TEST(loss_of_copy) {
     for (int N = 0; N <= 16; N += 16) {
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         support_run_text(&run, (const char *const[]){NULL},
                          "[network]\nmodel = transformer\nexperts = 0\n[data]\nsource = copy\n"
                          "tokens = 10\nvocabulary = 4\ninputs = 3\n[training]\n"
@@ -126,8 +126,6 @@ TEST(loss_of_copy) {
         support_net(&net, &run, N, 0);
         support_evaluate(&net, &run);
         CHECK_ABS(net.output.loss, log(4) / 2, 1e-14, "loss at N = %d", N);
-        net_free(&net);
-        run_free(&run);
     }
 }
 

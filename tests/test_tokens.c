@@ -243,8 +243,8 @@ TEST(test_written) {
             data_ask(&data, 20, 10, asked);
             assert_memory_equal(y, asked, sizeof y);
         }
-        H5Fclose(file);
         data_free(&data);
+        H5Fclose(file);
     }
 }
 

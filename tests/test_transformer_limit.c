@@ -21,7 +21,7 @@ static double largest_logit(const struct net *net) {
 }
 
 static void march(const struct run *run, int N, int replicate, int steps, struct course *course) {
-    struct net net;
+    FREED(net_free) struct net net;
     support_net(&net, run, N, replicate);
     double *W0 = support_get(array_all(&net.thins.item[0]->W));
     course->drawn = *W0;
@@ -33,18 +33,16 @@ static void march(const struct run *run, int N, int replicate, int steps, struct
         course->logits[t] = largest_logit(&net);
         support_learn(&net, run);
     }
-    net_free(&net);
 }
 
 /* settings: [training] and what follows. */
 static void train(const struct sequences *sequences, const char *network, const char *settings,
                   int N, struct course *course) {
     char all[1024];
-    struct run run;
+    FREED(run_free) struct run run;
     snprintf(all, sizeof all, "model = transformer\n%s", network);
     sequences_run(&run, sequences, all, settings);
     march(&run, N, 0, T, course);
-    run_free(&run);
 }
 
 static void same(const struct course *a, const struct course *b, double tolerance,
@@ -123,10 +121,9 @@ TEST(loss_inside) {
     for (int k = 0; k < 2; k++) {
         struct course a, b;
         for (int i = 0; i < 2; i++) {
-            struct run run;
+            FREED(run_free) struct run run;
             sequences_run(&run, &equal[i], networks[k], settings);
             march(&run, k ? 0 : 24, 0, T, i ? &b : &a);
-            run_free(&run);
         }
         same(&a, &b, k ? 1e-7 : 1e-13, "Delta inside");
     }
@@ -175,13 +172,12 @@ static const char attention[] = "depth = 1\nexperts = 0\nattention_beta = 3";
 static void attend(const char *more, const char *sections, double tolerance, int replicate,
                    int steps, double eta0, struct course *course) {
     char network[512], lines[512];
-    struct run run;
+    FREED(run_free) struct run run;
     snprintf(network, sizeof network, "model = transformer\n%s\n%s", attention, more);
     snprintf(lines, sizeof lines, "eta0 = %g\n[solver]\nsites = 512\ntolerance = %g\n%s", eta0,
              tolerance, sections);
     sequences_run(&run, &text, network, lines);
     march(&run, 0, replicate, steps, course);
-    run_free(&run);
 }
 
 /* The limit marches one head of all units for any number of them (the same program: this guards
@@ -242,8 +238,8 @@ TEST(logits_start) {
 TEST(start) {
     const struct sequences sequences = {P, 5, 1, false, 5, words, false};
     char network[512];
-    struct run run;
-    struct net net;
+    FREED(run_free) struct run run;
+    FREED(net_free) struct net net;
     snprintf(network, sizeof network, "model = transformer\n%s", experts);
     sequences_run(&run, &sequences, network, "[solver]\nsites = 256");
     support_net(&net, &run, 0, 0);
@@ -261,6 +257,4 @@ TEST(start) {
     const double *f0 = net.program->node[net.program->read_out].matrix.start;
     for (int mu = 0; mu < P; mu++)
         CHECK_ABS(net.output.f[mu] + (f0 ? f0[mu] : 0), 0, 1e-13, "f[%d]", mu);
-    net_free(&net);
-    run_free(&run);
 }

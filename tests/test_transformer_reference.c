@@ -178,7 +178,7 @@ static void take(const struct net *net, const struct quantity *q, double *out) {
 
 /* One replicate: sums and sums of squares into mean and se. */
 static void march(struct reference *ref, int replicate) {
-    struct net net;
+    FREED(net_free) struct net net;
     support_net(&net, &ref->run, 0, replicate);
     for (int t = 0; t < ref->T; t++) {
         support_evaluate(&net, &ref->run);
@@ -194,7 +194,6 @@ static void march(struct reference *ref, int replicate) {
         }
         support_learn(&net, &ref->run);
     }
-    net_free(&net);
 }
 
 static void march_all(struct reference *ref) {
@@ -336,7 +335,6 @@ TEST(sampled) {
         "topkz", "dense_ce3", "tokz",     "soft",        "topk",
         "two",   "heads",     "headstok", "dense_mse10", "regime2_mssp_ce3"};
     static const char *const few[] = {"solver.replicates=8", NULL};
-    (void)state;
     for (size_t k = 0; k < (is_long ? sizeof all / sizeof *all : 2); k++)
         one_case(all[k], is_long ? NULL : few);
 }

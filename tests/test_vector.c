@@ -35,13 +35,12 @@ TEST(vectors_beside_matrices_that_read_ones) {
         struct record record[2];
         for (int i = 0; i < 2; i++) {
             char whole[1024];
-            struct run run;
+            FREED(run_free) struct run run;
             snprintf(whole, sizeof whole, text, made[i]);
             script(&run, whole,
                    ARGS(ways[k][0], ways[k][1] ? ways[k][1] : "training.eta0=0.3",
                         "training.steps=6", "data.inputs=5"));
             ASK(run_ensemble(&run, 16, 1, &record[i], err));
-            run_free(&run);
         }
         double first = support_value(&record[0], "loss", 0, 0, 0);
         assert_true(fabs(support_value(&record[0], "loss", 0, 5, 0) - first) > 0.05);
@@ -60,8 +59,8 @@ TEST(closed_form) {
     enum { STEPS = 8, INPUTS = 3 };
     const double gamma0 = 1.25, eta0 = 0.5, rate = 1.5;
     for (int normal = 0; normal < 2; normal++) {
-        struct run run;
-        struct net net;
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net;
         char text[256];
         snprintf(text, sizeof text, READ "read_out(vector(a, {name = 'b', rate = 1.5%s}), 'w')\n",
                  normal ? "" : ", start = 0");
@@ -86,8 +85,6 @@ TEST(closed_form) {
             support_learn(&net, &run);
         }
         assert_true(moved > 0.1);
-        net_free(&net);
-        run_free(&run);
     }
 }
 
@@ -135,7 +132,7 @@ TEST(decay) {
         double left;
     } cases[] = {{"W1", 0.5}, {"v0", 1},   {"v1", 0.5}, {"v2", 1}, {"v3", 0.875},
                  {"s0", 1},   {"s1", 0.5}, {"s2", 1},   {"w", 1},  {"q", 0.9375}};
-    struct run run;
+    FREED(run_free) struct run run;
     struct net net;
     script(&run,
            READ "local x = read_in(a, 'W1') + vector(a, 'v0') + vector(a, {name = 'v1', decays = "
@@ -150,23 +147,20 @@ TEST(decay) {
         support_net(&net, &run, N, 0);
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
             int count;
-            double *before = column(&net, cases[k].name, &count);
+            FREED(free_memory) double *before = column(&net, cases[k].name, &count);
             net_decay(&net, 0.5);
-            double *after = column(&net, cases[k].name, &count);
+            FREED(free_memory) double *after = column(&net, cases[k].name, &count);
             for (int i = 0; i < count; i++)
                 assert_true(before[i] != 0 && after[i] == cases[k].left * before[i]);
-            free(before);
-            free(after);
         }
         net_free(&net);
     }
-    run_free(&run);
 }
 
 /* At the start: one number, or normals of the standard deviation a0 s_f; of the limit without what
  * vanishes with the width. */
 TEST(starts) {
-    struct run run;
+    FREED(run_free) struct run run;
     struct net net;
     int count;
     script(&run,
@@ -191,7 +185,6 @@ TEST(starts) {
         free(p);
         net_free(&net);
     }
-    run_free(&run);
 }
 
 /* The classical fixed point against the march: losses within 4 standard errors of both, which are
@@ -203,7 +196,7 @@ TEST(fixed_point) {
              "read_out(tanh(h + vector(b, {name = 'b2', start = 0})), 'w')\n";
     struct record record[2];
     for (int k = 0; k < 2; k++) {
-        struct run run;
+        FREED(run_free) struct run run;
         const char *const more[] = {"solver.sites=512",
                                     "solver.replicates=8",
                                     "data.inputs=3",
@@ -215,7 +208,6 @@ TEST(fixed_point) {
                                     NULL};
         script(&run, text, more);
         ASK(run_ensemble(&run, 0, 8, &record[k], err));
-        run_free(&run);
     }
     for (size_t t = 1; t < 6; t++) {
         double mean[2], se[2];

@@ -46,7 +46,7 @@ static void write_both(const char *const y[3]) {
 }
 
 static void measured(struct record *record, int again, int N, const char *more) {
-    struct run run;
+    FREED(run_free) struct run run;
     support_run_text(&run, NULL,
                      "[data]\nsource = file\nfile = %s\n%s\n[output]\nsharpness = sum\n%s\n"
                      "[reference]\nwidths = 16\nseeds = 2\n"
@@ -54,7 +54,6 @@ static void measured(struct record *record, int again, int N, const char *more) 
                      "draws = normal\n",
                      path[again], again ? "" : "weight = w", more);
     support_ensemble(&run, N, record);
-    run_free(&run);
 }
 
 /* Loss, accuracy, sharpness and f of the inputs once and, their place in the other file being one
@@ -136,7 +135,7 @@ static double loss_of_batch(int t, const double *f) {
 TEST(test_batches) {
     write_both(LABELS);
     for (int N = 0; N <= 16; N += 16) {
-        struct record record;
+        FREED(record_free) struct record record;
         double mean[2], own[2], got, se;
         measured(&record, 0, N, "[network]\nmodel = dense\n" STEPS "batch = 2\n");
         for (int t = 0; t < record.T; t++) {
@@ -151,21 +150,18 @@ TEST(test_batches) {
             CHECK_ABS(got, N ? want : 2 * loss_of_batch(t, mean) - want, 1e-14,
                       "loss, N = %d, t = %d", N, t);
         }
-        record_free(&record);
     }
 }
 
 /* A step is -rate times the gradient of the loss that is written. */
 TEST(test_gradient) {
-    struct run run;
-    (void)state;
+    FREED(run_free) struct run run;
     write_both(LABELS);
     support_run_text(&run, NULL,
                      "[network]\nmodel = dense\n[data]\nsource = file\nfile = %s\nweight = w\n"
                      "[reference]\nwidths = 8\n",
                      path[0]);
     support_gradient(&run, 8, 3);
-    run_free(&run);
 }
 
 /* --- what is read, and what is refused ------------------------------------------------------- */
@@ -182,7 +178,6 @@ TEST(test_values) {
     static const char *const names[] = {"X", "y", "w", "X_test", "y_test", "w_test"};
     static const double want[] = {0.5, 1, 1.5, 0.5, 1.5};
     struct data data;
-    (void)state;
     write_sets(stored, 6, names, sets, "");
     ASK(data_read(&data, stored, &weighted, err));
     assert_memory_equal(data.weight, want, sizeof want);
@@ -214,13 +209,12 @@ TEST(test_refusals) {
     refused(&(struct set){1, {2}, "double", NULL}, "w has 2 weights for 3 inputs");
     refused(&(struct set){2, {3, 1}, "double", NULL}, "w has rank 2, needed is 1");
     refused(&(struct set){.rank = -1}, "has no dataset w");
-    struct run run = {0};
+    FREED(run_free) struct run run = {0};
     struct err err = {0};
     char *const keys[] = {"data.source=file", "data.file=x.h5",
                           "data.weight=abcdefghijklmnopqrstuvwxyz_"};
     assert_int_equal(run_configure(&run, "data/dense.ini", 3, keys, &err), CODE_INPUT);
     assert_non_null(strstr(err.text, "a name has at most 26 letters"));
-    run_free(&run);
 }
 
 /* What counts every input once cannot be beside weights. */
@@ -239,11 +233,10 @@ TEST(test_what_knows_no_weights) {
          "a mean over the inputs"},
         {"model = regime2\nparameterization = mssp\nrho = 0.5\neta_bias = 0.1\n", "eta_bias"},
     };
-    (void)state;
     write_both(LABELS);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        struct run run;
-        struct net net = {0};
+        FREED(run_free) struct run run;
+        FREED(net_free) struct net net = {0};
         struct err err = {0};
         support_run_text(&run, NULL,
                          "[network]\n%s[data]\nsource = file\nfile = %s\nweight = w\n"
@@ -253,8 +246,6 @@ TEST(test_what_knows_no_weights) {
         int code = net_init(&net, &setup, &err);
         if (code != CODE_INPUT || !strstr(err.text, cases[k].part))
             fail_msg("code %d, or no \"%s\" in: %s", code, cases[k].part, err.text);
-        net_free(&net);
-        run_free(&run);
     }
 }
 

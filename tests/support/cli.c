@@ -207,13 +207,12 @@ void cli_free(struct cli_result *result) {
 }
 
 void cli_done(const char *name, const char *const *arg) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_program(name);
     cli_run(&result, arg);
     cli_program("dmft-solve");
     if (result.code)
         fail_msg("%s", result.err);
-    cli_free(&result);
 }
 
 static bool begins(const char *line, const char *with) {
@@ -257,13 +256,16 @@ bool cli_ended(const struct cli_result *result, int code, const char *const *par
 }
 
 void cli_refused(int code, const char *const *arg, const char *const *part) {
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     cli_run(&result, arg);
     assert_true(cli_ended(&result, code, part));
-    cli_free(&result);
 }
 
 /* --- HDF5 ------------------------------------------------------------------------------------ */
+
+void close_file(hid_t *file) {
+    H5Fclose(*file);
+}
 
 hid_t cli_file(const char *name) {
     hid_t file = H5Fopen(name, H5F_ACC_RDONLY, H5P_DEFAULT);
@@ -274,23 +276,22 @@ hid_t cli_file(const char *name) {
 
 int cli_complete(const char *name) {
     int value = -1;
+    FREED(close_file)
     hid_t file = cli_file(name), attribute = H5Aopen(file, "complete", H5P_DEFAULT);
     assert_true(H5Aread(attribute, H5T_NATIVE_INT, &value) >= 0);
     H5Aclose(attribute);
-    H5Fclose(file);
     return value;
 }
 
 void cli_solve(const char *const *more) {
     const char *arg[16] = {"-o", "out.h5", "--quiet", "small.ini"};
-    struct cli_result result;
+    FREED(cli_free) struct cli_result result;
     for (int i = 0; more[i]; i++)
         arg[i + 4] = more[i];
     cli_run(&result, arg);
     if (result.code || *result.err || cli_exists("out.h5.partial"))
         fail_msg("exit code %d: %s", result.code, result.err);
     assert_int_equal(cli_complete("out.h5"), 1);
-    cli_free(&result);
 }
 
 void cli_solve_as(const char *name, const char *const *more) {
@@ -349,14 +350,13 @@ char *cli_text(hid_t file, const char *object, const char *name) {
 
 bool cli_same(const char *first, const char *second, const char *set) {
     size_t count, more;
-    hid_t one = cli_file(first), two = cli_file(second);
+    FREED(close_file) hid_t one = cli_file(first), two = cli_file(second);
     double *a = cli_values(one, set, &count), *b = cli_values(two, set, &more);
     bool same = count && more >= count && !memcmp(a, b, count * sizeof *a);
     if (!same)
         print_error("%s differs between %s and %s\n", set, first, second);
     free(a);
     free(b);
-    H5Fclose(one);
     H5Fclose(two);
     return same;
 }
@@ -400,10 +400,9 @@ static int compare_group(hid_t file, hid_t other, const char *path, const char *
 }
 
 void cli_same_files(const char *first, const char *second, const char *what, int least) {
-    hid_t one = cli_file(first), two = cli_file(second);
+    FREED(close_file) hid_t one = cli_file(first), two = cli_file(second);
     int compared = compare_group(one, two, ".", what);
     if (compared < least)
         fail_msg("%s: only %d datasets of numbers", what, compared);
-    H5Fclose(one);
     H5Fclose(two);
 }

@@ -71,6 +71,7 @@ int cli_clean(void **state);
 void cli_lines(const char *name, const char *lines, bool weighted);
 void cli_make_data(const char *name, int rank, int P, int D, int length, double X2, double y1);
 hid_t cli_file(const char *name);
+void close_file(hid_t *file);
 int cli_complete(const char *name);
 /* Values of a dataset as doubles, to be freed; shape (of rank) may be NULL. */
 double *cli_values(hid_t file, const char *set, size_t *count);

@@ -29,22 +29,20 @@ void cli_lines(const char *name, const char *lines, bool weighted) {
             X[k / columns * D + k % columns] = value[k];
         else
             y[k % columns - D][k / columns] = value[k];
-    hid_t file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    FREED(close_file) hid_t file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     assert_true(file >= 0);
     make_set(file, "X", 2, (const hsize_t[]){P, D}, X);
     make_set(file, "y", 1, &P, y[0]);
     if (weighted)
         make_set(file, "w", 1, &P, y[1]);
-    H5Fclose(file);
 }
 
 void cli_make_data(const char *name, int rank, int P, int D, int length, double X2, double y1) {
     double X[] = {1, 2, X2, -1, 0.5, 3, 2, -2, 1, 1, 0, 1}, y[] = {1, y1, -1, 1};
     hsize_t x_shape[] = {(hsize_t)P, (hsize_t)D}, y_shape[] = {(hsize_t)length};
-    hid_t file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    FREED(close_file) hid_t file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
     assert_true(file >= 0);
     make_set(file, "X", rank, x_shape, X);
     if (length >= 0)
         make_set(file, "y", 1, y_shape, y);
-    H5Fclose(file);
 }

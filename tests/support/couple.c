@@ -150,12 +150,11 @@ static void take_read_in(const struct couple *p, double *W) {
 static void put_read_in(const struct couple *p, const double *W) {
     int N = p->net.setup.N, D = p->run.data.D, K = p->net.setup.data.K;
     const struct array *array = &p->net.thins.item[0]->W;
-    double *columns = calloc((size_t)(K * N), sizeof *columns);
+    FREED(free_memory) double *columns = calloc((size_t)(K * N), sizeof *columns);
     for (int a = 0; a < N * D; a++)
         for (int k = 0; k < K; k++)
             columns[k * N + a / D] += W[a] * p->B[k * D + a % D];
     array->backend->put(array_all(array), columns);
-    free(columns);
 }
 
 /* A block of the oracle as the net has it; what the net has not is zero. */
@@ -304,7 +303,7 @@ static void check_kernels(const struct couple *p, int t, double tolerance) {
     for (int i = 0; i < net->kernels.count; i++) {
         const struct kernel *kernel = &net->kernels.item[i];
         int n = kernel->rows.count;
-        double *K = calloc((size_t)(n * n), sizeof *K);
+        FREED(free_memory) double *K = calloc((size_t)(n * n), sizeof *K);
         net->setup.backend->dots(kernel->rows, kernel->rows, K);
         for (int a = 0; a < n * n; a++) {
             double want = oracle_kernel(p->oracle, kernel->name, a / n, a % n);
@@ -312,7 +311,6 @@ static void check_kernels(const struct couple *p, int t, double tolerance) {
                       tolerance * (p->kind->absolute ? 1 : fmax(1, fabs(want))),
                       "%s: kernel %s[%d] at %d", p->what, kernel->name, a, t);
         }
-        free(K);
     }
 }
 
@@ -333,12 +331,11 @@ static int check_numbers(const struct couple *p, int t, double tolerance) {
 static void check_weights(const struct couple *p, int t, double tolerance) {
     for (int block = 0; block < p->oracle->blocks; block++) {
         const struct oracle_block *weights = &p->oracle->block[block];
-        double *got = calloc((size_t)weights->count + 1, sizeof *got);
+        FREED(free_memory) double *got = calloc((size_t)weights->count + 1, sizeof *got);
         take(p, block, got);
         for (int k = 0; k < weights->count; k++)
             CHECK_ABS(got[k], weights->w[k], tolerance * fmax(1, fabs(weights->w[k])),
                       "%s: block %d, entry %d after step %d", p->what, block, k, t);
-        free(got);
     }
 }
 

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+void close_file(hid_t *file); /* for FREED */
+
 /* A test in a folder of its own. */
 #define FOLDER_TEST(name) TEST_BETWEEN(open_folder, remove_folder, name)
 

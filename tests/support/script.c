@@ -37,15 +37,13 @@ void support_refuse_script(const char *text, const char *const *overrides, const
 void support_scripts_agree(const char *const text[2], const char *const *overrides) {
     double loss[2], se;
     for (int k = 0; k < 2; k++) {
-        struct run run;
-        struct record record;
+        FREED(run_free) struct run run;
+        FREED(record_free) struct record record;
         struct err why;
         if (support_script(&run, text[k], overrides, &why))
             fail_msg("%s", why.text);
         ASK(run_ensemble(&run, 16, 1, &record, err));
         support_entry(&record, "loss", 2, &loss[k], &se);
-        record_free(&record);
-        run_free(&run);
     }
     assert_true(loss[0] > 0 && loss[0] == loss[1]);
 }

@@ -288,17 +288,15 @@ void support_gradient_of(struct net *net, const struct run *run, int stride) {
 }
 
 void support_gradient(const struct run *run, int N, int stride) {
-    struct net net;
+    FREED(net_free) struct net net;
     support_net(&net, run, N, 0);
     support_gradient_of(&net, run, stride);
-    net_free(&net);
 }
 
 void support_copy(double *dst, struct rows rows, double factor) {
-    double *values = support_get(rows);
+    FREED(free_memory) double *values = support_get(rows);
     for (size_t k = 0; k < (size_t)rows.count * rows.array->sites; k++)
         dst[k] = factor * values[k];
-    free(values);
 }
 
 void support_entry(const struct record *record, const char *name, size_t entry, double *mean,
@@ -326,10 +324,9 @@ void support_ensemble(struct run *run, int N, struct record *record) {
 }
 
 void support_one(const char *file, const char *const *overrides, int N, struct record *record) {
-    struct run run;
+    FREED(run_free) struct run run;
     support_run(&run, file, overrides);
     ASK(run_ensemble(&run, N, 1, record, err));
-    run_free(&run);
 }
 
 double support_value(const struct record *record, const char *name, int r, int t, size_t k) {
