@@ -420,3 +420,26 @@ def test_half_times_are_of_means():
     that never gets there has none."""
     loss = np.array([np.r_[2.0, np.full(29, 0.8)], np.r_[2.0, np.full(29, 1.5)]])
     np.testing.assert_array_equal(script("images").half_times(loss), [9, np.nan])
+
+
+def test_the_formula_of_delays_finds_its_numbers():
+    """t0 - slope ln(c^2 + k/N)/2 with noise of .2, by which slope and k are known to 5 and 30 %."""
+    N, c = (one.ravel() for one in np.meshgrid([64.0, 256.0, 1024.0], [0.3, 0.1, 0.03, 0.01]))
+    noise = np.random.default_rng(1).standard_normal((len(N), 400))
+    times = (5 - 6 * np.log(c**2 + 1.5 / N))[:, None] + 0.2 * noise
+    slope, k, fitted = script("delay").formula(N, c, times)
+    assert abs(np.median(slope) / 12 - 1) < 0.05 and abs(np.log(np.median(k) / 1.5)) < 0.3
+    assert np.abs(np.median(fitted, 1) / np.median(times, 1) - 1).max() < 0.02
+    assert abs(np.median(script("delay").formula(N, c, times[::-1])[0]) / 12 - 1) > 0.5
+
+
+@pytest.mark.parametrize("factor", (1.0, 1.2))
+def test_curves_are_apart_by_the_factor_between_them(factor):
+    """Of nine rates with errors of .03: chi squared is that of errors alone where it is 1."""
+    random, rates = np.random.default_rng(2), [f"{0.1 * k}" for k in range(1, 10)]
+    one = {rate: (random.normal(0, 0.03), 0.03) for rate in rates}
+    other = {rate: (np.log(factor) + random.normal(0, 0.03), 0.03) for rate in rates}
+    samples, chi, count = script("collapse").apart(one, other)
+    low, high = np.exp(np.quantile(samples, (0.025, 0.975)))
+    assert count == 9 and low <= factor <= high < factor * 1.1
+    assert (chi < 22) == (factor == 1)

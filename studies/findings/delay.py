@@ -281,7 +281,10 @@ def draw(rows, path):
 
 def draw_between(ax, half, data: str = "draw 1"):
     """Times with read-outs of c/N over c^2 + k/N, with the k of the formula, and the formula."""
-    N, c, samples = between(half, data)
+    if not (places := between(half, data)):
+        ax.set_axis_off()
+        return
+    N, c, samples = places
     slope, k, fitted = formula(N, c, samples)
     k = np.median(k)
     for j, one in enumerate(sorted(set(c), reverse=True)):
