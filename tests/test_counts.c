@@ -36,7 +36,7 @@ TEST(a_limit_asks_little_of_a_device) {
     count("data/regime2.ini", ARGS("output.kernels=none", "output.responses=no"), 0,
           (struct counts){3300, 303, 3400000, 5200000});
     count("data/transformer.ini", ARGS("solver.halves=no"), 0,
-          (struct counts){22000, 3680, 48500000, 46500000});
+          (struct counts){22000, 2850, 48500000, 46500000});
 }
 
 int main(void) {

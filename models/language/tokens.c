@@ -12,17 +12,21 @@ static const struct value none = {-1};
 
 /* --- numbers --------------------------------------------------------------------------------- */
 
-/* Numbers are set, or added to those that are there. */
+/* Numbers are set, those of all inputs with one wait, or added to those that are there. */
 static void attend_forward(struct net *net, struct node *v) {
     struct rows q = argument(net, v, 0)->value, k = argument(net, v, 1)->value;
-    ptrdiff_t pairs = pairs_of_tokens(net->program);
-    double *c = net->program->c;
-    for (ptrdiff_t mu = 0; mu < net->setup.data.P; mu++) {
+    ptrdiff_t pairs = pairs_of_tokens(net->program), P = net->setup.data.P;
+    bool adds = v->onto >= 0;
+    backend_hold(ops(q), !adds);
+    for (ptrdiff_t mu = 0; mu < P; mu++) {
+        double *s = v->s + mu * pairs, *c = adds ? net->program->c : s;
         ops(q)->dots(of_input(net, q, mu), of_input(net, k, mu), c);
-        for (ptrdiff_t i = 0; i < pairs; i++)
-            v->s[mu * pairs + i] =
-                (v->onto >= 0 ? v->s[mu * pairs + i] : 0) + v->constant.factor * c[i];
+        for (ptrdiff_t i = 0; i < pairs && adds; i++)
+            s[i] += v->constant.factor * c[i];
     }
+    backend_hold(ops(q), false);
+    for (ptrdiff_t i = 0; i < P * pairs && !adds; i++)
+        v->s[i] = 0 + v->constant.factor * v->s[i];
 }
 
 static const struct operation operation_mix;

@@ -13,8 +13,10 @@ static int fewest_carriers(struct rows x, double *least, struct err *err) {
         int some = x.count - k < CARRIERS_ROWS ? x.count - k : CARRIERS_ROWS;
         struct rows part = {x.array, x.first + k, some}, square = {&squares, 0, some};
         rows_multiply(part, part, square);
+        backend_hold(x.array->backend, true);
         x.array->backend->averages(part, part, second);
         x.array->backend->averages(square, square, fourth);
+        backend_hold(x.array->backend, false);
         for (int i = 0; i < some; i++) {
             double carried = fourth[i] ? S * (second[i] / fourth[i] * second[i]) : S;
             *least = isnan(carried) || carried < *least ? carried : *least; /* NaN stays */
