@@ -22,6 +22,19 @@ TEST(gradients) {
     support_gradient(&run, 16, 3);
 }
 
+/* The activation is a function of numbers, too. */
+TEST(activation_of_numbers) {
+    static const char *const more[] = {"network.activation=gelu",
+                                       "network.expert_activation=softplus", NULL};
+    static const char *const text[] = {
+        READ "local s = look(tanh(x), 2, 'Q')\nx = mean(sigma(s)[1] * x + sigma_of_experts(s)[2] * "
+             "x) * x\n"
+             "read_out(tanh(x), 'w')\n",
+        READ "local s = look(tanh(x), 2, 'Q')\nx = mean(gelu(s)[1] * x + softplus(s)[2] * x) * x\n"
+             "read_out(tanh(x), 'w')\n"};
+    support_scripts_agree(text, more);
+}
+
 /* x^0 of rows is 1 where x is below 0, too. */
 TEST(power_zero_of_rows) {
     static const char *const more[] = {NULL};

@@ -252,11 +252,12 @@ static int output(lua_State *L) {
 /* --- rows ------------------------------------------------------------------------------------ */
 
 static int sigma(lua_State *L) {
-    return script_push(L, program_sigma(script_program(L), script_rows(L, 1)));
+    return script_push(L, program_sigma(script_program(L), script_rows_or_numbers(L, 1)));
 }
 
 static int sigma_of_experts(lua_State *L) {
-    return script_push(L, program_sigma_of_experts(script_program(L), script_rows(L, 1)));
+    return script_push(L,
+                       program_sigma_of_experts(script_program(L), script_rows_or_numbers(L, 1)));
 }
 
 /* The function is asked at the middle of each of as many equal parts of (0, 1) as there are sites,
@@ -362,9 +363,13 @@ const struct script_word script_matrices[] = {
     {0}};
 
 const struct script_word script_rows_words[] = {
-    {"sigma", "x", "rows", "the function `[network] activation`, at each site", sigma, 0},
-    {"sigma_of_experts", "x", "rows", "the function `[network] expert_activation`, at each site",
-     sigma_of_experts, 0},
+    {"sigma", "x", "rows or numbers",
+
+     "the function `[network] activation`, at each site or of each number", sigma, 0},
+    {"sigma_of_experts", "x", "rows or numbers",
+
+     "the function `[network] expert_activation`, at each site or of each number", sigma_of_experts,
+     0},
     {"constant", "p, f", "rows",
 
      "rows on p that never change, f(u, s) at each site: u in (0, 1) is the place of the site "
