@@ -167,6 +167,37 @@ TEST(fixed_matrices_decay_or_are_frozen) {
     }
 }
 
+/* What grows with the width and is taken back has a limit: with powers alone, the one without them
+ * to the bit, since N is a power of 2 there. */
+TEST(growth_that_is_taken_back) {
+    static const char *const texts[] = {
+        HEAD "h = tanh(relu(h))\n" END,
+        HEAD "h = tanh(N ^ -0.5 * relu(N ^ 0.5 * h))\n" END,
+        HEAD "h = tanh(N ^ 0.5 * (N ^ -0.5 * relu(h)))\n" END,
+        HEAD "h = tanh((N ^ -0.5 * mean(h * h)) * (N ^ 0.5 * relu(h)))\n" END,
+        HEAD "h = tanh(norm(N ^ 0.5 * h))\n" END,
+        HEAD "h = tanh(1 / (N ^ 0.5 * exp(h)) + h)\n" END,
+    };
+    double loss = 0;
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+        struct run run;
+        struct net net;
+        struct err why;
+        char script[300];
+        snprintf(script, sizeof script, "key('depth')\n%s", texts[k]);
+        if (support_script(&run, script, none, &why))
+            fail_msg("%s", why.text);
+        support_net(&net, &run, 0, 0);
+        support_evaluate(&net, &run);
+        ASK(net_learn(&net, 0, 0.3, err));
+        support_evaluate(&net, &run);
+        loss = k ? loss : net.output.loss;
+        assert_true(k > 2 || net.output.loss == loss);
+        net_free(&net);
+        run_free(&run);
+    }
+}
+
 /* All names of rows, cotangents left out. */
 static void list_rows(const struct net *net, char *text, size_t size) {
     char name[NET_NAME];

@@ -279,6 +279,7 @@ int program_build(struct net *net, struct err *err) {
     if (!p->code && p->read_out < 0)
         program_fail(p, "it reads nothing out");
     heads_check(p);
+    growth_refuse(p, (struct value){p->output}, "the output");
     if (p->code) {
         *err = p->err;
         return p->code;

@@ -183,7 +183,8 @@ struct node {
     struct node_expert expert;
     double *A; /* penalty: its gradient; choices among tokens: scratch */
     struct rows value, work;
-    double *s; /* of numbers their value, [count][K]; of a penalty its series */
+    double *s;     /* of numbers their value, [count][K]; of a penalty its series */
+    double growth; /* limit: the power of N in its value (growth.c) */
 };
 
 /* Averages of rows that are written into numbers as the node runs. */
@@ -210,6 +211,7 @@ struct program {
     void **memory;
     struct expert_rows **expert;
     int nodes, all; /* [0, nodes) as written; [nodes, all) the backward pass (adjoint.h) */
+    int grown;      /* nodes whose growth is known */
     int reverse;    /* while that is written: the node whose parts are appended */
     int measures, memories, experts;
     int kept;               /* so many of the first arrays of the net are those of program_keep */
@@ -308,6 +310,8 @@ void heads_check(struct program *p);
  * that a constant factor between 2^-40 and 2^40 leads to; else what the number itself says, so that
  * N^0.2 is not taken for a constant. */
 double weight_power(double number);
+/* The program of a limit fails where x, which the sentence calls so, grows with the width. */
+void growth_refuse(struct program *p, struct value x, const char *what);
 /* a0 as it is to be drawn, `largest` being what it makes of the matrix as it is used, forward or
  * backward: in the limit a power of N either vanishes, or grows, which is refused. */
 double weight_initial(struct program *p, const struct node *node, double largest);

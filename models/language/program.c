@@ -271,6 +271,8 @@ struct node *node_append_rows(struct program *p, const struct operation *op, str
 
 struct value program_fn(struct program *p, enum fn fn, double k, struct value x) {
     struct value out;
+    if (fn != FN_RELU && fn != FN_LINEAR && fn != FN_LOG && fn != FN_INVERSE)
+        growth_refuse(p, x, program_name(p, "the argument of %s", functions_name[fn]));
     struct node *node = node_append_like(p, &operation_fn, x, &out);
     if (node && !node->on && fn == FN_RELU)
         program_bends(p, x);

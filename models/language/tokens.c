@@ -138,6 +138,7 @@ static const struct operation operation_softmax = {
 
 struct value program_softmax(struct program *p, struct value logits, bool causal) {
     struct value out = none;
+    growth_refuse(p, logits, "the argument of softmax");
     bool heads = !p->code && logits.at >= 0 && node_of(p, logits)->on;
     struct node *node =
         node_append_like(p, heads ? &operation_softmax_heads : &operation_softmax, logits, &out);
