@@ -196,7 +196,7 @@ static const char dense[] = "[network]\nmodel = dense\nactivation = linear\n[dat
 
 /* Inputs and targets as in cli_make_data; small: the run of cli_small, drawn: a dense network. */
 static const struct {
-    const char *ini, *arg[6], *part[2];
+    const char *ini, *arg[7], *part[2];
 } numerical[] = {
     {"target 1e200",
      {NULL},
@@ -226,8 +226,8 @@ static const struct {
      {"replicate 0, step 0: the loss is not finite before any step",
       "it begins in `log` of numbers up to 0"}},
     {"program",
-     {PROGRAM("read_out(1e156 * x, \"w\")"), "--output.sharpness=sum", "--data.inputs=1"},
-     {"replicate 0, step 0: the sharpness is not finite before any step"}},
+     {PROGRAM("read_out(1e156 * x, \"w\")"), "--output.sharpness=sum", "--data.inputs=1", NETWORKS},
+     {"network 0, step 0: the sharpness is not finite before any step"}},
     {"program",
      {PROGRAM("read_out(map(log(x), p, \"B\"), \"w\")")},
      {"map B: its forward input is not finite before any step",
@@ -236,6 +236,12 @@ static const struct {
      {PROGRAM("read_out(log(x), \"w\")")},
      {"the loss is not finite before any step",
       "or a logarithm or power of rows that are not above 0"}},
+    {"program", /* relu leaves exact zeros once weights have moved */
+     {PROGRAM("read_out(relu(0.1 * x + vector(p, {name = \"b\", start = 1, fixed = true})) ^ 0.5,"
+              " \"w\")"),
+      "--training.eta0=50", "--training.steps=15", NETWORKS},
+     {"the loss is not finite; lower eta0 or gamma0, unless rows are exactly 0 where it takes a "
+      "logarithm or a power of them"}},
     {"small", {"--training.eta0=1e4", FIXED_POINT}, {"step 1: the loss or a kernel exceeds 1e+06"}},
     {"small",
      {"--training.eta0=1e4", "--solver.halves=yes"},

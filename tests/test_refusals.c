@@ -208,6 +208,7 @@ static int open_with_files(void **state) {
     cli_make_data("rows0.h5", 2, 0, 4, 0, 3, -1);
     cli_make_data("columns0.h5", 2, 3, 0, 3, 3, -1);
     cli_make_data("no_y.h5", 2, 3, 4, -1, 3, -1);
+    cli_make_data("no_x.h5", -1, 3, 4, 3, 3, -1);
     good = cli_read("good.h5", &good_size);
     cli_write("short.h5", good, good_size / 2);
     cli_print("text.h5", "X y\n");

@@ -31,20 +31,26 @@ static const char *name_of_function(enum fn fn) {
     return fn == FN_INVERSE ? "1/x" : functions_name[fn];
 }
 
+/* Whether a logarithm or a power of rows, which are not kept, stands before this node. */
+static bool takes_logs(const struct program *p, const struct node *end) {
+    for (const struct node *u = p->node; u < end; u++)
+        if (u->on && u->op->function && u->constant.fn == FN_LOG)
+            return true;
+    return false;
+}
+
 /* Where it begins; exp has words that stand for it. */
 static void find_cause(const struct program *p, char *text, size_t size) {
     const struct node *v = first_infinite(p);
     const struct node *s = v && v->argument[0] >= 0 ? &p->node[v->argument[0]] : NULL;
     const char *word = !v ? NULL : v->op->function ? name_of_function(v->constant.fn) : v->op->name;
     const struct node *end = v ? v : p->node + p->nodes;
-    bool logs = false; /* of rows, which are not kept */
-    for (const struct node *u = p->node; u < end; u++)
-        logs = logs || (u->on && u->op->function && u->constant.fn == FN_LOG);
     if (!s || s->on || !s->s)
         snprintf(text, size,
                  "it is the size of inputs, targets, initial weights ([init]) or terms of the "
                  "loss%s",
-                 logs ? ", or a logarithm or power of rows that are not above 0" : "");
+                 takes_logs(p, end) ? ", or a logarithm or power of rows that are not above 0"
+                                    : "");
     else
         snprintf(text, size, "it begins in `%s` of numbers up to %.4g%s", word, largest_of(s),
                  strcmp(word, "exp") ? ""
@@ -58,10 +64,14 @@ void net_remedy(const struct net *net, int steps, struct err *err) {
         return;
     find_cause(net->program, where, sizeof where);
     if (steps)
-        err_set(err, err->code, "%.1400s; lower eta0 or gamma0%s", err->text,
+        err_set(err, err->code, "%.1400s; lower eta0 or gamma0%s%s", err->text,
                 net->gates.condenses ? ", or beta (softmax gates condense: docs/method.md, "
                                        "section 5)"
-                                     : "");
+                                     : "",
+                takes_logs(net->program, net->program->node + net->program->nodes)
+                    ? ", unless rows are exactly 0 where it takes a logarithm or a power of them, "
+                      "whose slope is infinite there: add a small number to them"
+                    : "");
     else
         err_set(err, err->code, "%.1400s before any step, so that no rate is to blame: %s",
                 err->text, where);

@@ -129,7 +129,8 @@ static int open_dataset(struct source *source, const char *name, hid_t *set, boo
                         struct err *err) {
     const char *path = source->path;
     if (!has_dataset(source, name))
-        return err_set(err, CODE_INPUT, "data file %s: has no dataset %s", path, name);
+        return err_set(err, CODE_INPUT, "data file %s: has no dataset %s%s", path, name,
+                       strcmp(name, "X") ? "" : " of numbers, and none that is called tokens");
     *set = hold_id(source, H5Dopen2(source->file, name, source->access));
     if (source->outside)
         return err_set(err, CODE_INPUT,

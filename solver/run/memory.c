@@ -16,12 +16,12 @@
 /* Bytes of the trajectories of one ensemble: every run; means and errors, once for the largest
  * series while they are computed and twice in the image of the file, which is copied to be saved.
  * What is kept run by run is in the file as well. Matrices are kept so alone, and copied once to be
- * written: `weights` counts their part. */
+ * written: `weights` counts their part, `sites` that of what is written site by site. */
 static int record_bytes(const struct run *run, int N, int runs, double *bytes, double *weights,
-                        struct err *err) {
+                        double *sites, struct err *err) {
     struct net_setup setup = run_setup(run, N, 0);
     struct record record;
-    double largest = 0, values = 0, alone = 0, copy = 0;
+    double largest = 0, values = 0, alone = 0, copy = 0, single = 0;
     int code;
     DO(record_init(&record, 0, run->config.training.steps, err));
     DO(observe_declare(&record, &run->config, &setup, run->data.y, err));
@@ -35,13 +35,14 @@ static int record_bytes(const struct run *run, int N, int runs, double *bytes, d
             continue;
         }
         if (series->first_run)
-            values += size * 3;
+            single += size * 3;
         else
             values += size * (runs + (series->inner ? 0 : written));
         largest = fmax(largest, size);
     }
     *weights = sizeof(double) * (alone + copy);
-    *bytes = sizeof(double) * (values + 2 * largest) + *weights;
+    *sites = sizeof(double) * single;
+    *bytes = sizeof(double) * (values + 2 * largest) + *weights + *sites;
 done:
     record_free(&record);
     return code;
@@ -151,29 +152,31 @@ static void name_sites(const struct run *run, char *note) {
     text_append(note, "%s, inputs or steps", run->data.n > 1 ? ", tokens" : "");
 }
 
-/* What a run will need: the limit, the largest networks, all results and, among these, matrices;
- * and its states on disk. */
+/* What a run will need: the limit, the largest networks, all results and, among these, matrices
+ * and what is written site by site; and its states on disk. */
 struct need {
-    double limit, networks, results, weights, states;
+    double limit, networks, results, weights, sites, states;
     int wide; /* width of the largest networks */
 };
 
 static int find_need(const struct run *run, struct need *need, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     int replicates = run->config.solver.replicates, seeds = run->config.reference.seeds;
-    double bytes, results, weights;
+    double bytes, results, weights, sites;
     *need = (struct need){0};
     if (replicates) {
         TRY(estimate_bytes(run, 0, replicates, &need->limit, err));
-        TRY(record_bytes(run, 0, replicates, &results, &weights, err));
+        TRY(record_bytes(run, 0, replicates, &results, &weights, &sites, err));
         need->results = results * (run->config.solver.halves ? 3 : 1);
+        need->sites = sites * (run->config.solver.halves ? 3 : 1);
         need->states = need->limit / ensemble_concurrent(run, 0, replicates) * replicates *
                        (run->config.solver.halves ? 2 : 1);
     }
     for (int i = 0; i < widths->count; i++) {
         TRY(estimate_bytes(run, widths->value[i], seeds, &bytes, err));
-        TRY(record_bytes(run, widths->value[i], seeds, &results, &weights, err));
+        TRY(record_bytes(run, widths->value[i], seeds, &results, &weights, &sites, err));
         need->results += results;
+        need->sites += sites;
         need->weights += weights;
         need->states += bytes / ensemble_concurrent(run, widths->value[i], seeds) * seeds;
         if (bytes > need->networks) {
@@ -195,6 +198,8 @@ static int refuse_memory(const struct run *run, const struct need *need, double 
                                ? "[output] weights = final or none, fewer seeds"
                                : "[output] weights = none, fewer seeds";
     const char *remedy = results && need->weights > need->results / 2 ? matrices
+                         : results && need->sites > need->results / 2
+                             ? "a smaller [output] field_sites, fewer inputs or steps"
                          : run->config.output.kernels == KERNELS_FULL
                              ? "kernels = diagonal, or fewer steps, replicates or seeds"
                          : results && run->data.n > 1

@@ -60,6 +60,9 @@ def test_numbers_that_are_drawn_are_named():
     (lambda s: nn.init.eye_(s.second.weight), "second.weight are 0 in part"),
     (lambda s: s.second.weight.fill_(0.1), "second.weight have a mean that is not 0"),
     (lambda s: s.scale.add_(0.1 * torch.randn(s.scale.shape)), "scale have a mean that is not 0"),
+    (lambda s: nn.init.orthogonal_(s.second.weight),
+     "second.weight depend on one another, since its rows or columns are orthogonal, at the start"),
+    (lambda s: nn.init.orthogonal_(s.first.weight, gain=2), "first.weight depend on one another"),
     (lambda s: s.third.weight.copy_(s.second.weight), "third.weight are those of second.weight")])
 def test_a_start_that_is_not_drawn_is_said(change, words):
     mine = dmft.torch.import_module(lambda N: Scaled(N, lambda N: torch.ones(N), change),

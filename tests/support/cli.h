@@ -64,8 +64,8 @@ bool cli_exists(const char *name);
  * tests. */
 int cli_clean(void **state);
 
-/* A data file with X [P][D] (rank 1: X [P]), X[0][2] = X2, and, unless its length is negative, y,
- * y[1] = y1; all else is good. */
+/* A data file with X [P][D] (rank 1: X [P], below 0: none), X[0][2] = X2, and, unless its length is
+ * negative, y, y[1] = y1; all else is good. */
 /* A data file: a line has the numbers of X, then y and, where weighted, w, with commas between
  * them. */
 void cli_lines(const char *name, const char *lines, bool weighted);

@@ -137,7 +137,9 @@ class Judge:
                 continue
             why = f"are those of {', '.join(twin.parameters)}" if twin is not part else \
                 "are 0 in part" if zeros else "have a mean that is not 0" \
-                if mean ** 2 * len(values) > SIGMAS ** 2 * (size - mean ** 2) else None
+                if mean ** 2 * len(values) > SIGMAS ** 2 * (size - mean ** 2) else \
+                "depend on one another, since its rows or columns are orthogonal," \
+                if rates.is_orthogonal(part, self.parameters[1]) else None
             seen[values.numpy().tobytes()] = twin
             if why:
                 said.setdefault(why, []).append(", ".join(part.parameters))

@@ -21,6 +21,8 @@ from dmft.scaling import scaling
 from dmft.torch.importing.optimizers import group_of, muon_rate
 from dmft.torch.importing.parts import Part, entries_of
 
+ORTHOGONAL = 1e-5                       # cosines of rows in single precision
+
 
 @dataclasses.dataclass
 class Numbers:
@@ -44,6 +46,22 @@ def entries(part: Part, parameters) -> torch.Tensor:
     found = torch.cat([entries_of(leaf, parameters).detach().double().reshape(-1)
                        for leaf in part.leaves])
     return found - (part.start or 0.0)
+
+
+def is_orthogonal(part: Part, parameters) -> bool:
+    """Whether one of its matrices has orthogonal rows, or columns: three or more of them to
+    round-off, which independent entries never have."""
+    found = [entries_of(leaf, parameters).detach().double() for leaf in part.leaves]
+    if len({V.shape for V in found}) == 1 and found[0].dim() == 1:  # columns, one in a leaf
+        found = [torch.stack(found)]
+    for V in found:
+        if V.dim() != 2 or min(V.shape) < 3:
+            continue
+        V = V if V.shape[0] <= V.shape[1] else V.T
+        V = V / V.norm(dim=1, keepdim=True)
+        if (V @ V.T).fill_diagonal_(0).abs().max() < ORTHOGONAL:
+            return True
+    return False
 
 
 # --- somebody's numbers -----------------------------------------------------------------------
