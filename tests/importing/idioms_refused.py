@@ -72,24 +72,6 @@ class TopP(Routed):
         return self.weighted(x, w)
 
 
-class SoftMoE(nn.Module):
-    """Slots that are means over tokens."""
-
-    def __init__(self, N):
-        super().__init__()
-        self.read, self.head = (nn.Linear(NUMBERS, N, bias=False), nn.Linear(N, 1, bias=False))
-        self.phi = nn.Parameter(torch.randn(N, 4) / N ** 0.5)
-        self.experts = nn.ModuleList((Gated(N, N) for _ in range(4)))
-
-    def forward(self, x):
-        x = torch.tanh(self.read(x))
-        logits = x @ self.phi
-        d, c = (logits.softmax(1), logits.softmax(-1))
-        s = torch.einsum("bte,btn->ben", d, x)
-        y = torch.stack([ex(s[:, e]) for e, ex in enumerate(self.experts)], 1)
-        return self.head(x + torch.einsum("bte,ben->btn", c, y)).mean(1)[:, 0]
-
-
 class TokHash2(OfLetters):
     """Hash routing by a remainder."""
 
@@ -128,7 +110,6 @@ REFUSED = {
     SortDispatch2: "loop over the experts",
     ExpertChoice: "all inputs",
     TopP: "sorted numbers",
-    SoftMoE: "softmax over token",
     TokHash2: "remainder",
     TokChoice: "one by one",
     TokCapacity: "cumsum"}

@@ -7,7 +7,6 @@ import idioms_gates
 import idioms_refused
 import modules
 import pytest
-import torch
 from test_import import ROUND_OFF, refusal
 from test_training import OPTIMIZERS, OTHER, WIDTH, compared
 
@@ -21,8 +20,6 @@ def example(build):
     """Inputs of a router: letters, numbers of tokens, or numbers."""
     if issubclass(build, (idioms.OfLetters, idioms_gates.MoD)):
         return modules.letters(40)
-    if build is idioms_refused.SoftMoE:
-        return torch.randn(24, modules.PLACES, modules.NUMBERS)
     return modules.numbers(96)
 
 

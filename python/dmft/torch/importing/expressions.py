@@ -51,8 +51,9 @@ class Population:
         return self
 
 
-ALIKE = "there are as many experts as units at the widths that were traced, so that they cannot " \
-    "be told apart; give other widths="
+ALIKE = "a matrix between layers is computed from parameters, where those of a program are " \
+    "trained themselves; or there are as many experts as units at the widths that were traced, " \
+    "so that they cannot be told apart (give other widths=)"
 
 
 class Pairs(Population):
@@ -129,6 +130,7 @@ class Builder:
     def __init__(self):
         self._kept: dict = {}
         self.place = ""
+        self.features = 0               # numbers of an input, or of a token
         self.seen: tuple = ()           # tokens of the network that are those of the module
 
     def make(self, operation, arguments=(), data=(), population=None, axes=None, width=None):

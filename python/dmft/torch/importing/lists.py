@@ -41,6 +41,8 @@ class Lists:
             _, weight = self._embedding(one, leaves)
         else:
             weight = self._weight(self._part("embed", leaves, one))
+        if source == "numbers":
+            return net.embed(self._known(one.arguments[0]), on, weight)
         if some:
             return net.embed(self._letters_of(some[0].which), on,
                              weight | ({"fixed": True} if some[0].fixed else {}))

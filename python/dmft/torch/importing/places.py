@@ -38,6 +38,20 @@ def along_tokens(builder, one, act):
     return act(one)
 
 
+def mean_of_tokens(builder, one):
+    """The mean over the tokens of an input."""
+    def pooled(one):
+        if "token" not in one.axes:
+            return one
+        if one.operation == "mean_of_rows":     # over inputs and tokens
+            return builder.make("mean_of_rows", one.arguments, population=one.population,
+                                axes=frozenset())
+        return builder.make("pool", (one,), population=one.population, axes=one.axes - {"token"})
+    if one.is_rows and one.operation == "times":
+        return builder.times(one.data, mean_of_tokens(builder, one.arguments[0]))
+    return along_tokens(builder, one, pooled)
+
+
 def places_mixed(read, x: Tensor, dim: int, matrix) -> Tensor:
     """sum_t matrix[s][t] x[.., t, ..] along a dimension of tokens."""
     S = tuple(map(tuple, np.asarray(matrix, float).tolist()))

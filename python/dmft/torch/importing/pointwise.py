@@ -4,6 +4,8 @@ from __future__ import annotations
 import math
 import operator
 
+from dmft.torch.importing.complex_numbers import is_complex
+from dmft.torch.importing.complex_numbers import product as complex_product
 from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.flags import is_flag, opposite_flag
 from dmft.torch.importing.reading import HANDLERS, Two, pair
@@ -64,6 +66,8 @@ def rsub(read, a, b, alpha=1):
 
 @HANDLERS("mul", "logical_and", "bitwise_and")
 def mul(read, a, b):
+    if is_complex(a) or is_complex(b):
+        return complex_product(read, a, b)
     for one, other in ((a, b), (b, a)):
         if isinstance(one, Tensor) and one.is_parameter and not isinstance(other, Tensor):
             k = uniform(other)

@@ -7,8 +7,8 @@ import numpy as np
 
 from dmft.torch.importing.axes import Axis, cells_shape, finite
 from dmft.torch.importing.expressions import Gap, Leaf, Pairs
-from dmft.torch.importing.places import is_of_tokens, places_mixed
-from dmft.torch.importing.reading import HANDLERS
+from dmft.torch.importing.places import is_of_tokens, mean_of_tokens, places_mixed
+from dmft.torch.importing.reading import HANDLERS, no_outer_product
 from dmft.torch.importing.tensors import MOST, Constant, Meeting, Tensor, array
 from dmft.torch.importing.pointwise import add, mul
 from dmft.torch.importing.unsummed import product
@@ -26,7 +26,7 @@ def bmm(read, a, b):
 
 @HANDLERS
 def mv(read, a, b):
-    wide = Tensor([*b.dims, ()], b.cells)
+    wide = Tensor([*b.dims, ()], b.cells) if isinstance(b, Tensor) else b
     found = contract(read, a, wide, 0)
     return Tensor(found.dims[:-1], found.cells)
 
@@ -81,6 +81,8 @@ class Contraction:
         theirs = [axis.kind for axis in self.b.dims[len(self.batch)]]
         if "source" in mine:
             return "mix"
+        if mine == theirs == ["token"]:
+            return "pool"
         if "token" in mine or "source" in theirs or "input" in mine:
             raise Gap("a sum over tokens or inputs of what two tensors have there")
         if any(axis.kind == "token" for axis in self.rows) \
@@ -90,6 +92,10 @@ class Contraction:
 
     def result(self) -> Tensor:
         """The product."""
+        if not self.b.is_parameter:
+            apart = all(any(axis.kind == "sites" for axis in axes)
+                        for axes in (self.rows, self.columns))
+            no_outer_product(apart, self.a.cells.flat[0], self.b.cells.flat[0])
         columns = tuple(axis if axis.kind != "token" or self.tokens != "attend" else
                         type(axis)("source", axis.size) for axis in self.columns)
         dims = [*self.batch, self.rows, columns]
@@ -117,7 +123,7 @@ class Contraction:
         if not isinstance(matrix[0, 0], Leaf):
             return [self._sum(self._plain(x, y) for x, y in zip(row, column))
                     for column in matrix.T]
-        if plain(row[0]).operation in ("feature", "letter"):
+        if is_of_input(row[0]) and all(leaf.populations for leaf in matrix[0]):
             return [self._read_in(row, column) for column in matrix.T]
         sums = None
         for x, leaves in zip(row, matrix):
@@ -163,6 +169,13 @@ class Contraction:
         """x times y, both computed."""
         contracted = any(axis.kind == "sites" for axis in self.over)
         builder = self.builder
+        if self.tokens == "pool":
+            if x.is_rows and y.is_rows:
+                raise Gap("a sum over tokens of a product of two rows, a matrix for each input, as "
+                          "linear attention has it; scores of each two tokens, without a softmax, "
+                          "are read")
+            size = tuple(map(float, self.over[0].size))
+            return builder.times(size, mean_of_tokens(builder, builder.multiply(x, y)))
         if self.tokens == "mix":
             if not y.is_rows:
                 raise Gap("numbers of other tokens, which a program mixes of rows alone")
@@ -198,13 +211,34 @@ class Contraction:
             count = len(features) - len(places)
             letters = self._read_in(features[:count], leaves[:count])
             return builder.add(letters, read_places(builder, places, leaves[count:]))
+        whole = first.operation in ("feature", "letter") and all(
+            plain(one).operation in (first.operation, "of_token") for one in features)
+        if not whole or first.operation == "feature" and sorted(
+                plain(one).data[0] for one in features) != list(range(builder.features)):
+            return read_numbers(builder, features, list(leaves))
         factors = {one.data if one.operation == "times" else (1.0, 1.0) for one in features}
         if len(factors) > 1:
-            raise Gap("numbers of an input that are multiplied by different constants")
+            return read_numbers(builder, features, list(leaves))
         source = {"letter": "token"}.get(first.operation, first.operation)
         found = read_in(builder, source, [plain(one).data[0] for one in features], list(leaves),
                         first.axes)
         return builder.times(factors.pop(), found)
+
+
+def is_of_input(one) -> bool:
+    """Whether a number is one of an input, or is made of these and of constants."""
+    return plain(one).operation in ("feature", "letter") or not one.is_rows \
+        and one.operation in ("add", "multiply", "noise") and any(map(is_of_input, one.arguments))
+
+
+def read_numbers(builder, numbers, leaves):
+    """Rows of computed numbers, which a matrix reads, such as a part of the input."""
+    populations = [population for leaf in leaves for population in leaf.populations.values()]
+    for one in populations[1:]:
+        populations[0].meet(one)
+    whole = builder.list_of(list(numbers))
+    return builder.make("read_in", (whole,), ("numbers", tuple(leaves)), populations[0],
+                        whole.axes)
 
 
 def plain(one):
@@ -251,7 +285,17 @@ def contract(read, a, b, batch: int) -> Tensor:
     if isinstance(a, Constant) and isinstance(b, Tensor):
         return mixed(read, a, b, batch)
     if isinstance(a, Constant) or isinstance(b, Constant):
+        if any(isinstance(one, Tensor) and one.is_parameter for one in (a, b)):
+            raise Gap("a product of parameters and constants, as a spectral norm has it; a matrix "
+                      "of a program is trained itself")
         raise Gap("a product with a matrix of constants")
+    if a.is_parameter and b.is_parameter:
+        few = next((one for one in (a, b) if all(
+            len(leaf.populations) < 2 for leaf in one.cells.flat)), None)
+        if few is a:
+            a = read.expressions(a)
+        elif few is b:
+            b = read.expressions(b)
     if a.is_parameter and b.is_parameter:
         raise Gap("a product of two parameters")
     order = [*range(batch), batch + 1, batch]

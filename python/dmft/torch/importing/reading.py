@@ -14,7 +14,7 @@ from dmft.torch.importing.expressions import Builder, Gap, Leaf, Population
 from dmft.torch.importing.flags import of_source
 from dmft.torch.importing.layout import layout_of
 from dmft.torch.importing.random_numbers import OTHERS
-from dmft.torch.importing.record import Record, Step
+from dmft.torch.importing.record import Record, Step, numbers_of
 from dmft.torch.importing.tensors import (Constant, Missing, Meeting, Tensor, array, by_pair,
                                           by_token, spread)
 from dmft.torch.table import Table
@@ -25,6 +25,9 @@ NUMBER = re.compile(r"(?<=[._])\d+(?=[._]|$)")         # of a block or an expert
 LOSE = ("loss", "grouped_mm")
 # Why operations with these words in their names have no counterpart.
 WITHOUT = {
+    "cumprod": "a program has running sums of tokens, and a loop over tokens is read",
+    "logcumsumexp": "a program has running sums of tokens, and a loop over tokens is read",
+    "_fft": "a program has no transforms; a convolution of few tokens is read as a Conv1d",
     "batch_norm": "inputs of a batch act on one another, and the outputs of a program are of each "
                   "input alone; a norm of each input by itself (LayerNorm, RMSNorm) is read",
     "weight_norm": "a matrix is computed from parameters, and those of a program are trained "
@@ -143,7 +146,9 @@ class Reading:
         make = self.builder.make
         if one.is_floating_point():
             tokens = one.dim() == 3
+            self.builder.features = one.shape[-1]
             if self.layout:
+                self.builder.features = self.layout.of(one).shape[-1]
                 on = frozenset({"token"} if self.layout.patch else ())
                 return self.layout.tensor(lambda k: make("feature", data=(k,), axes=on),
                                           axes[0].size)
@@ -166,7 +171,7 @@ class Reading:
     def _found(self, one, two=None):
         value = self.values.get(id(one))
         if value is None:
-            return Constant((one.detach().double().numpy(), two.detach().double().numpy()))
+            return Constant((numbers_of(one), numbers_of(two)))
         return value
 
     def _argument(self, one, two):
@@ -201,7 +206,7 @@ class Reading:
         if lost and not any(word in step.operation for word in LOSE):
             return lost
         name = step.operation.rstrip("_") if not step.operation.startswith("_") else step.operation
-        name = name if name in SAME else name.removesuffix("_copy")
+        name = name if name in (*SAME, "index_copy") else name.removesuffix("_copy")
         try:
             if name in OTHERS:
                 raise Gap("it draws random numbers, of which a program has normals")
@@ -305,6 +310,9 @@ class Reading:
         a, b = (_stretched(tensor, dims) for tensor in meeting.tensors)
         shape = cells_shape(dims)
         a, b = np.broadcast_to(a, shape), np.broadcast_to(b, shape)
+        sites = [{d for d, axes in enumerate(one.dims)
+                  if any(axis.kind == "sites" for axis in axes)} for one in meeting.tensors]
+        no_outer_product(sites[0] and sites[1] and not sites[0] & sites[1], a.flat[0], b.flat[0])
         return self.tidied(Tensor(dims, array([function(x, y) for x, y in zip(a.flat, b.flat)],
                                               shape)))
 
@@ -315,6 +323,14 @@ class Reading:
     def dimension(self, tensor: Tensor, dim: int) -> int:
         """Counted from 0."""
         return dim % max(len(tensor.dims), 1)
+
+
+def no_outer_product(apart, a, b) -> None:
+    """Refuses rows of one number of sites along two axes."""
+    rows = apart and a.is_rows and b.is_rows
+    if rows and a.population.find().sizes == b.population.find().sizes:
+        raise Gap("an outer product of rows, a matrix for each input, as linear attention and "
+                  "state spaces have it; scores of each two tokens, without a softmax, are read")
 
 
 def _of_pairs(builder, first, second):

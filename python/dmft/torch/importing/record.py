@@ -177,11 +177,15 @@ class _Recorder(TorchDispatchMode):
         results = tuple(_tensors(found))
         if not known:
             self.unknown.update(id(one) for one in results)
-        values = tuple(one.detach().double().numpy().copy() for one in results
-                       if not one.is_complex()) if known else None
+        values = tuple(numbers_of(one).copy() for one in results) if known else None
         self.steps.append(Step(name, args, options, results or (found,), values,
                                not torch.is_grad_enabled(), _place()))
         return found
+
+
+def numbers_of(tensor: torch.Tensor):
+    """A tensor's values in double precision, for numpy."""
+    return tensor.detach().to(torch.complex128 if tensor.is_complex() else torch.float64).numpy()
 
 
 def first_output(found):

@@ -8,7 +8,7 @@ import numpy as np
 from dmft.torch.importing.axes import Axis, as_tokens, length
 from dmft.torch.importing.expressions import FAR, Gap, Pairs
 from dmft.torch.importing.pointwise import add, div, mul, pow, sub
-from dmft.torch.importing.places import along_tokens
+from dmft.torch.importing.places import mean_of_tokens
 from dmft.torch.importing.reading import HANDLERS, Two, pair
 from dmft.torch.importing.tensors import Missing, Tensor, array
 from dmft.torch.importing.unsummed import holds, is_unsummed, multiplied, summed
@@ -95,7 +95,7 @@ def _sum_along(read, x: Tensor, axis: Axis) -> Tensor:
                                                 _mean_of_inputs(builder, one)))
     if axis.kind == "token":
         return x.over(lambda one: builder.times(tuple(map(float, axis.size)),
-                                                _mean_of_tokens(builder, one)))
+                                                mean_of_tokens(builder, one)))
     raise Gap(f"a sum over an axis of {axis.kind}")
 
 
@@ -119,19 +119,6 @@ def _mean_of_inputs(builder, one):
     if builder.value(one):
         return one
     return builder.make("mean_of_rows", (one,), population=one.population, axes=one.axes)
-
-
-def _mean_of_tokens(builder, one):
-    def pooled(one):
-        if "token" not in one.axes:
-            return one
-        if one.operation == "mean_of_rows":     # over inputs and tokens
-            return builder.make("mean_of_rows", one.arguments, population=one.population,
-                                axes=frozenset())
-        return builder.make("pool", (one,), population=one.population, axes=one.axes - {"token"})
-    if one.is_rows and one.operation == "times":
-        return builder.times(one.data, _mean_of_tokens(builder, one.arguments[0]))
-    return along_tokens(builder, one, pooled)
 
 
 @HANDLERS("sum")
@@ -194,7 +181,7 @@ def softmax(read, x, dim, *_):
             whole = builder.make("softmax_of_top", (choice.scores,), (choice.top,))
             return Tensor(x.dims, array([builder.pick(whole, k) for k in range(choice.count)],
                                         x.cells.shape))
-    if kinds in (["slot"], ["sites"], ["site slot"]):
+    if kinds in (["slot"], ["sites"], ["site slot"], ["token"]):
         e = read.each(lambda one: builder.function("exp", one), x)
         return div(read, e, sum_of_dimensions(read, e, [dim], True))
     raise Gap(f"a softmax over {' and '.join(kinds)}")

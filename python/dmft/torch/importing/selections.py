@@ -200,6 +200,11 @@ def index_add(read, base, dim, rows, source, alpha=1):
     return _put_back(read, base, read.dimension(source, dim), rows, source, True)
 
 
+@HANDLERS
+def index_copy(read, base, dim, rows, source):
+    return _put_back(read, base, read.dimension(source, dim), rows, source, False)
+
+
 @HANDLERS("index_put", "_unsafe_index_put")
 def index_put(read, base, indices, source, accumulate=False):
     if len(indices) == 1 and is_order(indices[0]):

@@ -168,18 +168,18 @@ def _some_parts(x: Tensor, dim: int, low, high) -> Tensor:
                 sites, ("at", fractions_of([inside], sizes[k])))
     taken = range(ends.index(low), ends.index(high))
     cells, sizes = x.cells.take(taken, place), tuple(sizes[k] for k in taken)
-    axes = (*parts_axes(sizes), *turns)
+    axes = (*parts_axes(sizes, sites.about), *turns)
     return Tensor([*x.dims[:dim], axes, *x.dims[dim + 1:]],
                   cells if len(sizes) > 1 else cells.take(0, place)
                   if cells.ndim > 1 else array_of(cells[0]))
 
 
-def parts_axes(sizes) -> tuple[Axis, ...]:
-    """Axes of parts of these sizes, one behind the other."""
+def parts_axes(sizes, about=None) -> tuple[Axis, ...]:
+    """Axes of parts of these sizes, one behind the other; about: which axis of a parameter."""
     if len(sizes) == 1:
-        return (Axis("sites", sizes[0]),)
+        return (Axis("sites", sizes[0], about=about),)
     segments = tuple(sizes) if len(set(sizes)) > 1 else None
-    return Axis("finite", (len(sizes),) * 2, segments), Axis("sites", sizes[0])
+    return Axis("finite", (len(sizes),) * 2, segments), Axis("sites", sizes[0], about=about)
 
 
 @HANDLERS("split", "unsafe_split", "split_with_sizes", "chunk", "tensor_split")

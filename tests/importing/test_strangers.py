@@ -1,0 +1,174 @@
+"""Modules as strangers write them: parts of an input, pooling by attention, encoders with decoders,
+and rows that are copied back; and what is refused of them, in a sentence with its line."""
+import dmft
+import dmft.torch
+import modules
+import pytest
+import torch
+from attentions import tables
+from test_import import ROUND_OFF, refusal
+from test_training import OPTIMIZERS, compared
+from torch import nn
+from torch.nn import functional as F
+
+pytestmark = pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
+LETTERS, NUMBERS, T = modules.LETTERS, modules.NUMBERS, modules.PLACES
+ROWS = torch.randn(24, T, NUMBERS, generator=torch.Generator().manual_seed(4))
+
+
+class Modulated(nn.Module):
+    """A part of the input scales and shifts what is made of the rest (FiLM), which is standardised
+    by constants; a router reads the input itself."""
+
+    def __init__(self, N):
+        super().__init__()
+        self.read, self.by = nn.Linear(NUMBERS - 2, N), nn.Linear(2, 2 * N)
+        self.router, self.two = nn.Linear(NUMBERS, 2), nn.ModuleList(
+            nn.Linear(N, N, bias=False) for _ in range(2))
+        self.head = nn.Linear(N, 1)
+        self.register_buffer("mean", 0.1 * torch.arange(NUMBERS - 2).double())
+        self.register_buffer("deviation", 1 + torch.arange(NUMBERS - 2).double())
+
+    def forward(self, x):
+        scale, shift = self.by(x[:, :2]).chunk(2, -1)
+        h = torch.tanh(self.read((x[:, 2:] - self.mean) / self.deviation) * (1 + scale) + shift)
+        gates = self.router(x).softmax(-1)
+        return self.head(sum(gates[:, k:k + 1] * one(h) for k, one in enumerate(self.two)))[:, 0]
+
+
+class Pooled(nn.Module):
+    """Attention of one trained query to all tokens, by hand and as PyTorch has it."""
+
+    def __init__(self, N):
+        super().__init__()
+        self.read, self.head = nn.Linear(NUMBERS, N), nn.Linear(N, 1)
+        self.query = nn.Parameter(torch.randn(N) / N ** 0.5)
+        self.seed, self.attention = nn.Parameter(torch.randn(1, 1, N)), nn.MultiheadAttention(
+            N, 2, batch_first=True)
+
+    def forward(self, x):
+        h = torch.tanh(self.read(x))
+        weights = (h @ self.query).softmax(1)
+        pooled = torch.einsum("bt,btn->bn", weights, h)
+        return self.head(pooled + self.attention(self.seed.expand(len(x), -1, -1), h, h)[0][:, 0]
+                         )[:, 0]
+
+
+class Slots(nn.Module):
+    """Experts for means of tokens with trained weights (soft mixtures)."""
+
+    def __init__(self, N):
+        super().__init__()
+        self.read, self.head = nn.Linear(NUMBERS, N), nn.Linear(N, 1)
+        self.phi = nn.Parameter(torch.randn(N, 2) / N ** 0.5)
+        self.experts = nn.ModuleList(modules.Gated(N, N) for _ in range(2))
+
+    def forward(self, x):
+        h = torch.tanh(self.read(x))
+        logits = h @ self.phi
+        slots = torch.einsum("bte,btn->ben", logits.softmax(1), h)
+        y = torch.stack([one(slots[:, e]) for e, one in enumerate(self.experts)], 1)
+        return self.head(h + torch.einsum("bte,ben->btn", logits.softmax(-1), y)).mean(1)[:, 0]
+
+
+class Translator(nn.Module):
+    """An encoder and a decoder of PyTorch."""
+
+    def __init__(self, N):
+        super().__init__()
+        more = {"dropout": 0.1, "batch_first": True, "norm_first": True}
+        self.wte, self.head = nn.Embedding(LETTERS, N), nn.Linear(N, LETTERS)
+        self.encoder = nn.TransformerEncoderLayer(N, 2, 2 * N, **more)
+        self.decoder = nn.TransformerDecoderLayer(N, 2, 2 * N, **more)
+
+    def forward(self, t):
+        x = self.wte(t)
+        mask = nn.Transformer.generate_square_subsequent_mask(T)
+        return self.head(self.decoder(x, self.encoder(x), tgt_mask=mask))
+
+
+class Copied(nn.Module):
+    """Rows of the expert that is chosen are copied back by their places, and queries and keys are
+    turned as complex numbers."""
+
+    def __init__(self, N):
+        super().__init__()
+        self.wte, self.head = nn.Embedding(LETTERS, N), nn.Linear(N, LETTERS)
+        self.qkv, self.router = nn.Linear(N, 3 * N, bias=False), nn.Linear(N, 2)
+        self.experts = nn.ModuleList(modules.Gated(N, N) for _ in range(2))
+
+    def turned(self, x):
+        angles = torch.polar(*(one[:, :x.shape[-1] // 2] for one in self.angles(x.shape[-1])))
+        z = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+        return torch.view_as_real(z * angles).flatten(-2).type_as(x)
+
+    def angles(self, d):
+        cos, sin = tables(d)
+        return torch.ones_like(cos), torch.atan2(sin, cos)
+
+    def forward(self, t):
+        x = self.wte(t)
+        q, k, v = self.qkv(x).chunk(3, -1)
+        x = x + F.scaled_dot_product_attention(self.turned(q), self.turned(k), v, is_causal=True)
+        h = x.flatten(0, 1)
+        g, i = self.router(h).softmax(-1).max(-1)
+        out = torch.zeros_like(h)
+        for e, expert in enumerate(self.experts):
+            at = torch.nonzero(i == e).squeeze(-1)
+            out = out.index_copy(0, at, expert(h[at]) * g[at, None])
+        return self.head(x + out.view_as(x))
+
+
+MODULES = {one.__name__: one for one in (Modulated, Pooled, Slots, Translator, Copied)}
+EXAMPLES = {"Modulated": modules.numbers(), "Pooled": ROWS, "Slots": ROWS}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_outputs_and_gradients_are_those_of_the_module(name):
+    mine = dmft.torch.import_module(MODULES[name], EXAMPLES.get(name, modules.letters(40)),
+                                    (16, 32))
+    assert mine.difference < ROUND_OFF, mine.differences
+
+
+@pytest.mark.parametrize("name", ["Modulated", "Pooled", "Slots"])
+@pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
+def test_his_loop_and_ours_are_one(name, kind):
+    compared((MODULES[name], lambda: EXAMPLES[name], {}), OPTIMIZERS[kind])
+
+
+class Stream(nn.Module):
+    """A language model whose middle is a function of it and of its rows."""
+
+    def __init__(self, N, middle):
+        super().__init__()
+        self.wte, self.head, self.middle = nn.Embedding(LETTERS, N), nn.Linear(N, LETTERS), middle
+        self.q, self.k = nn.Linear(N, N), nn.Linear(N, N)
+        self.normed = nn.utils.parametrizations.spectral_norm(nn.Linear(N, N))
+
+    def forward(self, t):
+        x = self.wte(t)
+        return self.head(x + self.middle(self, torch.tanh(x)))
+
+
+def outer(m, x):
+    """A running sum of outer products."""
+    y = torch.einsum("btn,btm->btnm", m.k(x), x).cumsum(1)
+    return torch.einsum("btn,btnm->btm", m.q(x), y)
+
+
+REFUSED = {
+    "outer": (outer, "an outer product of rows"),
+    "keys_and_values": (lambda m, x: m.q(x) @ (m.k(x).mT @ x), "as linear attention has it"),
+    "spectral_norm": (lambda m, x: m.normed(x), "as a spectral norm has it"),
+    "cumprod": (lambda m, x: torch.sigmoid(m.q(x)).cumprod(1) * x, "running sums"),
+    "transform": (lambda m, x: torch.fft.rfft(m.q(x), dim=1).real.mean(1, True) * x,
+                  "no transforms"),
+    "sum_of_matrices": (lambda m, x: x @ (m.q.weight + 0.5 * m.k.weight),
+                        "computed from parameters")}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_read_is_named_with_its_line(name):
+    middle, words = REFUSED[name]
+    sentence = refusal(lambda N: Stream(N, middle), modules.letters())
+    assert words in sentence and "test_strangers.py:" in sentence, sentence
