@@ -242,6 +242,9 @@ static const struct {
       "--training.eta0=50", "--training.steps=15", NETWORKS},
      {"the loss is not finite; lower eta0 or gamma0, unless rows are exactly 0 where it takes a "
       "logarithm or a power of them"}},
+    {"transformer",
+     {NULL},
+     {"exceeds 1e+150: with few sites the noise of responses", "more [solver] sites than 16"}},
     {"small", {"--training.eta0=1e4", FIXED_POINT}, {"step 1: the loss or a kernel exceeds 1e+06"}},
     {"small",
      {"--training.eta0=1e4", "--solver.halves=yes"},
@@ -289,6 +292,13 @@ static void test_numerical_failures(void **state) {
         cli_print(inis[k][0], text);
     }
     cli_print("small", cli_small);
+    cli_print("transformer",
+              "[network]\nmodel = transformer\ndepth = 1\ncausal = yes\nattention_beta = 3\n"
+              "zero_queries = yes\nexperts = 2\niota = 0.5\ngate = sigmoid\nq0 = 0\n"
+              "router_rate = 4\nbias = trained\nbiases = 0.5 -0.5\n[data]\nsource = markov\n"
+              "inputs = 4\ntokens = 6\nvocabulary = 4\n[training]\nsteps = 36\neta0 = 0.4\n"
+              "gamma0 = 1\nloss = cross_entropy\n[solver]\nsites = 16\nreplicates = 1\n"
+              "tolerance = 1e-2\n[output]\nresponses = yes\n");
     cli_print("program", "[network]\nmodel = program\n[data]\ninputs = 3\ndimension = 4\n"
                          "[training]\nsteps = 1\n[solver]\nsites = 64\nreplicates = 2\n");
     for (size_t c = 0; c < COUNT(numerical); c++) {

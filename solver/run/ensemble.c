@@ -130,6 +130,13 @@ static int judge_results(const struct ensemble *e, const struct net *net, int t,
     if (net_runs_away(net))
         return err_overflow(err, "the loss, %.3g, exceeds %g times that of the start",
                             net->output.loss, NET_RUNAWAY);
+    if (name && net->setup.measure.shift > 0 && (name[0] == 'A' || name[0] == 'B') &&
+        name[1] == '_')
+        return err_set(err, CODE_NUMERICAL,
+                       "the response %s exceeds %g: with few sites the noise of responses, which "
+                       "later ones are measured with, grows from step to step; try more [solver] "
+                       "sites than %d, a smaller eta0, or fewer steps",
+                       name, RECORD_MOST, net->setup.limit.sites);
     if (name)
         return err_overflow(err, "%s exceeds %g", name, RECORD_MOST);
     return CODE_OK;
