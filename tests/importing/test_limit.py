@@ -23,7 +23,7 @@ MOST, SHARE = 3.0, 0.1
 
 
 def losses(mine, settings, data, kind, width, seeds):
-    """[seed, step] of modules trained by PyTorch, f(0) subtracted."""
+    """[seed, step] of modules trained by PyTorch, where the settings say so f(0) subtracted."""
     x, loss_kind = (data.X, "mse") if data.tokens is None else (data.tokens, "cross_entropy")
     found = np.zeros((seeds, settings["training.steps"]))
     for seed, row in enumerate(found):
@@ -31,7 +31,7 @@ def losses(mine, settings, data, kind, width, seeds):
         mine.store(dmft.torch.Network(settings, N=width, network=mine.network, seed=seed), module)
         made = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[kind](
             mine.groups(kind, RATES[kind], module, eps=1e-3))
-        first = call(module, x)[0].detach()
+        first = call(module, x)[0].detach() * (settings["reference.centre"] == "yes")
         for step in range(len(row)):
             f = call(module, x, seed=STEPS * seed + step)[0] - first
             loss = dmft.torch.loss_of(loss_kind, f, data.y, f.dim() > 1)
@@ -61,10 +61,11 @@ def moments(runs):
     return runs[:, 1:].mean(0), runs[:, 1:].std(0, ddof=1) / len(runs) ** 0.5
 
 
-def approach(mine, kind, seeds=None):
-    """Fails unless modules of growing width, seeds[N] of each, come to the limit."""
+def approach(mine, kind, seeds=None, centre="yes"):
+    """Fails unless modules of growing width, seeds[N] of each, come to the limit. centre: whether
+    f(0) is subtracted, which may not be 0 in the limit of a head that is the embedding."""
     seeds = seeds or SEEDS
-    settings = settings_of(mine, kind)
+    settings = settings_of(mine, kind) | {"reference.centre": centre}
     run = dmft.solve(settings, network=mine.network, progress=False)
     data = dmft.torch.inputs.data_of(run)
     limit, limit_error = moments(run.limit["loss_runs"].values)

@@ -214,6 +214,22 @@ def test_a_head_that_is_the_embedding_trains_as_his(kind):
     trained(lambda N: gpt2(N, tie_word_embeddings=True), kind)
 
 
+def over_the_width(N):
+    """GPT-2 at its default, with attention over d and logits over N."""
+    model = over_d(lambda N: gpt2(N, tie_word_embeddings=True))(N)
+    model.lm_head.register_forward_hook(lambda module, given, out: out / N)
+    return model
+
+
+@pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
+def test_a_head_that_is_the_embedding_has_a_limit_over_the_width():
+    """What a token's own embedding leaves on the stream makes a logit that is not 0 at the start,
+    at any width, so that nothing is subtracted."""
+    mine = dmft.torch.import_module(over_the_width, example(), (16, 32))
+    assert not mine.left
+    approach(mine, "sgd", {32: 48, 64: 36, 128: 24}, centre="no")
+
+
 def test_a_padding_token_is_refused():
     with pytest.raises(dmft.InputError, match="padding_idx = 1"):
         dmft.torch.import_module(lambda N: causal("Llama", N, pad_token_id=1),
