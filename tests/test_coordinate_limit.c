@@ -107,6 +107,27 @@ TEST(test_limit_is_where_networks_tend) {
     }
 }
 
+/* A step may take all of a matrix: what it makes at the start of what it reads now is known still.
+ */
+TEST(test_terms_outlive_the_matrix) {
+    struct run run;
+    struct record limit;
+    support_run(&run, "data/dense.ini",
+                ARGS("training.steps=4", "solver.sites=512", "reference.widths=32",
+                     "reference.coordinate_check=yes", "output.kernels=none",
+                     "training.weight_decay=1"));
+    ASK(run_ensemble(&run, 0, 2, &limit, err));
+    for (int r = 0; r < limit.runs; r++) {
+        double init = *record_at(&limit, record_find(&limit, "rms_W2_init"), r, 3),
+               prop = *record_at(&limit, record_find(&limit, "rms_W2_prop"), r, 3),
+               eff = *record_at(&limit, record_find(&limit, "rms_W2_eff"), r, 3);
+        assert_true(fabs(prop - init) < 1e-3 * init); /* what W2 reads now is next to nothing */
+        assert_true(eff < 1e-3 * init);
+    }
+    record_free(&limit);
+    run_free(&run);
+}
+
 /* Of other networks, at every time; and a wide router over few experts, of which Q(0) and what has
  * been learnt above it know each other. */
 TEST(test_limit_of_other_networks) {

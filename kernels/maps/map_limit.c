@@ -219,12 +219,12 @@ static int add_rows(struct rows out, double factor, const double *C, struct rows
     return CODE_OK;
 }
 
-/* out = beta out + sum_b C_b to_b with *C = factor <x, from_b>, which are wanted or not. */
+/* out = beta out + factor sum_b <x, from_b> to_b; *C: room, allocated. */
 static int add_products(struct rows x, struct rows from, struct rows to, double beta, double factor,
-                        struct rows out, double **C, bool wanted, struct err *err) {
+                        struct rows out, double **C, struct err *err) {
     TRY(base_alloc(C, (size_t)x.count * (size_t)from.count, sizeof **C, err));
     if (from.count || beta != 1)
-        rows_low_rank(out, beta, factor, x, from, to, *C, wanted);
+        rows_low_rank(out, beta, factor, x, from, to, *C, false);
     return CODE_OK;
 }
 
@@ -235,15 +235,18 @@ static int limit_forward(struct map *map, struct rows x, struct rows out, struct
     int code, met = limit->e.rows;
     DO(limit->leader ? follow_leader(map, x, &R, err) : meet_basis(map, true, x, &R, err));
     out.array->backend->combine(out, 0, R, array_all(&limit->Z));
-    DO(add_products(x, array_all(&limit->e), array_rows(&limit->p, 0, met), 1,
-                    map->numbers.fr * map->decay, out, &E, remembers, err));
+    if (remembers) { /* what decays may be gone, and what it is at the start is wanted */
+        DO(find_products(x, array_all(&limit->e), &E, err));
+        scale_matrix(E, x.count, met, map->numbers.fr);
+        DO(add_rows(out, map->decay, E, array_rows(&limit->p, 0, met), err));
+    } else
+        DO(add_products(x, array_all(&limit->e), array_rows(&limit->p, 0, met), 1,
+                        map->numbers.fr * map->decay, out, &E, err));
     DO(add_products(x, array_all(&limit->K), array_rows(&limit->p, 0, limit->K.rows), 1, 1, out, &L,
-                    false, err));
+                    err));
     DO(enter_use(map, &R, x.count, limit->q.rows, &limit->x_q, &limit->q_count, err));
-    if (remembers) {
-        scale_matrix(E, x.count, met, 1 / map->decay);
+    if (remembers)
         DO(enter_use(map, &E, x.count, met, &limit->x_e, &limit->e_count, err));
-    }
 done:
     free(R);
     free(E);
@@ -259,7 +262,7 @@ static int limit_backward(struct map *map, struct rows y, struct rows out, struc
         DO(meet_basis(map, false, y, &C, err));
     assert(!map->settings.remembers || map->of_all_uses[0].array ||
            y.count == (map->declared.for_all_inputs ? 1 : map->x.count));
-    DO(add_products(y, array_all(&limit->Z), array_all(&limit->q), 0, 1, out, &Y, false, err));
+    DO(add_products(y, array_all(&limit->Z), array_all(&limit->q), 0, 1, out, &Y, err));
     if (limit->p.rows) {
         DO(add_rows(out, 1, C, array_all(&limit->K), err));
         scale_matrix(C, y.count, limit->p.rows, map->numbers.fr);
