@@ -64,6 +64,7 @@ NORMALS = {
 MEANS = {
     "jitter": lambda m, x, s: m.router(
         x * torch.empty_like(x).uniform_(0.99, 1.01)).softmax(-1),
+    "lowest": lambda m, x, s: m.router(x * torch.empty_like(x).uniform_(0.5) / 0.75).softmax(-1),
     "rand": lambda m, x, s: m.router(x * (1 + 0.1 * (torch.rand_like(x) * 2 - 1))).softmax(-1),
     "uniform": lambda m, x, s: m.router(x * torch.distributions.Uniform(
         torch.tensor(0.9), torch.tensor(1.1)).rsample(x.shape)).softmax(-1),
@@ -71,12 +72,14 @@ MEANS = {
     "gumbel_by_hand": lambda m, x, s: (s - torch.log(-torch.log(torch.rand_like(s)))).softmax(-1),
     "dropout": lambda m, x, s: m.router(F.dropout(x, 0.1)).softmax(-1),
     "bernoulli": lambda m, x, s: s.softmax(-1) * torch.bernoulli(torch.full_like(s, 0.9)) / 0.9,
+    "probability": lambda m, x, s: s.softmax(-1) * torch.bernoulli(torch.sigmoid(m.scale(x))),
     "path": lambda m, x, s: s.softmax(-1) * (0.9 + torch.rand(len(x), 1)).floor(),
 }
 
 
 def quiet(m, x, s):
-    """What the means leave of all of them, but for the temperature of one."""
+    """What the means leave of all of them, but for the temperature of one and what multiplies
+    another."""
     return s.softmax(-1)
 
 
@@ -141,7 +144,7 @@ def test_others_become_their_means_with_a_note(name):
     with pytest.warns(dmft.NoteWarning, match="random numbers.*test_noise.py:"):
         mine = dmft.torch.import_module(built(MEANS[name]), modules.numbers(96), (16, 32))
     assert mine.difference < ROUND_OFF, mine.differences
-    if name != "gumbel":
+    if name not in ("gumbel", "probability"):
         x, net = modules.numbers(96).double(), mine.load(built(quiet)(16).double())
         f = built(quiet)(16).double()
         mine.store(net, f)
@@ -167,3 +170,9 @@ def test_a_loop_without_jitter_is_ours(kind):
 def test_what_is_no_noise_is_named(gates, words):
     sentence = refusal(built(gates), modules.numbers(96))
     assert words in sentence and "test_noise.py:" in sentence, sentence
+
+
+def test_what_cannot_be_trained_is_said():
+    sentence = refusal(built(lambda m, x, s: s.softmax(-1) * torch.bernoulli(s, p=0.5)),
+                       modules.numbers(96))
+    assert "gradient of the module" in sentence and "aten::bernoulli" in sentence, sentence

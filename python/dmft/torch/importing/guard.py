@@ -73,6 +73,15 @@ def differences(module, net, mine, x=None, more=()) -> dict[str, float]:
     return _on_others(found, module, wanted, more, net, mine, x)
 
 
+def _gradients(one, parameters):
+    try:
+        return torch.autograd.grad(one, parameters, allow_unused=True)
+    except RuntimeError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError("PyTorch finds no gradient of the module, as a step of training wants "
+                         f"it: {reason}") from error
+
+
 def _compared(module, net, mine, x):
     """(outputs, differences of these and of gradients) of one module."""
     parameters = {name: one for name, one in module.named_parameters() if name not in mine.ignored}
@@ -88,8 +97,7 @@ def _compared(module, net, mine, x):
     learning = {name: one for name, one in parameters.items() if one.requires_grad}
     sums = ((weight * wanted).sum() + sum(terms), (weight * made).sum() + penalty)
     with InDouble():
-        gradients = [torch.autograd.grad(one, list(learning.values()), allow_unused=True)
-                     for one in sums]
+        gradients = [_gradients(one, list(learning.values())) for one in sums]
     none = max((g.abs().max().item() for g in gradients[0] if g is not None), default=1.0)
     for name, theirs, ours in zip(learning, *gradients):
         theirs, ours = (torch.zeros_like(learning[name]) if g is None else g

@@ -62,7 +62,9 @@ def layout_of(record) -> Layout | None:
     for step in record.steps:
         if not any(id(one) in seen for one in step.arguments if isinstance(one, torch.Tensor)):
             continue
-        shape = list(step.results[0].shape)
+        shape = list(step.results[0].shape) if isinstance(step.results[0], torch.Tensor) else []
+        if not shape:
+            continue                    # one number of all images, which a branch may be by
         if "conv" in step.operation:
             kernel, stride, padding = list(step.arguments[1].shape[2:]), *step.arguments[3:5]
             found = kernel[0] if kernel == list(stride) == [kernel[0]] * 2 \

@@ -33,7 +33,8 @@ def mean_of(function, args, options):
     if name in UNIFORM:
         return function(*args, **options).fill_(0.5), None
     if name == "uniform":
-        low, high = [one for one in given if isinstance(one, (int, float))] or (0.0, 1.0)
+        ends = [one for one in given if isinstance(one, (int, float))]
+        low, high = [*ends, *(0.0, 1.0)[len(ends):]]
         value = (low + high) / 2
     elif name == EXPONENTIAL:
         value = 1 / next((one for one in given if isinstance(one, (int, float))), 1.0)

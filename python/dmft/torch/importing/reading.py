@@ -211,7 +211,7 @@ class Reading:
             if name in OTHERS:
                 raise Gap("it draws random numbers, of which a program has normals")
             if name in SAME:
-                return arguments[0]
+                return self._stopped(arguments[0]) if step.stopped else arguments[0]
             if name not in HANDLERS:
                 raise Gap(next((why for word, why in WITHOUT.items() if word in name),
                                "it has no counterpart in a program"))

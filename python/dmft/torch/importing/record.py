@@ -24,7 +24,7 @@ from torch.utils.hooks import RemovableHandle
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from dmft.errors import InputError
-from dmft.torch.importing.random_numbers import (NORMAL, is_random, mean_of, name_of,
+from dmft.torch.importing.random_numbers import (BERNOULLI, NORMAL, is_random, mean_of, name_of,
                                                  normals_of)
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
@@ -162,8 +162,10 @@ class _Recorder(TorchDispatchMode):
                    for key, one in (kwargs or {}).items()}
         name = str(function).rsplit(".", 1)[0].removeprefix("aten.")
         found, of = mean_of(function, args, options)
+        stopped = not torch.is_grad_enabled()
         if found is not None:
             self.means.append(_place())
+            stopped |= name.rstrip("_") == BERNOULLI    # no gradient goes to a probability
             name, args, options = "clone", (of,), {}
         elif str(function) == GROUPED:
             found = grouped_product(*args, **options)
@@ -179,7 +181,7 @@ class _Recorder(TorchDispatchMode):
             self.unknown.update(id(one) for one in results)
         values = tuple(numbers_of(one).copy() for one in results) if known else None
         self.steps.append(Step(name, args, options, results or (found,), values,
-                               not torch.is_grad_enabled(), _place()))
+                               stopped, _place()))
         return found
 
 
