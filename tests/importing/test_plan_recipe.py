@@ -7,7 +7,7 @@ import warnings
 import dmft
 import dmft.torch
 import pytest
-from test_round_trip import ELSEWHERE, INIS, NOT_YET, ROOT, WIDE, inputs_of
+from test_round_trip import ELSEWHERE, INIS, ROOT, WIDE, inputs_of
 
 # Scales that these inis have beside the language's: muP, and experts of infinite width, whose last
 # matrix has a random part that vanishes. Of a module such a scale is one of its start.
@@ -36,7 +36,7 @@ def powers_of(recipe, widths):
 
 
 @pytest.mark.parametrize("ini", [ini for ini in INIS
-                                 if ini not in ELSEWHERE | set(NOT_YET) | LIKE_OTHERS])
+                                 if ini not in ELSEWHERE | LIKE_OTHERS])
 def test_a_plan_of_the_module_is_the_recipe_of_the_network(ini):
     widths, path = WIDE.get(ini, (16, 32)), os.path.join(ROOT, ini)
     x, output = inputs_of(path, widths)

@@ -230,7 +230,7 @@ def test_a_head_that_is_the_embedding_has_a_limit_over_the_width():
     approach(mine, "sgd", {32: 48, 64: 36, 128: 24}, centre="no")
 
 
-def test_a_padding_token_is_refused():
-    with pytest.raises(dmft.InputError, match="padding_idx = 1"):
-        dmft.torch.import_module(lambda N: causal("Llama", N, pad_token_id=1),
-                                 example(), (16, 32))
+def test_a_padding_token_is_read():
+    mine = dmft.torch.import_module(lambda N: causal("Llama", N, pad_token_id=1),
+                                    example(), (16, 32))
+    assert mine.difference < ROUND_OFF, mine.differences
