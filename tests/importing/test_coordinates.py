@@ -135,6 +135,30 @@ def test_stacked_experts_and_packed_matrices_are_judged_part_by_part():
     assert rows["norms.0.bias"]["init"][0] == 0 and rows["norms.0.bias"]["eff"][0] > 0
 
 
+class Patches(nn.Module):
+    """Patches of an image, as many numbers each as the image has columns."""
+
+    def __init__(self, N):
+        super().__init__()
+        self.read, self.head = nn.Conv2d(1, N, 2, stride=2, bias=False), nn.Linear(N, 1)
+        self.middle = nn.Linear(N, N, bias=False)
+
+    def forward(self, x):
+        h = torch.tanh(self.read(x).flatten(2).mT)
+        return self.head((h + self.middle(h)).mean(1))[:, 0]
+
+
+def test_images_are_taken_apart():
+    images = torch.randn(24, 1, 4, 4, generator=torch.Generator().manual_seed(5))
+    mine = dmft.torch.import_module(Patches, images, (16, 32))
+    found, other = checked(mine, (images, torch.sin(images.sum((1, 2, 3)))))
+    same(found, other, "middle")
+    for part in ("init", "eff"):
+        same(found, other, "output", (part,))
+    with pytest.raises(dmft.InputError, match=r"\[24, 1, 4, 4\].*inputs\(x\)"):
+        mine.load(Patches(16).double())(images.double())
+
+
 @pytest.mark.parametrize("size", ["E", "L"])
 def test_experts_and_blocks_grow(size):
     """They are counts of the import, which is made anew at each number of them."""

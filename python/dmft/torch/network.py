@@ -205,6 +205,10 @@ class Network(torch.nn.Module):
         weights = {name: getattr(self, prefix + name) for name in self.weights} if of_start else \
             self.weights
         biases = {state: getattr(self, f"{prefix}selection_{state}") for state in self._states}
+        if X.dim() not in (2, 3) or X.shape[-1] != self.dimension:
+            raise InputError(f"X is {list(X.shape)}; this network takes [P, {self.dimension}] or "
+                             f"[P, n, {self.dimension}] (an import makes them of its module's "
+                             "images by inputs(x))")
         A = X.to(self.dtype) / math.sqrt(self.dimension)
         return Evaluation(self.program, weights, biases, A[:, None] if A.dim() == 2 else A, tokens,
                           self.training and not of_start, origin)

@@ -222,9 +222,8 @@ class ByTensor:
         return self._net._shape(last.output), measure(Rows(self._own, last.program), self._first,
                                                       last)
 
-    @staticmethod
-    def _evaluated(net, X):
+    def _evaluated(self, net, X):
         with torch.no_grad():
             if X.is_floating_point():
-                return net.evaluate(X)
+                return net.evaluate(self._mine.inputs(X))
             return net.evaluate(net.inputs_of(X), X)

@@ -133,8 +133,8 @@ class Builds:
 def example_of(example) -> torch.Tensor:
     """What import_module is given, in double precision; what is no input is refused."""
     if not isinstance(example, torch.Tensor) or example.dim() < 2 or not example.numel():
-        raise InputError("example: must be a tensor of inputs, numbers [P, D] or [P, n, D], or "
-                         "tokens [P, n]")
+        raise InputError("example: must be a tensor of inputs, numbers [P, D] or [P, n, D], "
+                         "images [P, C, H, W], or tokens [P, n]")
     if example.device.type != "cpu":
         raise InputError(f"example is on {example.device}; give it on the processor")
     if example.is_complex() or example.dtype == torch.bool:
@@ -415,14 +415,15 @@ def import_module(build, example, widths=(64, 128), *, output=None, ignore=(), c
 
     build: a function of the width that gives the module; of several sizes that grow, with widths a
     dict of two values for each, in the order of its arguments. example: inputs, numbers [P, D] or
-    [P, n, D], or tokens [P, n]; with experts that are chosen, 24 rows or more for each. output: a
-    function (module, x) of the output, or of (output, term of the loss, ...), where the module
-    itself does not return this. ignore: names of biases that are held at 0. Outputs and gradients
-    of the network are compared with those of the module at a third width, on other inputs; where
-    they differ, or where something has no counterpart, check=True raises an InputError that names
-    the operation and the line of the module. counts: {name: how many} of experts and blocks,
-    arguments of build behind those of widths: the module is built with few of them, the network is
-    that of `traced`, and recipe(base) has laws and groups for any number of them.
+    [P, n, D], images [P, C, H, W], or tokens [P, n]; with experts that are chosen, 24 rows or more
+    for each. output: a function (module, x) of the output, or of (output, term of the loss, ...),
+    where the module itself does not return this. ignore: names of biases that are held at 0.
+    Outputs and gradients of the network are compared with those of the module at a third width, on
+    other inputs; where they differ, or where something has no counterpart, check=True raises an
+    InputError that names the operation and the line of the module. counts: {name: how many} of
+    experts and blocks, arguments of build behind those of widths: the module is built with few of
+    them, the network is that of `traced`, and recipe(base) has laws and groups for any number of
+    them.
 
     >>> mine = import_module(build, torch.randn(24, 10))                    # doctest: +SKIP
     >>> run = dmft.solve("mine.ini", network=mine.network)                  # doctest: +SKIP
