@@ -73,6 +73,18 @@ def differences(module, net, mine, x=None, more=()) -> dict[str, float]:
     return _on_others(found, module, wanted, more, net, mine, x)
 
 
+def _call(module, x, *given):
+    try:
+        return call(module, x, *given)
+    except InputError:
+        raise
+    except Exception as error:          # of a stranger's code
+        why = (str(error).splitlines() or [""])[0]
+        raise InputError("the module runs on the example and not on inputs that it is compared "
+                         f"on, {list(x.shape)} of either sign or other tokens: "
+                         f"{type(error).__name__}: {why}") from error
+
+
 def _gradients(one, parameters):
     try:
         return torch.autograd.grad(one, parameters, allow_unused=True)
@@ -86,7 +98,7 @@ def _compared(module, net, mine, x):
     """(outputs, differences of these and of gradients) of one module."""
     parameters = {name: one for name, one in module.named_parameters() if name not in mine.ignored}
     normals: list = []
-    wanted, terms = call(module, x, mine.output, normals)
+    wanted, terms = _call(module, x, mine.output, normals)
     made, penalty = evaluate(net, mine, parameters, x, normals)
     wanted = wanted.reshape(made.shape)
     generator = torch.Generator().manual_seed(7)
@@ -125,7 +137,7 @@ def _on_others(found, module, wanted, more, net, mine, x) -> dict[str, float]:
     of other sizes."""
     several = []
     with torch.no_grad():
-        again = call(module, x, mine.output)[0].reshape(wanted.shape)
+        again = _call(module, x, mine.output)[0].reshape(wanted.shape)
         found[AGAIN] = relative(again, wanted)
         for one, z, k in zip(more, others(x), (1.0, -1.0, 2.0)):
             _started_elsewhere(one, mine.ignored)
@@ -138,7 +150,7 @@ def _on_others(found, module, wanted, more, net, mine, x) -> dict[str, float]:
                 p.mul_(k)
             parameters = {name: p for name, p in one.named_parameters() if name not in mine.ignored}
             normals: list = []
-            theirs = call(one, z, mine.output, normals)[0]
+            theirs = _call(one, z, mine.output, normals)[0]
             ours = evaluate(net, mine, parameters, z, normals)[0]
             theirs = theirs.reshape(ours.shape)
             seen = theirs.isfinite()        # what is positive at the start may now be negative
