@@ -86,9 +86,10 @@ static int check_line(const struct config *config, const struct params *params, 
     bool decays = params_find(params, "training", "weight_decay")->line != 0 ||
                   config->training.weight_decay > 0; /* it may be one of several, 0 among them */
     if (list == DECAYS && !decays)
-        return params_error(params, section, line->name, err,
-                            "nothing decays: set [training] weight_decay, of which this is a "
-                            "factor, or take the line out");
+        return params_error(
+            params, section, line->name, err,
+            "nothing decays: set [training] weight_decay, of which this is a "
+            "factor, with an integrator and an optimizer that have it, or take the line out");
     if (list == RATES && line->factor == 0 && decays)
         return CODE_OK; /* then even what never learns does not decay */
     for (int i = 0; i < net->matrices.count; i++) {
