@@ -161,11 +161,12 @@ CLEAN_TEST(test_names_are_told) {
     static const struct {
         const char *arg[3], *line;
     } table[] = {
-        {{"regime1"}, "[init], [rates] and [eps]: W1 Q W2_0 W2_1 w; several at once: W2\n"},
-        {{"regime3"}, "[init], [rates] and [eps]: W1 Q P_in A_in P_out A_out w\n"},
-        {{"regime3", "--network.parameterization=mup"}, "[eps]: W1 Q W_in W_out w\n"},
+        {{"regime1"},
+         "[init], [rates], [eps] and [decays]: W1 Q W2_0 W2_1 w; several at once: W2\n"},
+        {{"regime3"}, "[init], [rates], [eps] and [decays]: W1 Q P_in A_in P_out A_out w\n"},
+        {{"regime3", "--network.parameterization=mup"}, "[eps] and [decays]: W1 Q W_in W_out w\n"},
         {{"residual", "--network.depth=1"},
-         "[eps]: W0 R_0 W1_0 W2_0 w; several at once: R W1 W2\n"},
+         "[eps] and [decays]: W0 R_0 W1_0 W2_0 w; several at once: R\n    W1 W2\n"},
         {{"dense"}, "Keys of [network]: read_out activation depth\n"},
     };
     for (size_t k = 0; k < COUNT(table); k++) {

@@ -224,7 +224,7 @@ TEST(test_what_knows_no_weights) {
     } cases[] = {
         {"model = regime1\nparameterization = mssp\nrho = 0.5\nbalance_loss = 0.1\nbias = "
          "fixed\nbias_std = 1\n",
-         "a term of the loss"},
+         "a mean over the inputs"},
         {"model = regime1\nparameterization = mssp\nz_loss = 0.1\n", "a term of the loss"},
         {"model = regime1\nparameterization = mssp\nrho = 0.5\neta_bias = 0.1\nbias = "
          "fixed\nbias_std = 1\n",
