@@ -27,10 +27,6 @@ static int remembered_failure(const struct net *net, struct err *err) {
     return p->code;
 }
 
-static bool same_rows(struct rows a, struct rows b) {
-    return a.array == b.array && a.first == b.first;
-}
-
 /* A sum goes on where it is, or on a copy; that of numbers begins at 0. */
 int node_run(struct net *net, struct node *v, struct err *err) {
     struct program *p = net->program;

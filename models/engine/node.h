@@ -239,6 +239,11 @@ static inline size_t node_numbers(const struct node *v) {
     return (size_t)v->count * (size_t)v->K;
 }
 
+/* Whether two views begin at the same row of one array. */
+static inline bool same_rows(struct rows a, struct rows b) {
+    return a.array == b.array && a.first == b.first;
+}
+
 /* NULL, or the node that has the cotangent of node v, or what v hands back to argument k. */
 static inline const struct node *node_cotangent(const struct program *p, const struct node *v) {
     return v->plan.g < 0 ? NULL : &p->node[v->plan.g];

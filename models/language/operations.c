@@ -50,10 +50,6 @@ const struct operation operation_fn = {
     .bare = true,
     .jumps = fn_jumps};
 
-static bool same_rows(struct rows a, struct rows b) {
-    return a.array == b.array && a.first == b.first;
-}
-
 static void add_forward(struct net *net, struct node *v) {
     const struct node *second = argument(net, v, 1);
     struct rows a = argument(net, v, 0)->value, b = second->value;
