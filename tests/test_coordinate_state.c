@@ -54,7 +54,7 @@ static int get(const struct measured *m, struct coordinate *check, struct err *t
 }
 
 /* The rows of one array that was written and read; returns whether it has any. */
-static bool same_rows(const struct array *was, const struct array *is) {
+static bool same_bits(const struct array *was, const struct array *is) {
     assert_int_equal(was->memory != NULL, is->memory != NULL);
     if (!was->memory)
         return false;
@@ -71,11 +71,11 @@ static void same(const struct coordinate *was, const struct coordinate *is, size
     const struct aggregation_check *before = &was->aggregation, *now = &is->aggregation;
     assert_int_equal(was->nodes, is->nodes);
     for (int i = 0; i < was->nodes; i++) {
-        same_rows(&was->matrix[i].out, &is->matrix[i].out);
-        same_rows(&was->matrix[i].back, &is->matrix[i].back);
-        same_rows(&was->matrix[i].W, &is->matrix[i].W);
+        same_bits(&was->matrix[i].out, &is->matrix[i].out);
+        same_bits(&was->matrix[i].back, &is->matrix[i].back);
+        same_bits(&was->matrix[i].W, &is->matrix[i].W);
     }
-    assert_true(same_rows(&before->h3, &now->h3));
+    assert_true(same_bits(&before->h3, &now->h3));
     assert_memory_equal(before->x1, now->x1, count * sizeof *now->x1);
     assert_memory_equal(before->back, now->back, count * sizeof *now->back);
 }
