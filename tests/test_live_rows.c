@@ -83,7 +83,7 @@ static void make_map(struct map *map) {
     ASK(array_init(&rows_y, &backend_cpu, N, 1, P, err));
     ASK(array_init(&rows_out, &backend_cpu, M, 1, P, err));
     ASK(map_init(map, &map_finite,
-                 (struct map_declaration){"W", &source, &target, 1, 1, false, false, 1},
+                 (struct map_declaration){"W", &source, &target, 1, 1, false, false, 1, NULL},
                  (struct map_settings){.stream = {.seed = 3}}, err));
     ASK(map->kind->matrix(map, &W[0][0], err));
 }

@@ -39,7 +39,7 @@ static void loop_init(struct loop *l, double r, size_t sites, double tolerance) 
         rows_zero(array_all(arrays[i]));
     }
     ASK(map_init(&l->map, &map_limit,
-                 (struct map_declaration){"W", &l->source, &l->target, 1, 1, false, false, 1},
+                 (struct map_declaration){"W", &l->source, &l->target, 1, 1, false, false, 1, NULL},
                  (struct map_settings){.tolerance = tolerance}, err));
 }
 
@@ -234,8 +234,8 @@ TEST(numbers_of_declarations) {
         struct map map;
         make_population(&source, "source", rows[i].source, 8, 0);
         make_population(&target, "target", rows[i].target, 8, 1);
-        struct map_declaration declared = {"W",         &source, &target, rows[i].a0,
-                                           rows[i].s_f, false,   false,   1};
+        struct map_declaration declared = {"W",   &source, &target, rows[i].a0, rows[i].s_f,
+                                           false, false,   1,       NULL};
         ASK(map_init(&map, &map_limit, declared, (struct map_settings){.tolerance = 1e-3}, err));
         const double *want = &rows[i].fg;
         const double got[] = {map.numbers.fg, map.numbers.fr};

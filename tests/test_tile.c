@@ -149,7 +149,8 @@ TEST(history_equals_the_matrix) {
     for (int rows = 1; rows <= ROWS; rows += ROWS - 1) {
         struct population source = {"source", &backend_shadow, .size = 12, .sites = 12, .group = 3};
         struct population target = {"target", &backend_shadow, .size = 20, .sites = 20, .group = 1};
-        struct map_declaration declared = {"L", &source, &target, 0, 0.5, rows == 1, false, 1};
+        struct map_declaration declared = {"L",       &source, &target, 0,   0.5,
+                                           rows == 1, false,   1,       NULL};
         const struct map_kind *const kinds[] = {&map_finite, &map_history};
         struct map_settings settings = {.stream = {.purpose = PURPOSE_MATRIX}};
         struct map maps[2];

@@ -66,11 +66,32 @@ void text_mend(char *text) {
     }
 }
 
-const char *text_clip(char out[TEXT_CLIP_SIZE], const char *text) {
+/* Bytes of the whole characters that text begins with, `most` at most. */
+static size_t whole_characters(const char *text, size_t most) {
     size_t end = 0, step;
-    while (text[end] && (step = character_length(text + end)) && end + step <= TEXT_CLIP)
+    while (text[end] && (step = character_length(text + end)) && end + step <= most)
         end += step;
+    return end;
+}
+
+const char *text_clip(char out[TEXT_CLIP_SIZE], const char *text) {
+    size_t end = whole_characters(text, TEXT_CLIP);
     snprintf(out, TEXT_CLIP_SIZE, "%.*s%s", (int)end, text, text[end] ? "..." : "");
+    return out;
+}
+
+struct text_shown text_shown(const char *name, const char *label) {
+    struct text_shown out = {""};
+    size_t length = label ? strlen(label) : 0, begin = whole_characters(label ? label : "", length),
+           rest = 0;
+    if (length > TEXT_SHOWN) {
+        begin = whole_characters(label, TEXT_SHOWN / 2);
+        rest = length - TEXT_SHOWN / 2;
+        while (((unsigned char)label[rest] & 0xc0) == 0x80)
+            rest++;
+    }
+    snprintf(out.text, sizeof out.text, "%.32s%s%.*s%s%s%s", name, label ? " (" : "", (int)begin,
+             label ? label : "", rest ? "..." : "", rest ? label + rest : "", label ? ")" : "");
     return out;
 }
 

@@ -9,6 +9,7 @@
 enum {
     TEXT_CLIP = 64,      /* bytes of a user's word in a message */
     TEXT_CLIP_SIZE = 72, /* the same with "..." */
+    TEXT_SHOWN = 160,    /* bytes of a label in a message */
     TEXT_NOTE = 1024,    /* a sentence */
 };
 
@@ -30,6 +31,15 @@ void text_mend(char *text);
 const char *text_find_bad(const char *text);
 /* Cuts a long text between characters; returns out. */
 const char *text_clip(char out[TEXT_CLIP_SIZE], const char *text);
+/* What messages call a thing: its name, by which settings address it, and behind it in brackets the
+ * label that its author gave it (NULL: none), whose middle is left out where it is long. name: at
+ * most 32 bytes. */
+struct text_shown {
+    char text[TEXT_SHOWN + 48];
+};
+struct text_shown text_shown(const char *name, const char *label);
+/* That of a struct which has both; the text lives as long as the call that is given it. */
+#define TEXT_SHOWN_OF(thing) text_shown((thing)->name, (thing)->label).text
 /* What stands behind the "=" of an ini, in place: without the blanks around it and without a
  * comment, which begins with # or ; behind a blank. Between double quotes it is what stands there,
  * "" for a quote. NULL: no quote at the end, or more behind it than a comment. */

@@ -1,5 +1,6 @@
 /* Sites and their pool of matched normals. */
 #include "kernels/draws/population.h"
+#include "kernels/base/text.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -318,6 +319,6 @@ int population_check_rank(struct population *population, int rank, const char *w
             "population %s has too few sites: the basis of %s reached rank %d of %zu "
             "sites; raise sites (expert_sites, unit_sites where the network has them), lower steps "
             "or inputs, or raise tolerance",
-            population->name, who, rank, population->sites);
+            TEXT_SHOWN_OF(population), who, rank, population->sites);
     return CODE_OK;
 }

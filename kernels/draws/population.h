@@ -74,6 +74,7 @@ struct population {
     struct population_draws draws;
     struct population_span span; /* population_init begins it */
     uint32_t probes;             /* handed out so far */
+    const char *label;           /* NULL, or what its author calls it; it is never freed */
 };
 
 int population_init(struct population *population,

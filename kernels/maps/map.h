@@ -71,6 +71,7 @@ struct map_declaration {
     bool for_all_inputs; /* y is a single row that serves all inputs */
     bool each; /* learns expert by expert (polar.h), where one of its sides are their units */
     int uses;  /* of the matrix in an evaluation */
+    const char *label; /* NULL, or what its author calls it; it is never freed */
 };
 
 /* The sites of a side that belong to one expert, where the matrix learns expert by expert and this

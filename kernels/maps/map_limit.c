@@ -1,6 +1,7 @@
 /* The infinite-width limit of a map: W(0) conditioned on its past, plus the learned part, as an
  * explicit matrix of growing rank over Monte Carlo sites (formulae in map.h). */
 #include "kernels/maps/map_limit.h"
+#include "kernels/base/text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -66,8 +67,8 @@ static int grow_basis(struct map *map, bool forward, struct rows x, struct basis
         total += square;
     }
     if (!isfinite(total))
-        return err_overflow(err, "map %s: its %s input is not finite", map->declared.name,
-                            forward ? "forward" : "backward");
+        return err_overflow(err, "map %s: its %s input is not finite",
+                            TEXT_SHOWN_OF(&map->declared), forward ? "forward" : "backward");
     double rms = sqrt(total / P), *largest = &limit->largest[forward];
     *largest = fmax(*largest, rms);
     double threshold = map->settings.tolerance * (map->settings.against_largest ? *largest : rms);
@@ -76,7 +77,7 @@ static int grow_basis(struct map *map, bool forward, struct rows x, struct basis
     TRY(basis_residual(array_all(basis), x, known, threshold, &side->span.work, &kept, err));
     if (!kept)
         return CODE_OK;
-    TRY(population_check_rank(side, rank + kept, map->declared.name, err));
+    TRY(population_check_rank(side, rank + kept, TEXT_SHOWN_OF(&map->declared), err));
     struct rows added;
     TRY(array_append(basis, kept, &added, err));
     rows_copy(array_rows(&side->span.work, 0, kept), added);

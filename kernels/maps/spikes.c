@@ -1,6 +1,7 @@
 /* Spikes of a limit map, from averages over sites. */
 #include "kernels/maps/spikes.h"
 #include "kernels/maps/map_limit.h"
+#include "kernels/base/text.h"
 
 #include <cblas.h>
 #include <lapacke.h>
@@ -48,9 +49,9 @@ struct pencil {
 int spikes_fail(const struct map *map, int info, struct err *err) {
     if (info == LAPACK_WORK_MEMORY_ERROR)
         return err_set(err, CODE_SYSTEM, "out of memory: the singular values of %s",
-                       map->declared.name);
+                       TEXT_SHOWN_OF(&map->declared));
     return err_overflow(err, "the singular values of %s are not to be found: it is not finite",
-                        map->declared.name);
+                        TEXT_SHOWN_OF(&map->declared));
 }
 
 /* --- from averages to the matrix ------------------------------------------------------------- */

@@ -2,6 +2,7 @@
  * it may select 4 of 16 sites and 4 of 8, which are two networks, and nothing else would say so. */
 #include "models/engine/alike.h"
 #include "models/engine/node.h"
+#include "kernels/base/text.h"
 
 /* The largest row of x alone, which nothing reads but <x mask>: a maximum, by which a softmax is
  * kept from overflow, and no share of the sites. */
@@ -30,7 +31,7 @@ static int compare_programs(const struct program *p, const struct program *q, st
                        "population %s: a selection of %.0f of %zu sites would be one of %.0f of "
                        "%zu; give K as a multiple of the population's sites, or to top as {share = "
                        "%.0f/%zu}",
-                       v->on->name, K, v->on->sites, of, w->on->sites, K, v->on->sites);
+                       TEXT_SHOWN_OF(v->on), K, v->on->sites, of, w->on->sites, K, v->on->sites);
     }
     return CODE_OK;
 }

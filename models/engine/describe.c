@@ -114,9 +114,10 @@ static json_t *number_of(const struct population *on) {
 static json_t *describe_population(const struct net *net, int k) {
     const struct population *on = net->populations.item[k];
     double power = weight_power(on->size);
-    json_t *out = json_pack("{s:s, s:i, s:o, s:o, s:f}", "name", on->name, "group", on->group, "of",
-                            number_of(on->of), "shared", number_of(on->units), "page",
-                            on->cotangent_scale == 0 ? 1 : on->cotangent_scale);
+    json_t *out =
+        json_pack("{s:s, s:s?, s:i, s:o, s:o, s:f}", "name", on->name, "label", on->label, "group",
+                  on->group, "of", number_of(on->of), "shared", number_of(on->units), "page",
+                  on->cotangent_scale == 0 ? 1 : on->cotangent_scale);
     json_t *size = net->setup.N ? json_pack("{s:I}", "size", (json_int_t)on->sites)
                                 : json_pack("{s:f, s:f, s:I}", "factor",
                                             on->size / pow(POPULATION_INFINITE, power), "power",
@@ -153,19 +154,19 @@ static json_t *describe_matrix(const struct net *net, int i) {
     bool given = bias || (v->op->matrix == MATRIX_VECTOR && v->matrix.start);
     json_t *start =
         given ? describe_list(v->matrix.start, (size_t)sets * (size_t)v->K) : json_null();
-    return json_pack("{s:s, s:s?, s:s, s:i, s:o, s:o, s:i, s:i, s:o, s:f, s:f, s:f, s:f, s:f, s:b, "
-                     "s:f, s:b, s:b, s:i, s:f, s:s, s:i, s:i, s:s?}",
-                     "name", W->name, "family", W->family, "kind", v->op->name, "operation", i,
-                     "source", number_of(source), "target", number_of(v->on), "width", width_of(v),
-                     "sets", sets, "start", start, "a0", W->a0, "s_f", v->matrix.map ? W->s_f : 1.0,
-                     "rate", W->rate, "adam_rate", W->adam_rate, "adam_eps", W->adam_eps, "learns",
-                     !W->fixed, "decays", v->matrix.decays, "tied", W->tied, "iid", W->iid, "uses",
-                     map                                          ? map->uses
-                     : v->matrix.thin && v->matrix.thin->uses > 1 ? v->matrix.thin->uses
-                                                                  : 1,
-                     "muon_rate", W->muon_rate, "optimizer",
-                     optimizer ? optimizer->choice.name : "gd", "muon_rows", rows, "muon_columns",
-                     columns, "muon_whole", whole_of(net, i));
+    return json_pack(
+        "{s:s, s:s?, s:s?, s:s, s:i, s:o, s:o, s:i, s:i, s:o, s:f, s:f, s:f, s:f, s:f, s:b, "
+        "s:f, s:b, s:b, s:i, s:f, s:s, s:i, s:i, s:s?}",
+        "name", W->name, "label", W->label, "family", W->family, "kind", v->op->name, "operation",
+        i, "source", number_of(source), "target", number_of(v->on), "width", width_of(v), "sets",
+        sets, "start", start, "a0", W->a0, "s_f", v->matrix.map ? W->s_f : 1.0, "rate", W->rate,
+        "adam_rate", W->adam_rate, "adam_eps", W->adam_eps, "learns", !W->fixed, "decays",
+        v->matrix.decays, "tied", W->tied, "iid", W->iid, "uses",
+        map                                          ? map->uses
+        : v->matrix.thin && v->matrix.thin->uses > 1 ? v->matrix.thin->uses
+                                                     : 1,
+        "muon_rate", W->muon_rate, "optimizer", optimizer ? optimizer->choice.name : "gd",
+        "muon_rows", rows, "muon_columns", columns, "muon_whole", whole_of(net, i));
 }
 
 /* What has a row: one for all inputs, each input, token, pair of tokens or place. */
@@ -226,7 +227,7 @@ static json_t *describe_node(const struct net *net, int i) {
     json_t *out = json_pack("{s:s, s:o, s:o, s:s, s:i, s:b}", "operation", name_of(v), "arguments",
                             describe_arguments(v), "population", number_of(v->on), "row",
                             row_of(net, v), "numbers", v->on ? 0 : v->K, "moves", v->plan.moves);
-    out = with_word(with_word(out, "name", v->label), "tex", v->tex);
+    out = with_word(with_word(out, "name", v->rows_name), "tex", v->tex);
     out = with_word(out, "matrix", v->matrix.weight.name);
     if (!net->setup.N && (v->plan.part[0] >= 0 || v->plan.part[1] >= 0))
         out = with_more(out, json_pack("{s:o}", "adjoint", describe_adjoint(net, v)));
@@ -238,7 +239,8 @@ static json_t *describe_node(const struct net *net, int i) {
 /* A kernel of the cotangent of a limit has the page's factor of its population in its scale. */
 static json_t *describe_kernel(const struct net *net, int k) {
     const struct kernel *kernel = &net->kernels.item[k];
-    return json_pack("{s:s, s:i, s:b, s:f, s:s?, s:s?}", "name", kernel->name, "operation",
+    return json_pack("{s:s, s:s?, s:i, s:b, s:f, s:s?, s:s?}", "name", kernel->name, "label",
+                     kernel->label, "operation",
                      kernel->node < 0 ? net->program->read_out : kernel->node, "cotangent",
                      kernel->gradient, "scale", kernel->scale, "about", kernel->about, "equation",
                      kernel->equation);
@@ -251,8 +253,9 @@ static json_t *describe_result(const struct net *net, int k) {
     while (v < end &&
            (result->node >= 0 ? result->node != v - first : !v->s || v->s != result->values))
         v++;
-    return json_pack("{s:s, s:s, s:o, s:b, s:s?, s:s?}", "name", result->name, "dims", result->dims,
-                     "operation", v < end ? json_integer(v - first) : json_null(), "cotangent",
+    return json_pack("{s:s, s:s?, s:s, s:o, s:b, s:s?, s:s?}", "name", result->name, "label",
+                     result->label, "dims", result->dims, "operation",
+                     v < end ? json_integer(v - first) : json_null(), "cotangent",
                      v < end && result->gradient, "about", result->about, "equation",
                      result->equation);
 }

@@ -1,6 +1,7 @@
 /* Running a program: nodes forward, in reverse, and the rules that act once a step. */
 #include "models/engine/counts.h"
 #include "models/language/adjoint.h"
+#include "kernels/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -145,7 +146,7 @@ static int check_reach(const struct net *net, const struct parameter *parameter,
         if (mine && i != p->output && v->plan.g < 0)
             return err_set(err, CODE_INPUT, "network %s: the output does not depend on %s %s%s",
                            net->model->name, v->matrix.use ? "all uses of matrix" : "matrix",
-                           parameter->name, i > p->read_out ? behind_read_out : "");
+                           TEXT_SHOWN_OF(parameter), i > p->read_out ? behind_read_out : "");
     }
     return CODE_OK;
 }

@@ -7,7 +7,7 @@
 
 void program_name_rows(struct program *p, struct value x, const char *name) {
     if (!p->code && x.at >= 0)
-        p->node[x.at].label = name;
+        p->node[x.at].rows_name = name;
 }
 
 void program_rows_tex(struct program *p, struct value x, const char *tex) {
@@ -23,7 +23,7 @@ static const char *prefix_of(const struct program *p, int i) {
     bool first = v->constant.fn != FN_EXP, taken = false;
     for (int j = v->argument[0] + 1; j < i; j++) {
         const struct node *u = &p->node[j];
-        if (!u->op->function || u->argument[0] != v->argument[0] || (u->label && u->on))
+        if (!u->op->function || u->argument[0] != v->argument[0] || (u->rows_name && u->on))
             continue;
         bool is_sigma = u->constant.fn != FN_EXP && first;
         first = first && !is_sigma;
@@ -40,11 +40,11 @@ static bool name_of(const struct program *p, int i, char name[NET_NAME]) {
     if (v->per > p->net->setup.data.n)
         return false;
     bool matrix = v->on ? v->matrix.map || node_reads_no_rows(v) : i == p->read_out;
-    if (matrix && v->matrix.use && !v->label)
+    if (matrix && v->matrix.use && !v->rows_name)
         return snprintf(name, NET_NAME, "%s_use%d", v->matrix.weight.name, v->matrix.use + 1) <
                NET_NAME;
-    if (matrix || (v->label && v->on))
-        return snprintf(name, NET_NAME, "%s", v->label ? v->label : v->matrix.weight.name) <
+    if (matrix || (v->rows_name && v->on))
+        return snprintf(name, NET_NAME, "%s", v->rows_name ? v->rows_name : v->matrix.weight.name) <
                NET_NAME;
     if (!v->op->function || !v->on || !name_of(p, v->argument[0], inner))
         return false;

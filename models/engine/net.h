@@ -21,7 +21,7 @@
 /* A kernel that a model measures: the site average of products of two of its rows, times scale. */
 struct kernel {
     char name[24];
-    const char *about, *equation;
+    const char *about, *equation, *label; /* label: NULL, or what its author calls it */
     struct rows rows;
     double scale;        /* with that of the cotangents of its population */
     bool for_all_inputs; /* carries no input index */
@@ -44,7 +44,7 @@ struct named_rows {
 /* Host numbers that a model measures, [shape 0][shape 1][shape 2] at each time. */
 struct numbers {
     char name[24];
-    const char *dims, *about, *equation; /* dims begins with t, e.g. "t mu k" */
+    const char *dims, *about, *equation, *label; /* dims begins with t, e.g. "t mu k" */
     double *values;
     int axes, shape[3];
     bool gradient; /* cotangents of numbers */
@@ -156,7 +156,7 @@ struct adam_scale {
  * its coefficients A [rows][K]), which learn with the rows y (as many, or one), or K host numbers,
  * which move by the sum over rows of A [rows][K]. */
 struct parameter {
-    const char *name;
+    const char *name, *label; /* of its matrix (struct weight) */
     const char *whole; /* NULL, or the matrix that all with this name are moved as (heads.c) */
     struct map *map;
     struct thin *thin;
@@ -187,7 +187,7 @@ struct vector {
 
 /* A matrix of the program, as settings may address it. */
 struct matrix {
-    const char *name;
+    const char *name, *label;
     bool fixed, zero, decays; /* never learns; starts at 0; has weight decay */
 };
 

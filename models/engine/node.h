@@ -169,9 +169,9 @@ struct node_plan {
 
 struct node {
     const struct operation *op;
-    const char *label; /* NULL, or the name of its rows (program_name_rows) */
-    const char *tex;   /* NULL, or their symbol in TeX (program_rows_tex) */
-    int argument[2];   /* -1: none */
+    const char *rows_name; /* NULL, or the name of its rows (program_name_rows) */
+    const char *tex;       /* NULL, or their symbol in TeX (program_rows_tex) */
+    int argument[2];       /* -1: none */
     int onto; /* of the backward pass: the node to whose value it adds, as its own; -1: none */
     int of;   /* of the backward pass: the node in whose reverse it runs; -1: as written */
     struct population *on; /* of its rows; NULL: numbers */

@@ -2,6 +2,7 @@
  */
 #include "models/engine/node.h"
 #include "models/language/tokens.h"
+#include "kernels/base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -11,8 +12,8 @@ static const struct value none = {-1};
 static bool settle_weight(struct program *p, struct node *node, struct weight W) {
     node->matrix.weight = node->matrix.written = W;
     if (W.tied && node->op->matrix != MATRIX_MAP && node->op->matrix != MATRIX_EMBED)
-        program_fail(p, "matrix %s: only maps and embeddings may be tied, not %s", W.name,
-                     node->op->name);
+        program_fail(p, "matrix %s: only maps and embeddings may be tied, not %s",
+                     TEXT_SHOWN_OF(&W), node->op->name);
     return weight_settle(p, node);
 }
 
@@ -25,6 +26,7 @@ static void add_parameter(struct program *p, int at, struct parameter parameter,
               program_grow(p, &p->net->parameters.item, &p->net->parameters.count, sizeof *added)))
         return;
     parameter.name = W->name;
+    parameter.label = W->label;
     parameter.node = at;
     parameter.rate = W->rate;
     parameter.muon_rate = W->muon_rate;
@@ -141,7 +143,8 @@ struct value program_map(struct program *p, struct value x, struct population *t
         return none;
     node->on = target;
     node->matrix.map = *added;
-    struct map_declaration declared = {.source = source,
+    struct map_declaration declared = {.label = W.label,
+                                       .source = source,
                                        .target = target,
                                        .a0 = node->matrix.weight.a0,
                                        .s_f = node->matrix.weight.s_f,
@@ -251,7 +254,7 @@ struct value program_read_out(struct program *p, struct value h, struct weight w
             program_fail(p,
                          "[network] read_out = zero starts the read-out at zero, and here it is "
                          "the embedding %s",
-                         w.name);
+                         TEXT_SHOWN_OF(&w));
         net->output.loss_in_cotangent = true;
         return out;
     }

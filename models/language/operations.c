@@ -2,6 +2,7 @@
 #include "kernels/array/functions.h"
 #include "models/language/adjoint.h"
 #include "models/language/operation.h"
+#include "kernels/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -141,8 +142,8 @@ static void group_mean_forward(struct net *net, struct node *v) {
 /* To another population, if the sites of the two go together. */
 static void move_to(struct program *p, struct node *node, struct population *on, bool fits) {
     if (!fits)
-        program_fail(p, "%s from population %s does not fit %s", node->op->name, node->on->name,
-                     on->name);
+        program_fail(p, "%s from population %s does not fit %s", node->op->name,
+                     TEXT_SHOWN_OF(node->on), TEXT_SHOWN_OF(on));
     node->on = on;
 }
 

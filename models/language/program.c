@@ -1,5 +1,6 @@
 /* Writing a program: every call appends a node, or remembers what went wrong. */
 #include "models/language/operation.h"
+#include "kernels/base/text.h"
 
 #include <limits.h>
 #include <math.h>
@@ -23,7 +24,7 @@ const struct net *program_net(const struct program *p) {
 }
 
 void program_fail(struct program *p, const char *format, ...) {
-    char text[512];
+    char text[1024];
     va_list list;
     if (p->code)
         return;
@@ -210,7 +211,7 @@ static bool values_alike(struct program *p, const char *op, struct value a, stru
                      node_of(p, b)->K);
     else if (node_of(p, a)->on != node_of(p, b)->on)
         program_fail(p, "%s of rows of different populations, %s and %s", op,
-                     node_of(p, a)->on->name, node_of(p, b)->on->name);
+                     TEXT_SHOWN_OF(node_of(p, a)->on), TEXT_SHOWN_OF(node_of(p, b)->on));
     return node_paired(p, op, a, b);
 }
 
@@ -355,7 +356,8 @@ struct value program_multiply(struct program *p, struct value a, struct value b)
         return none;
     const struct population *u = node_of(p, a)->on, *v = node_of(p, b)->on;
     if (u != v && !node_groups(u, v))
-        program_fail(p, "a product of rows of different populations, %s and %s", u->name, v->name);
+        program_fail(p, "a product of rows of different populations, %s and %s", TEXT_SHOWN_OF(u),
+                     TEXT_SHOWN_OF(v));
     if (!node_paired(p, "a product", a, b))
         return none;
     struct node *node = node_append(p, &operation_multiply, a, b, &out);

@@ -58,6 +58,7 @@ enum { WEIGHT_STAYS = -1 };
 /* A matrix. Numbers left at 0 are 1. */
 struct weight {
     const char *name;   /* for settings, output and messages */
+    const char *label;  /* NULL, or what its author calls it, of any length; it is never freed */
     const char *family; /* NULL, or the name of what it is one of in the coordinate check */
     double a0, s_f, rate;
     double adam_rate, adam_eps; /* factors of Adam's rate and eps that a paper asks for */

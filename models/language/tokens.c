@@ -4,6 +4,7 @@
 #include "models/language/adjoint.h"
 #include "models/language/tokens.h"
 #include "kernels/array/functions.h"
+#include "kernels/base/text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -189,7 +190,7 @@ static bool may_mix(struct program *p, const struct node *A, const struct node *
     int n = p->net->setup.data.n;
     if (A->on && (A->per != pairs_of_tokens(p) || !v->on || !node_groups(A->on, v->on)))
         program_fail(p, "a mixture of tokens needs a row for each pair of them, on the heads of %s",
-                     v->on ? v->on->name : "rows");
+                     v->on ? TEXT_SHOWN_OF(v->on) : "rows");
     else if (!A->on && A->per != n)
         program_fail(p, "a mixture of tokens takes one row for each token");
     else if (!A->on && A->K != n)
@@ -305,12 +306,12 @@ static void root_forward(struct net *net, struct node *v) {
     for (int i = 0; i < v->count; i++) {
         v->s[i] = 1 / sqrt(square->s[i]);
         if (square->s[i] == 0 && !p->code)
-            p->code =
-                err_set(&p->err, CODE_NUMERICAL,
-                        "norm of rows on population %s: row %d of input %d is zero, which no "
-                        "factor scales to 1; what makes it must not start at 0 (a0, [init]), "
-                        "or the norm must come before it",
-                        argument(net, square, 0)->on->name, i % rows, net->batch.index[i / rows]);
+            p->code = err_set(&p->err, CODE_NUMERICAL,
+                              "norm of rows on population %s: row %d of input %d is zero, which no "
+                              "factor scales to 1; what makes it must not start at 0 (a0, [init]), "
+                              "or the norm must come before it",
+                              TEXT_SHOWN_OF(argument(net, square, 0)->on), i % rows,
+                              net->batch.index[i / rows]);
     }
 }
 

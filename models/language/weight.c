@@ -58,14 +58,14 @@ double weight_power(double number) {
 enum order { VANISHES, STAYS };
 /* What becomes of a power of N; one that grows is refused. */
 static enum order order_of(struct program *p, const char *what, const char *section,
-                           const char *name, double power) {
+                           const struct weight *W, double power) {
     if (power > 1e-9)
         program_fail(
             p,
             "the %s of matrix %s grows as N^%.3g, so that there is no limit: its power of "
             "N must be 0 at most (lower it in [%s] or choose another [network] "
             "parameterization; finite networks alone, [solver] replicates = 0, may have it)",
-            what, name, power, section);
+            what, TEXT_SHOWN_OF(W), power, section);
     return power < -1e-9 ? VANISHES : STAYS;
 }
 
@@ -73,7 +73,7 @@ double weight_initial(struct program *p, const struct node *node, double largest
     double power = node->matrix.power + weight_power(largest), a0 = node->matrix.weight.a0;
     if (p->net->setup.N)
         return a0;
-    if (order_of(p, "initial scale", "init", node->matrix.weight.name, power) == STAYS)
+    if (order_of(p, "initial scale", "init", &node->matrix.weight, power) == STAYS)
         return a0 * pow(POPULATION_INFINITE, node->matrix.power);
     return node->matrix.power < 0 ? a0 / POPULATION_INFINITE : a0;
 }
@@ -85,15 +85,15 @@ double weight_column(struct program *p, const struct node *node) {
 }
 
 /* What the limit leaves of a rate. */
-static double rate_left(struct program *p, const char *name, double rate, double power) {
+static double rate_left(struct program *p, const struct weight *W, double rate, double power) {
     if (p->net->setup.N)
         return rate;
-    bool stays = order_of(p, "learning rate", "rates", name, power + weight_power(rate)) == STAYS;
+    bool stays = order_of(p, "learning rate", "rates", W, power + weight_power(rate)) == STAYS;
     return stays ? rate * pow(POPULATION_INFINITE, power) : 0;
 }
 
 /* What the limit leaves of the eps of Adam, which must be neither nothing nor all that there is. */
-static double eps_left(struct program *p, const char *name, double eps, double power) {
+static double eps_left(struct program *p, const struct weight *W, double eps, double power) {
     double left = power + weight_power(eps);
     if (p->net->setup.N || power == 0)
         return eps;
@@ -102,7 +102,7 @@ static double eps_left(struct program *p, const char *name, double eps, double p
                      "Adam's eps of matrix %s goes as N^%.3g beside its gradient: in the limit its "
                      "power of N in [eps] must be 0 (finite networks alone, [solver] replicates "
                      "= 0, may have another)",
-                     name, left);
+                     TEXT_SHOWN_OF(W), left);
     return eps * pow(POPULATION_INFINITE, power);
 }
 
@@ -113,12 +113,12 @@ static void check_numbers(struct program *p, const struct weight *W) {
                  isfinite(W->muon_rate);
     if (p->net->setup.N && !(start < 1e24))
         program_fail(p, "the initial scale of matrix %s is %.3g: it must be below 1e24 ([init])",
-                     W->name, start);
+                     TEXT_SHOWN_OF(W), start);
     if (p->net->setup.N && !rates)
         program_fail(p,
                      "the learning rate or eps of matrix %s is too large for a number ([rates], "
                      "[eps])",
-                     W->name);
+                     TEXT_SHOWN_OF(W));
 }
 
 /* The part of weight decay that acts on a matrix, of which the limit leaves none where it falls
@@ -130,7 +130,7 @@ static double decays_left(struct program *p, const struct node *node) {
     double power, factor = product_of_settings(p, setup->decays, W->name, &power),
                   part = factor * (W->decays == 0 ? by_kind : fmax(W->decays, 0));
     power = part == 0 ? 0 : power + weight_power(part);
-    if (!setup->N && order_of(p, "weight decay", "decays", W->name, power) == VANISHES)
+    if (!setup->N && order_of(p, "weight decay", "decays", W, power) == VANISHES)
         return 0;
     part *= setup->N || part == 0 ? 1 : pow(POPULATION_INFINITE, power - weight_power(part));
     if (setup->training.weight_decay * part > 1)
@@ -138,8 +138,8 @@ static double decays_left(struct program *p, const struct node *node) {
                      "a step would take %.3g times matrix %s, and can take all of it at most: "
                      "lower [training] weight_decay (%g) or its factor of that (%.3g, by [decays] "
                      "or decays)",
-                     setup->training.weight_decay * part, W->name, setup->training.weight_decay,
-                     part);
+                     setup->training.weight_decay * part, TEXT_SHOWN_OF(W),
+                     setup->training.weight_decay, part);
     return part;
 }
 
@@ -150,7 +150,8 @@ bool weight_settle(struct program *p, struct node *node) {
         program_grow(p, &p->net->matrices.item, &p->net->matrices.count, sizeof *matrix);
     if (!matrix)
         return false;
-    *matrix = (struct matrix){.name = W->name, .fixed = W->fixed, .zero = W->zero};
+    *matrix =
+        (struct matrix){.name = W->name, .label = W->label, .fixed = W->fixed, .zero = W->zero};
     double *ones[] = {&W->s_f, &W->rate, &W->adam_rate, &W->adam_eps}, power;
     W->muon_rate = W->muon_rate ? W->muon_rate : weight_or_one(W->adam_rate);
     for (size_t k = 0; k < sizeof ones / sizeof *ones; k++)
@@ -168,9 +169,9 @@ bool weight_settle(struct program *p, struct node *node) {
     double *rate = !optimizer_normalises(optimizer) ? &W->rate
                    : optimizer->matrices            ? &W->muon_rate
                                                     : &W->adam_rate;
-    *rate = rate_left(p, W->name, *rate * factor, power);
+    *rate = rate_left(p, W, *rate * factor, power);
     factor = product_of_settings(p, setup->eps, W->name, &power);
-    W->adam_eps = eps_left(p, W->name, W->adam_eps * factor, power);
+    W->adam_eps = eps_left(p, W, W->adam_eps * factor, power);
     W->fixed = *rate == 0;
     check_numbers(p, W);
     return !p->code;
@@ -195,10 +196,15 @@ static bool numbers_alike(const struct weight *a, const struct weight *b) {
 static void use_again(struct program *p, struct node *node, const struct node *first,
                       struct weight W) {
     if (node->count != first->count)
-        program_fail(p, "the tied matrix %s has %d and %d rows of each input", W.name, first->per,
-                     node->per);
+        program_fail(p, "the tied matrix %s has %d and %d rows of each input", TEXT_SHOWN_OF(&W),
+                     first->per, node->per);
     if (!numbers_alike(&W, &first->matrix.written))
-        program_fail(p, "the tied matrix %s has other numbers where it is used again", W.name);
+        program_fail(p, "the tied matrix %s has other numbers where it is used again",
+                     TEXT_SHOWN_OF(&W));
+    const char *label = first->matrix.written.label;
+    if (W.label && (!label || strcmp(W.label, label) != 0))
+        program_fail(p, "the tied matrix %s has another label where it is used again",
+                     TEXT_SHOWN_OF(&first->matrix.written));
     node->matrix = first->matrix;
     node->matrix.written = W;
 }
@@ -208,16 +214,17 @@ bool weight_tied_thin(struct program *p, struct node *node, const struct populat
     const struct node *first = W.tied ? first_use(p, node, W.name) : NULL;
     if (!first && W.tied && node->op->matrix != MATRIX_EMBED)
         program_fail(p, "matrix %s: %s is tied to an embedding of this name, which must come first",
-                     W.name, node->op->name);
+                     TEXT_SHOWN_OF(&W), node->op->name);
     if (!first)
         return false;
     if (!first->matrix.thin) {
-        program_fail(p, "%s of the tied matrix %s, which is a map", node->op->name, W.name);
+        program_fail(p, "%s of the tied matrix %s, which is a map", node->op->name,
+                     TEXT_SHOWN_OF(&W));
         return true;
     }
     if (first->on != on || first->K != node->K) {
         program_fail(p, "%s of the tied matrix %s, which must have %d numbers on %s",
-                     node->op->name, W.name, first->K, first->on->name);
+                     node->op->name, TEXT_SHOWN_OF(&W), first->K, TEXT_SHOWN_OF(first->on));
         return true;
     }
     use_again(p, node, first, W);
@@ -233,13 +240,15 @@ bool weight_tied(struct program *p, struct node *node, struct population *target
     if (!first)
         return false;
     if (!first->matrix.map) {
-        program_fail(p, "the tied matrix %s is an embedding, and cannot be a map", W.name);
+        program_fail(p, "the tied matrix %s is an embedding, and cannot be a map",
+                     TEXT_SHOWN_OF(&W));
         return true;
     }
     const struct map_declaration *map = &first->matrix.map->declared;
     if (node->on != map->source || target != map->target)
-        program_fail(p, "the tied matrix %s maps %s to %s, and cannot map %s to %s", W.name,
-                     map->source->name, map->target->name, node->on->name, target->name);
+        program_fail(p, "the tied matrix %s maps %s to %s, and cannot map %s to %s",
+                     TEXT_SHOWN_OF(&W), TEXT_SHOWN_OF(map->source), TEXT_SHOWN_OF(map->target),
+                     TEXT_SHOWN_OF(node->on), TEXT_SHOWN_OF(target));
     use_again(p, node, first, W);
     node->matrix.use = node->matrix.map->declared.uses++;
     node->on = target;

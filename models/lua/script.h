@@ -31,7 +31,8 @@ enum {
     SCRIPT_LONGEST = 64 << 10,     /* and of one text, that a script may use; */
     SCRIPT_NODES = 20000,          /* operations of a network, each with its plan, */
     SCRIPT_NUMBERS = 1 << 27,      /* and numbers (1 GB), which the builder allocates */
-    SCRIPT_TEXT = 199              /* bytes of a text that results carry */
+    SCRIPT_TEXT = 199,             /* bytes of a text that results carry, */
+    SCRIPT_LABEL = 16 << 10        /* and of a label, which is an attribute of HDF5 */
 };
 
 /* Values and populations, as scripts hold them. column: of numbers; -1: all. */
@@ -114,6 +115,9 @@ void script_axis(lua_State *L, const char *axis, int length);
 const char *script_text(lua_State *L, int options, const char *field, const char *otherwise);
 /* A copy that outlives all nets, for words that results carry. */
 const char *script_word(lua_State *L, const char *text);
+/* The field `label` of an optional table of options: what messages and results call the thing
+ * beside its name. NULL without; it outlives all nets. */
+const char *script_label(lua_State *L, int options);
 /* Field of an optional table of options: pushes it, and whether it is there. */
 bool script_option(lua_State *L, int table, const char *name);
 /* The options may have these fields, blank-separated, and no others. */

@@ -72,6 +72,27 @@ const char *script_text(lua_State *L, int options, const char *field, const char
     return script_word(L, text ? text : otherwise);
 }
 
+const char *script_label(lua_State *L, int options) {
+    bool given = script_option(L, options, "label");
+    size_t length = 0;
+    const char *text = lua_type(L, -1) == LUA_TSTRING ? lua_tolstring(L, -1, &length) : "";
+    if (!given) {
+        lua_pop(L, 1);
+        return NULL;
+    }
+    if (!length || length > SCRIPT_LABEL || strlen(text) != length || strchr(text, '\t') ||
+        text_find_bad(text))
+        luaL_error(L,
+                   "option label must be a text of 1 to %d bytes in UTF-8, without tabs and other "
+                   "control characters",
+                   SCRIPT_LABEL);
+    const char *kept = text_keep(text);
+    lua_pop(L, 1);
+    if (!kept)
+        luaL_error(L, "out of memory: a label");
+    return kept;
+}
+
 static int no_pairs(lua_State *L, struct value x) {
     int n = script_program(L)->net->setup.data.n;
     if (n > 1 && script_node(L, x)->per > n)
@@ -80,17 +101,24 @@ static int no_pairs(lua_State *L, struct value x) {
     return 0;
 }
 
+/* The kernel that was added last has the label of these options. */
+static void label_kernel(lua_State *L, int options) {
+    struct net *net = script_program(L)->net;
+    script_check(L);
+    net->kernels.item[net->kernels.count - 1].label = script_label(L, options);
+}
+
 static void kernel_of(lua_State *L, bool gradient) {
     struct value x = script_rows(L, 1);
     no_pairs(L, x);
-    script_options(L, 3, "scale about equation");
+    script_options(L, 3, "scale about equation label");
     const char *name = script_result(L, 2);
     double scale = script_option(L, 3, "scale") ? script_real(L, -1, -1e12, 1e12) : 1;
     const char *about = script_text(L, 3, "about", gradient ? "gradient kernel" : "feature kernel");
     const char *equation = script_text(L, 3, "equation", gradient ? "<g g>" : "<x x>");
     (gradient ? program_gradient : program_kernel)(script_program(L), x, scale, name, about,
                                                    equation);
-    script_check(L);
+    label_kernel(L, 3);
 }
 
 static int kernel(lua_State *L) {
@@ -104,11 +132,11 @@ static int gradient(lua_State *L) {
 }
 
 static int read_out_kernel(lua_State *L) {
-    script_options(L, 2, "about equation");
+    script_options(L, 2, "about equation label");
     const char *name = script_result(L, 1),
                *about = script_text(L, 2, "about", "kernel of the read-out");
     program_read_out_kernel(script_program(L), name, about, script_text(L, 2, "equation", "<w w>"));
-    script_check(L);
+    label_kernel(L, 2);
     return 0;
 }
 
@@ -146,13 +174,15 @@ static void show_of(lua_State *L, bool gradient) {
     if (script_node(L, s)->plan.across_inputs)
         luaL_error(L, "what is made of a mean over inputs is not shown; penalty() shows its term");
     no_pairs(L, s);
-    script_options(L, 3, "axis about equation");
+    script_options(L, 3, "axis about equation label");
     const char *name = script_result(L, 2), *dims = dims_of(L, s);
     const char *about = script_text(L, 3, "about", gradient ? "gradient of numbers" : "numbers");
     const char *equation = script_text(L, 3, "equation", "");
     (gradient ? program_show_gradient : program_show)(script_program(L), s, dims, name, about,
                                                       equation);
     script_check(L);
+    struct net *net = script_program(L)->net;
+    net->numbers.item[net->numbers.count - 1].label = script_label(L, 3);
 }
 
 static int show(lua_State *L) {
@@ -216,17 +246,18 @@ const struct script_word script_ends_words[] = {
      "the value of a key of `[program]`: a number, yes or no, or a word, of the kind of the "
      "default",
      key, 0},
-    {"kernel", "x, name, {scale=, about=, equation=}", "",
+    {"kernel", "x, name, {scale=, about=, equation=, label=}", "",
 
      "measures the kernel scale `<x x>` over times and inputs", kernel, 0},
-    {"gradient", "x, name, {scale=, about=, equation=}", "",
+    {"gradient", "x, name, {scale=, about=, equation=, label=}", "",
      "measures the same kernel of the cotangent n dF/dx", gradient, 0},
-    {"read_out_kernel", "name, {about=, equation=}", "", "measures `<w w>`", read_out_kernel, 0},
-    {"show", "s, name, {axis=, about=, equation=}", "",
+    {"read_out_kernel", "name, {about=, equation=, label=}", "", "measures `<w w>`",
+     read_out_kernel, 0},
+    {"show", "s, name, {axis=, about=, equation=, label=}", "",
 
      "measures numbers at every time; `axis` is `i`, `j` or `source` (tokens attended to)", show,
      0},
-    {"show_gradient", "s, name, {axis=, about=, equation=}", "",
+    {"show_gradient", "s, name, {axis=, about=, equation=, label=}", "",
      "measures the cotangent of numbers at every time", show_gradient, 0},
     {"name_rows", "x, name, {tex=}", "",
 

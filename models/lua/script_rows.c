@@ -83,7 +83,7 @@ static bool boolean_option(lua_State *L, int table, const char *name) {
 
 static int population(lua_State *L) {
     struct program *p = script_program(L);
-    script_options(L, 2, "size sites of group units page mirrored");
+    script_options(L, 2, "size sites of group units page mirrored label");
     lua_settop(L, 2);
     const char *name = script_name(L, 1, "populations");
     struct script_population *of = option_population(L, 2, "of");
@@ -119,12 +119,14 @@ static int population(lua_State *L) {
     check_sites(L, name, size, of, group);
     double page = option_real(L, 2, "page", 1e-9, 1e9, 1);
     bool mirrored = boolean_option(L, 2, "mirrored");
+    const char *label = script_label(L, 2);
     script_check(L);
     struct script_population *out = lua_newuserdatauv(L, sizeof *out, 0);
     *out =
         (struct script_population){program_population(p, name, size, (size_t)sites, group), size};
     script_check(L);
     out->on->cotangent_scale = page;
+    out->on->label = label;
     if (of)
         out->on->of = of->on;
     if (units)
@@ -188,13 +190,14 @@ struct weight script_weight(lua_State *L, int arg, enum script_may may) {
         luaL_argerror(L, arg,
                       "must be a matrix: its name, or a table {name = ..., a0 = ..., "
                       "rate = ...}");
-    script_options(
-        L, arg,
-        "name family heads_of a0 s_f rate adam_rate adam_eps zero fixed decays iid tied start");
+    script_options(L, arg,
+                   "name label family heads_of a0 s_f rate adam_rate adam_eps zero fixed decays "
+                   "iid tied start");
     W.tied = boolean_option(L, arg, "tied");
     if (!script_option(L, arg, "name"))
         luaL_argerror(L, arg, "a matrix needs a name");
     W.name = W.tied ? tied_name(L) : script_name(L, -1, "matrices");
+    W.label = script_label(L, arg);
     if (script_option(L, arg, "family"))
         W.family = script_word(L, luaL_checkstring(L, -1));
     if (script_option(L, arg, "heads_of"))
@@ -311,7 +314,8 @@ static int norm(lua_State *L) {
 /* --- the words ------------------------------------------------------------------------------- */
 
 const struct script_word script_matrices[] = {
-    {"population", "name, {size=, sites=, of=, group=, units=, page=, mirrored=}", "population",
+    {"population", "name, {size=, sites=, of=, group=, units=, page=, mirrored=, label=}",
+     "population",
 
      "a set of n = `size` N sites; docs/programs.md explains the options", population, 0},
     {"read_in", "p, W", "rows",

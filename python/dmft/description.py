@@ -30,6 +30,16 @@ def stem(name: str) -> str:
     return re.sub(r"(_\d+)+$", "", name)
 
 
+def shown(one) -> str:
+    """What readers are told of a population, a matrix, a kernel or numbers: the label that its
+    author gave it, else its name.
+
+    >>> shown(Kernel("Phi_0", 3, False, 1.0, None, None, "blocks.0.mlp"))
+    'blocks.0.mlp'
+    """
+    return one.label or one.name
+
+
 @dataclasses.dataclass
 class Population:
     """Sites of one kind."""
@@ -42,6 +52,7 @@ class Population:
     size: int | None = None             # of a network
     factor: float | None = None         # of the limit, n = factor N^power
     power: float | None = None
+    label: str | None = None            # what its author calls it, beside its name
 
 
 @dataclasses.dataclass
@@ -71,6 +82,7 @@ class Matrix:
     muon_rows: int                      # of an expert, whose part is a matrix; 0: all
     muon_columns: int
     muon_whole: str | None              # the matrix that all maps with this name are moved as
+    label: str | None = None
 
 
 @dataclasses.dataclass
@@ -103,6 +115,7 @@ class Kernel:
     scale: float
     about: str | None
     equation: str | None
+    label: str | None = None
 
 
 @dataclasses.dataclass
@@ -114,6 +127,7 @@ class Numbers:
     cotangent: bool
     about: str | None
     equation: str | None
+    label: str | None = None
 
 
 @functools.lru_cache(maxsize=None)

@@ -78,12 +78,17 @@ static int write_tolerance(hid_t group, const struct record *record, const struc
     return hdf5_write_array(group, &array, difference, err);
 }
 
-/* The attribute tex of a dataset that is there. */
-static int write_tex(hid_t group, const struct series *series, struct err *err) {
+/* The attributes of a dataset that is there which not all series have. */
+static int write_more(hid_t group, const struct series *series, struct err *err) {
     int code = CODE_OK;
+    if (!series->tex && !series->label)
+        return code;
     hid_t set = H5Dopen2(group, series->name, H5P_DEFAULT);
     DO(hdf5_check(set, "open dataset", series->name, err));
-    DO(hdf5_set_text(set, "tex", series->tex, err));
+    if (series->tex)
+        DO(hdf5_set_text(set, "tex", series->tex, err));
+    if (series->label)
+        DO(hdf5_set_text(set, "label", series->label, err));
 done:
     return hdf5_shut(H5Dclose, set, code, series->name, err);
 }
@@ -94,12 +99,13 @@ static int write_series(hid_t group, const struct record *record, const struct s
                         double *mean, double *se, struct err *err) {
     char name[HDF5_NAME], text[HDF5_SENTENCE];
     struct dataset array = dataset_of(series);
-    if (series->runs_alone)
-        return write_each(group, record, series, "", series->about, series->values, err);
+    if (series->runs_alone) {
+        TRY(write_each(group, record, series, "", series->about, series->values, err));
+        return write_more(group, series, err);
+    }
     record_statistics(record, series, mean, se);
     TRY(hdf5_write_array(group, &array, mean, err));
-    if (series->tex)
-        TRY(write_tex(group, series, err));
+    TRY(write_more(group, series, err));
     if (series->first_run)
         return CODE_OK;
 

@@ -309,8 +309,12 @@ static int declare(struct record *record, const struct config *config, const str
         for (int k = 0; k < SLOTS; k++) {
             const struct node *v = &p->node[i];
             bool f = v->op->matrix == MATRIX_READ_OUT && (k < BACK || k == DELTA);
-            struct series series = {
-                .slot = k, .dims = "t", .about = slot[k].about, .equation = slot[k].equation};
+            struct series series = {.slot = k,
+                                    .dims = "t",
+                                    .about = slot[k].about,
+                                    .equation = slot[k].equation,
+                                    .label =
+                                        v->matrix.weight.family ? NULL : v->matrix.weight.label};
             snprintf(series.name, sizeof series.name, "rms_%s%s", f ? "f" : family_name(v),
                      slot[k].suffix);
             if (series_exists(p, v, k, count_back(p, i) > 0, parts, aligned))

@@ -223,6 +223,7 @@ static int add_norms(struct record *record, const struct expert_matrix *m, enum 
     struct series series = {.slot = (int)k,
                             .about = part[k].about[many],
                             .equation = part[k].equation,
+                            .label = many ? m->node->matrix.weight.label : NULL,
                             .left_out = m->router->selects,
                             .shape = {(size_t)record->T, FIELDS_PROBABILITIES}};
     TRY(base_alloc(&series.own, LENGTH, 1, err));

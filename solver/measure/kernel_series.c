@@ -119,6 +119,7 @@ int kernel_series_add(struct record *record, const struct net *net, const struct
                                     : equal_times ? form->equal
                                                   : form->full,
                             .equation = kernel->equation,
+                            .label = kernel->label,
                             .counted = counts_counted(net, kernel->node, kernel->gradient),
                             .left_out = counts_left_out(net, kernel->node, kernel->gradient)};
     gradients_name(name, kernel->name, term, "");
@@ -202,6 +203,7 @@ int kernel_series_add_numbers(struct record *record, const struct net *net,
     struct series series = {.slot = slot,
                             .dims = numbers->dims,
                             .equation = numbers->equation,
+                            .label = numbers->label,
                             .counted = numbers->counted ||
                                        counts_counted(net, numbers->node, numbers->gradient),
                             .left_out = counts_left_out(net, numbers->node, numbers->gradient)};

@@ -44,6 +44,7 @@ struct series {
     char name[SERIES_NAME];
     int slot;                            /* its place among the series of one filler, from 0 */
     const char *dims, *about, *equation; /* about, equation: sentences for the reader */
+    const char *label;                   /* NULL, or what the author of the network calls it */
     const char *tex;                     /* NULL, or the equation in TeX, for pictures */
     char *own;                           /* NULL, or a block that dims and about may lie in */
     int axes;                            /* as many as dims names; record_add counts them */

@@ -131,6 +131,7 @@ static int declare(struct record *record, const struct config *config, const str
         struct series series = {.dims = tokens ? "t row s column" : "t mu s nu",
                                 .about = texts[forward].about,
                                 .equation = texts[forward].equation,
+                                .label = map->declared.label,
                                 .shape = {T, rows, T, rows}};
         snprintf(series.name, sizeof series.name, "%s_%s", forward ? "A" : "B", map->declared.name);
         if (map->declared.for_all_inputs) {

@@ -181,6 +181,7 @@ static int declare(struct record *record, const struct config *config, const str
                 .dims = k >= EDGE ? "t" : "t singular",
                 .about = forms[k].about,
                 .equation = forms[k].equation,
+                .label = map->declared.label,
                 .shape = {(size_t)record->T, (size_t)config->output.singular_values}};
             snprintf(series.name, sizeof series.name, "singular_%s%s", map->declared.name,
                      forms[k].suffix);

@@ -23,8 +23,8 @@ enum still {
 
 extern const struct instrument still_instrument;
 
-/* The names [TEXT_NOTE], or the first of them, of what did not move in any run that went to the
- * end, for this cause. net: one of these runs, declared. */
-void still_find(const struct record *record, const struct net *net, enum still cause, char *names);
+/* How many did not move in any run that went to the end, for this cause, and their names
+ * [TEXT_NOTE], or the first of them. net: one of these runs, declared. */
+int still_find(const struct record *record, const struct net *net, enum still cause, char *names);
 
 #endif

@@ -114,6 +114,7 @@ static int add_weights(struct record *record, const struct net *net, const struc
     struct series series = {.slot = (int)slot,
                             .about = forms[form].about,
                             .equation = forms[form].equation,
+                            .label = v->matrix.weight.label,
                             .times = times,
                             .runs_alone = true};
     if (!shape_of(net, v, slot, shape))

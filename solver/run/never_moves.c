@@ -24,9 +24,8 @@ int never_moves_find(struct run *run, int N, const struct record *record, struct
     DO(net_init(&net, &setup, err));
     for (int cause = STILL_READS_NOTHING; cause < STILL_CAUSES; cause++) {
         bool told = false;
-        still_find(record, &net, cause, names);
-        snprintf(text, sizeof text, "%s never move%s: %s", names, strchr(names, ',') ? "" : "s",
-                 why[cause]);
+        int count = still_find(record, &net, cause, names);
+        snprintf(text, sizeof text, "%s never move%s: %s", names, count > 1 ? "" : "s", why[cause]);
         for (int k = 0; k < run->notes.count; k++)
             told = told || !strcmp(run->notes.note[k].text, text);
         struct note *note =

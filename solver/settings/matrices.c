@@ -97,7 +97,8 @@ static int check_line(const struct config *config, const struct params *params, 
         if (program_addresses(line->name, matrix->name) && (list == INIT     ? matrix->zero
                                                             : list == DECAYS ? !matrix->decays
                                                                              : matrix->fixed))
-            return params_error(params, section, line->name, err, reason[list], matrix->name);
+            return params_error(params, section, line->name, err, reason[list],
+                                TEXT_SHOWN_OF(matrix));
     }
     return CODE_OK;
 }
@@ -130,7 +131,7 @@ static int check_rows(const struct params *params, const struct net *net, struct
             return params_error(params, "solver", "method", err,
                                 "matrix %s has %d rows of an input of %d tokens; fixed_point "
                                 "iterates matrices with a row of each token: march",
-                                v->matrix.weight.name, v->per, n);
+                                TEXT_SHOWN_OF(&v->matrix.weight), v->per, n);
     }
     return CODE_OK;
 }
@@ -146,7 +147,7 @@ static int check_fixed_point(const struct params *params, const struct net *net,
             return params_error(params, "solver", "method", err,
                                 "matrix %s is tied, of several uses in one evaluation; fixed_point "
                                 "iterates matrices of one: march",
-                                net->maps.item[i]->declared.name);
+                                TEXT_SHOWN_OF(&net->maps.item[i]->declared));
     return check_rows(params, net, err);
 }
 
@@ -232,7 +233,7 @@ static int check_single(const struct params *params, const char *section, const 
             return params_error(params, section, key, err,
                                 "matrix %s is one of several of networks that the limit has as "
                                 "one: name %s, or train networks alone, [solver] replicates = 0",
-                                one->name, limit->matrices.item[i].name);
+                                TEXT_SHOWN_OF(one), limit->matrices.item[i].name);
     return CODE_OK;
 }
 
@@ -306,6 +307,13 @@ static int configure_model(struct config *config, struct params *params,
     return CODE_OK;
 }
 
+/* A line for each matrix that has a label. */
+static void print_labels(const struct net *net, FILE *out) {
+    for (int i = 0; i < net->matrices.count; i++)
+        if (net->matrices.item[i].label)
+            fprintf(out, "    %s is %s\n", net->matrices.item[i].name, net->matrices.item[i].label);
+}
+
 static int print_names(const struct config *config, FILE *out, struct err *err) {
     struct names names = {0};
     struct net net;
@@ -314,6 +322,7 @@ static int print_names(const struct config *config, FILE *out, struct err *err) 
     DO(collect_names(&names, &net, err));
     DO(names_print("Matrices, for sections [init], [rates], [eps] and [decays]:", &names,
                    net.matrices.count, out, err));
+    print_labels(&net, out);
 done:
     names_free(&names);
     net_free(&net);
