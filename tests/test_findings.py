@@ -10,6 +10,8 @@ import sys
 import numpy as np
 import pytest
 import xarray
+from matplotlib import rcParams
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
 import dmft
@@ -355,9 +357,12 @@ def inis(swept):
 
 
 def drawn_coarsely(monkeypatch):
-    """To lay out panels takes half of the time of a picture; most of the rest are its pixels."""
+    """To lay out panels takes half of the time of a picture, the places of titles and small ticks
+    of logarithmic axes most of the rest, and then its pixels."""
     save = Figure.savefig
     monkeypatch.setattr(Figure, "set_layout_engine", lambda *_, **__: None)
+    monkeypatch.setattr(Axis, "get_minorticklocs", lambda _: [])
+    monkeypatch.setitem(rcParams, "axes.titley", 1.0)
     monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: save(figure, path, dpi=20))
 
 

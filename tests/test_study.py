@@ -410,6 +410,8 @@ def test_the_package_starts_small():
     code = "import dmft, sys; assert not {'numpy', 'xarray'} & set(sys.modules); " \
         "import dmft.study.command, dmft.recipe_command, dmft.theory.command, dmft.drawing; " \
         "assert not {'xarray', 'pandas', 'scipy'} & set(sys.modules); " \
+        "import dmft.study.work, dmft.study.summary, dmft.study.tables; " \
+        "assert not {'xarray', 'pandas'} & set(sys.modules); " \
         "import dmft.recipe, dmft.transfer; assert callable(dmft.recipe) and " \
         "callable(dmft.transfer) and set(dmft.__all__) <= set(dir(dmft)); " \
         "from dmft import *; assert solve is dmft.solve"

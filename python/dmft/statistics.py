@@ -14,11 +14,14 @@ import functools
 import math
 import statistics
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
-import xarray
 
 from dmft.errors import InputError
+
+if TYPE_CHECKING:  # dmft-sweep, which needs Student's law alone, starts without it (test_study.py)
+    import xarray
 
 
 @functools.lru_cache(None)
@@ -136,6 +139,7 @@ def jackknife(function: Callable[[xarray.Dataset], xarray.DataArray], group: xar
     >>> float(value[0]), round(float(error[0]), 3)
     (4.0, 1.155)
     """
+    import xarray
     runs = _runs_of(group)
     n = len(next(iter(runs.values()))["run"])
 
@@ -167,6 +171,7 @@ def difference(one: xarray.Dataset, other: xarray.Dataset, name: str):
     >>> [float(part[0]) for part in difference(x, y, "loss")]
     [0.5, 0.0]
     """
+    import xarray
     pair = []
     for group in (one, other):
         runs = _runs_of(group)

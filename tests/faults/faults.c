@@ -5,7 +5,7 @@
  * process; "place 7", the seventh allocation that a chain of calls comes to for the first time;
  * "hdf5 7" likewise a call of HDF5 that writes; "read 7" the seventh that reads a result, "close 7"
  * that closes one; "alloc 0" fails none. At the end, in all cases, DMFT_FAULT_COUNT (a file) gets
- * the number of calls. */
+ * the number of calls; of "every 0", which fails none, a line for each kind. */
 #define _GNU_SOURCE
 #include "kernels/base/base.h"
 
@@ -27,13 +27,21 @@ static const char *kind = "";
 static long wanted;
 static atomic_long calls;
 static pid_t owner;
+static const char *const every[] = {"alloc", "place", "hdf5",   "write", "launch",
+                                    "nan",   "read",  "lapack", "close"};
+enum { KINDS = sizeof every / sizeof *every };
+static atomic_long calls_of[KINDS];
 
 static void tell(void) {
     const char *name = getenv("DMFT_FAULT_COUNT");
     FILE *file = name && getpid() == owner ? fopen(name, "w") : NULL;
     if (!file)
         return;
-    fprintf(file, "%ld\n", atomic_load(&calls));
+    if (strcmp(kind, "every") != 0)
+        fprintf(file, "%ld\n", atomic_load(&calls));
+    else
+        for (int k = 0; k < KINDS; k++)
+            fprintf(file, "%s %ld\n", every[k], atomic_load(&calls_of[k]));
     fclose(file);
 }
 
@@ -48,7 +56,7 @@ __attribute__((constructor)) static void begin(void) {
 
 /* Whether those who have called us have not come here before; of one thread. */
 static bool new_place(void) {
-    enum { DEPTH = 12, PLACES = 1 << 14 };
+    enum { DEPTH = 13, PLACES = 1 << 14 }; /* 12 and this function */
     static uint64_t met[PLACES];
     void *chain[DEPTH];
     uint64_t hash = 14695981039346656037u;
@@ -68,10 +76,26 @@ static bool new_place(void) {
  * called does not fail. */
 extern int mutant_inside __attribute__((weak));
 
+static void count_call(const char *of) {
+    int k = 0;
+    while (strcmp(every[k], of) != 0)
+        k++;
+    atomic_fetch_add(&calls_of[k], 1);
+}
+
 /* Whether this call, of this kind, is the one. */
 static bool fails(const char *of, int cause) {
     if (&mutant_inside && mutant_inside <= 0)
         return false;
+    if (*of && !strcmp(kind, "every")) {
+        bool file = !strcmp(of, "hdf5"), memory = !strcmp(of, "alloc"),
+             first = (file || memory) && new_place();
+        if (!file || first)
+            count_call(of);
+        if (memory && first)
+            count_call("place");
+        return false;
+    }
     bool file = !strcmp(of, "hdf5"), place = !strcmp(kind, "place") && !strcmp(of, "alloc");
     if (!*of || (strcmp(kind, of) != 0 && !place) || ((file || place) && !new_place()) ||
         atomic_fetch_add(&calls, 1) + 1 != wanted)

@@ -16,6 +16,7 @@ static struct {
     unsigned char *at;
     size_t size;
 } reserved[MANY];
+static int reservations; /* of them that are there */
 
 static atomic_long held, peak;
 static atomic_long left; /* allocations until one fails */
@@ -71,10 +72,11 @@ void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
 void *__wrap_malloc(size_t size) {
     void *block = fails() ? NULL : __real_malloc(size);
-    int k = reserved_at(NULL);
     if (size < RESERVED || !block)
         return count(block);
+    int k = reserved_at(NULL);
     assert_in_range(k, 0, MANY - 1);
+    reservations++;
     reserved[k].at = block;
     reserved[k].size = size;
     return block;
@@ -87,9 +89,10 @@ void *__wrap_calloc(size_t n, size_t size) {
 void __real_free(void *block);
 void __wrap_free(void *block);
 void __wrap_free(void *block) {
-    int k = block ? reserved_at(block) : MANY;
+    int k = block && reservations ? reserved_at(block) : MANY;
     if (k < MANY) {
         look();
+        reservations--;
         reserved[k].at = NULL;
         atomic_fetch_add(&held, (long)malloc_usable_size(block));
     }
