@@ -339,6 +339,21 @@ SAMPLES_TEST(test_out_of_memory) {
     assert_same(s, s->x);
 }
 
+/* Rows as long as pages, of one block and of several, are padded, and what is found is the same. */
+SAMPLES_TEST(test_rows_of_pages) {
+    static const struct shape shapes[] = {{1024, 1}, {1024, 4}, {6 * BACKEND_BLOCK, 2}};
+    for (size_t n = 0; n < LENGTH(shapes); n++) {
+        struct sample *s = sample(shapes[n], 3);
+        assert_int_not_equal(array_width(&s->array) * backend->bytes % 4096, 0);
+        check_put_and_get(shapes[n], 6);
+        check_dots(shapes[n], 6);
+        check_combine(shapes[n], 6);
+        check_pointwise(shapes[n], 6);
+        check_append(shapes[n], 6);
+        release();
+    }
+}
+
 /* More blocks than parts, more rows than one task and than one tile of results take; a few rows on
  * one side, and many on both. */
 static void test_products_in_parts(void **state) {

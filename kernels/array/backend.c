@@ -48,11 +48,10 @@ void backend_start(int threads) {
 size_t array_find_width(const struct array *array) {
     if (array->backend->counted)
         return array->sites;
-    size_t groups = array->sites / (size_t)array->group;
-    if (groups > BACKEND_BLOCK)
-        groups = BACKEND_BLOCK;
-    size_t line = 64 / array->backend->bytes;
-    return (groups * (size_t)array->group + line - 1) / line * line;
+    size_t block = array_block(array), sites = array->sites < block ? array->sites : block;
+    size_t line = 64 / array->backend->bytes, page = 4096 / array->backend->bytes;
+    size_t width = (sites + line - 1) / line * line;
+    return width % page ? width : width + line;
 }
 
 size_t array_part(const struct array_split *split, int part) {
@@ -65,7 +64,7 @@ int array_rank(const struct array_split *split, int rank) {
 }
 
 static struct array_split split_of(const struct array *array) {
-    size_t width = array_width(array), blocks = (array->sites + width - 1) / width;
+    size_t block = array_block(array), blocks = (array->sites + block - 1) / block;
     int parts = blocks < BACKEND_PARTS ? (int)blocks : BACKEND_PARTS;
     int ranks = dist_ranks(), rank = dist_rank();
     struct array_split split = {.parts = parts, .end_part = parts, .blocks = blocks};

@@ -276,8 +276,12 @@ static inline void rows_zero(struct rows y) {
     struct rows none = {NULL, 0, 0};
     y.array->backend->combine(y, 0, NULL, none);
 }
-/* Sites of a block (rows are padded to multiples of 64 bytes), and bytes of `rows` rows on this
- * rank: of arrays with backend, sites and group, allocated or not. */
+/* Sites of a block, numbers from a row to the next (rows are padded to multiples of 64 bytes, and
+ * never are pages apart, since numbers that are would share a few places of a cache), and bytes of
+ * `rows` rows on this rank: of arrays with backend, sites and group, allocated or not. */
+static inline size_t array_block(const struct array *array) {
+    return array->backend->counted ? array->sites : BACKEND_BLOCK * (size_t)array->group;
+}
 size_t array_find_width(const struct array *array);
 static inline size_t array_width(const struct array *array) {
     return array->width ? array->width : array_find_width(array);

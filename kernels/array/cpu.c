@@ -42,7 +42,7 @@ void cpu_get(struct rows rows, double *host) {
     int ranks = dist_ranks();
     size_t first[ranks + 1];
     for (int r = 0; r < ranks; r++)
-        first[r] = array_part(&a->split, array_rank(&a->split, r)) * array_width(a);
+        first[r] = array_part(&a->split, array_rank(&a->split, r)) * array_block(a);
     first[ranks] = a->sites;
     for (int k = 0; k < rows.count; k++) {
         double *row = host + (size_t)k * a->sites;

@@ -49,13 +49,13 @@ static inline int cpu_blocks(const struct array *a) {
 
 /* The number of the first site of a block. */
 static inline size_t cpu_first(const struct array *a, int block) {
-    return (a->split.first + (size_t)block) * array_width(a);
+    return (a->split.first + (size_t)block) * array_block(a);
 }
 
 /* Sites in use of a block. */
 static inline int cpu_used(const struct array *a, int block) {
-    size_t width = array_width(a), left = a->sites - cpu_first(a, block);
-    return (int)(left < width ? left : width);
+    size_t most = array_block(a), left = a->sites - cpu_first(a, block);
+    return (int)(left < most ? left : most);
 }
 
 /* How many rows of few sites are met at once, because they lie one behind the other; 1 of others.

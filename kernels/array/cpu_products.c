@@ -96,7 +96,7 @@ static void tile_dots(struct rows a, struct rows b, bool at_once, double *sums) 
         return;
     }
     bool whole = split->blocks == (size_t)split->parts && /* then a part is one sum */
-                 b.count <= few_rows_most() && array_width(a.array) <= FEW_ROWS_SITES;
+                 b.count <= few_rows_most() && cpu_used(a.array, 0) <= FEW_ROWS_SITES;
     memset(sums, 0, size * sizeof *sums);
     for (int part = 0; part < split->parts; part++)
         if (whole || part == 0)
@@ -118,9 +118,9 @@ struct target {
 
 /* The number of a site, and how many of the next `count` ones lie behind it. */
 static real *site_at(struct rows rows, int row, int site, int *count) {
-    int width = (int)array_width(rows.array), from = site % width;
-    *count = *count < width - from ? *count : width - from;
-    return cpu_at(rows, row, site / width) + from;
+    int block = (int)array_block(rows.array), from = site % block;
+    *count = *count < block - from ? *count : block - from;
+    return cpu_at(rows, row, site / block) + from;
 }
 
 /* Results (first + k, site + l) = scale sums[k][l], or turned, sums[l][k], rows of sums being

@@ -114,7 +114,8 @@ TARGET static void NAME(combine_part)(real *y, int ny, bool add, struct few_rows
 TARGET static void NAME(combine)(real *y, int ny, real beta, struct few_rows_matrix C,
                                  const real *a, int na, int n, size_t width) {
     bool once = ny <= HIGH && (size_t)na * (size_t)n <= SHARED;
-    int strip = n < STRIP || once ? n : STRIP, rows = once ? na : CACHED / strip;
+    int most = ny <= HIGH ? STRIP : STRIP / 2; /* so that many rows of y stay in the cache, too */
+    int strip = n < most || once ? n : most, rows = once ? na : CACHED / strip;
     for (int l = 0; l < ny && beta != 0 && beta != 1; l++)
         for (int i = 0; i < n; i++)
             y[(size_t)l * width + (size_t)i] *= beta;

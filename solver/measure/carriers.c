@@ -2,15 +2,23 @@
 
 #include <math.h>
 
+enum { MOST_ROWS = 16, MOST_NUMBERS = 1 << 19 };
+
+int carriers_rows(const struct array *array) {
+    size_t rows = MOST_NUMBERS / array->sites;
+    return rows < 1 ? 1 : rows < MOST_ROWS ? (int)rows : MOST_ROWS;
+}
+
 /* The least over rows x of S <x^2>^2 / <x^4>, S the number of their sites: as many equal ones would
  * have the same ratio. Rows of zeros count as equal. A few rows at a time. */
 static int fewest_carriers(struct rows x, double *least, struct err *err) {
-    double S = (double)x.array->sites, second[CARRIERS_ROWS], fourth[CARRIERS_ROWS];
+    double S = (double)x.array->sites, second[MOST_ROWS], fourth[MOST_ROWS];
     struct array squares;
+    int rows = carriers_rows(x.array);
     *least = S < *least ? S : *least;
-    TRY(array_init(&squares, x.array->backend, x.array->sites, x.array->group, CARRIERS_ROWS, err));
-    for (int k = 0; k < x.count; k += CARRIERS_ROWS) {
-        int some = x.count - k < CARRIERS_ROWS ? x.count - k : CARRIERS_ROWS;
+    TRY(array_init(&squares, x.array->backend, x.array->sites, x.array->group, rows, err));
+    for (int k = 0; k < x.count; k += rows) {
+        int some = x.count - k < rows ? x.count - k : rows;
         struct rows part = {x.array, x.first + k, some}, square = {&squares, 0, some};
         rows_multiply(part, part, square);
         backend_hold(x.array->backend, true);

@@ -6,7 +6,9 @@
 
 #include "solver/measure/instrument.h"
 
-enum { CARRIERS_ROWS = 16 }; /* rows over sites that measuring takes */
+/* How many rows over these sites measuring takes: few where sites are many, since the operating
+ * system clears large memory anew each time. */
+int carriers_rows(const struct array *array);
 
 /* Series `carriers` [t] of limits whose kernels are measured. */
 extern const struct instrument carriers_instrument;

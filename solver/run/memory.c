@@ -89,7 +89,8 @@ static double measured_bytes(const struct config *config, const struct net *net)
     double kept = check ? (1 + check) * all : 0, carried = 0;
     for (int k = 0; k < net->kernels.count && output->kernels && !net->setup.N; k++)
         carried =
-            fmax(carried, (double)array_bytes(net->kernels.item[k].rows.array, CARRIERS_ROWS));
+            fmax(carried, (double)array_bytes(net->kernels.item[k].rows.array,
+                                              carriers_rows(net->kernels.item[k].rows.array)));
     for (int k = 0; k < net->kernels.count && output->gradients; k++)
         numbers += net->kernels.item[k].gradient ? terms * R * R : 0;
     if (gradients)
