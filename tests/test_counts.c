@@ -34,9 +34,9 @@ TEST(a_limit_asks_little_of_a_device) {
     if (!emulated_counted)
         skip();
     count("data/regime2.ini", ARGS("output.kernels=none", "output.responses=no"), 0,
-          (struct counts){3300, 303, 3400000, 5200000});
+          (struct counts){1380, 303, 3400000, 480000});
     count("data/transformer.ini", ARGS("solver.halves=no"), 0,
-          (struct counts){22000, 2850, 48500000, 46500000});
+          (struct counts){14900, 2850, 48500000, 41700000});
 }
 
 int main(void) {

@@ -181,6 +181,111 @@ SAMPLES_TEST(test_take) {
                             x->sites * sizeof *now);
 }
 
+/* Operations that follow each other on few rows, in a random order: copies, means of two rows,
+ * products with rows over the groups, sums over groups and over sites that come late, each beside
+ * the same on host copies. A device may delay them and join them, but must keep what each one
+ * reads. All numbers stay below 1, so that round-off stays that of so many operations. */
+enum { FINE = 8, COARSE = 4, GROUP = 4, OPERATIONS = 60, LATE = 2 * OPERATIONS };
+
+struct in_order {
+    struct sample *fine, *coarse;
+    double late[LATE], expected[LATE];
+    int lates;
+};
+
+static int some(int most) {
+    return (int)(fabs(uniform()) * most) % most;
+}
+
+static struct rows fine_rows(const struct in_order *all, int first, int count) {
+    return rows_part(middle(all->fine), first, count);
+}
+
+/* y = (y + sign x)/2, rows of the fine sites. */
+static void mean_in_order(struct in_order *all, int x, int y, double sign) {
+    size_t sites = all->fine->sites;
+    double c[2] = {0.5 * sign, 0.5 * sign}, *values = all->fine->x;
+    rows_scale(0.5, fine_rows(all, y, 2));
+    rows_add(c, fine_rows(all, x, 2), fine_rows(all, y, 2));
+    for (size_t i = 0; i < 2 * sites; i++)
+        values[(size_t)y * sites + i] =
+            0.5 * values[(size_t)y * sites + i] + c[0] * values[(size_t)x * sites + i];
+}
+
+/* Fine rows times a coarse one; or a coarse row becomes the mean over groups of a fine one. */
+static void groups_in_order(struct in_order *all, int fine, int coarse, bool sum) {
+    struct rows one = rows_part(middle(all->coarse), coarse, 1);
+    double *x = all->fine->x + (size_t)fine * all->fine->sites,
+           *y = all->coarse->x + (size_t)coarse * all->coarse->sites;
+    if (!sum)
+        rows_multiply(fine_rows(all, fine, 2), one, fine_rows(all, fine, 2));
+    for (size_t i = 0; i < 2 * all->fine->sites && !sum; i++)
+        x[i] *= y[i % all->fine->sites / GROUP];
+    if (!sum)
+        return;
+    backend->group_sum(fine_rows(all, fine, 1), one);
+    rows_scale(1.0 / GROUP, one);
+    for (size_t i = 0; i < all->coarse->sites; i++)
+        y[i] = (x[4 * i] + x[4 * i + 1] + x[4 * i + 2] + x[4 * i + 3]) / GROUP;
+}
+
+static void sums_in_order(struct in_order *all, int a, int b) {
+    size_t sites = all->fine->sites;
+    backend->dots(fine_rows(all, a, 1), fine_rows(all, b, 2), all->late + all->lates);
+    for (int l = 0; l < 2; l++, all->lates++) {
+        all->expected[all->lates] = 0;
+        for (size_t i = 0; i < sites; i++)
+            all->expected[all->lates] += all->fine->x[(size_t)a * sites + i] *
+                                         all->fine->x[(size_t)(b + l) * sites + i] / (double)sites;
+    }
+}
+
+static void one_in_order(struct in_order *all) {
+    int x = 2 * some(FINE / 2), y = (x + 2 + some(FINE - 3)) % (FINE - 1);
+    size_t line = all->fine->sites;
+    if (y + 1 == x || y == x || y == x + 1)
+        return;
+    switch (some(5)) {
+    case 0:
+        rows_copy(fine_rows(all, x, 2), fine_rows(all, y, 2));
+        memcpy(all->fine->x + (size_t)y * line, all->fine->x + (size_t)x * line,
+               2 * line * sizeof *all->fine->x);
+        break;
+    case 1:
+        mean_in_order(all, x, y, uniform() < 0 ? -1 : 1);
+        break;
+    case 2:
+        groups_in_order(all, x, some(COARSE), false);
+        break;
+    case 3:
+        groups_in_order(all, y, some(COARSE), true);
+        break;
+    default:
+        sums_in_order(all, x, y);
+    }
+}
+
+SAMPLES_TEST(test_order) {
+    for (int round = 0; round < 100; round++) {
+        struct in_order all = {.lates = 0};
+        all.fine = sample((struct shape){37, GROUP}, FINE);
+        all.coarse = sample((struct shape){37, 1}, COARSE);
+        backend_hold(backend, true);
+        for (int n = 0; n < OPERATIONS; n++)
+            one_in_order(&all);
+        backend_hold(backend, false);
+        for (int n = 0; n < all.lates; n++)
+            assert_near(all.late[n], all.expected[n], 10 * OPERATIONS * eps());
+        const double *now = fetch(all.fine);
+        for (size_t i = 0; i < all.fine->values; i++)
+            assert_near(now[i], all.fine->x[i], 3 * OPERATIONS * eps());
+        now = fetch(all.coarse);
+        for (size_t i = 0; i < all.coarse->values; i++)
+            assert_near(now[i], all.coarse->x[i], 3 * OPERATIONS * eps());
+        release();
+    }
+}
+
 SAMPLES_TEST(test_threads) {
     size_t size;
     double *one, *more;

@@ -39,7 +39,7 @@ static int cuda_alloc(struct array *array, int capacity, struct err *err) {
     if (row_stride(array) > INT_MAX)
         return err_set(err, CODE_SYSTEM, "backend = cuda handles fewer than 2^31 sites, not %zu",
                        array->sites);
-    cudaError_t status = cudaMallocAsync(&memory, bytes, device_stream());
+    cudaError_t status = device_allocate(bytes, &memory);
     if (status == cudaErrorMemoryAllocation) {
         cudaGetLastError();
         return err_set(err, CODE_SYSTEM,
@@ -54,19 +54,20 @@ static int cuda_alloc(struct array *array, int capacity, struct err *err) {
 
 static void cuda_release(struct array *array) {
     device_ready();
-    device_give_back(array->memory, "release");
+    device_give_back(array->memory);
     array->memory = NULL;
 }
 
 static int cuda_resize(struct array *array, int capacity, struct err *err) {
     struct array larger = *array;
-    size_t bytes = (size_t)array->rows * row_stride(array) * array->backend->bytes;
     TRY(cuda_alloc(&larger, capacity, err));
-    cudaError_t status = cudaMemcpyAsync(larger.memory, array->memory, bytes,
-                                         cudaMemcpyDeviceToDevice, device_stream());
-    if (status != cudaSuccess)
-        cuda_release(&larger);
-    TRY(device_check(status, "resize", err));
+    struct task task = {};
+    task.rows = (unsigned)array->rows;
+    task.sites = array->sites;
+    task.y = operand_of(array_all(&larger));
+    task.a = operand_of(array_all(array));
+    task.alpha = 1;
+    device_queue(&task, "resize");
     cuda_release(array);
     *array = larger;
     return CODE_OK;
@@ -78,26 +79,32 @@ static struct rows some_rows(struct rows rows, int first) {
     return rows_part(rows, first, left < most ? left : most);
 }
 
-/* The caller may change its numbers at once: they are in staging memory. */
-template <class real> static void cuda_put(struct rows rows, const double *host) {
+/* Numbers of the staging memory and rows become each other. */
+static void cross(struct rows rows, const double *numbers, bool put, const char *where) {
     size_t sites = rows.array->sites;
-    struct slot slot;
-    for (struct rows to = some_rows(rows, 0); to.count && device_ready();
+    struct operand staging = {(void *)(uintptr_t)numbers, sites, false};
+    struct task task = {};
+    task.rows = (unsigned)rows.count;
+    task.sites = sites;
+    task.y = put ? operand_of(rows) : staging;
+    task.a = put ? staging : operand_of(rows);
+    task.alpha = 1;
+    device_queue(&task, where);
+}
+
+/* The caller may change its numbers at once: they are in staging memory. */
+static void cuda_put(struct rows rows, const double *host) {
+    size_t sites = rows.array->sites;
+    const double *numbers;
+    for (struct rows to = some_rows(rows, 0);
+         to.count && (numbers = device_put(host, (size_t)to.count * sites, "put"));
          to = some_rows(rows, to.first + to.count - rows.first)) {
-        size_t count = (size_t)to.count;
-        if (!device_take(count * sites, &slot, "put"))
-            return;
-        memcpy(slot.host, host, count * sites * sizeof *host);
-        if (!device_send(slot, count * sites, "put"))
-            return;
-        view<double> from = {slot.device, sites};
-        launch("put", count, sites, cuda_convert<double, real>, from, view_of<real>(to), count,
-               sites);
-        host += count * sites;
+        cross(to, numbers, true, "put");
+        host += (size_t)to.count * sites;
     }
 }
 
-template <class real> static void cuda_get(struct rows rows, double *host) {
+static void cuda_get(struct rows rows, double *host) {
     size_t sites = rows.array->sites;
     struct slot slot;
     cuda_fill_nan(host, (size_t)rows.count * sites);
@@ -107,12 +114,9 @@ template <class real> static void cuda_get(struct rows rows, double *host) {
     for (struct rows from = some_rows(rows, 0);
          from.count && device_take((size_t)from.count * sites, &slot, "get");
          from = some_rows(rows, from.first + from.count - rows.first)) {
-        size_t count = (size_t)from.count;
-        view<double> to = {slot.device, sites};
-        launch("get", count, sites, cuda_convert<real, double>, view_of<real>(from), to, count,
-               sites);
-        device_fetch(slot, {host, count * sites, 1, 1}, "get");
-        host += count * sites;
+        cross(from, slot.device, false, "get");
+        device_fetch(slot, host, (size_t)from.count * sites, "get");
+        host += (size_t)from.count * sites;
     }
     device_hold(false);
 }
@@ -138,8 +142,8 @@ static constexpr struct backend table(const char *name, const struct backend *ot
     backend.alloc = cuda_alloc;
     backend.resize = cuda_resize;
     backend.release = cuda_release;
-    backend.put = cuda_put<real>;
-    backend.get = cuda_get<real>;
+    backend.put = cuda_put;
+    backend.get = cuda_get;
     backend.normals = cuda_sites<real>::normals;
     backend.dots = cuda_products<real>::dots;
     backend.averages = cuda_sums<real>::averages;

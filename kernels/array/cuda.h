@@ -3,24 +3,7 @@
 #ifndef KERNELS_CUDA_H
 #define KERNELS_CUDA_H
 
-#include "kernels/array/device.h"
-
-#define CUDA_AFFINE 32 /* rows whose scale and shift travel with a launch */
-
-/* Numbers of each row that are handed to a kernel. */
-struct cuda_affine {
-    double scale[CUDA_AFFINE], shift[CUDA_AFFINE];
-};
-/* Those of rows first .. first + rows - 1; NULL: 1 and 0. */
-static inline struct cuda_affine cuda_affine_of(const double *scale, const double *shift, int first,
-                                                int rows) {
-    struct cuda_affine affine;
-    for (int k = 0; k < CUDA_AFFINE; k++) {
-        affine.scale[k] = scale && k < rows ? scale[first + k] : 1;
-        affine.shift[k] = shift && k < rows ? shift[first + k] : 0;
-    }
-    return affine;
-}
+#include "kernels/array/device_queue.h"
 
 static inline void cuda_fill_nan(double *out, size_t count) {
     for (size_t i = 0; i < count; i++)

@@ -4,11 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-#define WIDENED ((size_t)1 << 22)     /* numbers of single precision that are widened at a time */
-#define FEW 16                        /* rows whose sums a thread adds up side by side */
-#define FEW_THREADS ((size_t)1 << 17) /* of them, about, where there are sites enough */
-#define FEW_PARTS ((size_t)256)
-#define FEW_ADDS ((size_t)16) /* sites of a thread, at least */
+#define WIDENED ((size_t)1 << 22) /* numbers of single precision that are widened at a time */
 
 /* y [rows][columns] = alpha A B + beta y, all row-major on the device: A [rows][terms], or with
  * a_turned [terms][rows]; B [terms][columns], or with b_turned [columns][terms]. */
@@ -45,56 +41,6 @@ static bool sums_of(view<double> a, view<double> b, size_t rows, size_t columns,
     return multiply(p, rows, columns, sites, "dots");
 }
 
-/* out [k of FEW][l][part] = the sum over sites part, part + parts, ... of a_k b_l: each site of b
- * is read once, as it is. */
-static __global__ void k_few_sums(view<float> a, size_t rows, view<float> b, size_t columns,
-                                  size_t sites, size_t parts, double *out) {
-    EACH(l, columns, part, parts) {
-        double sum[FEW];
-        for (size_t k = 0; k < FEW; k++)
-            sum[k] = 0;
-        for (size_t i = part; i < sites; i += parts) {
-            double value = (double)b.at[l * b.stride + i];
-            for (size_t k = 0; k < FEW; k++)
-                if (k < rows)
-                    sum[k] += value * (double)a.at[k * a.stride + i];
-        }
-        for (size_t k = 0; k < FEW; k++)
-            if (k < rows)
-                out[(k * columns + l) * parts + part] = sum[k];
-    }
-}
-
-/* out[n] = scale times the sum of in[n][parts], or with columns > 0 that of n = k columns + l at
- * l rows + k. */
-static __global__ void k_few_totals(const double *in, size_t count, size_t parts, double scale,
-                                    size_t columns, double *out) {
-    EACH(k, 1, n, count) {
-        double sum = 0;
-        for (size_t part = 0; part < parts; part++)
-            sum += in[n * parts + part];
-        size_t at = columns ? n % columns * (count / columns) + n / columns : n;
-        out[at + k] = scale * sum;
-    }
-}
-
-/* Sums of few rows; turned: out is [columns][rows]. */
-static bool few_sums(view<float> a, view<float> b, size_t rows, size_t columns, size_t sites,
-                     double scale, bool turned, double *out) {
-    size_t parts = FEW_THREADS / columns;
-    void *memory;
-    parts = parts < FEW_PARTS ? parts : FEW_PARTS;
-    parts = parts < sites / FEW_ADDS ? parts : sites / FEW_ADDS;
-    parts = parts ? parts : 1;
-    if (!device_borrow(rows * columns * parts * sizeof(double), &memory, "dots"))
-        return false;
-    launch("dots", columns, parts, k_few_sums, a, rows, b, columns, sites, parts, (double *)memory);
-    launch("dots", 1, rows * columns, k_few_totals, (const double *)memory, rows * columns, parts,
-           scale, turned ? columns : (size_t)0, out);
-    device_give_back(memory, "dots");
-    return true;
-}
-
 /* It has no old out, and takes some sites after the other in double precision. */
 static bool widened_sums(view<float> a, view<float> b, size_t rows, size_t columns, size_t sites,
                          double scale, double *out) {
@@ -110,179 +56,184 @@ static bool widened_sums(view<float> a, view<float> b, size_t rows, size_t colum
         launch("dots", columns, count, cuda_convert<float, double>, b_part, y, columns, count);
         good = sums_of(x, y, rows, columns, count, scale, first > 0, out);
     }
-    device_give_back(memory, "dots");
+    device_give_back(memory);
     return good;
 }
 
+/* out [a.count][b.count] = scale <a_k b_l> */
 template <class real>
-static bool site_sums(struct rows a, struct rows b, size_t sites, double scale, double *out) {
+static bool site_sums(struct rows a, struct rows b, double scale, double *out, const char *where) {
+    size_t rows = (size_t)a.count, columns = (size_t)b.count, sites = a.array->sites;
+    if (device_queue_small(rows, columns, sites)) {
+        bool turned = rows > columns; /* few rows */
+        struct sum_task task = {};
+        task.a = operand_of(turned ? b : a);
+        task.b = operand_of(turned ? a : b);
+        task.sites = sites;
+        task.rows = (unsigned)(turned ? columns : rows);
+        task.columns = (unsigned)(turned ? rows : columns);
+        task.scale = scale;
+        task.divide = (double)sites;
+        task.out = out;
+        task.out_row = turned ? 1 : columns;
+        task.out_column = turned ? columns : 1;
+        device_queue_sum(&task, where);
+        return true;
+    }
     view<real> x = view_of<real>(a), y = view_of<real>(b);
-    size_t rows = (size_t)a.count, columns = (size_t)b.count;
     if constexpr (sizeof(real) == sizeof(double))
-        return sums_of(x, y, rows, columns, sites, scale, 0, out);
-    else if (rows <= FEW)
-        return few_sums(x, y, rows, columns, sites, scale, false, out);
-    else if (columns <= FEW)
-        return few_sums(y, x, columns, rows, sites, scale, true, out);
+        return sums_of(x, y, rows, columns, sites, scale / (double)sites, 0, out);
     else
-        return widened_sums(x, y, rows, columns, sites, scale, out);
+        return widened_sums(x, y, rows, columns, sites, scale / (double)sites, out);
 }
 
 template <class real> void cuda_products<real>::dots(struct rows a, struct rows b, double *C) {
-    size_t count = (size_t)a.count * (size_t)b.count, sites = count ? a.array->sites : 0;
+    size_t count = (size_t)a.count * (size_t)b.count;
     struct slot out;
     if (!count)
         return;
     assert(a.array->sites == b.array->sites && a.array->group == b.array->group);
     cuda_fill_nan(C, count);
     if (device_ready() && device_take(count, &out, "dots") &&
-        site_sums<real>(a, b, sites, 1.0 / (double)sites, out.device))
-        device_fetch(out, {C, count, 1, 1}, "dots");
+        site_sums<real>(a, b, 1, out.device, "dots"))
+        device_fetch(out, C, count, "dots");
 }
 
-/* y = beta y + c a; without a: y = beta y */
+/* Coefficients on the device: alpha n_l C_kl, C_kl at k row + l term, n_l = 1 without numbers. */
+struct matrix {
+    struct operand C;
+    size_t row, term;
+    double alpha;
+    const double *numbers;
+};
+
+/* out [rows][terms] = alpha n_l C_kl */
 template <class real>
-static __global__ void k_combine(view<real> y, double beta, double c, view<real> a, size_t rows,
-                                 size_t sites) {
-    EACH(k, rows, i, sites) {
-        real *out = y.at + k * y.stride + i;
-        double old = beta == 0 ? 0 : beta * (double)*out;
-        *out = (real)(a.at ? old + c * (double)a.at[k * a.stride + i] : old);
+static __global__ void k_matrix(view<char> C, bool single, size_t row, size_t term, double alpha,
+                                view<const double> numbers, view<real> out, size_t rows,
+                                size_t terms) {
+    EACH(k, rows, l, terms) {
+        size_t at = k * row + l * term;
+        double number = single ? (double)((const float *)C.at)[at] : ((const double *)C.at)[at];
+        out.at[k * terms + l] = (real)(alpha * (numbers.at ? numbers.at[l] : 1) * number);
     }
 }
 
-/* y = beta y + C a, C [y.count][a.count] on the device, or turned. */
+/* y = beta y + C a by cuBLAS, with coefficients of the sites' precision. */
 template <class real>
-static void combine_matrix(struct rows y, double beta, double scale, view<real> C, bool turned,
-                           struct rows a) {
-    product<real> p = {
-        C.at,  row_at<real>(a), C.stride,   row_stride(a.array), turned,
-        false, (real)scale,     (real)beta, row_at<real>(y),     row_stride(y.array)};
-    multiply(p, (size_t)y.count, y.array->sites, (size_t)a.count, "combine");
+static void combine_many(struct rows y, double beta, const struct matrix &C, struct rows a) {
+    size_t rows = (size_t)y.count, terms = (size_t)a.count;
+    bool as_they_are = C.C.single == (sizeof(real) == sizeof(float)) && C.term == 1 && !C.numbers;
+    product<real> p = {(const real *)C.C.at,
+                       row_at<real>(a),
+                       C.row,
+                       row_stride(a.array),
+                       false,
+                       false,
+                       as_they_are ? (real)C.alpha : (real)1,
+                       (real)beta,
+                       row_at<real>(y),
+                       row_stride(y.array)};
+    void *memory = NULL;
+    if (!as_they_are) {
+        if (!device_borrow(rows * terms * sizeof(real), &memory, "combine"))
+            return;
+        view<real> out = {(real *)memory, terms};
+        launch("combine", rows, terms, k_matrix<real>, view<char>{(char *)C.C.at, 0}, C.C.single,
+               C.row, C.term, C.alpha, view<const double>{C.numbers, 0}, out, rows, terms);
+        p.A = out.at;
+        p.a_stride = terms;
+    }
+    multiply(p, rows, y.array->sites, terms, "combine");
+    device_give_back(memory);
 }
 
-/* Coefficients, as the host has put them, as numbers of the sites; *memory is to be given back. */
 template <class real>
-static const real *coefficients_of(struct slot in, size_t count, void **memory) {
-    if constexpr (sizeof(real) == sizeof(double)) {
-        (void)count, (void)memory;
-        return in.device;
-    } else {
-        if (!device_borrow(count * sizeof(real), memory, "combine"))
-            return NULL;
-        view<double> wide = {in.device, count};
-        view<real> rounded = {(real *)*memory, count};
-        launch("combine", 1, count, cuda_convert<double, real>, wide, rounded, (size_t)1, count);
-        return rounded.at;
+static void combine_matrix(struct rows y, double beta, const struct matrix &C, struct rows a,
+                           const char *where) {
+    if (!device_queue_small((size_t)y.count, (size_t)a.count, y.array->sites)) {
+        combine_many<real>(y, beta, C, a);
+        return;
     }
+    struct task task = {};
+    task.kind = TASK_COMBINE;
+    task.rows = (unsigned)y.count;
+    task.terms = (unsigned)a.count;
+    task.sites = y.array->sites;
+    task.y = operand_of(y);
+    task.a = operand_of(a);
+    task.C = C.C;
+    task.c_row = C.row;
+    task.c_term = C.term;
+    task.numbers = C.numbers;
+    task.alpha = C.alpha;
+    task.beta = beta;
+    device_queue(&task, where);
+}
+
+static struct matrix matrix_of(const double *numbers, size_t terms) {
+    return {{(void *)(uintptr_t)numbers, 0, false}, terms, 1, 1, NULL};
 }
 
 template <class real>
 void cuda_products<real>::combine(struct rows y, double beta, const double *C, struct rows a) {
-    size_t count = (size_t)y.count * (size_t)a.count, sites = y.array->sites;
-    struct rows none = {NULL, 0, 0};
-    struct slot in;
-    void *memory = NULL;
-    if (!y.count || !device_ready())
-        return;
-    if (count <= 1) {
-        launch("combine", (size_t)y.count, sites, k_combine<real>, view_of<real>(y), beta,
-               count ? *C : 0.0, view_of<real>(count ? a : none), (size_t)y.count, sites);
-        return;
-    }
-    if (!device_take(count, &in, "combine"))
-        return;
-    memcpy(in.host, C, count * sizeof *C);
-    if (!device_send(in, count, "combine"))
-        return;
-    const real *matrix = coefficients_of<real>(in, count, &memory);
-    view<real> all = {(real *)(uintptr_t)matrix, (size_t)a.count};
-    if (matrix)
-        combine_matrix(y, beta, 1, all, false, a);
-    device_give_back(memory, "combine");
-}
-
-/* out [terms][rows] = scale c_l R_l,(first + k), number k of row l. */
-template <class real>
-static __global__ void k_gather(view<real> R, const double *c, double scale, size_t first,
-                                real *out, size_t terms, size_t rows) {
-    EACH(l, terms, k, rows) {
-        out[l * rows + k] = (real)(scale * c[l] * (double)R.at[l * R.stride + first + k]);
-    }
+    size_t count = (size_t)y.count * (size_t)a.count;
+    struct matrix matrix =
+        matrix_of(count ? device_put(C, count, "combine") : NULL, (size_t)a.count);
+    if (!a.count || matrix.C.at)
+        combine_matrix<real>(y, beta, matrix, a, "combine");
 }
 
 template <class real>
 void cuda_products<real>::combine_rows(struct rows y, double beta, struct coefficients C,
                                        struct rows a) {
-    size_t rows = (size_t)y.count, terms = (size_t)a.count;
-    struct slot factors;
-    void *memory = NULL;
-    if (!y.count || !device_ready())
-        return;
-    if (!terms) {
-        combine(y, beta, NULL, a);
-        return;
+    struct matrix matrix = {operand_of(C.rows), 0, 1, C.scale, NULL};
+    matrix.row = matrix.C.stride;
+    if (C.turned && a.count) {
+        size_t bytes = C.rows.array->backend->bytes;
+        matrix.C = operand_factor(C.rows);
+        matrix.C.at = (char *)matrix.C.at + (size_t)C.first * bytes;
+        matrix.row = 1;
+        matrix.term = matrix.C.stride;
+        matrix.numbers = device_put(C.c, (size_t)a.count, "combine");
+        if (!matrix.numbers)
+            return;
     }
-    if (!C.turned) {
-        combine_matrix(y, beta, C.scale, view_of<real>(C.rows), false, a);
-        return;
-    }
-    if (!device_take(terms, &factors, "combine"))
-        return;
-    memcpy(factors.host, C.c, terms * sizeof(double));
-    if (!device_send(factors, terms, "combine") ||
-        !device_borrow(rows * terms * sizeof(real), &memory, "combine"))
-        return;
-    view<real> all = {(real *)memory, rows};
-    launch("combine", terms, rows, k_gather<real>, factor_of<real>(C.rows),
-           (const double *)factors.device, C.scale, (size_t)C.first, all.at, terms, rows);
-    combine_matrix(y, beta, 1, all, true, a);
-    device_give_back(memory, "combine");
+    combine_matrix<real>(y, beta, matrix, a, "combine");
 }
 
 /* The products stay on the device. */
 template <class real>
 void cuda_products<real>::low_rank(struct rows y, double beta, double scale, struct rows x,
                                    struct rows b, struct rows a, double *C, bool wanted) {
-    size_t count = (size_t)x.count * (size_t)b.count, sites = count ? x.array->sites : 0;
+    size_t count = (size_t)x.count * (size_t)b.count;
     struct slot products;
-    void *memory = NULL;
     if (wanted)
         cuda_fill_nan(C, count);
     if (!count)
         combine(y, beta, C, a);
     if (!count || !device_ready() || !device_take(count, &products, "low_rank") ||
-        !site_sums<real>(x, b, sites, scale / (double)sites, products.device))
+        !site_sums<real>(x, b, scale, products.device, "low_rank"))
         return;
-    const real *matrix = coefficients_of<real>(products, count, &memory);
-    view<real> all = {(real *)(uintptr_t)matrix, (size_t)a.count};
-    if (matrix)
-        combine_matrix(y, beta, 1, all, false, a);
-    device_give_back(memory, "low_rank");
+    combine_matrix<real>(y, beta, matrix_of(products.device, (size_t)a.count), a, "low_rank");
     if (wanted)
-        device_fetch(products, {C, count, 1, 1}, "low_rank");
-}
-
-/* out_k = v_k - sum over l < k of G_kl v_l - (G_kk - 1)/2 v_k, G the products of v: Gram-Schmidt to
- * first order. */
-template <class real>
-static __global__ void k_straighten(view<real> v, const double *G, view<real> out, size_t rows,
-                                    size_t sites) {
-    EACH(k, rows, i, sites) {
-        double sum = (1.5 - 0.5 * G[k * rows + k]) * (double)v.at[k * v.stride + i];
-        for (size_t l = 0; l < k; l++)
-            sum -= G[k * rows + l] * (double)v.at[l * v.stride + i];
-        out.at[k * out.stride + i] = (real)sum;
-    }
+        device_fetch(products, C, count, "low_rank");
 }
 
 template <class real> void cuda_products<real>::straighten(struct rows v, struct rows out) {
-    size_t rows = (size_t)v.count, sites = v.array->sites;
+    size_t rows = (size_t)v.count;
     struct slot G;
-    if (device_ready() && device_take(rows * rows, &G, "straighten") &&
-        site_sums<real>(v, v, sites, 1.0 / (double)sites, G.device))
-        launch("straighten", rows, sites, k_straighten<real>, view_of<real>(v),
-               (const double *)G.device, view_of<real>(out), rows, sites);
+    if (!device_ready() || !device_take(rows * rows, &G, "straighten") ||
+        !site_sums<real>(v, v, 1, G.device, "straighten"))
+        return;
+    struct task task = {};
+    task.kind = TASK_STRAIGHTEN;
+    task.rows = (unsigned)rows;
+    task.sites = v.array->sites;
+    task.y = operand_of(out);
+    task.a = operand_of(v);
+    task.numbers = G.device;
+    device_queue(&task, "straighten");
 }
 
 template <class real>

@@ -2,44 +2,7 @@
 #include "kernels/array/cuda.h"
 
 #include <assert.h>
-
-/* A thread draws the normals of two sites. */
-template <class real>
-static __global__ void k_normals(view<real> y, size_t rows, size_t sites,
-                                 struct rng_stream stream) {
-    EACH(k, rows, pair, (sites + 1) / 2) {
-        double normal[2];
-        real *out = y.at + k * y.stride + 2 * pair;
-        rng_normal_pair(stream, stream.draw + (uint32_t)k, (uint32_t)pair, normal);
-        out[0] = (real)normal[0];
-        if (2 * pair + 1 < sites)
-            out[1] = (real)normal[1];
-    }
-}
-
-template <class real> void cuda_sites<real>::normals(struct rows rows, struct rng_stream stream) {
-    size_t count = (size_t)rows.count, sites = rows.array->sites;
-    launch("normals", count, (sites + 1) / 2, k_normals<real>, view_of<real>(rows), count, sites,
-           stream);
-}
-
-template <class real>
-static __global__ void k_add(struct cuda_affine affine, view<real> x, view<real> y, size_t rows,
-                             size_t sites) {
-    EACH(k, rows, i, sites) {
-        real *out = y.at + k * y.stride + i;
-        *out = (real)((double)*out + affine.scale[k] * (double)x.at[k * x.stride + i]);
-    }
-}
-
-template <class real> void cuda_sites<real>::add(const double *c, struct rows x, struct rows y) {
-    for (int first = 0; first < y.count; first += CUDA_AFFINE) {
-        int rows = y.count - first < CUDA_AFFINE ? y.count - first : CUDA_AFFINE;
-        launch("add", (size_t)rows, y.array->sites, k_add<real>,
-               cuda_affine_of(c, NULL, first, rows), view_of<real>(rows_part(x, first, rows)),
-               view_of<real>(rows_part(y, first, rows)), (size_t)rows, y.array->sites);
-    }
-}
+#include <vector>
 
 /* fn(u) and fn'(u), as in functions.c. */
 static __device__ double function(enum fn fn, double u, double *slope) {
@@ -95,96 +58,203 @@ static __device__ double function(enum fn fn, double u, double *slope) {
     return u;
 }
 
-template <class real>
-static __global__ void k_pointwise(enum fn fn, struct cuda_affine affine, view<real> x,
-                                   view<real> value, view<real> slope, size_t rows, size_t sites) {
-    EACH(k, rows, i, sites) {
-        double u = affine.scale[k % CUDA_AFFINE] * (double)x.at[k * x.stride + i] +
-                   affine.shift[k % CUDA_AFFINE];
-        double derivative, result = function(fn, u, &derivative);
-        if (value.at)
-            value.at[k * value.stride + i] = (real)result;
-        if (slope.at)
-            slope.at[k * slope.stride + i] = (real)derivative;
+static __device__ double number_of(const struct operand &x, size_t at) {
+    return x.single ? (double)((const float *)x.at)[at] : ((const double *)x.at)[at];
+}
+
+static __device__ void keep_number(const struct operand &y, size_t at, double value) {
+    if (y.single)
+        ((float *)y.at)[at] = (float)value;
+    else
+        ((double *)y.at)[at] = value;
+}
+
+/* The group of a site; sites are fewer than 2^31, and short divisions are fast. */
+static __device__ size_t group_of(size_t site, unsigned each) {
+    return each <= 1 ? site : (unsigned)site / each;
+}
+
+/* Rows first .. first + rows - 1 of combinations at site i. */
+static __device__ void combine_at(const struct task &t, size_t first, size_t rows, size_t i,
+                                  double *out) {
+    for (size_t k = 0; k < rows; k++)
+        out[k] = t.beta == 0 ? 0 : t.beta * number_of(t.y, (first + k) * t.y.stride + i);
+    for (size_t l = 0; l < t.terms; l++) {
+        double x = number_of(t.a, l * t.a.stride + i);
+        double factor = t.numbers ? t.alpha * t.numbers[l] : t.alpha;
+        for (size_t k = 0; k < rows; k++)
+            out[k] += factor * number_of(t.C, (first + k) * t.c_row + l * t.c_term) * x;
     }
+}
+
+/* Row k of rows a that become orthonormal to first order by their products G [rows][rows]:
+ * a_k - sum over l < k of G_kl a_l - (G_kk - 1)/2 a_k. */
+static __device__ double straight_at(const struct task &t, size_t k, size_t i) {
+    const double *G = t.numbers + k * t.rows;
+    double sum = (1.5 - 0.5 * G[k]) * number_of(t.a, k * t.a.stride + i);
+    for (size_t l = 0; l < k; l++)
+        sum -= G[l] * number_of(t.a, l * t.a.stride + i);
+    return sum;
+}
+
+static __device__ double normal_at(const struct task &t, size_t k, size_t i) {
+    double normal[2];
+    rng_normal_pair(t.stream, t.stream.draw + (uint32_t)k, (uint32_t)(i / 2), normal);
+    return normal[i % 2];
+}
+
+static __device__ double strided_sum(const struct task &t, size_t k, size_t i) {
+    double sum = 0;
+    for (size_t l = 0; l < t.terms; l++)
+        sum += number_of(t.a, k * t.a.stride + i * t.c_row + l * t.c_term);
+    return sum / t.alpha;
+}
+
+/* Row k at site i, of all other kinds; slope: of a function. */
+static __device__ double value_at(const struct task &t, size_t k, size_t i, double *slope) {
+    double factor = t.numbers ? t.numbers[k] : t.alpha;
+    switch (t.kind) {
+    case TASK_POINT: {
+        double shift = t.numbers ? t.numbers[t.rows + k] : t.beta;
+        return function(t.fn, factor * number_of(t.a, k * t.a.stride + i) + shift, slope);
+    }
+    case TASK_ADD:
+        return number_of(t.y, k * t.y.stride + i) + factor * number_of(t.a, k * t.a.stride + i);
+    case TASK_MULTIPLY:
+        return number_of(t.a, k * t.a.stride + group_of(i, t.each_a)) *
+               number_of(t.b, k * t.b.stride + group_of(i, t.each_b));
+    case TASK_STRAIGHTEN:
+        return straight_at(t, k, i);
+    case TASK_NORMALS:
+        return normal_at(t, k, i);
+    case TASK_TAKE:
+        return number_of(t.a, (size_t)factor * t.a.stride + i);
+    case TASK_TILE:
+        return number_of(t.a, k * t.a.stride + (unsigned)i % t.terms);
+    case TASK_STRIDED:
+        return strided_sum(t, k, i);
+    case TASK_COMBINE:
+        break;
+    }
+    return 0;
+}
+
+/* Few rows at a time are read before they are written. */
+static __device__ void do_task(const struct task &t, size_t first, size_t i) {
+    size_t rows = t.rows - first < QUEUE_ROWS ? t.rows - first : QUEUE_ROWS;
+    double value[QUEUE_ROWS], slope[QUEUE_ROWS];
+    if (t.kind == TASK_COMBINE)
+        combine_at(t, first, rows, i, value);
+    else
+        for (size_t k = 0; k < rows; k++)
+            value[k] = value_at(t, first + k, i, &slope[k]);
+    for (size_t k = 0; k < rows && t.y.at; k++)
+        keep_number(t.y, (first + k) * t.y.stride + i, value[k]);
+    for (size_t k = 0; k < rows && t.kind == TASK_POINT && t.b.at; k++)
+        keep_number(t.b, (first + k) * t.b.stride + i, slope[k]);
+}
+
+/* A thread does all tasks at its sites, one after the other. */
+static __global__ void k_tasks(GRID_CONSTANT(struct site_batch) batch) {
+    size_t wide = (size_t)gridDim.x * blockDim.x;
+    for (int n = 0; n < batch.count; n++) {
+        const struct task &t = batch.task[n];
+        for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < t.sites; i += wide)
+            for (size_t k = (size_t)blockIdx.y * QUEUE_ROWS; k < t.rows;
+                 k += (size_t)gridDim.y * QUEUE_ROWS)
+                do_task(t, k, i);
+    }
+}
+
+void cuda_launch_sites(const struct site_batch *batch, size_t rows, size_t sites,
+                       const char *where) {
+    launch(where, rows, sites, k_tasks, *batch);
+}
+
+static struct task task_of(enum task_kind kind, struct rows y, struct rows a) {
+    struct task task = {};
+    task.kind = kind;
+    task.rows = (unsigned)y.count;
+    task.sites = y.array ? y.array->sites : 0;
+    task.y = operand_of(y);
+    task.a = operand_of(a);
+    task.alpha = 1;
+    return task;
+}
+
+template <class real> void cuda_sites<real>::normals(struct rows rows, struct rng_stream stream) {
+    struct task task = task_of(TASK_NORMALS, rows, {NULL, 0, 0});
+    task.stream = stream;
+    device_queue(&task, "normals");
+}
+
+/* The one number that all of them are. */
+static bool all_equal(const double *numbers, int count, double *number) {
+    for (int k = 0; numbers && k < count; k++)
+        if (!(numbers[k] == numbers[0]))
+            return false;
+    *number = numbers && count ? numbers[0] : *number;
+    return true;
+}
+
+template <class real> void cuda_sites<real>::add(const double *c, struct rows x, struct rows y) {
+    struct task task = task_of(TASK_ADD, y, x);
+    if (all_equal(c, y.count, &task.alpha) ||
+        (task.numbers = device_put(c, (size_t)y.count, "add")))
+        device_queue(&task, "add");
+}
+
+/* Those of rows are copied, where they are not all the same. */
+static bool put_affine(const double *scale, const double *shift, int rows, struct task *task) {
+    std::vector<double> both;
+    if (all_equal(scale, rows, &task->alpha) && all_equal(shift, rows, &task->beta))
+        return true;
+    for (int k = 0; k < rows; k++)
+        both.push_back(scale ? scale[k] : 1);
+    for (int k = 0; k < rows; k++)
+        both.push_back(shift ? shift[k] : 0);
+    task->numbers = device_put(both.data(), both.size(), "pointwise");
+    return task->numbers != NULL;
 }
 
 template <class real>
 void cuda_sites<real>::pointwise(enum fn fn, const double *scale, const double *shift,
                                  struct rows x, struct rows value, struct rows slope) {
-    int most = scale || shift ? CUDA_AFFINE : x.count; /* rows of a launch */
-    for (int first = 0; first < x.count; first += most) {
-        int rows = x.count - first < most ? x.count - first : most;
-        launch("pointwise", (size_t)rows, x.array->sites, k_pointwise<real>, fn,
-               cuda_affine_of(scale, shift, first, rows), view_of<real>(rows_part(x, first, rows)),
-               view_of<real>(rows_part(value, first, rows)),
-               view_of<real>(rows_part(slope, first, rows)), (size_t)rows, x.array->sites);
-    }
-}
-
-/* The group of a site; sites are fewer than 2^31, and short divisions are fast. */
-static __device__ size_t group_of(size_t site, unsigned each) {
-    return each == 1 ? site : (unsigned)site / each;
+    struct task task = task_of(TASK_POINT, value, x);
+    task.fn = fn;
+    task.rows = (unsigned)x.count;
+    task.sites = x.array->sites;
+    task.b = operand_of(slope);
+    if (put_affine(scale, shift, x.count, &task))
+        device_queue(&task, "pointwise");
 }
 
 /* A site of a factor serves `each` sites of y. */
-template <class real>
-static __global__ void k_multiply(view<real> a, unsigned each_a, view<real> b, unsigned each_b,
-                                  view<real> y, size_t rows, size_t sites) {
-    EACH(k, rows, i, sites) {
-        y.at[k * y.stride + i] =
-            a.at[k * a.stride + group_of(i, each_a)] * b.at[k * b.stride + group_of(i, each_b)];
-    }
-}
-
 template <class real> void cuda_sites<real>::multiply(struct rows a, struct rows b, struct rows y) {
     int group = y.array->group;
-    unsigned each_a = (unsigned)(a.array->group == group ? 1 : group);
-    unsigned each_b = (unsigned)(b.array->group == group ? 1 : group);
-    size_t rows = (size_t)y.count, sites = y.array->sites;
-    launch("multiply", rows, sites, k_multiply<real>, factor_of<real>(a), each_a,
-           factor_of<real>(b), each_b, view_of<real>(y), rows, sites);
-}
-
-/* The numbers of rows that travel with a launch. */
-struct cuda_numbers {
-    int number[CUDA_AFFINE];
-};
-
-template <class real>
-static __global__ void k_take(view<real> x, struct cuda_numbers which, view<real> out, size_t rows,
-                              size_t sites) {
-    EACH(k, rows, i, sites) {
-        out.at[k * out.stride + i] = x.at[(size_t)which.number[k] * x.stride + i];
-    }
+    struct task task = task_of(TASK_MULTIPLY, y, a);
+    task.a = operand_factor(a);
+    task.b = operand_factor(b);
+    task.each_a = (unsigned)(a.array->group == group ? 1 : group);
+    task.each_b = (unsigned)(b.array->group == group ? 1 : group);
+    device_queue(&task, "multiply");
 }
 
 template <class real>
 void cuda_sites<real>::take(struct rows x, const int *which, struct rows out) {
-    for (int first = 0; first < out.count; first += CUDA_AFFINE) {
-        struct rows some = rows_part(
-            out, first, out.count - first < CUDA_AFFINE ? out.count - first : CUDA_AFFINE);
-        struct cuda_numbers numbers = {};
-        for (int k = 0; k < some.count; k++)
-            numbers.number[k] = which[first + k];
-        launch("take", (size_t)some.count, out.array->sites, k_take<real>, view_of<real>(x),
-               numbers, view_of<real>(some), (size_t)some.count, out.array->sites);
-    }
-}
-
-template <class real>
-static __global__ void k_tile(view<real> x, unsigned units, view<real> y, size_t rows,
-                              size_t sites) {
-    EACH(k, rows, i, sites) {
-        y.at[k * y.stride + i] = x.at[k * x.stride + (unsigned)i % units];
-    }
+    struct task task = task_of(TASK_TAKE, out, x);
+    std::vector<double> numbers(which, which + out.count);
+    task.terms = (unsigned)x.count;
+    task.numbers = device_put(numbers.data(), numbers.size(), "take");
+    if (task.numbers)
+        device_queue(&task, "take");
 }
 
 template <class real> void cuda_sites<real>::tile(struct rows x, struct rows y) {
-    size_t units = x.array->sites, rows = (size_t)y.count;
-    assert((size_t)y.array->group == units && x.array->group == 1 && x.count == y.count);
-    launch("tile", rows, y.array->sites, k_tile<real>, view_of<real>(x), (unsigned)units,
-           view_of<real>(y), rows, y.array->sites);
+    struct task task = task_of(TASK_TILE, y, x);
+    task.terms = (unsigned)x.array->sites;
+    assert((size_t)y.array->group == x.array->sites && x.array->group == 1 && x.count == y.count);
+    device_queue(&task, "tile");
 }
 
 template <class real>

@@ -156,7 +156,7 @@ int cuda_top<real>::top(struct rows x, size_t K, struct rows mask, struct err *)
                states, counts, round, view_of<real>(x), rows, sites);
     launch("top", rows, sites, k_mark<real>, search, (const struct known *)states,
            (const unsigned *)counts, view_of<real>(x), view_of<real>(mask), rows, sites);
-    device_give_back(memory, "top");
+    device_give_back(memory);
     return CODE_OK;
 }
 

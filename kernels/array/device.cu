@@ -1,5 +1,5 @@
 /* The stream, the cuBLAS handle, the staging memory and the first failure of each host thread. */
-#include "kernels/array/device.h"
+#include "kernels/array/device_queue.h"
 #include "kernels/array/dist.h"
 
 #include <limits.h>
@@ -9,22 +9,32 @@
 #define NEAR 4096         /* numbers between two that arrive in one copy, at most */
 #define ARRIVALS 256      /* numbers of one wait go to so many places */
 
+struct arrival {
+    double *from, *to; /* on the host: staging memory, and where they are wanted */
+    size_t count;
+};
+
 /* What a host thread works with. */
 struct context {
     bool open;
     cudaStream_t stream;
     cublasHandle_t blas;
     double *host, *device; /* staging: pinned memory, and as much on the device */
-    size_t size, used;     /* numbers */
+    size_t size;           /* numbers */
+    size_t put, sent;      /* used from its beginning on by what goes to the device, and is there */
+    size_t taken;          /* and from its end back by what the device writes */
+    unsigned *counters;
     struct arrival arrival[ARRIVALS];
-    double *from[ARRIVALS]; /* on the host */
     int arrivals;
     bool holds, busy;   /* busy: something was queued since the last wait */
     struct err failure; /* the first one, until sync() tells; code 0: none */
     ~context() {        /* nobody is left to be told of failures */
         if (!open)
             return;
+        device_flush();
         cudaStreamSynchronize(stream);
+        device_queue_end();
+        cudaFree(counters);
         cudaFreeHost(host);
         cudaFree(device);
         cublasDestroy(blas);
@@ -118,20 +128,6 @@ bool device_ready(void) {
     return !self.failure.code;
 }
 
-static double sum_by_halves(const double *x, size_t n) {
-    return n < 2 ? (n ? *x : 0) : sum_by_halves(x, n / 2) + sum_by_halves(x + n / 2, n - n / 2);
-}
-
-static void deliver_arrivals(void) {
-    for (int n = 0; n < self.arrivals; n++) {
-        const struct arrival *a = &self.arrival[n];
-        if (a->parts == 1 && a->divide == 1)
-            memcpy(a->to, self.from[n], a->count * sizeof *a->to);
-        for (size_t k = 0; k < a->count && (a->parts != 1 || a->divide != 1); k++)
-            a->to[k] = sum_by_halves(self.from[n] + k * a->parts, a->parts) / a->divide;
-    }
-}
-
 /* Numbers of the staging memory, from the device. */
 static bool bring(double *from, const double *end, const char *where) {
     return device_good(cudaMemcpyAsync(from, self.device + (from - self.host),
@@ -143,24 +139,27 @@ static bool bring(double *from, const double *end, const char *where) {
 /* What is to arrive, with the little that lies between: in few copies. */
 bool device_wait(const char *where) {
     bool good = true;
-    for (int n = 0, next; n < self.arrivals && good; n = next) {
-        const double *end = self.from[n];
-        for (next = n; next < self.arrivals && self.from[next] - end <= NEAR; next++)
-            end = self.from[next] + self.arrival[next].count * self.arrival[next].parts;
-        good = bring(self.from[n], end, where);
+    device_flush();
+    for (int n = self.arrivals - 1, next; n >= 0 && good; n = next) {
+        double *begin = self.arrival[n].from, *end = begin;
+        for (next = n; next >= 0 && self.arrival[next].from - end <= NEAR; next--)
+            end = self.arrival[next].from + self.arrival[next].count;
+        good = bring(begin, end, where);
     }
     good = device_good(cudaStreamSynchronize(self.stream), where) && good && !self.failure.code;
-    if (good)
-        deliver_arrivals();
-    self.used = 0;
+    for (int n = 0; n < self.arrivals && good; n++)
+        memcpy(self.arrival[n].to, self.arrival[n].from, self.arrival[n].count * sizeof(double));
+    self.put = self.sent = self.taken = 0;
     self.arrivals = 0;
     self.busy = false;
     return good;
 }
 
-bool device_take(size_t count, struct slot *slot, const char *where) {
-    count = (count + 31) / 32 * 32; /* aligned like an allocation */
-    if (self.used + count > self.size && !device_wait(where))
+/* Whether there is room for so many numbers; all of it may move. */
+static bool make_room(size_t count, const char *where) {
+    if (self.put + self.taken + count <= self.size)
+        return true;
+    if (!device_wait(where))
         return false;
     if (count > self.size) {
         size_t size = count > STAGING ? count : STAGING;
@@ -173,15 +172,25 @@ bool device_take(size_t count, struct slot *slot, const char *where) {
             return false;
         self.size = size;
     }
-    slot->host = self.host + self.used;
-    slot->device = self.device + self.used;
-    self.used += count;
     return true;
 }
 
-void device_fetch(struct slot slot, struct arrival arrival, const char *where) {
-    self.arrival[self.arrivals] = arrival;
-    self.from[self.arrivals++] = slot.host;
+/* Aligned like an allocation. */
+static size_t whole_lines(size_t count) {
+    return (count + 31) / 32 * 32;
+}
+
+bool device_take(size_t count, struct slot *slot, const char *where) {
+    if (!make_room(whole_lines(count), where))
+        return false;
+    self.taken += whole_lines(count);
+    slot->host = self.host + self.size - self.taken;
+    slot->device = self.device + self.size - self.taken;
+    return true;
+}
+
+void device_fetch(struct slot slot, double *to, size_t count, const char *where) {
+    self.arrival[self.arrivals++] = {slot.host, to, count};
     if (!self.holds || self.arrivals == ARRIVALS)
         device_wait(where);
 }
@@ -192,23 +201,50 @@ void device_hold(bool begin) {
         device_wait("hold");
 }
 
-bool device_send(struct slot slot, size_t count, const char *where) {
-    return device_good(cudaMemcpyAsync(slot.device, slot.host, count * sizeof(double),
-                                       cudaMemcpyHostToDevice, self.stream),
-                       where);
+const double *device_put(const double *host, size_t count, const char *where) {
+    if (!device_ready() || !make_room(whole_lines(count), where))
+        return NULL;
+    const double *there = self.device + self.put;
+    memcpy(self.host + self.put, host, count * sizeof *host);
+    self.put += whole_lines(count);
+    return there;
+}
+
+void device_send_all(void) {
+    size_t first = self.sent, count = self.put - first;
+    self.sent = self.put;
+    if (count)
+        device_good(cudaMemcpyAsync(self.device + first, self.host + first, count * sizeof(double),
+                                    cudaMemcpyHostToDevice, self.stream),
+                    "put");
+}
+
+cudaError_t device_allocate(size_t bytes, void **memory) {
+    *memory = NULL;
+    cudaError_t status = cudaMallocAsync(memory, bytes ? bytes : 1, self.stream);
+    if (status != cudaErrorMemoryAllocation)
+        return status;
+    cudaGetLastError();
+    device_flush();
+    return cudaMallocAsync(memory, bytes ? bytes : 1, self.stream);
 }
 
 bool device_borrow(size_t bytes, void **memory, const char *where) {
-    *memory = NULL;
-    return device_good(cudaMallocAsync(memory, bytes ? bytes : 1, self.stream), where);
+    return device_good(device_allocate(bytes, memory), where);
 }
 
 /* Nobody waits for it. */
-void device_give_back(void *memory, const char *where) {
+void device_free(void *memory) {
     bool busy = self.busy;
-    if (memory)
-        device_good(cudaFreeAsync(memory, self.stream), where);
+    device_good(cudaFreeAsync(memory, self.stream), "release");
     self.busy = busy;
+}
+
+unsigned *device_counters(void) {
+    size_t bytes = QUEUE_COUNTERS * sizeof(unsigned);
+    if (!self.counters && device_good(cudaMalloc((void **)&self.counters, bytes), "start"))
+        device_good(cudaMemsetAsync(self.counters, 0, bytes, self.stream), "start");
+    return self.counters;
 }
 
 bool device_sync(const char *where) {
@@ -220,6 +256,7 @@ cudaStream_t device_stream(void) {
 }
 
 cublasHandle_t device_blas(void) {
+    device_flush();
     return self.blas;
 }
 

@@ -9,7 +9,8 @@
  *         device_fetch(slot, (struct arrival){...}, "dots");
  *
  * brings numbers to the host: at once, or, while the thread holds (device_hold), with all others in
- * one wait.
+ * one wait. Small operations wait in the queue of device_queue.h until something else needs the
+ * device.
  *
  * What an operation needs on the device alone it borrows and gives back: the memory is that of the
  * stream, so nothing is waited for.
@@ -26,17 +27,9 @@
 #define DEVICE_BLOCKS 1024     /* at most, along the sites */
 #define DEVICE_GRID_ROWS 65535 /* at most, along the rows: a limit of the device */
 
-/* Staging memory, valid until the next device_wait or device_take. */
+/* Staging memory, valid until the next device_wait, device_take or device_put. */
 struct slot {
     double *host, *device;
-};
-
-/* What becomes of fetched numbers [count][parts]: to[k] = the sum of the parts of k over `divide`;
- * it is NaN until then. */
-struct arrival {
-    double *to;
-    size_t count, parts;
-    double divide;
 };
 
 extern "C" {
@@ -44,7 +37,7 @@ extern "C" {
 int device_start(struct err *err);
 /* Whether operations of this thread still make sense; starts it. */
 bool device_ready(void);
-/* Those of this thread, once it is ready. */
+/* Those of this thread, once it is ready; device_blas flushes. */
 cudaStream_t device_stream(void);
 cublasHandle_t device_blas(void);
 /* Whether a call succeeded; keeps the first failure, with the name of the operation. */
@@ -61,15 +54,25 @@ bool device_wait(const char *where);
 bool device_sync(const char *where);
 /* Room for `count` numbers. Waits where there is none left. */
 bool device_take(size_t count, struct slot *slot, const char *where);
-/* Brings the numbers of a slot, which the queue is about to write, to the host. */
-void device_fetch(struct slot slot, struct arrival arrival, const char *where);
+/* Brings the first `count` numbers of a slot, which the queue is about to write, to the host. */
+void device_fetch(struct slot slot, double *to, size_t count, const char *where);
 /* From begin on fetched numbers come when a hold ends, or with an earlier wait. */
 void device_hold(bool begin);
-/* Copies the first `count` numbers of slot.host to the device. */
-bool device_send(struct slot slot, size_t count, const char *where);
+/* Numbers of the host, which may change at once, as the device reads them until the next
+ * device_wait, device_take or device_put; NULL after a failure. */
+const double *device_put(const double *host, size_t count, const char *where);
+/* Copies to the device what has been put since the last time. */
+void device_send_all(void);
+/* Launches what waits in the queue, in order. */
+void device_flush(void);
+/* As long as all of QUEUE_COUNTERS, and all zero before each launch. */
+unsigned *device_counters(void);
+/* cudaMallocAsync; where there is no memory, it tries again after what waits is launched. */
+cudaError_t device_allocate(size_t bytes, void **memory);
+void device_free(void *memory);
 /* Memory of the device for `bytes` bytes, in *memory, until it is given back (NULL: nothing is). */
 bool device_borrow(size_t bytes, void **memory, const char *where);
-void device_give_back(void *memory, const char *where);
+void device_give_back(void *memory);
 }
 
 /* Rows on the device: site i of row k is at[k * stride + i]; stride 0: one row for all. */
@@ -103,6 +106,13 @@ template <class real> static inline view<real> factor_of(struct rows rows) {
     return all;
 }
 
+/* A large parameter of a kernel: no thread makes a copy of it. */
+#ifdef __CUDACC__
+#define GRID_CONSTANT(type) const __grid_constant__ type
+#else
+#define GRID_CONSTANT(type) const type &
+#endif
+
 #define EACH(k, rows, i, sites)                                                                    \
     for (size_t k = blockIdx.y; k < (rows); k += gridDim.y)                                        \
         for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < (sites);                \
@@ -114,6 +124,7 @@ static void launch(const char *where, size_t rows, size_t sites, void (*kernel)(
                    Actual... actual) {
     if (!rows || !sites || !device_ready())
         return;
+    device_flush();
     size_t blocks = (sites + DEVICE_THREADS - 1) / DEVICE_THREADS;
     cudaLaunchConfig_t config = {};
     config.gridDim.x = (unsigned)(blocks < DEVICE_BLOCKS ? blocks : DEVICE_BLOCKS);

@@ -149,7 +149,7 @@ static bool enter_combined(const struct growth *growth, const double *G, const d
     double t[BLOCK] = {0}, Gt[BLOCK], least2 = growth->threshold * growth->threshold, size2 = 0;
     double overlap2 = growth->overlap2[mu + i], left2 = G[i * rows + i];
     t[i] = 1;
-    if (!(left2 > least2))
+    if (!(left2 + UNSURE * square[i] > least2))
         return true;
     for (int again = 0; again < 2 && combined->count; again++)
         for (int k = 0; k < combined->count; k++) {

@@ -107,6 +107,18 @@ template <class T> inline auto emulated_real(T value, int) -> decltype(value.at,
     value.at = emulated_real(value.at, 0);
     return value;
 }
+/* Of a struct that knows its addresses. */
+struct emulated_translation {
+    template <class T> void operator()(T *&p) const {
+        p = emulated_real(p, 0);
+    }
+};
+template <class T>
+inline auto emulated_real(T value, int)
+    -> decltype(value.each_address(emulated_translation()), T()) {
+    value.each_address(emulated_translation());
+    return value;
+}
 template <class T> inline T emulated_real(T value, long) {
     return value;
 }
@@ -268,6 +280,9 @@ inline unsigned atomicAdd(unsigned *to, unsigned more) {
     return old;
 }
 
+inline void __threadfence() {
+}
+
 inline cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
                                    cudaStream_t stream) {
     return cudaMemcpy2DAsync(to, bytes, from, bytes, bytes, 1, kind, stream);
@@ -280,7 +295,7 @@ inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*k
         return cudaErrorLaunchFailure;
     emulated_count(&emulated_counts::launches, 1);
     dim3 grid = config->gridDim, block = config->blockDim;
-    std::tuple<Formal...> arguments(emulated_real(actual, 0)...);
+    std::tuple<std::decay_t<Formal>...> arguments(emulated_real(actual, 0)...);
     config->stream->queue.push_back([=] {
         gridDim = grid;
         blockDim = block;
