@@ -342,15 +342,15 @@ SAMPLES_TEST(test_out_of_memory) {
 /* Rows as long as pages, of one block and of several, are padded, and what is found is the same. */
 SAMPLES_TEST(test_rows_of_pages) {
     static const struct shape shapes[] = {{1024, 1}, {1024, 4}, {6 * BACKEND_BLOCK, 2}};
+    static check *const checks[] = {check_put_and_get, check_dots, check_combine, check_pointwise,
+                                    check_append};
     for (size_t n = 0; n < LENGTH(shapes); n++) {
         struct sample *s = sample(shapes[n], 3);
         assert_int_not_equal(array_width(&s->array) * backend->bytes % 4096, 0);
-        check_put_and_get(shapes[n], 6);
-        check_dots(shapes[n], 6);
-        check_combine(shapes[n], 6);
-        check_pointwise(shapes[n], 6);
-        check_append(shapes[n], 6);
-        release();
+        for (size_t k = 0; k < LENGTH(checks); k++) {
+            checks[k](shapes[n], 6);
+            release();
+        }
     }
 }
 
