@@ -87,8 +87,8 @@ static double compare(const struct record *a, const struct record *b, const char
  * with another rate is far from both, so that the comparison can fail. */
 TEST(methods_agree) {
     static const char *const cases[][4] = {
-        {"data/regime2_mup.ini", "solver.expert_sites=1024", "training.eta0=0.8"},
-        {"data/regime2.ini", "solver.expert_sites=1024", "network.rho=0.5", "training.eta0=0.8"},
+        {"data/regime2_mup.ini", "solver.expert_sites=512", "training.eta0=0.8"},
+        {"data/regime2.ini", "solver.expert_sites=512", "network.rho=0.5", "training.eta0=0.8"},
         {"data/regime3.ini", "solver.expert_sites=64", "solver.unit_sites=64"},
         {"data/regime3_mup.ini", "solver.expert_sites=64", "solver.unit_sites=64"},
     };
@@ -98,7 +98,7 @@ TEST(methods_agree) {
                                        "training.eta0=0.1"};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const char *overrides[16] = {"solver.method=march",
-                                     "solver.sites=1024",
+                                     "solver.sites=512",
                                      "solver.replicates=12",
                                      "solver.halves=no",
                                      ROWS,

@@ -181,7 +181,7 @@ TEST(too_few_sites_do_no_harm) {
         double bias;
     } rows[] = {{"loss", 1}, {"Phi1_diag", 1}, {"Phib_diag", 1}, {"G1_diag", 3}, {"Gb_diag", 3}};
     const char *const small[] = {"solver.sites=96", "solver.expert_sites=96", NULL};
-    const char *const large[] = {"solver.sites=2048", "solver.expert_sites=2048", NULL};
+    const char *const large[] = {"solver.sites=1024", "solver.expert_sites=1024", NULL};
     struct run run[2];
     struct record record[2];
     for (int i = 0; i < 2; i++) {

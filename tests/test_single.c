@@ -1,6 +1,6 @@
 /* Networks in single precision beside the same in double: weights, outputs, losses, the coordinate
  * check, memory. (That bits depend neither on threads nor on an interruption is in test_models.)
- * The argument is a backend, of which both are; else cpu.
+ * The argument is the backend of single precision; else cpu.
  *
  * How far apart may they be? A rounding to single precision changes a number by at most the share
  * U = 2^-24. Copies of the network in double, each of whose weights is multiplied by 1 + U u at
@@ -112,7 +112,7 @@ static const char *begin(struct run *run, const struct model *model, int way, bo
                          bool *fits) {
     static char optimizer[64];
     const char *keys[8] = {single ? "reference.precision=single" : "reference.precision=double",
-                           "reference.widths=32", on_backend};
+                           "reference.widths=32", single ? on_backend : "solver.backend=cpu"};
     if (way < WAYS)
         memcpy(keys + 3, ways[way], sizeof ways[way]);
     else {
@@ -235,7 +235,8 @@ TEST(parts_of_signals) {
             struct net net;
             assert_true(support_small(&run, *model,
                                       ARGS("reference.widths=32", "reference.coordinate_check=yes",
-                                           on_backend, s ? "reference.precision=single" : NULL)));
+                                           s ? on_backend : "solver.backend=cpu",
+                                           s ? "reference.precision=single" : NULL)));
             support_net(&net, &run, N, 0);
             roundings = 2 * (net.program->nodes + 4 * net.maps.count);
             terms = s ? terms : terms_of_output(&net, &run);

@@ -127,7 +127,7 @@ static void distance(const char *parameterization, const char *rho, double equal
     struct record records[WIDTHS];
     double value, error;
     open_study(&run, "routers_freeze",
-               ARGS("reference.widths=48 96 192 384", "reference.seeds=32", parameterization, rho));
+               ARGS("reference.widths=48 96 192 384", "reference.seeds=24", parameterization, rho));
     run_widths(&run, records);
     int last = run.config.training.steps - 1, P = run.data.P;
     exponent_of(&run, records, "router_entropy", equal, last, exponent, se);

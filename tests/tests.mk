@@ -23,14 +23,16 @@ $(BUILD)/test_objects: FORCE
 
 # Tests load the program and what they share as libraries: what changes there is linked once, not 130
 # times. The libraries that the program itself needs are not searched again for each test.
-LOADED = $(filter %.so,$|) -Wl,--allow-shlib-undefined
+# Ours come first: a test that calls GSL itself would else give the program the BLAS of GSL.
+LINK_LOADED = @echo '  LD $@'; $(LINKER) $(OPT) -fopenmp $(filter %.o,$^) $(filter %.so,$|) \
+              -Wl,--allow-shlib-undefined $(LDLIBS) -o $@
 BESIDE := -Wl,-rpath,'$$ORIGIN'
 $(BUILD)/libprogram.so: $(OBJECTS) $(BUILD)/objects
 	$(LINK) -shared -Wl,-Bsymbolic,-soname,$(@F)
 $(BUILD)/libsupport.so: $(TEST_OBJECTS) $(BUILD)/test_objects
 	$(LINK) -lcmocka -shared -Wl,-Bsymbolic,-soname,$(@F)
 $(BUILD)/test_%: $(PLAIN)/tests/test_%.o $(BUILD)/test_objects | $(BUILD)/libsupport.so $(BUILD)/libprogram.so
-	$(LINK) $(LOADED) $(BESIDE) -lcmocka
+	$(LINK_LOADED) $(BESIDE) -lcmocka
 
 # Those that replace calls which the program makes have it inside.
 WHOLE := abc bytes bytes_left
@@ -45,7 +47,7 @@ $(BUILD)/test_bytes $(BUILD)/test_bytes_left: LDLIBS += $(addprefix -Wl$(COMMA)-
 $(BUILD)/emulated/libprogram.so: $(EMULATED_OBJECTS) $(BUILD)/objects
 	$(LINK) -lstdc++ -shared -Wl,-Bsymbolic,-soname,$(@F)
 $(BUILD)/emulated_%: $(PLAIN)/tests/test_%.o $(BUILD)/test_objects | $(BUILD)/libsupport.so $(BUILD)/emulated/libprogram.so
-	$(LINK) -Wl,-rpath,'$$ORIGIN/emulated' $(LOADED) $(BESIDE) -lcmocka
+	$(LINK_LOADED) -Wl,-rpath,'$$ORIGIN/emulated' $(BESIDE) -lcmocka
 
 # Programs with the emulated CUDA of which the n-th allocation, write, launch ... fails.
 FAULTY := base_grow malloc calloc realloc strdup open_memstream write fwrite fclose fsync rename link unlink \
@@ -63,7 +65,7 @@ $(BUILD)/test_faults: | $(PROGRAMS:%=$(BUILD)/faults/%)
 # Programs that load it, too, for tests/mutate.py.
 $(BUILD)/shared/dmft-%: $(PLAIN)/solver/main_%.o | $(BUILD)/libprogram.so
 	@mkdir -p $(@D)
-	$(LINK) $(LOADED) -Wl,-rpath,'$$ORIGIN/..'
+	$(LINK_LOADED) -Wl,-rpath,'$$ORIGIN/..'
 
 $(BUILD)/test_architecture: tests/architecture.sh $(OBJECTS)
 	@cp $< $@
