@@ -7,6 +7,8 @@ import pytest
 from running import call, done, in_a_folder, write
 
 import dmft
+from dmft.plot import page as page_of
+from dmft.plot import select
 
 # The longest of one, two, three and four bytes a letter, quotes and a backslash among them.
 LONG = "model.layers." + "3." * 140 + "größe \"w1\" \\ 重み 𝛽"
@@ -108,6 +110,56 @@ def test_coordinate_checks_have_them(tmp_path):
         all(label == LONG for name, label in found.items() if name.startswith("rms_W2"))
     assert found["rms_Q"] == LABELS["Q"]
     assert not [name for name in found if name.startswith("rms_W3")]
+
+
+AWKWARD = r'blocks.3.w_1 {50%} $x$ \a^b~c #& | "q"'
+
+
+def test_recipes_speak_with_them():
+    net = network(LABELS | {"W2": "blocks.0.w_1", "Q": AWKWARD})
+    found = dmft.recipe(SETTINGS, network=net)
+    assert found["W2"].labels == ["blocks.*.w_1"] and not found["W3"].labels
+    first = [line.split("  ")[0] for line in str(found).splitlines()]
+    kind = AWKWARD.replace("3", "*")
+    assert first[2:8] == ["model.embed.weight", "blocks.*.w_1", "W3", kind, "b", "lm_head.weight"]
+    rows = found.markdown().splitlines()
+    assert rows[5].startswith("| " + kind.replace("*", r"\*").replace("|", r"\|") + " | 2 x N |")
+    assert r"w\_1 \{50\%\} \$x\$ \textbackslash a\textasciicircum b\textasciitilde c \#\& |" in \
+        found.latex()
+    assert "blocks.*.w_1 {50%} $x$ \\a^b~c #&amp; | &quot;q&quot;" in found._repr_html_()
+
+
+def test_matrices_of_one_kind_are_one_row():
+    """Names that do not differ by a number at their end alone, as those of an import."""
+    net = dmft.Network()
+    stream = net.population("stream")
+    h = net.read_in(stream, "W0")
+    for block in range(3):
+        for part in "qk":
+            h = h + net.map(net.tanh(h), stream, f"h_{block}_{part}",
+                            label=f"h.{block}.{part}.weight")
+    net.read_out(h, "w")
+    lines = str(dmft.recipe(SETTINGS | {"output.singular": ""}, network=net)).splitlines()
+    found = [line.split()[:2] for line in lines[2:6]]
+    assert found == [["W0", "1"], ["h.*.q.weight", "3"], ["h.*.k.weight", "3"], ["w", "1"]]
+
+
+def test_equations_and_pictures_tell_them():
+    net = network(LABELS | {"W2": "blocks.0.w1", "W1": AWKWARD, "Phi": "layer $1"})
+    page = dmft.equations(SETTINGS, network=net)
+    said = f"`bottom` is `hidden_states`; `W1` is `{AWKWARD.replace('3', '*')}`; `W2` is `blocks."
+    assert said in page.markdown()
+    assert r"\texttt{W1} is \texttt{blocks.*.w\_1 \{50\%\} \$x\$ \textbackslash a" in page.latex()
+    dot = dmft.draw(SETTINGS, network=net).source
+    assert 'label="hidden_states  (N)' in dot and 'label=" blocks.*.w1"' in dot
+    assert r'label=" blocks.*.w_1 {50%} $x$ \\a^b~c #& | \"q\""' in dot
+    assert 'label=" W2"' in dmft.draw(SETTINGS, network=network()).source    # no room
+    run = dmft.solve(SETTINGS | {"output.kernels_of": "W2"}, network=net, progress=False)
+    assert run.limit["K_W2_diag"].attrs["label"] == "blocks.0.w1"
+    heading = select.heading(run, "Phi", "Phi_diag")
+    assert heading.splitlines()[0].endswith(r": feature kernel (layer \$1)")
+    assert page_of._about([("", run)])["Phi_diag"] == \
+        "feature kernel, averaged over inputs (layer $1)"
 
 
 INI = "[network]\nprogram = x.lua\n[data]\nsource = gaussian\ninputs = 3\ndimension = 4\n" \

@@ -96,7 +96,9 @@ static int keep_rows(struct program *p, int i, bool gradient, const char *name,
 
 static void add_kernel(struct program *p, int i, bool gradient, const char *name) {
     char text[NET_NAME];
-    struct kernel kernel = {.about = "kernel of rows that the settings name",
+    const struct node *v = &p->node[i];
+    struct kernel kernel = {.label = v->rows_name ? NULL : v->matrix.weight.label,
+                            .about = "kernel of rows that the settings name",
                             .equation = gradient ? "<g g>" : "<x x>",
                             .scale = 1,
                             .node = i == p->read_out ? -2 : i,

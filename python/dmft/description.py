@@ -40,6 +40,15 @@ def shown(one) -> str:
     return one.label or one.name
 
 
+def kind_of(label: str) -> str:
+    """A label with * for each number between dots: those of blocks and experts, as PyTorch has it.
+
+    >>> kind_of("layers.3.experts.12.w1"), kind_of("the 3 gates of layer 2")
+    ('layers.*.experts.*.w1', 'the 3 gates of layer 2')
+    """
+    return re.sub(r"(?<![^.])\d+(?![^.])", "*", label)
+
+
 @dataclasses.dataclass
 class Population:
     """Sites of one kind."""

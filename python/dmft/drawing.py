@@ -23,11 +23,12 @@ import sys
 from fractions import Fraction
 
 from dmft.command import keys_of, patience
-from dmft.description import Description, Operation, Program, stem
+from dmft.description import Description, Operation, Program, kind_of, stem
 from dmft.errors import DmftError, InputError, SystemFailure
 from dmft.files import Result
 
 SUFFIXES = ("dot", "svg", "pdf", "png")
+ROOM = 40                               # letters of a label in a picture
 FILLS = "#eef3fb #fdf3e4 #eef7ee #f8eef6 #f3f3ee #eaf6f7".split()
 # What an oval of numbers is called, by the first of these operations or rules that it has.
 OVALS = [("attend", "attention"), ("gates", "router"), ("mask", "selection"),
@@ -75,6 +76,17 @@ def box_name(program: Program, k: int) -> str:
     """What the box of population k is called: what is numbered shares one where all are alike."""
     name = program.populations[k].name
     return stem(name) if len(_sizes(program)[stem(name)]) == 1 else name
+
+
+def _told(one, name: str) -> str:
+    """The label of a population or a matrix, where there is room for it, else the name."""
+    label = kind_of(one.label or "")
+    return label if 0 < len(label) <= ROOM else name
+
+
+def _quoted(text: str) -> str:
+    """As graphviz has it between quotes."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _sizes(program: Program) -> dict[str, set]:
@@ -249,7 +261,7 @@ class Drawing:
                 f", {group_text(self.program, op.population)} for each of " \
                 + box_name(self.program, on.of)
             box = self._boxes.setdefault(key, Box(
-                f"{key}  ({size_text(self.program, op.population)}{groups})"))
+                f"{_told(on, key)}  ({size_text(self.program, op.population)}{groups})"))
             box.members.add(op.population)
         elif self._ovals[at].word is not None:
             self._add_word(key, self._ovals[at].word)
@@ -282,7 +294,7 @@ class Drawing:
 
     def _connect(self, at: int) -> None:
         op, end = self.program.operations[at], self._key(at)
-        label = stem(op.matrix) if op.matrix else ""
+        label = _told(self.program.matrix(op.matrix), stem(op.matrix)) if op.matrix else ""
         starts = [self._key(a) for a in op.arguments] or \
             (["x"] if op.operation in ("read_in", "input") else [])
         for start in starts:
@@ -299,13 +311,14 @@ class Drawing:
         for k, (key, box) in enumerate(self._boxes.items()):
             count = len(box.members)
             title = box.title + (f"  × {count}" if count > 1 else "")
-            label = "\\n".join([title, ", ".join(box.words)] if box.words else [title])
+            words = [title, ", ".join(box.words)] if box.words else [title]
+            label = "\\n".join(map(_quoted, words))
             shape = "shape=ellipse, style=filled, fillcolor=white" if box.oval else \
                 f'fillcolor="{FILLS[k % len(FILLS)]}"'
             lines.append(f'"{key}" [label="{label}", {shape}, peripheries={1 + (count > 1)}];')
         for (start, end, label), members in self._arrows.items():
             many = f" × {len(members)}" if label and len(members) > 1 else ""
-            style = 'color="#606060"' if not label else f'label=" {label}{many}", ' \
+            style = 'color="#606060"' if not label else f'label=" {_quoted(label)}{many}", ' \
                 'color="#2060a0", fontcolor="#2060a0", penwidth=1.8'
             lines.append(f'"{start}" -> "{end}" [{style}];')
         return "\n".join([*lines, "}"]) + "\n"

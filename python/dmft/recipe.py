@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 from dmft import points, recipe_table, run
-from dmft.description import stem
+from dmft.description import kind_of, stem
 from dmft.errors import InputError
 from dmft.power import Law
 from dmft.scaling import scaling
@@ -47,6 +47,8 @@ class Tensor:
     muon: Law | None                # the learning rate of Muon, over eta0, where the ini has it and
                                     # it moves this
     decays: float                   # the part of omega, also of what never learns and has no rates
+    # What the network calls it, with * for numbers of blocks and experts.
+    labels: list[str] = dataclasses.field(default_factory=list)
 
     @property
     def exact(self) -> bool:
@@ -111,6 +113,12 @@ def _laws(family: Family) -> list[Tensor]:
     return tensors
 
 
+def _labels(place: Place, names: list[str]) -> list[str]:
+    """What the network calls these matrices, beside their names."""
+    labels = [place.named[name][1].label for name in names]
+    return list(dict.fromkeys(kind_of(label) for label in labels if label))
+
+
 def _law(family: Family, name: str, names: list[str]) -> Tensor:
     """A tensor, or those of these names, with laws in the sizes."""
     at = [_there(place, names[0]) for place in family.places]
@@ -123,13 +131,14 @@ def _law(family: Family, name: str, names: list[str]) -> Tensor:
         if key == "columns" and first.kind == "read_in" and "D" in family.free:
             return family.law(numbers)
         return family.law(numbers, key not in ("rows", "columns"))
+    labels = _labels(family.places[0], names)
     if name == names[0]:
         count = Law(1.0)
     else:
         count = family.count([float(len(place.by_stem.get(name, ()))) for place in family.places])
         names = (family.few and family.names(name)) or names
-    return Tensor(family.label, name, names, first.kind, count, law("rows"), law("columns"),
-                  *map(law, NUMBERS), decays=first.decays)
+    return Tensor(family.point, name, names, first.kind, count, law("rows"), law("columns"),
+                  *map(law, NUMBERS), decays=first.decays, labels=labels)
 
 
 def _numbers(family: Family, place: Place) -> list[Tensor]:
@@ -144,8 +153,8 @@ def _numbers(family: Family, place: Place) -> list[Tensor]:
         laws = {key: None if number is None else Law(number)
                 for key, number in numbers_of(place, names[0]).items()}
         _, W, _ = place.named[names[0]]
-        tensors.append(Tensor(family.label, name, names, W.kind,
-                              Law(float(len(names))), **laws, decays=W.decays))
+        tensors.append(Tensor(family.point, name, names, W.kind, Law(float(len(names))), **laws,
+                              decays=W.decays, labels=_labels(place, names)))
     return tensors
 
 
@@ -163,7 +172,7 @@ class Recipe:
     def points(self) -> list[str]:
         """What stands side by side: parameterizations, or values of the keys of a sweep joined by
         commas; of a network that has no parameterization, an empty list."""
-        return [family.label for family in self.families if family.label is not None]
+        return [family.point for family in self.families if family.point is not None]
 
     @property
     def heading(self) -> str:
@@ -314,7 +323,7 @@ def _told_apart(grid: points.Grid, families: list[Family], varied: list[str],
         if shown:
             family.heading = ", ".join(key.removeprefix("network.").removeprefix("program.")
                                        for key in shown)
-            family.label = ", ".join(point[key] for key in shown)
+            family.point = ", ".join(point[key] for key in shown)
         found.append(family)
     return found
 

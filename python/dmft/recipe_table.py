@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import html as markup
+import re
 
 from dmft.description import stem
 from dmft.errors import InputError
@@ -14,7 +15,7 @@ MARK = "*"
 
 
 class Style:
-    """How laws and words are written; this one is plain text, and Markdown."""
+    """How laws and words are written; this one is plain text."""
     times = " x "
 
     def law(self, law: Law) -> str:
@@ -24,6 +25,13 @@ class Style:
     def word(self, text: str) -> str:
         """Any other text."""
         return text
+
+
+class Markdown(Style):
+    """Cells of a table in Markdown."""
+
+    def word(self, text: str) -> str:
+        return re.sub(r"([|*])", r"\\\1", text)
 
 
 class Latex(Style):
@@ -38,7 +46,8 @@ class Latex(Style):
         return "$" + r"\,".join(words) + ("" if law.exact else "^{*}") + "$"
 
     def word(self, text: str) -> str:
-        return text.replace("_", r"\_")
+        from dmft.theory.symbols import printed     # whose package takes a while to import
+        return printed(text)
 
 
 class Html(Style):
@@ -92,28 +101,26 @@ def rows(recipe, style: Style) -> list[list[str]]:
     head = ["tensor", *[style.word(recipe.heading)] * several]
     long = "," in recipe.heading
     agree: dict[str, dict] = {}
-    of_module = recipe.families[0].of_module
-    label = {}
+    labels = {}
     for one in recipe.tensors:
         cells = _cells(recipe, one, style)
         agree.setdefault(one.name, {}).setdefault(cells, []).append((one.point or "", one.count))
-        label[one.name] = ", ".join(dict.fromkeys(of_module[name] for name in one.names)) \
-            if of_module else stem(one.name)
-    together: dict = {}  # rows of one name but for the numbers behind it
+        labels[one.name] = ", ".join(one.labels)
+    together: dict = {}  # rows of one label, or of one name but for the numbers behind it
     for name, mine in agree.items():
-        together.setdefault((label[name], repr(mine)), []).append(name)
+        one = labels[name], "" if labels[name] else stem(name)
+        together.setdefault((one, repr(mine)), []).append(name)
     numbered = any(len(names) > 1 for names in together.values()) or \
         any(str(one.count) != "1" for one in recipe.tensors)
     found = [head + ["number"] * numbered + ["shape", *(TITLES[name] for name in columns(recipe))]]
-    for (shared, _), names in together.items():
+    for ((label, _), _), names in together.items():
         for cells, those in agree[names[0]].items():
             words = [point for point, _ in those]
             all_of_them = long and len(words) == len(recipe.families)
             which = "all" if all_of_them else ("; " if long else " ").join(words)
             number = style.law(those[0][1] * Law(float(len(names))))
-            told = shared if of_module else " ".join(names)
-            found.append([style.word(told), *[style.word(which)] * several, *[number] * numbered,
-                          *cells])
+            found.append([style.word(label or " ".join(names)), *[style.word(which)] * several,
+                          *[number] * numbered, *cells])
     return found
 
 
@@ -205,8 +212,9 @@ def _at_two_widths(recipe) -> list[str]:
 
 def markdown(recipe) -> str:
     """A table of Markdown."""
-    head, *rest = [f"| {' | '.join(row)} |" for row in rows(recipe, Style())]
-    return "\n".join([head, "|" + " --- |" * (head.count("|") - 1), *rest])
+    head, *rest = [f"| {' | '.join(row)} |" for row in rows(recipe, Markdown())]
+    columns = head.replace(r"\|", "").count("|") - 1
+    return "\n".join([head, "|" + " --- |" * columns, *rest])
 
 
 def latex(recipe) -> str:

@@ -108,17 +108,15 @@ class Family:
     """The networks of an ini in one parameterization, at several sizes. `origin` has the sizes of
     that of the ini and its first width, which is `places[0]` unless it has so many experts or
     blocks that smaller ones are described in its place (`few`: the keys that make them smaller);
-    `free` are the sizes that the places tell apart. Where it stands beside others `label` says
+    `free` are the sizes that the places tell apart. Where it stands beside others `point` says
     which it is, of what the `heading` says; `idle` are keys of a sweep that change nothing in it.
-    `of_module` has, of an imported module, the parameters that each matrix is.
     """
 
     def __init__(self, config, said: Mapping[str, str], network, more: Mapping):
         """said: run.settings_of the ini, with one parameterization."""
         self.parameterization = said.get("network.parameterization")
         self.program = said["network.model"] == "program"
-        self.label, self.heading, self.idle = self.parameterization, "parameterization", []
-        self.of_module: dict[str, str] = {}
+        self.point, self.heading, self.idle = self.parameterization, "parameterization", []
         self.settings = {key: text for key, text in said.items() if of_network(key)} | PLAIN
         whole = self._describe(config, said, network, dict(more))
         self.optimizer = whole.settings["training"].get("optimizer", "gd")

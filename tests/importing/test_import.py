@@ -9,6 +9,7 @@ import dmft.torch
 import modules
 import pytest
 import torch
+from dmft.description import kind_of
 from torch import nn
 from torch.nn import functional as F
 import torch.utils.checkpoint
@@ -37,6 +38,19 @@ def test_outputs_and_gradients_are_those_of_the_module(imported, name):
     assert set(mine.differences) >= {"output", *(
         key for key, _ in modules.MODULES[name][0](16).named_parameters())}
     assert mine.difference < ROUND_OFF, mine.differences
+
+
+@pytest.mark.parametrize("name", modules.MODULES)
+def test_matrices_have_the_names_of_their_parameters_as_labels(imported, name):
+    mine = imported(name)
+    network = dmft.describe(mine.settings, network=mine.network, **{
+        "solver.replicates": 0, "reference.widths": 32}).networks[0]
+    labels = {one.name: one.label for one in network.matrices if one.label}
+    assert labels.keys() == {part.name for part in mine.parts}
+    told = {word for label in labels.values() for word in label.split(", ")}
+    names = set(dict(modules.MODULES[name][0](16).named_parameters()))
+    assert told <= names | set(map(kind_of, names))
+    assert all(one in told or kind_of(one) in told for one in mine.names)
 
 
 @pytest.mark.parametrize("name", ["perceptron", "transformer", "soft", "dispatched"])

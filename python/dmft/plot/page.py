@@ -72,7 +72,8 @@ def _curves(run) -> dict:
 def _about(runs) -> dict[str, str]:
     """What each series is, in the words of the file."""
     return {str(name): str(series.attrs.get("about", "")) + ", averaged over inputs" *
-            str(name).endswith("_diag") for _, run in runs
+            str(name).endswith("_diag") + (f" ({series.attrs['label']})" if "label" in series.attrs
+                                           else "") for _, run in runs
             for data in [*networks(run), *([run["limit"]] if "limit" in run else [])]
             for name, series in data.items()}
 

@@ -17,6 +17,7 @@ from dmft.plot.style import NAMES, Missing, NotThere, symbol
 from dmft.statistics import student
 
 MOST = 3  # widths in one picture
+ROOM = 60  # letters of a label in a heading
 
 
 def run_of(run):
@@ -171,7 +172,9 @@ def heading(run, name: str, stored: str) -> str:
     formula = re.sub(r"(?<![a-z])(sigma|phi|kappa|psi)", r"\\\1", formula)
     formula = re.sub(r"_(\w+)", lambda sub: "_{%s}" % sub[1].replace("_", ","), formula)
     formula = formula.replace(" ", r"\,").replace("<", r"\langle\,").replace(">", r"\,\rangle")
-    return f"{symbol(name)}: {about['about'].split(';')[0]}\n${formula}$"
+    label = about.get("label", "").replace("$", r"\$")
+    words = about["about"].split(";")[0] + (f" ({label})" if 0 < len(label) <= ROOM else "")
+    return f"{symbol(name)}: {words}\n${formula}$"
 
 
 def name_of(run) -> str:

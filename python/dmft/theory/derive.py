@@ -52,10 +52,10 @@ class Derivation:
             network=limit.network, gamma0=limit.gamma0, eta0=training["eta0"], inputs=limit.inputs,
             tokens=limit.tokens, outputs=limit.outputs, output_of_token=limit.output_of_token,
             weighted=limit.weighted, centre=limit.centre, loss=training["loss"], training=training,
-            test_inputs=described.test_inputs,
-            populations=[self._sites(k) for k in range(len(limit.populations))], quantities={},
-            fields={}, kernels={}, responses={}, read_out="", top=ONE, random=limit.random,
-            values=self.scale.values, first_column=self.experts.first,
+            test_inputs=described.test_inputs, quantities={}, fields={}, kernels={}, responses={},
+            populations=[self._sites(k) for k in range(len(limit.populations))], read_out="",
+            top=ONE, random=limit.random, values=self.scale.values, first_column=self.experts.first,
+            labels={one.name: one.label for one in limit.populations + limit.matrices},
             input_weights=bool(settings["data"].get("weight")))
         read_out = self.nodes[self.graph.find(limit.read_out)]
         self.adjoint = Adjoint(self, read_out)

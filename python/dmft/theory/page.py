@@ -6,12 +6,13 @@ import functools
 import re
 from dataclasses import replace
 
+from dmft.description import kind_of
 from dmft.theory.expression import Call, Ref, Scale, calls
 from dmft.theory.lines import Line, fold
 from dmft.theory.optimizers import Optimizers
 from dmft.theory.sentences import LOSSES, NOTES, plain_notes, unknown_loss
 from dmft.theory.structure import Process, Quantity, Selection, Start, Symbol, Theory
-from dmft.theory.symbols import Context, label, scale
+from dmft.theory.symbols import PRINTED, Context, label, scale
 from dmft.theory.tex import Writer
 
 
@@ -316,7 +317,18 @@ class Page:
                            if tex in used)
         if values:
             words.append(f"Here {values}.")
+        words += self._labels()
         self.parts.insert(0, ("", words, []))
+
+    def _labels(self) -> list[str]:
+        """What the author of the network calls its matrices and populations."""
+        names: dict[str, list[str]] = {}
+        for name, given in self.theory.labels.items():
+            if given:
+                names.setdefault(kind_of(given), []).append(name)
+        told = [rf"{', '.join(shortened(those))} {'are' if len(those) > 1 else 'is'} {label(given)}"
+                for given, those in names.items()]
+        return ["In the words of its author " + "; ".join(told) + "."] if told else []
 
     # --- texts --------------------------------------------------------------------------------
 
@@ -390,8 +402,9 @@ def plain(text: str) -> str:
     >>> plain(r"\texttt{head\_0}: $N$ sites")
     '`head_0`: $N$ sites'
     """
-    while r"\texttt{" in text:
-        before, after = text.split(r"\texttt{", 1)
-        name, rest = after.split("}", 1)
-        text = f"{before}`{name.replace(chr(92) + '_', '_')}`{rest}"
-    return text
+    def code(found):
+        name = found[1]
+        for letter, printed in PRINTED.items():
+            name = name.replace(printed, letter)
+        return f"`{name}`"
+    return re.sub(r"\\texttt\{((?:\\.|[^\\}])*)\}", code, text)

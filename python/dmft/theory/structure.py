@@ -217,6 +217,7 @@ class Theory:
     values: dict[str, float] = field(default_factory=dict)  # TeX of a key: its value
     random: bool = False
     first_column: int = 0
+    labels: dict[str, str | None] = field(default_factory=dict)     # of matrices and populations
     input_weights: bool = False         # [data] weight: the loss counts each input w_mu times
 
     @functools.cached_property

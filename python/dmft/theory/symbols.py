@@ -20,9 +20,23 @@ def word(text: str) -> str:
     return "\\" + text if text in GREEK else rf"\mathrm{{{text}}}"
 
 
+# Letters that LaTeX would not print, without braces, which end a text.
+PRINTED = {"\\": r"\textbackslash ", "^": r"\textasciicircum ", "~": r"\textasciitilde ",
+           **{letter: "\\" + letter for letter in "_%$#&{}"}}
+
+
+def printed(text: str) -> str:
+    """Any text, as LaTeX has it outside of formulas."""
+    return "".join(PRINTED.get(letter, letter) for letter in text)
+
+
 def label(text: str) -> str:
-    """A name of the description or of a file."""
-    return rf"\texttt{{{text}}}".replace("_", r"\_")
+    r"""A name of the description or of a file, or what an author calls it.
+
+    >>> label("a_1 {50%}")
+    '\\texttt{a\\_1 \\{50\\%\\}}'
+    """
+    return rf"\texttt{{{printed(text)}}}"
 
 
 def scale(one: Scale) -> str:

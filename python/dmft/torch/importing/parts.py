@@ -6,6 +6,7 @@ import math
 
 import torch
 
+from dmft.description import kind_of
 from dmft.errors import InputError
 from dmft.torch.importing.axes import Piece
 from dmft.torch.importing.expressions import Leaf
@@ -33,6 +34,12 @@ class Part:
     def parameters(self) -> tuple[str, ...]:
         """Names of the parameters that it is made of."""
         return tuple(dict.fromkeys(leaf.parameter for leaf in self.leaves))
+
+    @property
+    def label(self) -> str:
+        """What the network calls it: the parameter, or the kinds of several."""
+        one, *more = self.parameters
+        return ", ".join(dict.fromkeys(map(kind_of, self.parameters))) if more else one
 
     def at(self, N: int) -> float:
         """The factor at a width."""

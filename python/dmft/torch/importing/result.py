@@ -28,7 +28,7 @@ from dmft.torch.importing.tensors import Constant, Missing
 from dmft.torch.importing.graph import ordered
 from dmft.torch.importing.writing import Writer
 from dmft.torch.network import Network
-from dmft.torch.plan_sizes import listed, pattern_of
+from dmft.torch.plan_sizes import listed
 
 AGREES = 1e-8                           # round-off of some hundred operations
 MOST, COPIES = 2 ** 28, 6               # parameters of a module that is run; of them in memory
@@ -394,10 +394,7 @@ class Imported:
                              "mssp, the language's own; base={'N': 64} may have mup")
         if base is not None:
             return Recipe(Judge(self), base)
-        found = recipe(self.settings, network=self.network)
-        found.families[0].of_module = {part.name: ", ".join(dict.fromkeys(
-            map(pattern_of, part.parameters))) for part in self.parts}
-        return found
+        return recipe(self.settings, network=self.network)
 
     @property
     def difference(self) -> float:

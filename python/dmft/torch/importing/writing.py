@@ -79,7 +79,7 @@ class Writer(Lists, ManySites):
             part = self._part("read_out", leaves, output)
         except Gap as gap:
             raise Refusal(f"the output: {gap} ({output.place})") from None
-        read = self.network.read_out(rows, {"name": part.name, **self._more(part, self)})
+        read = self.network.read_out(rows, self._weight(part))
         if len(leaves) < self.outputs:  # the rest is read by looks
             part.rows = self.outputs
             read = self.network.join([read[k] for k in range(len(leaves))])
@@ -240,7 +240,7 @@ class Writer(Lists, ManySites):
         return text
 
     def _weight(self, part: Part, **more) -> dict:
-        return {"name": part.name, **more, **self._more(part, self)}
+        return {"name": part.name, "label": part.label, **more, **self._more(part, self)}
 
     def _write_map(self, one):
         leaf, *to = one.data
