@@ -27,9 +27,9 @@ INLINE void NAME(totals)(const NAME(vec) * x, int R, real *total) {
 }
 
 /* R rows of a times L rows of b, which also fetches A rows from `next` on; R, L and A are constants
- * where this is inlined. C[k * stride + l]. */
+ * where this is inlined. C[k * stride + l * step]. */
 INLINE void NAME(dots_tile)(const real *a, const real *b, int n, size_t width, int R, int L,
-                            double *C, size_t stride, const real *next, int A) {
+                            double *C, size_t stride, size_t step, const real *next, int A) {
     NAME(vec) sum[4][NARROW] = {0};
     int i = 0;
     for (; i + LANES <= n; i += LANES) {
@@ -50,7 +50,7 @@ INLINE void NAME(dots_tile)(const real *a, const real *b, int n, size_t width, i
     UNROLL for (int l = 0; l < L; l++) {
         real total[4 * LANES] __attribute__((aligned(64)));
         NAME(totals)(&sum[0][l], R, total);
-        UNROLL for (int r = 0; r < R; r++) C[(size_t)r * stride + (size_t)l] += total[r];
+        UNROLL for (int r = 0; r < R; r++) C[(size_t)r * stride + (size_t)l * step] += total[r];
     }
 }
 
@@ -59,9 +59,10 @@ INLINE void NAME(dots_rows)(const real *a, int na, const real *b, int n, size_t 
     size_t r = 0, rows = (size_t)na;
     for (; r + 4 <= rows; r += 4)
         NAME(dots_tile)
-    (a + r * width, b, n, width, 4, L, C + r * stride, stride, next + r / 4 * (size_t)A * width, A);
+    (a + r * width, b, n, width, 4, L, C + r * stride, stride, 1, next + r / 4 * (size_t)A * width,
+     A);
     for (; r < rows; r++)
-        NAME(dots_tile)(a + r * width, b, n, width, 1, L, C + r * stride, stride, next, 0);
+        NAME(dots_tile)(a + r * width, b, n, width, 1, L, C + r * stride, stride, 1, next, 0);
 }
 
 /* Some rows of a, which stay in the cache, while all of b come past. Meanwhile the next ones are
@@ -229,8 +230,28 @@ TARGET static void NAME(dots_panels)(const real *a, int na, const real *b, int n
     }
 }
 
+#if NARROW == 3
+/* Four rows of b, a row of registers each, while NARROW of a at a time come past. */
+TARGET static void NAME(dots_of_four)(const real *a, int na, const real *b, int n, size_t width,
+                                      double *C, size_t stride) {
+    int k = 0;
+    for (; k + NARROW <= na; k += NARROW, a += NARROW * width, C += NARROW * stride)
+        NAME(dots_tile)(b, a, n, width, 4, NARROW, C, 1, stride, a + NARROW * width, NARROW);
+    for (; k < na; k++, a += width, C += stride)
+        NAME(dots_tile)(b, a, n, width, 4, 1, C, 1, stride, a, 0);
+}
+#endif
+
 TARGET static void NAME(dots)(const real *a, int na, const real *b, int nb, int n, size_t width,
                               double *C, size_t stride) {
+#if NARROW == 3
+    if (nb == 4) {
+        for (int i = 0; i < n; i += SITES)
+            NAME(dots_of_four)
+        (a + i, na, b + i, n - i < SITES ? n - i : SITES, width, C, stride);
+        return;
+    }
+#endif
     if (NAME(single_rows)(nb) == nb) {
         for (int i = 0; i < n; i += AT_ONCE)
             for (int k = 0; k < na; k += CHUNK)
