@@ -37,6 +37,9 @@ def stacked(a, b):
 
 # {name: function of the module, its hidden layer h, two layers made of it, and the router's logits}
 MIDDLES = {
+    # exp of these logits overflows
+    "log_softmax": lambda m, h, a, b, r: a * (3e3 * r).log_softmax(-1)[:, :1] + b,
+    "logsumexp": lambda m, h, a, b, r: a * (3e3 * r).logsumexp(-1)[:, None] + b,
     "maximum": lambda m, h, a, b, r: torch.maximum(a, b),
     "max_of_two": lambda m, h, a, b, r: torch.max(a, 0.2 * a),
     "minimum": lambda m, h, a, b, r: torch.minimum(a, torch.tensor(0.3)) + b,
@@ -62,6 +65,7 @@ def test_is_the_module(name):
 
 
 REFUSED = {
+    "cut off below at 1 and above at -2, which is less": lambda m, h, a, b, r: a.clamp(1, -2) + b,
     "divides by n - 1": lambda m, h, a, b, r: a / a.std(-1, keepdim=True) + b,
     "of which more than one is taken": lambda m, h, a, b, r: torch.stack(
         [h, a, b], 1).topk(2, 1).values.sum(1),

@@ -185,3 +185,24 @@ def test_a_module_with_another_buffer_is_not_loaded():
     module.shift += 0.1
     with pytest.raises(dmft.InputError, match="the buffer shift of this module is not what build"):
         mine.load(module)
+
+
+class Standardized(nn.Module):
+    """Inputs less their means, over their deviations, which are drawn."""
+
+    def __init__(self, N, seed=None):
+        super().__init__()
+        draws = seed if seed is None else torch.Generator().manual_seed(seed)
+        self.register_buffer("mu", torch.randn(modules.NUMBERS, generator=draws))
+        self.register_buffer("sd", torch.rand(modules.NUMBERS, generator=draws) + 0.5)
+        self.up, self.down = nn.Linear(modules.NUMBERS, N), nn.Linear(N, 1, bias=False)
+
+    def forward(self, x):
+        return self.down(torch.tanh(self.up((x - self.mu) / self.sd)))[:, 0]
+
+
+def test_buffers_must_be_the_same_at_all_widths():
+    assert "what build draws, such as a buffer of random numbers, must be the same at all widths" \
+        in refusal(Standardized)
+    mine = dmft.torch.import_module(lambda N: Standardized(N, 1), modules.numbers(), (16, 32))
+    assert mine.difference < ROUND_OFF

@@ -50,6 +50,9 @@ def clamp(read, x, low=None, high=None):
         low, high = None, low
     if name == "hardtanh" and low is None:
         low, high = -1.0, 1.0
+    if low is not None and high is not None and low > high:
+        raise Gap(f"numbers are cut off below at {low:g} and above at {high:g}, which is less, so "
+                  f"that all are {high:g}; let the lower one come first")
     return read.each(lambda one: between(read.builder, one, low, high), x)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import functools
 
 import numpy as np
+import torch
 
 from dmft.torch.importing.axes import Axis, as_tokens, length
 from dmft.torch.importing.expressions import FAR, Gap, Pairs
@@ -247,10 +248,31 @@ def _softmax_of(builder, whole):
 
 @HANDLERS
 def logsumexp(read, x, dim, keepdim=False):
-    builder = read.builder
+    builder, dims = read.builder, _dims(read, x, dim)
+    whole = _list_over(read, x, dims)
+    if whole is not None:
+        return read.each(lambda one: builder.make("log_sum_exp", (one,), width=1), whole if keepdim
+                         else Tensor([axes for d, axes in enumerate(whole.dims) if d not in dims],
+                                     whole.cells))
     e = read.each(lambda one: builder.function("exp", one), x)
-    found = sum_of_dimensions(read, e, _dims(read, x, dim), keepdim)
+    found = sum_of_dimensions(read, e, dims, keepdim)
     return read.each(lambda one: builder.function("log", one), found)
+
+
+def _list_over(read, x, dims) -> Tensor | None:
+    """The numbers along one dimension as lists, where it is one of several numbers that no choice
+    hides; None where it is not."""
+    if len(dims) > 1:
+        return None
+    (dim,) = dims
+    x = read.expressions(x).merged(dim)
+    if [axis.kind for axis in x.dims[dim]] != ["finite"]:
+        return None
+    cells = np.moveaxis(x.cells, x.place_of(dim), -1)
+    if any(one.is_rows or one.operation == "chosen" for one in cells.flat):
+        return None
+    made = [read.builder.list_of(list(cells[index])) for index in np.ndindex(cells.shape[:-1])]
+    return Tensor([*x.dims[:dim], (), *x.dims[dim + 1:]], array(made, cells.shape[:-1]))
 
 
 @HANDLERS
@@ -279,7 +301,8 @@ def native_group_norm(read, x, weight, bias, inputs, channels, places, groups, e
 @HANDLERS("_fused_rms_norm", "rms_norm")
 def rms_norm(read, x, shape, weight=None, eps=None):
     dims = list(range(len(x.dims) - len(shape), len(x.dims)))
-    return _normed(read, x, dims, weight, None, 2.0 ** -52 if eps is None else eps)
+    eps = torch.finfo(torch.float64).eps if eps is None else eps
+    return _normed(read, x, dims, weight, None, eps)
 
 
 def _normed(read, x, dims, weight, bias, eps):

@@ -157,7 +157,8 @@ class Writer(Lists, ManySites):
         law = power_of(values, self.widths)
         if law is None:
             raise Gap(f"a constant that is no power of the width: {values[0]:.6g} at "
-                      f"N = {self.widths[0]} and {values[1]:.6g} at {self.widths[1]}")
+                      f"N = {self.widths[0]} and {values[1]:.6g} at {self.widths[1]}; what build "
+                      "draws, such as a buffer of random numbers, must be the same at all widths")
         c, p = law
         return c if p == 0 else self.network.N ** p * c
 
@@ -410,6 +411,9 @@ class Writer(Lists, ManySites):
 
     def _write_sum(self, one):
         return self.network.sum(*self._arguments(one))
+
+    def _write_log_sum_exp(self, one):
+        return self.network.log_sum_exp(*self._arguments(one))
 
     def _write_softmax_of_numbers(self, one):
         return self.network.softmax(*self._arguments(one))
