@@ -9,7 +9,8 @@ endif
 NVCCFLAGS := -std=c++17 -O2 --fmad=false -Werror all-warnings -I. -MMD -MP \
              -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90] \
              -Xcompiler -fPIC,-Wall,-Wextra,-Wshadow,-Wconversion,-Werror
-CXXFLAGS := -std=c++17 -Wall -Wextra -Wshadow -Wconversion -Werror
+# The emulation asks at every step of a thread which one it is: without a call where it is linked.
+CXXFLAGS := -std=c++17 -ftls-model=initial-exec -Wall -Wextra -Wshadow -Wconversion -Werror
 
 $(PLAIN)/%.o: %.cu
 	@mkdir -p $(@D)

@@ -178,13 +178,14 @@ static void await_group(pid_t pid, const char *group) {
     assert_true(found);
 }
 
-/* The signal comes when the program has worked for half a second after the partial file has the
- * group `after`: more than it needs for a few steps. */
-static void interrupt(int number, const char *const *arg, const char *after, const char *group) {
+/* The signal comes when the program has worked for some seconds after the partial file has the
+ * group `after`: longer than it needs for a few steps. */
+static void interrupt(int number, const char *const *arg, const char *after, const char *group,
+                      double seconds) {
     struct cli_result result;
     pid_t pid = cli_start(arg, 0);
     await_group(pid, after);
-    cli_work(pid, 0.5);
+    cli_work(pid, seconds);
     kill(pid, number);
     cli_wait(pid, &result);
     assert_true(cli_ended(&result, 130, ARGS("interrupted")));
@@ -210,11 +211,11 @@ CLEAN_TEST(test_interruptions) {
     const char *const *bs32 =
         ARGS("small.ini", "-o", "out.h5", "--training.integrator=bs32", "--training.dt=1e6",
              "--training.steps=2", "--solver.replicates=1", "--reference.widths=");
-    interrupt(SIGTERM, euler, "/", "limit");
-    interrupt(SIGINT, bs32, "/", "limit");
-    interrupt(SIGINT, limit, "/", "limit");
-    interrupt(SIGTERM, limit, "/", "limit");
-    interrupt(SIGINT, networks, "limit", "reference/N0512");
+    interrupt(SIGTERM, euler, "/", "limit", 0.15);
+    interrupt(SIGINT, bs32, "/", "limit", 0.15);
+    interrupt(SIGINT, limit, "/", "limit", 0.15);
+    interrupt(SIGTERM, limit, "/", "limit", 0.15);
+    interrupt(SIGINT, networks, "limit", "reference/N0512", 0.5);
 }
 
 /* As timeout(1) does: to the program, then to its process group. Both wait while it is stopped, so

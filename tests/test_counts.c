@@ -35,7 +35,7 @@ TEST(a_limit_asks_little_of_a_device) {
         skip();
     count("data/regime2.ini", ARGS("output.kernels=none", "output.responses=no"), 0,
           (struct counts){1380, 303, 3400000, 480000});
-    count("data/transformer.ini", ARGS("solver.halves=no"), 0,
+    count("data/transformer.ini", ARGS("solver.halves=no", "solver.sites=640"), 0,
           (struct counts){14900, 2850, 48500000, 41700000});
 }
 

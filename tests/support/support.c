@@ -58,7 +58,7 @@ void support_run_text(struct run *run, const char *const *overrides, const char 
 
 bool support_small(struct run *run, const struct model *model, const char *const *overrides) {
     char file[64], *all[32] = {"data.inputs=4",     "training.steps=6",    "solver.replicates=2",
-                               "reference.seeds=2", "reference.widths=16", "solver.sites=192"};
+                               "reference.seeds=2", "reference.widths=16", "solver.sites=136"};
     const char *keys = model->solver_keys ? model->solver_keys : "";
     struct err err;
     int count = 6;
