@@ -15,6 +15,7 @@
 #ifndef KERNELS_BACKEND_H
 #define KERNELS_BACKEND_H
 
+#include "kernels/array/function_rows.h"
 #include "kernels/draws/rng.h"
 #include "kernels/base/base.h"
 
@@ -51,25 +52,7 @@ struct rows {
     int first, count;
 };
 
-/* Functions of one variable, with their derivative, as settings and scripts call them; first those
- * that are activations, in the order of the key [network] activation, with their formula. */
-#define FN_ACTIVATIONS(FIRST, ROW)                                                                 \
-    FIRST(LINEAR, "linear", "h")                                                                   \
-    ROW(TANH, "tanh", "tanh(h)")                                                                   \
-    ROW(ERF, "erf", "erf(h)")                                                                      \
-    ROW(RELU, "relu", "max(0, h)")                                                                 \
-    ROW(GELU, "gelu", "h Phi(h), Phi the distribution function of a standard normal")              \
-    ROW(SOFTPLUS, "softplus", "log(1 + exp(h))")                                                   \
-    ROW(SILU, "silu", "h/(1 + exp(-h))")
-#define FN_ALL(ROW)                                                                                \
-    FN_ACTIVATIONS(ROW, ROW)                                                                       \
-    ROW(SIGMOID, "sigmoid", "1/(1 + exp(-h))")                                                     \
-    ROW(EXP, "exp", "exp(h)")                                                                      \
-    ROW(SIN, "sin", "sin(h)")                                                                      \
-    ROW(COS, "cos", "cos(h)")                                                                      \
-    ROW(LOG, "log", "log(h)")                                                                      \
-    ROW(INVERSE, "inverse", "1/h")
-#define FN_NUMBER(NUMBER, name, formula) FN_##NUMBER,
+#define FN_NUMBER(number, ...) number,
 enum fn { FN_ALL(FN_NUMBER) };
 enum { FN_COUNT = FN_INVERSE + 1 };
 #undef FN_NUMBER

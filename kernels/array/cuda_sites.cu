@@ -4,58 +4,20 @@
 #include <assert.h>
 #include <vector>
 
-/* fn(u) and fn'(u), as in functions.c. */
+/* fn(u) and fn'(u). */
 static __device__ double function(enum fn fn, double u, double *slope) {
-    const double inv_sqrt_2 = 0.70710678118654752440, inv_sqrt_2pi = 0.39894228040143267794,
-                 two_by_sqrt_pi = 1.12837916709551257390;
-    double value, e;
-    switch (fn) {
-    case FN_TANH:
-        value = tanh(u);
-        *slope = 1 - value * value;
-        return value;
-    case FN_ERF:
-        *slope = two_by_sqrt_pi * exp(-u * u);
-        return erf(u);
-    case FN_RELU:
-        *slope = isnan(u) ? u : u > 0;
-        return u < 0 ? 0 : u; /* keeps NaN */
-    case FN_GELU:
-        value = 0.5 * erfc(-u * inv_sqrt_2);
-        *slope = value + u * inv_sqrt_2pi * exp(-0.5 * u * u);
-        return u * value;
-    case FN_SOFTPLUS:
-        e = exp(-fabs(u));
-        *slope = (u < 0 ? e : 1) / (1 + e);
-        return log1p(e) + (u < 0 ? 0 : u);
-    case FN_SILU:
-        e = exp(-fabs(u));
-        value = (u < 0 ? e : 1) / (1 + e);
-        *slope = value + u * (e / ((1 + e) * (1 + e)));
-        return u * value;
-    case FN_SIGMOID:
-        e = exp(-fabs(u));
-        *slope = e / ((1 + e) * (1 + e));
-        return (u < 0 ? e : 1) / (1 + e);
-    case FN_EXP:
-        return *slope = exp(u);
-    case FN_SIN:
-        *slope = cos(u);
-        return sin(u);
-    case FN_COS:
-        *slope = -sin(u);
-        return cos(u);
-    case FN_LOG:
-        *slope = 1 / u;
-        return log(u);
-    case FN_INVERSE:
-        *slope = -1 / (u * u);
-        return 1 / u;
-    case FN_LINEAR:
+    double value = u;
+#define FN_U u
+#define FN_VALUE value
+#define FN_SLOPE (*slope)
+#define FN_REAL(number) number
+#define ELEMENT(number, word, formula, loop, rest)                                                 \
+    case number:                                                                                   \
+        loop;                                                                                      \
+        rest;                                                                                      \
         break;
-    }
-    *slope = 1;
-    return u;
+    switch (fn) { FN_ALL(ELEMENT) }
+    return value;
 }
 
 static __device__ double number_of(const struct operand &x, size_t at) {

@@ -49,7 +49,8 @@ extern float cosf(float);
 #endif
 
 #ifndef SINGLE
-#define NAME(number, name, formula) name,
+#define FN_X "x"
+#define NAME(number, word, ...) word,
 const char *const functions_name[FN_COUNT] = {FN_ALL(NAME)};
 #undef NAME
 #endif
@@ -61,110 +62,16 @@ enum { PASS = 256, LANES = 64 / REAL_BYTES };
 /* v = fn(u), d = fn'(u), n a multiple of LANES. */
 CLONES static void pass(enum fn fn, const real *restrict u, int n, real *restrict v,
                         real *restrict d) {
-    static const real inv_sqrt_2 = (real)0.70710678118654752440,
-                      inv_sqrt_2pi = (real)0.39894228040143267794,
-                      two_by_sqrt_pi = (real)1.12837916709551257390, half = (real)0.5;
-    switch (fn) {
-    case FN_TANH:
-#pragma omp simd
-        for (int i = 0; i < n; i++) {
-            v[i] = tanh(u[i]);
-            d[i] = 1 - v[i] * v[i];
-        }
+#define FN_U u[i]
+#define FN_VALUE v[i]
+#define FN_SLOPE d[i]
+#define FN_REAL(number) ((real)(number))
+#define LOOPS(number, word, formula, loop, rest)                                                   \
+    case number:                                                                                   \
+        _Pragma("omp simd") for (int i = 0; i < n; i++) loop;                                      \
+        _Pragma("omp simd") for (int i = 0; i < n; i++) rest;                                      \
         break;
-    case FN_ERF:
-#pragma omp simd
-        for (int i = 0; i < n; i++) {
-            v[i] = erf(u[i]);
-            d[i] = two_by_sqrt_pi * exp(-u[i] * u[i]);
-        }
-        break;
-    case FN_RELU: /* keeps NaN */
-#pragma omp simd
-        for (int i = 0; i < n; i++) {
-            v[i] = u[i] < 0 ? 0 : u[i];
-            d[i] = u[i] > 0 ? 1 : u[i] <= 0 ? 0 : u[i];
-        }
-        break;
-    case FN_GELU:
-#pragma omp simd
-        for (int i = 0; i < n; i++) {
-            real Phi = half * erfc(-u[i] * inv_sqrt_2);
-            v[i] = u[i] * Phi;
-            d[i] = Phi + u[i] * inv_sqrt_2pi * exp(-half * u[i] * u[i]);
-        }
-        break;
-    case FN_SOFTPLUS:
-#pragma omp simd
-        for (int i = 0; i < n; i++)
-            d[i] = exp(-fabs(u[i]));
-#pragma omp simd
-        for (int i = 0; i < n; i++)
-            v[i] = log1p(d[i]);
-#pragma omp simd
-        for (int i = 0; i < n; i++) {
-            v[i] += u[i] < 0 ? 0 : u[i];
-            d[i] = (u[i] < 0 ? d[i] : 1) / (1 + d[i]);
-        }
-        break;
-    case FN_SILU:
-#pragma omp simd
-        for (int i = 0; i < n; i++) {
-            real e = exp(-fabs(u[i])), s = (u[i] < 0 ? e : 1) / (1 + e);
-            v[i] = u[i] * s;
-            d[i] = s + u[i] * (e / ((1 + e) * (1 + e)));
-        }
-        break;
-    case FN_SIGMOID:
-#pragma omp simd
-        for (int i = 0; i < n; i++) {
-            real e = exp(-fabs(u[i]));
-            v[i] = (u[i] < 0 ? e : 1) / (1 + e);
-            d[i] = e / ((1 + e) * (1 + e));
-        }
-        break;
-    case FN_EXP:
-#pragma omp simd
-        for (int i = 0; i < n; i++)
-            d[i] = v[i] = exp(u[i]);
-        break;
-    case FN_SIN: /* loops apart, as in polar */
-#pragma omp simd
-        for (int i = 0; i < n; i++)
-            v[i] = sin(u[i]);
-#pragma omp simd
-        for (int i = 0; i < n; i++)
-            d[i] = cos(u[i]);
-        break;
-    case FN_COS:
-#pragma omp simd
-        for (int i = 0; i < n; i++)
-            v[i] = cos(u[i]);
-#pragma omp simd
-        for (int i = 0; i < n; i++)
-            d[i] = -sin(u[i]);
-        break;
-    case FN_LOG:
-#pragma omp simd
-        for (int i = 0; i < n; i++) {
-            v[i] = log(u[i]);
-            d[i] = 1 / u[i];
-        }
-        break;
-    case FN_INVERSE:
-#pragma omp simd
-        for (int i = 0; i < n; i++) {
-            v[i] = 1 / u[i];
-            d[i] = -v[i] * v[i];
-        }
-        break;
-    case FN_LINEAR:
-        for (int i = 0; i < n; i++) {
-            v[i] = u[i];
-            d[i] = 1;
-        }
-        break;
-    }
+    switch (fn) { FN_ALL(LOOPS) }
 }
 
 CLONES static void affine(real a, real b, const real *x, int n, real *out) {

@@ -271,24 +271,16 @@ static int normals(lua_State *L) {
     return 1;
 }
 
+#define FN_X "k x"
+#define WORD(number, word, formula, ...)                                                           \
+    {word, "x, [k]", "rows or numbers", formula, function, number},
 const struct script_word script_numbers_words[] = {
-    {"tanh", "x, [k]", "rows or numbers", "tanh(k x)", function, FN_TANH},
-    {"erf", "x, [k]", "rows or numbers", "erf(k x)", function, FN_ERF},
-    {"relu", "x, [k]", "rows or numbers", "max(0, k x)", function, FN_RELU},
-    {"gelu", "x, [k]", "rows or numbers",
-     "k x Phi(k x), with Phi the distribution function of a standard normal", function, FN_GELU},
-    {"silu", "x, [k]", "rows or numbers", "k x/(1 + exp(-k x))", function, FN_SILU},
-    {"softplus", "x, [k]", "rows or numbers", "log(1 + exp(k x))", function, FN_SOFTPLUS},
-    {"sigmoid", "x, [k, {beta=, top=}]", "rows or numbers",
+    FN_WORDS(WORD){
+        "sigmoid", "x, [k, {beta=, top=}]", "rows or numbers",
 
-     "1/(1 + exp(-k x)) of rows; of numbers gates 1/(1 + exp(-beta s)), which are 0 except for "
-     "the `top` largest",
-     function, FN_SIGMOID},
-    {"exp", "x, [k]", "rows or numbers", "exp(k x)", function, FN_EXP},
-    {"sin", "x, [k]", "rows or numbers", "sin(k x)", function, FN_SIN},
-    {"cos", "x, [k]", "rows or numbers", "cos(k x)", function, FN_COS},
-    {"log", "x, [k]", "rows or numbers", "log(k x), for which k x must be above 0", function,
-     FN_LOG},
+        "1/(1 + exp(-k x)) of rows; of numbers gates 1/(1 + exp(-beta s)), which are 0 except for "
+        "the `top` largest",
+        function, FN_SIGMOID},
     {"softmax", "s, {beta=, top=, causal=}", "numbers or rows",
 
      "gates exp(beta s) over their sum, which are 0 except for the `top` largest. With `causal` "

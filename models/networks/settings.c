@@ -13,10 +13,10 @@
 static char *names, *about;
 
 /* The words of activations, and a line of help for each. */
-#define FIRST_WORD(number, name, formula) name
-#define NEXT_WORD(number, name, formula) " " name
-#define FORMULA(number, name, formula) "\n  " name ": " formula
-#define ACTIVATIONS FN_ACTIVATIONS(FIRST_WORD, NEXT_WORD)
+#define FN_X "h"
+#define NEXT_WORD(number, word, ...) " " word
+#define FORMULA(number, word, formula, ...) "\n  " word ": " formula
+#define ACTIVATIONS "linear" FN_ACTIVATIONS(NEXT_WORD)
 
 static const struct param_row common[] = {
     {"model", PARAM_CHOICE, NETWORK_KEY(model), NULL, 0, 0, NULL, NULL, NULL},
@@ -42,7 +42,7 @@ static const struct param_row common[] = {
      "  normal: standard normal\n"
      "  zero: all entries are 0"},
     {"activation", PARAM_CHOICE, NETWORK_KEY(activation), "tanh", 0, 0, ACTIVATIONS, NULL,
-     "Activation function sigma(h) of hidden units." FN_ACTIVATIONS(FORMULA, FORMULA)},
+     "Activation function sigma(h) of hidden units.\n  linear: h" FN_ACTIVATIONS(FORMULA)},
     {"expert_activation", PARAM_CHOICE, NETWORK_KEY(experts.activation), "same", 0, 0,
      "same " ACTIVATIONS, NULL,
      "Activation function of the hidden units inside experts.\n"
