@@ -45,6 +45,10 @@ void backend_start(int threads) {
         omp_set_num_threads(threads);
 }
 
+size_t array_find_block(const struct array *array) {
+    return array->backend->counted ? array->sites : BACKEND_BLOCK * (size_t)array->group;
+}
+
 size_t array_find_width(const struct array *array) {
     if (array->backend->counted)
         return array->sites;
@@ -82,6 +86,7 @@ int array_init(struct array *array, const struct backend *backend, size_t sites,
                int rows, struct err *err) {
     assert(group > 0 && sites % (size_t)group == 0);
     *array = (struct array){.backend = backend, .sites = sites, .group = group};
+    array->block = array_find_block(array);
     array->width = array_find_width(array);
     array->split = split_of(array);
     TRY(backend->alloc(array, rows > 0 ? rows : 1, err));

@@ -40,9 +40,9 @@ struct array {
     void *memory;
     size_t sites;
     int group;
-    int rows;     /* in use */
-    int capacity; /* allocated */
-    size_t width; /* array_width, of one that was allocated */
+    int rows;            /* in use */
+    int capacity;        /* allocated */
+    size_t block, width; /* array_block and array_width, of one that was allocated */
     struct array_split split;
 };
 
@@ -262,8 +262,9 @@ static inline void rows_zero(struct rows y) {
 /* Sites of a block, numbers from a row to the next (rows are padded to multiples of 64 bytes, and
  * never are pages apart, since numbers that are would share a few places of a cache), and bytes of
  * `rows` rows on this rank: of arrays with backend, sites and group, allocated or not. */
+size_t array_find_block(const struct array *array);
 static inline size_t array_block(const struct array *array) {
-    return array->backend->counted ? array->sites : BACKEND_BLOCK * (size_t)array->group;
+    return array->block ? array->block : array_find_block(array);
 }
 size_t array_find_width(const struct array *array);
 static inline size_t array_width(const struct array *array) {

@@ -67,6 +67,7 @@ static void lay_out(struct program *p, int i, double *x, struct array *row) {
                           .group = 1,
                           .rows = 1,
                           .capacity = 1,
+                          .block = (size_t)v->K,
                           .width = (size_t)v->K,
                           .split = {.parts = 1, .end_part = 1, .blocks = 1, .end = 1}};
     v->value = array_all(row);
