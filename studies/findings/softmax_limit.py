@@ -126,6 +126,12 @@ def tell_flow(found, flow):
         f"{g} {told(one, len(gammas))}" for g, one in zip(gammas, ends)))
     say("participation falls with M", gammas,
         [power(flow[g], "participation at the end") for g in gammas], below(0))
+    fall = [flow[g]["participation at the end"] - flow[g]["participation at the start"]
+            for g in gammas]
+    say("so it does less its power at the start", gammas,
+        [line(np.log(flow[g]["N"]), one)[2] for g, one in zip(gammas, fall)], below(0))
+    say("so it does over the last two doublings alone, in ln", gammas,
+        [one[-1] - one[-3] for one in fall], below(0))
     say("the loss at gamma0 tau = 2 falls with M", gammas,
         [power(flow[g], "loss early") for g in gammas], below(0))
     of_times(flow, [g for g in gammas if doubles(flow[g])])
@@ -256,7 +262,8 @@ def draw(rows, path):
              marker="osD^v<>P"[k],
              label=case)
     for ax, title in zip(axes, ("largest share at the end", r"$\gamma_0\tau$ of doubling",
-                                r"largest share, $\gamma_0 = 2$", r"cures, $\gamma_0 = 4$")):
+                                r"largest share at the end, $\gamma_0 = 2$",
+                                r"cures, $\gamma_0 = 4$")):
         ax.set(xscale="log", yscale="log", xlabel="number $M$ of experts", title=title)
         for axis, ticks in ((ax.xaxis, (16, 64, 256, 1024)),
                             (ax.yaxis, (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 4))):
