@@ -40,7 +40,7 @@ def done(*words, name="dmft-solve"):
 
 def refused(parts, *words, code=2, name="dmft-solve"):
     """One line "dmft-solve: ..." with all parts, none but log before it and usage behind it, and
-    nothing on standard output."""
+    nothing on standard output. Returns what it said."""
     result = call(*words, name=name)
     lines = result.stderr.splitlines()
     at = [k for k, line in enumerate(lines) if line.startswith(name + ": ")]
@@ -49,6 +49,7 @@ def refused(parts, *words, code=2, name="dmft-solve"):
     assert all(line.startswith(("usage: ", "       ")) or not line for line in lines[at[0] + 1:])
     for part in parts:
         assert part in lines[at[0]]
+    return result.stderr
 
 
 def read(path, name):
