@@ -39,7 +39,8 @@ WHOLE = {'faults', *re.search(r'^WHOLE := (.*)$', RULES, re.M)[1].split()}
 # Bytes that a runaway mutant may reserve (the emulated device takes 8 GB), and write.
 MEMORY, FILE = 24 << 30, 1 << 30
 # Files of tests in Python that judge what no test in C does.
-IN_PYTHON = ['sweep.py', 'sweep_grid.py', 'study.py', 'include.py', 'cli_files.py', 'screen.py']
+IN_PYTHON = ['sweep.py', 'sweep_grid.py', 'study.py', 'include.py', 'cli_files.py', 'screen.py',
+             'compare.py']
 QUICK = 5.  # seconds, until it is known how long a test takes
 
 

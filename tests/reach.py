@@ -49,7 +49,7 @@ REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend backend_bits 
            'solver/settings': 'param param_refusals refusals include.py factor keys',
            'solver/data/normals': 'residual', 'solver/run/costs': 'cli_bits',
            'solver/data': 'data data_targets data_file tokens token_sources',
-           'solver/study': 'compare fits'}
+           'solver/study': 'compare.py fits'}
 
 
 def names():
