@@ -34,9 +34,9 @@ TEST(a_limit_asks_little_of_a_device) {
     if (!emulated_counted)
         skip();
     count("data/regime2.ini", ARGS("output.kernels=none", "output.responses=no"), 0,
-          (struct counts){1380, 303, 3400000, 480000});
+          (struct counts){1120, 171, 4470000, 817000});
     count("data/transformer.ini", ARGS("solver.halves=no", "solver.sites=640"), 0,
-          (struct counts){14900, 2850, 48500000, 41700000});
+          (struct counts){9670, 1790, 29200000, 58200000});
 }
 
 int main(void) {

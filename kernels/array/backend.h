@@ -160,7 +160,9 @@ struct backend {
 
 /* What such a backend does so that its host need not wait (backend_hold, rows_low_rank). */
 struct distant {
-    void (*hold)(bool begin); /* NULL: numbers come at once */
+    void (*hold)(bool begin);  /* NULL: numbers come at once */
+    void (*later)(bool begin); /* NULL as well */
+    void (*arrive)(void);
     void (*low_rank)(struct rows y, double beta, double scale, struct rows x, struct rows b,
                      struct rows a, double *C, bool wanted);
     /* Rows v, orthonormal to delta, become orthonormal to delta^2, each with those before it. */
@@ -190,6 +192,19 @@ void backend_start(int threads);
 static inline void backend_hold(const struct backend *backend, bool begin) {
     if (backend->distant && backend->distant->hold)
         backend->distant->hold(begin);
+}
+/* A device has `later`, a hold whose end waits for nothing: numbers come with any later wait of the
+ * thread, or when it asks for them, which it must do before their memory goes (backend_arrive). */
+static inline bool backend_delays(const struct backend *backend) {
+    return backend->distant && backend->distant->later && !backend->main;
+}
+static inline void backend_arrive(const struct backend *backend) {
+    if (backend->distant && backend->distant->arrive)
+        backend->distant->arrive();
+}
+/* sync, except on a device, which tells of failures when it is next waited for. */
+static inline int backend_check(const struct backend *backend, struct err *err) {
+    return backend->distant ? CODE_OK : backend->sync(err);
 }
 /* code, or where that is CODE_NUMERICAL and an operation has failed before, what sync says: the
  * numbers were those of the failure. */

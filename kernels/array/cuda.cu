@@ -128,7 +128,10 @@ static int cuda_sync(struct err *err) {
 }
 
 template <class real>
-static constexpr struct distant far_away = {device_hold, cuda_products<real>::low_rank,
+static constexpr struct distant far_away = {device_hold,
+                                            device_later,
+                                            device_arrive,
+                                            cuda_products<real>::low_rank,
                                             cuda_products<real>::straighten,
                                             cuda_sites<real>::take};
 

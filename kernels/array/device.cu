@@ -26,7 +26,9 @@ struct context {
     unsigned *counters;
     struct arrival arrival[ARRIVALS];
     int arrivals;
-    bool holds, busy;   /* busy: something was queued since the last wait */
+    bool holds, later,
+        wanted;         /* wanted: some of them are, before the next wait for other reasons */
+    bool busy;          /* something was queued since the last wait */
     struct err failure; /* the first one, until sync() tells; code 0: none */
     ~context() {        /* nobody is left to be told of failures */
         if (!open)
@@ -151,7 +153,7 @@ bool device_wait(const char *where) {
         memcpy(self.arrival[n].to, self.arrival[n].from, self.arrival[n].count * sizeof(double));
     self.put = self.sent = self.taken = 0;
     self.arrivals = 0;
-    self.busy = false;
+    self.wanted = self.busy = false;
     return good;
 }
 
@@ -191,14 +193,24 @@ bool device_take(size_t count, struct slot *slot, const char *where) {
 
 void device_fetch(struct slot slot, double *to, size_t count, const char *where) {
     self.arrival[self.arrivals++] = {slot.host, to, count};
-    if (!self.holds || self.arrivals == ARRIVALS)
+    self.wanted = self.wanted || !self.later;
+    if ((!self.holds && !self.later) || self.arrivals == ARRIVALS)
         device_wait(where);
 }
 
 void device_hold(bool begin) {
     self.holds = begin;
-    if (!begin && self.arrivals)
+    if (!begin && self.wanted)
         device_wait("hold");
+}
+
+void device_later(bool begin) {
+    self.later = begin;
+}
+
+void device_arrive(void) {
+    if (self.arrivals)
+        device_wait("arrive");
 }
 
 const double *device_put(const double *host, size_t count, const char *where) {

@@ -9,7 +9,7 @@
 #define SUM_THREADS ((size_t)1 << 17) /* of a sum, about */
 #define SUM_PARTS ((size_t)1 << 15)
 #define SUM_LEAST ((size_t)64)
-#define SMALL ((size_t)1 << 23) /* products of numbers */
+#define SMALL ((size_t)1 << 24) /* products of numbers */
 #define SMALL_UNITS ((size_t)4096)
 
 enum launch_kind { LAUNCH_SITES, LAUNCH_WIDE, LAUNCH_SUMS };
@@ -221,7 +221,9 @@ static size_t parts_of(size_t sites, size_t units) {
 }
 
 bool device_queue_small(size_t rows, size_t columns, size_t sites) {
-    return rows * columns * sites <= SMALL && rows * columns <= SMALL_UNITS;
+    size_t few = rows < columns ? rows : columns, many = rows < columns ? columns : rows;
+    return rows * columns * sites <= SMALL &&
+           (few + QUEUE_FEW - 1) / QUEUE_FEW * many <= SMALL_UNITS;
 }
 
 void device_queue_sum(const struct sum_task *what, const char *where) {

@@ -24,10 +24,17 @@ int population_init(struct population *population, struct err *err) {
     return array_init(&population->span.rows, backend, sites, group, 0, err);
 }
 
+/* Rows that wait are others now. */
+static void forget_ahead(struct population *population) {
+    basis_forget(&population->span.ahead.known);
+    population->span.ahead = (struct population_candidates){0};
+}
+
 void population_free(struct population *population) {
     array_free(&population->span.work);
     array_free(&population->span.waiting);
     array_free(&population->span.rows);
+    forget_ahead(population);
     sobol_free(&population->draws.points[0]);
     sobol_free(&population->draws.points[1]);
 }
@@ -46,17 +53,23 @@ static int count_waiting(const struct population *population) {
 }
 
 /* Rows that wait, and then `normals` (which may be none), enter the span; the normals become what
- * is left of them. Directions that do not exist, where all sites are full, are zero. */
-static int enter_span(struct population *population, struct rows normals, struct err *err) {
+ * is left of them. Directions that do not exist, where all sites are full, are zero. known: of
+ * these rows, the normals being among those that wait already; or nothing. */
+static int enter_span(struct population *population, struct rows normals, struct basis_known known,
+                      struct err *err) {
     struct array *work = &population->span.work;
     bool aside = population->draws.stream.purpose == PURPOSE_LOOK; /* what waited will wait again */
-    int first = count_waiting(population), count = first + normals.count, kept, early = 0;
+    int waiting = count_waiting(population), first = waiting, kept, early = 0;
     int *which, code = CODE_OK;
+    if (known.squares)
+        first -= normals.count;
+    int count = first + normals.count;
     TRY(base_alloc(&which, (size_t)count, sizeof *which, err));
-    DO(append_rows(&population->span.waiting, normals, err));
+    if (!known.squares)
+        DO(append_rows(&population->span.waiting, normals, err));
     DO(basis_residual_which(array_all(&population->span.rows),
                             array_rows(&population->span.waiting, population->span.taken, count),
-                            inside, work, which, &kept, err));
+                            known, inside, work, which, &kept, err));
     while (early < kept && which[early] < first)
         early++;
     rows_copy(array_rows(work, early, kept - early), rows_part(normals, 0, kept - early));
@@ -66,13 +79,15 @@ static int enter_span(struct population *population, struct rows normals, struct
     population->span.taken = population->span.waiting.rows;
     DO(append_rows(&population->span.rows, array_rows(work, 0, kept), err));
 done:
+    forget_ahead(population);
     free(which);
     return code;
 }
 
 int population_settle(struct population *population, struct err *err) {
     return count_waiting(population)
-               ? enter_span(population, array_rows(&population->span.work, 0, 0), err)
+               ? enter_span(population, array_rows(&population->span.work, 0, 0),
+                            (struct basis_known){0}, err)
                : CODE_OK;
 }
 
@@ -150,25 +165,86 @@ static int sobol_rows(struct population *population, struct rng_stream stream, s
     return CODE_OK;
 }
 
-static int draw_fresh(struct population *population, int mirror, struct rows opposite,
-                      struct rows out, struct err *err) {
-    struct array *work = &population->span.work;
+/* The next normals, without counting them. */
+static int draw_rows(struct population *population, int mirror, struct rows out, struct err *err) {
     struct rng_stream stream = population->draws.stream;
-    int kept, done = 0;
-    bool room = false, loose = population->draws.loose && mirror < 0;
-    if (!loose)
-        TRY(find_room(population, out.count, &room, err));
+    int done = 0;
     stream.mirror = population->draws.mirrored ? mirror : 0;
     if (population->draws.sobol && stream.purpose == PURPOSE_POOL)
         TRY(sobol_rows(population, stream, out, &done, err));
     stream.draw += (uint32_t)done;
     if (done < out.count)
         out.array->backend->normals(rows_part(out, done, out.count - done), stream);
+    return CODE_OK;
+}
+
+/* Whether the candidates are still what the next `count` normals will be. */
+static bool are_ahead(const struct population *population, int mirror, int count) {
+    const struct population_candidates *ahead = &population->span.ahead;
+    const struct rng_stream *stream = &population->draws.stream;
+    return ahead->known.squares && count <= ahead->count && mirror == ahead->stream.mirror &&
+           stream->draw == ahead->stream.draw && stream->purpose == ahead->stream.purpose &&
+           count_waiting(population) == ahead->first && population->span.rows.rows == ahead->base;
+}
+
+int population_ahead(struct population *population, int mirror, int count, struct err *err) {
+    struct population_candidates *ahead = &population->span.ahead;
+    struct array *waiting = &population->span.waiting;
+    const struct backend *backend = backend_main(population->backend);
+    int first = count_waiting(population), code = CODE_OK;
+    bool loose = population->draws.loose && mirror < 0;
+    struct rows normals;
+    if (!backend->distant || backend->bytes != sizeof(double) || population->units || loose ||
+        !population->draws.matched || population->span.full ||
+        is_beyond_room(population, first + count) || first + count > BASIS_AHEAD ||
+        are_ahead(population, mirror, count))
+        return CODE_OK;
+    forget_ahead(population);
+    *ahead = (struct population_candidates){.stream = population->draws.stream,
+                                            .first = first,
+                                            .count = count,
+                                            .base = population->span.rows.rows};
+    ahead->stream.mirror = mirror;
+    TRY(array_append(waiting, count, &normals, err));
+    DO(draw_rows(population, mirror, normals, err));
+    DO(basis_look(array_all(&population->span.rows),
+                  array_rows(waiting, population->span.taken, first + count), &ahead->known, err));
+done:
+    waiting->rows -= count;
+    return code;
+}
+
+/* The first of the candidates enter the span. */
+static int enter_ahead(struct population *population, struct rows out, struct err *err) {
+    const struct population_candidates *ahead = &population->span.ahead;
+    size_t all = (size_t)(ahead->first + ahead->count), n = (size_t)(ahead->first + out.count);
+    struct basis_known known = ahead->known;
+    TRY(base_alloc(&known.squares, n * n, sizeof *known.squares, err));
+    for (size_t i = 0; i < n * n; i++)
+        known.squares[i] = ahead->known.squares[i / n * all + i % n];
+    population->span.waiting.rows += out.count;
+    int code = enter_span(population, out, known, err);
+    free(known.squares);
+    return code;
+}
+
+static int draw_fresh(struct population *population, int mirror, struct rows opposite,
+                      struct rows out, struct err *err) {
+    struct array *work = &population->span.work;
+    int kept;
+    bool room = false, loose = population->draws.loose && mirror < 0;
+    if (!loose)
+        TRY(find_room(population, out.count, &room, err));
+    bool ahead = room && are_ahead(population, mirror, out.count);
+    if (!ahead)
+        TRY(draw_rows(population, mirror, out, err));
     population->draws.stream.draw += (uint32_t)out.count;
     if (!population->draws.matched)
         return CODE_OK;
+    if (ahead)
+        return enter_ahead(population, out, err);
     if (room)
-        return enter_span(population, out, err);
+        return enter_span(population, out, (struct basis_known){0}, err);
     population->span.unmatched += loose ? 0 : out.count;
     TRY(basis_residual(opposite, out, (struct basis_known){0}, inside, work, &kept, err));
     /* Directions left over when `opposite` fills all sites do not exist: their normals are zero. */
@@ -245,6 +321,7 @@ int population_absorb(struct population *population, struct rows rows, struct er
     if (!population->draws.matched)
         return CODE_OK;
     TRY(find_room(population, rows.count, &room, err));
+    forget_ahead(population);
     return room ? append_rows(&population->span.waiting, rows, err) : CODE_OK;
 }
 
@@ -261,6 +338,7 @@ void population_set_aside(struct population *population, uint32_t draw,
 }
 
 void population_put_back(struct population *population, const struct population_aside *mark) {
+    forget_ahead(population);
     population->draws.stream = mark->stream;
     population->span.rows.rows = mark->span;
     population->span.waiting.rows = mark->waiting;

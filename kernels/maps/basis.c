@@ -44,7 +44,9 @@ struct growth {
     double *loss;     /* [out.count] of rows kept */
     int *pick;        /* [out.count] rows of x that are worked on */
     int *which;       /* [out.count] rows of x, of rows that wait and then of rows kept; or NULL */
-    double *T;        /* [BLOCK][out.count] zeros */
+    double *T;        /* [BASIS_FEW][out.count] zeros */
+    double *gram;     /* two matrices and a row, of rows that enter together */
+    int *combined;    /* and a row */
     double *C;        /* scratch: products of all rows with the base, or of a block with all rows */
     struct array room; /* for rows that wait, on a device */
 };
@@ -120,12 +122,12 @@ static struct rows lossy_rows(const struct growth *growth, int from) {
     return rows_part(growth->out, from, end - from);
 }
 
-/* Rows of a block, as combinations of its rows as they were: T x, of which `count` are kept, and
- * which[k] is the row that number k is of. */
+/* Rows as combinations of rows as they were: T x, of which `count` are kept, and which[k] is the
+ * row that number k is of. */
 struct combined {
-    double T[BLOCK][BLOCK], TG[BLOCK][BLOCK], loss[BLOCK]; /* TG: T times the products of x */
-    double worst; /* the largest share of squares that cancelled: round-off over eps */
-    int which[BLOCK], count;
+    double *T, *TG, *loss; /* [rows][rows], TG: T times the products of x; [rows] */
+    double worst;          /* the largest share of squares that cancelled: round-off over eps */
+    int *which, count;
 };
 
 static double scalar_product(const double *a, const double *b, int count) {
@@ -146,19 +148,21 @@ static double apply_gram(const double *G, int rows, const double *t, double *out
  * rows with squares size2 has disturbed. False: they do not know enough of what is left of it. */
 static bool enter_combined(const struct growth *growth, const double *G, const double *square,
                            int rows, int mu, int i, struct combined *combined) {
-    double t[BLOCK] = {0}, Gt[BLOCK], least2 = growth->threshold * growth->threshold, size2 = 0;
-    double overlap2 = growth->overlap2[mu + i], left2 = G[i * rows + i];
+    double t[BASIS_FEW] = {0}, Gt[BASIS_FEW], least2 = growth->threshold * growth->threshold,
+           size2 = 0;
+    double overlap2 = growth->overlap2[mu + i], left2 = G[i * rows + i], whole2 = left2;
     t[i] = 1;
     if (!(left2 + UNSURE * square[i] > least2))
         return true;
-    for (int again = 0; again < 2 && combined->count; again++)
+    for (int again = 0; again < 2 && (!again || left2 < 0.5 * whole2); again++) {
         for (int k = 0; k < combined->count; k++) {
-            double c = scalar_product(t, combined->TG[k], rows);
-            for (int j = 0; j < rows; j++)
-                t[j] -= c * combined->T[k][j];
+            double c = scalar_product(t, combined->TG + k * rows, i + 1);
+            for (int j = 0; j <= i; j++)
+                t[j] -= c * combined->T[k * rows + j];
             overlap2 += c * c * combined->loss[k] * combined->loss[k];
         }
-    left2 = apply_gram(G, rows, t, Gt);
+        left2 = apply_gram(G, rows, t, Gt);
+    }
     for (int j = 0; j < rows; j++)
         size2 += t[j] * t[j] * square[j];
     if (!(fmax(left2, least2) > SURE * size2))
@@ -169,8 +173,8 @@ static bool enter_combined(const struct growth *growth, const double *G, const d
     if (!(loss <= LIMIT))
         return false;
     for (int j = 0; j < rows; j++) {
-        combined->T[combined->count][j] = t[j] / sqrt(left2);
-        combined->TG[combined->count][j] = Gt[j] / sqrt(left2);
+        combined->T[combined->count * rows + j] = t[j] / sqrt(left2);
+        combined->TG[combined->count * rows + j] = Gt[j] / sqrt(left2);
     }
     combined->worst = fmax(combined->worst, size2 / left2);
     combined->loss[combined->count] = loss;
@@ -178,17 +182,17 @@ static bool enter_combined(const struct growth *growth, const double *G, const d
     return true;
 }
 
-/* Whether `rows` rows from mu on can enter together by their products G: T [count][rows] of those
- * that are kept. */
+/* Whether `rows` rows from mu on can enter together by their products G. */
 static bool combine_all(const struct growth *growth, const double *G, const double *square, int mu,
-                        int rows, struct combined *combined, double *T) {
-    combined->count = 0;
-    combined->worst = 0;
+                        int rows, struct combined *combined) {
+    double *memory = growth->gram;
+    *combined = (struct combined){.T = memory,
+                                  .TG = memory + rows * rows,
+                                  .loss = memory + 2 * rows * rows,
+                                  .which = growth->combined};
     for (int i = 0; i < rows; i++)
         if (!enter_combined(growth, G, square, rows, mu, i, combined))
             return false;
-    for (int k = 0; k < combined->count; k++)
-        memcpy(T + k * rows, combined->T[k], (size_t)rows * sizeof *T);
     return true;
 }
 
@@ -205,18 +209,18 @@ static void keep_combined(struct growth *growth, const struct combined *combined
  * False: nothing is done. */
 static bool gram_block(struct growth *growth, int mu, int rows, const double *G) {
     struct rows waiting = rows_part(growth->rest, mu, rows);
-    double T[BLOCK * BLOCK], square[BLOCK];
+    double square[BLOCK];
     struct combined combined;
     int pick[BLOCK];
     for (int i = 0; i < rows; i++) {
         square[i] = G[i * rows + i];
         pick[i] = mu + i;
     }
-    if (!combine_all(growth, G, square, mu, rows, &combined, T))
+    if (!combine_all(growth, G, square, mu, rows, &combined))
         return false;
     struct rows kept = rows_part(growth->out, growth->kept, combined.count);
     if (combined.count)
-        waiting.array->backend->combine(kept, 0, T, waiting);
+        waiting.array->backend->combine(kept, 0, combined.T, waiting);
     if (combined.worst > SLIGHT) {
         struct rows copy = rows_part(waiting, 0, combined.count);
         rows_copy(kept, copy);
@@ -249,25 +253,25 @@ static int pick_rows(struct growth *growth, struct rows x, struct basis_known kn
 static bool gram_known(struct growth *growth, struct rows x, struct basis_known known) {
     const struct backend *backend = x.array->backend;
     int rank = growth->base.count, *pick = growth->pick, rows = pick_rows(growth, x, known);
-    double G[BLOCK * BLOCK], T[BLOCK * BLOCK], square[BLOCK], *all = growth->T;
+    double G[BASIS_FEW * BASIS_FEW], square[BASIS_FEW], *all = growth->T;
     struct combined combined;
-    if (rows > BLOCK)
+    if (rows > BASIS_FEW)
         return false;
     for (int i = 0; i < rows; i++) {
-        const double *c = known.products + (size_t)pick[i] * (size_t)rank;
         square[i] = growth->overlap2[i];
+        const double *c = known.products + (size_t)pick[i] * (size_t)rank;
         for (int j = 0; j <= i; j++)
             G[i * rows + j] = G[j * rows + i] =
                 known.squares[pick[i] * x.count + pick[j]] -
                 scalar_product(c, known.products + (size_t)pick[j] * (size_t)rank, rank);
     }
-    if (!combine_all(growth, G, square, 0, rows, &combined, T))
+    if (!combine_all(growth, G, square, 0, rows, &combined))
         return false;
     if (!combined.count)
         return true;
     for (int k = 0; k < combined.count; k++)
         for (int j = 0; j < rows; j++)
-            all[k * x.count + pick[j]] = T[k * rows + j];
+            all[k * x.count + pick[j]] = combined.T[k * rows + j];
     bool twice = combined.worst > SLIGHT;
     struct rows out = rows_part(growth->out, 0, combined.count),
                 first = twice ? rows_part(growth->rest, 0, combined.count) : out;
@@ -358,6 +362,7 @@ static int find_residual(struct rows base, struct rows x, struct basis_known kno
                          double threshold, struct array *out, int *which, int *kept,
                          struct err *err) {
     size_t n = (size_t)x.count, widest = (size_t)(base.count > BLOCK ? base.count : BLOCK);
+    size_t together = out->backend->distant ? BASIS_FEW : 0;
     double *memory = NULL;
     int *pick = NULL;
     struct basis_known own = {0};
@@ -365,14 +370,17 @@ static int find_residual(struct rows base, struct rows x, struct basis_known kno
     int code = CODE_OK;
     *kept = 0;
     DO(array_reserve(out, x.count, err));
-    DO(base_alloc(&memory, n * (widest + BLOCK + 2), sizeof *memory, err));
+    DO(base_alloc(&memory, n * (widest + together + 2) + (2 * together + 1) * together,
+                  sizeof *memory, err));
     growth.out = array_rows(out, 0, x.count);
-    DO(base_alloc(&pick, n, sizeof *pick, err));
+    DO(base_alloc(&pick, n + together, sizeof *pick, err));
     growth.pick = pick;
+    growth.combined = pick + n;
     growth.overlap2 = memory;
     growth.loss = memory + n;
     growth.T = memory + 2 * n;
-    growth.C = growth.T + n * BLOCK;
+    growth.gram = growth.T + n * together;
+    growth.C = growth.gram + (2 * together + 1) * together;
     growth.rest = growth.out;
     if (out->backend->distant) {
         DO(array_init(&growth.room, out->backend, out->sites, out->group, x.count, err));
@@ -381,7 +389,7 @@ static int find_residual(struct rows base, struct rows x, struct basis_known kno
     for (int mu = 0; which && mu < x.count; mu++)
         which[mu] = mu;
     backend_hold(out->backend, true);
-    if (!known.squares && out->backend->distant && x.count <= BLOCK) {
+    if (!known.squares && out->backend->distant && x.count <= BASIS_FEW) {
         DO(basis_look(base, x, &own, err));
         known = own;
         backend_hold(out->backend, false);
@@ -407,10 +415,11 @@ int basis_residual(struct rows base, struct rows x, struct basis_known known, do
     return code;
 }
 
-int basis_residual_which(struct rows base, struct rows x, double threshold, struct array *out,
-                         int *which, int *kept, struct err *err) {
+int basis_residual_which(struct rows base, struct rows x, struct basis_known known,
+                         double threshold, struct array *out, int *which, int *kept,
+                         struct err *err) {
     int before = profile_enter("spans", "");
-    int code = find_residual(base, x, (struct basis_known){0}, threshold, out, which, kept, err);
+    int code = find_residual(base, x, known, threshold, out, which, kept, err);
     profile_leave(before);
     return code;
 }

@@ -210,7 +210,8 @@ void map_stack_uses(struct map *map, struct rows x, struct rows y);
 void map_free(struct map *map); /* accepts a zeroed struct; idempotent */
 /* After map_init, of a finite network: for `initial`, keeps W(0). */
 int map_remember(struct map *map, struct err *err);
-/* out is overwritten and must not overlap x, y. */
+/* out is overwritten and must not overlap x, y. On a device backend_arrive must follow the forward
+ * passes of an evaluation. */
 int map_forward(struct map *map, struct rows x, struct rows out, struct err *err);
 int map_backward(struct map *map, struct rows y, struct rows out, struct err *err);
 /* out += what map_backward writes: of kinds that have add_backward. */

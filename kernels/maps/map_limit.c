@@ -1,14 +1,10 @@
 /* The infinite-width limit of a map: W(0) conditioned on its past, plus the learned part, as an
  * explicit matrix of growing rank over Monte Carlo sites (formulae in map.h). */
 #include "kernels/maps/map_limit.h"
-#include "kernels/base/text.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Site quantities are of order one; a block below this is round-off and opens no direction. */
-static const double negligible = 1e-14;
 
 static int limit_init(struct map *map, struct err *err) {
     struct population *s = map->declared.source, *t = map->declared.target;
@@ -34,146 +30,13 @@ static void limit_free(struct map *map) {
     array_free(&limit->p);
     array_free(&limit->K);
     array_free(&limit->normals);
+    backend_arrive(map->declared.source->backend);
     free(limit->x_q);
     free(limit->x_e);
     free(limit->y_p);
     free(limit->y_normals);
     for (int k = 0; k < MAP_STAGES; k++)
         free(limit->kept[k].R);
-}
-
-/* C[P][n] = <x_mu, v_k>, allocated. */
-static int find_products(struct rows x, struct rows v, double **C, struct err *err) {
-    TRY(base_alloc(C, (size_t)x.count * (size_t)v.count, sizeof **C, err));
-    x.array->backend->dots(x, v, *C);
-    return CODE_OK;
-}
-
-/* Extends the basis of one side by what rows x add to it. New rows of the basis are basis->rows -
- * (rows before). */
-static int grow_basis(struct map *map, bool forward, struct rows x, struct basis_known known,
-                      struct err *err) {
-    struct population *side = forward ? map->declared.source : map->declared.target;
-    struct limit_state *limit = limit_of(map);
-    struct array *basis = forward ? &limit->q : &limit->p;
-    int P = x.count, rank = basis->rows, kept;
-    double total = 0, rest = 0;
-    for (int mu = 0; mu < P; mu++) {
-        const double *c = known.products + (size_t)mu * (size_t)rank;
-        double square = known.squares[(size_t)mu * basis_step(x)], left = square;
-        for (int a = 0; a < rank; a++)
-            left -= c[a] * c[a];
-        rest = fmax(rest, left);
-        total += square;
-    }
-    if (!isfinite(total))
-        return err_overflow(err, "map %s: its %s input is not finite",
-                            TEXT_SHOWN_OF(&map->declared), forward ? "forward" : "backward");
-    double rms = sqrt(total / P), *largest = &limit->largest[forward];
-    *largest = fmax(*largest, rms);
-    double threshold = map->settings.tolerance * (map->settings.against_largest ? *largest : rms);
-    if (rms < negligible || rest <= threshold * threshold)
-        return CODE_OK;
-    TRY(basis_residual(array_all(basis), x, known, threshold, &side->span.work, &kept, err));
-    if (!kept)
-        return CODE_OK;
-    TRY(population_check_rank(side, rank + kept, TEXT_SHOWN_OF(&map->declared), err));
-    struct rows added;
-    TRY(array_append(basis, kept, &added, err));
-    rows_copy(array_rows(&side->span.work, 0, kept), added);
-    return side->draws.drawn ? population_absorb(side, added, err) : CODE_OK;
-}
-
-/* The normals that belong to new basis rows `added` of one side, appended on the other side. */
-static int draw_normals(struct map *map, bool forward, struct rows added, struct err *err) {
-    struct population *other = forward ? map->declared.target : map->declared.source;
-    struct limit_state *limit = limit_of(map);
-    struct array *normals = forward ? &limit->Z : &limit->e;
-    struct rows out;
-    TRY(array_append(normals, added.count, &out, err));
-    if (!forward && map_learns_backward(&map->declared)) {
-        struct rows learned;
-        TRY(array_append(&limit->K, added.count, &learned, err));
-        rows_zero(learned);
-    }
-    if ((forward ? map->numbers.fg : map->numbers.fr) == 0) {
-        rows_zero(out); /* a learned part only */
-        return CODE_OK;
-    }
-    if (limit->feed)
-        TRY(limit->feed(limit->context, map, forward, added, out, err));
-    else
-        TRY((forward ? population_fresh : population_fresh_back)(
-            other, array_all(forward ? &limit->p : &limit->q), out, err));
-    if (!forward)
-        return CODE_OK;
-    if (map->settings.remembers) {
-        struct rows kept;
-        TRY(array_append(&limit->normals, out.count, &kept, err));
-        rows_copy(rows_main(out), kept);
-    }
-    rows_scale(map->decay * map->numbers.fg, out);
-    return CODE_OK;
-}
-
-/* *C [P][old] gets the columns `more` [P][k]. */
-static int widen_products(double **C, size_t P, size_t old, const double *more, size_t k,
-                          struct err *err) {
-    double *wide;
-    TRY(base_alloc(&wide, P * (old + k), sizeof *wide, err));
-    for (size_t mu = 0; mu < P; mu++) {
-        memcpy(wide + mu * (old + k), *C + mu * old, old * sizeof *wide);
-        memcpy(wide + mu * (old + k) + old, more + mu * k, k * sizeof *wide);
-    }
-    free(*C);
-    *C = wide;
-    return CODE_OK;
-}
-
-/* The basis of one side meets x: *C, the products with all its rows, those with new ones coming
- * while normals are drawn. */
-static int meet_basis(struct map *map, bool forward, struct rows x, double **C, struct err *err) {
-    struct array *basis = forward ? &limit_of(map)->q : &limit_of(map)->p;
-    struct basis_known known = {0};
-    int rank = basis->rows, code;
-    double *more = NULL;
-    x = rows_main(x);
-    backend_hold(basis->backend, true);
-    DO(basis_look(array_all(basis), x, &known, err));
-    backend_hold(basis->backend, false);
-    DO(grow_basis(map, forward, x, known, err));
-    if (basis->rows > rank) {
-        struct rows added = array_rows(basis, rank, basis->rows - rank);
-        backend_hold(basis->backend, true);
-        DO(find_products(x, added, &more, err));
-        DO(draw_normals(map, forward, added, err));
-        backend_hold(basis->backend, false);
-        DO(widen_products(&known.products, (size_t)x.count, (size_t)rank, more, (size_t)added.count,
-                          err));
-    }
-    *C = known.products;
-    known.products = NULL;
-done:
-    backend_hold(basis->backend, false);
-    basis_forget(&known);
-    free(more);
-    return code;
-}
-
-/* If another map has met x just before, its basis serves both. */
-static int follow_leader(struct map *map, struct rows x, double **R, struct err *err) {
-    struct limit_state *limit = limit_of(map);
-    const struct map *leader = limit->leader;
-    const struct limit_state *its = limit_of(leader);
-    int rank = limit->Z.rows;
-    size_t count = (size_t)x.count * (size_t)its->q.rows;
-    assert(leader->x.array == x.array && leader->x.first == x.first);
-    limit->q = its->q;
-    TRY(base_alloc(R, count, sizeof **R, err));
-    memcpy(*R, its->x_q, count * sizeof **R);
-    if (limit->q.rows == rank)
-        return CODE_OK;
-    return draw_normals(map, true, array_rows(&limit->q, rank, limit->q.rows - rank), err);
 }
 
 static void scale_matrix(double *C, int rows, int columns, double factor) {
@@ -229,15 +92,30 @@ static int add_products(struct rows x, struct rows from, struct rows to, double 
     return CODE_OK;
 }
 
+/* out = sum_a R_a Z_a, R = <x, q>, which are known, or come later. */
+static void pass_through(struct rows x, struct rows q, struct rows Z, struct rows out, double *R,
+                         bool late) {
+    const struct backend *backend = out.array->backend;
+    if (!late) {
+        backend->combine(out, 0, R, Z);
+        return;
+    }
+    backend->distant->later(true);
+    rows_low_rank(out, 0, 1, x, q, Z, R, true);
+    backend->distant->later(false);
+}
+
 static int limit_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
     struct limit_state *limit = limit_of(map);
     double *R = NULL, *E = NULL, *L = NULL;
     bool remembers = map->settings.remembers;
     int code, met = limit->e.rows;
-    DO(limit->leader ? follow_leader(map, x, &R, err) : meet_basis(map, true, x, &R, err));
-    out.array->backend->combine(out, 0, R, array_all(&limit->Z));
+    limit->late = false;
+    DO(limit->leader ? map_meet_after(map, x, out, &R, &limit->late, err)
+                     : map_meet(map, true, x, map_delays(map, out), &R, &limit->late, err));
+    pass_through(x, array_all(&limit->q), array_all(&limit->Z), out, R, limit->late);
     if (remembers) { /* what decays may be gone, and what it is at the start is wanted */
-        DO(find_products(x, array_all(&limit->e), &E, err));
+        DO(map_find_products(x, array_all(&limit->e), &E, err));
         scale_matrix(E, x.count, met, map->numbers.fr);
         DO(add_rows(out, map->decay, E, array_rows(&limit->p, 0, met), err));
     } else
@@ -258,19 +136,25 @@ done:
 static int limit_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
     struct limit_state *limit = limit_of(map);
     double *Y = NULL, *C = NULL, *shown = NULL;
+    bool late = false;
     int code = CODE_OK;
     if (map->numbers.fr != 0 || map_learns_backward(&map->declared))
-        DO(meet_basis(map, false, y, &C, err));
+        DO(map_meet(map, false, y, map_delays(map, out), &C, &late, err));
     assert(!map->settings.remembers || map->of_all_uses[0].array ||
            y.count == (map->declared.for_all_inputs ? 1 : map->x.count));
     DO(add_products(y, array_all(&limit->Z), array_all(&limit->q), 0, 1, out, &Y, err));
-    if (limit->p.rows) {
+    if (late) { /* nobody else wants C */
+        struct rows p = array_all(&limit->p);
+        if (limit->K.rows)
+            rows_low_rank(out, 1, 1, y, p, array_all(&limit->K), C, false);
+        rows_low_rank(out, 1, map->decay * map->numbers.fr, y, p, array_all(&limit->e), C, false);
+    } else if (limit->p.rows) {
         DO(add_rows(out, 1, C, array_all(&limit->K), err));
         scale_matrix(C, y.count, limit->p.rows, map->numbers.fr);
         DO(add_rows(out, map->decay, C, array_all(&limit->e), err));
     }
     if (map->settings.remembers) {
-        DO(find_products(y, array_all(&limit->normals), &shown, err));
+        DO(map_find_products(y, array_all(&limit->normals), &shown, err));
         DO(enter_use(map, &shown, y.count, limit->normals.rows, &limit->y_normals,
                      &limit->normal_count, err));
     }
@@ -289,7 +173,7 @@ static int keep_backward(struct map *map, int k, struct rows y, struct err *err)
     limit->kept[k].rank = limit->p.rows;
     TRY(map_keep_rows(map, k, y, err));
     free(limit->kept[k].R);
-    return find_products(y, array_all(&limit->p), &limit->kept[k].R, err);
+    return map_find_products(y, array_all(&limit->p), &limit->kept[k].R, err);
 }
 
 static int limit_keep(struct map *map, int k, struct rows y, struct err *err) {

@@ -12,12 +12,14 @@ struct limit_state {
     struct array K;    /* over the source sites, one per p, of a map that learns backward */
     /* NULL, or a map that has met the same x whenever this one does; q is its basis. */
     const struct map *leader;
-    double largest[2]; /* rms of the largest block that p, q have met */
+    struct map *follower, *next; /* of a leader, the first that follows it, and each the next */
+    double largest[2];           /* rms of the largest block that p, q have met */
     /* These are of the last passes, with the rows of all uses. */
     double *x_q; /* [P][q_count]: <x_mu, q_a> */
     double *x_e; /* [P][e_count]: fr <x_mu, e_b>; rows of p at the last forward */
     double *y_p; /* [y.count][p_count]: fr <y_mu, p_b> */
     int q_count, e_count, p_count;
+    bool late; /* x_q of the last pass may not have come (backend_arrive) */
     /* These, x_e and y_p are of a map that remembers: */
     struct array normals; /* over the target sites: the normals in Z alone, one per q */
     double *y_normals;    /* [y.count][normal_count]: <y_mu, normals_a> */
@@ -37,6 +39,20 @@ struct limit_state {
 static inline bool map_learns_backward(const struct map_declaration *declared) {
     return map_each(declared, false) > 0;
 }
+
+/* C[P][n] = <x_mu, v_k>, allocated. */
+int map_find_products(struct rows x, struct rows v, double **C, struct err *err);
+/* Whether a device finds the products with the rows of a basis within the pass, and the host has
+ * them later. Not those of a matrix that keeps them of several uses, or for `initial`. */
+bool map_delays(const struct map *map, struct rows out);
+/* The basis of one side meets x: *C, the products with all its rows; of a pass that is delayed,
+ * room for them if there are new rows. Returns through `late` whether it is so; else those with new
+ * rows come while normals are drawn. */
+int map_meet(struct map *map, bool forward, struct rows x, bool delayed, double **C, bool *late,
+             struct err *err);
+/* If another map has met x just before, its basis serves both. */
+int map_meet_after(struct map *map, struct rows x, struct rows out, double **R, bool *late,
+                   struct err *err);
 
 /* Kinds limit and adam. */
 static inline struct limit_state *limit_of(const struct map *map) {

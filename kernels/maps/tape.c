@@ -67,7 +67,7 @@ void tape_init(struct tape *tape, const struct backend *inner) {
     tape->table.dots = frozen_dots;
     if (inner->distant) { /* what is recorded must be there */
         tape->distant = *inner->distant;
-        tape->distant.hold = NULL;
+        tape->distant.hold = tape->distant.later = NULL;
         tape->table.distant = &tape->distant;
     }
 }

@@ -67,6 +67,7 @@ int program_forward(struct net *net, struct err *err) {
         measure_node(net, i, false);
         poison_unread(p, i);
     }
+    backend_arrive(net->setup.backend);
     return CODE_OK;
 }
 

@@ -319,7 +319,7 @@ int net_evaluate(struct net *net, const struct loss *loss, const double *y, stru
     TRY(program_backward(net, err));
     if (!net->batch.started)
         TRY(net_start(net, err));
-    return net->setup.backend->sync(err);
+    return backend_check(net->setup.backend, err);
 }
 
 int net_forward(struct net *net, double *f, struct err *err) {

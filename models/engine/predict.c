@@ -166,7 +166,7 @@ int net_predict(struct net *net, int first, int count, double *f, struct err *er
         DO(predict_batch(net, &aside, first + i, count - i < P ? count - i : P,
                          f ? f + i * net_outputs(net) : NULL, err));
     aside_take_back(&aside, net);
-    DO(net->setup.backend->sync(err));
+    DO(backend_check(net->setup.backend, err));
 done:
     aside_free(&aside, net);
     return code;

@@ -1,6 +1,7 @@
 #include "solver/measure/carriers.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 enum { MOST_ROWS = 16, MOST_NUMBERS = 1 << 19 };
 
@@ -9,29 +10,28 @@ int carriers_rows(const struct array *array) {
     return rows < 1 ? 1 : rows < MOST_ROWS ? (int)rows : MOST_ROWS;
 }
 
-/* The least over rows x of S <x^2>^2 / <x^4>, S the number of their sites: as many equal ones would
- * have the same ratio. Rows of zeros count as equal. A few rows at a time. */
-static int fewest_carriers(struct rows x, double *least, struct err *err) {
-    double S = (double)x.array->sites, second[MOST_ROWS], fourth[MOST_ROWS];
+/* <x^2> and <x^4> of each row, which come with the end of a hold. A few rows at a time. */
+static int find_moments(struct rows x, double *second, double *fourth, struct err *err) {
+    const struct backend *backend = x.array->backend;
     struct array squares;
     int rows = carriers_rows(x.array);
-    *least = S < *least ? S : *least;
-    TRY(array_init(&squares, x.array->backend, x.array->sites, x.array->group, rows, err));
+    TRY(array_init(&squares, backend, x.array->sites, x.array->group, rows, err));
     for (int k = 0; k < x.count; k += rows) {
         int some = x.count - k < rows ? x.count - k : rows;
-        struct rows part = {x.array, x.first + k, some}, square = {&squares, 0, some};
+        struct rows part = rows_part(x, k, some), square = {&squares, 0, some};
         rows_multiply(part, part, square);
-        backend_hold(x.array->backend, true);
-        x.array->backend->averages(part, part, second);
-        x.array->backend->averages(square, square, fourth);
-        backend_hold(x.array->backend, false);
-        for (int i = 0; i < some; i++) {
-            double carried = fourth[i] ? S * (second[i] / fourth[i] * second[i]) : S;
-            *least = isnan(carried) || carried < *least ? carried : *least; /* NaN stays */
-        }
+        backend->averages(part, part, second + k);
+        backend->averages(square, square, fourth + k);
     }
     array_free(&squares);
     return CODE_OK;
+}
+
+/* S <x^2>^2 / <x^4>, S the number of sites: as many equal ones would have the same ratio. A row of
+ * zeros counts as equal; NaN stays. */
+static void keep_fewest(double S, double second, double fourth, double *least) {
+    double carried = fourth ? S * (second / fourth * second) : S;
+    *least = isnan(carried) || carried < *least ? carried : *least;
 }
 
 /* Not those that a setting asks for: the number is of the network, whatever else is measured. */
@@ -41,12 +41,33 @@ static bool is_carried(const struct kernel *kernel) {
 
 static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
     const struct net *net = m->net;
+    const struct kernel *kernel = net->kernels.item;
+    int rows = 0, first = 0, code = CODE_OK;
+    double *second = NULL;
     (void)item;
     *out[0] = INFINITY;
     for (int k = 0; k < net->kernels.count; k++)
-        if (is_carried(&net->kernels.item[k]))
-            TRY(fewest_carriers(net->kernels.item[k].rows, out[0], err));
-    return CODE_OK;
+        rows += is_carried(&kernel[k]) ? kernel[k].rows.count : 0;
+    TRY(base_alloc(&second, 2 * (size_t)rows, sizeof *second, err));
+    double *fourth = second + rows;
+    backend_hold(net->setup.backend, true);
+    for (int k = 0; k < net->kernels.count; k++)
+        if (is_carried(&kernel[k])) {
+            DO(find_moments(kernel[k].rows, second + first, fourth + first, err));
+            first += kernel[k].rows.count;
+        }
+    backend_hold(net->setup.backend, false);
+    for (int k = 0, n = 0; k < net->kernels.count; k++)
+        if (is_carried(&kernel[k])) {
+            double S = (double)kernel[k].rows.array->sites;
+            *out[0] = S < *out[0] ? S : *out[0];
+            for (int end = n + kernel[k].rows.count; n < end; n++)
+                keep_fewest(S, second[n], fourth[n], out[0]);
+        }
+done:
+    backend_hold(net->setup.backend, false);
+    free(second);
+    return code;
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
