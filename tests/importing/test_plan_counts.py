@@ -7,6 +7,8 @@ import dmft.torch
 import modules
 import pytest
 import torch
+from dmft.torch.importing import places, writing
+from dmft.torch.importing.graph import ordered
 from torch import nn
 from torch.nn import functional as F
 
@@ -32,17 +34,19 @@ class Listed(nn.Module):
 
 
 class Grouped(Listed):
-    """Two groups of experts, of which each row first chooses one, as in DeepSeek-V3."""
+    """Groups of experts, of which each row first chooses half, as in DeepSeek-V3."""
 
-    def __init__(self, N, E):
+    def __init__(self, N, E, many=2):
         super().__init__(N, E, common=True)
         self.register_buffer("bias", torch.zeros(E))
+        self.many = many
 
     def forward(self, x):
-        scores = self.router(x).sigmoid()
-        of_group = (scores + self.bias).view(len(x), 2, -1).topk(2, -1)[0].sum(-1)
-        seen = torch.zeros_like(of_group).scatter(1, of_group.topk(1, -1)[1], 1)
-        seen = seen[..., None].expand(len(x), 2, len(self.experts) // 2).reshape(len(x), -1)
+        scores, each = self.router(x).sigmoid(), len(self.experts) // self.many
+        of_group = (scores + self.bias).view(-1, self.many, each).topk(2, -1)[0].sum(-1)
+        chosen = of_group.topk(self.many // 2, -1)[1]
+        seen = torch.zeros_like(of_group).scatter(1, chosen, 1)
+        seen = seen[..., None].expand(-1, self.many, each).reshape(-1, len(self.experts))
         chosen = (scores + self.bias).masked_fill(seen == 0, 0.0).topk(self.top, -1)[1]
         weights, total = scores.gather(1, chosen), self.common(x)
         for e, expert in enumerate(self.experts):
@@ -160,6 +164,39 @@ def test_a_plan_of_few_is_that_of_many(name, word):
     assert len({str(one) for one in rates.values()}) > 4
 
 
+def test_eight_groups_are_read_with_two_or_three_experts_in_each_and_few_blocks():
+    built = []
+
+    def build(N, E, L):
+        built.append((E, L))
+        return Chain(N, L, lambda k: Grouped(N, E, 8))
+    example = modules.numbers(400)
+    plan = dmft.torch.plan(build, example, {"N": 16}, widths=WIDTHS, counts={"E": 256, "L": 60})
+    assert max(E for E, _ in built) <= 32 and max(L for E, L in built if E >= 16) <= 5
+    with torch.device("meta"):
+        model = build(64, 256, 60)
+    direct = dmft.torch.plan(lambda N: build(N, 16, 3), example, {"N": 16}, widths=WIDTHS)
+    (weights, rates), (_, right) = told(plan, build(64, 16, 3)), told(direct, build(64, 16, 3))
+    assert rates == right and len(rates) == 2 * len(weights)
+    assert len(plan.groups(model, 1e-2)) == len(plan.groups(build(64, 16, 3), 1e-2))
+
+
+def test_the_work_of_an_import_goes_with_the_number_of_operations(monkeypatch):
+    gone = []
+
+    def counted(*given):
+        gone.extend(ordered(*given))
+        return ordered(*given)
+    monkeypatch.setattr(places, "ordered", counted)
+    monkeypatch.setattr(writing, "ordered", counted)
+    each = []
+    for L in (2, 4, 6):
+        gone.clear()
+        dmft.torch.import_module(lambda N: CASES["stacked"](N, 3, L), modules.numbers(), (16, 32))
+        each.append(len(gone))
+    assert each[2] - each[1] == each[1] - each[0] > 0
+
+
 def test_a_plan_of_many_experts_and_blocks_is_made_of_few(tmp_path):
     plan = counted_plan(CASES["listed"], {"E": 256, "L": 60})
     plan.save(str(tmp_path / "plan.json"))
@@ -241,3 +278,45 @@ def test_an_import_of_many_is_that_of_few_with_laws_for_all():
         list(model.parameters()))
     with pytest.raises(dmft.InputError, match="it is that of E = .*recipe.base. is a plan"):
         mine.load(CASES["listed"](16, 9, 3))
+
+
+class Gates(nn.Module):
+    """Rows of experts with sigmoid gates."""
+
+    def __init__(self, N, M):
+        super().__init__()
+        self.Q = nn.Linear(N, M, bias=False)
+        self.up = nn.Parameter(torch.randn(M, 3, N) * N ** -0.5)
+        self.down = nn.Parameter(torch.randn(M, N, 3) * 3 ** -0.5)
+
+    def forward(self, x):
+        units = torch.einsum("pn,mun->pmu", x, self.up).tanh() * self.Q(x).sigmoid()[..., None]
+        return torch.einsum("pmu,mnu->pn", units, self.down) / len(self.up)
+
+
+class Several(nn.Module):
+    """Layers of experts on a stream, each with a number of them of its own."""
+
+    def __init__(self, N, *numbers):
+        super().__init__()
+        self.read, self.w = nn.Linear(modules.NUMBERS, N, bias=False), nn.Linear(N, 1, bias=False)
+        self.layers = nn.ModuleList(Gates(N, M) for M in numbers)
+
+    def forward(self, x):
+        x = self.read(x)
+        for layer in self.layers:
+            x = x + layer(x)
+        return self.w(x)[:, 0]
+
+
+def test_a_list_of_numbers_is_a_size_for_each():
+    def build(N, E):
+        return Several(N, *E)
+    plan = dmft.torch.plan(build, modules.numbers(), {"N": 16, "E": [4, 12]})
+    single = dmft.torch.plan(lambda N, A, B: Several(N, A, B), modules.numbers(),
+                             {"N": 16, "A": 4, "B": 12})
+    assert plan.base == {"N": 16, "E_1": 4, "E_2": 12}
+    assert str(plan).replace("E_1", "A").replace("E_2", "B").split() == str(single).split()
+    assert plan.sizes(build(32, [8, 9])) == {"N": 32, "E_1": 8, "E_2": 9}
+    with pytest.raises(dmft.InputError, match="E_1 is the name of a number of the list E"):
+        dmft.torch.plan(build, modules.numbers(), {"N": 16, "E": [4, 12], "E_1": 4})

@@ -20,10 +20,9 @@ from dmft.torch.plan_sizes import pattern_of
 
 def closure(one: Expression, known: dict) -> frozenset:
     """All that an expression is computed from, by id."""
-    for part in ordered([one]):
-        if id(part) not in known:
-            known[id(part)] = frozenset().union({id(part)}, *(
-                known[id(argument)] for argument in part.arguments))
+    for part in ordered([one], known):
+        known[id(part)] = frozenset().union({id(part)}, *(
+            known[id(argument)] for argument in part.arguments))
     return known[id(one)]
 
 
@@ -100,7 +99,8 @@ def powers(shallow, deep, names, size: str) -> tuple[dict, list[str]]:
     if not blocks.in_a_row():
         raise InputError(f"{size} is a number of matrices side by side ({sorted(names)[0]}, ..), "
                          "as that of experts in a loop; write them as one tensor, one matrix for "
-                         "each expert, or leave it out of base")
+                         f"each expert, or give it by counts={{{size!r}: ...}} and not in base, "
+                         "with which your numbers then do not go")
     if not blocks.found:
         raise InputError(f"{size} is a number of layers that add to no stream, and nothing is "
                          "known of how these go with their number; leave it out of base")

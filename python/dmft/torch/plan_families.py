@@ -8,6 +8,7 @@ parameters of the same kind, and are checked where there are some more.
 """
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import warnings
@@ -15,7 +16,8 @@ import warnings
 import torch
 
 from dmft.errors import InputError, NoteWarning
-from dmft.torch.importing.result import Builds, example_of
+from dmft.torch.importing.builds import Builds
+from dmft.torch.importing.result import example_of
 from dmft.torch.importing.record import run
 from dmft.torch.plan_counts import Uneven, numbers
 from dmft.torch.plan_laws import Planner, small_sizes
@@ -58,14 +60,21 @@ class Few:
         """`build` as a function of the sizes that grow."""
         return lambda *sizes: self._build(*sizes, *self.at(k).values())
 
-    def from_start(self, start: int) -> bool:
-        """Chooses places of at least this number, at which the module is built and runs."""
-        uneven = None
-        for steps in sorted(itertools.product(STEPS, repeat=len(self.asked)), key=sum):
-            self.places = {}
-            for (size, asked), step in zip(self.asked.items(), steps):
-                first = start + (asked - start) % step
-                self.places[size] = (first, first + step, first + 2 * step)
+    def _rows(self, size: str, start: int) -> list[tuple]:
+        """Three numbers of a size each, of at least `start`. Those whose step divides all that are
+        asked for come first, as the experts of groups are multiples of their number."""
+        asked, found = self.asked[size], []
+        for step in sorted(STEPS, key=lambda step: (asked % step > 0, step)):
+            first = start + (asked - start) % step
+            found.append((first, first + step, first + 2 * step))
+        return found
+
+    def from_starts(self, starts) -> bool:
+        """Chooses places of at least these numbers, one for each size, at which the module is built
+        and runs."""
+        uneven, rows = None, [self._rows(*one) for one in zip(self.asked, starts)]
+        for which in sorted(itertools.product(range(len(STEPS)), repeat=len(rows)), key=sum):
+            self.places = {size: row[k] for size, row, k in zip(self.asked, rows, which)}
             try:
                 if all(self._runs(k) for k in (0, 1)) and self.kinds() is not None:
                     return True
@@ -96,25 +105,40 @@ class Few:
         of a size that is a number of blocks, too."""
         def names(sizes):
             counts = {size: sizes[size] for size in self.places}
-            return [name for name, _ in self.module(counts, **{
-                size: sizes[size] for size in more}).named_parameters()]
+            there = self.small | {size: sizes[size] for size in more}
+            return self._builds.names([*there.values(), *counts.values()])
         return numbers(names, more | self.places)
 
     def first(self, made):
-        """made() with the smallest numbers of experts and blocks at which it can be. Two of them
-        are tried: with the fewest, all experts (of a group) may have been chosen."""
-        why, tried = None, []
-        for start in STARTS:
-            if not self.from_start(start) or self.places in tried:
-                continue
-            tried.append(self.places)
-            try:
-                return made()
-            except InputError as error:
-                if why:
-                    raise why from None
-                why = error
-        raise why or self.refused()
+        """made() with the smallest numbers of experts and blocks at which it can be. Where it fails
+        more of each by itself are tried once: with the fewest, all experts (of a group) may have
+        been chosen."""
+        sizes = range(len(self.asked))
+        ups = {tuple(up if k in (one, None) else 0 for one in sizes) for k in (None, *sizes)
+               for up in range(len(STARTS))}        # of all, or of one alone
+        fewest = self._found(sorted(ups, key=lambda one: (sum(one), one)))
+        if fewest is None:
+            raise self.refused()
+        tried = [self.places]
+        try:
+            return made()
+        except InputError as error:
+            why = error
+        for k in sizes:
+            more = [tuple(up if one == k else fewest[one] for one in sizes)
+                    for up in range(fewest[k] + 1, len(STARTS))]
+            if self._found(more, tried) is not None:
+                tried.append(self.places)
+                with contextlib.suppress(InputError):
+                    return made()
+        raise why
+
+    def _found(self, starts, tried=()):
+        """The first of these numbers of starts whose places are others than those tried."""
+        for one in starts:
+            if self.from_starts([STARTS[k] for k in one]) and self.places not in tried:
+                return one
+        return None
 
     def refused(self) -> InputError:
         """Why there are no places."""
@@ -129,7 +153,8 @@ def counted_content(build, example, base, counts, word, widths, more) -> dict:
     few = Few(build, example, base, checked(counts, base), widths, more)
 
     def made():
-        planners = [Planner(few.build_at(k), example, base, widths, more) for k in (0, 1)]
+        planners = [Planner(few.build_at(k), example, base, widths, more, compare=not k)
+                    for k in (0, 1)]
         for planner in planners:
             planner.measure()
         content, other = (Assembly(planner, word).content for planner in planners)

@@ -19,7 +19,8 @@ from dmft.torch.importing import rates
 from dmft.torch.importing.factors import growing_places
 from dmft.torch.importing.judging import Judge
 from dmft.torch.importing.parts import Part, index_at
-from dmft.torch.importing.result import Builds, import_module
+from dmft.torch.importing.builds import Builds
+from dmft.torch.importing.result import Imported, example_of, import_module
 from dmft.torch.importing.graph import ordered
 from dmft.torch.plan_sizes import pattern_of
 from dmft.torch.plan_counts import numbers
@@ -55,9 +56,11 @@ class Traced:
 
 
 class Planner:
-    """Collects the numbers of all parameters. `base`: {size: its value where your numbers hold}."""
+    """Collects the numbers of all parameters. `base`: {size: its value where your numbers hold};
+    compare: whether outputs and gradients are compared with those of the module, too."""
 
-    def __init__(self, build, example, base, widths, more):
+    def __init__(self, build, example, base, widths, more, compare=True):
+        self._compare = compare
         self.small = small_sizes(base, widths)
         self.base, self.sizes = base, list(base)
         ignore = more.get("ignore", ())
@@ -84,8 +87,7 @@ class Planner:
     # --- imports ---------------------------------------------------------------------------------
 
     def _names(self, sizes: dict) -> list[str]:
-        return [name for name, _ in self._builds.of_sizes(list(sizes.values()), 0
-                                                          ).named_parameters()]
+        return self._builds.names(list(sizes.values()))
 
     def _counted(self) -> dict:
         """{size: names of the parameters of which there are more where it is larger}."""
@@ -102,7 +104,9 @@ class Planner:
         def build(*values):
             sizes = dict(zip(pairs, values)) | counts
             return self._build(*(sizes[size] for size in self.sizes))
-        made = import_module(build, self._example, pairs, **self._more)
+        made = import_module(build, self._example, pairs, **self._more) if self._compare else \
+            Imported(Builds(build, pairs, self.ignored), example_of(self._example),
+                     self._more.get("output"))
         return Traced(made, made.roots, made._builds.widths)
 
     def _import(self) -> None:

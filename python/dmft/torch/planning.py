@@ -145,6 +145,33 @@ def _written(one):
         if isinstance(one, Piece) else one
 
 
+def _spread(build, *tables):
+    """(build, tables) with a size of its own, E_1, E_2, .. for each number of a list E, which build
+    still is given as a list."""
+    lists = {size: len(value) for table in tables if isinstance(table, dict)
+             for size, value in table.items() if isinstance(value, (list, tuple)) and value}
+    if not lists or not callable(build):
+        return build, *tables
+    asked = {**tables[0], **(tables[-1] or {})}
+
+    def built(*values):
+        values = iter(values)
+        return build(*([next(values) for _ in range(lists[size])] if size in lists
+                       else next(values) for size in asked))
+    found = []
+    for table in tables:
+        wide = {}
+        for size, value in (table or {}).items():
+            names = [f"{size}_{k + 1}" for k in range(lists[size])] if size in lists else [size]
+            both = set(names) & ({*asked, *wide} - {size})
+            if both:
+                raise InputError(f"{min(both)} is the name of a number of the list {size} and of "
+                                 "another size; call one of them otherwise")
+            wide |= zip(names, value if size in lists else [value])
+        found.append(table and wide)
+    return built, *found
+
+
 def plan(build, example, base, parameterization="mssp", *, widths=None, counts=None,
          **more) -> Plan:
     """A plan of a module: your own scales and rates hold at the sizes `base`, and go with the sizes
@@ -155,12 +182,15 @@ def plan(build, example, base, parameterization="mssp", *, widths=None, counts=N
     of these, or powers {"std": .., "lr": .., "eps": ..} of the first size or {size: power}}, of
     which the first that fits holds (sp where none does). widths: {size: two values} at which the
     module is traced. counts: {name: how many} of experts and blocks, arguments of build behind
-    those of base: the module is built with few of them, and the plan holds with any number. What a
-    plan cannot do for the module is in its `notes`, and is warned of.
+    those of base: the module is built with few of them, and the plan holds with any number. A size
+    may be a list, as {"E": [8, 64]} of layers with other numbers of experts; build is given such a
+    list, and the plan calls its numbers E_1, E_2. What a plan cannot do for the module is in its
+    `notes`, and is warned of.
 
     >>> plan = dmft.torch.plan(build, torch.randn(48, 10), base={"N": 256})    # doctest: +SKIP
     >>> plan.save("plan.json")                                              # doctest: +SKIP
     """
+    build, base, counts = _spread(build, base, counts)
     if counts is None:
         planner = Planner(build, example, base, widths, more)
         planner.measure()

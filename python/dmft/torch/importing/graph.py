@@ -4,14 +4,15 @@ from __future__ import annotations
 from dmft.torch.importing.expressions import Expression
 
 
-def ordered(roots) -> list[Expression]:
-    """All expressions below these, arguments first."""
+def ordered(roots, known=()) -> list[Expression]:
+    """All expressions below these, arguments first, but for those whose ids are known, and what
+    these alone are made of."""
     found, seen, stack = [], set(), [(one, False) for one in reversed(roots)]
     while stack:
         one, done = stack.pop()
         if done:
             found.append(one)
-        elif id(one) not in seen:
+        elif id(one) not in seen and id(one) not in known:
             seen.add(id(one))
             stack.append((one, True))
             stack += [(argument, False) for argument in reversed(one.arguments)]

@@ -79,12 +79,11 @@ def places_mixed(read, x: Tensor, dim: int, matrix) -> Tensor:
 def places_of(one, known: dict, tokens: int):
     """How many rows of an input an expression has, of so many tokens: fewer where some were taken,
     one where they were pooled; None of what is the same for all tokens."""
-    for part in ordered([one]):
-        if id(part) not in known:
-            there = [known[id(argument)] for argument in part.arguments if known[id(argument)]]
-            known[id(part)] = len(part.data) if part.operation == "mix_places" else \
-                1 if part.operation == "pool" else max(there) if there else \
-                tokens if "token" in part.axes else None
+    for part in ordered([one], known):
+        there = [known[id(argument)] for argument in part.arguments if known[id(argument)]]
+        known[id(part)] = len(part.data) if part.operation == "mix_places" else \
+            1 if part.operation == "pool" else max(there) if there else \
+            tokens if "token" in part.axes else None
     return known[id(one)]
 
 

@@ -118,16 +118,15 @@ class Writer(Lists, ManySites):
         return uses
 
     def _value(self, root: Expression):
-        for one in ordered([root]):
-            if id(one) not in self._values:
-                self.network._origin = one.place
-                try:
-                    self._values[id(one)] = getattr(self, "_write_" + one.operation,
-                                                    self._unwritten)(one)
-                except Refusal:
-                    raise
-                except Gap as gap:
-                    raise Refusal(f"{said(one)}: {gap} ({one.place})") from None
+        for one in ordered([root], self._values):
+            self.network._origin = one.place
+            try:
+                self._values[id(one)] = getattr(self, "_write_" + one.operation,
+                                                self._unwritten)(one)
+            except Refusal:
+                raise
+            except Gap as gap:
+                raise Refusal(f"{said(one)}: {gap} ({one.place})") from None
         return self._values[id(root)]
 
     def _write_top(self, one):

@@ -1,0 +1,125 @@
+"""The modules that somebody's function makes, at sizes that are asked for."""
+from __future__ import annotations
+
+import torch
+
+from dmft.errors import InputError
+from dmft.torch.importing.laws import power_of
+from dmft.torch.importing.record import InDouble, doubles
+
+MOST, COPIES = 2 ** 28, 6               # parameters of a module that is run; of them in memory
+
+
+class Builds:
+    """The modules that `build` makes, on the processor and in double precision,
+    with `ignored` parameters at 0. `widths`: of the names of what grows, two values each; the
+    first one is N."""
+
+    def __init__(self, build, widths, ignored):
+        self.build, self.ignored = build, tuple(ignored)
+        if not callable(build):
+            raise InputError(f"build is a {type(build).__name__}; it must be a function of the "
+                             "width that makes the module")
+        self.sizes = dict(widths) if isinstance(widths, dict) else {"N": widths}
+        for name, values in self.sizes.items():
+            if not isinstance(values, (list, tuple)) or len(values) != 2 \
+                    or not all(isinstance(one, int) for one in values) \
+                    or not 0 < values[0] < values[1]:
+                raise InputError(f"widths of {name}: {values}; must be two whole numbers, the "
+                                 "larger one last")
+        self.widths = tuple(next(iter(self.sizes.values())))
+        self._counted: list[tuple] = []     # sizes of modules that are known to be small
+
+    def others(self, N: int) -> list[int]:
+        """What all names are where the first is N: in proportion to it, or its power."""
+        found = []
+        for name, values in self.sizes.items():
+            law = power_of(values, self.widths)
+            size = law and law[0] * N ** law[1]
+            if not size or abs(size - round(size)) > 1e-6:
+                raise InputError(f"{name} is no power of {next(iter(self.sizes))} that is whole "
+                                 f"at {N}")
+            found.append(round(size))
+        return found
+
+    def at(self, N: int) -> torch.nn.Module:
+        """The module of width N."""
+        return self.of_sizes(self.others(N), N)
+
+    def of_sizes(self, sizes, seed: int) -> torch.nn.Module:
+        """The module of these sizes, in their order."""
+        N = ", ".join(map(str, sizes))
+        self._count(sizes, N)
+        try:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(seed)
+                with InDouble(), doubles():
+                    module = self.build(*sizes)
+        except InputError:
+            raise
+        except Exception as error:      # of a stranger's code
+            raise InputError(f"build({N}) failed: {type(error).__name__}: {error}; give other "
+                             "widths=") from error
+        if not isinstance(module, torch.nn.Module):
+            raise InputError(f"build({N}) gives a {type(module).__name__}, which is no "
+                             "torch.nn.Module")
+        self._check(module, N)
+        module = module.double().train()
+        with torch.no_grad():
+            for name, parameter in module.named_parameters():
+                if name in self.ignored:
+                    parameter.zero_()
+        return module
+
+    def _check(self, module, N: str) -> None:
+        parameters = dict(module.named_parameters())
+        if not parameters:
+            raise InputError("the module has no parameters")
+        unknown = [name for name in self.ignored if name not in parameters]
+        if unknown:
+            raise InputError(f"ignore: the module has no parameter {unknown[0]}; there are "
+                             + " ".join(parameters))
+        for name, one in [*parameters.items(), *module.named_buffers()]:
+            if one.device.type != "cpu":
+                raise InputError(f"{name} is on {one.device}; build the module on the processor, "
+                                 "it is run at small widths only")
+
+    def _without_numbers(self, sizes):
+        """The module without any memory; None of one whose constructor wants numbers."""
+        try:
+            with torch.random.fork_rng(devices=[]), torch.device("meta"):
+                return self.build(*sizes)
+        except Exception:               # of a stranger's code
+            return None
+
+    def names(self, sizes) -> list[str]:
+        """The names of all parameters of a module of these sizes."""
+        module = self._without_numbers(sizes)
+        if not isinstance(module, torch.nn.Module):
+            module = self.of_sizes(sizes, 0)
+        return [name for name, _ in module.named_parameters()]
+
+    def _count(self, sizes, N: str) -> None:
+        """Refuses a module that is too large before it takes memory. One whose sizes are all no
+        larger than those of another, which was not, is not counted."""
+        if any(all(a <= b for a, b in zip(sizes, known)) for known in self._counted):
+            return
+        module = self._without_numbers(sizes)
+        if not isinstance(module, torch.nn.Module):
+            return
+        count = sum(one.numel() for one in module.parameters())
+        self._counted.append(tuple(sizes))
+        if count > MOST:
+            raise InputError(f"build({N}) has {count:.2g} parameters, for which an import takes "
+                             f"{COPIES * 8 * count / 1e9:.0f} GB; it needs small modules only: "
+                             "give smaller widths=, as (64, 128), or fewer blocks and experts")
+
+    def third(self) -> int:
+        """A width that was not traced."""
+        for N in (sum(self.widths), 2 * self.widths[1], 3 * self.widths[1], 4 * self.widths[1]):
+            try:
+                self.at(N)
+                return N
+            except InputError as error:
+                failed = error
+        raise failed
