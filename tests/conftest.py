@@ -8,6 +8,8 @@ import sys
 
 import pytest
 from dmft.files import load
+from matplotlib import rcParams
+from matplotlib.axis import Axis
 from dmft.plot import STYLE, command, select, sweeps
 
 STYLE |= {"savefig.dpi": 50, "figure.constrained_layout.use": False}
@@ -32,6 +34,15 @@ def read_once(path):
 
 
 command.load = select.load = sweeps.load = read_once
+
+
+@pytest.fixture
+def coarse(monkeypatch):
+    """Pictures of which only that they are drawn is judged: without the small ticks of logarithmic
+    axes, and with titles at a fixed place, which take most of the rest of the time."""
+    monkeypatch.setattr(Axis, "get_minorticklocs", lambda _: [])
+    monkeypatch.setitem(rcParams, "axes.titley", 1.0)
+
 
 KEYS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "ref", "keys.ini")
 

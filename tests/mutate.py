@@ -40,7 +40,7 @@ WHOLE = {'faults', *re.search(r'^WHOLE := (.*)$', RULES, re.M)[1].split()}
 MEMORY, FILE = 24 << 30, 1 << 30
 # Files of tests in Python that judge what no test in C does.
 IN_PYTHON = ['sweep.py', 'sweep_grid.py', 'study.py', 'include.py', 'cli_files.py', 'screen.py',
-             'compare.py']
+             'compare.py', 'cli.py']
 QUICK = 5.  # seconds, until it is known how long a test takes
 
 

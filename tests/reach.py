@@ -15,7 +15,7 @@ import sys
 
 HOME = pathlib.Path(__file__).resolve().parent.parent
 # Tests that go through much of the program.
-GENERAL = {'limit', 'map', 'oracle', 'networks', 'program', 'io', 'cli', 'flow', 'regime1'}
+GENERAL = {'limit', 'map', 'oracle', 'networks', 'program', 'io', 'cli.py', 'flow', 'regime1'}
 # Tests of networks beside their oracles.
 JUDGED = {'oracle', 'network', 'regime1', 'regime3', 'residual', 'resnet', 'stack', 'transformer',
           'optimizer', 'outputs', 'parameterization', 'tied', 'batches'}
@@ -33,7 +33,7 @@ REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend backend_bits 
            'models/parts/attention': 'transformer', 'models/parts/experts': 'transformer stack',
            'models/parts/block': 'stack residual',
            'models/parts': 'models', 'models/': 'models',
-           'solver/command': 'cli cli_refusals refusals',
+           'solver/command': 'cli.py cli_refusals refusals',
            'solver/files': 'io io_partial cli_files.py',
            'solver/files/partial': 'faults', 'kernels/base/text': 'refusals',
            'solver/run/run': 'cli_files.py',
@@ -44,7 +44,7 @@ REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend backend_bits 
            'solver/run/ensemble': 'resume', 'solver/run/forecast': 'notes',
            'solver/run/notes': 'screen.py cli_ends', 'solver/run/condense': 'notes',
            'solver/run/estimate': 'estimate',
-           'solver/run/report': 'cli cli_files.py screen.py cli_bits',
+           'solver/run/report': 'cli.py cli_files.py screen.py cli_bits',
            'solver/run/states': 'resume states',
            'solver/settings': 'param param_refusals refusals include.py factor keys',
            'solver/data/normals': 'residual', 'solver/run/costs': 'cli_bits',
@@ -55,6 +55,12 @@ REACHED = {'kernels/archive': 'resume', 'kernels/array/': 'backend backend_bits 
 def names():
     """All test programs in C but that of MPI, which compares two builds."""
     return sorted(p.stem[5:] for p in (HOME / 'tests').glob('test_*.c') if p.stem != 'test_mpi')
+
+
+def in_python(path):
+    """Files of tests in Python that this source is named with."""
+    return {test for at, tests in REACHED.items() if path.startswith(at)
+            for test in tests.split() if test.endswith('.py')}
 
 
 def weight(test, path):
@@ -79,7 +85,8 @@ def changed():
 
 
 def reached(paths):
-    """Names of tests in C, and words that tests/python.sh takes, for these files."""
+    """Names of tests in C, of files of tests in Python, or `python` for all of these, for these
+    files."""
     tests = {'architecture'}
     for path in paths:
         if path.startswith('tests/test_') and path.endswith('.c'):
@@ -91,12 +98,13 @@ def reached(paths):
         elif path.startswith('tests/oracles/'):
             tests |= JUDGED | {name for name in names() if path[21:].split('.')[0] in name}
         elif path.endswith(('.c', '.h', '.cu')):
-            tests |= {name for name in names() if weight(name, path)}
+            tests |= {name for name in names() if weight(name, path)} | in_python(path)
         elif path.startswith('python/dmft/study/'):
             tests |= {'python', 'refusals'}
         elif path.startswith(('python/', 'studies/', 'tests/')) and path.endswith('.py'):
             tests.add('python')
-    return sorted(test for test in tests if test in names() + ['architecture', 'python'])
+    return sorted(test for test in tests if test in names() + ['architecture', 'python'] or
+                  test.endswith('.py') and 'python' not in tests)
 
 
 if __name__ == '__main__':

@@ -10,8 +10,6 @@ import sys
 import numpy as np
 import pytest
 import xarray
-from matplotlib import rcParams
-from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 
 import dmft
@@ -356,26 +354,18 @@ def inis(swept):
                 yield path
 
 
-def drawn_coarsely(monkeypatch):
-    """To lay out panels takes half of the time of a picture, the places of titles and small ticks
-    of logarithmic axes most of the rest, and then its pixels."""
-    save = Figure.savefig
-    monkeypatch.setattr(Figure, "set_layout_engine", lambda *_, **__: None)
-    monkeypatch.setattr(Axis, "get_minorticklocs", lambda _: [])
-    monkeypatch.setitem(rcParams, "axes.titley", 1.0)
-    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: save(figure, path, dpi=20))
-
-
 @pytest.mark.parametrize("name", (
     "balance_gradients", "balance_rates", "collapse", "delay", "depth_pass", "depth_paths",
     "depth_rates", "freezing", "image_rates",
     "lazy_rich_experts", "lazy_rich_gates", "lazy_rich_softmax", "shapes", "sharpness_rates",
     "softmax_limit", "sparse_experts", "sparse_limit", "sparse_rates", "text_rates", "text_shapes",
     "transformer_limit"))
-def test_pictures_are_made_of_the_tables(name, tmp_path, monkeypatch):
-    path = str(tmp_path / "out.png")
+def test_pictures_are_made_of_the_tables(name, tmp_path, monkeypatch, coarse):
+    """To lay out panels takes half of the time of a picture; most of the rest are its pixels."""
+    path, save = str(tmp_path / "out.png"), Figure.savefig
     monkeypatch.setattr(sys, "argv", [name, "--picture", os.path.join(FOLDER, name + ".csv"), path])
-    drawn_coarsely(monkeypatch)
+    monkeypatch.setattr(Figure, "set_layout_engine", lambda *_, **__: None)
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: save(figure, path, dpi=20))
     made = script(name)
     made.command(made.main, made.draw)
     with open(path, "rb") as file:

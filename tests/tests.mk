@@ -99,9 +99,9 @@ $(TESTS:%=test-%): test-%: all $(BUILD)/test_%
 
 REACHED = $(shell $(PYTHON) tests/reach.py)
 test-changed: all
-	@$(MAKE) --no-print-directory $(patsubst %,$(BUILD)/test_%,$(filter-out python,$(REACHED)))
-	@$(ONE) tests/run.sh $(patsubst %,$(BUILD)/test_%,$(filter-out python,$(REACHED))) \
-	    $(if $(filter python,$(REACHED)),$(PYTHON_TEST))
+	@$(MAKE) --no-print-directory $(patsubst %,$(BUILD)/test_%,$(filter-out python %.py,$(REACHED)))
+	@$(ONE) tests/run.sh $(patsubst %,$(BUILD)/test_%,$(filter-out python %.py,$(REACHED))) \
+	    $(if $(filter python,$(REACHED)),$(PYTHON_TEST),$(patsubst %.py,'tests/python.sh tests/test_%.py',$(filter %.py,$(REACHED))))
 
 test-mpi: $(PROGRAMS:%=$(BUILD)/%) $(BUILD)/test_mpi
 

@@ -171,8 +171,7 @@ pid_t cli_start(const char *const *arg, int flags) {
     if (pid)
         return pid;
     signal(SIGPIPE, SIG_DFL);
-    redirect(STDOUT_FILENO, flags & CLI_FULL ? "/dev/full" : "stdout.txt",
-             (flags & CLI_NO_READER) != 0);
+    redirect(STDOUT_FILENO, "stdout.txt", (flags & CLI_NO_READER) != 0);
     redirect(STDERR_FILENO, "stderr.txt", false);
     if ((flags & CLI_NO_RIGHTS) && !give_up_rights())
         _exit(CLI_NO_SUCH_RIGHT);

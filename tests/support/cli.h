@@ -29,7 +29,6 @@ struct cli_result {
 
 enum {
     CLI_NO_READER = 1,      /* standard output is a pipe that nobody reads */
-    CLI_FULL = 4,           /* standard output is on a disk that is full */
     CLI_NO_RIGHTS = 2,      /* permissions of files count, even for root */
     CLI_NO_SUCH_RIGHT = 125 /* exit status where root cannot give up its rights */
 };
