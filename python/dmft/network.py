@@ -129,6 +129,10 @@ class Network:
         """The text of the program."""
         return "\n".join(self._lines) + "\n"
 
+    def take(self, lines: list[str]) -> None:
+        """Lines of Lua that were written elsewhere, in the place of those so far."""
+        self._lines, self._origins = list(lines), [""] * len(lines)
+
     def __dir__(self):
         return [*super().__dir__(), *OPERATIONS, *CONSTANTS]
 

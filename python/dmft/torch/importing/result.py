@@ -1,6 +1,7 @@
 """dmft.torch.import_module: a module of PyTorch as a network of dmft-solve."""
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 from functools import partial
@@ -14,7 +15,7 @@ from dmft.torch.importing.axes import cells_shape
 from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.factors import Factors, growing_places, leaves_of
 from dmft.torch.importing.builds import Builds
-from dmft.torch.importing.few import import_of_few
+from dmft.torch.importing.few import import_of_few, looped
 from dmft.torch.importing.guard import (differences, fresh, refused, same_buffers,
                                         worst_of)
 from dmft.recipe import recipe
@@ -64,7 +65,7 @@ class Imported:
         self._covered()
         say_what_is_drawn(self.parts, self._modules, builds.widths)
         self.differences: dict[str, float] = {}
-        self.build, self.counts, self.traced = builds.build, {}, {}
+        self.build, self.counts, self.traced, self.places = builds.build, {}, {}, {}
 
     # --- reading ---------------------------------------------------------------------------------
 
@@ -176,6 +177,8 @@ class Imported:
         if unused:
             warnings.warn("no output depends on all of " + ", ".join(unused)
                           + ", which are no part of the network", NoteWarning, stacklevel=4)
+
+    looped = functools.cached_property(looped)
 
     @property
     def names(self) -> dict[str, tuple[str, ...]]:
