@@ -309,6 +309,64 @@ TEST(test_rank_limit) {
     ASK(population_check_rank(&p, 256, "map 2", &err));
 }
 
+/* Draws in a random order with rows that are met, looks, and, `ahead`, normals drawn before it is
+ * known how many are wanted, which may be of no use by then. */
+static double *draws_in_order(bool ahead, uint64_t state) {
+    enum { MOST = 5, STEPS = 30 };
+    struct population p;
+    struct population_aside mark;
+    struct array known, out;
+    open_population(&p, 300, true, 0);
+    p.draws.mirrored = true;
+    open_rows(&known, p.sites, 2 * STEPS);
+    ASK(array_init(&out, backend, p.sites, 1, MOST * STEPS, &err));
+    rows_zero(array_all(&out));
+    ASK(population_fresh(&p, none, array_rows(&out, 0, MOST), &err));
+    for (int step = 0; step < STEPS; step++) {
+        state = state * 6364136223846793005u + 1442695040888963407u;
+        int what = (int)(state >> 60), count = 1 + (int)(state >> 40) % MOST;
+        int mirror = state >> 33 & 1 ? 1 : -1;
+        struct rows met = array_rows(&known, 2 * step, 2),
+                    fresh = array_rows(&out, MOST * step, count);
+        if (what == 11) { /* nothing new: other rows will wait in their place */
+            ASK(population_settle(&p, &err));
+            ASK(population_absorb(&p, rows_part(array_all(&p.span.rows), 0, 2), &err));
+        }
+        backend_hold(backend, true);
+        if (ahead)
+            ASK(population_ahead(&p, mirror, MOST, &err));
+        backend_hold(backend, false);
+        if (what == 11)
+            ASK(population_settle(&p, &err));
+        if (what < 2 || what == 11)
+            ASK(population_absorb(&p, met, &err));
+        if (what > 11) {
+            population_set_aside(&p, (uint32_t)step, &mark);
+            ASK(population_absorb(&p, met, &err));
+            if (what > 13)
+                ASK(population_fresh(&p, none, rows_part(fresh, 0, 1), &err));
+            population_put_back(&p, &mark);
+        }
+        if (what > 2)
+            ASK((mirror > 0 ? population_fresh : population_fresh_back)(&p, none, fresh, &err));
+    }
+    double *x = values(array_all(&out));
+    array_free(&known);
+    array_free(&out);
+    population_free(&p);
+    return x;
+}
+
+TEST(test_drawn_ahead) {
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        double *x = draws_in_order(false, seed), *y = draws_in_order(true, seed);
+        for (size_t i = 0; i < 300 * 5 * 30; i++)
+            assert_true(fabs(x[i] - y[i]) <= 1e-12);
+        free(x);
+        free(y);
+    }
+}
+
 /* Of 2^b sites the first 2^b - 1 rows of signs are orthogonal, and to 1; then others begin. Asked
  * for one by one they are the same. */
 TEST(test_probes) {

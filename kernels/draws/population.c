@@ -321,7 +321,6 @@ int population_absorb(struct population *population, struct rows rows, struct er
     if (!population->draws.matched)
         return CODE_OK;
     TRY(find_room(population, rows.count, &room, err));
-    forget_ahead(population);
     return room ? append_rows(&population->span.waiting, rows, err) : CODE_OK;
 }
 
