@@ -46,13 +46,14 @@ struct vectors {
 /* Projects and returns the rms. */
 static long double reduce(long double *v, const struct vectors *known, int count, size_t sites) {
     long double norm2 = 0;
-    for (int k = 0; k < 3 * count; k++) {
+    for (int k = 0; k < 2 * count; k++) {
         const long double *u = known->u + (size_t)(k % count) * sites;
         long double c = 0;
         for (size_t i = 0; i < sites; i++)
             c += u[i] * v[i];
+        c /= (long double)sites;
         for (size_t i = 0; i < sites; i++)
-            v[i] -= c / (long double)sites * u[i];
+            v[i] -= c * u[i];
     }
     for (size_t i = 0; i < sites; i++)
         norm2 += v[i] * v[i];
