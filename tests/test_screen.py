@@ -102,8 +102,8 @@ def test_scale_of_inputs():
 
 @pytest.mark.parametrize("optimizer, decay, schedule, steps, note", [
     ("adamw", "0.1", "constant", 101,
-     "note: each step takes 0.1 of all weights (weight_decay, times the schedule), so that of "
-     "100 steps about the last 10 are remembered"),
+     "note: each step takes 0.1 of all weights that decay in full (weight_decay, times the "
+     "schedule), so that of 100 steps about the last 10 are remembered"),
     ("adamw", "0.1", "constant", 100, ""),
     ("adamw", "0.01", "constant", 1001, "so that of 1000 steps about the last 100 are remembered"),
     ("adamw", "0.0001", "constant", 1001, ""),

@@ -101,6 +101,11 @@ struct population *program_population(struct program *p, const char *name, doubl
         .cotangent_scale = 1,
     };
     snprintf(on->name, sizeof on->name, "%s", name);
+    if (!isfinite(on->size)) /* of the nominal width, N = 2^400 */
+        program_fail(p,
+                     "population %s has N^3 sites or more, so that there is no limit: N^2 are the "
+                     "most (finite networks alone, [solver] replicates = 0, may have them)",
+                     name);
     on->draws.stream.first_pair = net_first_pair(&net->setup, on->sites);
     if (!net->setup.declare_only)
         program_failed(p, population_init(on, &p->err));

@@ -167,8 +167,8 @@ static int note_decay(struct run *run, struct err *err) {
         return CODE_OK;
     return tell_note(
         run, "weights_decay_fast", "", false, err,
-        "each step takes %g of all weights (weight_decay, times the schedule), so that of "
-        "%d steps about the last %d are remembered; in PyTorch it is lr times "
+        "each step takes %g of all weights that decay in full (weight_decay, times the schedule), "
+        "so that of %d steps about the last %d are remembered; in PyTorch it is lr times "
         "weight_decay, 0.0001 for 0.001 and 0.1",
         training->weight_decay, updates, last);
 }
