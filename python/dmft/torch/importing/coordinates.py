@@ -25,8 +25,10 @@ LOGITS = ("attend", "attend_by_head")
 
 
 def as_written(mine):
-    """The import with every factor where the module has it, so that values are the module's."""
+    """The import with every factor where the module has it, so that values are the module's, and
+    with one matrix where wide experts share a part of theirs."""
     own = copy.copy(mine)
+    own.shares = False
     own.move(set())
     return own
 

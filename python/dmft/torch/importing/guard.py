@@ -54,9 +54,9 @@ def evaluate(net, mine, parameters, x: torch.Tensor, normals=()):
     N = net.program.width
     weights = {name: one.detach() for name, one in net.weights.items()}     # constants, too
     for part in mine.parts:
-        shape = net.weights[part.name].shape
-        V = part.of(parameters, N).reshape(shape)
-        weights[part.name] = V if net.program.matrix(part.name).learns else V.detach()
+        for name, V in part.of_all(parameters, N).items():
+            V = V.reshape(net.weights[name].shape)
+            weights[name] = V if net.program.matrix(name).learns else V.detach()
     kinds = None if x.is_floating_point() else x
     X = net.inputs_of(x) if kinds is not None else mine.inputs(x)
     A = X / math.sqrt(net.dimension)

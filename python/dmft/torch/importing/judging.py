@@ -59,7 +59,11 @@ class Judge:
             ours = [rates.of_network(network, part, kind) for network in both]
             side = exponents.Side(*([getattr(one, name) for one in ours]
                                      for name in ("std", "lr", "eps")))
-            pairs.append(exponents.Pair(piece, both[0].matrix(part.name),
+            matrix = both[0].matrix(part.name)
+            if part.common:             # which starts as what all experts share
+                shared = both[0].matrix(part.common)
+                matrix = dataclasses.replace(matrix, a0=shared.a0, s_f=shared.s_f)
+            pairs.append(exponents.Pair(piece, matrix,
                                          law.by_entry if law else True,
                                          self._side(laws, part), side, self.widths))
         found = self.imported.differences["output"]

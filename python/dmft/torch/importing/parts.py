@@ -21,7 +21,8 @@ class Part:
     its columns; of a map or a vector there is one); `to`: the axes of the leaf that are the
     target and the source of a map; `factor`: (c, p), the matrix is c N^p times the parameter;
     `start`: the number that a vector starts at, or None; `rows`: of a read-out, more than it has
-    leaves where other numbers of the output are looks."""
+    leaves where other numbers of the output are looks; `common`: the name of the matrix that all
+    wide experts share at the start, to which this one adds what each has learned, or None."""
     name: str
     kind: str
     leaves: tuple[Leaf, ...]
@@ -29,6 +30,7 @@ class Part:
     to: tuple | None = None
     start: float | None = None
     rows: int = 0
+    common: str | None = None
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -61,6 +63,41 @@ class Part:
         if self.rows:
             block = torch.cat([block, block.new_zeros(self.rows - len(block), block.shape[1])])
         return self.at(N) * (block[:, 0] if self.kind == "bias" else block)
+
+    @property
+    def experts(self) -> tuple[int, bool]:
+        """(the axis of the parameter of which each entry is an expert, whether the matrix sums
+        over them) of a map between rows and pairs of experts and units."""
+        to, source = self.to
+        return (source[0], True) if len(source) == 2 else (to[0], False)
+
+    def of_all(self, parameters, N: int) -> dict[str, torch.Tensor]:
+        """{name: the parameter of dmft.torch.Network}, with what the first expert has as what all
+        of them share, which never learns."""
+        V = self.of(parameters, N)
+        if not self.common:
+            return {self.name: V}
+        axis, summed = self.experts
+        (leaf,) = self.leaves
+        block = entries_of(leaf, parameters).detach()
+        at = sorted(leaf.populations).index(axis)
+        first = block.select(at, 0).unsqueeze(at)
+        mine = self.at(N) * first.expand_as(block).permute(self._order(leaf)[0]).reshape(V.shape)
+        size = block.shape[at]
+        shared = mine.reshape(len(V), size, -1)[:, 0] * size if summed else \
+            mine.reshape(size, -1, V.shape[1])[0]
+        return {self.name: V - mine, self.common: shared}
+
+    def with_common(self, weights, N: int) -> torch.Tensor:
+        """What the parameter is, from the weights of a network."""
+        V = weights[self.name].detach()
+        if not self.common:
+            return V
+        shared, (_, summed) = weights[self.common].detach(), self.experts
+        if summed:
+            size = V.shape[1] // shared.shape[1]
+            return V + (shared / size).repeat(1, size)
+        return V + shared.repeat(len(V) // len(shared), 1)
 
     def _order(self, leaf: Leaf) -> tuple[list[int], int]:
         """The order in which its axes are those of the target and the source, and how many are the

@@ -36,8 +36,11 @@ class Numbers:
 def of_network(network: Program, part: Part, kind: str) -> Numbers:
     """What the network's own numbers are for the parameter of a part; kind: sgd or adam."""
     scale = scaling(network, network.matrix(part.name))
-    F = abs(part.at(network.width))
-    return Numbers(scale.std / F, scale.sgd / F ** 2 if kind == "sgd" else scale.adam / F,
+    F, std = abs(part.at(network.width)), scale.std
+    if part.common:                     # which of a sum over experts is that of their mean
+        shared = scaling(network, network.matrix(part.common))
+        std = shared.std / (scale.shape[1] / shared.shape[1] if part.experts[1] else 1)
+    return Numbers(std / F, scale.sgd / F ** 2 if kind == "sgd" else scale.adam / F,
                    F * scale.eps)
 
 

@@ -25,7 +25,7 @@ from dmft.torch.importing.parts import Part, uncovered
 from dmft.torch.importing.random_numbers import drawn_as
 from dmft.torch.importing.reading import Reading, read
 from dmft.torch.importing.record import run
-from dmft.torch.importing.starts import frozen, say_what_is_drawn, starts_of
+from dmft.torch.importing.starts import frozen, say_what_is_drawn, starts_alike, starts_of
 from dmft.torch.importing.tensors import Constant, Missing
 from dmft.torch.importing.graph import ordered
 from dmft.torch.importing.writing import Writer
@@ -54,6 +54,8 @@ class Imported:
     the keys of the ini that the network needs. difference: the largest relative difference of
     outputs and of gradients that was found, `differences` that of each. counts, traced: numbers of
     experts and blocks that were asked for, and those that the network has."""
+
+    shares = True       # wide experts that start alike have a matrix in common
 
     def __init__(self, builds: Builds, example, output):
         self._builds, self._example, self.output = builds, example, output
@@ -147,7 +149,8 @@ class Imported:
         """The program, with what options(part, writer) says of each matrix."""
         sizes = self._reading.tokens, self.outputs
         writer = Writer(self._builds.widths, sizes, partial(starts_of, self._modules),
-                        self._factors, options or partial(frozen, self._modules[0]), network)
+                        self._factors, options or partial(frozen, self._modules[0]), network,
+                        partial(starts_alike, self._modules) if self.shares else None)
         output, terms = self._expressions
         try:
             writer.write(output, terms)
@@ -186,7 +189,7 @@ class Imported:
         found: dict[str, list[str]] = {}
         for part in self.parts:
             for name in part.parameters:
-                found.setdefault(name, []).append(part.name)
+                found.setdefault(name, []).extend(filter(None, (part.name, part.common)))
         return {name: tuple(matrices) for name, matrices in found.items()}
 
     def inputs(self, x: torch.Tensor) -> torch.Tensor:
@@ -228,8 +231,8 @@ class Imported:
         parameters = {name: one.detach().double() for name, one in module.named_parameters()}
         with torch.no_grad():
             for part in self.parts:
-                V = net.weights[part.name]
-                V.copy_(part.of(parameters, N).reshape(V.shape))
+                for name, V in part.of_all(parameters, N).items():
+                    net.weights[name].copy_(V.reshape(net.weights[name].shape))
         return net
 
     def store(self, net: Network, module) -> None:
@@ -237,7 +240,7 @@ class Imported:
         N, parameters = net.program.width, dict(module.named_parameters())
         with torch.no_grad():
             for part in self.parts:
-                V = net.weights[part.name].detach()
+                V = part.with_common(net.weights, N)
                 part.into(parameters, V.to(next(iter(parameters.values())).dtype), N)
             for name in self._builds.ignored:
                 parameters[name].zero_()

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import warnings
 
+import torch
+
 from dmft.errors import NoteWarning
 from dmft.torch.importing.laws import power_of
 from dmft.torch.importing.parts import entries_of
@@ -18,6 +20,15 @@ def starts_of(modules, leaf):
         return None, None
     both = tuple(v[0].item() for v in values)
     return both[0] if both[0] == both[1] or not leaf.populations else None, both
+
+
+def starts_alike(modules, leaf, axis: int) -> bool:
+    """Whether all entries along an axis of a parameter, of which each is an expert, start alike,
+    and not at 0."""
+    at = sorted(leaf.populations).index(axis)
+    blocks = [entries_of(leaf, dict(module.named_parameters())).detach() for module in modules]
+    return all(one.any() and torch.equal(one, one.select(at, 0).unsqueeze(at).expand_as(one))
+               for one in blocks)
 
 
 def say_what_is_drawn(parts, modules, widths) -> None:

@@ -29,11 +29,12 @@ class Writer(Lists, ManySites):
     """`network` is the program and `parts` its matrices. options(part, writer) gives what is said
     of a matrix beside its name: scales and rates."""
 
-    def __init__(self, widths, sizes, starts, factors, options=None, network=None):
+    def __init__(self, widths, sizes, starts, factors, options=None, network=None, alike=None):
         self.tokens, self.outputs = sizes       # of an input, and numbers of the output
         self.network, self.widths, self._starts = network or Network(), widths, starts
         self._factors = factors         # which of the module's go into matrices
         self._more = options or (lambda part, writer: {})
+        self._alike, self._equal = alike, False     # whether wide experts start alike
         self.parts: list[Part] = []
         self.letters = 0                # kinds of tokens
         self._values: dict[int, object] = {}
@@ -61,6 +62,7 @@ class Writer(Lists, ManySites):
         self._embedded = reads_and_writes([output, *penalties])
         self._heads = {id(one.population.find()): None for one in ordered([output, *penalties])
                        if one.operation == "attend" and one.is_rows}
+        self._equal = any(map(self.starts_alike, ordered([output, *penalties])))
         live = learning([output, *penalties])
         for one in ordered([output, *penalties]):
             if id(one) not in live:
@@ -193,7 +195,8 @@ class Writer(Lists, ManySites):
     def _pairs(self, one: Pairs):
         key = id(one.outer.find()), id(one.inner.find())
         if key not in self._populations:
-            of, units = self.population(one.outer), self.population(one.inner, mirrored=True)
+            of = self.population(one.outer)
+            units = self.population(one.inner, mirrored=not self._equal)
             self._populations[key] = self.network.population(
                 f"p{len(self._populations) + 1}", of=of, units=units)
         return self._populations[key]
@@ -230,14 +233,7 @@ class Writer(Lists, ManySites):
             else:
                 words[longest] = words[longest][:-1]
             text = "_".join(words)
-        if not text[0].isalpha():
-            text = "W" + text
-        base, k = text, 1
-        while text in self._names:
-            k += 1
-            text = f"{base}_{k}"
-        self._names.add(text)
-        return text
+        return self._free(text if text[0].isalpha() else "W" + text)
 
     def _weight(self, part: Part, **more) -> dict:
         return {"name": part.name, "label": part.label, **more, **self._more(part, self)}
@@ -251,10 +247,10 @@ class Writer(Lists, ManySites):
         self._maps[leaf.key()] = part
         (x,) = self._arguments(one)
         more = {"tied": True} if len(uses) > 1 else {}
-        if len(to[1]) == 2 and "a0" not in self._more(part, self):
-            # independent experts, of which each unit weighs as one of its own expert alone
-            experts = one.arguments[0].population.find().outer.find()
-            more["s_f"] = self.number(tuple(size ** -0.5 for size in experts.sizes))
+        if self.starts_alike(one):
+            return self._map_of_equal_experts(one, x, part)
+        if "a0" not in self._more(part, self):
+            more |= self._scale_of_sum(one, part)
         return self.network.map(x, self.population(one.population), self._weight(part, **more))
 
     def _write_look(self, one):
