@@ -24,7 +24,8 @@ def imported(name, **more):
 
 @pytest.mark.parametrize("name, third", [
     ("listed", {"E": 7, "L": 6}), ("shared", {"E": 6, "L": 7}), ("top 4", {"E": 9, "L": 4}),
-    ("every other one", {"E": 6, "L": 10}), ("dense first", {"E": 6, "L": 6})])
+    ("every other one", {"E": 6, "L": 10}), ("dense first", {"E": 6, "L": 6}),
+    ("one list", {"E": 6, "L": 6})])
 def test_is_the_module_with_numbers_that_were_not_traced(name, third):
     """looped compares with the import of few itself."""
     mine = imported(name)
