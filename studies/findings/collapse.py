@@ -214,10 +214,26 @@ def draw(rows, path):
     figure.savefig(path, dpi=100)
 
 
+def tell_together(curves):
+    """Shifts and factors of the widest networks that have a limit, with intervals that hold for all
+    of them together."""
+    settled = [key for key in curves if key[:2] != NO_LIMIT and "blocks" not in key[0]]
+    widest = [key for key in settled if key[4] == max(one[4] for one in settled)]
+    for key in widest:
+        one, other = (samples_of(curves[one], one[-1]) for one in (base_of(key, curves), key))
+        numbers = compare(one, other, len(widest))
+        print(f"{key[0]}, {key[1]}, N = {key[4]}, {len(widest)} together: " + "; ".join(
+            f"{of} {value:.3g} [{low:.3g}, {high:.3g}], within {NEAR}: "
+            f"{WORDS[within(low, high, NEAR)]}"
+            for of, (value, low, high) in zip(("shift", "factor"), (numbers[:3], numbers[3:]))))
+
+
 def main(path, out=None, picture=None, *more):
     rows = []
     for one in (path, *more):
-        rows += rows_of(curves_of(dmft.load(one)))
+        curves = curves_of(dmft.load(one))
+        rows += rows_of(curves)
+        tell_together(curves)
     tell(rows)
     tell_corrections(rows)
     tell_doublings(as_text(rows))

@@ -252,7 +252,7 @@ def draw(rows, path):
     import matplotlib.pyplot as plt
     half = means(rows, 5)
     figure, axes = plt.subplots(1, 4, figsize=(14, 3.2), layout="constrained")
-    panels = (("draw 1", {"gd": "gradient descent", "Adam": "Adam"}),
+    panels = (("draw 1", {"gd": "gradient descent", "Adam": "Adam, eps = .05"}),
               ("draw 1", {"Adam, eps 1e-8": "Adam, eps = 1e-8", "Muon": "Muon"}))
     for ax, (data, optimizers) in zip(axes, panels):
         for k, (optimizer, words) in enumerate(optimizers.items()):
@@ -272,7 +272,8 @@ def draw(rows, path):
                                 "images, gradient descent")):
         ax.set(xscale="log", xlabel="width $N$", title=title)
         ax.set_ylim(0, 1.6 * ax.get_ylim()[1])
-        ax.set_xticks([64, 128, 256, 512, 1024, 2048], ["64", "128", "256", "512", "1024", "2048"])
+        ticks = [128, 512, 2048, 8192] if ax is axes[2] else [64, 128, 256, 512, 1024, 2048]
+        ax.set_xticks(ticks, list(map(str, ticks)))
         ax.minorticks_off()
     axes[0].set_ylabel("step at which the loss has halved")
     draw_between(axes[3], half)
