@@ -165,10 +165,11 @@ def test_weights_that_are_tied_afterwards_are_refused():
                         widths={"N": (16, 32)})
 
 
-def test_quantized_models_are_refused(plan):
+@pytest.mark.parametrize("kind", [torch.int8, torch.float8_e4m3fn])
+def test_quantized_models_are_refused(plan, kind):
     model = distributed.model_of(64)
-    model[2].weight = nn.Parameter(torch.zeros(64, 64, dtype=torch.int8), requires_grad=False)
-    with pytest.raises(dmft.InputError, match="2.weight has numbers of the type torch.int8"):
+    model[2].weight = nn.Parameter(torch.zeros(64, 64).to(kind), requires_grad=False)
+    with pytest.raises(dmft.InputError, match=f"2.weight has numbers of the type {kind}"):
         plan.initialize(model)
 
 

@@ -109,7 +109,7 @@ class Plan(Fitted):
             raise InputError("this model was initialized before; a second time would scale it "
                              "again")
         for name, entry, parameter in matched:
-            if not parameter.is_floating_point():
+            if not parameter.is_floating_point() or parameter.element_size() < 2:
                 raise InputError(f"{name} has numbers of the type {parameter.dtype}; initialize "
                                  "the model before it is quantized")
             whole = any(one["at"] or one["equal"] is not None or one["own"] is None
