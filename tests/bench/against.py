@@ -17,7 +17,7 @@ CASES = [
     ("regime1", LIMIT + ["solver.sites=16384"]),
     ("regime2", LIMIT + ["solver.sites=32768", "solver.expert_sites=32768"]),
     ("regime2", LIMIT + ["solver.sites=4096", "solver.expert_sites=4096", "data.inputs=128",
-                         "data.dimension=64"]),
+                         "data.dimension=64", "output.kernels=diagonal"]),
     ("regime3", LIMIT + ["solver.sites=8192", "solver.expert_sites=256", "solver.unit_sites=256"]),
     ("regime1_adam", LIMIT + ["solver.sites=512"]),
     ("dense", LIMIT + ["solver.method=fixed_point", "solver.sites=1024", "training.steps=8"]),
