@@ -7,6 +7,7 @@ import pytest
 import torch
 from dmft.torch.importing.layout import Layout
 from test_import import ROUND_OFF, refusal
+from test_limit import images_of
 from test_training import OPTIMIZERS, STEPS, WIDTH
 from torch import nn
 from torch.nn import functional as F
@@ -62,8 +63,12 @@ class Vision(Patches):
     def forward(self, x):
         h = torch.cat([self.cls.expand(len(x), -1, -1), self.rows(x)], 1) + self.place
         q, k, v = self.qkv(self.norm(h)).unflatten(-1, (3, 2, -1)).permute(2, 0, 3, 1, 4)
-        h = h + self.middle(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        h = h + self.middle(self.attended(q, k, v).transpose(1, 2).flatten(2))
         return self.head(h[:, 0])
+
+    def attended(self, q, k, v):
+        """Of all heads."""
+        return F.scaled_dot_product_attention(q, k, v)
 
 
 class Whole(nn.Sequential):
@@ -120,15 +125,6 @@ MODULES = {one.__name__: one for one in (Patches, Unfolded, Vision, Whole, Convo
 def test_outputs_and_gradients_are_those_of_the_module(name):
     mine = dmft.torch.import_module(MODULES[name], IMAGES, (16, 32))
     assert mine.difference < ROUND_OFF, mine.differences
-
-
-def images_of(mine, X):
-    """The images whose patches these are."""
-    layout = mine._reading.layout
-    X = X[:, mine._reading.more:] if X.dim() > 2 else X[:, None]
-    p, (h, w) = layout.patch or SIZE, layout.grid
-    parts = X.reshape(len(X), h, w, C, p, p).permute(0, 3, 1, 4, 2, 5)
-    return parts.reshape(len(X), C, h * p, w * p)
 
 
 @pytest.mark.parametrize("name", ["Vision", "Whole", "Convolutional"])

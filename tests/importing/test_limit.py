@@ -25,12 +25,13 @@ MOST, SHARE = 3.0, 0.1
 def losses(mine, settings, data, kind, width, seeds):
     """[seed, step] of modules trained by PyTorch, where the settings say so f(0) subtracted."""
     x, loss_kind = (data.X, "mse") if data.tokens is None else (data.tokens, "cross_entropy")
+    x = images_of(mine, x) if mine._reading.layout else x
     found = np.zeros((seeds, settings["training.steps"]))
     for seed, row in enumerate(found):
         module = mine._builds.at(width)
         mine.store(dmft.torch.Network(settings, N=width, network=mine.network, seed=seed), module)
         made = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[kind](
-            mine.groups(kind, RATES[kind], module, eps=1e-3))
+            mine.groups(kind, settings["training.eta0"], module, eps=1e-3))
         first = call(module, x)[0].detach() * (settings["reference.centre"] == "yes")
         for step in range(len(row)):
             f = call(module, x, seed=STEPS * seed + step)[0] - first
@@ -53,7 +54,17 @@ def settings_of(mine, kind):
     if kind == "adam":
         found |= {"training.optimizer": "adam", "training.adam_eps": "outside",
                   "training.eps": 1e-3, "training.adam_read_in": 1}
-    return found | (OF_TOKENS if "data.tokens" in mine.settings else {})
+    return found | (OF_TOKENS if mine._reading.tokens > 1 else {})
+
+
+def images_of(mine, X):
+    """The images whose patches these are."""
+    layout = mine._reading.layout
+    if not layout.patch:
+        return X.reshape(-1, *layout.shape)
+    p, (h, w) = layout.patch, layout.grid
+    parts = X[:, mine._reading.more:].reshape(len(X), h, w, -1, p, p).permute(0, 3, 1, 4, 2, 5)
+    return parts.reshape(-1, *layout.shape)
 
 
 def moments(runs):
@@ -61,11 +72,12 @@ def moments(runs):
     return runs[:, 1:].mean(0), runs[:, 1:].std(0, ddof=1) / len(runs) ** 0.5
 
 
-def approach(mine, kind, seeds=None, centre="yes"):
+def approach(mine, kind, seeds=None, centre="yes", rate=None):
     """Fails unless modules of growing width, seeds[N] of each, come to the limit. centre: whether
     f(0) is subtracted, which may not be 0 in the limit of a head that is the embedding."""
     seeds = seeds or SEEDS
-    settings = settings_of(mine, kind) | {"reference.centre": centre}
+    settings = settings_of(mine, kind) | {"reference.centre": centre,
+                                          "training.eta0": rate or RATES[kind]}
     run = dmft.solve(settings, network=mine.network, progress=False)
     data = dmft.torch.inputs.data_of(run)
     limit, limit_error = moments(run.limit["loss_runs"].values)

@@ -101,6 +101,28 @@ class Padded(Stream):
         return self.head(x + self.two(pooled)[:, None])
 
 
+class Shifted(Stream):
+    """A share of the token before, which is zeros for the first (RWKV)."""
+
+    def setup(self, N):
+        self.share = nn.Parameter(torch.rand(N))
+
+    def middle(self, x):
+        before = torch.cat([torch.zeros_like(x[:, :1]), x[:, :-1]], 1)
+        return x + self.two(torch.relu(self.one(x * self.share + before * (1 - self.share))))
+
+
+class Joined(Stream):
+    """Numbers of each token beside those of all of them, in one softmax."""
+
+    def setup(self, N):
+        self.own, self.all, self.up = nn.Linear(N, 2), nn.Linear(N, 2), nn.Linear(4, N)
+
+    def middle(self, x):
+        pooled = self.all(x.mean(1))[:, None].expand(-1, T, -1)
+        return x + self.up(torch.cat([self.own(x), pooled], -1).softmax(-1))
+
+
 class Mixer(nn.Module):
     """Of numbers: MLPs over tokens and over channels in turn (MLP-Mixer), and a table of places."""
 
@@ -120,7 +142,7 @@ class Mixer(nn.Module):
 
 NUMBERED = torch.randn(24, T, NUMBERS, generator=torch.Generator().manual_seed(1))
 MODULES = {one.__name__: one for one in (Spatial, Triangle, Recurrent, Decaying, Memory, Padded,
-                                         Mixer)}
+                                         Shifted, Joined, Mixer)}
 
 
 def example_of(build):
@@ -134,7 +156,8 @@ def test_outputs_and_gradients_are_those_of_the_module(name):
     assert mine.difference < ROUND_OFF, mine.differences
 
 
-@pytest.mark.parametrize("name", ["Spatial", "Recurrent", "Padded", "Mixer"])
+@pytest.mark.parametrize("name", ["Spatial", "Recurrent", "Padded", "Shifted", "Joined",
+                                  "Mixer"])
 @pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
 def test_his_loop_and_ours_are_one(name, kind):
     compared((MODULES[name], lambda: example_of(MODULES[name]), {}), OPTIMIZERS[kind],

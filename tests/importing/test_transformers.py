@@ -222,12 +222,13 @@ def over_the_width(N):
 
 
 @pytest.mark.filterwarnings("ignore::dmft.NoteWarning")
-def test_a_head_that_is_the_embedding_has_a_limit_over_the_width():
+@pytest.mark.parametrize("kind", ["sgd", "adam"])
+def test_a_head_that_is_the_embedding_has_a_limit_over_the_width(kind):
     """What a token's own embedding leaves on the stream makes a logit that is not 0 at the start,
     at any width, so that nothing is subtracted."""
     mine = dmft.torch.import_module(over_the_width, example(), (16, 32))
     assert not mine.left
-    approach(mine, "sgd", {32: 48, 64: 36, 128: 24}, centre="no")
+    approach(mine, kind, {32: 48, 64: 36, 128: 24}, centre="no")
 
 
 def test_a_padding_token_is_read():

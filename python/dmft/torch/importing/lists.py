@@ -113,13 +113,10 @@ class Lists:
 
     def _write_list(self, one):
         """Numbers that are computed one by one."""
-        parts = []
         for argument in one.arguments:
             if argument.operation == "constant" and argument.data[0] != argument.data[1]:
                 raise Gap("a list of numbers of which one goes with the width")
-            parts.append(self._list(argument.data[:1]) if argument.operation == "constant" else
-                         self._known(argument))
-        return self.network.join(parts)
+        return self.network.join(self._met(one))
 
     def _write_of_letter(self, one):
         """A constant of each kind of token."""

@@ -59,7 +59,7 @@ class Contraction:
     b."""
 
     def __init__(self, read, a: Tensor, b: Tensor, batch: int):
-        self.builder = read.builder
+        self.builder, self.all_tokens = read.builder, read.tokens
         meeting = Meeting(read.builder, a, b)
         meeting.align((batch + 1, batch), sources=True)
         for d in range(batch):
@@ -85,10 +85,15 @@ class Contraction:
             return "pool"
         if "token" in mine or "source" in theirs or "input" in mine:
             raise Gap("a sum over tokens or inputs of what two tensors have there")
-        if any(axis.kind == "token" for axis in self.rows) \
-                and any(axis.kind == "token" for axis in self.columns):
-            return "attend"
-        return None
+        counts = [axis.size[0] for axes in (self.rows, self.columns) for axis in axes
+                  if axis.kind == "token"]
+        if len(counts) < 2:
+            return None
+        if counts != [self.all_tokens] * 2:
+            raise Gap(f"{counts[0]} tokens attend to {counts[1]}, and a program's to each other, "
+                      f"all {self.all_tokens} of an input: let all of them attend, with a constant "
+                      "mask of those that are not seen, and take the outputs of some")
+        return "attend"
 
     def result(self) -> Tensor:
         """The product."""

@@ -218,7 +218,8 @@ def cat(read, tensors, dim=0):
     made = [read.expressions(one) if isinstance(one, Tensor) else
             read.operand(one, _as_long(like, dim, one)) for one in tensors]
     if any(is_of_tokens(one, dim) for one in made) and all(
-            is_of_tokens(one, dim) or not one.dims[dim] and one.cells.flat[0].is_rows
+            is_of_tokens(one, dim) or not one.dims[dim] and (
+                one.cells.flat[0].is_rows or read.builder.value(one.cells.flat[0]))
             for one in made):
         made = _alike_beside(read, made, dim)
         return joined(read, made, dim)

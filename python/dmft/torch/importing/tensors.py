@@ -396,6 +396,9 @@ def _one_constant(builder: Builder, values, axes) -> Expression:
     if kinds == ["token"]:
         return builder.make("of_token", data=tuple(constant_pair(one) for one in values[0]),
                             axes=frozenset({"token"}))
+    if kinds == ["source"]:             # the same for all tokens that attend
+        values, kinds = [np.broadcast_to(one, (len(one), len(one))) for one in values], [
+            "token", "source"]
     if kinds == ["token", "source"]:
         return builder.make("of_pair", data=tuple(map(tuple, values[0].tolist())),
                             axes=frozenset({"token", "source"}))

@@ -322,14 +322,16 @@ class Writer(Lists, ManySites):
         return x + y
 
     def _met(self, one: Expression):
-        """Both arguments; rows that are the same for all tokens have the places of the other."""
-        found = [self._known(argument) for argument in one.arguments]
-        places = [places_of(argument, self._places, self.tokens) for argument in one.arguments]
-        for k, (mine, other) in enumerate((places, places[::-1])):
-            if mine == 1 and other and other > 1:
-                found[k] = self.network.mix(found[k], [[1.0]] * other)
+        """All arguments; what is the same for all tokens has the places of the others."""
+        found = [self._list(each.data[:1]) if each.operation == "constant" else self._known(each)
+                 for each in one.arguments]
+        places = [places_of(each, self._places, self.tokens) for each in one.arguments]
+        most = max(filter(None, places), default=None)
+        for k, mine in enumerate(places):
+            if mine == 1 and most > 1:
+                found[k] = self.network.mix(found[k], [[1.0]] * most)
             elif mine is None:
-                found[k] = self._at_places(found[k], other)
+                found[k] = self._at_places(found[k], most)
         return found
 
     def _at_places(self, value, count):
@@ -429,8 +431,7 @@ class Writer(Lists, ManySites):
         return self.network.pool(*self._arguments(one))
 
     def _write_not(self, one):
-        (mask,) = self._arguments(one)
-        return 1.0 - mask
+        return 1.0 - self._known(one.arguments[0])
 
     def _write_chosen(self, one):
         raise Gap("logits that are hidden by a choice are used without a softmax")
