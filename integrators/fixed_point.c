@@ -160,12 +160,10 @@ static void list_kernels(struct iteration *it) {
 int fixed_point_names(const struct net_setup *setup, char (**names)[FIXED_POINT_NAME], int *count,
                       struct err *err) {
     struct net net;
-    struct net_setup declared = *setup;
     int code;
-    declared.declare_only = true;
     *count = 0;
     *names = NULL;
-    DO(net_init(&net, &declared, err));
+    DO(net_declare(&net, setup, err));
     DO(base_alloc(names, 4 * (size_t)net.maps.count, sizeof **names, err));
     for (int i = 0; i < 4 * net.maps.count; i++) {
         const char *name = name_of(net.maps.item[i / 4], i % 4);

@@ -174,7 +174,7 @@ struct map_kind {
     /* What it keeps from one measured time to the next: not stages, which are kept anew. NULL:
      * cannot be kept. */
     int (*archive)(struct map *map, struct archive *archive, struct err *err);
-    /* Memory that it comes to; nothing need be made yet. */
+    /* Memory that it comes to; nothing need be made yet. NULL: map_entries_bytes. */
     double (*bytes)(const struct map *map, const struct map_costs *costs);
     /* Gives s_f W [target sites][source sites] of a finite network, on the host. */
     int (*matrix)(const struct map *map, double *out, struct err *err);

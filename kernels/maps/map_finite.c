@@ -206,11 +206,6 @@ static int finite_matrix(const struct map *map, double *out, struct err *err) {
     return W->backend->sync(err);
 }
 
-static double finite_bytes(const struct map *map, const struct map_costs *costs) {
-    (void)costs;
-    return map_entries_bytes(map);
-}
-
 const struct map_kind map_finite = {
     .state = sizeof(struct finite_state),
     .init = finite_init,
@@ -225,5 +220,4 @@ const struct map_kind map_finite = {
     .archive = finite_archive,
     .matrix = finite_matrix,
     .initial = map_start,
-    .bytes = finite_bytes,
 };

@@ -38,12 +38,9 @@ static int compare_programs(const struct program *p, const struct program *q, st
 
 int alike_check(const struct net_setup *setup, const struct net_setup *other, struct err *err) {
     struct net net[2] = {0};
-    int code = CODE_OK;
-    for (int k = 0; k < 2; k++) {
-        struct net_setup shapes = k ? *other : *setup;
-        shapes.declare_only = true;
-        DO(net_init(&net[k], &shapes, err));
-    }
+    int code;
+    DO(net_declare(&net[0], setup, err));
+    DO(net_declare(&net[1], other, err));
     code = compare_programs(net[0].program, net[1].program, err);
 done:
     net_free(&net[1]);

@@ -185,7 +185,8 @@ static double map_bytes(const struct net *net, const struct map *map, double eva
     struct map_costs costs = net_map_costs(net, map, evaluations);
     if (setup->field)
         return field_bytes(map, setup->field);
-    return net_map_kind(net, &map->declared)->bytes(map, &costs) +
+    const struct map_kind *kind = net_map_kind(net, &map->declared);
+    return (kind->bytes ? kind->bytes(map, &costs) : map_entries_bytes(map)) +
            (setup->measure.shift > 0 ? response_bytes(net, map, evaluations) : 0) +
            (setup->measure.check || program_lists(setup->measure.singular_of, map->declared.name)
                 ? start_bytes(net, map, costs.q)
@@ -303,9 +304,7 @@ static int all_bytes(const struct net *net, double evaluations, int T, double *b
 int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,
               struct err *err) {
     struct net net;
-    struct net_setup shapes = *setup;
-    shapes.declare_only = true;
-    int code = net_init(&net, &shapes, err);
+    int code = net_declare(&net, setup, err);
     *bytes = 0;
     code = code ? code : all_bytes(&net, evaluations, T, bytes, err);
     net_free(&net);

@@ -188,10 +188,8 @@ static int count_work(const struct net *net, struct net_counts *counts, struct e
 
 int net_counts_of(const struct net_setup *setup, struct net_counts *counts, struct err *err) {
     struct net net;
-    struct net_setup shapes = *setup;
-    shapes.declare_only = true;
     *counts = (struct net_counts){0};
-    int code = net_init(&net, &shapes, err);
+    int code = net_declare(&net, setup, err);
     if (!code)
         code = count_work(&net, counts, err);
     net_free(&net);

@@ -69,11 +69,15 @@ int net_init(struct net *net, const struct net_setup *setup, struct err *err) {
     return make_net(net, &less, tied, err);
 }
 
+int net_declare(struct net *net, const struct net_setup *setup, struct err *err) {
+    struct net_setup shapes = *setup;
+    shapes.declare_only = true;
+    return net_init(net, &shapes, err);
+}
+
 int net_shift(const struct net_setup *setup, double *shift, struct err *err) {
-    struct net_setup declared = *setup;
     struct net net;
-    declared.declare_only = true;
-    int code = net_init(&net, &declared, err);
+    int code = net_declare(&net, setup, err);
     *shift = code ? 0 : net.setup.measure.shift;
     net_free(&net);
     return code;

@@ -135,7 +135,7 @@ struct net_setup {
      * (integrators/fixed_point.h) */
     const struct field_settings *field;
     int sweep;         /* which draws; 0 unless these are renewed */
-    bool declare_only; /* shapes without memory or draws: for net_bytes */
+    bool declare_only; /* see net_declare */
     struct stop stop;  /* what ends an evaluation that is under way */
 };
 
@@ -284,12 +284,14 @@ struct net {
 
 /* net must not move afterwards; free it in any case. */
 int net_init(struct net *net, const struct net_setup *setup, struct err *err);
+/* Its shapes alone, without memory or draws. */
+int net_declare(struct net *net, const struct net_setup *setup, struct err *err);
 void net_free(struct net *net); /* accepts a zeroed struct; idempotent */
 /* Remembers the state before the first evaluation; net_rewind returns to it, maps apart. */
 int net_remember(struct net *net, struct err *err);
 void net_rewind(struct net *net);
 
-/* Sites that averages over population k of a limit (declare_only will do) come from: of the units
+/* Sites that averages over population k of a limit (a declared one will do) come from: of the units
  * of a group, where all groups share them; 0 where only linear functions live, whose moments are
  * exact, or sites are not drawn. */
 size_t net_sampled_sites(const struct net *net, int k);
@@ -419,8 +421,6 @@ int net_reserve(struct net *net, void *out, size_t count, size_t each, size_t si
                 struct err *err);
 /* Host numbers [count][each] of an evaluation. */
 int net_vector(struct net *net, size_t count, size_t each, double **vector, struct err *err);
-/* Rows that a rule of the model changes from step to step (thin matrices are known). */
-int net_carry(struct net *net, struct rows rows, struct err *err);
 /* The input [0, P) of row i of a parameter; and the most rows that one has, at least batch.rows. */
 int net_input(const struct net *net, const struct parameter *p, int i);
 int net_most_rows(const struct net *net);

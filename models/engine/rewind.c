@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-int net_carry(struct net *net, struct rows rows, struct err *err) {
+/* Rows that a step changes. */
+static int carry_rows(struct net *net, struct rows rows, struct err *err) {
     struct kept_state *added = base_grow(&net->kept.item, &net->kept.count, sizeof *added, err);
     if (!added)
         return err->code;
@@ -14,10 +15,10 @@ int net_carry(struct net *net, struct rows rows, struct err *err) {
 
 int net_remember(struct net *net, struct err *err) {
     for (int i = 0; i < net->thins.count; i++)
-        TRY(net_carry(net, array_all(&net->thins.item[i]->W), err));
+        TRY(carry_rows(net, array_all(&net->thins.item[i]->W), err));
     for (int i = 0; i < net->parameters.count; i++)
         if (net->parameters.item[i].host) {
-            TRY(net_carry(net, (struct rows){0}, err));
+            TRY(carry_rows(net, (struct rows){0}, err));
             net->kept.item[net->kept.count - 1].host = net->parameters.item[i].host;
             net->kept.item[net->kept.count - 1].K = (size_t)net->parameters.item[i].K;
         }
@@ -61,6 +62,6 @@ struct rows program_keep(struct program *p, struct value x, int count, const dou
         p->net->setup.declare_only || !start)
         return rows;
     like.backend->put(rows_part(rows, 0, 1), start);
-    program_failed(p, net_carry(p->net, rows_part(rows, 0, 1), &p->err));
+    program_failed(p, carry_rows(p->net, rows_part(rows, 0, 1), &p->err));
     return rows;
 }

@@ -26,6 +26,8 @@ struct value adjoint_like(struct program *p, const struct operation *op, struct 
  * -1), and returns the part. If the node is the first of a sum of numbers, these begin at 0, so
  * that forward may always add. */
 struct value adjoint_into(struct program *p, struct value part);
+/* g itself, as an operation's adjoint. */
+struct value adjoint_same(struct program *p, int v, int k, struct value g);
 /* factor x; and one row x for all inputs, as the rows of node `like`. */
 struct value adjoint_times(struct program *p, double factor, struct value x);
 struct value adjoint_repeat(struct program *p, struct value x, int like);

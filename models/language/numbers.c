@@ -97,11 +97,6 @@ static void plus_forward(struct net *net, struct node *v) {
         v->s[k] = x[k] + v->constant.factor;
 }
 
-static struct value plus_adjoint(struct program *p, int v, int k, struct value g) {
-    (void)p, (void)v, (void)k;
-    return g;
-}
-
 static void power_forward(struct net *net, struct node *v) {
     const double *x = argument(net, v, 0)->s;
     for (size_t k = 0; k < node_numbers(v); k++)
@@ -119,7 +114,7 @@ static const struct operation operation_plus = {.name = "plus",
                                                     CONSTANTS(CONSTANT("c", FIELD_REAL, factor)),
                                                 .zeros = ZEROS_OF_RULE,
                                                 .forward = plus_forward,
-                                                .adjoint = plus_adjoint,
+                                                .adjoint = adjoint_same,
                                                 .across_inputs = true,
                                                 .by_row = true,
                                                 .bare = true},

@@ -66,16 +66,11 @@ static void add_forward(struct net *net, struct node *v) {
         rows_add(NULL, b, v->value);
 }
 
-static struct value add_adjoint(struct program *p, int v, int k, struct value g) {
-    (void)p, (void)v, (void)k;
-    return g;
-}
-
 const struct operation operation_add = {.name = "add",
                                         .zeros = ZEROS_OF_BOTH,
                                         .linear = true,
                                         .forward = add_forward,
-                                        .adjoint = add_adjoint,
+                                        .adjoint = adjoint_same,
                                         .in_place = true,
                                         .by_row = true,
                                         .adds_at = true,

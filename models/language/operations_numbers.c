@@ -135,15 +135,10 @@ static struct value bias_learned(struct program *p, int v, struct value g) {
     return out;
 }
 
-static struct value bias_adjoint(struct program *p, int v, int k, struct value g) {
-    (void)p, (void)v, (void)k;
-    return g;
-}
-
 const struct operation operation_bias = {.name = "bias",
                                          .forward = bias_forward,
                                          .learned = bias_learned,
-                                         .adjoint = bias_adjoint,
+                                         .adjoint = adjoint_same,
                                          .learns = true,
                                          .by_row = true};
 

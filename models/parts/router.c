@@ -1,6 +1,7 @@
 /* A router over a fixed number of experts. */
 #include "models/parts/router.h"
 #include "kernels/draws/rng.h"
+#include "models/language/adjoint.h"
 #include "models/language/operation.h"
 
 #include <math.h>
@@ -96,11 +97,6 @@ static void add_noise(struct net *net, struct node *v) {
                   v->constant.factor * shared_normal(net, 1, net->place.t, (int)(k % (size_t)v->K));
 }
 
-static struct value pass_on(struct program *p, int v, int k, struct value g) {
-    (void)p, (void)v, (void)k;
-    return g;
-}
-
 /* -sum q ln q/ln M of q = p/sum p; no number where all gates are 0 */
 static void find_entropy(struct net *net, struct node *v) {
     const struct node *gates = argument(net, v, 0);
@@ -123,7 +119,7 @@ static const struct operation operation_router_noise = {.name = "noise",
                                                             CONSTANT("std", FIELD_REAL, factor)),
                                                         .zeros = ZEROS_OF_RULE,
                                                         .forward = add_noise,
-                                                        .adjoint = pass_on,
+                                                        .adjoint = adjoint_same,
                                                         .across_inputs = true,
                                                         .by_row = true},
                               operation_entropy = {.name = "entropy",

@@ -58,7 +58,8 @@ int hdf5_close(hid_t file, int code, const char *path, struct err *err) {
     return hdf5_shut(H5Fclose, file, code, path, err);
 }
 
-int hdf5_has(hid_t file, const char *object, bool *there, struct err *err) {
+/* Whether a file has such a group or dataset. */
+static int has_object(hid_t file, const char *object, bool *there, struct err *err) {
     htri_t is = H5LTpath_valid(file, object, false);
     *there = is > 0;
     return hdf5_check(is, "look up", object, err);
@@ -69,7 +70,7 @@ static int find_attribute(hid_t file, const char *object, const char *name, hid_
                           struct err *err) {
     bool there;
     *attribute = -1;
-    TRY(hdf5_has(file, object, &there, err));
+    TRY(has_object(file, object, &there, err));
     htri_t is = there ? H5Aexists_by_name(file, object, name, H5P_DEFAULT) : 0;
     TRY(hdf5_check(is, "look up attribute", name, err));
     if (!is)

@@ -29,10 +29,8 @@ int hdf5_open(hid_t *file, const char *path, struct err *err);
 /* Closes it; whatever has failed in it, code, is then told with its name. */
 int hdf5_close(hid_t file, int code, const char *path, struct err *err);
 /* That something is not there is one thing, and that it cannot be read, CODE_SYSTEM, another: a
- * number that was lost must not look as one that never was. Whether a file has such a group or
- * dataset; and of an attribute of one the number, NAN if it is not there, or the text, to be freed,
- * NULL if there is no such text. */
-int hdf5_has(hid_t file, const char *object, bool *there, struct err *err);
+ * number that was lost must not look as one that never was. These give the attribute of a group or
+ * dataset: its number, NAN if it is not there, or its text, to be freed, NULL if there is none. */
 int hdf5_get_number(hid_t file, const char *object, const char *name, double *value,
                     struct err *err);
 int hdf5_get_text(hid_t file, const char *object, const char *name, char **text, struct err *err);

@@ -54,12 +54,10 @@ static void keep_all_runs(struct record *record) {
 
 int observe_declare(struct record *record, const struct config *config,
                     const struct net_setup *setup, const double *y, struct err *err) {
-    struct net_setup declared = *setup;
     struct net net;
     int code;
-    declared.declare_only = true;
     record->no_inputs = config->output.inputs == INPUTS_NONE;
-    DO(net_init(&net, &declared, err));
+    DO(net_declare(&net, setup, err));
     DO(gradients_check(config, &net, err));
     for (size_t k = 0; instruments[k]; k++)
         DO(instruments[k]->declare(record, config, &net, y, err));

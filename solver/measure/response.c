@@ -60,13 +60,11 @@ static bool is_left_out(const struct net *net, const struct map *map) {
 
 int response_tell(const struct config *config, const struct net_setup *setup, char *text,
                   struct err *err) {
-    struct net_setup declared = *setup;
     struct net net;
     char names[TEXT_NOTE] = "";
     if (!config->output.responses)
         return CODE_OK;
-    declared.declare_only = true;
-    int code = net_init(&net, &declared, err);
+    int code = net_declare(&net, setup, err);
     const char *why = code ? NULL : response_obstacle(config, &net);
     for (int i = 0; i < net.maps.count && !code && !why; i++)
         if (is_left_out(&net, net.maps.item[i]))

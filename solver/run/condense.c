@@ -73,8 +73,7 @@ int condense_units(const struct record *record) {
 int condense_ask(struct run *run, struct err *err) {
     struct net_setup setup = run_setup(run, 0, 0);
     struct net net;
-    setup.declare_only = true;
-    int code = net_init(&net, &setup, err);
+    int code = net_declare(&net, &setup, err);
     run->gates_unbounded = !code && net.gates.condenses;
     run->steep = code ? 0 : net.gates.steep;
     net_free(&net);

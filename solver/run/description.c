@@ -94,10 +94,9 @@ static int describe_width(const struct run *run, int N, json_t **out, struct err
     struct net_setup setup = run_setup(run, N, 0);
     struct net net;
     int P = setup.data.P;
-    setup.declare_only = true;
     setup.data.inputs = setup.data.inputs ? setup.data.inputs : P;
     setup.data.P = P < 2 ? P : 2;
-    int code = net_init(&net, &setup, err);
+    int code = net_declare(&net, &setup, err);
     net.setup.data.P = P;
     if (!code)
         code = describe_net(&net, out, err);

@@ -186,8 +186,7 @@ static int note_read_in(struct run *run, struct err *err) {
     struct net net;
     if (!mover->rule || factor == 1)
         return CODE_OK;
-    setup.declare_only = true;
-    int code = net_init(&net, &setup, err), there = code ? 0 : net_read_ins(&net);
+    int code = net_declare(&net, &setup, err), there = code ? 0 : net_read_ins(&net);
     net_free(&net);
     if (code || !there)
         return code;
@@ -206,8 +205,7 @@ static int warn_sites(struct run *run, struct err *err) {
     struct net_setup setup = run_setup(run, 0, 0);
     char kinds[400] = "";
     struct net net;
-    setup.declare_only = true;
-    DO(net_init(&net, &setup, err));
+    DO(net_declare(&net, &setup, err));
     for (int k = 0; k < net.populations.count; k++) {
         size_t sites = net_sampled_sites(&net, k), used = strlen(kinds);
         if (sites && sites < wanted)

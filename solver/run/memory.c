@@ -100,11 +100,10 @@ static double measured_bytes(const struct config *config, const struct net *net)
     return sizeof(double) * numbers + kept + carried;
 }
 
-static int add_measured(const struct run *run, struct net_setup setup, double *bytes,
+static int add_measured(const struct run *run, const struct net_setup *setup, double *bytes,
                         struct err *err) {
     struct net net;
-    setup.declare_only = true;
-    int code = net_init(&net, &setup, err);
+    int code = net_declare(&net, setup, err);
     if (!code)
         *bytes += measured_bytes(&run->config, &net);
     net_free(&net);
@@ -120,7 +119,7 @@ static int estimate_bytes(const struct run *run, int N, int runs, double *bytes,
                               bytes, err));
     else
         TRY(net_bytes(&setup, integrator_evaluations(&run->config.training), T, bytes, err));
-    TRY(add_measured(run, setup, bytes, err));
+    TRY(add_measured(run, &setup, bytes, err));
     if (full) /* the observer's coefficients */
         *bytes += 8.0 * run->config.training.steps * setup.data.P * setup.data.n * setup.data.P *
                   setup.data.n;

@@ -19,9 +19,8 @@ int never_moves_find(struct run *run, int N, const struct record *record, struct
     char group[ENSEMBLE_GROUP], names[TEXT_NOTE], text[NOTES_TEXT];
     struct net net;
     int code;
-    setup.declare_only = true;
     ensemble_group(group, N);
-    DO(net_init(&net, &setup, err));
+    DO(net_declare(&net, &setup, err));
     for (int cause = STILL_READS_NOTHING; cause < STILL_CAUSES; cause++) {
         bool told = false;
         int count = still_find(record, &net, cause, names);

@@ -401,7 +401,7 @@ static void unfold_lines(char *text) {
     }
 }
 
-int notes_write_list(struct io *io, const struct notes *notes, struct err *err) {
+static int write_list(struct io *io, const struct notes *notes, struct err *err) {
     int count = notes->count, code = CODE_OK;
     enum { CODE, KIND, GROUP, TEXT, COLUMNS };
     static const char *const name[COLUMNS] = {"code", "kind", "group", "text"};
@@ -439,6 +439,6 @@ int notes_write(struct run *run, struct err *err) {
     TRY(write_group(run, 0, &run->results.limit, err));
     for (int i = 0; i < widths->count; i++)
         TRY(write_group(run, widths->value[i], &run->results.reference[i], err));
-    TRY(notes_write_list(&run->io, &run->notes, err));
+    TRY(write_list(&run->io, &run->notes, err));
     return io_flush(&run->io, err);
 }

@@ -52,7 +52,5 @@ void notes_free(struct notes *notes);                      /* accepts a zeroed s
 int notes_collect(struct run *run, struct err *err);
 /* /notes, and attributes of /limit and of each /reference/N.... (docs/output.md). */
 int notes_write(struct run *run, struct err *err);
-/* /notes alone, of a file whose notes are these; nothing where there are none. */
-int notes_write_list(struct io *io, const struct notes *notes, struct err *err);
 
 #endif

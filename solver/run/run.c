@@ -202,7 +202,8 @@ static int number_of(struct run *run, int k, struct ensemble *e) {
     return k ? run->config.reference.seeds : run->config.solver.replicates;
 }
 
-int run_compute(struct run *run, struct err *err) {
+/* What this rank makes, with run->failed if a run fails. */
+static int compute_all(struct run *run, struct err *err) {
     int count = 1 + run->config.reference.widths.count, first = 0, before = 0, code = CODE_OK;
     struct ensemble e;
     for (int k = 0; k < count; k++) {
@@ -261,13 +262,14 @@ static int collect_ranks(struct run *run, struct err *err) {
 }
 
 /* Whatever has become of the runs, the file says what they are worth. */
-int run_collect(struct run *run, struct err *err) {
+int run_march(struct run *run, struct err *err) {
     struct err mine;
+    TRY(compute_all(run, err));
     int code = collect_ranks(run, err);
     for (bool again = true; again;) {
         code = sites_raise(run, code, &again, err);
         if (again && !code)
-            code = run_compute(run, err);
+            code = compute_all(run, err);
         if (again && !code)
             code = collect_ranks(run, err);
     }
@@ -278,11 +280,6 @@ int run_collect(struct run *run, struct err *err) {
     if (noted && !code)
         *err = mine;
     return code ? code : noted;
-}
-
-int run_march(struct run *run, struct err *err) {
-    TRY(run_compute(run, err));
-    return run_collect(run, err);
 }
 
 int run_finish(struct run *run, bool force, struct err *err) {

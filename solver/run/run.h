@@ -69,10 +69,6 @@ void run_free(struct run *run); /* accepts a zeroed struct; idempotent */
 void run_split(struct run *run);
 /* The setup of one run: width N (0: the limit), and the number of the replicate or seed. */
 struct net_setup run_setup(const struct run *run, int N, int r);
-/* The two halves of run_march: what this rank makes, with run->failed if a run fails; and what all
- * ranks made to all ranks and to the file. */
-int run_compute(struct run *run, struct err *err);
-int run_collect(struct run *run, struct err *err);
 /* CODE_NUMERICAL, with the sentence of the first, where all networks of a width have failed or,
  * with `any`, one of them. For run_march it is the former. */
 int run_failures(const struct run *run, bool any, struct err *err);

@@ -133,7 +133,8 @@ int params_read_stream(struct params *params, const struct param_section *sectio
     return factor_resolve(params, config, err);
 }
 
-int params_open(FILE **stream, const char *file, struct err *err) {
+/* Refuses a file of HDF5, which is often given in place of an ini. */
+static int open_ini(FILE **stream, const char *file, struct err *err) {
     static const char begin[] = "\211HDF\r\n\032\n";
     char bytes[sizeof begin - 1];
     TRY(base_open(stream, file, err));
@@ -157,7 +158,7 @@ int params_read(struct params *params, const struct param_section *sections, siz
                 struct err *err) {
     *params = (struct params){0};
     FILE *stream;
-    TRY(params_open(&stream, file, err));
+    TRY(open_ini(&stream, file, err));
     struct param_source source = {file, stream, overrides, override, 0};
     int code = params_read_stream(params, sections, count, &source, config, err);
     fclose(stream);

@@ -77,9 +77,6 @@ struct params {
     struct word *words;
 };
 
-/* Opens an ini, and refuses a file of HDF5, which is often given in its place. */
-int params_open(FILE **stream, const char *file, struct err *err);
-
 /* Reads file, then overrides ("--section.key=value" or "section.key=value"; the last one of a key
  * wins, and may replace a value of the file), fills defaults, checks every row and writes the
  * typed values into config at section.offset + row.offset. params is initialised here; call
@@ -142,8 +139,6 @@ int params_text(const struct params *params, char **text, size_t *size, struct e
 /* What was given or recorded alone, which also goes with other values of keys that are varied; its
  * paths are absolute. */
 int params_given(const struct params *params, char **text, size_t *size, struct err *err);
-/* A value as an ini has it, with quotes if it needs them, and the end of its line. */
-void params_write_value(const char *text, FILE *out);
 /* For --help: every key by section, and one for the keys of a section with free ones; and the first
  * sentences of some ("section.key", NULL at the end). */
 void params_help(const struct param_section *sections, size_t count, FILE *out);

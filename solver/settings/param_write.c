@@ -50,7 +50,8 @@ static struct text_word what_of(const struct param_row *row) {
 
 /* ---- an ini ---- */
 
-void params_write_value(const char *text, FILE *out) {
+/* A value with quotes if it needs them, and the end of its line. */
+static void write_value(const char *text, FILE *out) {
     bool quotes = text_wants_quotes(text);
     fputs(quotes ? "\"" : "", out);
     for (; *text; text++) {
@@ -92,7 +93,7 @@ static void write_section(const struct param_section *section, const struct para
         write_words(row, "# ", out);
         params_write_text("# ", "#   ", note, out);
         fprintf(out, "%s%s =%s", used && text ? "" : "# ", row->key, text && *text ? " " : "");
-        params_write_value(text ? text : "", out);
+        write_value(text ? text : "", out);
     }
 }
 
@@ -112,7 +113,7 @@ static void write_free(const struct params *params, const struct param_section *
     for (size_t i = 0; i < params->frees; i++)
         if (params->free[i].section == section) {
             fprintf(out, "%s = ", params->free[i].key);
-            params_write_value(params->free[i].value.text, out);
+            write_value(params->free[i].value.text, out);
         }
 }
 
@@ -145,7 +146,7 @@ static int write_given(const struct params *params, const struct param_section *
         whole = realpath(path, NULL);
     }
     fprintf(out, "%s = ", row->key);
-    params_write_value(whole ? whole : path ? path : value->text, out);
+    write_value(whole ? whole : path ? path : value->text, out);
     free(path);
     free(whole);
     return CODE_OK;
