@@ -24,22 +24,17 @@ static int by_value(const void *a, const void *b) {
     return x->value == y->value ? x->token - y->token : x->value < y->value ? 1 : -1;
 }
 
-/* mask [n], at 0, of one site or number: 1 on those of C tokens that are chosen. */
-typedef void choosing(int n, size_t C, struct candidate *candidate, double *mask, size_t stride);
-
-static void choose_largest(int n, size_t C, struct candidate *candidate, double *mask,
-                           size_t stride) {
-    qsort(candidate, (size_t)n, sizeof *candidate, by_value);
-    for (size_t k = 0; k < C; k++)
-        mask[(size_t)candidate[k].token * stride] = 1;
-}
-
-static void choose_first(int n, size_t C, struct candidate *candidate, double *mask,
-                         size_t stride) {
+/* mask [n], at 0, of one site or number: 1 on C tokens at most, those with the largest values or
+ * the first above 0. */
+static void choose_some(const struct node *v, struct candidate *candidate, double *mask,
+                        size_t stride) {
+    bool first = v->op == &operation_first_rows;
     size_t chosen = 0;
-    for (int s = 0; s < n && chosen < C; s++)
-        if (candidate[s].value > 0) {
-            mask[(size_t)s * stride] = 1;
+    if (!first)
+        qsort(candidate, (size_t)v->per, sizeof *candidate, by_value);
+    for (int k = 0; k < v->per && chosen < v->constant.top; k++)
+        if (!first || candidate[k].value > 0) {
+            mask[(size_t)candidate[k].token * stride] = 1;
             chosen++;
         }
 }
@@ -58,40 +53,31 @@ static int choice_prepare(struct net *net, struct node *v, struct err *err) {
 }
 
 /* mask of x, [n][count] each. */
-static void choose_tokens(const struct node *v, choosing *rule, size_t count, const double *x,
-                          double *mask) {
+static void choose_tokens(const struct node *v, size_t count, const double *x, double *mask) {
     struct candidate *candidate = (struct candidate *)v->A;
     memset(mask, 0, (size_t)v->per * count * sizeof *mask);
     for (size_t i = 0; i < count; i++) {
         for (int s = 0; s < v->per; s++)
             candidate[s] = candidate_of(x[(size_t)s * count + i], s);
-        rule(v->per, v->constant.top, candidate, mask + i, count);
+        choose_some(v, candidate, mask + i, count);
     }
 }
 
 /* Input by input, on the host. */
-static void choose_all(struct net *net, struct node *v, choosing *rule) {
+static void choice_forward(struct net *net, struct node *v) {
     const struct node *x = argument(net, v, 0);
     size_t n = (size_t)v->per, K = (size_t)v->K;
     for (size_t mu = 0; mu < (size_t)net->setup.data.P; mu++) {
         if (!v->on) {
-            choose_tokens(v, rule, K, x->s + mu * n * K, v->s + mu * n * K);
+            choose_tokens(v, K, x->s + mu * n * K, v->s + mu * n * K);
             continue;
         }
         double *value = v->A + n * sizeof(struct candidate) / sizeof *v->A,
                *mask = value + n * v->on->sites;
         ops(x->value)->get(of_input(net, x->value, (int)mu), value);
-        choose_tokens(v, rule, v->on->sites, value, mask);
+        choose_tokens(v, v->on->sites, value, mask);
         ops(v->value)->put(of_input(net, v->value, (int)mu), mask);
     }
-}
-
-static void top_rows_forward(struct net *net, struct node *v) {
-    choose_all(net, v, choose_largest);
-}
-
-static void first_rows_forward(struct net *net, struct node *v) {
-    choose_all(net, v, choose_first);
 }
 
 static void choice_shape(struct program *p, struct node *node, struct population *on) {
@@ -120,7 +106,7 @@ const struct operation
                           .zeros = ZEROS_OF_TOKENS,
                           .constants = CONSTANTS(CONSTANT_FROM("top", FIELD_SIZE, top, 1, 100000)),
                           .prepare = choice_prepare,
-                          .forward = top_rows_forward,
+                          .forward = choice_forward,
                           .jumps = operation_always},
     operation_first_rows = {.name = "first_rows",
                             .arguments = "x, C",
@@ -133,5 +119,5 @@ const struct operation
                             .constants =
                                 CONSTANTS(CONSTANT_FROM("top", FIELD_SIZE, top, 1, 100000)),
                             .prepare = choice_prepare,
-                            .forward = first_rows_forward,
+                            .forward = choice_forward,
                             .jumps = operation_always};

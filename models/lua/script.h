@@ -72,7 +72,8 @@ struct script_word {
     const char *gives; /* "rows", "numbers", "population", ...; "": nothing */
     const char *doc;   /* what it is, one clause, in Markdown */
     lua_CFunction call;
-    int number; /* upvalue of call, for those that share one */
+    /* Or, where call is NULL, of its one argument, whose kinds are those that it gives, or rows. */
+    struct value (*of_one)(struct program *p, struct value x);
 };
 /* Words of one section of docs/programs.md; the last has no name. */
 struct script_chapter {

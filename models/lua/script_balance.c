@@ -6,10 +6,6 @@
 
 /* --- terms of the loss ----------------------------------------------------------------------- */
 
-static int mean_of_rows(lua_State *L) {
-    return script_push(L, program_mean_of_rows(script_program(L), script_rows_or_numbers(L, 1)));
-}
-
 static int penalty(lua_State *L) {
     struct value s = script_numbers(L, 1);
     script_options(L, 3, "about equation");
@@ -121,7 +117,7 @@ const struct script_word script_balance_words[] = {
      "place of K, gives it as a share of all of them; a limit with `[solver] halves = yes`, or "
      "`sites = auto`, wants K of rows as a share or as a multiple of `p.sites`. Ties go to the "
      "first; constant in the backward pass",
-     top, 0},
+     top, NULL},
     {"balance_select", "x, K, {eta_bias=, sign=, name=}", "rows or numbers",
 
      "a mask: 1 on the K largest x + b, where such a limit wants K of rows as a multiple of "
@@ -130,15 +126,15 @@ const struct script_word script_balance_words[] = {
      "0 (a start of numbers other than 0 is `bias(s, {...}, {name = \"start\", rate = 0})` "
      "in the place of x). Loads are measured: `load_largest`, `flips`, and `load` (numbers) or "
      "`load2` (rows; with biases `qstar`, `b2`), followed by `_name`",
-     balance_selection, 0},
+     balance_selection, NULL},
     {"mean_of_rows", "x", "rows or numbers",
 
      "the mean of rows or numbers over all inputs, one for all of them; for terms of the loss "
      "alone",
-     mean_of_rows, 0},
+     NULL, program_mean_of_rows},
     {"penalty", "s, name, {about=, equation=}", "",
 
      "adds to the loss the mean over inputs of the sum of the numbers s, which is measured as "
      "`name`",
-     penalty, 0},
+     penalty, NULL},
     {0}};

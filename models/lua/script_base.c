@@ -219,7 +219,7 @@ static int most_arguments(const struct script_word *word) {
 /* Calls a word. Lua drops arguments beyond those that a function takes: options behind the name of
  * a matrix, where they are written for other words, would be lost without a sentence. */
 static int call_word(lua_State *L) {
-    const struct script_word *word = lua_touserdata(L, lua_upvalueindex(2));
+    const struct script_word *word = lua_touserdata(L, lua_upvalueindex(1));
     int most = most_arguments(word), given = lua_gettop(L);
     while (given > most && lua_isnil(L, given))
         given--;
@@ -227,12 +227,16 @@ static int call_word(lua_State *L) {
         return luaL_error(L, "%s takes at most %d argument%s, %s(%s), and has %d", word->name, most,
                           most == 1 ? "" : "s", word->name, word->arguments, given);
     script_poll(L);
-    return word->call(L);
+    if (word->call)
+        return word->call(L);
+    struct value x =
+        strcmp(word->gives, "rows or numbers") ? script_rows(L, 1) : script_rows_or_numbers(L, 1);
+    return script_push(L, word->of_one(script_program(L), x));
 }
 
 /* A word that is an operation by its row. */
 static int call_operation(lua_State *L) {
-    const struct operation *op = lua_touserdata(L, lua_upvalueindex(1));
+    const struct operation *op = lua_touserdata(L, lua_upvalueindex(2));
     const struct constant_field *field = op->constants;
     struct operands given = {.x = {-1}, .y = {-1}};
     enum operation_argument kind;
@@ -257,20 +261,19 @@ static int call_operation(lua_State *L) {
 }
 
 static struct script_word word_of(const struct operation *op) {
-    return (struct script_word){op->name, op->arguments, op->gives, op->doc, call_operation, 0};
+    return (struct script_word){op->name, op->arguments, op->gives, op->doc, call_operation, NULL};
 }
 
 void script_register(lua_State *L, const struct script_chapter *chapter) {
     for (const struct script_word *word = chapter->words; word->name; word++) {
-        lua_pushinteger(L, word->number);
         lua_pushlightuserdata(L, (void *)word);
-        lua_pushcclosure(L, call_word, 2);
+        lua_pushcclosure(L, call_word, 1);
         lua_setglobal(L, word->name);
     }
     for (const struct operation *const *op = chapter->operations; op && *op; op++) {
         struct script_word word = word_of(*op);
-        lua_pushlightuserdata(L, (void *)*op);
         memcpy(lua_newuserdatauv(L, sizeof word, 0), &word, sizeof word);
+        lua_pushlightuserdata(L, (void *)*op);
         lua_pushcclosure(L, call_word, 2);
         lua_setglobal(L, word.name);
     }

@@ -205,8 +205,10 @@ static int push_gate(lua_State *L, bool softmax) {
 
 /* f(x), or f(x, k) = f(k x). */
 static int function(lua_State *L) {
-    enum fn fn = (enum fn)lua_tointeger(L, lua_upvalueindex(1));
-    const char *name = ((const struct script_word *)lua_touserdata(L, lua_upvalueindex(2)))->name;
+    enum fn fn = 0;
+    const char *name = ((const struct script_word *)lua_touserdata(L, lua_upvalueindex(1)))->name;
+    while (strcmp(functions_name[fn], name))
+        fn++;
     if (!lua_isnoneornil(L, 3))
         return luaL_error(L, "%s of rows takes (x, k), of numbers (s, {beta=, top=})", name);
     if (script_is_numbers(L, 1) && fn == FN_SIGMOID)
@@ -229,10 +231,6 @@ static int softmax(lua_State *L) {
     if (!v->on && (v->K != p->net->setup.data.n || v->per != p->net->setup.data.n))
         return luaL_error(L, "softmax with `causal` takes the logits of attention");
     return script_push(L, program_softmax(p, s, causal));
-}
-
-static int stop(lua_State *L) {
-    return script_push(L, program_stop(script_program(L), script_rows_or_numbers(L, 1)));
 }
 
 /* All numbers of a list, side by side. */
@@ -273,25 +271,26 @@ static int normals(lua_State *L) {
 
 #define FN_X "k x"
 #define WORD(number, word, formula, ...)                                                           \
-    {word, "x, [k]", "rows or numbers", formula, function, number},
+    {word, "x, [k]", "rows or numbers", formula, function, NULL},
 const struct script_word script_numbers_words[] = {
     FN_WORDS(WORD){
         "sigmoid", "x, [k, {beta=, top=}]", "rows or numbers",
 
         "1/(1 + exp(-k x)) of rows; of numbers gates 1/(1 + exp(-beta s)), which are 0 except for "
         "the `top` largest",
-        function, FN_SIGMOID},
+        function, NULL},
     {"softmax", "s, {beta=, top=, causal=}", "numbers or rows",
 
      "gates exp(beta s) over their sum, which are 0 except for the `top` largest. With `causal` "
      "= true or false: attention weights, from logits of either kind",
-     softmax, 0},
+     softmax, NULL},
     {"stop", "x", "rows or numbers", "the same rows or numbers, constant in the backward pass",
-     stop, 0},
+     NULL, program_stop},
     {"join", "{s, ...}", "numbers", "all numbers of a list of numbers, side by side in its order",
-     join, 0},
+     join, NULL},
     {"normals", "K", "list",
-     "a list of K normals for Lua, the same for the limit and all networks of a seed", normals, 0},
+     "a list of K normals for Lua, the same for the limit and all networks of a seed", normals,
+     NULL},
     {0}};
 
 void script_open_numbers(lua_State *L) {

@@ -254,15 +254,6 @@ static int output(lua_State *L) {
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
-static int sigma(lua_State *L) {
-    return script_push(L, program_sigma(script_program(L), script_rows_or_numbers(L, 1)));
-}
-
-static int sigma_of_experts(lua_State *L) {
-    return script_push(L,
-                       program_sigma_of_experts(script_program(L), script_rows_or_numbers(L, 1)));
-}
-
 /* The function is asked at the middle of each of as many equal parts of (0, 1) as there are sites,
  * or sites of a group. It may be one of C, which takes no instruction of Lua. */
 static int constant(lua_State *L) {
@@ -303,88 +294,81 @@ static int average(lua_State *L) {
     return script_push(L, program_average(script_program(L), a, script_rows(L, 2)));
 }
 
-static int mean(lua_State *L) {
-    return script_push(L, program_mean(script_program(L), script_rows(L, 1)));
-}
-
-static int norm(lua_State *L) {
-    return script_push(L, program_norm(script_program(L), script_rows(L, 1)));
-}
-
 /* --- the words ------------------------------------------------------------------------------- */
 
 const struct script_word script_matrices[] = {
     {"population", "name, {size=, sites=, of=, group=, units=, page=, mirrored=, label=}",
      "population",
 
-     "a set of n = `size` N sites; docs/programs.md explains the options", population, 0},
+     "a set of n = `size` N sites; docs/programs.md explains the options", population, NULL},
     {"read_in", "p, W", "rows",
      "rows W x/sqrt D on p: from the D numbers of an input (or token) to the sites of p", read_in,
-     0},
+     NULL},
     {"embed", "s, p, W", "rows",
 
      "rows sum_k s_k W_k on p of K numbers s: a trained vector for each of them, as an embedding "
      "has it of `input`",
-     script_embed, 0},
+     script_embed, NULL},
     {"map", "x, p, W", "rows", "rows s_f W x on p: from the m sites of x to the n sites of p", map,
-     0},
+     NULL},
     {"look", "x, K, W", "numbers",
 
      "K numbers `<W_k x>`, means over the sites of x. The limit subtracts their values at the "
      "first evaluation, unless it is a random one",
-     look, 0},
+     look, NULL},
     {"bias", "s, {b1, ...}, W", "numbers",
 
      "K numbers s + b, as many as s has. b is trained and starts at a0 s_f times the K numbers "
      "of the list; `{{...}, {...}}` gives a list for each kind of token",
-     script_bias, 0},
+     script_bias, NULL},
     {"vector", "x, W", "rows",
 
      "a trained number at each site of the rows x, or of a population, the same in all rows: a "
      "gain or a bias. It starts at a0 s_f times `start`, or times normals if there is no `start`",
-     script_vector, 0},
+     script_vector, NULL},
     {"scalar", "[x], W", "numbers",
 
      "one trained number for all inputs, which starts at a0 s_f times `start`; a list `start` "
      "makes K of them. x says how many rows an input has, that of a token if it is left out",
-     script_scalar, 0},
+     script_scalar, NULL},
     {"input", "first, last", "numbers",
 
      "numbers `first` to `last` of an input or token, counted from 1. Of tokens these are the "
      "`vocabulary` kinds, 1 for that of the token and 0 for others, and behind them in the same "
      "way the places in the sequence",
-     script_input, 0},
+     script_input, NULL},
     {"read_out", "x, W", "numbers",
 
      "the output f = `<w x>`/gamma0, once in a program: from the sites of x to the outputs. "
      "Tokens are pooled where outputs are of inputs",
-     read_out, 0},
+     read_out, NULL},
     {"output", "s", "",
 
      "makes numbers s that follow from the read-out the output in its place: with a bias, or "
      "below a cap",
-     output, 0},
+     output, NULL},
     {0}};
 
 const struct script_word script_rows_words[] = {
     {"sigma", "x", "rows or numbers",
 
-     "the function `[network] activation`, at each site or of each number", sigma, 0},
+     "the function `[network] activation`, at each site or of each number", NULL, program_sigma},
     {"sigma_of_experts", "x", "rows or numbers",
 
-     "the function `[network] expert_activation`, at each site or of each number", sigma_of_experts,
-     0},
+     "the function `[network] expert_activation`, at each site or of each number", NULL,
+     program_sigma_of_experts},
     {"constant", "p, f", "rows",
 
      "rows on p that never change, f(u, s) at each site: u in (0, 1) is the place of the site "
      "among all, or in its group, and s the token, from 1 on",
-     constant, 0},
-    {"average", "x, y", "numbers", "one number, the mean `<x y>` over sites", average, 0},
-    {"mean", "x", "numbers", "one number, the mean `<x>` over sites", mean, 0},
+     constant, NULL},
+    {"average", "x, y", "numbers", "one number, the mean `<x y>` over sites", average, NULL},
+    {"mean", "x", "numbers", "one number, the mean `<x>` over sites", NULL, program_mean},
     {"expand", "x, p", "rows",
-     "rows over experts, copied to their units: from the experts to the units p", expand, 0},
+     "rows over experts, copied to their units: from the experts to the units p", expand, NULL},
     {"norm", "x", "rows",
-     "x over its root mean square, x/sqrt`<x x>`, of each input and token by itself", norm, 0},
+     "x over its root mean square, x/sqrt`<x x>`, of each input and token by itself", NULL,
+     program_norm},
     {0}};
 
 void script_open_rows(lua_State *L) {

@@ -167,32 +167,29 @@ static int mix(lua_State *L) {
                        program_mix(p, A, heads ? script_rows(L, 2) : script_rows_or_numbers(L, 2)));
 }
 
-static int pool(lua_State *L) {
-    return script_push(L, program_pool(script_program(L), script_rows_or_numbers(L, 1)));
-}
-
 const struct script_word script_tokens[] = {
     {"attend", "q, k, [beta, p]", "numbers or rows",
 
      "attention logits beta `<q_s k_t>`: n numbers for each of the n tokens of an input; with a "
      "population p of heads, rows of logits at every head",
-     attend, 0},
+     attend, NULL},
     {"mix", "a, v", "rows or numbers",
 
      "sum_t a_st v_t: for each token, the rows v of all tokens with attention weights a of "
      "either kind, or numbers v with weights that are numbers. `mix(x, S)` is sum_t S_st x_t with "
      "a constant matrix S, which is a list of "
      "rows of numbers or comes from `window` or `pooling`",
-     mix, 0},
+     mix, NULL},
     {"window", "H, W, {size=, stride=, padding=}", "list",
 
      "a list of matrices for `mix(x, S)`, one for each place of the windows of an image, row by "
      "row: S[k] takes place k of every window; docs/programs.md explains the options",
-     window, 0},
+     window, NULL},
     {"pooling", "H, W, {size=, stride=, padding=}", "matrix",
-     "the matrix for `mix(x, S)` that takes the mean over each window of an image", pooling, 0},
+     "the matrix for `mix(x, S)` that takes the mean over each window of an image", pooling, NULL},
     {"pool", "x", "rows or numbers",
-     "the mean over the n tokens of an input: one row, or set of numbers, for each input", pool, 0},
+     "the mean over the n tokens of an input: one row, or set of numbers, for each input", NULL,
+     program_pool},
     {0}};
 
 void script_open_tokens(lua_State *L) {

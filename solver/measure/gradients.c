@@ -51,7 +51,7 @@ static size_t square_of(size_t n) {
     return n * n;
 }
 
-static size_t numbers_count(const struct numbers *numbers) {
+size_t gradients_numbers(const struct numbers *numbers) {
     size_t count = 1;
     for (int k = 0; k < numbers->axes; k++)
         count *= (size_t)numbers->shape[k];
@@ -100,7 +100,7 @@ int gradients_init(struct gradients *g, const struct config *config, const struc
                            sizeof(double), err));
     for (int i = 0; i < net->numbers.count && net->output.loss_in_cotangent; i++)
         if (net->numbers.item[i].gradient)
-            TRY(base_alloc(&g->number[i], terms * numbers_count(&net->numbers.item[i]),
+            TRY(base_alloc(&g->number[i], terms * gradients_numbers(&net->numbers.item[i]),
                            sizeof(double), err));
     return CODE_OK;
 }
@@ -159,7 +159,7 @@ static int add_kernels(struct gradients *g, const struct net *net, int term, dou
     }
     for (int i = 0; g->number && i < net->numbers.count; i++)
         if (g->number[i]) {
-            size_t count = numbers_count(&net->numbers.item[i]);
+            size_t count = gradients_numbers(&net->numbers.item[i]);
             add_scaled(factor, net->numbers.item[i].values, count,
                        g->number[i] + (size_t)term * count);
         }
@@ -282,7 +282,8 @@ static void clear_sums(struct gradients *g, const struct net *net) {
                    terms * square_of(kernel_rows(net, &net->kernels.item[k])) * sizeof(double));
     for (int i = 0; g->number && i < net->numbers.count; i++)
         if (g->number[i])
-            memset(g->number[i], 0, terms * numbers_count(&net->numbers.item[i]) * sizeof(double));
+            memset(g->number[i], 0,
+                   terms * gradients_numbers(&net->numbers.item[i]) * sizeof(double));
 }
 
 int gradients_find(struct gradients *g, struct net *net, struct err *err) {

@@ -35,6 +35,8 @@ int gradients_terms(const struct net *net); /* how many there are */
 /* What training learns with is of: the output (""), the loss ("loss"), or "total", loss and
  * penalties. */
 const char *gradients_own(const struct net *net);
+/* How many numbers these are at one time. */
+size_t gradients_numbers(const struct numbers *numbers);
 int gradients_init(struct gradients *gradients, const struct config *config, const struct net *net,
                    struct err *err);
 void gradients_free(struct gradients *gradients); /* accepts a zeroed struct */

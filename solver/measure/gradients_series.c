@@ -68,10 +68,8 @@ static int declare_kernels(struct record *record, const struct config *config,
 static int fill_numbers(const struct measuring *m, int item, double *const *out, struct err *err) {
     const struct gradients *g = &m->observer->gradients;
     const struct numbers *numbers = &m->net->numbers.item[item];
-    size_t count = 1;
+    size_t count = gradients_numbers(numbers);
     (void)err;
-    for (int k = 0; k < numbers->axes; k++)
-        count *= (size_t)numbers->shape[k];
     for (int term = 0; term < g->terms; term++)
         if (out[term])
             memcpy(out[term], g->number[item] + (size_t)term * count, count * sizeof *out[term]);

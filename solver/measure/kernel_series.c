@@ -189,10 +189,8 @@ void kernel_history_free(struct kernel_history *history) {
 
 static int fill_numbers(const struct measuring *m, int item, double *const *out, struct err *err) {
     const struct numbers *numbers = &m->net->numbers.item[item];
-    size_t count = 1;
+    size_t count = gradients_numbers(numbers);
     (void)err;
-    for (int k = 0; k < numbers->axes; k++)
-        count *= (size_t)numbers->shape[k];
     memcpy(out[0], numbers->values, count * sizeof *out[0]);
     return CODE_OK;
 }
