@@ -9,7 +9,7 @@
 static void measure(const struct instrument *instrument, const struct run *run,
                     const struct net *net, struct record *record) {
     ASK(record_init(record, 1, 1, err));
-    ASK(instrument->declare(record, &run->config, net, run->data.y, err));
+    ASK(instrument->declare(record, &run->config, net, err));
     struct measuring m = {.config = &run->config, .net = net, .y = run->data.y, .record = record};
     for (int f = 0; f < record->fillers; f++) {
         const struct filler *filler = &record->filler[f];

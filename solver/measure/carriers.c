@@ -71,7 +71,7 @@ done:
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
-                   const double *y, struct err *err) {
+                   struct err *err) {
     const struct series carriers = {
         .name = "carriers",
         .dims = "t",
@@ -79,7 +79,6 @@ static int declare(struct record *record, const struct config *config, const str
         .equation = "number of sites times <x^2>^2 / <x^4>",
         .computation = true};
     bool some = false;
-    (void)y;
     for (int k = 0; k < net->kernels.count; k++)
         some = some || is_carried(&net->kernels.item[k]);
     if (net->setup.N || !config->output.kernels || !some)

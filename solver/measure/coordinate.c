@@ -297,10 +297,9 @@ static int fill_terms(const struct measuring *m, int item, double *const *out, s
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
-                   const double *y, struct err *err) {
+                   struct err *err) {
     bool parts = net->setup.N || config->solver.method == METHOD_MARCH;
     bool aligned = net->setup.N && config->reference.coordinate_check == COORDINATE_ALIGNED;
-    (void)y;
     if (!config->reference.coordinate_check)
         return CODE_OK;
     const struct program *p = net->program;

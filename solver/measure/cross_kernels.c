@@ -169,12 +169,11 @@ done:
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
-                   const double *y, struct err *err) {
+                   struct err *err) {
     const char *words = config->output.cross;
     struct members members;
     bool more = true;
     int others = 0;
-    (void)y;
     for (int word = 0; more; word++) {
         TRY(next_members(&words, net, &members, &more, err));
         int code = CODE_OK;

@@ -237,9 +237,8 @@ static int add_norms(struct record *record, const struct expert_matrix *m, enum 
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
-                   const double *y, struct err *err) {
+                   struct err *err) {
     struct expert_matrix matrix;
-    (void)y;
     if (!config->output.experts)
         return CODE_OK;
     for (int item = 0; item < net->routers.count * net->program->nodes; item++) {

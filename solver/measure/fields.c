@@ -105,9 +105,8 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
-                   const double *y, struct err *err) {
+                   struct err *err) {
     int sites = config->output.field_sites;
-    (void)y;
     if (!net->field_rows.count)
         return CODE_OK;
     struct int_list *at = &record->times[TIMES_FIELDS].list;

@@ -48,13 +48,13 @@ done:
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
-                   const double *y, struct err *err) {
+                   struct err *err) {
     size_t P = (size_t)net->setup.data.P;
     bool tokens = (size_t)net->gates.rows.count > P;
     const struct series row = {.dims = tokens ? "t mu token" : "t mu",
                                .shape = {(size_t)record->T, P, (size_t)net->gates.rows.count / P}};
     struct series series[GATE_SERIES] = {row, row, row};
-    (void)config, (void)y;
+    (void)config;
     if (!net->gates.present)
         return CODE_OK;
     strcpy(series[PARTICIPATION].name, "gate_participation");

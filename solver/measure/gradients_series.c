@@ -147,8 +147,7 @@ static int declare_products(struct record *record, const struct net *net, struct
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
-                   const double *y, struct err *err) {
-    (void)y;
+                   struct err *err) {
     if (!config->output.gradients)
         return CODE_OK;
     TRY(declare_kernels(record, config, net, err));

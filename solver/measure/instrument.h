@@ -22,9 +22,9 @@ struct measuring {
 
 struct instrument {
     /* Adds its series, none where the net has not what it measures. The net is declared alone: it
-     * has shapes and names, and no numbers. y may be NULL: the record is there for shapes. */
+     * has shapes and names, and no numbers. */
     int (*declare)(struct record *record, const struct config *config, const struct net *net,
-                   const double *y, struct err *err);
+                   struct err *err);
 };
 
 #endif

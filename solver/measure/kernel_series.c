@@ -130,9 +130,8 @@ int kernel_series_add(struct record *record, const struct net *net, const struct
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
-                   const double *y, struct err *err) {
+                   struct err *err) {
     int kernels = config->output.kernels;
-    (void)y;
     for (int k = 0; k < net->kernels.count && kernels; k++) {
         const struct kernel *kernel = &net->kernels.item[k];
         const char *term = term_of(net, kernel->gradient);
@@ -213,8 +212,8 @@ int kernel_series_add_numbers(struct record *record, const struct net *net,
 }
 
 static int declare_numbers(struct record *record, const struct config *config,
-                           const struct net *net, const double *y, struct err *err) {
-    (void)config, (void)y;
+                           const struct net *net, struct err *err) {
+    (void)config;
     for (int i = 0; i < net->numbers.count; i++) {
         const struct numbers *numbers = &net->numbers.item[i];
         TRY(record_fill_by(record, fill_numbers, i, 1, err));

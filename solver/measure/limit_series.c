@@ -37,7 +37,7 @@ static int add_labels(struct record *record, const struct net *net, struct err *
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
-                   const double *y, struct err *err) {
+                   struct err *err) {
     size_t T = (size_t)record->T;
     const struct series fallback = {
         .name = "fallback",
@@ -58,7 +58,6 @@ static int declare(struct record *record, const struct config *config, const str
                                 .equation = "rows of q, p",
                                 .shape = {T, 2 * (size_t)net->maps.count},
                                 .computation = true};
-    (void)y;
     if (net->setup.N)
         return CODE_OK;
     TRY(record_fill_by(record, fill_fallback, 0, 2, err));
@@ -81,14 +80,14 @@ static int fill_norm(const struct measuring *m, int item, double *const *out, st
 }
 
 static int declare_norm(struct record *record, const struct config *config, const struct net *net,
-                        const double *y, struct err *err) {
+                        struct err *err) {
     const struct series norm = {
         .name = "gradient_norm",
         .dims = "t",
         .about = "norm of the gradient of the loss, before clipping",
         .equation = "(sum over matrices of rate/P^2 sum_mu,nu Delta_mu Delta_nu <g_mu g_nu><x_mu "
                     "x_nu>)^1/2"};
-    (void)net, (void)y;
+    (void)net;
     if (config->training.clip == 0)
         return CODE_OK;
     TRY(record_fill_by(record, fill_norm, 0, 1, err));
@@ -106,7 +105,7 @@ static int fill_steps(const struct measuring *m, int item, double *const *out, s
 }
 
 static int declare_steps(struct record *record, const struct config *config, const struct net *net,
-                         const double *y, struct err *err) {
+                         struct err *err) {
     const struct series error = {
         .name = "step_error",
         .dims = "t",
@@ -114,7 +113,7 @@ static int declare_steps(struct record *record, const struct config *config, con
         .equation = "sum over steps of 2 |d|^2/(3 |f_Euler - f_start|) + |d - d_before|/3, d = f - "
                     "f_Euler",
         .computation = true};
-    (void)net, (void)y;
+    (void)net;
     if (!integrator_of(&config->training)->estimates)
         return CODE_OK;
     TRY(record_fill_by(record, fill_steps, 0, 1, err));

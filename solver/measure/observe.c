@@ -56,11 +56,12 @@ int observe_declare(struct record *record, const struct config *config,
                     const struct net_setup *setup, const double *y, struct err *err) {
     struct net net;
     int code;
+    record->y = y;
     record->no_inputs = config->output.inputs == INPUTS_NONE;
     DO(net_declare(&net, setup, err));
     DO(gradients_check(config, &net, err));
     for (size_t k = 0; instruments[k]; k++)
-        DO(instruments[k]->declare(record, config, &net, y, err));
+        DO(instruments[k]->declare(record, config, &net, err));
     if (config->output.runs)
         keep_all_runs(record);
     DO(record_check_names(record, config->solver.check_tolerance, err));

@@ -9,8 +9,8 @@
 
 /* The losses of a limit whose outputs do not fluctuate are those of its mean output, from two
  * replicates on (none: shapes). */
-static bool has_mean_loss(const struct record *record, const struct net *net, const double *y) {
-    return y && !net->setup.N && !net->gates.random && record->runs != 1;
+static bool has_mean_loss(const struct record *record, const struct net *net) {
+    return record->y && !net->setup.N && !net->gates.random && record->runs != 1;
 }
 
 /* --- loss and f ------------------------------------------------------------------------------ */
@@ -67,9 +67,9 @@ struct series outputs_f(const struct data_setup *data, int P) {
 }
 
 static int declare_first(struct record *record, const struct config *config, const struct net *net,
-                         const double *y, struct err *err) {
+                         struct err *err) {
     const struct loss *loss = config->training.loss;
-    bool of_mean = has_mean_loss(record, net, y);
+    bool of_mean = has_mean_loss(record, net);
     const struct series l = {
         .name = "loss",
         .dims = "t",
@@ -81,7 +81,8 @@ static int declare_first(struct record *record, const struct config *config, con
         .keep_runs = true};
     struct series f = outputs_f(&net->setup.data, net->setup.data.P);
     f.inner = of_mean && record->no_inputs;
-    const struct mean_loss_rows rows = {y, &net->setup.data, 0, net->setup.data.inputs, true, 1};
+    const struct mean_loss_rows rows = {
+        record->y, &net->setup.data, 0, net->setup.data.inputs, true, 1};
     TRY(record_fill_by(record, fill_loss, 0, 2, err));
     TRY(record_add(record, l, err));
     if (has_bits(config))
@@ -185,9 +186,9 @@ static int add_score(struct record *record, int slot, const char *name, const ch
 
 /* test_f is kept of one replicate, too: more may join a run that goes on. */
 static int add_test_loss(struct record *record, const struct config *config, const struct net *net,
-                         const double *y, struct err *err) {
+                         struct err *err) {
     const struct net_setup *setup = &net->setup;
-    bool of_mean = has_mean_loss(record, net, y);
+    bool of_mean = has_mean_loss(record, net);
     size_t T = (size_t)record->T;
     int outputs = net_outputs(net);
     const struct series f = {.name = "test_f",
@@ -206,11 +207,11 @@ static int add_test_loss(struct record *record, const struct config *config, con
                          : "mean over test inputs of the loss, NaN where not evaluated",
         .equation = "as loss",
         .keep_runs = true};
-    if (y && !setup->N)
+    if (record->y && !setup->N)
         TRY(record_add(record, f, err));
     TRY(record_add(record, loss, err));
-    const struct mean_loss_rows rows = {
-        y, &setup->data, setup->data.inputs, setup->data.tests, false, 1};
+    const struct mean_loss_rows rows = {record->y,         &setup->data, setup->data.inputs,
+                                        setup->data.tests, false,        1};
     if (has_bits(config))
         TRY(add_bits(record, TEST_BITS, "test_bits", "test_loss", err));
     return of_mean ? set_mean(record, config, "test_loss", "test_bits", "test_f", rows, err)
@@ -218,7 +219,7 @@ static int add_test_loss(struct record *record, const struct config *config, con
 }
 
 static int declare_last(struct record *record, const struct config *config, const struct net *net,
-                        const double *y, struct err *err) {
+                        struct err *err) {
     const struct net_setup *setup = &net->setup;
     bool top = config->output.top;
     const char *right = setup->data.C > 1 ? "share of rows of y whose class has the largest f"
@@ -237,7 +238,7 @@ static int declare_last(struct record *record, const struct config *config, cons
                       err));
     if (!setup->data.tests)
         return CODE_OK;
-    TRY(add_test_loss(record, config, net, y, err));
+    TRY(add_test_loss(record, config, net, err));
     if (setup->data.classes) {
         TRY(add_score(record, TEST_ACCURACY, "test_accuracy", "accuracy on the test inputs", right,
                       err));

@@ -90,7 +90,8 @@ struct record {
     const struct record *finer;
     struct record_times times[TIMES_KINDS]; /* axes "t", "at", "kept" */
     const char *named;                      /* of the axis whose entries have names: "basis" */
-    bool no_inputs; /* series of single inputs (axes mu and nu) are left out, but for inner ones */
+    const double *y; /* while series are declared: the targets of observe_declare, or NULL */
+    bool no_inputs;  /* series of single inputs (axes mu and nu) are left out, but for inner ones */
     int runs, T;
     int *steps;               /* [runs] times recorded */
     bool *failed;             /* [runs] ended by a numerical failure, which the others outlived */

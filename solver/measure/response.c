@@ -117,9 +117,8 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
-                   const double *y, struct err *err) {
+                   struct err *err) {
     size_t T = (size_t)record->T;
-    (void)y;
     if (!config->output.responses || net->setup.N || response_obstacle(config, net))
         return CODE_OK;
     for (int i = 0; i < 2 * net->maps.count; i++) {

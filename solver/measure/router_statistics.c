@@ -94,10 +94,10 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
-                   const double *y, struct err *err) {
+                   struct err *err) {
     size_t T = (size_t)record->T, P = (size_t)net->setup.data.P,
            n = (size_t)net->gates.rows.count / P;
-    (void)config, (void)y;
+    (void)config;
     if (!is_asked(net))
         return CODE_OK;
     bool tokens = net->gates.rows.count > net->setup.data.P;

@@ -342,10 +342,9 @@ static bool is_known(const struct training *training, int k) {
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
-                   const double *y, struct err *err) {
+                   struct err *err) {
     const struct training *training = &config->training;
     int blocks = config->output.sharpness == SHARPNESS_BLOCKS ? net->parameters.count : 0;
-    (void)y;
     if (!config->output.sharpness)
         return CODE_OK;
     TRY(record_fill_by(record, fill, 0, NUMBERS + 2 * (1 + net->parameters.count), err));

@@ -167,8 +167,7 @@ static int declare_momenta(struct record *record, const struct config *config,
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
-                   const double *y, struct err *err) {
-    (void)y;
+                   struct err *err) {
     TRY(declare_momenta(record, config, net, err));
     for (int i = 0; i < net->maps.count; i++) {
         const struct map *map = net->maps.item[i];

@@ -375,8 +375,7 @@ static int add_quantity(struct record *record, const struct net *net,
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
-                   const double *y, struct err *err) {
-    (void)y;
+                   struct err *err) {
     for (int r = 0; r < net->routers.count && config->output.experts; r++) {
         TRY(record_fill_by(record, fill, r, QUANTITIES, err));
         for (enum quantity k = 0; k < QUANTITIES; k++)

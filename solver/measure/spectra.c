@@ -222,11 +222,10 @@ done:
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
-                   const double *y, struct err *err) {
+                   struct err *err) {
     const char *words = config->output.spectra;
     struct chosen chosen;
     bool more = true;
-    (void)y;
     for (int word = 0; more; word++) {
         TRY(next_chosen(&words, net, &chosen, &more, err));
         if (!more)

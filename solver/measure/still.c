@@ -103,7 +103,7 @@ static int fill(const struct measuring *m, int item, double *const *out, struct 
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
-                   const double *y, struct err *err) {
+                   struct err *err) {
     const struct series still = {.name = STILL_SERIES,
                                  .dims = "t parameter",
                                  .about = "",
@@ -112,7 +112,6 @@ static int declare(struct record *record, const struct config *config, const str
                                  .no_error_law = true,
                                  .runs_alone = true,
                                  .inner = true};
-    (void)y;
     if (!net->parameters.count || (config->solver.method != METHOD_MARCH && !net->setup.N))
         return CODE_OK;
     TRY(record_fill_by(record, fill, 0, 1, err));

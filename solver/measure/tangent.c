@@ -52,9 +52,8 @@ static int add_tangent(struct record *record, const struct net *net, int term, i
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
-                   const double *y, struct err *err) {
+                   struct err *err) {
     int terms = gradients_terms(net);
-    (void)y;
     if (!config->output.tangent)
         return CODE_OK;
     TRY(record_fill_by(record, fill, 0, terms * (1 + net->parameters.count), err));

@@ -146,9 +146,8 @@ static enum series_times choose_times(struct record *record, int weights) {
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
-                   const double *y, struct err *err) {
+                   struct err *err) {
     const struct program *p = net->program;
-    (void)y;
     if (config->output.weights == WEIGHTS_NONE || !net->setup.N)
         return CODE_OK;
     enum series_times times = choose_times(record, config->output.weights);
