@@ -232,3 +232,39 @@ def test_what_never_moves_is_told_with_its_label():
     write(x_ini=INI.replace("steps = 4", "steps = 6"), x_lua=program(rest=rest))
     result = call("x.ini")
     assert result.returncode == 0 and "W3 (blocks.1, mlp) never moves:" in result.stdout, result
+
+
+def test_a_sentence_of_five_labels_is_whole():
+    label = "ä" * 300
+    names = [letter * 23 for letter in "pqrM"]
+    p, q, r, matrix = names
+    made = "".join(f'local {one} = population("{one}", {{label = "{label}"}})\n'
+                   for one in names[:3])
+    tied = f'{{name = "{matrix}", tied = true, label = "{label}"}}'
+    said = refused(f'{made}local x = tanh(read_in({p}, "W1"))\n'
+                   f'local y = map(map(x, {q}, {tied}), {r}, {tied})\nread_out(y, "w")\n')
+    assert all(one in said for one in names) and f"cannot map {q}" in said
+    assert said.endswith("äää)\n"), said
+
+
+def test_of_many_long_labels_those_that_fit_are_told():
+    label = "ä" * 300
+    rest = "".join(f'y = 0 * map(x, p, {{name = "D{k}", label = "{k}{label}"}}) + y\n'
+                   for k in range(9))
+    write(x_ini=INI.replace("steps = 4", "steps = 6"), x_lua=program(rest=rest))
+    said = call("x.ini").stdout
+    told = said[said.index("D0 (0ä"):said.index(" never move:")]
+    named = told.count("...")
+    assert 3 < named < 9 and told.endswith(f"äää) and {9 - named} others"), told
+
+
+def test_of_many_matrices_without_responses_some_are_told():
+    """The sentence was cut before its cause."""
+    name = '{name = "a_long_name_of_W" .. k, tied = true}'
+    rest = f"for k = 1, 60 do y = y + map(tanh(map(y, p, {name})), p, {name}) end\n"
+    ini = INI.replace("sites = 32", "sites = 512").replace("steps = 4", "steps = 1")
+    write(x_ini=f"{ini}[output]\nresponses = yes\n", x_lua=program(rest=rest))
+    result = call("x.ini")
+    assert result.returncode == 0, result
+    assert "a_long_name_of_W16 and 44 others: rows that" in result.stdout, result.stdout
+    assert "nothing goes backward\n" in result.stdout

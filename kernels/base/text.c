@@ -95,6 +95,20 @@ struct text_shown text_shown(const char *name, const char *label) {
     return out;
 }
 
+void text_name(struct text_names *names, const char *name) {
+    static const char others[] = " and 2147483647 others";
+    char *at = names->text + names->end;
+    size_t room = sizeof names->text - names->end;
+    bool fits = names->told < TEXT_NAMES && strlen(name) + sizeof others + 2 < room;
+    if (names->count++ == names->told && fits) {
+        names->told++;
+        names->end += (size_t)snprintf(at, room, "%s%s", names->end ? ", " : "", name);
+        return;
+    }
+    int more = names->count - names->told;
+    snprintf(at, room, " and %d other%s", more, more > 1 ? "s" : "");
+}
+
 static bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }

@@ -11,6 +11,7 @@ enum {
     TEXT_CLIP_SIZE = 72, /* the same with "..." */
     TEXT_SHOWN = 160,    /* bytes of a label in a message */
     TEXT_NOTE = 1024,    /* a sentence */
+    TEXT_NAMES = 16,     /* things that a sentence names */
 };
 
 /* A part of a string, not terminated. */
@@ -40,6 +41,14 @@ struct text_shown {
 struct text_shown text_shown(const char *name, const char *label);
 /* That of a struct which has both; the text lives as long as the call that is given it. */
 #define TEXT_SHOWN_OF(thing) text_shown((thing)->name, (thing)->label).text
+/* Names in a sentence: the first TEXT_NAMES, or fewer where they are long, and how many others
+ * there are. Zeroed, it has none. */
+struct text_names {
+    char text[TEXT_NOTE];
+    int count, told;
+    size_t end; /* of those that are told */
+};
+void text_name(struct text_names *names, const char *name);
 /* What stands behind the "=" of an ini, in place: without the blanks around it and without a
  * comment, which begins with # or ; behind a blank. Between double quotes it is what stands there,
  * "" for a quote. NULL: no quote at the end, or more behind it than a comment. */

@@ -65,7 +65,8 @@ static bool may_attend(struct program *p, struct value q, struct value k,
     const struct population *units = node_of(p, q)->on;
     bool alike = units == node_of(p, k)->on;
     if (heads && (!alike || !node_groups(heads, units)))
-        program_fail(p, "attention from population %s does not fit %s", units->name, heads->name);
+        program_fail(p, "attention from population %s does not fit %s", TEXT_SHOWN_OF(units),
+                     TEXT_SHOWN_OF(heads));
     else if (!alike)
         program_fail(p, "attention between rows of different populations");
     return !p->code;

@@ -1,5 +1,6 @@
 /* Populations, matrices, and operations on rows, as scripts call them. */
 #include "models/lua/script.h"
+#include "kernels/base/text.h"
 
 #include <math.h>
 #include <string.h>
@@ -214,9 +215,9 @@ struct weight script_weight(lua_State *L, int arg, enum script_may may) {
     W.decays = decays_option(L, arg, fastest);
     W.iid = boolean_option(L, arg, "iid");
     if (W.iid && may != SCRIPT_IID)
-        luaL_error(L, "matrix %s: iid is for the matrices of look and read_out", W.name);
+        luaL_error(L, "matrix %s: iid is for the matrices of look and read_out", TEXT_SHOWN_OF(&W));
     if (script_option(L, arg, "start") && may != SCRIPT_START)
-        luaL_error(L, "matrix %s: start is for vector and scalar", W.name);
+        luaL_error(L, "matrix %s: start is for vector and scalar", TEXT_SHOWN_OF(&W));
     lua_pop(L, 1);
     if (W.s_f == 0)
         luaL_argerror(L, arg, "s_f = 0 would multiply the matrix by 0; a0 = 0 starts it at zero");

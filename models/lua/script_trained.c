@@ -1,5 +1,6 @@
 /* Vectors and numbers that are trained, as scripts call them. */
 #include "models/lua/script.h"
+#include "kernels/base/text.h"
 
 #include <math.h>
 
@@ -54,7 +55,7 @@ static int start_of(lua_State *L, int arg, int most, struct weight *W, double **
     bool given = lua_istable(L, arg) && script_option(L, arg, "start");
     int K = given && lua_istable(L, -1) ? (int)lua_rawlen(L, -1) : given;
     if (given && (K < 1 || K > most))
-        luaL_error(L, "start of %s must be a number%s", W->name,
+        luaL_error(L, "start of %s must be a number%s", TEXT_SHOWN_OF(W),
                    most > 1 ? ", or a list of 1 to 4096 numbers" : "");
     *start = given ? script_memory(L, (size_t)K) : NULL;
     W->zero |= given;

@@ -61,22 +61,22 @@ static bool is_left_out(const struct net *net, const struct map *map) {
 int response_tell(const struct config *config, const struct net_setup *setup, char *text,
                   struct err *err) {
     struct net net;
-    char names[TEXT_NOTE] = "";
+    struct text_names names = {0};
     if (!config->output.responses)
         return CODE_OK;
     int code = net_declare(&net, setup, err);
     const char *why = code ? NULL : response_obstacle(config, &net);
     for (int i = 0; i < net.maps.count && !code && !why; i++)
         if (is_left_out(&net, net.maps.item[i]))
-            text_append(names, "%s%s", *names ? ", " : "", net.maps.item[i]->declared.name);
+            text_name(&names, net.maps.item[i]->declared.name);
     if (why)
         text_append(text, "no responses are measured, because %s", why);
-    else if (*names)
+    else if (names.count)
         text_append(text,
                     "no responses are written of %s: rows that are neither inputs nor tokens, or "
                     "matrices with several uses, have no axes; and through a matrix of rows that "
                     "do not learn nothing goes backward",
-                    names);
+                    names.text);
     net_free(&net);
     return code;
 }

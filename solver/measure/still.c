@@ -2,7 +2,6 @@
 #include "kernels/maps/map_limit.h"
 #include "models/engine/node.h"
 #include "models/parts/router.h"
-#include "kernels/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -133,14 +132,11 @@ static int cause_of(const struct record *record, const struct series *series, in
     return cause;
 }
 
-int still_find(const struct record *record, const struct net *net, enum still cause, char *names) {
+void still_find(const struct record *record, const struct net *net, enum still cause,
+                struct text_names *names) {
     const struct series *series = record_find(record, STILL_SERIES);
-    int count = 0;
-    *names = 0;
+    *names = (struct text_names){0};
     for (int i = 0; series && record->T >= STILL_TIMES && i < net->parameters.count; i++)
-        if (cause_of(record, series, i) == (int)cause && count++ < STILL_NAMES)
-            text_append(names, "%s%s", *names ? ", " : "", TEXT_SHOWN_OF(&net->parameters.item[i]));
-    if (count > STILL_NAMES)
-        text_append(names, " and %d others", count - STILL_NAMES);
-    return count;
+        if (cause_of(record, series, i) == (int)cause)
+            text_name(names, TEXT_SHOWN_OF(&net->parameters.item[i]));
 }

@@ -11,7 +11,6 @@
 #define STILL_SERIES "still"
 /* Nothing is said of fewer times: with a read-out of zero, what lies below begins a step later. */
 #define STILL_TIMES 5
-#define STILL_NAMES 8 /* that are named */
 
 enum still {
     STILL_MOVES,
@@ -23,8 +22,9 @@ enum still {
 
 extern const struct instrument still_instrument;
 
-/* How many did not move in any run that went to the end, for this cause, and their names
- * [TEXT_NOTE], or the first of them. net: one of these runs, declared. */
-int still_find(const struct record *record, const struct net *net, enum still cause, char *names);
+/* Names what did not move in any run that went to the end, for this cause. net: one of these runs,
+ * declared. */
+void still_find(const struct record *record, const struct net *net, enum still cause,
+                struct text_names *names);
 
 #endif

@@ -16,22 +16,25 @@ int never_moves_find(struct run *run, int N, const struct record *record, struct
                            "and a softmax over the selected is 1 whatever the logits; a softmax "
                            "over all has a gradient ([network] softmax_over = all)"};
     struct net_setup setup = run_setup(run, N, 0);
-    char group[ENSEMBLE_GROUP], names[TEXT_NOTE], text[NOTES_TEXT];
+    char group[ENSEMBLE_GROUP], text[NOTES_TEXT];
+    struct text_names names;
     struct net net;
     int code;
     ensemble_group(group, N);
     DO(net_declare(&net, &setup, err));
     for (int cause = STILL_READS_NOTHING; cause < STILL_CAUSES; cause++) {
         bool told = false;
-        int count = still_find(record, &net, cause, names);
-        snprintf(text, sizeof text, "%s never move%s: %s", names, count > 1 ? "" : "s", why[cause]);
+        still_find(record, &net, cause, &names);
+        snprintf(text, sizeof text, "%s never move%s: %s", names.text, names.count > 1 ? "" : "s",
+                 why[cause]);
         for (int k = 0; k < run->notes.count; k++)
             told = told || !strcmp(run->notes.note[k].text, text);
-        struct note *note =
-            *names && !told ? notes_add(&run->notes, "never_moves", group, -1, false, err) : NULL;
+        struct note *note = names.count && !told
+                                ? notes_add(&run->notes, "never_moves", group, -1, false, err)
+                                : NULL;
         if (note)
             notes_text(note, "%s", text);
-        code = note || !*names || told ? CODE_OK : err->code;
+        code = note || !names.count || told ? CODE_OK : err->code;
         if (code)
             goto done;
     }

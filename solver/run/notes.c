@@ -277,19 +277,19 @@ static int find_coarse_networks(struct run *run, struct err *err) {
 static int find_left_out(struct run *run, struct err *err) {
     const struct record *networks = run->results.reference;
     static const char prefix[] = "singular_";
-    char names[TEXT_NOTE] = "";
+    struct text_names names = {0};
     for (int k = 0; run->config.reference.widths.count && k < networks->count; k++) {
         const struct series *series = &networks->series[k];
         const char *name = series->name;
         if (!series->slot && !strncmp(name, prefix, strlen(prefix)) &&
             !record_find(&run->results.limit, name))
-            text_append(names, "%s%s", *names ? ", " : "", name + strlen(prefix));
+            text_name(&names, name + strlen(prefix));
     }
-    if (*names)
+    if (names.count)
         ADD("singular_values_of_networks", "limit", -1, false,
             "the limit has no singular values of %s: the optimizer moves entries one by one, so "
             "that what is learned has no finite rank; only networks have them",
-            names);
+            names.text);
     return CODE_OK;
 }
 
