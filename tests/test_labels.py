@@ -234,19 +234,6 @@ def test_what_never_moves_is_told_with_its_label():
     assert result.returncode == 0 and "W3 (blocks.1, mlp) never moves:" in result.stdout, result
 
 
-def test_a_sentence_of_five_labels_is_whole():
-    label = "ä" * 300
-    names = [letter * 23 for letter in "pqrM"]
-    p, q, r, matrix = names
-    made = "".join(f'local {one} = population("{one}", {{label = "{label}"}})\n'
-                   for one in names[:3])
-    tied = f'{{name = "{matrix}", tied = true, label = "{label}"}}'
-    said = refused(f'{made}local x = tanh(read_in({p}, "W1"))\n'
-                   f'local y = map(map(x, {q}, {tied}), {r}, {tied})\nread_out(y, "w")\n')
-    assert all(one in said for one in names) and f"cannot map {q}" in said
-    assert said.endswith("äää)\n"), said
-
-
 def test_of_many_long_labels_those_that_fit_are_told():
     label = "ä" * 300
     rest = "".join(f'y = 0 * map(x, p, {{name = "D{k}", label = "{k}{label}"}}) + y\n'

@@ -20,10 +20,6 @@ static __device__ double function(enum fn fn, double u, double *slope) {
     return value;
 }
 
-static __device__ double number_of(const struct operand &x, size_t at) {
-    return x.single ? (double)((const float *)x.at)[at] : ((const double *)x.at)[at];
-}
-
 static __device__ void keep_number(const struct operand &y, size_t at, double value) {
     if (y.single)
         ((float *)y.at)[at] = (float)value;

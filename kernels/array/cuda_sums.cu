@@ -11,10 +11,6 @@
 #define TILE_PARTS ((size_t)256)
 #define AVERAGES 1024u /* of a task, at most */
 
-static __device__ double number_at(const struct operand &x, size_t at) {
-    return x.single ? (double)((const float *)x.at)[at] : ((const double *)x.at)[at];
-}
-
 /* sum[k] = the sum over sites i = part, part + parts, ... of a_k,i b_l,i. Equal terms added one by
  * one are all rounded the same way, and a norm was wrong by 25 eps: so few are added at a time. */
 static __device__ void sum_part(const struct sum_task &t, size_t first, size_t rows, size_t l,
@@ -26,10 +22,10 @@ static __device__ void sum_part(const struct sum_task &t, size_t first, size_t r
         for (size_t k = 0; k < QUEUE_FEW; k++)
             some[k] = 0;
         for (int added = 0; added < EACH_ADDS && i < t.sites; added++, i += t.parts) {
-            double value = t.b.at ? number_at(t.b, l * t.b.stride + i) : 1;
+            double value = t.b.at ? number_of(t.b, l * t.b.stride + i) : 1;
             for (size_t k = 0; k < QUEUE_FEW; k++)
                 if (k < rows)
-                    some[k] += value * number_at(t.a, (first + k) * t.a.stride + i);
+                    some[k] += value * number_of(t.a, (first + k) * t.a.stride + i);
         }
         for (size_t k = 0; k < QUEUE_FEW; k++)
             if (k < rows)

@@ -101,14 +101,6 @@ template <class real> static inline view<real> view_of(struct rows rows) {
     return all;
 }
 
-/* A factor of one row serves all. */
-template <class real> static inline view<real> factor_of(struct rows rows) {
-    view<real> all = view_of<real>(rows);
-    if (rows.count == 1)
-        all.stride = 0;
-    return all;
-}
-
 /* A large parameter of a kernel: no thread makes a copy of it. */
 #ifdef __CUDACC__
 #define GRID_CONSTANT(type) const __grid_constant__ type

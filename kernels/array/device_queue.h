@@ -47,6 +47,10 @@ static inline struct operand operand_factor(struct rows rows) {
     return all;
 }
 
+ON_DEVICE static inline double number_of(const struct operand &x, size_t at) {
+    return x.single ? (double)((const float *)x.at)[at] : ((const double *)x.at)[at];
+}
+
 /* y_k at each of `sites` sites, for each of `rows` rows k; n_k are `numbers`, or where there are
  * none alpha:
  *

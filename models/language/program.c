@@ -24,7 +24,7 @@ const struct net *program_net(const struct program *p) {
 }
 
 void program_fail(struct program *p, const char *format, ...) {
-    char text[1536]; /* a sentence with some labels */
+    char text[1024]; /* a sentence with five labels */
     va_list list;
     if (p->code)
         return;
