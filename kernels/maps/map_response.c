@@ -1,7 +1,6 @@
 /* Responses, from companions of the sites (formulae in map_response.h). */
 #include "kernels/maps/map_response.h"
 #include "kernels/array/companions.h"
-#include "kernels/maps/map_adam.h"
 #include "kernels/maps/map_limit.h"
 
 #include <stdlib.h>

@@ -1,5 +1,4 @@
 /* Responses in states, and the memory that they take (map_response.h). */
-#include "kernels/maps/map_adam.h"
 #include "kernels/maps/map_limit.h"
 #include "kernels/maps/map_response.h"
 #include "kernels/array/companions.h"

@@ -16,8 +16,6 @@
 #include "models/engine/optimizer.h"
 #include "models/language/program.h"
 
-#include <signal.h>
-
 /* A kernel that a model measures: the site average of products of two of its rows, times scale. */
 struct kernel {
     char name[24];

@@ -6,7 +6,6 @@
  * same normals every time, so that differences over time have little noise. */
 #include "models/engine/aside.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,8 +3,6 @@
 #include "models/language/adjoint.h"
 #include "models/language/operation.h"
 
-#include <string.h>
-
 static const struct value none = {-1};
 
 /* --- the mean over all rows ------------------------------------------------------------------ */

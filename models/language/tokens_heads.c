@@ -3,8 +3,6 @@
 #include "models/language/adjoint.h"
 #include "models/language/tokens.h"
 
-#include <math.h>
-
 /* Scratch of one row for each token of an input, on the units. */
 static int units_prepare(struct net *net, struct node *v, struct err *err) {
     return net_rows(net, argument(net, v, 1)->on, net->setup.data.n, &v->work, err);

@@ -90,6 +90,8 @@ void script_print_words(FILE *out);
 /* The words of a chapter become globals. */
 void script_register(lua_State *L, const struct script_chapter *chapter);
 
+const char *script_called(lua_State *L); /* the name of the word that is being called */
+
 /* Arguments; anything else is an error at this line. */
 struct value script_rows(lua_State *L, int arg);
 struct value script_numbers(lua_State *L, int arg); /* of one column: that one alone */

@@ -216,6 +216,10 @@ static int most_arguments(const struct script_word *word) {
     return count;
 }
 
+const char *script_called(lua_State *L) {
+    return ((const struct script_word *)lua_touserdata(L, lua_upvalueindex(1)))->name;
+}
+
 /* Calls a word. Lua drops arguments beyond those that a function takes: options behind the name of
  * a matrix, where they are written for other words, would be lost without a sentence. */
 static int call_word(lua_State *L) {

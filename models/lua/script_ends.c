@@ -108,7 +108,9 @@ static void label_kernel(lua_State *L, int options) {
     net->kernels.item[net->kernels.count - 1].label = script_label(L, options);
 }
 
-static void kernel_of(lua_State *L, bool gradient) {
+/* kernel and gradient. */
+static int kernel(lua_State *L) {
+    bool gradient = !strcmp(script_called(L), "gradient");
     struct value x = script_rows(L, 1);
     no_pairs(L, x);
     script_options(L, 3, "scale about equation label");
@@ -119,15 +121,6 @@ static void kernel_of(lua_State *L, bool gradient) {
     (gradient ? program_gradient : program_kernel)(script_program(L), x, scale, name, about,
                                                    equation);
     label_kernel(L, 3);
-}
-
-static int kernel(lua_State *L) {
-    kernel_of(L, false);
-    return 0;
-}
-
-static int gradient(lua_State *L) {
-    kernel_of(L, true);
     return 0;
 }
 
@@ -169,7 +162,9 @@ static const char *dims_of(lua_State *L, struct value s) {
     return dims[k];
 }
 
-static void show_of(lua_State *L, bool gradient) {
+/* show and show_gradient. */
+static int show(lua_State *L) {
+    bool gradient = !strcmp(script_called(L), "show_gradient");
     struct value s = script_numbers(L, 1);
     if (script_node(L, s)->plan.across_inputs)
         luaL_error(L, "what is made of a mean over inputs is not shown; penalty() shows its term");
@@ -183,15 +178,6 @@ static void show_of(lua_State *L, bool gradient) {
     script_check(L);
     struct net *net = script_program(L)->net;
     net->numbers.item[net->numbers.count - 1].label = script_label(L, 3);
-}
-
-static int show(lua_State *L) {
-    show_of(L, false);
-    return 0;
-}
-
-static int show_gradient(lua_State *L) {
-    show_of(L, true);
     return 0;
 }
 
@@ -250,7 +236,7 @@ const struct script_word script_ends_words[] = {
 
      "measures the kernel scale `<x x>` over times and inputs", kernel, NULL},
     {"gradient", "x, name, {scale=, about=, equation=, label=}", "",
-     "measures the same kernel of the cotangent n dF/dx", gradient, NULL},
+     "measures the same kernel of the cotangent n dF/dx", kernel, NULL},
     {"read_out_kernel", "name, {about=, equation=, label=}", "", "measures `<w w>`",
      read_out_kernel, NULL},
     {"show", "s, name, {axis=, about=, equation=, label=}", "",
@@ -258,7 +244,7 @@ const struct script_word script_ends_words[] = {
      "measures numbers at every time; `axis` is `i`, `j` or `source` (tokens attended to)", show,
      NULL},
     {"show_gradient", "s, name, {axis=, about=, equation=, label=}", "",
-     "measures the cotangent of numbers at every time", show_gradient, NULL},
+     "measures the cotangent of numbers at every time", show, NULL},
     {"name_rows", "x, name, {tex=}", "",
 
      "names rows for `[output] fields` and `kernels_of`; `tex` is their symbol in generated "

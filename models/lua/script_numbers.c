@@ -206,7 +206,7 @@ static int push_gate(lua_State *L, bool softmax) {
 /* f(x), or f(x, k) = f(k x). */
 static int function(lua_State *L) {
     enum fn fn = 0;
-    const char *name = ((const struct script_word *)lua_touserdata(L, lua_upvalueindex(1)))->name;
+    const char *name = script_called(L);
     while (strcmp(functions_name[fn], name))
         fn++;
     if (!lua_isnoneornil(L, 3))

@@ -1,7 +1,6 @@
 /* Checked calls of HDF5: groups, attributes, datasets with scales on their axes. */
 #define _POSIX_C_SOURCE 200809L
 #include "solver/files/hdf5.h"
-#include "kernels/base/text.h"
 
 #include <assert.h>
 #include <hdf5_hl.h>

@@ -4,8 +4,6 @@
 #include "solver/measure/observe.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* --- kernels --------------------------------------------------------------------------------- */

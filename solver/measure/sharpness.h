@@ -17,7 +17,6 @@
 #ifndef SOLVER_SHARPNESS_H
 #define SOLVER_SHARPNESS_H
 
-#include "models/engine/apart.h"
 #include "solver/measure/instrument.h"
 
 struct sharpness {

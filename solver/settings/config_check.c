@@ -1,7 +1,6 @@
 /* Checks across keys. */
 #include "solver/settings/config.h"
 #include "integrators/schedule.h"
-#include "solver/settings/config_data.h"
 #include "solver/settings/matrices.h"
 #include "solver/settings/names.h"
 
