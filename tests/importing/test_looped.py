@@ -1,4 +1,5 @@
 """Programs of many experts and blocks: the text of few with loops, which is that of any number."""
+import functools
 import itertools
 import types
 
@@ -6,6 +7,7 @@ import dmft
 import dmft.torch
 import modules
 import pytest
+import torch
 from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.few import same_network
 from dmft.torch.importing.rolling import rolled
@@ -127,3 +129,62 @@ def test_numbers_that_follow_no_law_are_refused(more):
     grid = {"E": (4, 6), "L": (4, 5)}
     with pytest.raises(Gap):
         rolled(texts(grid, **more), grid, COUNTS)
+
+
+class Kept(torch.nn.Module):
+    """Blocks of experts, of which `top` are chosen; some blocks have a layer more."""
+
+    def __init__(self, N, E, L, top=2, more=()):
+        super().__init__()
+        layer = functools.partial(torch.nn.Linear, bias=False)
+        self.read, self.head, self.top = layer(modules.NUMBERS, N), layer(N, 1), top
+        self.routers = torch.nn.ModuleList(layer(N, E) for _ in range(L))
+        self.experts = torch.nn.ModuleList(
+            torch.nn.ModuleList(layer(N, N) for _ in range(E)) for _ in range(L))
+        self.extra = torch.nn.ModuleDict({str(k): layer(N, N) for k in more})
+
+    def forward(self, x):
+        x = self.read(x)
+        for k, (router, experts) in enumerate(zip(self.routers, self.experts)):
+            gates, chosen = router(x).softmax(-1).topk(self.top, -1)
+            y = torch.zeros_like(x)
+            for e, expert in enumerate(experts):
+                row, slot = torch.where(chosen == e)
+                y.index_add_(0, row, expert(x[row]) * gates[row, slot, None])
+            x = torch.tanh(x + y)
+            if str(k) in self.extra:
+                x = x + self.extra[str(k)](x)
+        return self.head(x)[:, 0]
+
+
+@pytest.mark.parametrize("build, sentence", [
+    (lambda N, E, L: Kept(N, E, L, 2 + E // 8), "has top = 4, and modules of few of them say 2,"),
+    (lambda N, E, L: Kept(N, E, L, min(8, E)), "has top = 8, and modules of few of them say 16,"),
+    (lambda N, E, L: Kept(N, E, L, more=range(5, L, 6)), r"extra\.\*.* few of them say none"),
+    (lambda N, E, L: Kept(N, E, L, min(4, E)), "would be no network")])
+def test_a_module_that_is_another_with_all_is_refused(build, sentence):
+    mine = dmft.torch.import_module(build, modules.numbers(200), WIDTHS, counts={"E": 16, "L": 8})
+    with pytest.raises(dmft.InputError, match=sentence):
+        mine.looped
+
+
+def test_a_module_that_is_made_with_numbers_alone_is_not_compared_and_said():
+    def build(N, E, L):
+        module = Kept(N, E, L)
+        module.largest = float(module.head.weight.abs().max())      # the device meta has none
+        return module
+    mine = dmft.torch.import_module(build, modules.numbers(200), WIDTHS, counts={"E": 16, "L": 8})
+    with pytest.warns(dmft.NoteWarning, match="E = 16, L = 8 is not compared with the text"):
+        assert 'key("E", 16)' in mine.looped.lua
+
+
+@pytest.mark.parametrize("name", ["end", "v1", "i0", "all"])
+def test_names_of_a_text_with_loops_are_no_names_of_counts(name):
+    mine = dmft.torch.import_module(Kept, modules.numbers(200), WIDTHS, counts={name: 16, "L": 8})
+    with pytest.raises(dmft.InputError, match=f"looped: counts has the name {name}, which"):
+        mine.looped
+
+
+def test_a_build_of_one_width_is_refused_by_name():
+    with pytest.raises(dmft.InputError, match="modules of the same sizes at widths 16 and 32"):
+        dmft.torch.import_module(lambda N: Kept(16, 3, 2), modules.numbers(200), (16, 32))

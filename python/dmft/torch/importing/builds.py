@@ -84,7 +84,7 @@ class Builds:
                 raise InputError(f"{name} is on {one.device}; build the module on the processor, "
                                  "it is run at small widths only")
 
-    def _without_numbers(self, sizes):
+    def without_numbers(self, sizes):
         """The module without any memory; None of one whose constructor wants numbers."""
         try:
             with torch.random.fork_rng(devices=[]), torch.device("meta"):
@@ -94,7 +94,7 @@ class Builds:
 
     def names(self, sizes) -> list[str]:
         """The names of all parameters of a module of these sizes."""
-        module = self._without_numbers(sizes)
+        module = self.without_numbers(sizes)
         if not isinstance(module, torch.nn.Module):
             module = self.of_sizes(sizes, 0)
         return [name for name, _ in module.named_parameters()]
@@ -104,7 +104,7 @@ class Builds:
         larger than those of another, which was not, is not counted."""
         if any(all(a <= b for a, b in zip(sizes, known)) for known in self._counted):
             return
-        module = self._without_numbers(sizes)
+        module = self.without_numbers(sizes)
         if not isinstance(module, torch.nn.Module):
             return
         count = sum(one.numel() for one in module.parameters())

@@ -4,9 +4,17 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import re
 import warnings
 
 from dmft.errors import InputError, NoteWarning
+from dmft.torch.importing.builds import Builds
+from dmft.torch.importing.facts import same_facts
+from dmft.torch.plan_sizes import listed
+
+# Words of Lua, and of a text with loops.
+TAKEN = """and break do else elseif end false for function goto if in local nil not or repeat return
+    then true until while all math string table pairs ipairs""".split()
 
 
 def import_of_few(build, example, widths, counts, more):
@@ -44,8 +52,8 @@ def looped(mine):
     if not mine.counts:
         raise InputError("looped: import_module has no counts, of experts and blocks, that a text "
                          "could have loops over")
-    taken = [name for name in mine.counts if not name.isidentifier() or name in OPERATIONS
-             or name in CONSTANTS]
+    taken = [name for name in mine.counts if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)
+             or name in (*OPERATIONS, *CONSTANTS, *TAKEN) or re.fullmatch(r"[vi]\d+", name)]
     if taken:
         raise InputError(f"looped: counts has the name {taken[0]}, which is no name of a number or "
                          "has a meaning in programs; give another, as E or L")
@@ -54,6 +62,7 @@ def looped(mine):
         warnings.simplefilter("ignore", NoteWarning)    # the import of few has said them
         corners = {corner: import_of_counts(mine, {name: pair[one] for (name, pair), one in zip(
             grid.items(), corner)}) for corner in itertools.product((0, 1), repeat=len(grid))}
+    _compared(mine, corners, grid)
     made = Network()
     try:
         made.take(rolled({corner: one.network.lua for corner, one in corners.items()}, grid,
@@ -65,13 +74,32 @@ def looped(mine):
     return made
 
 
+def _compared(mine, corners: dict, grid: dict) -> None:
+    """That the module with all that are asked for is what few of them say, as far as it is seen
+    without its numbers."""
+    builds = mine._builds
+    asked = Builds(lambda *sizes: mine.build(*sizes, *mine.counts.values()), builds.sizes, ())
+    module = asked.without_numbers(builds.others(builds.widths[0]))
+    if module is None:
+        warnings.warn(f"looped: the module with {listed(mine.counts)} is not compared with the "
+                      "text, which is that of few of them: its constructor cannot run without the "
+                      "memory of its numbers", NoteWarning, stacklevel=4)
+    else:
+        same_facts({corner: one._modules[0] for corner, one in corners.items()}, module, grid,
+                   mine.counts)
+
+
 def same_network(mine, made, counts: dict) -> None:
     """That the text with loops is the network that was imported with so many experts and blocks."""
     from dmft.run import describe
     from dmft.torch.importing.expressions import Gap
     keys = mine.settings | {"solver.replicates": 0, "reference.widths": mine._builds.widths[0]}
-    one, other = (describe(keys | more, network=network).networks[0] for network, more in (
-        (mine.network, {}), (made, {f"program.{name}": value for name, value in counts.items()})))
+    one = describe(keys, network=mine.network).networks[0]
+    try:
+        other = describe(keys | {f"program.{name}": value for name, value in counts.items()},
+                         network=made).networks[0]
+    except InputError as error:
+        raise Gap(f"with few of them it would be no network ({error.sentence})") from None
     for kind in ("populations", "matrices", "operations"):
         first, second = ([dataclasses.asdict(x) for x in getattr(x, kind)] for x in (one, other))
         if not _same(first, second):

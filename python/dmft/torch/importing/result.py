@@ -61,6 +61,9 @@ class Imported:
         self._builds, self._example, self.output = builds, example, output
         self.ignored = builds.ignored
         self._modules = [builds.at(N) for N in builds.widths]
+        if len({tuple(one.shape for one in module.parameters()) for module in self._modules}) < 2:
+            raise InputError("build gives modules of the same sizes at widths {} and {}; it must "
+                             "give a wider one where its argument is larger".format(*builds.widths))
         self._reading = self._read()
         self._expressions = self._outputs()
         self.move(growing_places(self.roots, builds.widths))
