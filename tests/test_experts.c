@@ -17,7 +17,8 @@ static void measure(const struct instrument *instrument, const struct run *run,
         assert_true(record->slots <= 32);
         for (int s = filler->first; s < filler->first + filler->count; s++)
             out[record->series[s].slot] = record_at(record, &record->series[s], 0, 0);
-        ASK(filler->fill(&m, filler->item, out, err));
+        m.item = filler->item;
+        ASK(filler->fill(&m, out, err));
     }
 }
 

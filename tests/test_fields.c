@@ -115,7 +115,8 @@ TEST(quantiles_and_sites) {
     for (int k = 0; k < 4; k++)
         out[record.series[k].slot] = record_at(&record, &record.series[k], 0, 0);
     struct measuring m = {.config = &run.config, .net = &net, .record = &record};
-    ASK(record.filler[0].fill(&m, record.filler[0].item, out, err));
+    m.item = record.filler[0].item;
+    ASK(record.filler[0].fill(&m, out, err));
     CHECK_ABS(support_value(&record, "h1_mean", 0, 0, 0), 2.2, 1e-15, "mean");
     CHECK_ABS(support_value(&record, "h1_square", 0, 0, 1), 4 * 12.6, 1e-13, "square");
     CHECK_ABS(support_value(&record, "h1_quantile", 0, 0, 13), 2, 0, "median");

@@ -189,14 +189,11 @@ done:
     return code;
 }
 
-int net_archive(struct net *net, struct archive *archive, struct err *err) {
-    return net_archive_of(net, &net->setup.data, archive, err);
-}
-
-int net_archive_of(struct net *net, const struct data_setup *of, struct archive *archive,
-                   struct err *err) {
+int net_archive(struct net *net, const struct data_setup *of, struct archive *archive,
+                struct err *err) {
     const struct backend *backend = net->setup.backend;
     const struct program *p = net->program;
+    of = of ? of : &net->setup.data;
     TRY(store_numbers(net, of, archive, err));
     for (int i = 0; i < net->populations.count; i++)
         TRY(population_archive(net->populations.item[i], archive, err));

@@ -389,12 +389,11 @@ void net_coefficients(const struct net *net, const struct parameter *p, int k, d
 void net_decay(struct net *net, double share);
 void net_next(struct net *net); /* the parameters have moved: the model's own rule, t + 1 */
 /* The state of an evaluated net between two steps: all that the next step and evaluation read, but
- * for stages, which are kept anew. Not of field maps. */
-int net_archive(struct net *net, struct archive *archive, struct err *err);
-/* Reads that of a net of the same training inputs that had other test inputs, `of`; origins of this
- * one's own, which net_start finds, stay. */
-int net_archive_of(struct net *net, const struct data_setup *of, struct archive *archive,
-                   struct err *err);
+ * for stages, which are kept anew. Not of field maps. of: NULL, or reads that of a net of the same
+ * training inputs that had these other test inputs; origins of this one's own, which net_start
+ * finds, stay. */
+int net_archive(struct net *net, const struct data_setup *of, struct archive *archive,
+                struct err *err);
 void net_drop_stages(struct net *net);  /* frees what was kept */
 void net_drop_moments(struct net *net); /* frees what the optimizer remembers */
 

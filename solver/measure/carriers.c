@@ -39,12 +39,11 @@ static bool is_carried(const struct kernel *kernel) {
     return !kernel->gradient && !kernel->for_all_inputs && !kernel->as_it_is;
 }
 
-static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+static int fill(const struct measuring *m, double *const *out, struct err *err) {
     const struct net *net = m->net;
     const struct kernel *kernel = net->kernels.item;
     int rows = 0, first = 0, code = CODE_OK;
     double *second = NULL;
-    (void)item;
     *out[0] = INFINITY;
     for (int k = 0; k < net->kernels.count; k++)
         rows += is_carried(&kernel[k]) ? kernel[k].rows.count : 0;

@@ -269,15 +269,15 @@ static int begin_check(struct coordinate *check, int nodes, struct err *err) {
 
 /* item: the node of the first matrix of a family. The first of them makes room, at the first time,
  * for what is kept of it. */
-static int fill_family(const struct measuring *m, int item, double *const *out, struct err *err) {
+static int fill_family(const struct measuring *m, double *const *out, struct err *err) {
     const struct program *p = m->net->program;
     struct coordinate *check = &m->observer->coordinate;
     double square[SLOTS] = {0};
     struct alignment sum = {0};
-    int members = 0, back = count_back(p, item);
-    if (m->t == 0 && item == next_family(p, 0))
+    int members = 0, back = count_back(p, m->item);
+    if (m->t == 0 && m->item == next_family(p, 0))
         TRY(begin_check(check, p->nodes, err));
-    for (int j = item; j < p->nodes; j = next_of(p, item, j + 1), members++) {
+    for (int j = m->item; j < p->nodes; j = next_of(p, m->item, j + 1), members++) {
         TRY(split_matrix(&check->matrix[j], m->net, &p->node[j], m->t, square, err));
         if (out[EFF_ALIGNED])
             TRY(measure_alignment(&check->matrix[j], m->net, &p->node[j], m->t, &sum, err));
@@ -290,8 +290,7 @@ static int fill_family(const struct measuring *m, int item, double *const *out, 
     return CODE_OK;
 }
 
-static int fill_terms(const struct measuring *m, int item, double *const *out, struct err *err) {
-    (void)item;
+static int fill_terms(const struct measuring *m, double *const *out, struct err *err) {
     struct coordinate *check = &m->observer->coordinate;
     return aggregation_fill(&check->aggregation, m->net, check->matrix, m->t, out, err);
 }

@@ -151,12 +151,12 @@ static int measure_pairs(const struct named_rows *named, double *cross, double *
 }
 
 /* item: the number of a word of [output] cross. */
-static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+static int fill(const struct measuring *m, double *const *out, struct err *err) {
     const char *words = m->config->output.cross;
     struct members members = {0};
     bool more = true;
     int code = CODE_OK;
-    for (int word = 0; word <= item && more; word++) {
+    for (int word = 0; word <= m->item && more; word++) {
         free(members.named);
         DO(next_members(&words, m->net, &members, &more, err));
     }

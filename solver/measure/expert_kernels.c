@@ -40,9 +40,9 @@ static void fill_pair(const struct array *rows, double scale, const double *a, c
         *square[side] = sum / (double)experts;
 }
 
-static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
-    const struct kernel *kernel = &m->net->kernels.item[item];
-    const struct array *past = &m->observer->history.rows[item];
+static int fill(const struct measuring *m, double *const *out, struct err *err) {
+    const struct kernel *kernel = &m->net->kernels.item[m->item];
+    const struct array *past = &m->observer->history.rows[m->item];
     size_t T = (size_t)m->record->T, P = (size_t)kernel->rows.count, t = (size_t)m->t, row = T * P,
            kept = (size_t)m->config->output.field_sites, sites = past->sites;
     double *square = out[SQUARE] - t * P * row, /* of time 0 */

@@ -192,9 +192,9 @@ int expert_norms_squares(const struct net *net, const struct expert_matrix *m, b
 /* --- measuring ------------------------------------------------------------------------------- */
 
 /* item: router nodes + node. */
-static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+static int fill(const struct measuring *m, double *const *out, struct err *err) {
     struct expert_matrix matrix;
-    expert_norms_find(m->net, item, &matrix);
+    expert_norms_find(m->net, m->item, &matrix);
     size_t M = matrix.router->M ? (size_t)matrix.router->M
                                 : m->net->program->node[matrix.router->phi].on->sites;
     double *square;

@@ -91,8 +91,8 @@ static void measure_row(const struct named_rows *named, int row, size_t sites, d
 }
 
 /* The sites of one run are the first of the last axis. */
-static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
-    const struct named_rows *named = &m->net->field_rows.item[item];
+static int fill(const struct measuring *m, double *const *out, struct err *err) {
+    const struct named_rows *named = &m->net->field_rows.item[m->item];
     size_t sites = named->rows.array->sites, kept = (size_t)m->config->output.field_sites;
     double *x;
     if (!out[QUANTILE]) /* not a time of [output] fields_at */

@@ -9,14 +9,13 @@ enum { PARTICIPATION, LARGEST, TOP, GATE_SERIES };
 
 /* Averages over experts; the largest and the top 1 % through masks. Between whole numbers of
  * experts the share of the latter is that of the smaller number, and of the next expert a part. */
-static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+static int fill(const struct measuring *m, double *const *out, struct err *err) {
     const struct backend *backend = m->net->setup.backend;
     struct rows phi = m->net->gates.rows;
     int P = phi.count, code = CODE_OK;
     size_t experts = phi.array->sites, whole = experts / 100;
     double part = (double)(experts % 100) / 100, *mean = NULL;
     struct array scratch = {0};
-    (void)item;
     DO(base_alloc(&mean, 2 * (size_t)P, sizeof *mean, err));
     DO(array_init(&scratch, backend, experts, phi.array->group, P, err));
     struct rows mask = array_all(&scratch);

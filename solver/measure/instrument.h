@@ -17,7 +17,7 @@ struct measuring {
     const double *y; /* targets of all inputs, [inputs + tests][outputs] */
     struct record *record;
     struct observer *observer; /* with what instruments keep from time to time */
-    int run, t;
+    int run, t, item;          /* item: what the function that fills was given with its series */
 };
 
 struct instrument {

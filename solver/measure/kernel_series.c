@@ -20,10 +20,10 @@ static int refuse_nan(const char *name, const double *value, size_t count, struc
 }
 
 /* Row t of K[t][mu][s][nu] for s <= t, and its mirror K[s][nu][t][mu]. */
-static int fill_full(const struct measuring *m, int item, double *const *out, struct err *err) {
-    const struct kernel *kernel = &m->net->kernels.item[item];
+static int fill_full(const struct measuring *m, double *const *out, struct err *err) {
+    const struct kernel *kernel = &m->net->kernels.item[m->item];
     struct kernel_history *history = &m->observer->history;
-    struct array *past = &history->rows[item];
+    struct array *past = &history->rows[m->item];
     struct rows now = kernel->rows, added;
     size_t T = (size_t)m->record->T, P = (size_t)now.count, t = (size_t)m->t, n = (t + 1) * P;
     double *K = out[0] - t * P * T * P; /* of time 0 */
@@ -41,8 +41,8 @@ static int fill_full(const struct measuring *m, int item, double *const *out, st
 
 enum { DIAGONAL, EQUAL };
 
-static int fill_one_time(const struct measuring *m, int item, double *const *out, struct err *err) {
-    const struct kernel *kernel = &m->net->kernels.item[item];
+static int fill_one_time(const struct measuring *m, double *const *out, struct err *err) {
+    const struct kernel *kernel = &m->net->kernels.item[m->item];
     struct rows now = kernel->rows;
     size_t P = (size_t)now.count;
     char name[SERIES_NAME];
@@ -186,8 +186,8 @@ void kernel_history_free(struct kernel_history *history) {
 
 /* --- numbers of the network ------------------------------------------------------------------ */
 
-static int fill_numbers(const struct measuring *m, int item, double *const *out, struct err *err) {
-    const struct numbers *numbers = &m->net->numbers.item[item];
+static int fill_numbers(const struct measuring *m, double *const *out, struct err *err) {
+    const struct numbers *numbers = &m->net->numbers.item[m->item];
     size_t count = gradients_numbers(numbers);
     (void)err;
     memcpy(out[0], numbers->values, count * sizeof *out[0]);

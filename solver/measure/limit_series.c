@@ -5,8 +5,8 @@
 
 /* --- of a limit ------------------------------------------------------------------------------ */
 
-static int fill_fallback(const struct measuring *m, int item, double *const *out, struct err *err) {
-    (void)item, (void)err;
+static int fill_fallback(const struct measuring *m, double *const *out, struct err *err) {
+    (void)err;
     *out[0] = *out[1] = 0;
     for (int i = 0; i < m->net->populations.count; i++) {
         const struct population *population = m->net->populations.item[i];
@@ -16,8 +16,8 @@ static int fill_fallback(const struct measuring *m, int item, double *const *out
     return CODE_OK;
 }
 
-static int fill_rank(const struct measuring *m, int item, double *const *out, struct err *err) {
-    (void)item, (void)err;
+static int fill_rank(const struct measuring *m, double *const *out, struct err *err) {
+    (void)err;
     for (int i = 0; i < 2 * m->net->maps.count; i++)
         out[0][i] = map_rank(m->net->maps.item[i / 2], i % 2 == 0);
     return CODE_OK;
@@ -74,8 +74,7 @@ const struct instrument limit_series = {.declare = declare};
 
 /* --- the norm of the gradient ---------------------------------------------------------------- */
 
-static int fill_norm(const struct measuring *m, int item, double *const *out, struct err *err) {
-    (void)item;
+static int fill_norm(const struct measuring *m, double *const *out, struct err *err) {
     return net_gradient_norm(m->net, out[0], err);
 }
 
@@ -98,8 +97,8 @@ const struct instrument limit_series_gradient_norm = {.declare = declare_norm};
 
 /* --- the error of fixed steps ---------------------------------------------------------------- */
 
-static int fill_steps(const struct measuring *m, int item, double *const *out, struct err *err) {
-    (void)item, (void)err;
+static int fill_steps(const struct measuring *m, double *const *out, struct err *err) {
+    (void)err;
     *out[0] = m->net->place.step_error;
     return CODE_OK;
 }

@@ -99,8 +99,8 @@ void observer_free(struct observer *observer) {
 }
 
 static struct measuring measuring_of(struct observer *observer, const struct net *net, int t) {
-    return (struct measuring){observer->config, net, observer->y, observer->record, observer,
-                              observer->run,    t};
+    return (struct measuring){observer->config, net,           observer->y, observer->record,
+                              observer,         observer->run, t,           0};
 }
 
 static int fill_all(struct observer *observer, const struct net *net, int t, struct err *err) {
@@ -115,7 +115,8 @@ static int fill_all(struct observer *observer, const struct net *net, int t, str
         for (int s = filler->first; s < filler->first + filler->count; s++)
             observer->out[record->series[s].slot] =
                 record_at(record, &record->series[s], observer->run, t);
-        TRY(filler->fill(&m, filler->item, observer->out, err));
+        m.item = filler->item;
+        TRY(filler->fill(&m, observer->out, err));
     }
     return net->setup.backend->sync(err);
 }

@@ -15,16 +15,16 @@ static bool has_mean_loss(const struct record *record, const struct net *net) {
 
 /* --- loss and f ------------------------------------------------------------------------------ */
 
-static int fill_loss(const struct measuring *m, int item, double *const *out, struct err *err) {
-    (void)item, (void)err;
+static int fill_loss(const struct measuring *m, double *const *out, struct err *err) {
+    (void)err;
     *out[0] = m->net->output.loss;
     if (out[1])
         *out[1] = m->net->output.loss / M_LN2;
     return CODE_OK;
 }
 
-static int fill_f(const struct measuring *m, int item, double *const *out, struct err *err) {
-    (void)item, (void)err;
+static int fill_f(const struct measuring *m, double *const *out, struct err *err) {
+    (void)err;
     memcpy(out[0], m->net->output.f,
            (size_t)(m->net->batch.output_rows * m->net->setup.data.C) * sizeof *out[0]);
     return CODE_OK;
@@ -134,9 +134,9 @@ static void put_scores(const struct score *score, double *right, double *top, do
         *margin = score->margin / score->asked;
 }
 
-static int fill_scores(const struct measuring *m, int item, double *const *out, struct err *err) {
+static int fill_scores(const struct measuring *m, double *const *out, struct err *err) {
     const struct net *net = m->net;
-    (void)item, (void)err;
+    (void)err;
     if (out[ACCURACY]) {
         struct score score =
             score_of(m, net, net->batch.index, 0, net->setup.data.P, net->output.f);

@@ -65,10 +65,10 @@ struct series {
     struct of_mean *of_mean; /* NULL, or what its mean is instead of that of values */
 };
 
-/* Writes the values of some series at one time of one run. item: what the filler was given; out
+/* Writes the values of some series at one time of one run. out
  * [slots]: where the series of this slot goes, NULL where there is none. */
 struct measuring; /* instrument.h */
-typedef int record_fill(const struct measuring *m, int item, double *const *out, struct err *err);
+typedef int record_fill(const struct measuring *m, double *const *out, struct err *err);
 struct filler {
     record_fill *fill;
     int item;

@@ -90,9 +90,9 @@ static double to_page(const struct map *map, bool forward) {
 
 /* Map item/2, A first: row t, 0 where s is later, and what earlier rows have of s = t. A field that
  * is shifted at time s is shifted in all evaluations until time s + 1. */
-static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
-    struct map *map = m->net->maps.item[item / 2];
-    bool forward = item % 2 == 0;
+static int fill(const struct measuring *m, double *const *out, struct err *err) {
+    struct map *map = m->net->maps.item[m->item / 2];
+    bool forward = m->item % 2 == 0;
     const struct twotime *R = field_response(map, forward);
     double scale = to_page(map, forward);
     const struct map_terms *terms = map->terms;

@@ -67,11 +67,10 @@ static bool add_load(const double *phi, size_t sites, const struct net *net, dou
     return any;
 }
 
-static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+static int fill(const struct measuring *m, double *const *out, struct err *err) {
     const struct net *net = m->net;
     double *psi;
     int counted = 0;
-    (void)item;
     const struct backend *backend = net->setup.backend;
     size_t sites = net->gates.rows.array->sites;
     TRY(base_alloc(&psi, 4 * sites, sizeof *psi, err));

@@ -303,10 +303,10 @@ static int slot_of(const struct net *net, bool adam, int block) {
     return NUMBERS + (adam ? 1 + net->parameters.count : 0) + 1 + block;
 }
 
-static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+static int fill(const struct measuring *m, double *const *out, struct err *err) {
     const struct sharpness *s = &m->observer->sharpness;
     const double values[NUMBERS] = {s->edge, s->noise, s->square, s->scale, s->greedy};
-    (void)item, (void)err;
+    (void)err;
     for (int k = 0; k < NUMBERS; k++)
         if (out[k])
             *out[k] = values[k];

@@ -90,10 +90,10 @@ static bool is_due(const struct measuring *m, double *const *out, int slots, con
 
 /* item: the number of the map. A signal is heard where that of the net is: a step that is short
  * ends, so that its state can be kept (solver/run/ensemble.c). */
-static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+static int fill(const struct measuring *m, double *const *out, struct err *err) {
     const struct output_settings *output = &m->config->output;
     const struct net *net = m->net;
-    const struct map *map = net->maps.item[item];
+    const struct map *map = net->maps.item[m->item];
     int count = output->singular_values;
     const int sizes[] = {[VALUES] = count, [LEARNED] = count, [INDEPENDENT] = count, 1, 1};
     if (!is_due(m, out, SLOTS, sizes))
@@ -116,10 +116,10 @@ static bool sums_up(const struct config *config, const struct net *net, const st
 }
 
 /* item: the number of the parameter, the first of those that are moved as one matrix. */
-static int fill_momentum(const struct measuring *m, int item, double *const *out, struct err *err) {
+static int fill_momentum(const struct measuring *m, double *const *out, struct err *err) {
     const struct output_settings *output = &m->config->output;
     const struct net *net = m->net;
-    const struct parameter *p = &net->parameters.item[item];
+    const struct parameter *p = &net->parameters.item[m->item];
     const struct map_declaration *map = &p->map->declared;
     int target = map_each(map, true), source = map_each(map, false);
     bool limit = !net->setup.N;
@@ -130,7 +130,7 @@ static int fill_momentum(const struct measuring *m, int item, double *const *out
     if (!is_due(m, out, 1, &output->singular_values))
         return CODE_OK;
     TRY(base_alloc(&velocity, (size_t)net->parameters.count, sizeof *velocity, err));
-    for (int k = item; k < net->parameters.count; k++) {
+    for (int k = m->item; k < net->parameters.count; k++) {
         const struct parameter *other = &net->parameters.item[k];
         if (!net_moved_together(p, other))
             continue;

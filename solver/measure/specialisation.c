@@ -296,9 +296,9 @@ static int fill_correlation(const struct net *net, const struct net_router *rout
 }
 
 /* item: the router. */
-static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+static int fill(const struct measuring *m, double *const *out, struct err *err) {
     const struct net *net = m->net;
-    const struct net_router *router = &net->routers.item[item];
+    const struct net_router *router = &net->routers.item[m->item];
     size_t M = experts_of(net, router);
     int rows = rows_of(net, router), *own = NULL, code = CODE_OK;
     double *x = NULL;

@@ -197,13 +197,13 @@ static int solve_eigen(double *K, int R, const char *name, double *values, struc
 }
 
 /* item: the number of a word of [output] spectra. */
-static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+static int fill(const struct measuring *m, double *const *out, struct err *err) {
     const char *words = m->config->output.spectra;
     struct chosen chosen;
     bool more = true;
     double *K = NULL, *Y = NULL;
     int code;
-    for (int word = 0; word <= item; word++)
+    for (int word = 0; word <= m->item; word++)
         TRY(next_chosen(&words, m->net, &chosen, &more, err));
     DO(base_alloc(&K, (size_t)chosen.rows * (size_t)chosen.rows, sizeof *K, err));
     DO(base_alloc(&Y, (size_t)chosen.rows * (size_t)chosen.columns, sizeof *Y, err));

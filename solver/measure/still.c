@@ -89,10 +89,9 @@ static int judge_parameter(const struct net *net, const struct parameter *p, dou
 }
 
 /* What has moved once is not looked at again. */
-static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
+static int fill(const struct measuring *m, double *const *out, struct err *err) {
     const struct series *series = record_find(m->record, STILL_SERIES);
     const double *before = m->t ? record_at(m->record, series, m->run, m->t - 1) : NULL;
-    (void)item;
     for (int i = 0; i < m->net->parameters.count; i++) {
         out[0][i] = STILL_MOVES;
         if (!before || before[i] != STILL_MOVES)

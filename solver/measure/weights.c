@@ -81,8 +81,8 @@ static int transpose_columns(struct rows W, double *out, struct err *err) {
 }
 
 /* item: the node. */
-static int fill(const struct measuring *m, int item, double *const *out, struct err *err) {
-    const struct node *v = &m->net->program->node[item];
+static int fill(const struct measuring *m, double *const *out, struct err *err) {
+    const struct node *v = &m->net->program->node[m->item];
     size_t shape[2];
     if (!out[WHOLE]) /* not a time that is kept */
         return CODE_OK;

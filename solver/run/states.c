@@ -407,8 +407,9 @@ void states_close(struct run *run) {
 /* --- one run --------------------------------------------------------------------------------- */
 
 int state_archive(const struct state *state, struct archive *archive, struct err *err) {
-    TRY(net_archive(state->net, archive, err));
-    return observer_archive(state->observer, state->net, state->steps, archive, err);
+    TRY(net_archive(state->net, state->of, archive, err));
+    return state->of ? CODE_OK
+                     : observer_archive(state->observer, state->net, state->steps, archive, err);
 }
 
 int states_find(const struct run *run, struct state *state, struct err *err) {
@@ -425,8 +426,7 @@ int states_find(const struct run *run, struct state *state, struct err *err) {
     if (exists)
         code = open_state(&archive, run, path, state, err);
     if (exists && !code)
-        code = state->of ? net_archive_of(state->net, state->of, &archive, err)
-                         : state_archive(state, &archive, err);
+        code = state_archive(state, &archive, err);
     code = archive_close(&archive, code, err);
     free(path);
     return code;
