@@ -31,6 +31,21 @@ def gpt2(N, **more):
         "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0, "tie_word_embeddings": False} | more))
 
 
+def scaled(kind, **more):
+    """Llama with rotary positions for longer texts."""
+    return lambda N: causal("Llama", N, rope_theta=1e4, rope_scaling={"rope_type": kind} | more)
+
+
+def latent(N, kind="DeepseekV3", **more):
+    """Attention of DeepSeek, with keys and values of a smaller layer, and its groups of experts."""
+    return causal(kind, N, **{
+        "num_key_value_heads": 2, "moe_intermediate_size": 2 * N, "n_routed_experts": 8,
+        "num_experts_per_tok": 2, "n_group": 2, "topk_group": 1, "first_k_dense_replace": 1,
+        "q_lora_rank": N // 2, "kv_lora_rank": N // 2, "qk_rope_head_dim": N // 4,
+        "qk_nope_head_dim": N // 2, "v_head_dim": N // 2, "head_dim": N // 4,
+        "pad_token_id": None} | more)
+
+
 BUILDS = {
     "gpt2": gpt2,
     "llama": lambda N: causal("Llama", N),
@@ -40,6 +55,16 @@ BUILDS = {
     "olmoe": lambda N: causal("Olmoe", N, num_experts=4, num_experts_per_tok=2, pad_token_id=None),
     "qwen3": lambda N: causal("Qwen3Moe", N, num_experts=4, num_experts_per_tok=2,
                               moe_intermediate_size=2 * N),
+    "linear": scaled("linear", factor=2.0), "dynamic": scaled("dynamic", factor=2.0),
+    "llama3": scaled("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                     original_max_position_embeddings=4),
+    "deepseek_v2": lambda N: latent(N, "DeepseekV2"),
+    "deepseek_v3": lambda N: latent(N, rope_interleave=False, experts_implementation="eager"),
+}
+REFUSED = {
+    "yarn": (scaled("yarn", factor=4.0, original_max_position_embeddings=4),
+             "yarn and longrope, .* rope_type default, linear or dynamic .*modeling_llama.py:"),
+    "in_turn": (latent, "rope_interleave=False in transformers.*modeling_deepseek_v3.py:"),
 }
 
 
@@ -53,6 +78,13 @@ def test_outputs_and_gradients_are_those_of_the_model(name):
     mine = dmft.torch.import_module(BUILDS[name], example(), (16, 32))
     assert mine.difference < ROUND_OFF
     assert set(mine.names) == {key for key, _ in BUILDS[name](16).named_parameters()}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_read_is_named_with_its_line(name):
+    build, words = REFUSED[name]
+    with pytest.raises(dmft.InputError, match=words):
+        dmft.torch.import_module(build, example(), (16, 32))
 
 
 # Powers of N of the standard deviation and of the rate of Adam: the root of d in attention is in q
@@ -122,7 +154,9 @@ def test_the_number_of_experts_of_mixtral_grows_as_in_a_module_of_ones_own():
 
 
 @pytest.mark.parametrize("name, kind", [("gpt2", "adam"), ("mixtral_loop", "sgd"),
-                                        ("mixtral_loop", "adam"), ("llama", "adam")])
+                                        ("mixtral_loop", "adam"), ("llama", "adam"),
+                                        ("linear", "adam"), ("dynamic", "adam"),
+                                        ("llama3", "adam"), ("deepseek_v3", "adam")])
 def test_his_loop_and_ours_are_one(name, kind):
     trained(BUILDS[name], kind)
 

@@ -214,6 +214,8 @@ def regroup(axes, lengths) -> list[tuple]:
                 continue
             have = length(group)
             outer = [b // a for a, b in zip(have, wanted)]
+            if not all(outer):
+                raise Gap("a view that rearranges sites")
             inner = tuple(size // part for size, part in zip(axis.size, outer))
             first, second = divided(axis, inner)
             group.append(first)

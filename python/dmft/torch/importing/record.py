@@ -17,6 +17,7 @@ import os
 import sys
 from collections import OrderedDict
 
+import numpy as np
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.overrides import TorchFunctionMode
@@ -179,7 +180,7 @@ class _Recorder(TorchDispatchMode):
         results = tuple(_tensors(found))
         if not known:
             self.unknown.update(id(one) for one in results)
-        values = tuple(numbers_of(one).copy() for one in results) if known else None
+        values = tuple(_values(one, name) for one in results) if known else None
         self.steps.append(Step(name, args, options, results or (found,), values,
                                stopped, _place()))
         return found
@@ -188,6 +189,11 @@ class _Recorder(TorchDispatchMode):
 def numbers_of(tensor: torch.Tensor):
     """A tensor's values in double precision, for numpy."""
     return tensor.detach().to(torch.complex128 if tensor.is_complex() else torch.float64).numpy()
+
+
+def _values(tensor: torch.Tensor, name: str):
+    """A copy of the values; zeros of what is still to be written."""
+    return numbers_of(tensor).copy() if "empty" not in name else np.zeros(tensor.shape)
 
 
 def first_output(found):

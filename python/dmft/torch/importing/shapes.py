@@ -97,14 +97,19 @@ def part(read, x, dim=0, start=None, stop=None, step=1):
         return taken(read, x, dim, range(*slice(start, stop, step).indices(total[0])))
     if step != 1:
         return _every(x, dim, start or 0, stop, step)
-    low, high = (tuple(min(max(int(v) + (size if v < 0 else 0), 0), size)
-                       for v, size in zip(pair(default if given is None else given), total))
-                 for given, default in ((start, 0), (stop, 2 ** 62)))
+    low, high = _bounds(start, stop, total)
     if [axis.kind for axis in x.dims[dim]] == ["ranked"] and low == (0, 0) and high != total:
         return first_of(read, x, dim, high)
     if [axis.kind for axis in x.dims[dim]] == ["slot"] and (low, high) != ((0, 0), total):
         return some_slots(read, x, dim, low[0], high[0])
     return range_of(x, dim, low, high)
+
+
+def _bounds(start, stop, total):
+    """Where a slice begins and ends, both at both widths."""
+    return (tuple(min(max(int(v) + (size if v < 0 else 0), 0), size)
+                  for v, size in zip(pair(default if given is None else given), total))
+            for given, default in ((start, 0), (stop, 2 ** 62)))
 
 
 def _every(x: Tensor, dim: int, start, stop, step) -> Tensor:
@@ -228,9 +233,10 @@ def cat(read, tensors, dim=0):
         raise Gap("tensors of different shapes are joined")
     made = _alike_beside(read, made, dim)
     place = made[0].place_of(dim)
+    made, turns = _turned(made, dim)
     sizes, parts = [], []
     for one in made:
-        axes = one.dims[dim]
+        axes = one.dims[dim][:len(one.dims[dim]) - len(turns)]
         kinds = [axis.kind for axis in axes]
         if kinds == ["sites"]:
             sizes.append(axes[0].size)
@@ -248,12 +254,37 @@ def cat(read, tensors, dim=0):
             raise Gap(f"axes of {' and '.join(kinds)} are joined")
     if None in sizes and any(size is not None for size in sizes):
         raise Gap("sites and single numbers are joined")
-    axes = (finite(len(sizes)),) if sizes[0] is None else parts_axes(sizes)
+    axes = (finite(len(sizes)),) if sizes[0] is None else (*parts_axes(sizes), *turns)
     dims = list(made[0].dims)
     dims[dim] = axes
     found = Tensor(dims, np.concatenate(parts, place).reshape(cells_shape(dims)))
     return read.with_tokens(found, dim) if len(dims) == 3 and not found.is_parameter \
         and found.cells.flat[0].is_rows else found
+
+
+def _turned(tensors, dim: int):
+    """(tensors that are to be joined, the written-out axes behind the sites of all of them, which
+    are taken in turn). What is constant along as many sites is one of them."""
+    def behind(axes):
+        kinds = [axis.kind for axis in axes]
+        return axes[kinds.index("sites") + 1:] if "sites" in kinds else ()
+    turns = max((behind(one.dims[dim]) for one in tensors), key=len)
+    found, sites = [], any(axis.kind == "sites" for one in tensors for axis in one.dims[dim])
+    for one in tensors:
+        axes = one.dims[dim]
+        kinds = [axis.kind for axis in axes]
+        if kinds == ["copy"] and sites:
+            for turn in turns:
+                one = one.refined(dim, 0, turn.size).with_axis(dim, 1, turn)
+            one = one.with_axis(dim, 0, Axis("sites", one.dims[dim][0].size))
+        elif kinds == ["sites"] and len(turns) == 1:
+            one.cut(axes[0], ("strided", turns[0].size[0]))
+        elif "sites" in kinds and behind(axes) != turns:
+            raise Gap("sites of which some are taken in turn and others are not are joined; let "
+                      "rotary positions go by halves everywhere (rope_interleave=False in "
+                      "transformers), which is the same network but for the order of its rows")
+        found.append(one)
+    return found, turns
 
 
 def _alike_beside(read, tensors, dim):
@@ -348,7 +379,22 @@ def copy(read, x, source, *_):
 @HANDLERS
 def slice_scatter(read, x, source, dim=0, start=None, stop=None, step=1):
     dim = read.dimension(source, dim)
-    if not is_of_tokens(source, dim):
-        raise Gap("something else than tokens is written in place")
-    total = read.shapes()[dim][0]
-    return put(read, x, source, dim, range(*slice(start, stop, step).indices(total)))
+    total = read.shapes()[dim]
+    if is_of_tokens(source, dim):
+        return put(read, x, source, dim, range(*slice(start, stop, step).indices(total[0])))
+    if step != 1:
+        raise Gap(f"every {step}-th entry is written in place; join the parts by torch.cat, or "
+                  "stack and flatten them")
+    low, high = _bounds(start, stop, total)
+    around = [part_of(x, dim, (0, 0), low), part_of(x, dim, high, total)]
+    return cat(read, [one for one in (around[0], source, around[1]) if one is not None], dim)
+
+
+def part_of(x, dim: int, low, high):
+    """The entries from low to high of a tensor or of a constant; None where there are none."""
+    if low == high:
+        return None
+    if isinstance(x, Constant):
+        return Constant(tuple(values.take(range(a, b), dim)
+                              for values, a, b in zip(x.values, low, high)))
+    return range_of(x, dim, low, high)

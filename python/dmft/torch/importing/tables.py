@@ -52,7 +52,9 @@ def formula(table, sites: str) -> str:
                 token = "s" if first else "(s - 1)"
                 text = f"math.{name}({token} * {found.text(sites)})"
                 return text if c == 1 else f"{float(c)!r} * {text}"
-    raise Gap("constants that differ from site to site and are no rotary positions with one base")
+    raise Gap("constants that differ from site to site and are no rotary positions with one base, "
+              "as those of yarn and longrope, whose frequencies are cut at whole numbers of sites; "
+              "take rope_type default, linear or dynamic")
 
 
 def _is(tables, function, angles: Angles) -> bool:
