@@ -26,7 +26,8 @@ def _image(x: Tensor, h: int, w: int) -> Tensor:
 def _sizes(x: Tensor):
     kinds = [[axis.kind for axis in axes] for axes in x.dims[2:]]
     if len(x.dims) != 4 or [one[:1] for one in kinds] != [["row"], ["column"]]:
-        raise Gap("places of an image are wanted, and it has none")
+        raise Gap("rows and columns of an image are wanted as its last two axes; give inputs "
+                  "[P, C, H, W], and turn none of them before a convolution or pooling")
     return x.dims[2][0].size[0], x.dims[3][0].size[0], kinds[0][1:] != []
 
 
@@ -69,12 +70,6 @@ def avg_pool2d(read, x, kernel, stride=(), padding=0, ceil=False, count=True, di
     grids = [sum(windows(n, k, s, 0, 1)) / k for n, k, s in zip((h, w), kernel, stride)]
     found = places_mixed(read, _flat(x), 1, np.kron(*grids))
     return _image(found, len(grids[0]), len(grids[1]))
-
-
-@HANDLERS("max_pool2d", "max_pool2d_with_indices")
-def max_pool2d(*_, **__):
-    raise Gap("the largest of several places, of which a program has means; take avg_pool2d, or a "
-              "stride")
 
 
 @HANDLERS

@@ -35,6 +35,10 @@ def _noise(read, like) -> Tensor:
     if kinds.count("input") != 1 or kinds.count("sites") > 1 or \
             set(kinds) - {"input", "token", "sites", "finite"}:
         raise Gap("it draws normals that are no numbers of each input, or of each input and site")
+    if "sites" in kinds and "token" not in kinds and read.tokens > 1 and len(axes) > 2:
+        raise Gap("it draws normals of each input and site that all tokens share; a program draws "
+                  "rows for each token, or single numbers for each input: draw torch.randn_like(h) "
+                  "of all tokens h, or [P, 1, 1]")
     population = next((Population(axis.size) for one in axes for axis in one
                        if axis.kind == "sites"), None)
     on = frozenset({"token"} & set(kinds))

@@ -30,6 +30,12 @@ WITHOUT = {
     "_fft": "a program has no transforms; a convolution of few tokens is read as a Conv1d",
     "batch_norm": "inputs of a batch act on one another, and the outputs of a program are of each "
                   "input alone; a norm of each input by itself (LayerNorm, RMSNorm) is read",
+    "max_pool": "the largest of several places, of which a program has means; take avg_pool2d, a "
+                "mean such as h.mean((2, 3)), or a stride",
+    "adaptive_avg_pool": "a mean of parts that PyTorch chooses; give their size, by avg_pool2d",
+    "_pad": "a program pads by zeros; take padding_mode=\"zeros\", or F.pad with zeros",
+    "trilinear": "products of all pairs of two layers' numbers (nn.Bilinear); multiply the "
+                 "outputs of two layers, as self.one(x) * self.two(x)",
     "weight_norm": "a matrix is computed from parameters, and those of a program are trained "
                    "themselves; a norm of rows (LayerNorm, RMSNorm) is read"}
 SAME = ("clone", "alias", "contiguous", "_to_copy", "lift_fresh", "lift_fresh_copy", "to")
@@ -330,7 +336,8 @@ def no_outer_product(apart, a, b) -> None:
     rows = apart and a.is_rows and b.is_rows
     if rows and a.population.find().sizes == b.population.find().sizes:
         raise Gap("an outer product of rows, a matrix for each input, as linear attention and "
-                  "state spaces have it; scores of each two tokens, without a softmax, are read")
+                  "state spaces have it; write it as scores of each two tokens, without a softmax: "
+                  "(q @ k.mT) @ v for q @ (k.mT @ v)")
 
 
 def _of_pairs(builder, first, second):

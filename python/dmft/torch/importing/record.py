@@ -136,6 +136,14 @@ class _AsInTraining(TorchFunctionMode):
             return args[0].is_floating_point() and torch.is_grad_enabled()
         if function is torch.Tensor.requires_grad_:
             return args[0]
+        name = getattr(function, "__name__", "")
+        if name == "pad" and "circular" in (*args, *(kwargs or {}).values()):
+            raise InputError("circular padding: a program pads by zeros; take padding_mode="
+                             f"\"zeros\", or F.pad with zeros ({_place()})")
+        if name == "_pack_padded_sequence":
+            raise InputError("pack_padded_sequence sorts rows by their lengths, and a program has "
+                             "all tokens of all inputs; give the padded sequence itself to the "
+                             f"recurrent layer ({_place()})")
         if function is torch.Tensor.register_hook:  # what it does to a gradient is found later
             return RemovableHandle(OrderedDict())
         return function(*args, **(kwargs or {}))

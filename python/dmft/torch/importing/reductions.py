@@ -11,7 +11,7 @@ from dmft.torch.importing.expressions import FAR, Gap, Pairs
 from dmft.torch.importing.pointwise import add, div, mul, pow, sub
 from dmft.torch.importing.places import mean_of_tokens
 from dmft.torch.importing.reading import HANDLERS, Two, pair
-from dmft.torch.importing.tensors import Missing, Tensor, array
+from dmft.torch.importing.tensors import SINKS, Missing, Tensor, array
 from dmft.torch.importing.unsummed import holds, is_unsummed, multiplied, summed
 
 
@@ -97,7 +97,7 @@ def _sum_along(read, x: Tensor, axis: Axis) -> Tensor:
     if axis.kind == "token":
         return x.over(lambda one: builder.times(tuple(map(float, axis.size)),
                                                 mean_of_tokens(builder, one)))
-    raise Gap(f"a sum over an axis of {axis.kind}")
+    raise Gap(SINKS if axis.kind == "source" else f"a sum over an axis of {axis.kind}")
 
 
 def _sum_of_sites(builder, one, sizes, alone: bool):

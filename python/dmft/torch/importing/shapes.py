@@ -9,7 +9,7 @@ from dmft.torch.importing.expressions import Gap
 from dmft.torch.importing.places import count_of, is_of_tokens, joined, moved, places_mixed, put, \
     taken
 from dmft.torch.importing.reading import HANDLERS, Two, pair
-from dmft.torch.importing.tensors import Constant, Meeting, Tensor, array
+from dmft.torch.importing.tensors import SINKS, Constant, Meeting, Tensor, array
 
 
 @HANDLERS("view", "_unsafe_view", "reshape", "_reshape_alias", "flatten", "unflatten", "squeeze",
@@ -251,7 +251,7 @@ def cat(read, tensors, dim=0):
             sizes.append(None)
             parts.append(np.expand_dims(one.cells, place))
         else:
-            raise Gap(f"axes of {' and '.join(kinds)} are joined")
+            raise Gap(SINKS if kinds == ["source"] else f"axes of {' and '.join(kinds)} are joined")
     if None in sizes and any(size is not None for size in sizes):
         raise Gap("sites and single numbers are joined")
     axes = (finite(len(sizes)),) if sizes[0] is None else (*parts_axes(sizes), *turns)
@@ -320,13 +320,16 @@ def stack(read, tensors, dim=0):
 @HANDLERS
 def constant_pad_nd(read, x, sizes, value=0):
     if value != 0:
-        raise Gap("tokens that are not 0 are added by padding")
+        raise Gap("tokens that are not 0 are added by padding; give value=0")
     for k in range(len(sizes) // 2):
         before, behind = sizes[2 * k:2 * k + 2]
         dim = len(x.dims) - 1 - k
         if before or behind:
+            if [axis.kind for axis in x.dims[dim]] == ["source"]:
+                raise Gap(SINKS)
             if not is_of_tokens(x, dim):
-                raise Gap("zeros are added along an axis that is not that of the tokens")
+                raise Gap("zeros are added along an axis that is not that of the tokens, "
+                          "which alone can be moved; pad what the layer before it reads, [P, n, D]")
             x = moved(read, x, dim, before, behind)
     return x
 

@@ -141,6 +141,11 @@ class Tensor:
         return Tensor(dims, cells)
 
 
+SINKS = ("attention weights that do not add up to 1, with a sink (one more logit, as in gpt-oss) "
+         "or by exp over a sum (softmax1); a program has the softmax over the tokens: leave the "
+         "sink out, and take softmax(-1) of the logits")
+
+
 class Meeting:
     """Brings dimensions of two tensors to the same axes; `tensors` are the results."""
 
