@@ -182,6 +182,7 @@ REFUSED = {
     "padded": (lambda m, x: F.pad(x, (0, 0, 1, 0), value=1.0)[:, 1:], "give value=0"),
     "bilinear": (lambda m, x: m.two(x, x), r"self.one\(x\) \* self.two\(x\)"),
     "largest": (lambda m, x: F.adaptive_max_pool1d(x.mT, 1).mT, "a mean such as"),
+    "of_tokens": (lambda m, x: x + x.amax(1, True), r"of tokens take a mean, as h.mean\(1\)"),
     "turned": (lambda m, x: F.avg_pool2d(x[:, None], 1)[:, 0], "turn none of them"),
     "sink": (lambda m, x: torch.cat([logits(m, x), m.by.expand(len(x), T, 1)], -1).softmax(
         -1)[..., :-1] @ x, "gpt-oss.* leave the sink out"),

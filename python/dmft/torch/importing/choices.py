@@ -93,7 +93,8 @@ def chosen(read, x: Tensor, dim: int, size) -> list[Tensor]:
     if [axis.kind for axis in axes] == ["input"]:
         raise Gap("the largest of all inputs, whose number may be any in a program")
     if len(axes) != 1 or axes[0].kind not in ("finite", "sites"):
-        raise Gap(f"the largest along {' and '.join(axis.kind for axis in axes)}")
+        raise Gap(f"the largest along {' and '.join(axis.kind for axis in axes)}; of tokens take "
+                  "a mean, as h.mean(1)")
     if axes[0].kind == "sites":
         return _top_of_sites(read, x, dim, size)
     if any(one.is_rows for one in x.cells.flat):
@@ -207,7 +208,8 @@ def largest(read, x, dim=None, keepdim=False):
     if kinds == ["slot"]:               # of masks
         return sum_of_dimensions(read, x, dims, keepdim)
     if len(dims) != 1 or set(kinds) != {"finite"}:
-        raise Gap(f"the largest along {' and '.join(kinds)}")
+        raise Gap(f"the largest along {' and '.join(kinds)}; of tokens take "
+                  "a mean, as h.mean(1)")
     found = chosen(read, x, dims[0], (1, 1))
     if not keepdim:
         found = [one if isinstance(one, Missing) else Tensor(
