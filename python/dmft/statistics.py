@@ -134,6 +134,7 @@ def jackknife(function: Callable[[xarray.Dataset], xarray.DataArray], group: xar
     NAME: how much v changes where the means do by that is in the error, in quadrature. The
     error is NaN where that of a mean that the function takes is.
 
+    >>> import xarray
     >>> x = xarray.Dataset({"x_runs": (("run", "t"), [[1.0], [2.0], [3.0]])})
     >>> value, error = jackknife(lambda group: group["x"] * 2, x)
     >>> float(value[0]), round(float(error[0]), 3)
@@ -166,6 +167,7 @@ def difference(one: xarray.Dataset, other: xarray.Dataset, name: str):
     draws, and what is common to them drops out of the difference. The tolerances of limits that
     were run with check_tolerance are in the error, which is NaN where that of one of the two is.
 
+    >>> import xarray
     >>> x = xarray.Dataset({"loss_runs": (("run", "t"), [[1.0], [2.0]])})
     >>> y = xarray.Dataset({"loss_runs": (("run", "t"), [[0.5], [1.5]])})
     >>> [float(part[0]) for part in difference(x, y, "loss")]
