@@ -130,8 +130,9 @@ def tell_flow(found, flow):
             for g in gammas]
     say("so it does less its power at the start", gammas,
         [line(np.log(flow[g]["N"]), one)[2] for g, one in zip(gammas, fall)], below(0))
-    say("so it does over the last two doublings alone, in ln", gammas,
-        [one[-1] - one[-3] for one in fall], below(0))
+    if all(len(one) > 2 for one in fall):
+        say("so it does over the last two doublings alone, in ln", gammas,
+            [one[-1] - one[-3] for one in fall], below(0))
     say("the loss at gamma0 tau = 2 falls with M", gammas,
         [power(flow[g], "loss early") for g in gammas], below(0))
     of_times(flow, [g for g in gammas if doubles(flow[g])])
