@@ -81,17 +81,18 @@ const char *text_clip(char out[TEXT_CLIP_SIZE], const char *text) {
 }
 
 struct text_shown text_shown(const char *name, const char *label) {
-    struct text_shown out = {""};
-    size_t length = label ? strlen(label) : 0, begin = whole_characters(label ? label : "", length),
-           rest = 0;
+    struct text_shown out;
+    size_t length = label ? strlen(label) : 0;
     if (length > TEXT_SHOWN) {
-        begin = whole_characters(label, TEXT_SHOWN / 2);
-        rest = length - TEXT_SHOWN / 2;
+        size_t begin = whole_characters(label, TEXT_SHOWN / 2), rest = length - TEXT_SHOWN / 2;
         while (((unsigned char)label[rest] & 0xc0) == 0x80)
             rest++;
-    }
-    snprintf(out.text, sizeof out.text, "%.32s%s%.*s%s%s%s", name, label ? " (" : "", (int)begin,
-             label ? label : "", rest ? "..." : "", rest ? label + rest : "", label ? ")" : "");
+        snprintf(out.text, sizeof out.text, "%.32s (%.*s...%s)", name, (int)begin, label,
+                 label + rest);
+    } else if (label)
+        snprintf(out.text, sizeof out.text, "%.32s (%s)", name, label);
+    else
+        snprintf(out.text, sizeof out.text, "%.32s", name);
     return out;
 }
 

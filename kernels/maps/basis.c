@@ -258,8 +258,8 @@ static bool gram_known(struct growth *growth, struct rows x, struct basis_known 
     if (rows > BASIS_FEW)
         return false;
     for (int i = 0; i < rows; i++) {
-        square[i] = growth->overlap2[i];
         const double *c = known.products + (size_t)pick[i] * (size_t)rank;
+        square[i] = growth->overlap2[i];
         for (int j = 0; j <= i; j++)
             G[i * rows + j] = G[j * rows + i] =
                 known.squares[pick[i] * x.count + pick[j]] -

@@ -203,7 +203,9 @@ static void use_again(struct program *p, struct node *node, const struct node *f
                      TEXT_SHOWN_OF(&W));
     const char *label = first->matrix.written.label;
     if (W.label && (!label || strcmp(W.label, label) != 0))
-        program_fail(p, "the tied matrix %s has another label where it is used again",
+        program_fail(p,
+                     "the tied matrix %s has another label where it is used again; give one label, "
+                     "where the matrix is used first",
                      TEXT_SHOWN_OF(&first->matrix.written));
     node->matrix = first->matrix;
     node->matrix.written = W;
