@@ -8,6 +8,7 @@ import modules
 import pytest
 import torch
 from dmft.torch.importing import places, writing
+from dmft.torch.importing.builds import Builds
 from dmft.torch.importing.graph import ordered
 from torch import nn
 from torch.nn import functional as F
@@ -320,3 +321,17 @@ def test_a_list_of_numbers_is_a_size_for_each():
     assert plan.sizes(build(32, [8, 9])) == {"N": 32, "E_1": 8, "E_2": 9}
     with pytest.raises(dmft.InputError, match="E_1 is the name of a number of the list E"):
         dmft.torch.plan(build, modules.numbers(), {"N": 16, "E": [4, 12], "E_1": 4})
+
+
+def test_what_is_too_large_is_refused_as_often_as_it_is_asked_for():
+    made = []
+
+    def build(N):
+        made.append(nn.Linear(N, 2 ** 24))
+        assert made[-1].weight.is_meta
+        return made[-1]
+    builds = Builds(build, (64, 128), ())
+    for _ in range(2):
+        with pytest.raises(dmft.InputError, match="parameters, for which an import takes .* GB"):
+            builds.at(64)
+    assert len(made) == 2

@@ -108,11 +108,11 @@ class Builds:
         if not isinstance(module, torch.nn.Module):
             return
         count = sum(one.numel() for one in module.parameters())
-        self._counted.append(tuple(sizes))
         if count > MOST:
             raise InputError(f"build({N}) has {count:.2g} parameters, for which an import takes "
                              f"{COPIES * 8 * count / 1e9:.0f} GB; it needs small modules only: "
                              "give smaller widths=, as (64, 128), or fewer blocks and experts")
+        self._counted.append(tuple(sizes))
 
     def third(self) -> int:
         """A width that was not traced."""

@@ -19,6 +19,8 @@ from dmft.torch.importing.reading import HANDLERS
 from dmft.torch.importing.reductions import sum_of_dimensions
 from dmft.torch.importing.tensors import Constant, Missing, Tensor, array
 
+NO_LARGEST = "the largest along {}; of tokens take a mean, as h.mean(1)"
+
 
 @dataclasses.dataclass(eq=False)
 class Choice:
@@ -93,8 +95,7 @@ def chosen(read, x: Tensor, dim: int, size) -> list[Tensor]:
     if [axis.kind for axis in axes] == ["input"]:
         raise Gap("the largest of all inputs, whose number may be any in a program")
     if len(axes) != 1 or axes[0].kind not in ("finite", "sites"):
-        raise Gap(f"the largest along {' and '.join(axis.kind for axis in axes)}; of tokens take "
-                  "a mean, as h.mean(1)")
+        raise Gap(NO_LARGEST.format(" and ".join(axis.kind for axis in axes)))
     if axes[0].kind == "sites":
         return _top_of_sites(read, x, dim, size)
     if any(one.is_rows for one in x.cells.flat):
@@ -208,8 +209,7 @@ def largest(read, x, dim=None, keepdim=False):
     if kinds == ["slot"]:               # of masks
         return sum_of_dimensions(read, x, dims, keepdim)
     if len(dims) != 1 or set(kinds) != {"finite"}:
-        raise Gap(f"the largest along {' and '.join(kinds)}; of tokens take "
-                  "a mean, as h.mean(1)")
+        raise Gap(NO_LARGEST.format(" and ".join(kinds)))
     found = chosen(read, x, dims[0], (1, 1))
     if not keepdim:
         found = [one if isinstance(one, Missing) else Tensor(
