@@ -71,6 +71,26 @@ def test_intervals_of_studies_are_those_of_their_pages(rows):
             assert near.any(), f"row {row.number}: {said[0]} [{said[1]}, {said[2]}] is of no study"
 
 
+def numbers_of(text):
+    return [(one, error, float(one))
+            for one, error in re.findall(r"(-?\d*\.\d+)(?:\((\d+)\))?", text)]
+
+
+def test_numbers_of_studies_are_those_of_the_gallery(rows):
+    """Decimals of a sentence that names studies, and their errors, are of the sections of these."""
+    gallery = (coverage_rows.ROOT / "docs" / "gallery.md").read_text()
+    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", gallery, re.M | re.S))
+    for row in rows:
+        for sentence in re.split(r"(?<=[.;]) ", re.sub(table.SEEN, " ", row.seen)):
+            studies = [name for name in re.findall(r"`([a-z]\w+)`", sentence) if name in sections]
+            there = [one for name in studies for one in numbers_of(sections[name])]
+            for said, error, value in numbers_of(sentence) if studies else ():
+                assert any(abs(value - seen) <= 0.5 * table.unit(said) * (1 + 1e-9)
+                           and (not error or table.error_in(f"{said}({error})") ==
+                                table.error_in(f"{text}({its})")) for text, its, seen in there), \
+                    f"row {row.number}: {said} is not in the gallery's {', '.join(studies)}"
+
+
 def test_commands_name_what_is_there(rows):
     for row in rows:
         for command in row.commands:
