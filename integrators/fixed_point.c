@@ -159,21 +159,18 @@ static void list_kernels(struct iteration *it) {
 
 int fixed_point_names(const struct net_setup *setup, char (**names)[FIXED_POINT_NAME], int *count,
                       struct err *err) {
-    struct net net;
-    int code;
+    FREED(net_free) struct net net = {0};
     *count = 0;
     *names = NULL;
-    DO(net_declare(&net, setup, err));
-    DO(base_alloc(names, 4 * (size_t)net.maps.count, sizeof **names, err));
+    TRY(net_declare(&net, setup, err));
+    TRY(base_alloc(names, 4 * (size_t)net.maps.count, sizeof **names, err));
     for (int i = 0; i < 4 * net.maps.count; i++) {
         const char *name = name_of(net.maps.item[i / 4], i % 4);
         if (name)
             snprintf((*names)[(*count)++], FIXED_POINT_NAME, "%s_%s", name,
                      net.maps.item[i / 4]->declared.name);
     }
-done:
-    net_free(&net);
-    return code;
+    return CODE_OK;
 }
 
 static int bytes_of(const struct net_setup *setup, const struct field_settings *field, int T,

@@ -59,28 +59,25 @@ static int heun_advance(struct net *net, const struct training *training, const 
     static const double c[] = {0, 1}, first[] = {1}, heun[] = {0.5, 0.5};
     const struct loss *loss = training->loss;
     size_t count = (size_t)(net->batch.output_rows * net->setup.data.C);
-    double h = training->flow.dt / training->flow.substeps, *start = NULL, *euler = NULL;
-    int code = CODE_OK;
-    DO(base_alloc(&start, count, sizeof *start, err));
-    DO(base_alloc(&euler, count, sizeof *euler, err));
+    FREED(free_memory) double *start = NULL, *euler = NULL;
+    double h = training->flow.dt / training->flow.substeps;
+    TRY(base_alloc(&start, count, sizeof *start, err));
+    TRY(base_alloc(&euler, count, sizeof *euler, err));
     for (int i = 0; i < training->flow.substeps; i++) {
         struct step step = step_of(training, net->place.t * h, h, 2, c);
         memcpy(start, net->output.f, count * sizeof *start);
-        DO(net_keep(net, 0, err));
-        DO(place_stage(net, &step, 1, first, err));
-        DO(net_evaluate(net, loss, y, err));
+        TRY(net_keep(net, 0, err));
+        TRY(place_stage(net, &step, 1, first, err));
+        TRY(net_evaluate(net, loss, y, err));
         memcpy(euler, net->output.f, count * sizeof *euler);
-        DO(net_keep(net, 1, err));
-        DO(place_stage(net, &step, 2, heun, err));
+        TRY(net_keep(net, 1, err));
+        TRY(place_stage(net, &step, 2, heun, err));
         net_commit(net);
         net->place.t++;
-        DO(net_evaluate(net, loss, y, err));
+        TRY(net_evaluate(net, loss, y, err));
         net->place.step_error += heun_error(net, start, euler);
     }
-done:
-    free(start);
-    free(euler);
-    return code;
+    return CODE_OK;
 }
 
 /* From W_n, which is stage 0, to the evaluated end of a step. low [P]: f of order 2. */
@@ -119,23 +116,22 @@ static int bs32_advance(struct net *net, const struct training *training, const 
                         struct err *err) {
     static const double c[] = {0, 0.5, 0.75};
     size_t count = (size_t)(net->batch.output_rows * net->setup.data.C);
-    double end = (net->place.t + 1) * training->flow.dt, left = training->flow.dt, *start = NULL,
-           *low = NULL;
+    FREED(free_memory) double *start = NULL, *low = NULL;
+    double end = (net->place.t + 1) * training->flow.dt, left = training->flow.dt;
     bool accepted = true;
-    int code = CODE_OK;
-    DO(base_alloc(&start, count, sizeof *start, err));
-    DO(base_alloc(&low, count, sizeof *low, err));
+    TRY(base_alloc(&start, count, sizeof *start, err));
+    TRY(base_alloc(&low, count, sizeof *low, err));
     if (net->place.step ==
         0) /* far inside stability: gradient descent lives with eta0 of order one */
         net->place.step = fmin(left, 0.1 / training->eta0);
     while (left > 0) {
         double h = left <= net->place.step ? left : fmin(net->place.step, left / 2);
         if (accepted) {
-            DO(net_keep(net, 0, err));
+            TRY(net_keep(net, 0, err));
             memcpy(start, net->output.f, count * sizeof *start);
         }
         struct step step = step_of(training, end - left, h, 3, c);
-        DO(bs32_try(net, training, y, &step, low, err));
+        TRY(bs32_try(net, training, y, &step, low, err));
         double error = bs32_error(net, training, start, low);
         double proposed = h * fmin(fmax(0.9 / cbrt(error), 0.2), 4);
         accepted = error <= 1;
@@ -144,18 +140,14 @@ static int bs32_advance(struct net *net, const struct training *training, const 
             left -= h;
             net->place.step = h < net->place.step ? fmax(proposed, net->place.step) : proposed;
         } else if ((net->place.step = proposed) < FLOW_LEAST * training->flow.dt) {
-            code = err_set(err, CODE_NUMERICAL,
+            return err_set(err, CODE_NUMERICAL,
                            "the step of bs32 fell to %.2g; raise rtol and atol, or take fixed "
                            "steps: integrator = heun",
                            net->place.step);
-            goto done;
         }
     }
     net->place.t++;
-done:
-    free(start);
-    free(low);
-    return code;
+    return CODE_OK;
 }
 
 const struct integrator integrator_heun = {

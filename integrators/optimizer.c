@@ -82,21 +82,17 @@ static int move_terms(const struct net *net, const struct optimizer_step *step, 
                       struct parameter *p, struct err *err) {
     struct map_terms *terms = p->map->terms;
     struct change change;
-    double *c, *gradient = NULL;
-    int code = CODE_OK;
+    FREED(free_memory) double *c = NULL, *gradient = NULL;
     TRY(base_alloc(&c, (size_t)p->rows, sizeof *c, err));
     net_coefficients(net, p, 0, rate, c);
     if (step->training->optimizer->rule) {
-        DO(map_response_change(p->map, 0, c, &change, err));
-        DO(move_entries(step, &change, p->map->response->moment, err));
+        TRY(map_response_change(p->map, 0, c, &change, err));
+        TRY(move_entries(step, &change, p->map->response->moment, err));
     } else {
-        DO(map_terms_gradient(p->map, 0, c, &gradient, err));
+        TRY(map_terms_gradient(p->map, 0, c, &gradient, err));
         move_host(step, terms->numbers, gradient, terms->velocity, terms->c);
     }
-done:
-    free(c);
-    free(gradient);
-    return code;
+    return CODE_OK;
 }
 
 /* Where the map moves as a whole, `along` is what goes with its change. */
@@ -122,23 +118,20 @@ static int move_parameter(const struct net *net, const struct optimizer_step *st
     double rate = factor_of(net, step);
     bool terms = p->map && p->map->terms, entries = !p->map || p->map->kind->change;
     struct change change, along;
-    double *host;
+    FREED(free_memory) double *host = NULL;
     TRY(base_alloc(&host, (size_t)p->K, sizeof *host, err));
-    int code = CODE_OK;
     if (p->K && !p->host_moment)
-        DO(base_alloc(&p->host_moment, 2 * (size_t)p->K, sizeof *p->host_moment, err));
-    DO(net_change(net, p, 0, clip * rate, &change, host, err));
+        TRY(base_alloc(&p->host_moment, 2 * (size_t)p->K, sizeof *p->host_moment, err));
+    TRY(net_change(net, p, 0, clip * rate, &change, host, err));
     if (p->K)
         move_host(step, p->K, host, p->host_moment, p->host);
     if (terms && step->training->optimizer->matrices)
-        DO(move_along(net, clip * rate, p, &change, &along, err));
+        TRY(move_along(net, clip * rate, p, &change, &along, err));
     if (!p->host && entries)
-        DO(move_entries(step, &change, p->moment, err));
+        TRY(move_entries(step, &change, p->moment, err));
     if (terms && !step->training->optimizer->matrices)
-        DO(move_terms(net, step, clip * rate, p, err));
-done:
-    free(host);
-    return code;
+        TRY(move_terms(net, step, clip * rate, p, err));
+    return CODE_OK;
 }
 
 /* The parameters that are moved as one matrix with parameter i, the first of them; how many. */
@@ -174,13 +167,11 @@ done:
 /* Parameter i, with those that are moved as one matrix with it. */
 static int move_with(struct net *net, const struct optimizer_step *step, double clip, int i,
                      struct err *err) {
-    struct parameter **p;
+    FREED(free_memory) struct parameter **p = NULL;
     TRY(base_alloc(&p, (size_t)net->parameters.count, sizeof *p, err));
     int parts = find_parts(net, i, p);
-    int code = parts > 1 ? move_parts(net, step, clip, p, parts, err)
-                         : move_parameter(net, step, clip, p[0], err);
-    free(p);
-    return code;
+    return parts > 1 ? move_parts(net, step, clip, p, parts, err)
+                     : move_parameter(net, step, clip, p[0], err);
 }
 
 static int optimizer_advance(struct net *net, const struct training *training, const double *y,

@@ -178,21 +178,19 @@ int archive_text(struct archive *archive, char **text, struct err *err) {
 /* Some rows at a time, through the host. */
 static int pass_values(struct archive *archive, struct rows all, struct err *err) {
     size_t sites = all.array->sites;
-    int some = 1 + (int)(CHUNK / sites), code = CODE_OK;
-    double *host;
+    int some = 1 + (int)(CHUNK / sites);
+    FREED(free_memory) double *host = NULL;
     some = some < all.count ? some : all.count;
     TRY(base_alloc(&host, (size_t)some * sites, sizeof *host, err));
     for (int k = 0; k < all.count; k += some) {
         struct rows rows = rows_part(all, k, some < all.count - k ? some : all.count - k);
         if (!archive_reads(archive))
             all.array->backend->get(rows, host);
-        DO(archive_bytes(archive, host, (size_t)rows.count * sites * sizeof *host, err));
+        TRY(archive_bytes(archive, host, (size_t)rows.count * sites * sizeof *host, err));
         if (archive_reads(archive))
             all.array->backend->put(rows, host);
     }
-done:
-    free(host);
-    return code;
+    return CODE_OK;
 }
 
 int archive_expect(const struct archive *archive, const struct array *array, size_t sites,

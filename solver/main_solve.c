@@ -85,19 +85,15 @@ static int read_options(struct options *options, int argc, char **argv, struct e
 /* The keys of an ini, of those that it includes and of the command line, as one ini. */
 static int print_whole(const struct command *command, const struct param_section *sections,
                        size_t count, struct err *err) {
-    struct params params;
+    FREED(params_free) struct params params = {0};
     struct config config;
-    char *text = NULL;
+    FREED(free_memory) char *text = NULL;
     size_t size;
-    int code;
-    DO(params_read(&params, sections, count, command->file, command->overrides, command->override,
-                   &config, err));
-    DO(params_text(&params, &text, &size, err));
+    TRY(params_read(&params, sections, count, command->file, command->overrides, command->override,
+                    &config, err));
+    TRY(params_text(&params, &text, &size, err));
     fputs(text, stdout);
-done:
-    free(text);
-    params_free(&params);
-    return code;
+    return CODE_OK;
 }
 
 /* The keys that a first run sets. */
@@ -173,12 +169,11 @@ static void tell_costs(const struct run *run, double start) {
 /* The networks of an ini and their limit as data (docs/program_format.md); nothing is computed. */
 static int print_program(struct run *run, const struct command *command, bool limit,
                          struct err *err) {
-    char *text = NULL;
+    FREED(free_memory) char *text = NULL;
     run->config.only_told = true;
     TRY(run_configure(run, command->file, command->overrides, command->override, err));
     TRY(description_text(run, limit, &text, err));
     puts(text);
-    free(text);
     return CODE_OK;
 }
 
@@ -275,26 +270,22 @@ done:
 /* Outputs of a run that is done at the inputs of a data file. */
 static int predict_outputs(struct run *run, struct options *options, struct err *err) {
     const char *result = options->command.file;
-    char *ini = NULL, *writer = NULL;
-    int code;
+    FREED(free_memory) char *ini = NULL, *writer = NULL;
     if (dist_ranks() > 1)
         return err_set(err, CODE_INPUT, "--predict is of one process: start it without mpirun");
     run->states.resume = true;
-    DO(result_program(result, &writer, err));
+    TRY(result_program(result, &writer, err));
     if (strcmp(writer, "dmft-solve"))
-        DO(err_set(err, CODE_INPUT, "--predict %s: is of %s, and must be of dmft-solve", result,
-                   writer));
-    DO(states_ini(&ini, result, err));
-    DO(command_refuse_input(options->output, result, err));
-    DO(command_refuse_input(options->output, options->predict, err));
-    DO(run_configure(run, ini, 0, NULL, err));
-    DO(states_open(run, result, true, err));
-    DO(predict_run(run, result, options->predict, options->output, options->force, err));
+        return err_set(err, CODE_INPUT, "--predict %s: is of %s, and must be of dmft-solve", result,
+                       writer);
+    TRY(states_ini(&ini, result, err));
+    TRY(command_refuse_input(options->output, result, err));
+    TRY(command_refuse_input(options->output, options->predict, err));
+    TRY(run_configure(run, ini, 0, NULL, err));
+    TRY(states_open(run, result, true, err));
+    TRY(predict_run(run, result, options->predict, options->output, options->force, err));
     log_line(&run->log, "wrote %s", options->output);
-done:
-    free(ini);
-    free(writer);
-    return code;
+    return CODE_OK;
 }
 
 int main(int argc, char **argv) {

@@ -173,13 +173,12 @@ void rows_add_at(struct rows x, const int *which, struct rows y) {
 }
 
 int rows_cross(struct rows x, struct rows y, struct err *err) {
-    double *row;
+    FREED(free_memory) double *row = NULL;
     TRY(base_alloc(&row, x.count ? x.array->sites : 0, sizeof *row, err));
     for (int k = 0; k < x.count; k++) {
         x.array->backend->get(rows_part(x, k, 1), row);
         y.array->backend->put(rows_part(y, k, 1), row);
     }
-    free(row);
     return CODE_OK;
 }
 
@@ -229,14 +228,14 @@ static void turn_coefficients(struct coefficients C, const double *R, int rows, 
 }
 
 int rows_coefficients(struct coefficients C, int rows, int terms, double **out, struct err *err) {
-    double *R = NULL, *all = NULL;
+    FREED(free_memory) double *R = NULL;
+    double *all = NULL;
     size_t size = (size_t)C.rows.count * C.rows.array->sites;
-    int code = CODE_OK;
     *out = NULL;
-    DO(base_alloc_unset(&R, size, sizeof *R, err));
+    TRY(base_alloc_unset(&R, size, sizeof *R, err));
     C.rows.array->backend->get(C.rows, R);
     if (C.turned) {
-        DO(base_alloc_unset(&all, (size_t)rows * (size_t)terms, sizeof *all, err));
+        TRY(base_alloc_unset(&all, (size_t)rows * (size_t)terms, sizeof *all, err));
         turn_coefficients(C, R, rows, terms, all);
         *out = all;
     } else {
@@ -245,9 +244,7 @@ int rows_coefficients(struct coefficients C, int rows, int terms, double **out, 
         *out = R;
         R = NULL;
     }
-done:
-    free(R);
-    return code;
+    return CODE_OK;
 }
 
 /* Whether all numbers that a product reads and writes are at hand here. */
@@ -277,28 +274,23 @@ static int scale_rows(struct coefficients *C, struct rows *a, struct array *scal
 int rows_combine(struct rows y, double beta, struct coefficients C, struct rows a,
                  struct err *err) {
     const struct backend *backend = y.array->backend;
-    struct array scaled = {0};
-    double *host = NULL, *factors = NULL;
-    int code = CODE_OK;
+    FREED(array_free) struct array scaled = {0};
+    FREED(free_memory) double *host = NULL, *factors = NULL;
     if (is_here(y, C.rows)) {
         backend->combine_rows(y, beta, C, a);
         return CODE_OK;
     }
     if (C.turned && a.count)
-        DO(scale_rows(&C, &a, &scaled, &factors, err));
-    DO(rows_coefficients(C, y.count, a.count, &host, err));
+        TRY(scale_rows(&C, &a, &scaled, &factors, err));
+    TRY(rows_coefficients(C, y.count, a.count, &host, err));
     backend->combine(y, beta, host, a);
-done:
-    array_free(&scaled);
-    free(factors);
-    free(host);
-    return code;
+    return CODE_OK;
 }
 
 int rows_times(double scale, struct rows W, struct rows x, struct rows y, struct err *err) {
     const struct backend *backend = x.array->backend;
     size_t size = (size_t)x.count * (size_t)W.count;
-    double *host;
+    FREED(free_memory) double *host = NULL;
     if (is_here(x, y)) {
         backend->times(scale, W, x, y);
         return CODE_OK;
@@ -308,7 +300,6 @@ int rows_times(double scale, struct rows W, struct rows x, struct rows y, struct
     for (size_t k = 0; k < size; k++)
         host[k] *= scale;
     y.array->backend->put(y, host);
-    free(host);
     return CODE_OK;
 }
 

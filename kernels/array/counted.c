@@ -49,7 +49,7 @@ static void counted_dots(struct rows a, struct rows b, double *C) {
 /* What is no number is selected, so that the loss is none either and the run ends. */
 static int counted_top(struct rows x, size_t K, struct rows mask, struct err *err) {
     size_t sites = x.array->sites;
-    double *sorted;
+    FREED(free_memory) double *sorted = NULL;
     TRY(base_alloc(&sorted, sites, sizeof *sorted, err));
     for (int k = 0; k < x.count; k++) {
         const double *in = cpu_at(x, k, 0);
@@ -64,7 +64,6 @@ static int counted_top(struct rows x, size_t K, struct rows mask, struct err *er
         for (size_t i = 0; i < sites; i++)
             out[i] = !(in[i] <= least) || (in[i] == least && left-- > 0);
     }
-    free(sorted);
     return CODE_OK;
 }
 

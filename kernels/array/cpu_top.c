@@ -46,11 +46,12 @@ static size_t left_of(const size_t *ties, int k, int rows, int rank, int ranks, 
 static int search_all(struct rows x, size_t K, uint64_t *keys, struct top_search *search,
                       struct err *err) {
     const struct array *a = x.array;
-    uint64_t *largest = NULL, *smallest;
-    size_t *here = NULL, *all, sites = 0, count = (size_t)x.count;
-    int code = CODE_OK;
-    DO(base_alloc(&largest, 2 * count, sizeof *largest, err));
-    DO(base_alloc(&here, 2 * count, sizeof *here, err));
+    FREED(free_memory) uint64_t *largest = NULL;
+    uint64_t *smallest;
+    FREED(free_memory) size_t *here = NULL;
+    size_t *all, sites = 0, count = (size_t)x.count;
+    TRY(base_alloc(&largest, 2 * count, sizeof *largest, err));
+    TRY(base_alloc(&here, 2 * count, sizeof *here, err));
     smallest = largest + count;
     all = here + count;
     for (int block = 0; block < cpu_blocks(a); block++)
@@ -82,10 +83,7 @@ static int search_all(struct rows x, size_t K, uint64_t *keys, struct top_search
                 open = true;
             }
     }
-done:
-    free(largest);
-    free(here);
-    return code;
+    return CODE_OK;
 }
 
 int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {

@@ -100,6 +100,12 @@ void *base_grow(void *list, int *count, size_t size, struct err *err) {
     return memset(first + n * size, 0, size);
 }
 
+void free_memory(void *pointer) {
+    void *memory;
+    memcpy(&memory, pointer, sizeof memory);
+    free(memory);
+}
+
 int base_copy(char **out, const char *text, struct err *err) {
     size_t size = strlen(text) + 1;
     TRY(base_alloc(out, size, 1, err));

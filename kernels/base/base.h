@@ -42,7 +42,8 @@ int err_set(struct err *err, int code, const char *format, ...)
 /* CODE_NUMERICAL, of numbers that are infinite, none, or beyond every bound. */
 int err_overflow(struct err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Passes a failure on; TRY returns, DO jumps to the label done of a function with an int code. */
+/* Passes a failure on; TRY returns, DO jumps to the label done of a function with an int code,
+ * where more is to be done than to free what is FREED. */
 #define TRY(call)                                                                                  \
     do {                                                                                           \
         int try_code_ = (call);                                                                    \
@@ -65,6 +66,10 @@ int base_alloc_unset(void *out, size_t count, size_t size, struct err *err);
 /* One more zeroed element of `size` bytes at the end of a list (a pointer to its first element);
  * the list may move. NULL: no memory. */
 void *base_grow(void *list, int *count, size_t size, struct err *err);
+/* In front of a declaration: what it declares goes to this function where its block ends, the last
+ * declared first; free_memory is that of pointers. A failure may then leave by TRY at any line. */
+#define FREED(by) __attribute__((cleanup(by)))
+void free_memory(void *pointer);
 /* A copy of a string, or CODE_SYSTEM. */
 int base_copy(char **out, const char *text, struct err *err);
 

@@ -117,19 +117,17 @@ static int mean_span(const struct population *population, struct rows rows, stru
                      struct err *err) {
     struct population *units = population->units;
     const struct backend *backend = backend_main(units->backend);
-    struct array raw = {0};
-    int kept = 0, code = CODE_OK;
-    DO(array_init(means, backend, units->sites, 1, 0, err));
+    FREED(array_free) struct array raw = {0};
+    int kept = 0;
+    TRY(array_init(means, backend, units->sites, 1, 0, err));
     if (!rows.count)
         return CODE_OK;
-    DO(array_init(&raw, backend, units->sites, 1, rows.count, err));
+    TRY(array_init(&raw, backend, units->sites, 1, rows.count, err));
     backend->tile_mean(rows, array_all(&raw));
-    DO(basis_residual((struct rows){0}, array_all(&raw), (struct basis_known){0}, inside, means,
-                      &kept, err));
+    TRY(basis_residual((struct rows){0}, array_all(&raw), (struct basis_known){0}, inside, means,
+                       &kept, err));
     means->rows = kept;
-done:
-    array_free(&raw);
-    return code;
+    return CODE_OK;
 }
 
 /* The first *done rows of `out`, those that belong to the first dimensions. A mirrored pair of
@@ -141,7 +139,7 @@ static int sobol_rows(struct population *population, struct rng_stream stream, s
     size_t points = (S / members + pair * sets - 1) / (pair * sets),
            length = points * pair * members;
     size_t first = stream.draw * members, rows = 0;
-    double *all;
+    FREED(free_memory) double *all = NULL;
     while (rows < (size_t)out.count && first + (rows + 1) * members <= SOBOL_DIMENSIONS)
         rows++;
     *done = (int)rows;
@@ -161,7 +159,6 @@ static int sobol_rows(struct population *population, struct rng_stream stream, s
             row[2 * i + 1] = stream.mirror * row[2 * i];
     }
     out.array->backend->put(rows_part(out, 0, (int)rows), all);
-    free(all);
     return CODE_OK;
 }
 
@@ -257,37 +254,29 @@ static int draw_fresh(struct population *population, int mirror, struct rows opp
 /* In the precision of the rows, which have no `opposite` where it is not double. */
 static int fresh_rounded(struct population *population, int mirror, struct rows opposite,
                          struct rows out, struct err *err) {
-    struct array drawn = {0};
+    FREED(array_free) struct array drawn = {0};
     const struct array *to = out.array;
-    int code = CODE_OK;
     if (!population->draws.matched || to->backend->bytes == sizeof(double))
         return draw_fresh(population, mirror, opposite, out, err);
     assert(!opposite.count);
-    DO(array_init(&drawn, exact_backend(population), to->sites, to->group, out.count, err));
-    DO(draw_fresh(population, mirror, opposite, array_all(&drawn), err));
-    DO(rows_cross(array_all(&drawn), out, err));
-done:
-    array_free(&drawn);
-    return code;
+    TRY(array_init(&drawn, exact_backend(population), to->sites, to->group, out.count, err));
+    TRY(draw_fresh(population, mirror, opposite, array_all(&drawn), err));
+    return rows_cross(array_all(&drawn), out, err);
 }
 
 /* Every group gets the same normals, where the units say so. */
 static int fresh_shared(struct population *population, int mirror, struct rows opposite,
                         struct rows out, struct err *err) {
     struct population *units = population->units;
-    struct array means = {0}, normals = {0};
-    int code = CODE_OK;
+    FREED(array_free) struct array means = {0}, normals = {0};
     if (!units)
         return fresh_rounded(population, mirror, opposite, out, err);
     const struct backend *backend = backend_main(units->backend);
-    DO(mean_span(population, opposite, &means, err));
-    DO(array_init(&normals, backend, units->sites, 1, out.count, err));
-    DO(draw_fresh(units, mirror, array_all(&means), array_all(&normals), err));
+    TRY(mean_span(population, opposite, &means, err));
+    TRY(array_init(&normals, backend, units->sites, 1, out.count, err));
+    TRY(draw_fresh(units, mirror, array_all(&means), array_all(&normals), err));
     backend->tile(array_all(&normals), out);
-done:
-    array_free(&means);
-    array_free(&normals);
-    return code;
+    return CODE_OK;
 }
 
 /* Companions have the normals of their sites. */

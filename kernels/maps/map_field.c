@@ -192,7 +192,7 @@ static int measure_kernel(struct field *field, int i, int t, struct rows now, st
     const struct array *window = &field->side[i].window;
     struct twotime *K = &field->measured.K[i];
     int count = now.count, known = window->rows;
-    double *C;
+    FREED(free_memory) double *C = NULL;
     TRY(base_alloc(&C, (size_t)known * (size_t)count, sizeof *C, err));
     field->settings.backend->dots(array_all(window), now, C);
     for (int a = 0; a < known; a++)
@@ -200,7 +200,6 @@ static int measure_kernel(struct field *field, int i, int t, struct rows now, st
             twotime_row(K, t, mu)[a] = C[a * count + mu];
             twotime_row(K, a / count, a % count)[t * count + mu] = C[a * count + mu];
         }
-    free(C);
     return CODE_OK;
 }
 
@@ -213,7 +212,8 @@ static int measure_response(struct field *field, int i, int t, int end, struct r
     int count = side->count, known = end * R->Q;
     struct rows difference = array_rows(&side->window, t * count, count); /* x - x' */
     const double *decay = field->terms.decay; /* of the field, and of what it is asked for */
-    double *C, factor = -side->response * decay[t] / field->settings.epsilon;
+    FREED(free_memory) double *C = NULL;
+    double factor = -side->response * decay[t] / field->settings.epsilon;
     if (!known)
         return CODE_OK;
     rows_add_scaled(-1, shifted, difference);
@@ -227,7 +227,6 @@ static int measure_response(struct field *field, int i, int t, int end, struct r
         for (int a = 0; a < known; a++)
             twotime_row(R, t, mu)[a] =
                 field->answers[a / R->Q] ? factor * decay[a / R->Q] * C[mu * known + a] : 0;
-    free(C);
     return CODE_OK;
 }
 
@@ -238,7 +237,8 @@ static int add_field(const struct field *field, int i, int t, struct rows out, s
     const double *L = field->side[1 - i].L;
     int count = out.count, known = (t + 1) * count;
     size_t n = (size_t)field->settings.T * (size_t)count;
-    double *C, amplitude = side->amplitude * field->terms.decay[t];
+    FREED(free_memory) double *C = NULL;
+    double amplitude = side->amplitude * field->terms.decay[t];
     if (!side->normals.rows) {
         rows_zero(out);
         return CODE_OK;
@@ -253,7 +253,6 @@ static int add_field(const struct field *field, int i, int t, struct rows out, s
         rows_add_scaled(field->settings.epsilon, array_rows(&side->probes, t * count, count), u);
     if (side->shared)
         ops->tile(u, out);
-    free(C);
     return CODE_OK;
 }
 
@@ -265,7 +264,7 @@ static int add_memory(const struct field *field, int i, int t, int end, struct r
     const struct field_side *to = &field->side[1 - i];
     const struct array *window = field->pass == FIELD_MEASURE ? &to->window : &to->shifted;
     int P = field->settings.P, Q = to->count, columns = end * Q;
-    double *C;
+    FREED(free_memory) double *C = NULL;
     if (!columns)
         return CODE_OK;
     TRY(base_alloc(&C, (size_t)columns * (size_t)out.count, sizeof *C, err));
@@ -278,7 +277,6 @@ static int add_memory(const struct field *field, int i, int t, int end, struct r
             row[Q == P ? a : a / P] += field->terms.c[a] * kernel[K->Q == P ? a : a / P];
     }
     field->settings.backend->combine(out, 1, C, array_rows(window, 0, columns));
-    free(C);
     return CODE_OK;
 }
 

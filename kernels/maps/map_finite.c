@@ -50,7 +50,7 @@ int map_entries_forward(const struct array *W, double scale, struct rows x, stru
  * selected are 0, and what follows from them need not be computed. All of them count as live where
  * too few are 0 for that to pay. */
 static int find_live(struct rows rows, int *live, int *found, struct err *err) {
-    double *squares;
+    FREED(free_memory) double *squares = NULL;
     TRY(base_alloc_unset(&squares, (size_t)rows.count, sizeof *squares, err));
     rows.array->backend->averages(rows, rows, squares);
     *found = 0;
@@ -59,7 +59,6 @@ static int find_live(struct rows rows, int *live, int *found, struct err *err) {
             live[(*found)++] = mu;
     if (8 * *found > 7 * rows.count)
         *found = rows.count;
-    free(squares);
     return CODE_OK;
 }
 
@@ -79,23 +78,21 @@ static int keep_some(struct array *copy, struct rows rows, const int *which, int
 int map_entries_backward(const struct array *W, double scale, struct rows y, double beta,
                          struct rows out, struct err *err) {
     struct coefficients C = {.rows = y, .scale = scale};
-    struct array few = {0};
-    int *live = NULL, count = y.count, code = CODE_OK;
+    FREED(array_free) struct array few = {0};
+    FREED(free_memory) int *live = NULL;
+    int count = y.count;
     if (beta == 0 && count > 1) {
-        DO(base_alloc_unset(&live, (size_t)count, sizeof *live, err));
-        DO(find_live(y, live, &count, err));
+        TRY(base_alloc_unset(&live, (size_t)count, sizeof *live, err));
+        TRY(find_live(y, live, &count, err));
     }
     if (count < y.count) {
-        DO(keep_some(&few, y, live, count, err));
+        TRY(keep_some(&few, y, live, count, err));
         C.rows = array_all(&few);
     }
-    DO(rows_combine(rows_part(out, 0, count), beta, C, array_all(W), err));
+    TRY(rows_combine(rows_part(out, 0, count), beta, C, array_all(W), err));
     if (count < y.count)
         rows_spread(out, live, count);
-done:
-    array_free(&few);
-    free(live);
-    return code;
+    return CODE_OK;
 }
 
 int map_entries_change(const struct map *map, const struct array *W, int k, const double *c,
@@ -150,33 +147,31 @@ static int keep_which(const struct map_some *some, int **live, struct err *err) 
 
 static int finite_keep(struct map *map, int k, struct rows y, struct err *err) {
     struct stage *stage = &map->stage[k];
-    int *live = NULL, count = y.count, code = CODE_OK;
+    FREED(free_memory) int *live = NULL;
+    int count = y.count;
     free(stage->live);
     stage->live = NULL;
     if (map->some) {
-        DO(keep_which(map->some, &stage->live, err));
-        DO(map_keep_rows(map, k, y, err));
-        goto done;
+        TRY(keep_which(map->some, &stage->live, err));
+        return map_keep_rows(map, k, y, err);
     }
     if (count > 1 && seeks_zeros(map)) {
-        DO(base_alloc_unset(&live, (size_t)count, sizeof *live, err));
-        DO(find_live(y, live, &count, err));
+        TRY(base_alloc_unset(&live, (size_t)count, sizeof *live, err));
+        TRY(find_live(y, live, &count, err));
     }
     if (count == y.count)
-        DO(map_keep_rows(map, k, y, err));
+        TRY(map_keep_rows(map, k, y, err));
     else {
         live[0] = count ? live[0] : 0; /* no row is no matrix: one of zeros is left */
         count = count ? count : 1;
-        DO(keep_some(&stage->x, map->x, live, count, err));
-        DO(keep_some(&stage->y, y, live, count, err));
+        TRY(keep_some(&stage->x, map->x, live, count, err));
+        TRY(keep_some(&stage->y, y, live, count, err));
         stage->read[0] = array_all(&stage->x);
         stage->read[1] = array_all(&stage->y);
         stage->live = live;
         live = NULL;
     }
-done:
-    free(live);
-    return code;
+    return CODE_OK;
 }
 
 /* W += (1/(m s_f)) sum_mu c_mu y_mu x_mu^T */

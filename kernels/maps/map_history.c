@@ -25,11 +25,10 @@ static void history_free(struct map *map) {
 /* out_mu = sum_k <in_mu, known_k> result_k */
 static int history_apply(const struct array *known, const struct array *result, struct rows in,
                          struct rows out, struct err *err) {
-    double *C;
+    FREED(free_memory) double *C = NULL;
     TRY(base_alloc(&C, (size_t)in.count * (size_t)known->rows, sizeof *C, err));
     in.array->backend->dots(in, array_all(known), C);
     in.array->backend->combine(out, 0, C, array_all(result));
-    free(C);
     return CODE_OK;
 }
 
@@ -48,31 +47,24 @@ static int explicit_matrix(const struct map *map, double factor, struct array *W
     const struct population *source = map->declared.source;
     const struct history_state *history = history_of(map);
     size_t n = map->declared.target->sites, K = (size_t)history->q.rows;
-    double scale = factor / (double)source->sites, *Z = NULL, *C = NULL;
-    int code = CODE_OK;
-    DO(base_alloc(&Z, n * K, sizeof *Z, err));
-    DO(base_alloc(&C, n * K, sizeof *C, err));
-    DO(array_init(W, source->backend, source->sites, source->group, (int)n, err));
+    FREED(free_memory) double *Z = NULL, *C = NULL;
+    double scale = factor / (double)source->sites;
+    TRY(base_alloc(&Z, n * K, sizeof *Z, err));
+    TRY(base_alloc(&C, n * K, sizeof *C, err));
+    TRY(array_init(W, source->backend, source->sites, source->group, (int)n, err));
     history->Z.backend->get(array_all(&history->Z), Z);
     for (size_t i = 0; i < n; i++)
         for (size_t k = 0; k < K; k++)
             C[i * K + k] = scale * Z[k * n + i];
     history->q.backend->combine(array_all(W), 0, C, array_all(&history->q));
-done:
-    free(Z);
-    free(C);
-    return code;
+    return CODE_OK;
 }
 
 static int history_matrix(const struct map *map, double *out, struct err *err) {
-    struct array W = {0};
-    int code;
-    DO(explicit_matrix(map, 1, &W, err));
+    FREED(array_free) struct array W = {0};
+    TRY(explicit_matrix(map, 1, &W, err));
     W.backend->get(array_all(&W), out);
-    DO(W.backend->sync(err));
-done:
-    array_free(&W);
-    return code;
+    return W.backend->sync(err);
 }
 
 int map_history_end(struct map *map, struct err *err) {

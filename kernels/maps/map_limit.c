@@ -70,7 +70,7 @@ static int enter_use(const struct map *map, double **C, int P, int columns, doub
 static int add_rows(struct rows out, double factor, const double *C, struct rows basis,
                     struct err *err) {
     size_t count = (size_t)out.count * (size_t)basis.count;
-    double *scaled = NULL;
+    FREED(free_memory) double *scaled = NULL;
     if (!basis.count)
         return CODE_OK;
     if (factor != 1) {
@@ -79,7 +79,6 @@ static int add_rows(struct rows out, double factor, const double *C, struct rows
             scaled[i] = factor * C[i];
     }
     out.array->backend->combine(out, 1, scaled ? scaled : C, basis);
-    free(scaled);
     return CODE_OK;
 }
 
@@ -107,64 +106,55 @@ static void pass_through(struct rows x, struct rows q, struct rows Z, struct row
 
 static int limit_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
     struct limit_state *limit = limit_of(map);
-    double *R = NULL, *E = NULL, *L = NULL;
+    FREED(free_memory) double *R = NULL, *E = NULL, *L = NULL;
     bool remembers = map->settings.remembers;
-    int code, met = limit->e.rows;
+    int met = limit->e.rows;
     limit->late = false;
-    DO(limit->leader ? map_meet_after(map, x, out, &R, &limit->late, err)
-                     : map_meet(map, true, x, map_delays(map, out), &R, &limit->late, err));
+    TRY(limit->leader ? map_meet_after(map, x, out, &R, &limit->late, err)
+                      : map_meet(map, true, x, map_delays(map, out), &R, &limit->late, err));
     pass_through(x, array_all(&limit->q), array_all(&limit->Z), out, R, limit->late);
     if (remembers) { /* what decays may be gone, and what it is at the start is wanted */
-        DO(map_find_products(x, array_all(&limit->e), &E, err));
+        TRY(map_find_products(x, array_all(&limit->e), &E, err));
         scale_matrix(E, x.count, met, map->numbers.fr);
-        DO(add_rows(out, map->decay, E, array_rows(&limit->p, 0, met), err));
+        TRY(add_rows(out, map->decay, E, array_rows(&limit->p, 0, met), err));
     } else
-        DO(add_products(x, array_all(&limit->e), array_rows(&limit->p, 0, met), 1,
-                        map->numbers.fr * map->decay, out, &E, err));
-    DO(add_products(x, array_all(&limit->K), array_rows(&limit->p, 0, limit->K.rows), 1, 1, out, &L,
-                    err));
-    DO(enter_use(map, &R, x.count, limit->q.rows, &limit->x_q, &limit->q_count, err));
+        TRY(add_products(x, array_all(&limit->e), array_rows(&limit->p, 0, met), 1,
+                         map->numbers.fr * map->decay, out, &E, err));
+    TRY(add_products(x, array_all(&limit->K), array_rows(&limit->p, 0, limit->K.rows), 1, 1, out,
+                     &L, err));
+    TRY(enter_use(map, &R, x.count, limit->q.rows, &limit->x_q, &limit->q_count, err));
     if (remembers)
-        DO(enter_use(map, &E, x.count, met, &limit->x_e, &limit->e_count, err));
-done:
-    free(R);
-    free(E);
-    free(L);
-    return code;
+        TRY(enter_use(map, &E, x.count, met, &limit->x_e, &limit->e_count, err));
+    return CODE_OK;
 }
 
 static int limit_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
     struct limit_state *limit = limit_of(map);
-    double *Y = NULL, *C = NULL, *shown = NULL;
+    FREED(free_memory) double *Y = NULL, *C = NULL, *shown = NULL;
     bool late = false;
-    int code = CODE_OK;
     if (map->numbers.fr != 0 || map_learns_backward(&map->declared))
-        DO(map_meet(map, false, y, map_delays(map, out), &C, &late, err));
+        TRY(map_meet(map, false, y, map_delays(map, out), &C, &late, err));
     assert(!map->settings.remembers || map->of_all_uses[0].array ||
            y.count == (map->declared.for_all_inputs ? 1 : map->x.count));
-    DO(add_products(y, array_all(&limit->Z), array_all(&limit->q), 0, 1, out, &Y, err));
+    TRY(add_products(y, array_all(&limit->Z), array_all(&limit->q), 0, 1, out, &Y, err));
     if (late) { /* nobody else wants C */
         struct rows p = array_all(&limit->p);
         if (limit->K.rows)
             rows_low_rank(out, 1, 1, y, p, array_all(&limit->K), C, false);
         rows_low_rank(out, 1, map->decay * map->numbers.fr, y, p, array_all(&limit->e), C, false);
     } else if (limit->p.rows) {
-        DO(add_rows(out, 1, C, array_all(&limit->K), err));
+        TRY(add_rows(out, 1, C, array_all(&limit->K), err));
         scale_matrix(C, y.count, limit->p.rows, map->numbers.fr);
-        DO(add_rows(out, map->decay, C, array_all(&limit->e), err));
+        TRY(add_rows(out, map->decay, C, array_all(&limit->e), err));
     }
     if (map->settings.remembers) {
-        DO(map_find_products(y, array_all(&limit->normals), &shown, err));
-        DO(enter_use(map, &shown, y.count, limit->normals.rows, &limit->y_normals,
-                     &limit->normal_count, err));
+        TRY(map_find_products(y, array_all(&limit->normals), &shown, err));
+        TRY(enter_use(map, &shown, y.count, limit->normals.rows, &limit->y_normals,
+                      &limit->normal_count, err));
     }
     if (map->settings.remembers && C)
-        DO(enter_use(map, &C, y.count, limit->p.rows, &limit->y_p, &limit->p_count, err));
-done:
-    free(Y);
-    free(C);
-    free(shown);
-    return code;
+        TRY(enter_use(map, &C, y.count, limit->p.rows, &limit->y_p, &limit->p_count, err));
+    return CODE_OK;
 }
 
 /* x, and y over the basis p. */
@@ -287,7 +277,7 @@ static int limit_initial(const struct map *map, int use, bool forward, struct ro
     const struct array *own = forward ? &limit->normals : &limit->q;
     int rank = limit->normals.rows, met = forward ? limit->e_count : limit->p.rows;
     size_t first = (size_t)use * (size_t)out.count, count = (size_t)out.count * (size_t)rank;
-    double *C;
+    FREED(free_memory) double *C = NULL;
     (void)in;
     TRY(base_alloc(&C, count, sizeof *C, err));
     for (size_t i = 0; i < count; i++)
@@ -298,7 +288,6 @@ static int limit_initial(const struct map *map, int use, bool forward, struct ro
         backend->combine(out, 1, limit->x_e + first * (size_t)met, array_rows(&limit->p, 0, met));
     else if (met)
         backend->combine(out, 1, limit->y_p + first * (size_t)met, array_rows(&limit->e, 0, met));
-    free(C);
     return CODE_OK;
 }
 

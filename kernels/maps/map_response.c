@@ -203,7 +203,7 @@ static int add_entries(const struct map *map, struct rows x, struct rows out, st
 static int add_seen(struct rows y, const struct array *a, int numbers, const double *scale,
                     double *C, struct err *err) {
     int known = a->rows, each = known && scale ? numbers / known : 1;
-    double *G;
+    FREED(free_memory) double *G = NULL;
     if (!known)
         return CODE_OK;
     TRY(base_alloc(&G, (size_t)y.count * (size_t)known, sizeof *G, err));
@@ -212,7 +212,6 @@ static int add_seen(struct rows y, const struct array *a, int numbers, const dou
         for (int k = 0; k < known * each; k++)
             C[(size_t)mu * (size_t)numbers + (size_t)k] +=
                 (scale ? scale[k] : 1) * G[(size_t)mu * (size_t)known + (size_t)(k / each)];
-    free(G);
     return CODE_OK;
 }
 
@@ -261,20 +260,16 @@ static int field_weights(struct map *map, struct rows y, double **C, struct err 
 
 int map_response_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
     struct map_response *response = map->response;
-    double *C = NULL;
-    int code = CODE_OK;
+    FREED(free_memory) double *C = NULL;
     if (!response || !companions_work(out))
         return CODE_OK;
     keep_changes(map, 1, y);
     if (response->y.rows)
         rows_copy(rows_main(y), rows_of_use(map, &response->y, y.count));
-    DO(measure_response(map, 1, y.count, err));
-    DO(field_weights(map, rows_main(y), &C, err));
+    TRY(measure_response(map, 1, y.count, err));
+    TRY(field_weights(map, rows_main(y), &C, err));
     add_changes(&response->side[0], C, out);
-    DO(shift_field(map, 0, out, err));
-done:
-    free(C);
-    return code;
+    return shift_field(map, 0, out, err);
 }
 
 void map_response_decay(struct map *map, double factor) {

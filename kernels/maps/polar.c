@@ -30,13 +30,13 @@ static void mean_products(const struct rows *x, int parts, bool averages, double
  * stands in the place of a row of x; A [n][n] = <x_k x_l>. */
 static int step_along(struct rows x, const double *A, struct rows along, struct err *err) {
     int n = x.count, k = along.count;
-    double *seen, *C;
+    FREED(free_memory) double *seen = NULL;
+    double *C;
     TRY(base_alloc(&seen, 2 * (size_t)n * (size_t)k, sizeof *seen, err));
     C = seen + (size_t)n * (size_t)k;
     along.array->backend->dots(along, rows_main(x), seen);
     polar_seen(k, n, seen, A, C);
     along.array->backend->combine(along, polar_coefficient[0], C, rows_main(x));
-    free(seen);
     return CODE_OK;
 }
 
@@ -47,8 +47,8 @@ static int step_along(struct rows x, const double *A, struct rows along, struct 
 static int iterate_rows(const struct rows *x, int parts, double least, const struct rows *other,
                         struct rows along, struct err *err) {
     size_t n = (size_t)x->count;
-    double *A, *C, norm2 = 0;
-    int code = CODE_OK;
+    FREED(free_memory) double *A = NULL;
+    double *C, norm2 = 0;
     TRY(base_alloc(&A, 2 * n * n, sizeof *A, err));
     C = A + n * n;
     mean_products(x, parts, true, A, C);
@@ -61,16 +61,14 @@ static int iterate_rows(const struct rows *x, int parts, double least, const str
     for (int k = 0; k < POLAR_STEPS && sqrt(norm2) > least; k++) {
         mean_products(x, parts, false, A, C);
         if (along.array)
-            DO(step_along(x[0], A, along, err));
+            TRY(step_along(x[0], A, along, err));
         polar_factor(x->count, A, C);
         for (int part = 0; part < parts; part++) {
             x[part].array->backend->combine(other[part], 0, C, x[part]);
             rows_copy(other[part], x[part]);
         }
     }
-done:
-    free(A);
-    return code;
+    return CODE_OK;
 }
 
 /* Host matrices of an exact factor of C a, C [n][P] and a rows [P][m]. */
@@ -298,27 +296,24 @@ static int move_parts(struct polar_part *part, int parts, bool stacked,
                       struct err *err) {
     int blocks = stacked ? 1 : parts;
     double unit = unit_of(&part->change, part->change.entries.count) * (stacked ? sqrt(parts) : 1);
-    struct rows *rows;
-    int code = CODE_OK;
+    FREED(free_memory) struct rows *rows = NULL;
     TRY(base_alloc(&rows, 2 * (size_t)blocks, sizeof *rows, err));
     for (int k = 0; k < parts; k++)
-        DO(add_direction(&part[k].change, rule, part[k].velocity, rows_of_part(part, k, stacked, x),
-                         err));
+        TRY(add_direction(&part[k].change, rule, part[k].velocity,
+                          rows_of_part(part, k, stacked, x), err));
     for (int k = 0; k < blocks; k++) {
         rows[k] = array_all(&x[k]);
         rows[blocks + k] = array_all(&other[k]);
     }
-    DO(rule->exact ? exact_parts(rows, blocks, POLAR_NOTHING * unit, err)
-                   : iterate_rows(rows, blocks, POLAR_NOTHING * unit, rows + blocks,
-                                  (struct rows){0}, err));
+    TRY(rule->exact ? exact_parts(rows, blocks, POLAR_NOTHING * unit, err)
+                    : iterate_rows(rows, blocks, POLAR_NOTHING * unit, rows + blocks,
+                                   (struct rows){0}, err));
     for (int k = 0; k < parts; k++) {
         struct rows moved = rows_of_part(part, k, stacked, x);
         rows_scale(rule->rate * unit, moved);
         rows_add(NULL, moved, part[k].change.entries);
     }
-done:
-    free(rows);
-    return code;
+    return CODE_OK;
 }
 
 int polar_change_parts(struct polar_part *part, int parts, bool stacked,

@@ -133,8 +133,8 @@ static int step_columns(struct rows x, int group, struct rows along, double leas
                         struct err *err) {
     size_t sites = x.array->sites, rows = (size_t)x.count + (size_t)along.count,
            all = rows * (size_t)group;
-    double *host, *X;
-    int code = CODE_OK;
+    FREED(free_memory) double *host = NULL;
+    double *X;
     TRY(base_alloc(&host, rows * sites + all + polar_scratch(x.count, group, along.count),
                    sizeof *host, err));
     double *others = host + (size_t)x.count * sites;
@@ -144,16 +144,14 @@ static int step_columns(struct rows x, int group, struct rows along, double leas
         along.array->backend->get(along, others);
     for (size_t first = 0; first < sites; first += (size_t)group) {
         exchange_columns(host, (int)rows, sites, first, group, X, true);
-        DO(polar_host(x.count, group, X, along.count, X + (size_t)x.count * (size_t)group, least,
-                      exact, X + all, err));
+        TRY(polar_host(x.count, group, X, along.count, X + (size_t)x.count * (size_t)group, least,
+                       exact, X + all, err));
         exchange_columns(host, (int)rows, sites, first, group, X, false);
     }
     x.array->backend->put(x, host);
     if (along.count)
         along.array->backend->put(along, others);
-done:
-    free(host);
-    return code;
+    return CODE_OK;
 }
 
 int polar_columns(struct rows x, int group, double least, bool exact, struct rows along,

@@ -27,7 +27,7 @@ static int add_spectrum(int r, int c, double *X, double *s, double least, int co
 static int gather_parts(const struct polar_momentum *V, size_t rows, size_t sites, double *out,
                         struct err *err) {
     size_t first = 0;
-    double *one;
+    FREED(free_memory) double *one = NULL;
     TRY(base_alloc(&one, rows * sites, sizeof *one, err));
     for (int k = 0; k < V->parts; k++) {
         const struct array *velocity = V->velocity[k];
@@ -38,7 +38,6 @@ static int gather_parts(const struct polar_momentum *V, size_t rows, size_t site
                    columns * sizeof *out);
         first += V->stacked ? count : columns;
     }
-    free(one);
     return CODE_OK;
 }
 
@@ -53,25 +52,23 @@ int polar_spectrum(const struct polar_momentum *momentum, int count, double *val
     size_t r = momentum->row_group ? (size_t)momentum->row_group : rows,
            c = momentum->column_group ? (size_t)momentum->column_group : sites, n = r < c ? r : c;
     bool directions = momentum->directions;
-    double *V = NULL, *X = NULL, least = directions ? POLAR_NOTHING * sqrt((double)c) : 0;
-    int counted = 0, code = CODE_OK;
+    FREED(free_memory) double *V = NULL, *X = NULL;
+    double least = directions ? POLAR_NOTHING * sqrt((double)c) : 0;
+    int counted = 0;
     for (size_t k = 0; k < (size_t)count; k++)
         values[k] = k < n || (directions && k < c) ? 0 : NAN;
     if (rows) {
-        DO(base_alloc(&V, rows * sites, sizeof *V, err));
-        DO(base_alloc(&X, r * c + n, sizeof *X, err));
-        DO(gather_parts(momentum, rows, sites, V, err));
+        TRY(base_alloc(&V, rows * sites, sizeof *V, err));
+        TRY(base_alloc(&X, r * c + n, sizeof *X, err));
+        TRY(gather_parts(momentum, rows, sites, V, err));
     }
     for (size_t row = 0; row < rows; row += r)
         for (size_t column = 0; column < sites; column += c) {
             for (size_t k = 0; k < r; k++)
                 memcpy(X + k * c, V + (row + k) * sites + column, c * sizeof *X);
-            DO(add_spectrum((int)r, (int)c, X, X + r * c, least, count, values, &counted, err));
+            TRY(add_spectrum((int)r, (int)c, X, X + r * c, least, count, values, &counted, err));
         }
     for (int k = 0; k < count; k++)
         values[k] = counted ? values[k] / counted : NAN;
-done:
-    free(V);
-    free(X);
-    return code;
+    return CODE_OK;
 }

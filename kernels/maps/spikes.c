@@ -196,45 +196,39 @@ done:
 /* The square roots of the largest eigenvalues of <L_a L_b>, L [n] rows. */
 static int roots_of_products(const struct map *map, struct rows L, int count, double *values,
                              struct err *err) {
-    int n = L.count, code = CODE_OK;
-    double *G = NULL;
+    int n = L.count;
+    FREED(free_memory) double *G = NULL;
     for (int k = 0; k < count; k++)
         values[k] = 0;
     if (!n)
         return CODE_OK;
-    DO(base_alloc(&G, (size_t)n * (size_t)(n + 1), sizeof *G, err));
+    TRY(base_alloc(&G, (size_t)n * (size_t)(n + 1), sizeof *G, err));
     dots_if_any(L, L, G);
     for (size_t i = 0; i < (size_t)n * (size_t)n; i++)
         if (!isfinite(G[i]))
-            DO(spikes_fail(map, 0, err));
+            TRY(spikes_fail(map, 0, err));
     double *eigenvalues = G + (size_t)n * (size_t)n;
     int info = LAPACKE_dsyev(LAPACK_COL_MAJOR, 'N', 'U', n, G, n, eigenvalues);
     if (info)
-        DO(spikes_fail(map, info, err));
+        TRY(spikes_fail(map, info, err));
     for (int k = 0; k < count && k < n; k++)
         values[k] = sqrt(fmax(eigenvalues[n - 1 - k], 0));
-done:
-    free(G);
-    return code;
+    return CODE_OK;
 }
 
 /* Rows with the singular values of what was learned: Z without its normals over the orthonormal q,
  * or K over p. */
 static int find_learned(const struct map *map, int count, double *values, struct err *err) {
     const struct limit_state *limit = limit_of(map);
-    struct array L = {0};
-    int code;
+    FREED(array_free) struct array L = {0};
     bool random = !limit->K.rows && limit->normals.rows;
     const struct array *from = limit->K.rows ? &limit->K : random ? &limit->normals : &limit->Z;
-    DO(array_keep(&L, array_all(from), err));
+    TRY(array_keep(&L, array_all(from), err));
     if (random) {
         rows_scale(-amplitude_of(map, true), array_all(&L));
         rows_add(NULL, rows_main(array_all(&limit->Z)), array_all(&L));
     }
-    DO(roots_of_products(map, array_all(&L), count, values, err));
-done:
-    array_free(&L);
-    return code;
+    return roots_of_products(map, array_all(&L), count, values, err);
 }
 
 int spikes_find(const struct map *map, const struct stop *stop, int count, double *values,

@@ -91,18 +91,18 @@ static int project_inputs(const double *X, int first, int P, int D, const double
 
 int thin_coordinates(const double *X, int P, int D, double **A, double **B, int *K,
                      struct err *err) {
-    int most = P < D ? P : D, rank = 0, code = CODE_OK, mu;
-    double *basis = NULL, *wide = NULL, *scratch = NULL;
-    DO(base_alloc(&basis, ((size_t)most + 1) * (size_t)D, sizeof *basis, err));
-    DO(base_alloc(&wide, (size_t)P * (size_t)most, sizeof *wide, err));
-    DO(base_alloc(&scratch, (size_t)most, sizeof *scratch, err));
+    int most = P < D ? P : D, rank = 0, mu;
+    FREED(free_memory) double *basis = NULL, *wide = NULL, *scratch = NULL;
+    TRY(base_alloc(&basis, ((size_t)most + 1) * (size_t)D, sizeof *basis, err));
+    TRY(base_alloc(&wide, (size_t)P * (size_t)most, sizeof *wide, err));
+    TRY(base_alloc(&scratch, (size_t)most, sizeof *scratch, err));
     for (mu = 0; mu < P && rank < D; mu++) {
-        DO(base_poll(err, "directions of the inputs are found"));
+        TRY(base_poll(err, "directions of the inputs are found"));
         double *v = basis + (size_t)rank * (size_t)D, *a = wide + (size_t)mu * (size_t)most;
         for (int i = 0; i < D; i++)
             v[i] = X[(size_t)mu * (size_t)D + (size_t)i] / sqrt((double)D);
         double length = norm_of(v, D);
-        DO(check_length(length, mu, err));
+        TRY(check_length(length, mu, err));
         subtract_basis(v, basis, rank, D, scratch, a);
         subtract_basis(v, basis, rank, D, scratch, a);
         double rest = norm_of(v, D);
@@ -112,8 +112,8 @@ int thin_coordinates(const double *X, int P, int D, double **A, double **B, int 
             v[i] /= rest;
         a[rank++] = rest;
     }
-    DO(project_inputs(X, mu, P, D, basis, wide, err));
-    DO(base_alloc(A, (size_t)P * (size_t)rank, sizeof **A, err));
+    TRY(project_inputs(X, mu, P, D, basis, wide, err));
+    TRY(base_alloc(A, (size_t)P * (size_t)rank, sizeof **A, err));
     for (mu = 0; mu < P; mu++)
         memcpy(*A + (size_t)mu * (size_t)rank, wide + (size_t)mu * (size_t)most,
                (size_t)rank * sizeof **A);
@@ -122,9 +122,5 @@ int thin_coordinates(const double *X, int P, int D, double **A, double **B, int 
         *B = basis;
         basis = NULL;
     }
-done:
-    free(basis);
-    free(wide);
-    free(scratch);
-    return code;
+    return CODE_OK;
 }

@@ -6,11 +6,9 @@
 
 /* Numbers that are read and forgotten. */
 static int pass_over(struct archive *archive, size_t count, struct err *err) {
-    double *ignored;
+    FREED(free_memory) double *ignored = NULL;
     TRY(base_alloc(&ignored, count, sizeof *ignored, err));
-    int code = archive_bytes(archive, ignored, count * sizeof *ignored, err);
-    free(ignored);
-    return code;
+    return archive_bytes(archive, ignored, count * sizeof *ignored, err);
 }
 
 /* Vectors and origins, of which test inputs have a part; a net that is not centred has no origins.
@@ -158,8 +156,7 @@ static int rows_of_net(struct rows rows, const struct backend *backend, struct a
 static int learned_rows(struct net *net, struct archive *archive, struct err *err) {
     const struct program *p = net->program;
     const struct backend *backend = net->setup.backend;
-    bool *learned;
-    int code = CODE_OK;
+    FREED(free_memory) bool *learned = NULL;
     TRY(base_alloc(&learned, (size_t)p->all, sizeof *learned, err));
     learned[p->output] = true;
     for (int k = 0; k < p->experts; k++)
@@ -170,9 +167,9 @@ static int learned_rows(struct net *net, struct archive *archive, struct err *er
         int read = node_learned_from(net, parameter, true),
             cotangent = node_learned_from(net, parameter, false);
         if (parameter->thin && parameter->thin->A)
-            DO(rows_of_net(parameter->thin->y, backend, archive, err));
+            TRY(rows_of_net(parameter->thin->y, backend, archive, err));
         for (int i = 0; map && map->of_all_uses[0].array && i < 2; i++)
-            DO(rows_of_net(map->of_all_uses[i], backend, archive, err));
+            TRY(rows_of_net(map->of_all_uses[i], backend, archive, err));
         if (read >= 0)
             learned[read] = true;
         if (cotangent >= 0)
@@ -181,12 +178,10 @@ static int learned_rows(struct net *net, struct archive *archive, struct err *er
     for (int rows = 0; rows < 2; rows++) { /* numbers say which rows experts have */
         for (int i = 0; i < p->all; i++)
             if (learned[i] && !p->node[i].op->constant && (p->node[i].on != NULL) == rows)
-                DO(rows_of_net(p->node[i].value, backend, archive, err));
+                TRY(rows_of_net(p->node[i].value, backend, archive, err));
         selected_refresh(net, -1);
     }
-done:
-    free(learned);
-    return code;
+    return CODE_OK;
 }
 
 int net_archive(struct net *net, const struct data_setup *of, struct archive *archive,

@@ -116,7 +116,7 @@ static bool leaves_out(struct share share) {
 
 int counts_mark(struct net *net, struct err *err) {
     const struct program *p = net->program;
-    struct shares *shares;
+    FREED(free_memory) struct shares *shares = NULL;
     TRY(base_alloc(&shares, (size_t)p->nodes, sizeof *shares, err));
     find_shares(p, shares);
     for (int i = 0; i < p->nodes; i++) {
@@ -125,7 +125,6 @@ int counts_mark(struct net *net, struct err *err) {
         plan->left_out = leaves_out(shares[i].full);
         plan->left_out_g = leaves_out(shares[i].read);
     }
-    free(shares);
     return CODE_OK;
 }
 

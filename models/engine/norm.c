@@ -111,34 +111,31 @@ static int form_gradient(const struct parameter *p, double *c, int first, struct
     const struct coefficients C = {p->y, 1, true, c, first};
     if (p->map)
         return rows_combine(G, 0, C, p->map->x, err);
-    double *part;
+    FREED(free_memory) double *part = NULL;
     TRY(base_alloc(&part, (size_t)G.count * (size_t)P, sizeof *part, err));
     for (ptrdiff_t k = 0; k < G.count; k++)
         for (ptrdiff_t mu = 0; mu < P; mu++)
             part[k * P + mu] = c[mu] * p->A[mu * K + first + k];
     G.array->backend->combine(G, 0, part, p->y);
-    free(part);
     return CODE_OK;
 }
 
 /* The mean over i, or the sum over k, of <G G>. */
 static int square_formed(const struct parameter *p, double *c, double *square, struct err *err) {
     const struct array *like = p->map ? p->map->x.array : p->y.array;
-    int some = formed_at_once(p), all = formed_count(p), code = CODE_OK;
+    int some = formed_at_once(p), all = formed_count(p);
     double out[FORMED];
-    struct array G;
+    FREED(array_free) struct array G = {0};
     *square = 0;
     TRY(array_init(&G, like->backend, like->sites, like->group, some, err));
     for (int first = 0; first < all; first += some) {
         struct rows rows = array_rows(&G, 0, all - first < some ? all - first : some);
-        DO(form_gradient(p, c, first, rows, err));
+        TRY(form_gradient(p, c, first, rows, err));
         like->backend->averages(rows, rows, out);
         for (int k = 0; k < rows.count; k++)
             *square += out[k] / (p->map ? all : 1);
     }
-done:
-    array_free(&G);
-    return code;
+    return CODE_OK;
 }
 
 static int square_of(const struct net *net, const struct parameter *p, double *square,
@@ -167,7 +164,8 @@ static int square_of(const struct net *net, const struct parameter *p, double *s
 int net_products(const struct net *net, const struct parameter *p, const struct gradient *a,
                  const struct gradient *b, double *K, struct err *err) {
     size_t P = (size_t)net->setup.data.P, rows = (size_t)rows_of(p);
-    double *X, *Y;
+    FREED(free_memory) double *X = NULL;
+    double *Y;
     TRY(base_alloc(&X, 2 * rows * rows, sizeof *X, err));
     Y = X + rows * rows;
     two_kernels(p, a, b, X, Y);
@@ -177,7 +175,6 @@ int net_products(const struct net *net, const struct parameter *p, const struct 
             K[(size_t)net_input(net, p, (int)row_of(p, (ptrdiff_t)i)) * P +
               (size_t)net_input(net, p, (int)row_of(p, (ptrdiff_t)j))] +=
                 p->rate * X[i * rows + j] * Y[has_one_row(p) ? 0 : i * rows + j];
-    free(X);
     return CODE_OK;
 }
 
@@ -197,47 +194,41 @@ static void weigh_pairs(const struct net *net, const struct parameter *p, const 
 /* out_i = sum_mu,nu C_mu,nu u_mu,i u_nu,i; of one row that serves all, C is added up. */
 static int quadratic_form(double *C, int rows, struct rows u, double *out, struct err *err) {
     const struct backend *backend = u.array->backend;
-    int n = u.count, code = CODE_OK;
-    struct array array = {0};
-    double *ones = NULL;
+    int n = u.count;
+    FREED(array_free) struct array array = {0};
+    FREED(free_memory) double *ones = NULL;
     for (ptrdiff_t k = 1; k < (ptrdiff_t)rows * rows && n == 1; k++)
         C[0] += C[k];
-    DO(base_alloc(&ones, (size_t)n, sizeof *ones, err));
+    TRY(base_alloc(&ones, (size_t)n, sizeof *ones, err));
     for (int k = 0; k < n; k++)
         ones[k] = 1;
-    DO(array_init(&array, backend, u.array->sites, u.array->group, n + 1, err));
+    TRY(array_init(&array, backend, u.array->sites, u.array->group, n + 1, err));
     struct rows work = array_rows(&array, 0, n), sum = array_rows(&array, n, 1);
     backend->combine(work, 0, C, u);
     backend->multiply(u, work, work);
     backend->combine(sum, 0, ones, work);
     backend->get(sum, out);
-    DO(backend->sync(err));
-done:
-    array_free(&array);
-    free(ones);
-    return code;
+    return backend->sync(err);
 }
 
 int net_gradient_of_sites(const struct net *net, const struct parameter *p, bool target,
                           double *out, struct err *err) {
     size_t rows = (size_t)p->rows;
-    double *X;
+    FREED(free_memory) double *X = NULL;
     assert(p->map);
     TRY(base_alloc(&X, 3 * rows * rows, sizeof *X, err));
     double *Y = X + rows * rows, *C = Y + rows * rows;
     const struct gradient own = {p->y, p->A};
     two_kernels(p, &own, &own, X, Y);
     weigh_pairs(net, p, target ? X : Y, !target && has_one_row(p), C);
-    int code = quadratic_form(C, p->rows, target ? p->y : p->map->x, out, err);
-    free(X);
-    return code;
+    return quadratic_form(C, p->rows, target ? p->y : p->map->x, out, err);
 }
 
 int net_gradient_of_columns(const struct net *net, const struct parameter *p, double *out,
                             struct err *err) {
     size_t rows = (size_t)p->rows;
     size_t K = (size_t)p->thin->W.rows;
-    double *X;
+    FREED(free_memory) double *X = NULL;
     TRY(base_alloc(&X, 3 * rows * rows, sizeof *X, err));
     double *Y = X + rows * rows, *C = Y + rows * rows;
     const struct gradient own = {p->y, p->A};
@@ -249,7 +240,6 @@ int net_gradient_of_columns(const struct net *net, const struct parameter *p, do
             for (size_t nu = 0; nu < rows; nu++)
                 out[k] += C[mu * rows + nu] * p->A[mu * K + k] * p->A[nu * K + k];
     }
-    free(X);
     return CODE_OK;
 }
 

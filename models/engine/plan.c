@@ -210,7 +210,8 @@ static void release_slot(struct plan *plan, int i) {
 /* Values in the order of their first steps, each into a slot that is free. */
 static int find_slots(struct plan *plan, struct err *err) {
     const struct node *node = plan->p->node;
-    int *list, steps = plan->p->all + 1, code = CODE_OK;
+    FREED(free_memory) int *list = NULL;
+    int steps = plan->p->all + 1;
     TRY(base_alloc(&list, 4 * (size_t)steps, sizeof *list, err));
     int *starts = list, *ends = starts + steps, *after = ends + steps, *then = after + steps;
     for (int i = plan->p->all - 1; i >= 0;
@@ -223,13 +224,11 @@ static int find_slots(struct plan *plan, struct err *err) {
     }
     for (int step = 0; step < steps; step++) {
         for (int i = starts[step] - 1; i >= 0; i = after[i] - 1)
-            DO(find_slot(plan, i, err));
+            TRY(find_slot(plan, i, err));
         for (int i = ends[step] - 1; i >= 0; i = then[i] - 1)
             release_slot(plan, i);
     }
-done:
-    free(list);
-    return code;
+    return CODE_OK;
 }
 
 int plan_storage(struct net *net, struct err *err) {

@@ -58,39 +58,33 @@ static void add_host(const struct parameter *p, int k, const double *c, double *
 int net_change(const struct net *net, const struct parameter *p, int k, double rate,
                struct change *change, double *host, struct err *err) {
     const struct kept *kept = &p->kept[k];
-    int code = CODE_OK;
-    double *c;
+    FREED(free_memory) double *c = NULL;
     TRY(base_alloc(&c, (size_t)p->rows, sizeof *c, err));
     net_coefficients(net, p, k, rate, c);
     if (p->map && p->map->kind->change)
-        DO(map_change(p->map, k, c, change, err));
+        TRY(map_change(p->map, k, c, change, err));
     if (p->thin)
-        DO(thin_change(p->thin, kept->A, c, array_all(&kept->y), change, err));
+        TRY(thin_change(p->thin, kept->A, c, array_all(&kept->y), change, err));
     add_host(p, k, c, host);
-done:
-    free(c);
-    return code;
+    return CODE_OK;
 }
 
 /* Adds step K_k. */
 static int move_stage(struct net *net, int k, double step, struct err *err) {
-    int code = CODE_OK;
-    double *c;
+    FREED(free_memory) double *c = NULL;
     TRY(base_alloc(&c, (size_t)net_most_rows(net), sizeof *c, err));
     for (int i = 0; i < net->parameters.count; i++) {
         struct parameter *p = &net->parameters.item[i];
         struct kept *kept = &p->kept[k];
-        DO(program_poll(net, err));
+        TRY(program_poll(net, err));
         net_coefficients(net, p, k, step * net->setup.gamma0 * p->rate, c);
         if (p->map)
-            DO(map_learn(p->map, k, c, err));
+            TRY(map_learn(p->map, k, c, err));
         if (p->thin)
-            DO(thin_learn(p->thin, kept->A, c, array_all(&kept->y), err));
+            TRY(thin_learn(p->thin, kept->A, c, array_all(&kept->y), err));
         add_host(p, k, c, p->host);
     }
-done:
-    free(c);
-    return code;
+    return CODE_OK;
 }
 
 int net_place(struct net *net, int stages, const double *weight, struct err *err) {

@@ -325,7 +325,7 @@ static size_t constant_period(const struct population *on) {
 /* Rows of every token of every input, from the numbers of one group and one input. */
 static int constant_prepare(struct net *net, struct node *v, struct err *err) {
     size_t n = (size_t)v->per, sites = v->on->sites, each = constant_period(v->on);
-    double *rows;
+    FREED(free_memory) double *rows = NULL;
     TRY(net_rows(net, v->on, v->count, &v->value, err));
     if (net->setup.declare_only)
         return CODE_OK;
@@ -334,7 +334,6 @@ static int constant_prepare(struct net *net, struct node *v, struct err *err) {
         for (size_t i = 0; i < sites; i++)
             rows[r * sites + i] = v->constant.given[r % n * each + i % each];
     ops(v->value)->put(v->value, rows);
-    free(rows);
     return CODE_OK;
 }
 

@@ -28,23 +28,22 @@ static int of_rows(struct coordinates *inputs, const struct data *data, bool by_
 /* What the basis has of a row is the sum of what it has of the token and of the place. */
 static int of_tokens(struct coordinates *inputs, const struct data *data, bool by_entry,
                      struct err *err) {
-    size_t D = (size_t)data->D, *row = NULL, all;
+    FREED(free_memory) size_t *row = NULL;
+    size_t D = (size_t)data->D, all;
     double one = 1 / sqrt(data->D > data->V ? 2 : 1);
-    int count = 0, code;
-    DO(base_alloc(&row, (size_t)data->V + (size_t)data->n, sizeof *row, err));
-    DO(tokens_open(data, row, &inputs->K, &count, err));
+    int count = 0;
+    TRY(base_alloc(&row, (size_t)data->V + (size_t)data->n, sizeof *row, err));
+    TRY(tokens_open(data, row, &inputs->K, &count, err));
     inputs->K = by_entry ? data->D : inputs->K;
     inputs->test_directions = by_entry ? 0 : count - inputs->K;
     all = by_entry ? D : (size_t)count;
-    DO(base_alloc(&inputs->table, D * all, sizeof *inputs->table, err));
+    TRY(base_alloc(&inputs->table, D * all, sizeof *inputs->table, err));
     if (!by_entry)
-        DO(tokens_basis(data, row, count, inputs->table, err));
+        TRY(tokens_basis(data, row, count, inputs->table, err));
     for (size_t i = 0; i < D; i++)
         for (size_t k = 0; k < all; k++)
             inputs->table[i * all + k] = one * (by_entry ? i == k : inputs->table[i * all + k]);
-done:
-    free(row);
-    return code;
+    return CODE_OK;
 }
 
 int coordinates_find(struct coordinates *inputs, const struct data *data, bool by_entry,

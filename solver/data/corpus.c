@@ -154,7 +154,7 @@ static int by_frequency(const void *a, const void *b) {
 /* The letters of the text, or the most frequent of them, in the order of their codes. */
 static int take_found(struct letters *text, struct data *sizes, const struct corpus *corpus,
                       struct err *err) {
-    struct found *found;
+    FREED(free_memory) struct found *found = NULL;
     int kinds = 0, room = corpus->vocabulary;
     TRY(base_alloc(&found, CODES, sizeof *found, err));
     for (int code = 0; code < CODES; code++)
@@ -169,7 +169,6 @@ static int take_found(struct letters *text, struct data *sizes, const struct cor
             sizes->code[sizes->V] = code;
             text->token[code] = sizes->V++;
         }
-    free(found);
     return CODE_OK;
 }
 
@@ -203,7 +202,8 @@ static int find_alphabet(struct letters *text, struct data *sizes, const struct 
 static int take_windows(struct data *data, const struct letters *text, const struct corpus *corpus,
                         const size_t part[2], int to, struct err *err) {
     size_t n = (size_t)corpus->n, stride = (size_t)corpus->stride, length = part[1] - part[0];
-    size_t windows = length > n ? (length - n - 1) / stride + 1 : 0, *order;
+    FREED(free_memory) size_t *order = NULL;
+    size_t windows = length > n ? (length - n - 1) / stride + 1 : 0;
     size_t count = (size_t)(to ? corpus->tests : corpus->inputs);
     struct rng_stream stream = {
         .seed = corpus->seed, .purpose = PURPOSE_DATA, .owner = OWNER_WINDOWS};
@@ -229,7 +229,6 @@ static int take_windows(struct data *data, const struct letters *text, const str
             data->y[row + s] = text->letter[at + s + 1];
         }
     }
-    free(order);
     return CODE_OK;
 }
 

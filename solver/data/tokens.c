@@ -30,7 +30,8 @@ static int root_of(int *above, int at) {
 }
 
 int tokens_open(const struct data *data, size_t *row, int *trained, int *count, struct err *err) {
-    int n = data->n, V = data->V, one = data->D == V, *above; /* one: all rows have one place */
+    int n = data->n, V = data->V, one = data->D == V; /* one: all rows have one place */
+    FREED(free_memory) int *above = NULL;
     TRY(base_alloc(&above, (size_t)(V + n), sizeof *above, err));
     for (int k = 0; k < V + n; k++)
         above[k] = k;
@@ -44,22 +45,22 @@ int tokens_open(const struct data *data, size_t *row, int *trained, int *count, 
         row[(*count)++] = r;
         *trained += r < (size_t)data->P * (size_t)n;
     }
-    free(above);
     return CODE_OK;
 }
 
 int tokens_basis(const struct data *data, const size_t *row, int count, double *basis,
                  struct err *err) {
-    int V = data->V, D = data->D, *set = NULL, *size = NULL, code;
-    DO(base_alloc(&set, (size_t)D + 1, sizeof *set, err));
-    DO(base_alloc(&size, (size_t)D + 1, sizeof *size, err));
+    int V = data->V, D = data->D;
+    FREED(free_memory) int *set = NULL, *size = NULL;
+    TRY(base_alloc(&set, (size_t)D + 1, sizeof *set, err));
+    TRY(base_alloc(&size, (size_t)D + 1, sizeof *size, err));
     for (int i = 0; i <= D; i++)
         set[i] = i, size[i] = 1;
     for (int k = 0; k < count; k++) {
         int place = D > V ? V + (int)(row[k] % (size_t)data->n) : D;
         int A = set[data->token[row[k]]], B = set[place];
         double a = size[A], b = size[B], length = D > V ? sqrt(1 / a + 1 / b) : 1;
-        DO(base_poll(err, "directions of the inputs are found"));
+        TRY(base_poll(err, "directions of the inputs are found"));
         for (int i = 0; i < D; i++) {
             double part = set[i] == A ? 1 / a : set[i] == B ? -1 / b : 0;
             if (part == 0)
@@ -69,9 +70,7 @@ int tokens_basis(const struct data *data, const size_t *row, int count, double *
         }
         size[A] += size[B];
     }
-done:
-    free(set), free(size);
-    return code;
+    return CODE_OK;
 }
 
 struct data tokens_sizes(const struct sequences *sequences, int P, int tests, int n,
@@ -184,26 +183,26 @@ static int entropy_rate(const double *T, const double *of_row, size_t V, double 
 static int draw_markov(struct data *data, const struct sequences *sequences, struct err *err) {
     size_t n = (size_t)data->n, V = (size_t)data->V;
     size_t first = data->tests ? (size_t)data->P : 0;
-    double *T, *room = NULL, sum = 0;
-    int code;
-    DO(truth_init(&data->truth, err));
-    DO(truth_add(data->truth,
-                 (struct truth_array){.name = "chain",
-                                      .dims = "law letter next",
-                                      .about = "probabilities of the next letter",
-                                      .shape = {1, V, V}},
-                 &T, err));
-    DO(tokens_chain(sequences, T, err));
-    DO(base_alloc(&room, 3 * V, sizeof *room, err));
+    FREED(free_memory) double *room = NULL;
+    double *T, sum = 0;
+    TRY(truth_init(&data->truth, err));
+    TRY(truth_add(data->truth,
+                  (struct truth_array){.name = "chain",
+                                       .dims = "law letter next",
+                                       .about = "probabilities of the next letter",
+                                       .shape = {1, V, V}},
+                  &T, err));
+    TRY(tokens_chain(sequences, T, err));
+    TRY(base_alloc(&room, 3 * V, sizeof *room, err));
     for (size_t a = 0; a < V; a++) {
-        DO(base_poll(err, "the entropy of the chain is found"));
+        TRY(base_poll(err, "the entropy of the chain is found"));
         room[a] = entropy_of_row(T + a * V, V);
     }
-    DO(entropy_rate(T, room, V, room + V, room + 2 * V, &data->truth->rate, err));
+    TRY(entropy_rate(T, room, V, room + V, room + 2 * V, &data->truth->rate, err));
     for (size_t mu = 0; mu * n < data_rows(data); mu++) {
         size_t letter = random_below(sequences, mu, 0, V);
         for (size_t s = 0; s < n; s++) {
-            DO(base_poll(err, "sequences are drawn"));
+            TRY(base_poll(err, "sequences are drawn"));
             double u = (double)(random_bits(sequences, mu, s + 1) >> 11) * 0x1p-53;
             sum += mu >= first ? room[letter] : 0;
             data->token[mu * n + s] = (int)letter;
@@ -212,9 +211,7 @@ static int draw_markov(struct data *data, const struct sequences *sequences, str
         }
     }
     data->truth->floor = sum / ((double)data_rows(data) - (double)(first * n));
-done:
-    free(room);
-    return code;
+    return CODE_OK;
 }
 
 static int draw_copy(struct data *data, const struct sequences *sequences, struct err *err) {
@@ -237,13 +234,13 @@ static int draw_copy(struct data *data, const struct sequences *sequences, struc
 /* Fisher and Yates from the front, as far as pairs are used. */
 static int draw_modular(struct data *data, const struct sequences *sequences, struct err *err) {
     size_t letters = (size_t)sequences->letters, pairs = letters * letters, P = (size_t)data->P;
-    size_t inputs = data_rows(data) / 3, *pair;
-    int code = CODE_OK;
+    FREED(free_memory) size_t *pair = NULL;
+    size_t inputs = data_rows(data) / 3;
     TRY(base_alloc(&pair, pairs, sizeof *pair, err));
     for (size_t k = 0; k < pairs; k++)
         pair[k] = k;
     for (size_t k = 0; k < inputs && k < pairs; k++) {
-        DO(base_poll(err, "pairs are drawn"));
+        TRY(base_poll(err, "pairs are drawn"));
         size_t other = k + random_below(sequences, 0, k, pairs - k), moved = pair[other];
         pair[other] = pair[k];
         pair[k] = moved;
@@ -256,9 +253,7 @@ static int draw_modular(struct data *data, const struct sequences *sequences, st
         data->token[3 * mu + 2] = (int)letters;
         set_target(data, 3 * mu + 2, (a + b) % letters);
     }
-done:
-    free(pair);
-    return code;
+    return CODE_OK;
 }
 
 int tokens_draw(struct data *data, const struct sequences *sequences, struct err *err) {

@@ -263,13 +263,11 @@ static int open_scale(hid_t *scale, hid_t group, const char *axis, hsize_t lengt
     TRY(open_dataset(scale, group, &array, err));
     if (*scale >= 0)
         return CODE_OK;
-    int *values;
+    FREED(free_memory) int *values = NULL;
     TRY(base_alloc(&values, (size_t)length, sizeof *values, err));
     for (hsize_t k = 0; k < length; k++)
         values[k] = (int)k;
-    int code = create_scale(scale, group, &array, values, err);
-    free(values);
-    return code;
+    return create_scale(scale, group, &array, values, err);
 }
 
 /* Creates the dataset after the scales of its axes, which it needs, and attaches them. */

@@ -53,21 +53,18 @@ static int write_by_input(hid_t group, struct dataset array, const struct by_inp
     char dims[HDF5_NAME];
     struct dataset kept = without_empty(array, dims);
     size_t each = 1, count = (size_t)array.shape[0];
-    double *part;
-    int code = CODE_OK;
+    FREED(free_memory) double *part = NULL;
     for (int k = 1; k < kept.rank; k++)
         each *= (size_t)kept.shape[k];
     size_t first = from->test ? (size_t)from->data->P : 0, most = hdf5_rows_of_chunk(each);
     TRY(base_alloc(&part, (most < count ? most : count) * each, sizeof *part, err));
     for (size_t k = 0; k < count; k += most) {
         size_t some = most < count - k ? most : count - k;
-        DO(base_poll(err, "the inputs are written"));
+        TRY(base_poll(err, "the inputs are written"));
         from->take(from, first + k, some, part);
-        DO(hdf5_write_part(group, &kept, k, some, part, err));
+        TRY(hdf5_write_part(group, &kept, k, some, part, err));
     }
-done:
-    free(part);
-    return code;
+    return CODE_OK;
 }
 
 static void take_inputs(const struct by_input *from, size_t first, size_t count, double *out) {

@@ -34,16 +34,14 @@ done:
 static int write_runs(hid_t group, const struct dataset *array, const struct record *record,
                       const struct series *series, const double *values, struct err *err) {
     size_t each = series->size / series->shape[0], total = series->size * (size_t)record->runs;
-    double *copy;
+    FREED(free_memory) double *copy = NULL;
     TRY(base_alloc(&copy, total, sizeof *copy, err));
     for (size_t k = 0; k < total; k++) {
         size_t run = k / series->size;
         int t = record_time(record, series, k % series->size / each);
         copy[k] = t < record->steps[run] ? values[k] : NAN;
     }
-    int code = hdf5_write_array(group, array, copy, err);
-    free(copy);
-    return code;
+    return hdf5_write_array(group, array, copy, err);
 }
 
 /* NAME and its ending, with first axis "run". */
@@ -142,13 +140,11 @@ static int write_reached(hid_t group, const struct record *record, struct err *e
                             1,
                             {(hsize_t)record->T},
                             H5T_NATIVE_INT};
-    int *count;
+    FREED(free_memory) int *count = NULL;
     TRY(base_alloc(&count, (size_t)record->T, sizeof *count, err));
     for (int t = 0; t < record->T; t++)
         count[t] = record_reached(record, t);
-    int code = hdf5_write_array(group, &array, count, err);
-    free(count);
-    return code;
+    return hdf5_write_array(group, &array, count, err);
 }
 
 /* The length of the named axis of the first series that has it, or 0. */

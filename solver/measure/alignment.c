@@ -8,14 +8,11 @@
 
 /* The mean square of now - start. */
 static int square_of_change(struct rows now, struct rows start, double *square, struct err *err) {
-    struct array change = {0};
-    int code;
-    DO(array_keep(&change, now, err));
+    FREED(array_free) struct array change = {0};
+    TRY(array_keep(&change, now, err));
     aggregation_subtract(start, array_all(&change));
     *square = aggregation_square(array_all(&change));
-done:
-    array_free(&change);
-    return code;
+    return CODE_OK;
 }
 
 int alignment_add_input(struct alignment *sum, struct rows x, struct rows start, struct err *err) {
@@ -28,21 +25,17 @@ int alignment_add_input(struct alignment *sum, struct rows x, struct rows start,
 
 int alignment_add_map(struct alignment *sum, const struct map *map, struct err *err) {
     size_t entries = map->declared.target->sites * map->declared.source->sites;
-    double *start, *now = NULL;
-    int code;
+    FREED(free_memory) double *start = NULL, *now = NULL;
     TRY(base_alloc(&start, entries, sizeof *start, err));
-    DO(base_alloc(&now, entries, sizeof *now, err));
-    DO(map->start->kind->matrix(map->start, start, err));
-    DO(map->kind->matrix(map, now, err));
+    TRY(base_alloc(&now, entries, sizeof *now, err));
+    TRY(map->start->kind->matrix(map->start, start, err));
+    TRY(map->kind->matrix(map, now, err));
     for (size_t k = 0; k < entries; k++) {
         double change = now[k] - start[k];
         sum->start += start[k] * start[k] / (double)entries;
         sum->learned += change * change / (double)entries;
     }
-done:
-    free(start);
-    free(now);
-    return code;
+    return CODE_OK;
 }
 
 int alignment_add_thin(struct alignment *sum, struct rows W, struct rows start, double unit,

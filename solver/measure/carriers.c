@@ -13,7 +13,7 @@ int carriers_rows(const struct array *array) {
 /* <x^2> and <x^4> of each row, which come with the end of a hold. A few rows at a time. */
 static int find_moments(struct rows x, double *second, double *fourth, struct err *err) {
     const struct backend *backend = x.array->backend;
-    struct array squares;
+    FREED(array_free) struct array squares = {0};
     int rows = carriers_rows(x.array);
     TRY(array_init(&squares, backend, x.array->sites, x.array->group, rows, err));
     for (int k = 0; k < x.count; k += rows) {
@@ -23,7 +23,6 @@ static int find_moments(struct rows x, double *second, double *fourth, struct er
         backend->averages(part, part, second + k);
         backend->averages(square, square, fourth + k);
     }
-    array_free(&squares);
     return CODE_OK;
 }
 

@@ -101,20 +101,17 @@ static int count_back(const struct program *p, int i) {
 /* Adds mean squares to square [4]. initial: W(0) x, lost; start: W(0) x(0), kept at t = 0. */
 static int split_rows(struct array *start, struct rows initial, struct rows whole, int t,
                       double *square, struct err *err) {
-    struct array work = {0};
-    int code;
+    FREED(array_free) struct array work = {0};
     if (t == 0)
-        DO(array_keep(start, initial, err));
-    DO(array_keep(&work, whole, err));
+        TRY(array_keep(start, initial, err));
+    TRY(array_keep(&work, whole, err));
     square[INIT] += aggregation_square(array_all(start));
     square[WHOLE] += aggregation_square(whole);
     aggregation_subtract(initial, array_all(&work));
     square[EFF] += aggregation_square(array_all(&work));
     aggregation_subtract(array_all(start), initial);
     square[PROP] += aggregation_square(initial);
-done:
-    array_free(&work);
-    return code;
+    return CODE_OK;
 }
 
 static int split_numbers(double **start, const double *initial, const double *whole, size_t count,
@@ -139,18 +136,14 @@ static int split_numbers(double **start, const double *initial, const double *wh
 static int split_map(const struct node *v, bool forward, struct rows in, struct rows whole,
                      struct array *start, int t, double *square, struct err *err) {
     const struct map *map = v->matrix.map;
-    struct array initial = {0};
-    int code;
+    FREED(array_free) struct array initial = {0};
     if (!map->kind->initial) {
         square[WHOLE] += aggregation_square(whole);
         return CODE_OK;
     }
-    DO(array_keep(&initial, whole, err)); /* its shape */
-    DO(map->kind->initial(map, v->matrix.use, forward, in, array_all(&initial), err));
-    DO(split_rows(start, array_all(&initial), whole, t, square, err));
-done:
-    array_free(&initial);
-    return code;
+    TRY(array_keep(&initial, whole, err)); /* its shape */
+    TRY(map->kind->initial(map, v->matrix.use, forward, in, array_all(&initial), err));
+    return split_rows(start, array_all(&initial), whole, t, square, err);
 }
 
 /* Few numbers; of a limit less what they are at the start. Backward rows sum_k g_k Q_k. */
@@ -158,65 +151,52 @@ static int split_look(const struct net *net, const struct node *v, struct coordi
                       int t, double *square, struct err *err) {
     const struct backend *backend = net->setup.backend;
     struct rows x = net->program->node[v->argument[0]].value, Q = array_all(&v->matrix.thin->W);
-    struct array rows = {0};
+    FREED(array_free) struct array rows = {0};
     size_t count = node_numbers(v);
-    int code;
-    double *s = NULL;
-    DO(base_alloc(&s, count, sizeof *s, err));
+    FREED(free_memory) double *s = NULL;
+    TRY(base_alloc(&s, count, sizeof *s, err));
     backend->dots(x, array_all(&m->W), s);
     for (size_t k = 0; k < count && v->matrix.start; k++)
         s[k] -= v->matrix.start[k];
-    DO(split_numbers(&m->s, s, v->s, count, t, square, err));
-    DO(array_init(&rows, backend, x.array->sites, x.array->group, 2 * x.count, err));
+    TRY(split_numbers(&m->s, s, v->s, count, t, square, err));
+    TRY(array_init(&rows, backend, x.array->sites, x.array->group, 2 * x.count, err));
     struct rows initial = array_rows(&rows, 0, x.count),
                 whole = array_rows(&rows, x.count, x.count);
     const double *g = node_cotangent(net->program, v)->s;
     backend->combine(initial, 0, g, array_all(&m->W));
     backend->combine(whole, 0, g, Q);
-    DO(split_rows(&m->back, initial, whole, t, square + BACK, err));
-done:
-    array_free(&rows);
-    free(s);
-    return code;
+    return split_rows(&m->back, initial, whole, t, square + BACK, err);
 }
 
 /* What is read out; of a limit less what it is at the start. */
 static int split_read_out(const struct net *net, const struct node *v, struct coordinate_matrix *m,
                           int t, double *square, struct err *err) {
-    struct array initial = {0};
+    FREED(array_free) struct array initial = {0};
     struct rows h = net->program->node[v->argument[0]].value, w = array_all(&m->W);
-    int code, count = net->batch.output_rows * v->K;
+    int count = net->batch.output_rows * v->K;
     const double *start = v->matrix.start;
-    double *s = NULL;
-    DO(base_alloc(&s, 2 * (size_t)count, sizeof *s, err));
+    FREED(free_memory) double *s = NULL;
+    TRY(base_alloc(&s, 2 * (size_t)count, sizeof *s, err));
     (v->K == 1 ? net->setup.backend->averages : net->setup.backend->dots)(h, w, s);
     for (int k = 0; k < count; k++) {
         s[k] = s[k] / net->setup.gamma0 - (start && !net->setup.N ? start[k] : 0);
         s[count + k] = v->s[k] + (start && net->setup.N ? start[k] : 0);
     }
-    DO(split_numbers(&m->s, s, s + count, (size_t)count, t, square, err));
-    DO(array_keep(&initial, array_all(&m->W), err));
-    DO(split_rows(&m->back, array_all(&initial), array_all(&v->matrix.thin->W), t, square + BACK,
-                  err));
-done:
-    array_free(&initial);
-    free(s);
-    return code;
+    TRY(split_numbers(&m->s, s, s + count, (size_t)count, t, square, err));
+    TRY(array_keep(&initial, array_all(&m->W), err));
+    return split_rows(&m->back, array_all(&initial), array_all(&v->matrix.thin->W), t,
+                      square + BACK, err);
 }
 
 /* Inputs do not change; numbers that learn do, and are met by the vectors at the start. */
 static int split_read_in(const struct net *net, const struct node *v, struct coordinate_matrix *m,
                          int t, double *square, struct err *err) {
-    struct array initial = {0};
-    int code;
-    DO(array_keep(&initial, t ? array_all(&m->out) : v->value, err));
+    FREED(array_free) struct array initial = {0};
+    TRY(array_keep(&initial, t ? array_all(&m->out) : v->value, err));
     if (embeds_moving(net->program, v))
         net->setup.backend->combine(array_all(&initial), 0, net->program->node[v->argument[0]].s,
                                     array_all(&m->W));
-    DO(split_rows(&m->out, array_all(&initial), v->value, t, square, err));
-done:
-    array_free(&initial);
-    return code;
+    return split_rows(&m->out, array_all(&initial), v->value, t, square, err);
 }
 
 /* The alignment of a matrix whose input moves, and its entries with it. */

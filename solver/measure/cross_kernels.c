@@ -114,7 +114,7 @@ static int add_kernel(struct record *record, const struct net *net, const struct
 /* out [rows][count][count] */
 static int measure_several(const struct members *members, double *out, struct err *err) {
     int count = members->count, rows = members->named[0]->rows.count;
-    double *products;
+    FREED(free_memory) double *products = NULL;
     TRY(base_alloc(&products, (size_t)rows, sizeof *products, err));
     for (int i = 0; i < count; i++)
         for (int j = 0; j < count; j++) {
@@ -123,7 +123,6 @@ static int measure_several(const struct members *members, double *out, struct er
             for (ptrdiff_t row = 0; row < rows; row++)
                 out[(row * count + i) * count + j] = a->scale * b->scale * products[row];
         }
-    free(products);
     return CODE_OK;
 }
 
@@ -134,7 +133,7 @@ static int measure_pairs(const struct named_rows *named, double *cross, double *
     const struct array *array = named->rows.array;
     double M = (double)array->sites / array->group;
     double scale = named->scale * named->scale;
-    struct array mean = {0};
+    FREED(array_free) struct array mean = {0};
     array->backend->averages(named->rows, named->rows, own);
     if (cross) {
         TRY(array_init(&mean, array->backend, (size_t)array->group, 1, named->rows.count, err));
@@ -146,7 +145,6 @@ static int measure_pairs(const struct named_rows *named, double *cross, double *
             cross[row] = scale * (M * cross[row] - own[row]) / (M - 1);
         own[row] *= scale;
     }
-    array_free(&mean);
     return CODE_OK;
 }
 

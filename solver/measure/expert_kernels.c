@@ -46,7 +46,8 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     size_t T = (size_t)m->record->T, P = (size_t)kernel->rows.count, t = (size_t)m->t, row = T * P,
            kept = (size_t)m->config->output.field_sites, sites = past->sites;
     double *square = out[SQUARE] - t * P * row, /* of time 0 */
-        *single = out[SINGLE] ? out[SINGLE] - t * P * row * kept : NULL, *now, *then;
+        *single = out[SINGLE] ? out[SINGLE] - t * P * row * kept : NULL, *then;
+    FREED(free_memory) double *now = NULL;
     TRY(base_alloc(&now, (P + 1) * sites, sizeof *now, err));
     then = now + P * sites;
     past->backend->get(array_rows(past, (int)(t * P), (int)P), now);
@@ -60,7 +61,6 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
             fill_pair(past, kernel->scale, then, now + mu * sites, kept, squares, singles);
         }
     }
-    free(now);
     return CODE_OK;
 }
 

@@ -103,26 +103,22 @@ static int change_of_sites(const struct node *v, struct rows in, struct rows who
                            double *square, struct err *err) {
     const struct map *map = v->matrix.map;
     const struct backend *backend = whole.array->backend;
-    int rows = whole.count, code;
-    struct array work = {0}, sum = {0};
-    double *weight = NULL;
-    DO(base_alloc(&weight, (size_t)rows, sizeof *weight, err));
+    int rows = whole.count;
+    FREED(array_free) struct array work = {0}, sum = {0};
+    FREED(free_memory) double *weight = NULL;
+    TRY(base_alloc(&weight, (size_t)rows, sizeof *weight, err));
     for (int r = 0; r < rows; r++)
         weight[r] = -1;
-    DO(array_keep(&work, whole, err)); /* its shape */
-    DO(map->kind->initial(map, v->matrix.use, forward, in, array_all(&work), err));
+    TRY(array_keep(&work, whole, err)); /* its shape */
+    TRY(map->kind->initial(map, v->matrix.use, forward, in, array_all(&work), err));
     rows_add(weight, whole, array_all(&work));
     rows_multiply(array_all(&work), array_all(&work), array_all(&work));
     for (int r = 0; r < rows; r++)
         weight[r] = 1.0 / rows;
-    DO(array_init(&sum, backend, work.sites, work.group, 1, err));
+    TRY(array_init(&sum, backend, work.sites, work.group, 1, err));
     backend->combine(array_all(&sum), 0, weight, array_all(&work));
     backend->get(array_all(&sum), square);
-done:
-    free(weight);
-    array_free(&work);
-    array_free(&sum);
-    return code;
+    return CODE_OK;
 }
 
 static int squares_of_sites(const struct net *net, const struct node *v, bool target, enum slot k,
@@ -197,13 +193,12 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     expert_norms_find(m->net, m->item, &matrix);
     size_t M = matrix.router->M ? (size_t)matrix.router->M
                                 : m->net->program->node[matrix.router->phi].on->sites;
-    double *square;
-    int code = CODE_OK;
+    FREED(free_memory) double *square = NULL;
     TRY(base_alloc(&square, M, sizeof *square, err));
     for (enum slot k = 0; k < SLOTS; k++) {
         if (!out[k])
             continue;
-        DO(expert_norms_squares(m->net, &matrix, k == CHANGE, square, err));
+        TRY(expert_norms_squares(m->net, &matrix, k == CHANGE, square, err));
         for (size_t i = 0; i < M; i++)
             square[i] = sqrt(fmax(square[i], 0));
         if (matrix.router->M)
@@ -211,9 +206,7 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
         else
             fields_quantiles(square, M, out[k]);
     }
-done:
-    free(square);
-    return code;
+    return CODE_OK;
 }
 
 static int add_norms(struct record *record, const struct expert_matrix *m, enum slot k,

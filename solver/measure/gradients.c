@@ -131,17 +131,14 @@ static void add_scaled(double factor, const double *x, size_t count, double *sum
 
 static int add_tangent(struct gradients *g, const struct net *net, int term, double factor,
                        struct err *err) {
-    double *block;
-    int code = CODE_OK;
+    FREED(free_memory) double *block = NULL;
     TRY(base_alloc(&block, square_of(count_inputs(net)), sizeof *block, err));
     for (int i = 0; i < net->parameters.count; i++) {
-        DO(net_tangent(net, &net->parameters.item[i], block, err));
+        TRY(net_tangent(net, &net->parameters.item[i], block, err));
         add_scaled(factor, block, square_of(count_inputs(net)),
                    tangent_at(g, net, term, g->blocks > 1 ? i : 0));
     }
-done:
-    free(block);
-    return code;
+    return CODE_OK;
 }
 
 static int add_kernels(struct gradients *g, const struct net *net, int term, double factor,
@@ -196,19 +193,16 @@ static void put_product(struct gradients *g, const struct net *net, int paramete
 /* Products of the gradients of the kept passes, of which number k is that of term 1 + k. */
 static int find_products(struct gradients *g, const struct apart *apart, struct err *err) {
     const struct net *net = apart->net;
-    double *K;
-    int code = CODE_OK;
+    FREED(free_memory) double *K = NULL;
     TRY(base_alloc(&K, square_of(count_inputs(net)), sizeof *K, err));
     for (int i = 0; i < net->parameters.count; i++)
         for (int k = 0; k < g->terms - 1; k++)
             for (int l = 0; l <= k; l++) {
                 struct gradient a = apart_gradient(apart, i, k), b = apart_gradient(apart, i, l);
-                DO(net_products(net, &net->parameters.item[i], &a, &b, K, err));
+                TRY(net_products(net, &net->parameters.item[i], &a, &b, K, err));
                 put_product(g, net, i, k, l, sum_of(K, square_of(count_inputs(net))));
             }
-done:
-    free(K);
-    return code;
+    return CODE_OK;
 }
 
 /* --- all of them ----------------------------------------------------------------------------- */
@@ -257,17 +251,14 @@ static int find_own(struct gradients *g, const struct net *net, struct err *err)
             g->kernel[k][i] *= kernel->scale;
         weigh_by_errors(net, g->kernel[k], kernel->rows.count == 1, g->kernel[k] + count);
     }
-    double *K;
-    int code = CODE_OK;
+    FREED(free_memory) double *K = NULL;
     TRY(base_alloc(&K, count, sizeof *K, err));
     for (int i = 0; g->product && i < net->parameters.count; i++) {
-        DO(net_tangent(net, &net->parameters.item[i], K, err));
+        TRY(net_tangent(net, &net->parameters.item[i], K, err));
         weigh_by_errors(net, K, false, K);
         put_product(g, net, i, 0, 0, sum_of(K, count));
     }
-done:
-    free(K);
-    return code;
+    return CODE_OK;
 }
 
 static void clear_sums(struct gradients *g, const struct net *net) {

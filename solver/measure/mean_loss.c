@@ -50,19 +50,17 @@ static void take_row(struct targets *targets, size_t to, const struct mean_loss_
 static int targets_of_batches(struct targets *targets, int T, const struct training *training,
                               const struct mean_loss_rows *rows, struct err *err) {
     int each = places_of(rows);
-    int P = batch_size(training, rows->inputs), *index, code = CODE_OK;
-    struct batch batch = {0};
+    FREED(free_memory) int *index = NULL;
+    int P = batch_size(training, rows->inputs);
+    FREED(batch_free) struct batch batch = {0};
     TRY(base_alloc(&index, (size_t)P, sizeof *index, err));
-    DO(batch_init(&batch, training, rows->inputs, err));
+    TRY(batch_init(&batch, training, rows->inputs, err));
     for (ptrdiff_t t = 0; t < T; t++) {
         batch_at(&batch, (int)t, index);
         for (int i = 0; i < P * each; i++)
             take_row(targets, (size_t)(t * P * each + i), rows, index[i / each] * each + i % each);
     }
-done:
-    batch_free(&batch);
-    free(index);
-    return code;
+    return CODE_OK;
 }
 
 int mean_loss_set(const struct record *record, const char *name, const char *of,

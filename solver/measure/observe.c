@@ -54,20 +54,16 @@ static void keep_all_runs(struct record *record) {
 
 int observe_declare(struct record *record, const struct config *config,
                     const struct net_setup *setup, const double *y, struct err *err) {
-    struct net net;
-    int code;
+    FREED(net_free) struct net net = {0};
     record->y = y;
     record->no_inputs = config->output.inputs == INPUTS_NONE;
-    DO(net_declare(&net, setup, err));
-    DO(gradients_check(config, &net, err));
+    TRY(net_declare(&net, setup, err));
+    TRY(gradients_check(config, &net, err));
     for (size_t k = 0; instruments[k]; k++)
-        DO(instruments[k]->declare(record, config, &net, err));
+        TRY(instruments[k]->declare(record, config, &net, err));
     if (config->output.runs)
         keep_all_runs(record);
-    DO(record_check_names(record, config->solver.check_tolerance, err));
-done:
-    net_free(&net);
-    return code;
+    return record_check_names(record, config->solver.check_tolerance, err);
 }
 
 int observer_init(struct observer *observer, const struct config *config, const double *y,

@@ -151,12 +151,13 @@ static double *place_of(const struct measuring *m, const char *name) {
 }
 
 int outputs_predict(const struct measuring *m, struct net *net, struct err *err) {
-    int inputs = net->setup.data.inputs, tests = net->setup.data.tests, code = CODE_OK;
-    double *f, *kept = place_of(m, "test_f");
+    int inputs = net->setup.data.inputs, tests = net->setup.data.tests;
+    FREED(free_memory) double *f = NULL;
+    double *kept = place_of(m, "test_f");
     if (!tests || m->t % net->setup.measure.test_every)
         return CODE_OK;
     TRY(base_alloc(&f, (size_t)tests * (size_t)net_outputs(net), sizeof *f, err));
-    DO(net_predict(net, inputs, tests, f, err));
+    TRY(net_predict(net, inputs, tests, f, err));
     struct score score = score_of(m, net, NULL, inputs, tests, f);
     put_scores(&score, place_of(m, "test_accuracy"), place_of(m, "test_top_accuracy"),
                place_of(m, "test_margin"));
@@ -165,9 +166,7 @@ int outputs_predict(const struct measuring *m, struct net *net, struct err *err)
         *place_of(m, "test_bits") = score.loss / score.rows / M_LN2;
     if (kept)
         memcpy(kept, f, (size_t)tests * (size_t)net_outputs(net) * sizeof *f);
-done:
-    free(f);
-    return code;
+    return CODE_OK;
 }
 
 /* Accuracies jump, so they have neither normal errors nor a 1/N law. */

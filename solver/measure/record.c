@@ -170,25 +170,21 @@ static int archive_list_of_times(struct record *record, const struct series *ser
                                  int steps, struct archive *archive, struct err *err) {
     const struct int_list *list = &record->times[series->times].list;
     size_t size = series->size / series->shape[0] * sizeof(double);
-    int count = 0, code = CODE_OK;
-    double *unused;
+    FREED(free_memory) double *unused = NULL;
+    int count = 0;
     while (count < list->count && list->value[count] < steps)
         count++;
     TRY(archive_bytes(archive, &count, sizeof count, err));
     TRY(base_alloc(&unused, 1, size, err));
     for (int row = 0; row < count; row++) {
         int t = archive_reads(archive) ? 0 : list->value[row];
-        DO(archive_bytes(archive, &t, sizeof t, err));
-        if (t < 0 || t >= steps) {
-            code = archive_misfit(archive, "it has a step that it has not reached", err);
-            goto done;
-        }
+        TRY(archive_bytes(archive, &t, sizeof t, err));
+        if (t < 0 || t >= steps)
+            return archive_misfit(archive, "it has a step that it has not reached", err);
         double *place = record_at(record, series, run, t);
-        DO(archive_bytes(archive, place ? place : unused, size, err));
+        TRY(archive_bytes(archive, place ? place : unused, size, err));
     }
-done:
-    free(unused);
-    return code;
+    return CODE_OK;
 }
 
 int record_archive(struct record *record, int run, int steps, struct archive *archive,

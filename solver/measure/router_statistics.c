@@ -69,7 +69,7 @@ static bool add_load(const double *phi, size_t sites, const struct net *net, dou
 
 static int fill(const struct measuring *m, double *const *out, struct err *err) {
     const struct net *net = m->net;
-    double *psi;
+    FREED(free_memory) double *psi = NULL;
     int counted = 0;
     const struct backend *backend = net->setup.backend;
     size_t sites = net->gates.rows.array->sites;
@@ -88,7 +88,6 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     for (size_t i = 0; i < sites; i++)
         load[i] /= counted;
     fields_quantiles(load, sites, out[LOAD]);
-    free(psi);
     return CODE_OK;
 }
 

@@ -53,8 +53,8 @@ static int take_root(double *H, int C, double *V, struct err *err) {
 static int find_roots(const struct config *config, const struct net *net, const double *y,
                       double *root, struct err *err) {
     int C = net->setup.data.C, each = net->batch.output_rows / net->setup.data.P;
-    double space[C], *V;
-    int code = CODE_OK;
+    FREED(free_memory) double *V = NULL;
+    double space[C];
     TRY(base_alloc(&V, (size_t)(C + 1) * (size_t)C, sizeof *V, err));
     for (ptrdiff_t i = 0; i < net->batch.output_rows; i++) {
         size_t input = (size_t)net->batch.index[i / each],
@@ -64,11 +64,9 @@ static int find_roots(const struct config *config, const struct net *net, const 
                                          net_targets(&net->setup.data, y, asked, space), H);
         for (int k = 0; k < C * C; k++)
             H[k] *= net_weight(&net->setup.data, input) / each;
-        DO(take_root(H, C, V, err));
+        TRY(take_root(H, C, V, err));
     }
-done:
-    free(V);
-    return code;
+    return CODE_OK;
 }
 
 /* x [rows of f][C], n columns: root x, in place. */
@@ -121,23 +119,20 @@ static int largest_eigenvalue(const struct net *net, const double *root, double 
 static int find_products(const struct sharpness_source *source, int i, double *K, struct err *err) {
     const struct net *net = source->net;
     int P = net->setup.data.P, O = source->outputs, n = P * O;
-    double *block;
-    int code = CODE_OK;
+    FREED(free_memory) double *block = NULL;
     TRY(base_alloc(&block, (size_t)P * (size_t)P, sizeof *block, err));
     for (int o = 0; o < O; o++)
         for (int q = 0; q <= o; q++) {
             struct gradient a = source->gradient(source->context, i, o),
                             b = source->gradient(source->context, i, q);
-            DO(net_products(net, &net->parameters.item[i], &a, &b, block, err));
+            TRY(net_products(net, &net->parameters.item[i], &a, &b, block, err));
             for (ptrdiff_t mu = 0; mu < P; mu++)
                 for (ptrdiff_t nu = 0; nu < P; nu++) {
                     ptrdiff_t k = mu * O + o, l = nu * O + q;
                     K[k * n + l] = K[l * n + k] = block[mu * P + nu];
                 }
         }
-done:
-    free(block);
-    return code;
+    return CODE_OK;
 }
 
 static struct gradient own(const void *context, int i, int o) {
@@ -229,24 +224,18 @@ static int find_sharpness(struct sharpness *s, const struct config *config,
                           const double *y, struct err *err) {
     const struct net *net = source->net;
     size_t n = (size_t)(net->batch.output_rows * net->setup.data.C);
-    double *K = NULL, *sum = NULL, *root = NULL, *u = NULL;
-    int code = CODE_OK;
-    DO(base_alloc(&K, n * n, sizeof *K, err));
-    DO(base_alloc(&sum, n * n, sizeof *sum, err));
-    DO(base_alloc(&root, n * (size_t)net->setup.data.C, sizeof *root, err));
-    DO(base_alloc(&u, n, sizeof *u, err));
-    DO(find_roots(config, net, y, root, err));
+    FREED(free_memory) double *K = NULL, *sum = NULL, *root = NULL, *u = NULL;
+    TRY(base_alloc(&K, n * n, sizeof *K, err));
+    TRY(base_alloc(&sum, n * n, sizeof *sum, err));
+    TRY(base_alloc(&root, n * (size_t)net->setup.data.C, sizeof *root, err));
+    TRY(base_alloc(&u, n, sizeof *u, err));
+    TRY(find_roots(config, net, y, root, err));
     if (s->by_entry)
-        DO(find_values(s->adam, source, &config->training, root, K, sum, err));
-    DO(find_values(s->value, source, NULL, root, K, sum, err));
+        TRY(find_values(s->adam, source, &config->training, root, K, sum, err));
+    TRY(find_values(s->value, source, NULL, root, K, sum, err));
     find_noise(s, config, net, Delta, root, sum, u);
     s->edge = edge_of(s, &config->training, net->place.t);
-done:
-    free(K);
-    free(sum);
-    free(root);
-    free(u);
-    return code;
+    return CODE_OK;
 }
 
 static int find_apart(struct sharpness *s, const struct config *config, struct apart *apart,

@@ -56,24 +56,18 @@ static int decompose_matrix(const struct map *map, double *W, double *s, int cou
 static int of_network(const struct map *map, const struct stop *stop, int count, double *values,
                       double *learned, struct err *err) {
     size_t n = map->declared.target->sites, m = map->declared.source->sites, all = n * m;
-    double *W = NULL, *start = NULL, *s = NULL;
-    int code;
-    DO(base_alloc(&W, all, sizeof *W, err));
-    DO(base_alloc(&start, all, sizeof *start, err));
-    DO(base_alloc(&s, n < m ? n : m, sizeof *s, err));
-    DO(map->kind->matrix(map, W, err));
-    DO(map->start->kind->matrix(map->start, start, err));
+    FREED(free_memory) double *W = NULL, *start = NULL, *s = NULL;
+    TRY(base_alloc(&W, all, sizeof *W, err));
+    TRY(base_alloc(&start, all, sizeof *start, err));
+    TRY(base_alloc(&s, n < m ? n : m, sizeof *s, err));
+    TRY(map->kind->matrix(map, W, err));
+    TRY(map->start->kind->matrix(map->start, start, err));
     for (size_t k = 0; k < all; k++)
         start[k] = W[k] - map->decay * start[k];
-    DO(decompose_matrix(map, W, s, count, values, err));
+    TRY(decompose_matrix(map, W, s, count, values, err));
     if (base_stopped(stop))
-        DO(err_set(err, CODE_INTERRUPTED, "interrupted"));
-    DO(decompose_matrix(map, start, s, count, learned, err));
-done:
-    free(W);
-    free(start);
-    free(s);
-    return code;
+        return err_set(err, CODE_INTERRUPTED, "interrupted");
+    return decompose_matrix(map, start, s, count, learned, err);
 }
 
 /* Whether values are found now: at every n-th time and at the last. A run may have been made longer
@@ -126,7 +120,7 @@ static int fill_momentum(const struct measuring *m, double *const *out, struct e
     struct polar_momentum V = {.directions = limit,
                                .row_group = limit ? 0 : target,
                                .column_group = limit && target ? target : source};
-    const struct array **velocity;
+    FREED(free_memory) const struct array **velocity = NULL;
     if (!is_due(m, out, 1, &output->singular_values))
         return CODE_OK;
     TRY(base_alloc(&velocity, (size_t)net->parameters.count, sizeof *velocity, err));
@@ -138,9 +132,7 @@ static int fill_momentum(const struct measuring *m, double *const *out, struct e
         velocity[V.parts++] = &other->moment[0];
     }
     V.velocity = velocity;
-    int code = polar_spectrum(&V, output->singular_values, *out, err);
-    free(velocity);
-    return code;
+    return polar_spectrum(&V, output->singular_values, *out, err);
 }
 
 static int declare_momenta(struct record *record, const struct config *config,

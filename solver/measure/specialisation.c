@@ -237,11 +237,12 @@ static void fill_mean(const double *q, size_t M, double *const *out) {
 static int fill_shares(const struct measuring *m, const double *q, int rows, size_t M,
                        const int *own, double *const *out, struct err *err) {
     const struct net_setup *setup = &m->net->setup;
-    int most = rows > setup->data.C + 1 ? rows : setup->data.C + 1, *label = NULL, code = CODE_OK;
+    FREED(free_memory) int *label = NULL;
+    int most = rows > setup->data.C + 1 ? rows : setup->data.C + 1;
     most = setup->data.V > most ? setup->data.V : most;
-    double *scratch = NULL;
-    DO(base_alloc(&label, (size_t)rows, sizeof *label, err));
-    DO(base_alloc(&scratch, ((size_t)most + 1) * M, sizeof *scratch, err));
+    FREED(free_memory) double *scratch = NULL;
+    TRY(base_alloc(&label, (size_t)rows, sizeof *label, err));
+    TRY(base_alloc(&scratch, ((size_t)most + 1) * M, sizeof *scratch, err));
     for (enum quantity k = OF_CLASS; k <= OF_TOKEN; k++)
         if (out[k]) {
             int labels = label_rows(m, k, rows, own, label);
@@ -256,10 +257,7 @@ static int fill_shares(const struct measuring *m, const double *q, int rows, siz
     }
     mean_of(q, rows, M, label, 0, scratch);
     fill_mean(scratch, M, out);
-done:
-    free(label);
-    free(scratch);
-    return code;
+    return CODE_OK;
 }
 
 /* x [rows][M] logits, which are sorted. */
@@ -300,10 +298,11 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     const struct net *net = m->net;
     const struct net_router *router = &net->routers.item[m->item];
     size_t M = experts_of(net, router);
-    int rows = rows_of(net, router), *own = NULL, code = CODE_OK;
-    double *x = NULL;
-    DO(base_alloc(&x, (size_t)rows * M, sizeof *x, err));
-    DO(base_alloc(&own, (size_t)rows, sizeof *own, err));
+    FREED(free_memory) int *own = NULL;
+    int rows = rows_of(net, router);
+    FREED(free_memory) double *x = NULL;
+    TRY(base_alloc(&x, (size_t)rows * M, sizeof *x, err));
+    TRY(base_alloc(&own, (size_t)rows, sizeof *own, err));
     if (out[LOGITS]) {
         take_values(net, router->psi, rows, M, x);
         fill_logits(x, rows, M, router->M > 0, out[LOGITS]);
@@ -313,13 +312,10 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     if (out[COSELECTION])
         overlap_of(x, rows, M, true, out[COSELECTION]);
     make_shares(x, rows, M, own);
-    DO(fill_shares(m, x, rows, M, own, out, err));
+    TRY(fill_shares(m, x, rows, M, own, out, err));
     if (out[CORRELATION])
-        DO(fill_correlation(net, router, out[CORRELATION], err));
-done:
-    free(x);
-    free(own);
-    return code;
+        TRY(fill_correlation(net, router, out[CORRELATION], err));
+    return CODE_OK;
 }
 
 /* --- declaring ------------------------------------------------------------------------------- */

@@ -201,24 +201,20 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     const char *words = m->config->output.spectra;
     struct chosen chosen;
     bool more = true;
-    double *K = NULL, *Y = NULL;
-    int code;
+    FREED(free_memory) double *K = NULL, *Y = NULL;
     for (int word = 0; word <= m->item; word++)
         TRY(next_chosen(&words, m->net, &chosen, &more, err));
-    DO(base_alloc(&K, (size_t)chosen.rows * (size_t)chosen.rows, sizeof *K, err));
-    DO(base_alloc(&Y, (size_t)chosen.rows * (size_t)chosen.columns, sizeof *Y, err));
+    TRY(base_alloc(&K, (size_t)chosen.rows * (size_t)chosen.rows, sizeof *K, err));
+    TRY(base_alloc(&Y, (size_t)chosen.rows * (size_t)chosen.columns, sizeof *Y, err));
     kernel_of(m, &chosen, K);
     if (chosen.columns)
         find_targets(m->net, &chosen, m->y, Y);
     if (out[ALIGNMENT])
         *out[ALIGNMENT] = alignment_of(&chosen, K, Y);
-    DO(solve_eigen(K, chosen.rows, chosen.name, out[SPECTRUM], err));
+    TRY(solve_eigen(K, chosen.rows, chosen.name, out[SPECTRUM], err));
     if (out[SHARE])
         share_targets(&chosen, K, Y, out[SHARE]);
-done:
-    free(K);
-    free(Y);
-    return code;
+    return CODE_OK;
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,

@@ -8,7 +8,7 @@
 
 /* Whether rows have no entry but 0; of no rows: they have one. */
 static int are_zero(struct rows x, bool *zero, struct err *err) {
-    double *square;
+    FREED(free_memory) double *square = NULL;
     *zero = x.count > 0;
     if (!x.count)
         return CODE_OK;
@@ -16,7 +16,6 @@ static int are_zero(struct rows x, bool *zero, struct err *err) {
     x.array->backend->averages(x, x, square);
     for (int k = 0; k < x.count; k++)
         *zero = *zero && square[k] == 0;
-    free(square);
     return CODE_OK;
 }
 

@@ -69,14 +69,13 @@ static bool shape_of(const struct net *net, const struct node *v, enum slot slot
 /* W [K] columns over sites into out [site][K]. */
 static int transpose_columns(struct rows W, double *out, struct err *err) {
     size_t K = (size_t)W.count, sites = W.array->sites;
-    double *column;
+    FREED(free_memory) double *column = NULL;
     TRY(base_alloc(&column, sites, sizeof *column, err));
     for (size_t k = 0; k < K; k++) {
         W.array->backend->get(rows_part(W, (int)k, 1), column);
         for (size_t i = 0; i < sites; i++)
             out[i * K + k] = column[i];
     }
-    free(column);
     return CODE_OK;
 }
 

@@ -77,25 +77,19 @@ static double seconds_of(const struct backend *backend, struct rows x, struct ro
 /* By the operations of the backend: a square of dots, and a copy. */
 static int measure_device(const struct backend *backend, struct machine *machine, struct err *err) {
     enum { SIDE = 512, DEEP = 1 << 16, LINES = 32, LONG = 1 << 20 };
-    struct array square = {0}, line = {0};
-    double *C = NULL;
-    int code;
-    DO(array_init(&square, backend, DEEP, 1, SIDE, err));
-    DO(array_init(&line, backend, LONG, 1, 2 * LINES, err));
-    DO(base_alloc(&C, (size_t)SIDE * SIDE, sizeof *C, err));
+    FREED(array_free) struct array square = {0}, line = {0};
+    FREED(free_memory) double *C = NULL;
+    TRY(array_init(&square, backend, DEEP, 1, SIDE, err));
+    TRY(array_init(&line, backend, LONG, 1, 2 * LINES, err));
+    TRY(base_alloc(&C, (size_t)SIDE * SIDE, sizeof *C, err));
     rows_zero(array_all(&square));
     rows_zero(array_all(&line));
     double product = seconds_of(backend, array_all(&square), array_all(&square), C, err);
     double copy = seconds_of(backend, array_rows(&line, 0, LINES), array_rows(&line, LINES, LINES),
                              NULL, err);
-    code = product > 0 && copy > 0 ? CODE_OK : err->code;
     *machine = (struct machine){2.0 * SIDE * SIDE * DEEP / product,
                                 2.0 * LINES * LONG * sizeof(double) / copy, "copy"};
-done:
-    free(C);
-    array_free(&square);
-    array_free(&line);
-    return code;
+    return product > 0 && copy > 0 ? CODE_OK : err->code;
 }
 
 int costs_machine(const struct backend *backend, int threads, struct machine *machine,
@@ -186,7 +180,7 @@ static void print_floor(FILE *stream, double floor, double operations, double se
 
 int costs_print(FILE *stream, const struct backend *backend, double seconds, int threads,
                 struct err *err) {
-    struct profile_entry *entries;
+    FREED(free_memory) struct profile_entry *entries = NULL;
     int count;
     struct machine machine;
     double share[KINDS] = {0}, left = 0, total = seconds * threads;
@@ -218,6 +212,5 @@ int costs_print(FILE *stream, const struct backend *backend, double seconds, int
     fprintf(stream, "\n");
     print_floor(stream, find_floor(entries, count, &machine), (total - share[WAITING]) / threads,
                 seconds, &machine);
-    free(entries);
     return CODE_OK;
 }

@@ -20,23 +20,20 @@ static int read_text(struct params *params, const struct param_section *sections
 
 int exchange_params(struct params *params, const struct param_section *sections, size_t count,
                     struct config *config, struct err *err) {
-    char *text = NULL;
+    FREED(free_memory) char *text = NULL;
     size_t size = 0;
-    int code = CODE_OK;
     if (dist_ranks() == 1)
         return CODE_OK;
     if (!dist_rank())
-        DO(params_text(params, &text, &size, err));
+        TRY(params_text(params, &text, &size, err));
     dist_broadcast(&size, sizeof size, 0);
     if (dist_rank())
-        DO(base_alloc(&text, size, 1, err));
+        TRY(base_alloc(&text, size, 1, err));
     dist_broadcast(text, size, 0);
     if (dist_rank())
-        DO(read_text(params, sections, count, text, size, config, err));
+        TRY(read_text(params, sections, count, text, size, config, err));
     dist_broadcast(&config->others, sizeof config->others, 0);
-done:
-    free(text);
-    return code;
+    return CODE_OK;
 }
 
 int exchange_data(struct data *data, struct err *err) {

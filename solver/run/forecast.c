@@ -200,12 +200,12 @@ static int note_read_in(struct run *run, struct err *err) {
 /* Biases fall as 1/sites and errors as 1/sqrt(sites replicates): all kinds of sites that are too
  * few for the replicates, of a run without halves, which would measure it (correction.h). */
 static int warn_sites(struct run *run, struct err *err) {
-    int replicates = run->config.solver.replicates, code;
+    int replicates = run->config.solver.replicates;
     size_t wanted = (size_t)SITES_PER_REPLICATE * (size_t)replicates;
     struct net_setup setup = run_setup(run, 0, 0);
     char kinds[400] = "";
-    struct net net;
-    DO(net_declare(&net, &setup, err));
+    FREED(net_free) struct net net = {0};
+    TRY(net_declare(&net, &setup, err));
     for (int k = 0; k < net.populations.count; k++) {
         size_t sites = net_sampled_sites(&net, k), used = strlen(kinds);
         if (sites && sites < wanted)
@@ -213,15 +213,13 @@ static int warn_sites(struct run *run, struct err *err) {
                      net.populations.item[k]->name, sites);
     }
     if (*kinds)
-        DO(tell_note(
+        TRY(tell_note(
             run, "few_sites", "limit", true, err,
             "too few sites for %d replicates (%s): with %zu or more of each kind biases are "
             "mostly below half of a standard error, but not in every network; raise them in "
             "[solver], lower replicates, or let halves = yes measure the bias and take it off",
             replicates, kinds, wanted));
-done:
-    net_free(&net);
-    return code;
+    return CODE_OK;
 }
 
 int forecast_limit(struct run *run, struct err *err) {

@@ -18,23 +18,20 @@ int iteration_declare(struct record *iterations, const struct config *config,
                             .equation = "|K_new - K| / |K_new|",
                             .shape = {(size_t)config->solver.fixed_point.max_sweeps},
                             .keep_runs = true};
-    char(*names)[FIXED_POINT_NAME];
-    int count, code = CODE_OK;
+    FREED(free_memory) char(*names)[FIXED_POINT_NAME] = NULL;
+    int count;
     TRY(fixed_point_names(setup, &names, &count, err));
-    DO(base_alloc(labels, (size_t)count, sizeof **labels + FIXED_POINT_NAME, err));
+    TRY(base_alloc(labels, (size_t)count, sizeof **labels + FIXED_POINT_NAME, err));
     for (int k = 0; k < count; k++) {
         (*labels)[k] = (char *)(*labels + count) + k * FIXED_POINT_NAME;
         snprintf((*labels)[k], FIXED_POINT_NAME, "%s", names[k]);
     }
-    DO(record_init(iterations, runs, config->solver.fixed_point.max_sweeps, err));
+    TRY(record_init(iterations, runs, config->solver.fixed_point.max_sweeps, err));
     iterations->times[TIMES_ALL].axis = "sweep";
     iterations->named = "kernel";
     change.shape[1] = (size_t)count;
-    DO(record_add(iterations, change, err));
-    DO(record_add(iterations, floored, err));
-done:
-    free(names);
-    return code;
+    TRY(record_add(iterations, change, err));
+    return record_add(iterations, floored, err);
 }
 
 const struct fixed_point_kernel *iteration_worst(const struct fixed_point_state *state) {

@@ -20,11 +20,10 @@
 static int record_bytes(const struct run *run, int N, int runs, double *bytes, double *weights,
                         double *sites, struct err *err) {
     struct net_setup setup = run_setup(run, N, 0);
-    struct record record;
+    FREED(record_free) struct record record = {0};
     double largest = 0, values = 0, alone = 0, copy = 0, single = 0;
-    int code;
-    DO(record_init(&record, 0, run->config.training.steps, err));
-    DO(observe_declare(&record, &run->config, &setup, run->data.y, err));
+    TRY(record_init(&record, 0, run->config.training.steps, err));
+    TRY(observe_declare(&record, &run->config, &setup, run->data.y, err));
     for (int k = 0; k < record.count; k++) {
         const struct series *series = &record.series[k];
         double size = (double)series->size;
@@ -43,9 +42,7 @@ static int record_bytes(const struct run *run, int N, int runs, double *bytes, d
     *weights = sizeof(double) * (alone + copy);
     *sites = sizeof(double) * single;
     *bytes = sizeof(double) * (values + 2 * largest) + *weights + *sites;
-done:
-    record_free(&record);
-    return code;
+    return CODE_OK;
 }
 
 /* Roughly what measuring takes beside the net, of which it is told: the largest of what instruments

@@ -18,10 +18,9 @@ int never_moves_find(struct run *run, int N, const struct record *record, struct
     struct net_setup setup = run_setup(run, N, 0);
     char group[ENSEMBLE_GROUP], text[NOTES_TEXT];
     struct text_names names;
-    struct net net;
-    int code;
+    FREED(net_free) struct net net = {0};
     ensemble_group(group, N);
-    DO(net_declare(&net, &setup, err));
+    TRY(net_declare(&net, &setup, err));
     for (int cause = STILL_READS_NOTHING; cause < STILL_CAUSES; cause++) {
         bool told = false;
         still_find(record, &net, cause, &names);
@@ -34,11 +33,7 @@ int never_moves_find(struct run *run, int N, const struct record *record, struct
                                 : NULL;
         if (note)
             notes_text(note, "%s", text);
-        code = note || !names.count || told ? CODE_OK : err->code;
-        if (code)
-            goto done;
+        TRY(note || !names.count || told ? CODE_OK : err->code);
     }
-done:
-    net_free(&net);
-    return code;
+    return CODE_OK;
 }

@@ -402,17 +402,17 @@ static void unfold_lines(char *text) {
 }
 
 static int write_list(struct io *io, const struct notes *notes, struct err *err) {
-    int count = notes->count, code = CODE_OK;
+    int count = notes->count;
     enum { CODE, KIND, GROUP, TEXT, COLUMNS };
     static const char *const name[COLUMNS] = {"code", "kind", "group", "text"};
-    const char **word = NULL;
-    double *t = NULL;
-    struct note *copy = NULL;
+    FREED(free_memory) const char **word = NULL;
+    FREED(free_memory) double *t = NULL;
+    FREED(free_memory) struct note *copy = NULL;
     if (!count)
         return CODE_OK;
-    DO(base_alloc(&word, COLUMNS * (size_t)count, sizeof *word, err));
-    DO(base_alloc(&t, (size_t)count, sizeof *t, err));
-    DO(base_alloc(&copy, (size_t)count, sizeof *copy, err));
+    TRY(base_alloc(&word, COLUMNS * (size_t)count, sizeof *word, err));
+    TRY(base_alloc(&t, (size_t)count, sizeof *t, err));
+    TRY(base_alloc(&copy, (size_t)count, sizeof *copy, err));
     for (int k = 0; k < count; k++) {
         copy[k] = notes->note[k];
         unfold_lines(copy[k].text);
@@ -423,13 +423,8 @@ static int write_list(struct io *io, const struct notes *notes, struct err *err)
         t[k] = copy[k].t < 0 ? (double)NAN : copy[k].t;
     }
     for (int c = 0; c < COLUMNS; c++)
-        DO(io_scale(io, "notes", name[c], "note", NULL, word + c * count, count, err));
-    DO(io_scale(io, "notes", "t", "note", t, NULL, count, err));
-done:
-    free(word);
-    free(t);
-    free(copy);
-    return code;
+        TRY(io_scale(io, "notes", name[c], "note", NULL, word + c * count, count, err));
+    return io_scale(io, "notes", "t", "note", t, NULL, count, err);
 }
 
 int notes_write(struct run *run, struct err *err) {

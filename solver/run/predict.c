@@ -52,29 +52,27 @@ static int read_inputs(struct prediction *p, const char *path, struct err *err) 
         .vocabulary = p->run->data.V,
         .positions = p->run->data.D > p->run->data.V,
         .most = (size_t)(config->solver.max_memory * 1e9 / 3 / sizeof(double))};
-    struct data more = {0};
-    int code;
-    DO(data_read(&more, path, &wanted, err));
-    DO(join_inputs(&p->run->data, &more, path, &p->with.data, err));
-    DO(config_coordinates(config, &p->with.data, &p->with.inputs, err));
+    FREED(data_free) struct data more = {0};
+    TRY(data_read(&more, path, &wanted, err));
+    TRY(join_inputs(&p->run->data, &more, path, &p->with.data, err));
+    TRY(config_coordinates(config, &p->with.data, &p->with.inputs, err));
     int directions = p->with.inputs.K + p->with.inputs.test_directions;
     const struct int_list *widths = &config->reference.widths;
     if (config->reference.draws == DRAWS_BALANCED && widths->count &&
         widths->value[0] < directions + 1)
-        DO(err_set(err, CODE_INPUT,
-                   "data file %s: with its inputs there are %d directions, and balanced draws need "
-                   "N > %d; predict them in parts",
-                   path, directions, directions));
+        return err_set(
+            err, CODE_INPUT,
+            "data file %s: with its inputs there are %d directions, and balanced draws need "
+            "N > %d; predict them in parts",
+            path, directions, directions);
     int sites = config->solver.sites / (config->solver.halves ? 2 : 1);
     if (config->solver.replicates && directions > sites)
-        code = err_set(err, CODE_INPUT,
+        return err_set(err, CODE_INPUT,
                        "data file %s: with its inputs there are %d directions, more than the %d "
                        "sites of %s; predict them in parts",
                        path, directions, sites,
                        config->solver.halves ? "a half of the limit" : "the limit");
-done:
-    data_free(&more);
-    return code;
+    return CODE_OK;
 }
 
 /* Origins of test inputs from one net to another. */
@@ -93,39 +91,35 @@ static int predict_one_run(struct prediction *p, int r, struct err *err) {
     const struct run *run = p->run;
     const struct training *training = &run->config.training;
     struct net_setup setup = run_setup(&p->with, p->N, r), old = run_setup(run, p->N, r);
-    struct net first = {0}, net = {0};
-    struct batch batch = {0};
+    FREED(net_free) struct net first = {0}, net = {0};
+    FREED(batch_free) struct batch batch = {0};
     struct state state = {.N = p->N, .r = r, .net = &net, .of = &old.data};
-    int code;
-    DO(net_init(&first, &setup, err));
-    DO(batch_init(&batch, training, run->data.P, err));
+    TRY(net_init(&first, &setup, err));
+    TRY(batch_init(&batch, training, run->data.P, err));
     batch_at(&batch, 0, first.batch.index);
-    DO(net_evaluate(&first, training->loss, p->with.data.y, err));
-    DO(net_init(&net, &setup, err));
+    TRY(net_evaluate(&first, training->loss, p->with.data.y, err));
+    TRY(net_init(&net, &setup, err));
     take_origins(&first, &net);
-    DO(states_find(run, &state, err));
+    TRY(states_find(run, &state, err));
     if (state.steps < training->steps && p->failed) {
         p->failed--;
         p->record.failed[r] = true;
-        goto done;
+        return CODE_OK;
     }
     if (!state.steps)
-        DO(err_set(err, CODE_INPUT,
-                   p->N               ? "network %d of N = %d has kept no state"
-                   : run->config.half ? "replicate %d of the limit in halves has kept no state"
-                                      : "replicate %d of the limit has kept no state",
-                   r, p->N));
+        return err_set(err, CODE_INPUT,
+                       p->N               ? "network %d of N = %d has kept no state"
+                       : run->config.half ? "replicate %d of the limit in halves has kept no state"
+                                          : "replicate %d of the limit has kept no state",
+                       r, p->N);
     if (state.steps < training->steps)
-        DO(err_set(err, CODE_INPUT, "the run has come to step %d of %d: --continue goes on with it",
-                   state.steps, training->steps));
-    DO(net_predict(&net, setup.data.inputs, setup.data.tests,
-                   record_at(&p->record, record_find(&p->record, "f"), r, 0), err));
+        return err_set(err, CODE_INPUT,
+                       "the run has come to step %d of %d: --continue goes on with it", state.steps,
+                       training->steps);
+    TRY(net_predict(&net, setup.data.inputs, setup.data.tests,
+                    record_at(&p->record, record_find(&p->record, "f"), r, 0), err));
     p->record.steps[r] = 1;
-done:
-    batch_free(&batch);
-    net_free(&first);
-    net_free(&net);
-    return code;
+    return CODE_OK;
 }
 
 /* All runs of a width (0: of the limit) into p->record. */

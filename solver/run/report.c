@@ -112,7 +112,8 @@ static double largest_entry(const double *values, size_t size) {
 int report_tolerance(const struct run *run, struct err *err) {
     const struct record *record = &run->results.limit;
     const struct series *f = record_find(record, "f"), *loss = record_find(record, "loss");
-    double *mean = NULL, *se;
+    FREED(free_memory) double *mean = NULL;
+    double *se;
     if (!record->runs || run->config.solver.method != METHOD_MARCH)
         return CODE_OK;
     TRY(record_average(record, "f", &mean, &se, err));
@@ -123,7 +124,6 @@ int report_tolerance(const struct run *run, struct err *err) {
                "(replicate 0); the intervals contain this\n",
                largest_entry(se, loss->size), f_most);
     }
-    free(mean);
     return CODE_OK;
 }
 

@@ -105,21 +105,19 @@ struct net_setup run_setup(const struct run *run, int N, int r) {
 
 static int write_batches(struct run *run, struct err *err) {
     const struct training *training = &run->config.training;
-    int T = training->steps, P = training->batches.size, *index = NULL, code = CODE_OK;
-    struct batch batch = {0};
+    FREED(free_memory) int *index = NULL;
+    int T = training->steps, P = training->batches.size;
+    FREED(batch_free) struct batch batch = {0};
     if (!P)
         return CODE_OK;
-    DO(batch_init(&batch, training, run->data.P, err));
-    DO(base_alloc(&index, (size_t)T * (size_t)P, sizeof *index, err));
+    TRY(batch_init(&batch, training, run->data.P, err));
+    TRY(base_alloc(&index, (size_t)T * (size_t)P, sizeof *index, err));
     for (int t = 0; t < T; t++)
         batch_at(&batch, t, index + (size_t)t * (size_t)P);
-    DO(io_batches(&run->io, index, T, P, err));
+    TRY(io_batches(&run->io, index, T, P, err));
     log_line(&run->log, "batches: %d of %d inputs a step, %.3g epochs", P, run->data.P,
              (double)T * P / run->data.P);
-done:
-    batch_free(&batch);
-    free(index);
-    return code;
+    return CODE_OK;
 }
 
 /* The names that sections [init], [rates], [eps] and [decays] may use. */
@@ -138,20 +136,16 @@ static int write_program(struct run *run, struct err *err) {
     size_t size;
     if (!run->config.network.script.text[0])
         return CODE_OK;
-    char *text = script_unfold(run->config.network.script.text, &size);
-    int code = text ? io_provenance(&run->io, "network", text, err)
-                    : err_set(err, CODE_SYSTEM, "out of memory: the text of the program");
-    free(text);
-    return code;
+    FREED(free_memory) char *text = script_unfold(run->config.network.script.text, &size);
+    return text ? io_provenance(&run->io, "network", text, err)
+                : err_set(err, CODE_SYSTEM, "out of memory: the text of the program");
 }
 
 static int write_description(struct run *run, struct err *err) {
-    char *text;
+    FREED(free_memory) char *text = NULL;
     TRY(description_text(run, true, &text, err));
-    int code = io_document(&run->io, "description",
-                           "the networks of this file, docs/program_format.md", text, err);
-    free(text);
-    return code;
+    return io_document(&run->io, "description", "the networks of this file, docs/program_format.md",
+                       text, err);
 }
 
 int run_open(struct run *run, const char *output, bool force, struct err *err) {

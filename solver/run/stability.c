@@ -56,22 +56,22 @@ static void log_variance(const struct record *record, const double *sum, int tim
 int stability_exponent(const struct run *run, int first, int end, double *exponent, double *se,
                        struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
-    double mean[INT_LIST_MAX], error[INT_LIST_MAX], *sum = NULL, *now = NULL;
-    int code = CODE_OK, n = widths->count, runs = run->config.reference.seeds, times = 0,
-        told = first;
+    FREED(free_memory) double *sum = NULL, *now = NULL;
+    double mean[INT_LIST_MAX], error[INT_LIST_MAX];
+    int n = widths->count, runs = run->config.reference.seeds, times = 0, told = first;
     size_t each = (size_t)runs + 1;
     *exponent = *se = NAN;
     if (n < 2)
         return CODE_OK;
-    DO(base_alloc(&sum, each * (size_t)n, sizeof *sum, err));
-    DO(base_alloc(&now, each * (size_t)n, sizeof *now, err));
+    TRY(base_alloc(&sum, each * (size_t)n, sizeof *sum, err));
+    TRY(base_alloc(&now, each * (size_t)n, sizeof *now, err));
     for (int t = first; t < end; t++) {
         bool tells = true;
         for (int i = 0; i < n; i++) {
             const struct record *record = &run->results.reference[i];
             const struct series *f = record_find(record, "f");
             if (!f)
-                goto done;
+                return CODE_OK;
             log_variances(record, f, t, now + (size_t)i * each);
             tells = tells && isfinite(now[(size_t)i * each]);
         }
@@ -85,10 +85,7 @@ int stability_exponent(const struct run *run, int first, int end, double *expone
                      &error[i]);
     if (times)
         stats_exponent(widths->value, mean, error, n, exponent, se);
-done:
-    free(sum);
-    free(now);
-    return code;
+    return CODE_OK;
 }
 
 int stability_reached(const struct run *run, bool *reached, struct err *err) {

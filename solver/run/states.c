@@ -99,14 +99,13 @@ static bool next_line(char **text, char **section, char **key, char **value) {
 
 /* Whether a text is lines of keys and values. */
 static int check_lines(const struct archive *archive, const char *text, struct err *err) {
-    char *copy, *section, *key, *value;
+    FREED(free_memory) char *copy = NULL;
+    char *section, *key, *value;
     TRY(base_copy(&copy, text, err));
     char *rest = copy;
     while (next_line(&rest, &section, &key, &value))
         ;
-    int code = *rest ? archive_misfit(archive, "its keys and values cannot be read", err) : CODE_OK;
-    free(copy);
-    return code;
+    return *rest ? archive_misfit(archive, "its keys and values cannot be read", err) : CODE_OK;
 }
 
 static int head_archive(struct head *head, struct archive *archive, struct err *err) {
@@ -284,17 +283,13 @@ static int lock_folder(struct run *run, struct err *err) {
 /* Opens a state and leaves it behind its head, which must be that of this run. */
 static int open_state(struct archive *archive, const struct run *run, const char *path,
                       struct state *state, struct err *err) {
-    struct head mine = {0}, found = {0};
-    int code;
-    DO(archive_open(archive, path, state->shared, err));
-    DO(head_of(&mine, run, state, err));
-    DO(head_archive(&found, archive, err));
-    DO(judge_head(run, path, &mine, &found, err));
+    FREED(head_free) struct head mine = {0}, found = {0};
+    TRY(archive_open(archive, path, state->shared, err));
+    TRY(head_of(&mine, run, state, err));
+    TRY(head_archive(&found, archive, err));
+    TRY(judge_head(run, path, &mine, &found, err));
     state->steps = found.steps;
-done:
-    head_free(&mine);
-    head_free(&found);
-    return code;
+    return CODE_OK;
 }
 
 /* Checks the state of one run, if it has one. */
@@ -326,11 +321,9 @@ static int check_all(const struct run *run, struct err *err) {
 }
 
 static int keep_ini(const struct run *run, struct err *err) {
-    char *path;
+    FREED(free_memory) char *path = NULL;
     TRY(ini_path(&path, run->states.folder, err));
-    int code = partial_write(path, NULL, run->states.ini, strlen(run->states.ini), err);
-    free(path);
-    return code;
+    return partial_write(path, NULL, run->states.ini, strlen(run->states.ini), err);
 }
 
 int states_open(struct run *run, const char *output, bool force, struct err *err) {

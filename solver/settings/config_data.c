@@ -224,20 +224,16 @@ static int read_file(struct config *config, struct params *params, struct data *
         .positions = settings->positions,
         .weight = settings->weight,
         .most = (size_t)(config->solver.max_memory * 1e9 / 3 / sizeof(double))};
-    char *path = NULL;
-    int code;
-    DO(data_path(params, &path, err));
+    FREED(free_memory) char *path = NULL;
+    TRY(data_path(params, &path, err));
     if (strlen(settings->weight) + strlen("_test") >= DATA_FILE_WORD)
-        DO(params_error(params, "data", "weight", err, "a name has at most %zu letters",
-                        DATA_FILE_WORD - 1 - strlen("_test")));
-    DO(data_read(data, path, &wanted, err));
+        return params_error(params, "data", "weight", err, "a name has at most %zu letters",
+                            DATA_FILE_WORD - 1 - strlen("_test"));
+    TRY(data_read(data, path, &wanted, err));
     if (!data->V && (settings->vocabulary || !settings->positions))
-        DO(params_error(params, "data", settings->vocabulary ? "vocabulary" : "positions", err,
-                        "it is for tokens, and data file %s has X", path));
-    DO(record_path(params, path, &settings->file, err));
-done:
-    free(path);
-    return code;
+        return params_error(params, "data", settings->vocabulary ? "vocabulary" : "positions", err,
+                            "it is for tokens, and data file %s has X", path);
+    return record_path(params, path, &settings->file, err);
 }
 
 static int read_text(struct config *config, struct params *params, struct data *data,
@@ -255,18 +251,14 @@ static int read_text(struct config *config, struct params *params, struct data *
                             .positions = settings->positions,
                             .seed = settings->seed,
                             .most = config->solver.max_memory * 1e9};
-    char *path = NULL;
-    int code;
-    DO(check_text(config, params, err));
-    DO(data_path(params, &path, err));
+    FREED(free_memory) char *path = NULL;
+    TRY(check_text(config, params, err));
+    TRY(data_path(params, &path, err));
     corpus.path = path;
-    DO(corpus_read(data, &corpus, err));
+    TRY(corpus_read(data, &corpus, err));
     if (config->network.outputs && config->network.outputs != data->C)
-        DO(params_error(params, "network", "outputs", err, "the text has %d letters", data->C));
-    DO(record_path(params, path, &settings->file, err));
-done:
-    free(path);
-    return code;
+        return params_error(params, "network", "outputs", err, "the text has %d letters", data->C);
+    return record_path(params, path, &settings->file, err);
 }
 
 /* Whether attention of the network, if it has any, sees the letter that is asked for. */

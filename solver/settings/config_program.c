@@ -50,7 +50,7 @@ static int fold_text(const char *path, const char *text, char **folded, struct e
 
 int config_program(struct config *config, struct params *params, struct err *err) {
     struct network *network = &config->network;
-    char *path = NULL, *text = NULL, *folded = NULL;
+    FREED(free_memory) char *path = NULL, *text = NULL, *folded = NULL;
     struct err why;
     int code;
     if (!is_program(config) && network->script.words.count)
@@ -62,20 +62,16 @@ int config_program(struct config *config, struct params *params, struct err *err
     if (!network->script.file[0])
         return params_error(params, "network", "program", err,
                             "the file of a program in Lua must be given (docs/programs.md)");
-    DO(params_path(params, "network", "program", &path, err));
+    TRY(params_path(params, "network", "program", &path, err));
     if ((code = read_file(path, &text, &why)) || (code = fold_text(path, text, &folded, &why))) {
         *err = why;
         if (code == CODE_INPUT)
             params_error(params, "network", "program", err, "%s", why.text);
-        goto done;
+        return code;
     }
-    DO(params_record(params, "network", "program_text", folded, err));
+    TRY(params_record(params, "network", "program_text", folded, err));
     network->script.text = params_find(params, "network", "program_text")->text;
-done:
-    free(path);
-    free(text);
-    free(folded);
-    return code;
+    return CODE_OK;
 }
 
 int config_program_keys(const struct config *config, const struct params *params, struct err *err) {

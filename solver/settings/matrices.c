@@ -31,20 +31,17 @@ static int collect_names(struct names *names, const struct net *net, struct err 
 }
 
 int matrices_list(const struct config *config, int N, char **list, struct err *err) {
-    struct net net;
+    FREED(net_free) struct net net = {0};
     size_t size = 1;
-    int code;
     *list = NULL;
-    DO(declare_net(&net, config, N, NULL, err));
+    TRY(declare_net(&net, config, N, NULL, err));
     for (int i = 0; i < net.matrices.count; i++)
         size += strlen(net.matrices.item[i].name) + 1;
-    DO(base_alloc(list, size, 1, err));
+    TRY(base_alloc(list, size, 1, err));
     char *end = *list;
     for (int i = 0; i < net.matrices.count; i++)
         end += sprintf(end, "%s%s", i ? " " : "", net.matrices.item[i].name);
-done:
-    net_free(&net);
-    return code;
+    return CODE_OK;
 }
 
 /* Whether something that a name is for moves entry by entry. */
@@ -107,18 +104,15 @@ static int check_names(const struct config *config, const struct params *params,
                        const struct net *net, struct err *err) {
     const struct factor_list *const lists[LISTS] = {&config->init, &config->rates, &config->eps,
                                                     &config->decays};
-    struct names names = {0};
-    int code;
-    DO(collect_names(&names, net, err));
+    FREED(names_free) struct names names = {0};
+    TRY(collect_names(&names, net, err));
     for (int k = 0; k < LISTS; k++) {
-        DO(params_check_names(params, sections_of[k], (const char *const *)names.name, names.count,
-                              err));
+        TRY(params_check_names(params, sections_of[k], (const char *const *)names.name, names.count,
+                               err));
         for (int i = 0; i < lists[k]->count; i++)
-            DO(check_line(config, params, k, &lists[k]->factor[i], net, err));
+            TRY(check_line(config, params, k, &lists[k]->factor[i], net, err));
     }
-done:
-    names_free(&names);
-    return code;
+    return CODE_OK;
 }
 
 /* Matrices of other rows than those of the tokens, which are pooled, say, or mixed to fewer places:
@@ -244,23 +238,20 @@ static int check_singles(const struct config *config, const struct params *param
                                                     &config->decays};
     const char *rest = net->setup.training.rest;
     struct text_word word;
-    struct net limit;
-    int code;
-    DO(declare_net(&limit, config, 0, NULL, err));
+    FREED(net_free) struct net limit = {0};
+    TRY(declare_net(&limit, config, 0, NULL, err));
     const struct net *const nets[] = {&limit, net};
     for (int k = 0; k < LISTS; k++)
         for (int i = 0; i < lists[k]->count; i++) {
             const char *name = lists[k]->factor[i].name;
-            DO(check_single(params, sections_of[k], name, name, nets, err));
+            TRY(check_single(params, sections_of[k], name, name, nets, err));
         }
     while (config->training.optimizer->matrices && rest && text_next_word(&rest, " ", &word)) {
         char name[NET_NAME];
         snprintf(name, sizeof name, "%.*s", (int)word.length, word.text);
-        DO(check_single(params, "training", "rest", name, nets, err));
+        TRY(check_single(params, "training", "rest", name, nets, err));
     }
-done:
-    net_free(&limit);
-    return code;
+    return CODE_OK;
 }
 
 int matrices_check(const struct config *config, const struct params *params, struct err *err) {
@@ -315,40 +306,32 @@ static void print_labels(const struct net *net, FILE *out) {
 }
 
 static int print_names(const struct config *config, FILE *out, struct err *err) {
-    struct names names = {0};
-    struct net net;
-    int code;
-    DO(declare_net(&net, config, config_some_width(config), NULL, err));
-    DO(collect_names(&names, &net, err));
-    DO(names_print("Matrices, for sections [init], [rates], [eps] and [decays]:", &names,
-                   net.matrices.count, out, err));
+    FREED(names_free) struct names names = {0};
+    FREED(net_free) struct net net = {0};
+    TRY(declare_net(&net, config, config_some_width(config), NULL, err));
+    TRY(collect_names(&names, &net, err));
+    TRY(names_print("Matrices, for sections [init], [rates], [eps] and [decays]:", &names,
+                    net.matrices.count, out, err));
     print_labels(&net, out);
-done:
-    names_free(&names);
-    net_free(&net);
-    return code;
+    return CODE_OK;
 }
 
 int matrices_help(const char *network, int overrides, char *const *override, FILE *out,
                   struct err *err) {
-    struct param_section *sections = NULL;
-    struct params params = {0};
+    FREED(free_memory) struct param_section *sections = NULL;
+    FREED(params_free) struct params params = {0};
     struct config config = {0};
     size_t count;
-    int code;
-    DO(config_sections(&sections, &count, err));
-    DO(configure_model(&config, &params, sections, count, network, overrides, override, err));
+    TRY(config_sections(&sections, &count, err));
+    TRY(configure_model(&config, &params, sections, count, network, overrides, override, err));
     const struct model *model = model_list[config.network.model];
     fprintf(out, "%s: %s\n", model->name, model->doc);
     params_write_text("Source: ", "    ", model->source, out);
     params_write_text("Keys of [network]: ", "    ", model->keys, out);
     if (network_other_keys(model->name, "program") || config.network.script.text[0]) {
-        DO(print_names(&config, out, err));
-        DO(names_help(&config, out, err));
+        TRY(print_names(&config, out, err));
+        TRY(names_help(&config, out, err));
     } else
         fprintf(out, "Matrices: those of the program; --network.program=FILE.lua lists them\n");
-done:
-    params_free(&params);
-    free(sections);
-    return code;
+    return CODE_OK;
 }

@@ -62,19 +62,16 @@ void names_free(struct names *names) {
 
 int names_print(const char *title, const struct names *names, int single, FILE *out,
                 struct err *err) {
-    char *text = NULL;
+    FREED(free_memory) char *text = NULL;
     size_t size;
     FILE *list;
-    int code;
-    DO(base_text_begin(&list, &text, &size, "the names", err));
+    TRY(base_text_begin(&list, &text, &size, "the names", err));
     fputs(title, list);
     for (int k = 0; k < names->count; k++)
         fprintf(list, "%s %s", k == single ? "; several at once:" : "", names->name[k]);
-    DO(base_text_end(list, "the names", CODE_OK, err));
+    TRY(base_text_end(list, "the names", CODE_OK, err));
     params_write_text("", "    ", text, out);
-done:
-    free(text);
-    return code;
+    return CODE_OK;
 }
 
 /* The names of all rows and of all matrices between populations, how many of them are no common
@@ -103,21 +100,18 @@ static int add_map(struct known *known, const struct config *config, const struc
 /* Those of a network of width N. */
 static int add_rows(struct known *known, const struct config *config, int N, struct err *err) {
     struct net_setup setup = config_declare(config, N);
-    struct net net;
+    FREED(net_free) struct net net = {0};
     char name[NET_NAME];
-    int code;
     setup.measure.fields_of = setup.measure.cross_of = setup.measure.kernels_of = NULL;
-    DO(net_init(&net, &setup, err));
+    TRY(net_init(&net, &setup, err));
     for (int i = 0; i < net_names(&net); i++)
         if (net_name(&net, i, name))
-            DO(names_add(&known->names, name, err));
+            TRY(names_add(&known->names, name, err));
     for (int i = 0; i < net.maps.count; i++)
-        DO(add_map(known, config, &net, &net.maps.item[i]->declared, err));
+        TRY(add_map(known, config, &net, &net.maps.item[i]->declared, err));
     known->routed |= net.gates.present;
     known->experts |= net.routers.count > 0;
-done:
-    net_free(&net);
-    return code;
+    return CODE_OK;
 }
 
 /* Collects the names of the limit, if there is one, and of networks. */
@@ -216,36 +210,30 @@ int names_check(const struct config *config, const struct params *params, struct
     const char *const keys[] = {"fields", "cross", "kernels_of"}, *const words[] = {
                                                                       output->fields, output->cross,
                                                                       output->kernels_of};
-    struct known known = {0};
-    int code;
+    FREED(known_free) struct known known = {0};
     TRY(check_times(config, params, err));
     TRY(check_words(params, "spectra", output->spectra, NULL, NULL, err));
-    DO(collect_known(&known, config, err));
+    TRY(collect_known(&known, config, err));
     for (int k = 0; k < 3; k++)
-        DO(check_words(params, keys[k], words[k], "rows", &known.names, err));
-    DO(check_singular(config, params, &known, err));
+        TRY(check_words(params, keys[k], words[k], "rows", &known.names, err));
+    TRY(check_singular(config, params, &known, err));
     if (output->router && !known.routed)
-        DO(params_error(params, "output", "router", err,
-                        "the network has no router over many experts: no"));
+        return params_error(params, "output", "router", err,
+                            "the network has no router over many experts: no");
     if (output->experts && !known.experts)
-        DO(params_error(params, "output", "experts", err,
-                        "the network has no gates of experts (a network in Lua tells them by "
-                        "gates): no"));
-done:
-    known_free(&known);
-    return code;
+        return params_error(params, "output", "experts", err,
+                            "the network has no gates of experts (a network in Lua tells them by "
+                            "gates): no");
+    return CODE_OK;
 }
 
 int names_help(const struct config *config, FILE *out, struct err *err) {
-    struct known known = {0};
-    int code;
-    DO(collect_known(&known, config, err));
-    DO(names_print("Rows, for [output] fields, kernels_of and cross:", &known.names, known.single,
-                   out, err));
+    FREED(known_free) struct known known = {0};
+    TRY(collect_known(&known, config, err));
+    TRY(names_print("Rows, for [output] fields, kernels_of and cross:", &known.names, known.single,
+                    out, err));
     if (known.maps.count)
-        DO(names_print("Matrices between populations, for [output] singular:", &known.maps,
-                       known.single_maps, out, err));
-done:
-    known_free(&known);
-    return code;
+        TRY(names_print("Matrices between populations, for [output] singular:", &known.maps,
+                        known.single_maps, out, err));
+    return CODE_OK;
 }

@@ -138,7 +138,7 @@ int params_text(const struct params *params, char **text, size_t *size, struct e
 static int write_given(const struct params *params, const struct param_section *section,
                        const struct param_row *row, FILE *out, struct err *err) {
     const struct param_value *value = param_values(params, section) + (row - section->rows);
-    char *path = NULL, *whole = NULL;
+    FREED(free_memory) char *path = NULL, *whole = NULL;
     if (!value->line && !strcmp(value->text, row->value ? row->value : ""))
         return CODE_OK;
     if (row->type == PARAM_PATH && *value->text) {
@@ -147,8 +147,6 @@ static int write_given(const struct params *params, const struct param_section *
     }
     fprintf(out, "%s = ", row->key);
     write_value(whole ? whole : path ? path : value->text, out);
-    free(path);
-    free(whole);
     return CODE_OK;
 }
 

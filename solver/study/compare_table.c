@@ -106,7 +106,8 @@ static int summarise_fits(const struct record *fits, const char *name, struct su
     snprintf(full[0], sizeof full[0], "%s_z", name);
     snprintf(full[1], sizeof full[1], "%s_approach", name);
     const struct series *z = record_find(fits, full[0]), *approach = record_find(fits, full[1]);
-    double *finite, squares = 0;
+    FREED(free_memory) double *finite = NULL;
+    double squares = 0;
     int judged = 0;
     *summary = (struct summary){NAN, NAN, NAN, 0, 0, (int)z->size};
     TRY(base_alloc(&finite, z->size, sizeof *finite, err));
@@ -126,7 +127,6 @@ static int summarise_fits(const struct record *fits, const char *name, struct su
     gsl_sort(finite, 1, (size_t)summary->fitted);
     if (summary->fitted)
         summary->exponent = 0.5 * (finite[(summary->fitted - 1) / 2] + finite[summary->fitted / 2]);
-    free(finite);
     return CODE_OK;
 }
 

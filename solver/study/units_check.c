@@ -124,34 +124,29 @@ static int put_provenance(void *list, const char *name, const char *value, struc
 
 /* What is not the same at all points, the text of a program that is varied, is left out. */
 int units_open(const struct units *units, json_t *reply, int cores, struct err *err) {
-    struct run run = {0};
-    char *given = NULL;
+    FREED(run_free) struct run run = {0};
+    FREED(free_memory) char *given = NULL;
     size_t size;
-    int code;
     json_t *widths = json_array(), *inputs = json_array(), *rows = json_object();
-    DO(units_put(reply, "widths", widths, err));
-    DO(units_put(reply, "inputs", inputs, err));
-    DO(units_put(reply, "provenance", rows, err));
-    DO(units_read(units, 0, -1, &run, err));
+    TRY(units_put(reply, "widths", widths, err));
+    TRY(units_put(reply, "inputs", inputs, err));
+    TRY(units_put(reply, "provenance", rows, err));
+    TRY(units_read(units, 0, -1, &run, err));
     const struct int_list *found = &run.config.reference.widths;
     for (int k = 0; k < found->count; k++)
         json_array_append_new(widths, json_integer(found->value[k]));
     bool limit = run.config.solver.replicates > 0;
     if (!found->count && !limit)
-        DO(params_error(&run.params, "solver", "replicates", err,
-                        "without a limit there must be [reference] widths"));
+        return params_error(&run.params, "solver", "replicates", err,
+                            "without a limit there must be [reference] widths");
     if (is_varied(units, "network", "program"))
-        DO(params_record(&run.params, "network", "program_text", "", err));
-    DO(params_given(&run.params, &given, &size, err));
-    DO(list_inputs(&run.params, inputs, err));
-    DO(provenance_tell(put_provenance, rows, backend_list[run.config.solver.backend]->name, cores,
-                       err));
-    DO(units_put(reply, "limit", json_boolean(limit), err));
-    DO(units_put(reply, "given", json_string(given), err));
-done:
-    free(given);
-    run_free(&run);
-    return code;
+        TRY(params_record(&run.params, "network", "program_text", "", err));
+    TRY(params_given(&run.params, &given, &size, err));
+    TRY(list_inputs(&run.params, inputs, err));
+    TRY(provenance_tell(put_provenance, rows, backend_list[run.config.solver.backend]->name, cores,
+                        err));
+    TRY(units_put(reply, "limit", json_boolean(limit), err));
+    return units_put(reply, "given", json_string(given), err);
 }
 
 /* ---- keys that some points do not use ---- */

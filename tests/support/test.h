@@ -17,6 +17,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "kernels/base/base.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -26,12 +28,6 @@
 /* A list of strings, ended by NULL: arguments of a program, or settings "section.key=value". */
 #define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 #define COUNT(table) (sizeof(table) / sizeof *(table))
-/* In front of a declaration: what it declares goes to this function where its block ends, the last
- * declared first. free_memory is that of pointers, close_file (tests/support/cli.h) of HDF5. */
-#define FREED(by) __attribute__((cleanup(by)))
-static inline void free_memory(void *pointer) {
-    free(*(void **)pointer);
-}
 
 /* A test between two functions, which may be NULL. All three have `state`: what *state is set to
  * by one is seen by the others. */
