@@ -99,11 +99,10 @@ static int move_terms(const struct net *net, const struct optimizer_step *step, 
 static int move_along(const struct net *net, double rate, struct parameter *p,
                       struct change *change, struct change *along, struct err *err) {
     struct map_response *response = p->map->response;
-    double *c;
+    FREED(free_memory) double *c = NULL;
     TRY(base_alloc(&c, (size_t)p->rows, sizeof *c, err));
     net_coefficients(net, p, 0, rate, c);
     int code = map_response_whole(p->map, 0, c, along, err);
-    free(c);
     if (code) {
         change_free(change);
         return code;

@@ -211,25 +211,24 @@ int command_output(char **name, const struct command *command, const char *given
 static int check_writer(const char *program, const char *result, struct err *err) {
     size_t size = strlen(result) + sizeof ".partial";
     struct stat status;
-    char path[size], *writer;
+    FREED(free_memory) char *writer = NULL;
+    char path[size];
     snprintf(path, size, "%s.partial", result);
     if (stat(path, &status) || !status.st_size)
         snprintf(path, size, "%s", result);
     if (stat(path, &status))
         return CODE_OK; /* nothing was written yet */
     TRY(result_program(path, &writer, err));
-    int code = CODE_OK;
     bool compared = !strcmp(writer, "dmft-compare");
     if (!strcmp(writer, "dmft-sweep"))
-        code = err_set(err, CODE_INPUT,
+        return err_set(err, CODE_INPUT,
                        "--continue %s: is of dmft-sweep, which goes on by the command that began "
                        "the sweep",
                        result);
-    else if (compared != !strcmp(program, "dmft-compare"))
-        code = err_set(err, CODE_INPUT, "--continue %s: is of %s: %s --continue %s goes on with it",
+    if (compared != !strcmp(program, "dmft-compare"))
+        return err_set(err, CODE_INPUT, "--continue %s: is of %s: %s --continue %s goes on with it",
                        result, writer, compared ? "dmft-compare" : "dmft-solve", result);
-    free(writer);
-    return code;
+    return CODE_OK;
 }
 
 int command_continue(struct command *command, const char *program, const char *result,
@@ -273,13 +272,11 @@ int command_refuse_inputs(const char *output, const struct params *params, struc
     for (const struct param_section *s = params->sections; s < params->sections + params->count;
          s++)
         for (size_t r = 0; r < s->count; r++) {
-            char *path;
+            FREED(free_memory) char *path = NULL;
             if (s->rows[r].type != PARAM_PATH)
                 continue;
             TRY(params_path(params, s->name, s->rows[r].key, &path, err));
-            int code = command_refuse_input(output, path, err);
-            free(path);
-            TRY(code);
+            TRY(command_refuse_input(output, path, err));
         }
     return CODE_OK;
 }

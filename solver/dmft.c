@@ -1,5 +1,4 @@
 /* The library: a run without a command line (include/dmft.h). */
-#define _POSIX_C_SOURCE 200809L
 #include "include/dmft.h"
 #include "models/engine/net.h"
 #include "solver/files/provenance.h"
@@ -167,18 +166,12 @@ static int read_settings(struct dmft *d, struct err *err) {
         return run_configure(run, d->file, d->overrides, d->override, err);
     if (!d->text)
         return err_set(err, CODE_INPUT, "nothing to run: dmft_file or dmft_text comes first");
-    char line[] = "\n", *text = *d->text ? d->text : line; /* a stream of no bytes is none */
     TRY(config_sections(&run->sections, &sections, err));
-    FILE *stream = fmemopen(text, strlen(text), "r");
-    if (!stream)
-        return err_set(err, CODE_SYSTEM, "out of memory: the text of an ini");
-    struct param_source source = {"ini", stream, d->overrides, d->override, 0};
-    int code =
-        params_read_stream(&run->params, run->sections, sections, &source, &run->config, err);
-    fclose(stream);
-    if (!code)
-        code = config_complete(&run->config, &run->params, err);
-    return code ? code : run_prepare(run, err);
+    TRY(params_read_text(&run->params, run->sections, sections, d->text,
+                         &(struct param_source){"ini", NULL, d->overrides, d->override, 0},
+                         &run->config, err));
+    TRY(config_complete(&run->config, &run->params, err));
+    return run_prepare(run, err);
 }
 
 /* --- runs ------------------------------------------------------------------------------------ */

@@ -116,9 +116,8 @@ static void print_rows(void) {
 
 static int print_help(const struct options *options, struct err *err) {
     const struct command *command = &options->command;
-    struct param_section *sections;
+    FREED(free_memory) struct param_section *sections = NULL;
     size_t count;
-    int code = CODE_OK;
     const struct model *const *model = model_list;
     while (*model && (!command->file || strcmp((*model)->name, command->file)))
         model++;
@@ -131,7 +130,7 @@ static int print_help(const struct options *options, struct err *err) {
         script_print_words(stdout);
         print_rows();
     } else if (options->defaults && command->file) {
-        code = print_whole(command, sections, count, err);
+        return print_whole(command, sections, count, err);
     } else if (options->defaults) {
         params_defaults(sections, count, stdout);
     } else {
@@ -147,8 +146,7 @@ static int print_help(const struct options *options, struct err *err) {
         for (model = model_list; *model; model++)
             printf("%-11s %s\n", (*model)->name, (*model)->doc);
     }
-    free(sections);
-    return code;
+    return CODE_OK;
 }
 
 /* Rank 0 tells them. What cannot be told of a run that is done is a warning. */

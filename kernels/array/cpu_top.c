@@ -88,14 +88,13 @@ static int search_all(struct rows x, size_t K, uint64_t *keys, struct top_search
 
 int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
     int ranks = x.array->split.over_ranks ? dist_ranks() : 1, rank = ranks > 1 ? dist_rank() : 0;
-    struct top_search *search = NULL;
-    size_t *ties = NULL; /* [ranks][rows], then how many numbers are larger */
-    uint64_t *keys = NULL;
-    int code = CODE_OK;
-    DO(base_alloc(&search, (size_t)x.count, sizeof *search, err));
-    DO(base_alloc(&ties, (size_t)(ranks + 1) * (size_t)x.count, sizeof *ties, err));
-    DO(base_alloc(&keys, cpu_cells(x), sizeof *keys, err));
-    DO(search_all(x, K, keys, search, err));
+    FREED(free_memory) struct top_search *search = NULL;
+    FREED(free_memory) size_t *ties = NULL; /* [ranks][rows], then how many numbers are larger */
+    FREED(free_memory) uint64_t *keys = NULL;
+    TRY(base_alloc(&search, (size_t)x.count, sizeof *search, err));
+    TRY(base_alloc(&ties, (size_t)(ranks + 1) * (size_t)x.count, sizeof *ties, err));
+    TRY(base_alloc(&keys, cpu_cells(x), sizeof *keys, err));
+    TRY(search_all(x, K, keys, search, err));
     for (int k = 0; k < x.count; k++) {
         ties[ranks * x.count + k] = search[k].above;
         ties[rank * x.count + k] = search[k].left;
@@ -104,9 +103,5 @@ int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
         dist_sum(ties, (ranks + 1) * x.count);
     CPU_EACH(cpu_cells(x), k, x.count, all_blocks, 0, 1,
              mark_largest(x, k, &search[k], left_of(ties, k, x.count, rank, ranks, K), mask));
-done:
-    free(search);
-    free(ties);
-    free(keys);
-    return code;
+    return CODE_OK;
 }

@@ -106,6 +106,11 @@ void free_memory(void *pointer) {
     free(memory);
 }
 
+void close_stream(FILE **stream) {
+    if (*stream)
+        fclose(*stream);
+}
+
 int base_copy(char **out, const char *text, struct err *err) {
     size_t size = strlen(text) + 1;
     TRY(base_alloc(out, size, 1, err));

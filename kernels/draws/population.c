@@ -300,11 +300,9 @@ int population_fresh_back(struct population *population, struct rows opposite, s
 int population_absorb(struct population *population, struct rows rows, struct err *err) {
     rows = rows_main(rows);
     if (population->units) {
-        struct array means = {0};
-        int code = mean_span(population, rows, &means, err);
-        code = code ? code : population_absorb(population->units, array_all(&means), err);
-        array_free(&means);
-        return code;
+        FREED(array_free) struct array means = {0};
+        TRY(mean_span(population, rows, &means, err));
+        return population_absorb(population->units, array_all(&means), err);
     }
     bool room;
     if (!population->draws.matched)

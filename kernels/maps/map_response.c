@@ -161,26 +161,22 @@ static int shift_field(struct map *map, int i, struct rows out, struct err *err)
     struct response_side *side = &response->side[i];
     const struct population *on = side_of(map, i);
     struct rows to = companions_rows(out, i);
-    double *signs;
+    FREED(array_free) struct array tiled = {0};
+    FREED(free_memory) double *signs = NULL;
     if (side->response == 0)
         return CODE_OK;
     struct rows probes = rows_of_use(map, &side->probes, out.count);
     TRY(base_alloc(&signs, (size_t)out.count * side->pool->sites, sizeof *signs, err));
     population_probes(side->pool, out.count, signs);
     side->probes.backend->put(probes, signs);
-    free(signs);
     if (!on->units) {
         rows_add_scaled(response->epsilon, probes, to);
         return CODE_OK;
     }
-    struct array tiled = {0};
-    int code = init_rows(&tiled, on, out.count, err);
-    if (!code) {
-        to.array->backend->tile(probes, array_all(&tiled));
-        rows_add_scaled(response->epsilon, array_all(&tiled), to);
-    }
-    array_free(&tiled);
-    return code;
+    TRY(init_rows(&tiled, on, out.count, err));
+    to.array->backend->tile(probes, array_all(&tiled));
+    rows_add_scaled(response->epsilon, array_all(&tiled), to);
+    return CODE_OK;
 }
 
 /* Companions have got the learned part of the rows: in its place that of their own entries. */
@@ -219,13 +215,11 @@ static int add_seen(struct rows y, const struct array *a, int numbers, const dou
 static int add_whole(const struct map *map, struct rows x, struct rows out, struct err *err) {
     const struct map_response *response = map->response;
     int columns = response->side[1].change[0].rows;
-    double *C;
+    FREED(free_memory) double *C = NULL;
     TRY(base_alloc(&C, (size_t)x.count * (size_t)columns, sizeof *C, err));
-    int code = add_seen(x, &response->whole, columns, NULL, C, err);
-    if (!code)
-        add_changes(&response->side[1], C, out);
-    free(C);
-    return code;
+    TRY(add_seen(x, &response->whole, columns, NULL, C, err));
+    add_changes(&response->side[1], C, out);
+    return CODE_OK;
 }
 
 int map_response_forward(struct map *map, struct rows x, struct rows out, struct err *err) {

@@ -123,7 +123,7 @@ static int exact_factors(struct factors *f, int n, int P, double least, struct r
 static int exact_rows(struct rows y, const double *C, struct rows a, double factor, double least,
                       struct rows x, struct err *err) {
     size_t n = (size_t)y.count, P = (size_t)a.count, m = a.array->sites;
-    double *memory;
+    FREED(free_memory) double *memory = NULL;
     TRY(base_alloc(&memory, n * P + P * m + 8 * P * P + 3 * P, sizeof *memory, err));
     struct factors f = {.C = memory, .a = memory + n * P};
     f.C_R = f.a + P * m;
@@ -134,13 +134,11 @@ static int exact_rows(struct rows y, const double *C, struct rows a, double fact
     memcpy(f.C, C, n * P * sizeof *C);
     a.array->backend->get(a, f.a);
     rows_zero(x);
-    int code = exact_factors(&f, y.count, a.count, least * sqrt((double)m), x, err);
+    TRY(exact_factors(&f, y.count, a.count, least * sqrt((double)m), x, err));
     for (size_t i = 0; i < n * P; i++)
         f.C[i] *= factor * sqrt((double)m);
-    if (!code)
-        y.array->backend->combine(y, 1, f.C, x);
-    free(memory);
-    return code;
+    y.array->backend->combine(y, 1, f.C, x);
+    return CODE_OK;
 }
 
 /* --- the step -------------------------------------------------------------------------------- */
@@ -266,19 +264,16 @@ static void copy_parts(const struct rows *x, int parts, bool get, double *X, dou
 /* iterate_rows of the exact factor. */
 static int exact_parts(const struct rows *x, int parts, double least, struct err *err) {
     size_t r = (size_t)x->count, c = 0;
-    double *X = NULL;
+    FREED(free_memory) double *X = NULL;
     for (int k = 0; k < parts; k++)
         c += x[k].array->sites;
     size_t all = r * c;
     TRY(base_alloc(&X, all + polar_scratch(x->count, (int)c, 0), sizeof *X, err));
     copy_parts(x, parts, true, X, X + all);
-    int code =
-        polar_host(x->count, (int)c, X, 0, NULL, least * sqrt((double)c), true, X + all, err);
+    TRY(polar_host(x->count, (int)c, X, 0, NULL, least * sqrt((double)c), true, X + all, err));
     polar_scale(all, sqrt((double)c), X);
-    if (!code)
-        copy_parts(x, parts, false, X, X + all);
-    free(X);
-    return code;
+    copy_parts(x, parts, false, X, X + all);
+    return CODE_OK;
 }
 
 /* The rows of part k among those that a matrix has. */

@@ -37,13 +37,8 @@ static int compare_programs(const struct program *p, const struct program *q, st
 }
 
 int alike_check(const struct net_setup *setup, const struct net_setup *other, struct err *err) {
-    struct net net[2] = {0};
-    int code;
-    DO(net_declare(&net[0], setup, err));
-    DO(net_declare(&net[1], other, err));
-    code = compare_programs(net[0].program, net[1].program, err);
-done:
-    net_free(&net[1]);
-    net_free(&net[0]);
-    return code;
+    FREED(net_free) struct net one = {0}, another = {0};
+    TRY(net_declare(&one, setup, err));
+    TRY(net_declare(&another, other, err));
+    return compare_programs(one.program, another.program, err);
 }

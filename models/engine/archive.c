@@ -135,11 +135,9 @@ static int thin_matrices(struct net *net, const struct data_setup *of, struct ar
         TRY(known_array(&thin->W, net->setup.backend, archive, err));
     }
     for (int i = 0; i < net_read_ins(net) && other && of->test_directions; i++) {
-        struct array ignored = {0};
+        FREED(array_free) struct array ignored = {0};
         TRY(pass_over(archive, 1, err));
-        int code = archive_array(archive, &ignored, net->setup.backend, err);
-        array_free(&ignored);
-        TRY(code);
+        TRY(archive_array(archive, &ignored, net->setup.backend, err));
     }
     return CODE_OK;
 }

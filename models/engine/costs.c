@@ -303,12 +303,10 @@ static int all_bytes(const struct net *net, double evaluations, int T, double *b
 
 int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,
               struct err *err) {
-    struct net net;
-    int code = net_declare(&net, setup, err);
+    FREED(net_free) struct net net = {0};
     *bytes = 0;
-    code = code ? code : all_bytes(&net, evaluations, T, bytes, err);
-    net_free(&net);
-    return code;
+    TRY(net_declare(&net, setup, err));
+    return all_bytes(&net, evaluations, T, bytes, err);
 }
 
 size_t net_sampled_sites(const struct net *net, int k) {

@@ -186,11 +186,8 @@ static int count_work(const struct net *net, struct net_counts *counts, struct e
 }
 
 int net_counts_of(const struct net_setup *setup, struct net_counts *counts, struct err *err) {
-    struct net net;
+    FREED(net_free) struct net net = {0};
     *counts = (struct net_counts){0};
-    int code = net_declare(&net, setup, err);
-    if (!code)
-        code = count_work(&net, counts, err);
-    net_free(&net);
-    return code;
+    TRY(net_declare(&net, setup, err));
+    return count_work(&net, counts, err);
 }

@@ -143,22 +143,20 @@ static int square_of(const struct net *net, const struct parameter *p, double *s
     const struct gradient own = {p->y, p->A};
     size_t rows = (size_t)rows_of(p);
     bool formed = is_formed(net, p);
-    int code = CODE_OK;
-    double *scratch;
+    FREED(free_memory) double *scratch = NULL;
     TRY(base_alloc(&scratch, formed ? rows : 2 * rows * rows, sizeof *scratch, err));
     if (formed) {
         gather_deltas(net, p, scratch);
         if (p->host)
             *square = square_of_host(p, scratch);
         else
-            code = square_formed(p, scratch, square, err);
+            TRY(square_formed(p, scratch, square, err));
     } else {
         two_kernels(p, &own, &own, scratch, scratch + rows * rows);
         *square = contract_kernels(net, p, scratch, scratch + rows * rows, has_one_row(p));
     }
     *square *= p->rate;
-    free(scratch);
-    return code;
+    return CODE_OK;
 }
 
 int net_products(const struct net *net, const struct parameter *p, const struct gradient *a,

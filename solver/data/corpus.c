@@ -29,32 +29,27 @@ static void letters_free(struct letters *text) {
 /* --- reading --------------------------------------------------------------------------------- */
 
 static int read_bytes(struct letters *text, const struct corpus *corpus, struct err *err) {
-    FILE *stream = NULL;
+    FREED(close_stream) FILE *stream = NULL;
     long size = -1;
     TRY(data_check_file(corpus->path, err));
     TRY(base_open(&stream, corpus->path, err));
     if (!fseek(stream, 0, SEEK_END))
         size = ftell(stream);
     rewind(stream);
-    int code = CODE_OK;
     if (size < 0)
-        code = err_set(err, CODE_SYSTEM, "data file %s: %s", corpus->path, strerror(errno));
-    else if ((double)size * BYTES_A_LETTER > corpus->most)
-        code = err_set(err, CODE_INPUT,
+        return err_set(err, CODE_SYSTEM, "data file %s: %s", corpus->path, strerror(errno));
+    if ((double)size * BYTES_A_LETTER > corpus->most)
+        return err_set(err, CODE_INPUT,
                        "data file %s: a text of %.3g MB needs about %.3g GB, and max_memory leaves "
                        "%.3g; try a part of it, or raise max_memory",
                        corpus->path, 1e-6 * (double)size, 1e-9 * (double)size * BYTES_A_LETTER,
                        1e-9 * corpus->most);
-    if (!code)
-        code = base_alloc(&text->bytes, (size_t)size + 1, 1, err);
-    if (!code) {
-        text->size = fread(text->bytes, 1, (size_t)size, stream);
-        if (text->size != (size_t)size || ferror(stream))
-            code = err_set(err, CODE_SYSTEM, "data file %s: could not be read to its end",
-                           corpus->path);
-    }
-    fclose(stream);
-    return code;
+    TRY(base_alloc(&text->bytes, (size_t)size + 1, 1, err));
+    text->size = fread(text->bytes, 1, (size_t)size, stream);
+    if (text->size != (size_t)size || ferror(stream))
+        return err_set(err, CODE_SYSTEM, "data file %s: could not be read to its end",
+                       corpus->path);
+    return CODE_OK;
 }
 
 /* The character at bytes[*at], behind which *at moves; -1: no UTF-8, and *at stays. */

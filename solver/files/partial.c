@@ -24,18 +24,15 @@ static int folder_of(char **folder, const char *path, struct err *err) {
 
 int partial_check(const char *path, bool force, struct err *err) {
     struct stat status;
-    char *folder;
+    FREED(free_memory) char *folder = NULL;
     if (!*path)
         return err_set(err, CODE_INPUT, "the name of the output file is empty");
     TRY(folder_of(&folder, path, err));
-    int code = CODE_OK;
     if (stat(folder, &status))
-        code = err_set(err, errno == ENOENT || errno == ENOTDIR ? CODE_INPUT : CODE_SYSTEM,
+        return err_set(err, errno == ENOENT || errno == ENOTDIR ? CODE_INPUT : CODE_SYSTEM,
                        "output %s: folder %s: %s", path, folder, strerror(errno));
-    else if (!S_ISDIR(status.st_mode))
-        code = err_set(err, CODE_INPUT, "output %s: %s is not a folder", path, folder);
-    free(folder);
-    TRY(code);
+    if (!S_ISDIR(status.st_mode))
+        return err_set(err, CODE_INPUT, "output %s: %s is not a folder", path, folder);
     if (path[strlen(path) - 1] == '/' || (!stat(path, &status) && !S_ISREG(status.st_mode)))
         return err_set(err, CODE_INPUT, "output %s: is not a regular file", path);
     if (!force && !lstat(path, &status))
@@ -202,17 +199,15 @@ static int sum_of(uint64_t *sum, const char *file, const char *path, struct err 
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     char block[1 << 12];
     size_t size;
-    FILE *stream;
+    FREED(close_stream) FILE *stream = NULL;
     if (base_open(&stream, file, err)) /* what is missing here was there before */
         return err->code = CODE_SYSTEM;
     *sum = base_hash(BASE_HASH, name, strlen(name));
     while ((size = fread(block, 1, sizeof block, stream)) > 0)
         *sum = base_hash(*sum, block, size);
-    int code = CODE_OK;
-    if (ferror(stream))
-        code = err_set(err, CODE_SYSTEM, "%s: cannot be read: %s", file, strerror(errno));
-    fclose(stream);
-    return code;
+    return ferror(stream)
+               ? err_set(err, CODE_SYSTEM, "%s: cannot be read: %s", file, strerror(errno))
+               : CODE_OK;
 }
 
 enum { SUM = 17 }; /* 16 digits and a newline */

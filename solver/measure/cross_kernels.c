@@ -14,6 +14,10 @@ struct members {
     int count;
 };
 
+static void members_free(struct members *members) {
+    free(members->named);
+}
+
 static bool over_experts(const struct named_rows *named) {
     return named->on->group > 1;
 }
@@ -151,41 +155,34 @@ static int measure_pairs(const struct named_rows *named, double *cross, double *
 /* item: the number of a word of [output] cross. */
 static int fill(const struct measuring *m, double *const *out, struct err *err) {
     const char *words = m->config->output.cross;
-    struct members members = {0};
+    FREED(members_free) struct members members = {0};
     bool more = true;
-    int code = CODE_OK;
     for (int word = 0; word <= m->item && more; word++) {
-        free(members.named);
-        DO(next_members(&words, m->net, &members, &more, err));
+        members_free(&members);
+        TRY(next_members(&words, m->net, &members, &more, err));
     }
     if (members.count)
-        DO(out[OWN] ? measure_pairs(members.named[0], out[CROSS], out[OWN], err)
-                    : measure_several(&members, out[CROSS], err));
-done:
-    free(members.named);
-    return code;
+        TRY(out[OWN] ? measure_pairs(members.named[0], out[CROSS], out[OWN], err)
+                     : measure_several(&members, out[CROSS], err));
+    return CODE_OK;
 }
 
 static int declare(struct record *record, const struct config *config, const struct net *net,
                    struct err *err) {
     const char *words = config->output.cross;
-    struct members members;
     bool more = true;
     int others = 0;
     for (int word = 0; more; word++) {
+        FREED(members_free) struct members members = {0};
         TRY(next_members(&words, net, &members, &more, err));
-        int code = CODE_OK;
         if (members.count) {
-            DO(check_members(net, &members, &others, err));
-            DO(record_fill_by(record, fill, word, 2, err));
+            TRY(check_members(net, &members, &others, err));
+            TRY(record_fill_by(record, fill, word, 2, err));
         }
         if (has_cross(&members))
-            DO(add_kernel(record, net, &members, false, err));
+            TRY(add_kernel(record, net, &members, false, err));
         if (members.count == 1)
-            DO(add_kernel(record, net, &members, true, err));
-    done:
-        free(members.named);
-        TRY(code);
+            TRY(add_kernel(record, net, &members, true, err));
     }
     return CODE_OK;
 }

@@ -143,16 +143,15 @@ static int squares_of_many(const struct net *net, const struct expert_matrix *m,
     const struct map_declaration *declared = &m->node->matrix.map->declared;
     const struct population *on = m->target ? declared->target : declared->source;
     size_t group = on->sites / experts->sites;
-    double *square;
+    FREED(free_memory) double *square = NULL;
     TRY(base_alloc(&square, on->sites, sizeof *square, err));
-    int code = squares_of_sites(net, m->node, m->target, k, square, err);
-    for (size_t i = 0; i < experts->sites && !code; i++) {
+    TRY(squares_of_sites(net, m->node, m->target, k, square, err));
+    for (size_t i = 0; i < experts->sites; i++) {
         out[i] = 0;
         for (size_t j = 0; j < group; j++)
             out[i] += square[i * group + j] / (double)group;
     }
-    free(square);
-    return code;
+    return CODE_OK;
 }
 
 /* Adds up over the matrices of each expert. */
@@ -164,17 +163,15 @@ static int squares_of_few(const struct net *net, const struct expert_matrix *m, 
     memset(out, 0, (size_t)m->router->M * sizeof *out);
     for (int i = 0; i < net->program->nodes; i++) {
         const struct node *v = &node[i];
-        double *square;
+        FREED(free_memory) double *square = NULL;
         if (!node_begins_matrix(v) || !v->matrix.map || m->router->expert[i] < 0 ||
             strcmp(family_name(v), family_name(m->node)) || !parameter_of(net, v))
             continue;
         size_t sites = v->matrix.map->declared.target->sites;
         TRY(base_alloc(&square, sites, sizeof *square, err));
-        int code = squares_of_sites(net, v, true, k, square, err);
-        for (size_t j = 0; j < sites && !code; j++)
+        TRY(squares_of_sites(net, v, true, k, square, err));
+        for (size_t j = 0; j < sites; j++)
             out[m->router->expert[i]] += square[j] / (double)sites;
-        free(square);
-        TRY(code);
     }
     return CODE_OK;
 }

@@ -23,6 +23,10 @@ struct taken {
     int count;
 };
 
+static void taken_free(struct taken *names) {
+    free(names->entry);
+}
+
 static int add_name(struct taken *names, const char *what, const char *of, const char *name,
                     size_t length, const char *ending, struct err *err) {
     struct entry *entry = base_grow(&names->entry, &names->count, sizeof *entry, err);
@@ -57,21 +61,18 @@ static bool is_known(const struct taken *names, struct text_word word) {
 
 /* The scales of all axes, each once. */
 static int add_axes(struct taken *all, const struct record *record, struct err *err) {
-    struct taken axes = {0};
-    int code = CODE_OK;
+    FREED(taken_free) struct taken axes = {0};
     for (int k = 0; k < record->count; k++) {
         const char *dims = record->series[k].dims;
         struct text_word word;
         while (!record->series[k].inner && text_next_word(&dims, " ", &word)) {
             if (is_known(&axes, word))
                 continue;
-            DO(add_name(&axes, "", NULL, word.text, word.length, "", err));
-            DO(add_name(all, "an axis", NULL, word.text, word.length, "", err));
+            TRY(add_name(&axes, "", NULL, word.text, word.length, "", err));
+            TRY(add_name(all, "an axis", NULL, word.text, word.length, "", err));
         }
     }
-done:
-    free(axes.entry);
-    return code;
+    return CODE_OK;
 }
 
 static int in_order(const void *a, const void *b) {
@@ -89,30 +90,29 @@ static int refuse_pair(const struct entry *a, const struct entry *b, struct err 
 
 int record_check_names(const struct record *record, bool tolerance, struct err *err) {
     static const char own[] = "what every group has";
-    struct taken names = {0};
+    FREED(taken_free) struct taken names = {0};
     char labels[MOST];
-    int code = CODE_OK, left_out = 0;
+    int left_out = 0;
     snprintf(labels, sizeof labels, "%s_name", record->named);
-    DO(add_name(&names, own, NULL, "n", 1, "", err)); /* runs that reached each time */
-    DO(add_name(&names, own, NULL, labels, strlen(labels), "", err));
-    DO(add_name(&names, own, NULL, "sweeps", strlen("sweeps"), "",
-                err)); /* the group of a fixed point */
-    DO(add_name(&names, "an axis", NULL, "run", strlen("run"), "", err));
+    TRY(add_name(&names, own, NULL, "n", 1, "", err)); /* runs that reached each time */
+    TRY(add_name(&names, own, NULL, labels, strlen(labels), "", err));
+    TRY(add_name(&names, own, NULL, "sweeps", strlen("sweeps"), "",
+                 err)); /* the group of a fixed point */
+    TRY(add_name(&names, "an axis", NULL, "run", strlen("run"), "", err));
     for (int k = 0; k < record->count; k++)
-        DO(add_series(&names, &record->series[k], err));
+        TRY(add_series(&names, &record->series[k], err));
     for (int k = 0; k < record->count && !tolerance; k++)
         left_out += record_averages(&record->series[k]) && !record->series[k].inner;
     if (names.count - left_out > MOST_ARRAYS)
-        DO(err_set(err, CODE_INPUT,
-                   "the output would have %d arrays in one group, and HDF5 takes at most %d: show "
-                   "fewer results, or several numbers under one name",
-                   names.count - left_out, MOST_ARRAYS));
-    DO(add_axes(&names, record, err));
+        return err_set(
+            err, CODE_INPUT,
+            "the output would have %d arrays in one group, and HDF5 takes at most %d: show "
+            "fewer results, or several numbers under one name",
+            names.count - left_out, MOST_ARRAYS);
+    TRY(add_axes(&names, record, err));
     qsort(names.entry, (size_t)names.count, sizeof *names.entry, in_order);
-    for (int k = 1; k < names.count && !code; k++)
+    for (int k = 1; k < names.count; k++)
         if (!strcmp(names.entry[k - 1].name, names.entry[k].name))
-            code = refuse_pair(&names.entry[k - 1], &names.entry[k], err);
-done:
-    free(names.entry);
-    return code;
+            return refuse_pair(&names.entry[k - 1], &names.entry[k], err);
+    return CODE_OK;
 }

@@ -60,13 +60,13 @@ static bool is_left_out(const struct net *net, const struct map *map) {
 
 int response_tell(const struct config *config, const struct net_setup *setup, char *text,
                   struct err *err) {
-    struct net net;
+    FREED(net_free) struct net net = {0};
     struct text_names names = {0};
     if (!config->output.responses)
         return CODE_OK;
-    int code = net_declare(&net, setup, err);
-    const char *why = code ? NULL : response_obstacle(config, &net);
-    for (int i = 0; i < net.maps.count && !code && !why; i++)
+    TRY(net_declare(&net, setup, err));
+    const char *why = response_obstacle(config, &net);
+    for (int i = 0; i < net.maps.count && !why; i++)
         if (is_left_out(&net, net.maps.item[i]))
             text_name(&names, net.maps.item[i]->declared.name);
     if (why)
@@ -77,8 +77,7 @@ int response_tell(const struct config *config, const struct net_setup *setup, ch
                     "matrices with several uses, have no axes; and through a matrix of rows that "
                     "do not learn nothing goes backward",
                     names.text);
-    net_free(&net);
-    return code;
+    return CODE_OK;
 }
 
 /* What turns a response to cotangents of the program, or of them, into the theory page's. */

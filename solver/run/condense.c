@@ -72,10 +72,9 @@ int condense_units(const struct record *record) {
 
 int condense_ask(struct run *run, struct err *err) {
     struct net_setup setup = run_setup(run, 0, 0);
-    struct net net;
-    int code = net_declare(&net, &setup, err);
-    run->gates_unbounded = !code && net.gates.condenses;
-    run->steep = code ? 0 : net.gates.steep;
-    net_free(&net);
-    return code;
+    FREED(net_free) struct net net = {0};
+    TRY(net_declare(&net, &setup, err));
+    run->gates_unbounded = net.gates.condenses;
+    run->steep = net.gates.steep;
+    return CODE_OK;
 }

@@ -92,16 +92,13 @@ static json_t *settings_of(const struct run *run) {
  * number is told, and is made for two: one row would be no row of each input. */
 static int describe_width(const struct run *run, int N, json_t **out, struct err *err) {
     struct net_setup setup = run_setup(run, N, 0);
-    struct net net;
+    FREED(net_free) struct net net = {0};
     int P = setup.data.P;
     setup.data.inputs = setup.data.inputs ? setup.data.inputs : P;
     setup.data.P = P < 2 ? P : 2;
-    int code = net_declare(&net, &setup, err);
+    TRY(net_declare(&net, &setup, err));
     net.setup.data.P = P;
-    if (!code)
-        code = describe_net(&net, out, err);
-    net_free(&net);
-    return code;
+    return describe_net(&net, out, err);
 }
 
 static int add_value(json_t *whole, const char *key, json_t *value, struct err *err) {

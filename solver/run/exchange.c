@@ -1,22 +1,10 @@
 /* Ranks tell each other: parameters as the text of an ini, all else as it is in memory. */
-#define _POSIX_C_SOURCE 200809L
 #include "solver/run/exchange.h"
 #include "kernels/array/dist.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static int read_text(struct params *params, const struct param_section *sections, size_t count,
-                     char *text, size_t size, struct config *config, struct err *err) {
-    FILE *stream = fmemopen(text, size, "r");
-    if (!stream)
-        return err_set(err, CODE_SYSTEM, "out of memory: the text of the parameters");
-    struct param_source source = {"the parameters of rank 0", stream, 0, NULL, 0};
-    int code = params_read_stream(params, sections, count, &source, config, err);
-    fclose(stream);
-    return code;
-}
 
 int exchange_params(struct params *params, const struct param_section *sections, size_t count,
                     struct config *config, struct err *err) {
@@ -28,10 +16,12 @@ int exchange_params(struct params *params, const struct param_section *sections,
         TRY(params_text(params, &text, &size, err));
     dist_broadcast(&size, sizeof size, 0);
     if (dist_rank())
-        TRY(base_alloc(&text, size, 1, err));
+        TRY(base_alloc(&text, size + 1, 1, err));
     dist_broadcast(text, size, 0);
     if (dist_rank())
-        TRY(read_text(params, sections, count, text, size, config, err));
+        TRY(params_read_text(params, sections, count, text,
+                             &(struct param_source){.name = "the parameters of rank 0"}, config,
+                             err));
     dist_broadcast(&config->others, sizeof config->others, 0);
     return CODE_OK;
 }

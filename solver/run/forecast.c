@@ -183,13 +183,12 @@ static int note_read_in(struct run *run, struct err *err) {
     struct net_setup setup =
         run_setup(run, config->solver.replicates ? 0 : config_some_width(config), 0);
     double factor = setup.training.read_in;
-    struct net net;
+    FREED(net_free) struct net net = {0};
     if (!mover->rule || factor == 1)
         return CODE_OK;
-    int code = net_declare(&net, &setup, err), there = code ? 0 : net_read_ins(&net);
-    net_free(&net);
-    if (code || !there)
-        return code;
+    TRY(net_declare(&net, &setup, err));
+    if (!net_read_ins(&net))
+        return CODE_OK;
     return tell_note(
         run, "adam_read_in", "", false, err,
         "%s has eta0 and eps over sqrt(D) = %.3g for the read-in, as in the tables of the "

@@ -99,12 +99,10 @@ static double measured_bytes(const struct config *config, const struct net *net)
 
 static int add_measured(const struct run *run, const struct net_setup *setup, double *bytes,
                         struct err *err) {
-    struct net net;
-    int code = net_declare(&net, setup, err);
-    if (!code)
-        *bytes += measured_bytes(&run->config, &net);
-    net_free(&net);
-    return code;
+    FREED(net_free) struct net net = {0};
+    TRY(net_declare(&net, setup, err));
+    *bytes += measured_bytes(&run->config, &net);
+    return CODE_OK;
 }
 
 static int estimate_bytes(const struct run *run, int N, int runs, double *bytes, struct err *err) {

@@ -123,12 +123,9 @@ static int write_batches(struct run *run, struct err *err) {
 /* The names that sections [init], [rates], [eps] and [decays] may use. */
 static int write_matrices(struct run *run, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
-    char *list;
-    int code = matrices_list(&run->config, widths->count ? widths->value[0] : 0, &list, err);
-    if (!code)
-        code = io_provenance(&run->io, "matrices", list, err);
-    free(list);
-    return code;
+    FREED(free_memory) char *list = NULL;
+    TRY(matrices_list(&run->config, widths->count ? widths->value[0] : 0, &list, err));
+    return io_provenance(&run->io, "matrices", list, err);
 }
 
 /* For readers; what repeats the run is in /parameters. */

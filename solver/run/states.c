@@ -135,39 +135,36 @@ static bool same_value(const char *a, const char *b) {
 /* *found: the value in lines of text, to be freed; NULL: none. */
 static int value_in(const char *text, const char *section, const char *key, char **found,
                     struct err *err) {
-    char *copy, *s, *k, *value;
-    int code = CODE_OK;
+    FREED(free_memory) char *copy = NULL;
+    char *s, *k, *value;
     *found = NULL;
     TRY(base_copy(&copy, text, err));
     char *rest = copy;
-    while (!code && !*found && next_line(&rest, &s, &k, &value))
+    while (!*found && next_line(&rest, &s, &k, &value))
         if (!strcmp(s, section) && !strcmp(k, key))
-            code = base_copy(found, value, err);
-    free(copy);
-    return code;
+            TRY(base_copy(found, value, err));
+    return CODE_OK;
 }
 
 /* The first key of `ini` that is not the same in `other`; was: which of them is of the state. */
 static int compare_keys(const struct run *run, const char *path, const char *ini, const char *other,
                         bool was, struct err *err) {
-    char *copy, *section, *key, *value;
-    int code = CODE_OK;
+    FREED(free_memory) char *copy = NULL;
+    char *section, *key, *value;
     TRY(base_copy(&copy, ini, err));
     char *rest = copy;
-    while (!code && next_line(&rest, &section, &key, &value)) {
-        char *found;
-        code = value_in(other, section, key, &found, err);
+    while (next_line(&rest, &section, &key, &value)) {
+        FREED(free_memory) char *found = NULL;
+        TRY(value_in(other, section, key, &found, err));
         const char *kept = was ? value : found;
-        if (!code && (!found || !same_value(value, found)))
-            code = params_error(&run->params, section, key, err,
+        if (!found || !same_value(value, found))
+            return params_error(&run->params, section, key, err,
                                 "the state %s was made %s %s%s%s and cannot go on with anything "
                                 "else",
                                 path, kept ? "with" : "without", key, kept ? " = " : "",
                                 kept ? kept : "");
-        free(found);
     }
-    free(copy);
-    return code;
+    return CODE_OK;
 }
 
 static int judge_head(const struct run *run, const char *path, const struct head *mine,
@@ -232,16 +229,15 @@ static int folder_of(char **folder, const char *output, struct err *err) {
 }
 
 int states_ini(char **ini, const char *output, struct err *err) {
-    char *folder;
+    FREED(free_memory) char *folder = NULL;
     TRY(folder_of(&folder, output, err));
-    int code = ini_path(ini, folder, err);
+    TRY(ini_path(ini, folder, err));
     static const char hint[] = " ([output] checkpoint = minutes keeps one, also at the end)";
-    if (!code && !dist_rank() && access(*ini, F_OK))
-        code = err_set(err, CODE_INPUT, "%s: no state %s: %s: %s%s", output,
+    if (!dist_rank() && access(*ini, F_OK))
+        return err_set(err, CODE_INPUT, "%s: no state %s: %s: %s%s", output,
                        access(folder, F_OK) ? "was kept of it" : "of it could be written", *ini,
                        strerror(errno), access(folder, F_OK) ? hint : "; begin it as at first");
-    free(folder);
-    return code;
+    return CODE_OK;
 }
 
 /* How many states there are; remove: were. */

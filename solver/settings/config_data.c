@@ -207,11 +207,10 @@ static int data_path(const struct params *params, char **path, struct err *err) 
 /* The path as an absolute one in the record and in the settings. */
 static int record_path(struct params *params, const char *path, const char **setting,
                        struct err *err) {
-    char *whole = realpath(path, NULL);
-    int code = params_record(params, "data", "file", whole ? whole : path, err);
+    FREED(free_memory) char *whole = realpath(path, NULL);
+    TRY(params_record(params, "data", "file", whole ? whole : path, err));
     *setting = params_find(params, "data", "file")->text;
-    free(whole);
-    return code;
+    return CODE_OK;
 }
 
 static int read_file(struct config *config, struct params *params, struct data *data,

@@ -13,18 +13,17 @@ static bool is_program(const struct config *config) {
 }
 
 static int read_file(const char *path, char **text, struct err *err) {
-    FILE *stream;
+    FREED(close_stream) FILE *stream = NULL;
     TRY(base_open(&stream, path, err));
-    int code = base_alloc(text, MOST + 2, 1, err);
-    size_t size = code ? 0 : fread(*text, 1, MOST + 1, stream);
-    if (!code && ferror(stream))
-        code = err_set(err, base_file_code(errno), "%s: cannot be read: %s", path, strerror(errno));
-    else if (!code && size > MOST)
-        code = err_set(err, CODE_INPUT, "%s: longer than a program may be, %d bytes", path, MOST);
-    else if (!code && strlen(*text) != size)
-        code = err_set(err, CODE_INPUT, "%s: not a text file (byte 0x00)", path);
-    fclose(stream);
-    return code;
+    TRY(base_alloc(text, MOST + 2, 1, err));
+    size_t size = fread(*text, 1, MOST + 1, stream);
+    if (ferror(stream))
+        return err_set(err, base_file_code(errno), "%s: cannot be read: %s", path, strerror(errno));
+    if (size > MOST)
+        return err_set(err, CODE_INPUT, "%s: longer than a program may be, %d bytes", path, MOST);
+    return strlen(*text) == size
+               ? CODE_OK
+               : err_set(err, CODE_INPUT, "%s: not a text file (byte 0x00)", path);
 }
 
 /* Control characters as \n, \t, \r, and blanks at both ends as \s: one line of an ini, whose values

@@ -1,5 +1,4 @@
 /* Names come from the network itself, written without memory or draws. */
-#define _POSIX_C_SOURCE 200809L
 #include "integrators/optimizer.h"
 #include "kernels/base/text.h"
 #include "models/engine/node.h"
@@ -160,14 +159,11 @@ static int check_limit(const struct config *config, const struct params *params,
     for (int k = 0; k < LISTS; k++)
         lines[k].count = 0;
     for (int k = 0; k < LISTS;) {
-        struct net net;
+        FREED(net_free) struct net net = {0};
         struct err why;
         int code = declare_net(&net, config, 0, lines, &why);
-        int refused = !code && config->solver.method == METHOD_FIXED_POINT
-                          ? check_fixed_point(params, &net, err)
-                          : CODE_OK;
-        net_free(&net);
-        TRY(refused);
+        if (!code && config->solver.method == METHOD_FIXED_POINT)
+            TRY(check_fixed_point(params, &net, err));
         if (code == CODE_INPUT)
             return params_error(params, section, key, err, "%s", why.text);
         if (code)
@@ -261,20 +257,18 @@ int matrices_check(const struct config *config, const struct params *params, str
     bool muon = config->training.optimizer->matrices;
     if (!params->frees && !config->network.script.text[0] && !muon)
         return CODE_OK;
-    struct net net;
-    int code = declare_net(&net, config, config_some_width(config), NULL, err);
-    if (!code && muon)
-        code = check_muon(params, &net, err);
-    if (!code)
-        code = check_names(config, params, &net, err);
-    if (!code && limit && config_some_width(config))
-        code = check_singles(config, params, &net, err);
-    if (!code && net.place.has_step_rule && config->training.integrator->flow)
-        code = params_error(params, "training", "integrator", err,
+    FREED(net_free) struct net net = {0};
+    TRY(declare_net(&net, config, config_some_width(config), NULL, err));
+    if (muon)
+        TRY(check_muon(params, &net, err));
+    TRY(check_names(config, params, &net, err));
+    if (limit && config_some_width(config))
+        TRY(check_singles(config, params, &net, err));
+    if (net.place.has_step_rule && config->training.integrator->flow)
+        return params_error(params, "training", "integrator", err,
                             "the program has selection biases, which move once a step of gradient "
                             "descent and have no gradient flow; choose gd");
-    net_free(&net);
-    return code ? code : config_program_keys(config, params, err);
+    return config_program_keys(config, params, err);
 }
 
 /* "model = NAME", and everything else at its default or as overridden. */
@@ -283,14 +277,9 @@ static int configure_model(struct config *config, struct params *params,
                            int overrides, char *const *override, struct err *err) {
     char text[64];
     snprintf(text, sizeof text, "[network]\nmodel = %.40s\n", network);
-    FILE *stream = fmemopen(text, strlen(text), "r");
-    if (!stream)
-        return err_set(err, CODE_SYSTEM, "out of memory: the help on %.40s", network);
-    struct param_source source = {"--help", stream, overrides, override, 0};
-    int code = params_read_stream(params, sections, count, &source, config, err);
-    fclose(stream);
-    if (code)
-        return code;
+    TRY(params_read_text(params, sections, count, text,
+                         &(struct param_source){"--help", NULL, overrides, override, 0}, config,
+                         err));
     config->network.parameterization = config->network.parameterizations.value[0];
     if (config->network.script.file[0])
         TRY(config_program(config, params, err));

@@ -1,6 +1,7 @@
 /* The ini file as a whole. Order of a read: lines of the file, overrides (param_file.c), then every
  * row in declared order (resolve_row): its default where no value was given, checked once more when
  * it is written into the configuration, which is the check that defaults pass through. */
+#define _POSIX_C_SOURCE 200809L
 #include "solver/settings/factor.h"
 #include "solver/settings/param_keys.h"
 
@@ -142,13 +143,11 @@ static int open_ini(FILE **stream, const char *file, struct err *err) {
     if (first != (unsigned char)begin[0])
         return CODE_OK;
     if (fread(bytes, 1, sizeof bytes, *stream) == sizeof bytes &&
-        !memcmp(bytes, begin, sizeof bytes)) {
-        fclose(*stream);
+        !memcmp(bytes, begin, sizeof bytes))
         return err_set(err, CODE_INPUT,
                        "%s: is an HDF5 file, not an ini; --continue goes on with a result, and the "
                        "ini that made it is the attribute `ini` of its group /parameters",
                        file);
-    }
     rewind(*stream);
     return CODE_OK;
 }
@@ -157,12 +156,23 @@ int params_read(struct params *params, const struct param_section *sections, siz
                 const char *file, int overrides, char *const *override, void *config,
                 struct err *err) {
     *params = (struct params){0};
-    FILE *stream;
+    FREED(close_stream) FILE *stream = NULL;
     TRY(open_ini(&stream, file, err));
     struct param_source source = {file, stream, overrides, override, 0};
-    int code = params_read_stream(params, sections, count, &source, config, err);
-    fclose(stream);
-    return code;
+    return params_read_stream(params, sections, count, &source, config, err);
+}
+
+int params_read_text(struct params *params, const struct param_section *sections, size_t count,
+                     const char *text, const struct param_source *source, void *config,
+                     struct err *err) {
+    struct param_source from = *source;
+    const char *bytes = *text ? text : "\n"; /* a stream of no bytes is none */
+    *params = (struct params){0};
+    FREED(close_stream) FILE *stream = fmemopen((char *)(uintptr_t)bytes, strlen(bytes), "r");
+    if (!stream)
+        return err_set(err, CODE_SYSTEM, "out of memory: the text of %s", source->name);
+    from.stream = stream;
+    return params_read_stream(params, sections, count, &from, config, err);
 }
 
 void params_free(struct params *params) {

@@ -97,6 +97,10 @@ struct param_source {
 /* Reads the same from a source that is no file. */
 int params_read_stream(struct params *params, const struct param_section *sections, size_t count,
                        const struct param_source *source, void *config, struct err *err);
+/* And from a text, whatever the stream of the source. */
+int params_read_text(struct params *params, const struct param_section *sections, size_t count,
+                     const char *text, const struct param_source *source, void *config,
+                     struct err *err);
 /* Whether what was given at one place (param_value.line) goes over what was given at another. */
 bool params_go_over(int line, int other);
 void params_free(struct params *params); /* accepts a zeroed struct; idempotent */

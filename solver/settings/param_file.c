@@ -139,8 +139,6 @@ static int open_included(const struct reader *reader, const struct entry *at, co
             code = param_fail(reader->params, at, err, "%s %s", path,
                               depth > DEEPEST ? "is included through too many others"
                                               : "would include itself");
-    if (code)
-        fclose(*stream);
     return code;
 }
 
@@ -149,7 +147,7 @@ static int read_included(const struct reader *reader, const struct entry *at) {
     struct params *params = reader->params;
     struct err *err = reader->err;
     char *path;
-    FILE *stream;
+    FREED(close_stream) FILE *stream = NULL;
     if (!*at->text)
         return param_fail(params, at, err, "which file?");
     if (params->includes == FILES)
@@ -163,9 +161,7 @@ static int read_included(const struct reader *reader, const struct entry *at) {
     TRY(open_included(reader, at, path, &stream, err));
     struct reader inner = {
         .params = params, .stream = stream, .err = err, .file = path, .from = reader};
-    int code = read_stream(&inner);
-    fclose(stream);
-    return code;
+    return read_stream(&inner);
 }
 
 /* A key = value line; splits text into the two, the value into reader->value. */
@@ -307,13 +303,11 @@ int param_read_overrides(struct params *params, int overrides, char *const *over
                          struct err *err) {
     for (int base = 1; base >= 0; base--) /* those of the base first */
         for (int i = 0; i < overrides; i++) {
-            char *text;
+            FREED(free_memory) char *text = NULL;
             if (is_base(override[i]) != base)
                 continue;
             TRY(base_copy(&text, override[i], err));
-            int code = take_override(params, text, line, err);
-            free(text);
-            TRY(code);
+            TRY(take_override(params, text, line, err));
         }
     return CODE_OK;
 }

@@ -161,12 +161,11 @@ static int answer_line(const char *line, FILE *answers, const volatile sig_atomi
 
 int units_answer(FILE *questions, FILE *answers, const volatile sig_atomic_t *stop,
                  struct err *err) {
-    char *line = NULL;
+    FREED(free_memory) char *line = NULL;
     size_t room = 0;
     int code = CODE_OK, cores = omp_get_max_threads();
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     while (!code && !*stop && getline(&line, &room, questions) >= 0)
         code = answer_line(line, answers, stop, cores, err);
-    free(line);
     return code;
 }

@@ -1,5 +1,4 @@
 /* The units of a sweep (units_check.h). */
-#define _POSIX_C_SOURCE 200809L
 #include "solver/study/units_check.h"
 #include "kernels/base/text.h"
 #include "solver/files/provenance.h"
@@ -41,10 +40,9 @@ int units_of(struct units *units, json_t *sweep, struct err *err) {
 /* A width alone, or the limit alone, behind what was given and the values of the point. */
 static int read_stream(const struct units *units, json_t *values, const char *const *last,
                        struct run *run, struct err *err) {
-    size_t given = json_array_size(units->words), own = json_array_size(values), sections, k,
-           length = strlen(units->text);
-    char **override, empty[] = "\n"; /* where all of the sweep is on the command line */
-    int code, behind = 0;
+    size_t given = json_array_size(units->words), own = json_array_size(values), sections, k;
+    FREED(free_memory) char **override = NULL;
+    int behind = 0;
     TRY(base_alloc(&override, given + own + 2, sizeof *override, err));
     for (k = 0; k < given; k++)
         override[k] = (char *)(uintptr_t)units_text(json_array_get(units->words, k));
@@ -52,21 +50,12 @@ static int read_stream(const struct units *units, json_t *values, const char *co
         override[given + k] = (char *)(uintptr_t)units_text(json_array_get(values, k));
     for (; last[behind]; behind++)
         override[given + own + (size_t)behind] = (char *)(uintptr_t)last[behind];
-    FILE *stream =
-        fmemopen(length ? (char *)(uintptr_t)units->text : empty, length ? length : 1, "r");
-    if (!stream)
-        DO(err_set(err, CODE_SYSTEM, "out of memory: the text of %s", units->file));
-    DO(config_sections(&run->sections, &sections, err));
-    DO(params_read_stream(&run->params, run->sections, sections,
-                          &(struct param_source){units->file, stream, (int)(given + own) + behind,
-                                                 override, (int)own + behind},
-                          &run->config, err));
-    DO(config_complete(&run->config, &run->params, err));
-done:
-    if (stream)
-        fclose(stream);
-    free(override);
-    return code;
+    TRY(config_sections(&run->sections, &sections, err));
+    TRY(params_read_text(&run->params, run->sections, sections, units->text,
+                         &(struct param_source){units->file, NULL, (int)(given + own) + behind,
+                                                override, (int)own + behind},
+                         &run->config, err));
+    return config_complete(&run->config, &run->params, err);
 }
 
 int units_read(const struct units *units, size_t point, int column, struct run *run,
@@ -227,18 +216,16 @@ static int read_inputs(struct run *run, struct inputs *inputs, struct err *err) 
 
 /* The name is made of all that decides the numbers, which states do not. */
 static int name_unit(json_t *names, struct run *run, const struct data *data, struct err *err) {
-    char *text = NULL, name[24];
+    FREED(free_memory) char *text = NULL;
+    char name[24];
     size_t size;
-    int code = params_record(&run->params, "output", "checkpoint", "0", err);
-    code = code ? code : params_text(&run->params, &text, &size, err);
-    if (!code) {
-        uint64_t hash = base_hash(BASE_HASH, provenance_version, strlen(provenance_version));
-        hash = data_hash(base_hash(hash, text, size), data);
-        snprintf(name, sizeof name, "%016llx", (unsigned long long)hash);
-        json_array_append_new(names, json_string(name));
-    }
-    free(text);
-    return code;
+    TRY(params_record(&run->params, "output", "checkpoint", "0", err));
+    TRY(params_text(&run->params, &text, &size, err));
+    uint64_t hash = base_hash(BASE_HASH, provenance_version, strlen(provenance_version));
+    hash = data_hash(base_hash(hash, text, size), data);
+    snprintf(name, sizeof name, "%016llx", (unsigned long long)hash);
+    json_array_append_new(names, json_string(name));
+    return CODE_OK;
 }
 
 static int check_unit(const struct units *units, size_t point, int column, struct inputs *inputs,
