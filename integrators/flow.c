@@ -15,7 +15,6 @@
 #include "integrators/schedule.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A step has a length, times eta0, and the schedule's factor at each of its stages. */

@@ -1,6 +1,5 @@
 /* The library: a run without a command line (include/dmft.h). */
 #include "include/dmft.h"
-#include "models/engine/net.h"
 #include "solver/files/provenance.h"
 #include "solver/run/run.h"
 

@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <cblas.h>
 #include <omp.h>
-#include <stdlib.h>
 
 #ifndef CUDA
 /* Stands in for what is not compiled in; without arrays nothing else can be called. */

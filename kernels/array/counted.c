@@ -6,7 +6,6 @@
 #include "kernels/array/cpu.h"
 
 #include <gsl/gsl_sort.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void counted_combine(struct rows y, double beta, const double *C, struct rows a) {

@@ -2,8 +2,6 @@
 #include "kernels/array/cpu.h"
 #include "kernels/array/top.h"
 
-#include <stdlib.h>
-
 /* Begins the search in row k, with room for its keys. */
 static void begin_search(struct rows x, int k, uint64_t *keys, struct top_search *search) {
     search->keys = keys;

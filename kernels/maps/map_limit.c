@@ -2,7 +2,6 @@
  * explicit matrix of growing rank over Monte Carlo sites (formulae in map.h). */
 #include "kernels/maps/map_limit.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

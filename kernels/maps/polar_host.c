@@ -6,7 +6,6 @@
 #include <cblas.h>
 #include <lapacke.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 const double polar_coefficient[3] = {3.4445, -4.7750, 2.0315};

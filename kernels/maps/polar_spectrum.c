@@ -4,7 +4,6 @@
 
 #include <lapacke.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Adds singular values of X [r][c] over |X| to values, unless |X| is `least` at most; *counted: how

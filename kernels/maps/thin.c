@@ -3,7 +3,6 @@
 
 #include <cblas.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define AT_ONCE 256 /* inputs, between two looks for a signal */

@@ -2,8 +2,6 @@
 #include "kernels/maps/map_limit.h"
 #include "models/engine/node.h"
 
-#include <stdlib.h>
-
 /* Numbers that are read and forgotten. */
 static int pass_over(struct archive *archive, size_t count, struct err *err) {
     FREED(free_memory) double *ignored = NULL;

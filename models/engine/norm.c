@@ -4,7 +4,6 @@
 #include "models/engine/node.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Rows that a parameter learns with, and which of an evaluation the k-th of them is. */

@@ -5,7 +5,6 @@
  * expert, up to where other rows join them. */
 #include "models/engine/node.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { NOBODY = -1, SEVERAL = -2 };

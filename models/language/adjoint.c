@@ -2,8 +2,6 @@
 #include "models/language/adjoint.h"
 #include "models/language/operation.h"
 
-#include <string.h>
-
 static const struct value none = {-1};
 
 /* Written by others: by the forward pass; and columns, which are those of a matrix. */

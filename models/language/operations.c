@@ -4,9 +4,6 @@
 #include "models/language/operation.h"
 #include "kernels/base/text.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static const struct value none = {-1};
 
 static bool fn_jumps(const struct program *p, int i) {

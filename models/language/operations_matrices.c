@@ -4,7 +4,6 @@
 #include "models/language/operation.h"
 
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const struct value none = {-1};

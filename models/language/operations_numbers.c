@@ -3,7 +3,6 @@
 #include "models/language/adjoint.h"
 #include "models/language/operation.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const struct value none = {-1};

@@ -5,7 +5,6 @@
 
 #include <lualib.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* --- values ---------------------------------------------------------------------------------- */

@@ -8,7 +8,6 @@
  * matrices as they are used, (b/sqrt L) W_l: gradient descent moves W_l itself with the rate of the
  * dense network, Adam its entries by eta0/sqrt L. */
 #include "models/parts/block.h"
-#include "models/engine/net.h"
 
 #include <math.h>
 

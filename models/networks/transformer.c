@@ -13,7 +13,6 @@
  * the page; derived cotangents inside a block are b r times its own, r the width over N. */
 #include "models/parts/attention.h"
 #include "models/parts/experts.h"
-#include "models/engine/net.h"
 
 static const struct param_row transformer_rows[] = {
     {"norm", PARAM_CHOICE, NETWORK_KEY(block.norm), "yes", 0, 0, "no yes", NULL,

@@ -4,7 +4,6 @@
 
 #include <gsl/gsl_cdf.h>
 #include <jansson.h>
-#include <stdlib.h>
 
 const struct param_row balance_rows[] = {
     {"eta_bias", PARAM_REAL, NETWORK_KEY(routing.eta_bias), "0", 0, 1e6, NULL, NULL,

@@ -1,6 +1,5 @@
 /* A fixed number of experts of one hidden layer, in a block of a stream. */
 #include "models/parts/experts.h"
-#include "models/engine/net.h"
 #include "models/parts/router.h"
 
 const char *experts_check(const struct network *network, int N, const char **key) {

@@ -4,7 +4,6 @@
 #include "solver/data/truth.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* These are owners of PURPOSE_DATA, beside those of corpus.c and normals.c. */

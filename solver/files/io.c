@@ -5,10 +5,8 @@
 #include "solver/files/io.h"
 #include "solver/files/hdf5.h"
 #include "solver/files/partial.h"
-#include "kernels/base/text.h"
 
 #include <assert.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
 #include "solver/measure/aggregation.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #define ROUND_OFF 1e-24 /* of squares */
 

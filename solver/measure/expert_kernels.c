@@ -11,8 +11,6 @@
 #include "solver/measure/places.h"
 
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { SQUARE, SINGLE };
 

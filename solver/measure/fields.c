@@ -5,7 +5,6 @@
 
 #include <gsl/gsl_sort_double.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 const double fields_probability[FIELDS_PROBABILITIES] = {

@@ -1,5 +1,4 @@
 #include "solver/measure/gates.h"
-#include "solver/measure/observe.h"
 #include "solver/measure/places.h"
 
 #include <stdlib.h>

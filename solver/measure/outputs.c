@@ -4,7 +4,6 @@
 #include "solver/measure/score.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The losses of a limit whose outputs do not fluctuate are those of its mean output, from two

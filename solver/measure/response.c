@@ -3,7 +3,6 @@
 #include "kernels/base/text.h"
 #include "kernels/maps/map_response.h"
 #include "models/engine/node.h"
-#include "solver/measure/observe.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,6 @@
 #include <gsl/gsl_sort_double.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum part { THRESHOLD, SUM, LOAD, PARTS };

@@ -4,13 +4,10 @@
 #include "kernels/maps/polar.h"
 #include "kernels/maps/spikes.h"
 #include "integrators/integrator.h"
-#include "models/engine/node.h"
 
 #include <lapacke.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum slot { VALUES, LEARNED, INDEPENDENT, EDGE, LOWER, SLOTS };
 static const struct {

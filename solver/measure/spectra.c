@@ -9,7 +9,6 @@
 #include <lapacke.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A kernel by its word: one of the model, or a tangent kernel (block: of a matrix, or ""). */

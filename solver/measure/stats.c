@@ -6,7 +6,6 @@
 #include <gsl/gsl_cdf.h>
 #include <gsl/gsl_fit.h>
 #include <math.h>
-#include <stdbool.h>
 
 double stats_interval(double se, double freedom, double level) {
     return freedom >= 1 ? se * gsl_cdf_tdist_Pinv(0.5 + 0.5 * level, freedom) : NAN;

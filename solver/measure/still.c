@@ -3,7 +3,6 @@
 #include "models/engine/node.h"
 #include "models/parts/router.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Whether rows have no entry but 0; of no rows: they have one. */

@@ -3,7 +3,6 @@
 #include "models/engine/node.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* What a node writes: its matrix, and of a read-in the columns of what test inputs alone have. */

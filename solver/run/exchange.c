@@ -3,8 +3,6 @@
 #include "kernels/array/dist.h"
 
 #include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 int exchange_params(struct params *params, const struct param_section *sections, size_t count,
                     struct config *config, struct err *err) {

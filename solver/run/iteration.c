@@ -3,7 +3,6 @@
 #include "solver/measure/observe.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 int iteration_declare(struct record *iterations, const struct config *config,
                       const struct net_setup *setup, int runs, char ***labels, struct err *err) {

@@ -9,8 +9,6 @@
 #include "solver/run/ensemble.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 /* Bytes of the trajectories of one ensemble: every run; means and errors, once for the largest

@@ -5,7 +5,6 @@
 #include "solver/run/recheck.h"
 #include "integrators/batch.h"
 #include "kernels/array/dist.h"
-#include "solver/measure/observe.h"
 #include "solver/files/provenance.h"
 #include "solver/run/description.h"
 #include "solver/run/exchange.h"

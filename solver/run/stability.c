@@ -3,7 +3,6 @@
 #include "solver/measure/stats.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 /* A standard deviation below this share of rms f tells nothing. */
 static const double least = 1e-6;

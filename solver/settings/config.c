@@ -1,7 +1,6 @@
 /* What one run of the limit or of a network needs, out of the settings. */
 #include "kernels/array/profile.h"
 #include "solver/settings/config.h"
-#include "solver/settings/matrices.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 #include "solver/settings/config.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MOST = 1 << 20 }; /* bytes of a program */

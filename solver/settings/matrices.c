@@ -5,7 +5,6 @@
 #include "solver/settings/matrices.h"
 #include "solver/settings/names.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { INIT, RATES, EPS, DECAYS, LISTS };

@@ -3,8 +3,6 @@
 #include "solver/settings/factor.h"
 #include "solver/settings/synonyms.h"
 
-#include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 int param_fail_list(const struct params *params, const struct entry *at, struct err *err,

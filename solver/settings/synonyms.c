@@ -1,8 +1,6 @@
 /* Names of PyTorch, Hugging Face and their like; tests/test_synonyms.py asks for every one. */
 #include "solver/settings/synonyms.h"
 
-#include <string.h>
-
 /* others: names in lower case. */
 static const struct {
     const char *others, *ours;
