@@ -58,7 +58,7 @@ static int heun_advance(struct net *net, const struct training *training, const 
     static const double c[] = {0, 1}, first[] = {1}, heun[] = {0.5, 0.5};
     const struct loss *loss = training->loss;
     size_t count = (size_t)(net->batch.output_rows * net->setup.data.C);
-    FREED(free_memory) double *start = NULL, *euler = NULL;
+    FREED(base_free) double *start = NULL, *euler = NULL;
     double h = training->flow.dt / training->flow.substeps;
     TRY(base_alloc(&start, count, sizeof *start, err));
     TRY(base_alloc(&euler, count, sizeof *euler, err));
@@ -115,7 +115,7 @@ static int bs32_advance(struct net *net, const struct training *training, const 
                         struct err *err) {
     static const double c[] = {0, 0.5, 0.75};
     size_t count = (size_t)(net->batch.output_rows * net->setup.data.C);
-    FREED(free_memory) double *start = NULL, *low = NULL;
+    FREED(base_free) double *start = NULL, *low = NULL;
     double end = (net->place.t + 1) * training->flow.dt, left = training->flow.dt;
     bool accepted = true;
     TRY(base_alloc(&start, count, sizeof *start, err));

@@ -82,7 +82,7 @@ static int move_terms(const struct net *net, const struct optimizer_step *step, 
                       struct parameter *p, struct err *err) {
     struct map_terms *terms = p->map->terms;
     struct change change;
-    FREED(free_memory) double *c = NULL, *gradient = NULL;
+    FREED(base_free) double *c = NULL, *gradient = NULL;
     TRY(base_alloc(&c, (size_t)p->rows, sizeof *c, err));
     net_coefficients(net, p, 0, rate, c);
     if (step->training->optimizer->rule) {
@@ -99,7 +99,7 @@ static int move_terms(const struct net *net, const struct optimizer_step *step, 
 static int move_along(const struct net *net, double rate, struct parameter *p,
                       struct change *change, struct change *along, struct err *err) {
     struct map_response *response = p->map->response;
-    FREED(free_memory) double *c = NULL;
+    FREED(base_free) double *c = NULL;
     TRY(base_alloc(&c, (size_t)p->rows, sizeof *c, err));
     net_coefficients(net, p, 0, rate, c);
     int code = map_response_whole(p->map, 0, c, along, err);
@@ -117,7 +117,7 @@ static int move_parameter(const struct net *net, const struct optimizer_step *st
     double rate = factor_of(net, step);
     bool terms = p->map && p->map->terms, entries = !p->map || p->map->kind->change;
     struct change change, along;
-    FREED(free_memory) double *host = NULL;
+    FREED(base_free) double *host = NULL;
     TRY(base_alloc(&host, (size_t)p->K, sizeof *host, err));
     if (p->K && !p->host_moment)
         TRY(base_alloc(&p->host_moment, 2 * (size_t)p->K, sizeof *p->host_moment, err));
@@ -166,7 +166,7 @@ done:
 /* Parameter i, with those that are moved as one matrix with it. */
 static int move_with(struct net *net, const struct optimizer_step *step, double clip, int i,
                      struct err *err) {
-    FREED(free_memory) struct parameter **p = NULL;
+    FREED(base_free) struct parameter **p = NULL;
     TRY(base_alloc(&p, (size_t)net->parameters.count, sizeof *p, err));
     int parts = find_parts(net, i, p);
     return parts > 1 ? move_parts(net, step, clip, p, parts, err)

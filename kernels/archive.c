@@ -179,7 +179,7 @@ int archive_text(struct archive *archive, char **text, struct err *err) {
 static int pass_values(struct archive *archive, struct rows all, struct err *err) {
     size_t sites = all.array->sites;
     int some = 1 + (int)(CHUNK / sites);
-    FREED(free_memory) double *host = NULL;
+    FREED(base_free) double *host = NULL;
     some = some < all.count ? some : all.count;
     TRY(base_alloc(&host, (size_t)some * sites, sizeof *host, err));
     for (int k = 0; k < all.count; k += some) {

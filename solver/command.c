@@ -211,7 +211,7 @@ int command_output(char **name, const struct command *command, const char *given
 static int check_writer(const char *program, const char *result, struct err *err) {
     size_t size = strlen(result) + sizeof ".partial";
     struct stat status;
-    FREED(free_memory) char *writer = NULL;
+    FREED(base_free) char *writer = NULL;
     char path[size];
     snprintf(path, size, "%s.partial", result);
     if (stat(path, &status) || !status.st_size)
@@ -272,7 +272,7 @@ int command_refuse_inputs(const char *output, const struct params *params, struc
     for (const struct param_section *s = params->sections; s < params->sections + params->count;
          s++)
         for (size_t r = 0; r < s->count; r++) {
-            FREED(free_memory) char *path = NULL;
+            FREED(base_free) char *path = NULL;
             if (s->rows[r].type != PARAM_PATH)
                 continue;
             TRY(params_path(params, s->name, s->rows[r].key, &path, err));

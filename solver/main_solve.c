@@ -87,7 +87,7 @@ static int print_whole(const struct command *command, const struct param_section
                        size_t count, struct err *err) {
     FREED(params_free) struct params params = {0};
     struct config config;
-    FREED(free_memory) char *text = NULL;
+    FREED(base_free) char *text = NULL;
     size_t size;
     TRY(params_read(&params, sections, count, command->file, command->overrides, command->override,
                     &config, err));
@@ -116,7 +116,7 @@ static void print_rows(void) {
 
 static int print_help(const struct options *options, struct err *err) {
     const struct command *command = &options->command;
-    FREED(free_memory) struct param_section *sections = NULL;
+    FREED(base_free) struct param_section *sections = NULL;
     size_t count;
     const struct model *const *model = model_list;
     while (*model && (!command->file || strcmp((*model)->name, command->file)))
@@ -167,7 +167,7 @@ static void tell_costs(const struct run *run, double start) {
 /* The networks of an ini and their limit as data (docs/program_format.md); nothing is computed. */
 static int print_program(struct run *run, const struct command *command, bool limit,
                          struct err *err) {
-    FREED(free_memory) char *text = NULL;
+    FREED(base_free) char *text = NULL;
     run->config.only_told = true;
     TRY(run_configure(run, command->file, command->overrides, command->override, err));
     TRY(description_text(run, limit, &text, err));
@@ -268,7 +268,7 @@ done:
 /* Outputs of a run that is done at the inputs of a data file. */
 static int predict_outputs(struct run *run, struct options *options, struct err *err) {
     const char *result = options->command.file;
-    FREED(free_memory) char *ini = NULL, *writer = NULL;
+    FREED(base_free) char *ini = NULL, *writer = NULL;
     if (dist_ranks() > 1)
         return err_set(err, CODE_INPUT, "--predict is of one process: start it without mpirun");
     run->states.resume = true;

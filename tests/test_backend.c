@@ -87,7 +87,7 @@ static long double average(const double *a, const double *b, size_t sites, long 
 }
 
 static void dots_of(const struct sample *a, const struct sample *b) {
-    FREED(free_memory) double *C = numbers((size_t)(a->count * b->count), NAN);
+    FREED(base_free) double *C = numbers((size_t)(a->count * b->count), NAN);
     long double bound;
     backend->dots(middle(a), middle(b), C);
     for (int k = 0; k < a->count; k++)
@@ -107,7 +107,7 @@ static void check_dots(struct shape shape, int count) {
 
 /* Factor b: none, one row, as many rows, or a itself. */
 static void averages_of(const struct sample *a, const struct sample *b) {
-    FREED(free_memory) double *out = numbers((size_t)a->count, NAN);
+    FREED(base_free) double *out = numbers((size_t)a->count, NAN);
     long double bound;
     backend->averages(middle(a), b ? middle(b) : none, out);
     for (int k = 0; k < a->count; k++) {
@@ -129,7 +129,7 @@ static void check_averages(struct shape shape, int count) {
 /* One coefficient of `each` is not 0. */
 static void combine_of(struct shape shape, int count, int terms, double beta, int each) {
     struct sample *y = sample(shape, count), *a = sample(shape, terms);
-    FREED(free_memory) double *C = numbers((size_t)(count * terms), 0);
+    FREED(base_free) double *C = numbers((size_t)(count * terms), 0);
     for (int i = 0; i < count * terms; i += each)
         C[i] = uniform();
     for (size_t i = 0; i < y->values && beta == 0; i++)
@@ -195,7 +195,7 @@ static double factor_at(const struct sample *a, size_t k, size_t site, int group
 }
 
 static void multiply_of(const struct sample *a, const struct sample *b, struct sample *y) {
-    FREED(free_memory) double *want = numbers(y->values, 0);
+    FREED(base_free) double *want = numbers(y->values, 0);
     for (size_t i = 0; i < y->values; i++)
         want[i] = rounded(factor_at(a, i / y->sites, i % y->sites, y->array.group) *
                           factor_at(b, i / y->sites, i % y->sites, y->array.group));
@@ -249,7 +249,7 @@ static size_t rank_of(const double *row, size_t sites, size_t i) {
 
 static void top_of(struct sample *x, struct sample *mask) {
     size_t sites = x->sites, Ks[] = {0, 1, 2, sites / 2, sites - 1, sites};
-    FREED(free_memory) size_t *rank = malloc(x->values * sizeof *rank);
+    FREED(base_free) size_t *rank = malloc(x->values * sizeof *rank);
     assert_non_null(rank);
     for (size_t i = 0; i < x->values; i++)
         rank[i] = rank_of(x->x + i / sites * sites, sites, i % sites);

@@ -89,7 +89,7 @@ static void reference(struct vectors *all, const double *x, int n, size_t sites,
 static void compare(struct vectors *want, int base, struct rows out, const double *x, int n,
                     double threshold) {
     size_t sites = out.array->sites;
-    FREED(free_memory) double *u = values(out);
+    FREED(base_free) double *u = values(out);
     long double *v = memory(sites, sizeof *v);
     assert_int_equal(out.count, want->count - base);
     for (int k = 0; k < out.count; k++) {
@@ -195,7 +195,7 @@ TEST(test_random_rows) {
     for (size_t shape = 0; shape < LENGTH(shapes); shape++)
         for (size_t n = 0; n < LENGTH(counts); n++) {
             size_t sites = shapes[shape].sites, count = (size_t)(counts[n][0] + counts[n][1]);
-            FREED(free_memory) double *x = memory(count * sites, sizeof *x);
+            FREED(base_free) double *x = memory(count * sites, sizeof *x);
             draw(x, count * sites, (uint32_t)n);
             assert_int_equal(
                 check_residual(x, counts[n][0], counts[n][1], sites, shapes[shape].group, 1e-3),
@@ -314,7 +314,7 @@ enum { LARGE = 128, LARGE_SITES = 300 };
 
 TEST(test_sizes_of_blocks) {
     static const int counts[] = {1, 15, 16, 17, 31, 32, 33, 48, LARGE};
-    FREED(free_memory) double *x = memory((size_t)(20 + LARGE) * LARGE_SITES, sizeof *x);
+    FREED(base_free) double *x = memory((size_t)(20 + LARGE) * LARGE_SITES, sizeof *x);
     draw(x, (size_t)(20 + LARGE) * LARGE_SITES, 5);
     for (size_t n = 0; n < LENGTH(counts); n++)
         for (int base = 0; base <= 20; base += 20)
@@ -349,7 +349,7 @@ TEST(test_many_smooth_rows) {
 
 TEST(test_long_chain_of_rows) {
     enum { N = 50 };
-    FREED(free_memory) double *x = memory((size_t)(N + 1) * LARGE_SITES, sizeof *x);
+    FREED(base_free) double *x = memory((size_t)(N + 1) * LARGE_SITES, sizeof *x);
     for (double rest = 1e-1; rest > 1e-7; rest /= 10) {
         draw(x, (size_t)(N + 1) * LARGE_SITES, 6);
         for (size_t i = 0; i < (size_t)N * LARGE_SITES; i++)
@@ -362,7 +362,7 @@ TEST(test_long_chain_of_rows) {
 /* Every other row is left with 2^-10, and all sums are exact. */
 TEST(test_rows_at_the_threshold) {
     enum { N = 40, SITES = 512 };
-    FREED(free_memory) double *x = memory((size_t)N * SITES, sizeof *x);
+    FREED(base_free) double *x = memory((size_t)N * SITES, sizeof *x);
     for (int mu = 0; mu < N; mu++)
         for (int i = 0; i < SITES; i++) {
             double sign = __builtin_parity((unsigned)(i & (mu + 1))) ? -1 : 1;
@@ -383,7 +383,7 @@ TEST(test_rows_at_the_threshold) {
 TEST(test_many_calls) {
     enum { SITES = 400, ROWS = 320 };
     struct array basis, in, out;
-    FREED(free_memory) double *x = memory((size_t)5 * SITES, sizeof *x);
+    FREED(base_free) double *x = memory((size_t)5 * SITES, sizeof *x);
     ASK(array_init(&basis, backend, SITES, 1, 0, &err));
     ASK(array_init(&out, backend, SITES, 1, 0, &err));
     for (uint32_t call = 0; basis.rows < ROWS; call++) {

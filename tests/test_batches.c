@@ -32,7 +32,7 @@ enum { WIDTH = 14, DEPTH = 3 };
 static void copy_read_in(double *W1, const struct net *net, const struct run *run) {
     int K = run->inputs.K, all = K + run->inputs.test_directions, D = run->data.D, rank;
     double *A, *B, *seen = support_get(array_all(&net->thins.item[0]->W));
-    FREED(free_memory)
+    FREED(base_free)
     double *unseen = support_get(array_all(&support_weight(net, "W1")->matrix.unseen->W));
     ASK(thin_coordinates(run->data.X, run->data.P + run->data.tests, D, &A, &B, &rank, err));
     assert_int_equal(rank, all);
@@ -317,8 +317,8 @@ static void write_read_ins(struct program *p) {
 /* tanh of the rows that a read-in makes of an input with these coordinates. */
 static void read_input(const struct net *net, const char *name, const double *A, double *out) {
     const struct node *v = support_weight(net, name);
-    FREED(free_memory) double *seen = support_get(array_all(&v->matrix.thin->W));
-    FREED(free_memory) double *unseen = support_get(array_all(&v->matrix.unseen->W));
+    FREED(base_free) double *seen = support_get(array_all(&v->matrix.thin->W));
+    FREED(base_free) double *unseen = support_get(array_all(&v->matrix.unseen->W));
     size_t N = v->on->sites, K = (size_t)net->setup.data.K;
     for (size_t n = 0; n < N; n++) {
         double sum = 0;

@@ -144,7 +144,7 @@ CLEAN_TEST(test_ini_of_a_file_repeats_it) {
                       "--reference.widths=16", "--reference.draws=balanced",
                       "--reference.centre=no", "--training.loss=logistic"));
     hid_t file = cli_file("one.h5");
-    FREED(free_memory) char *ini = cli_text(file, "parameters", "ini");
+    FREED(base_free) char *ini = cli_text(file, "parameters", "ini");
     H5Fclose(file);
     cli_print("again.ini", ini);
     struct cli_result result;
@@ -154,7 +154,7 @@ CLEAN_TEST(test_ini_of_a_file_repeats_it) {
     cli_free(&result);
     assert_same("one.h5", "again.h5");
     file = cli_file("again.h5");
-    FREED(free_memory) char *again = cli_text(file, "parameters", "ini");
+    FREED(base_free) char *again = cli_text(file, "parameters", "ini");
     assert_string_equal(ini, again);
     H5Fclose(file);
 }

@@ -16,11 +16,11 @@ static void check_partial(const char *group, bool reached_last) {
     assert_int_equal(cli_complete("out.h5.partial"), 0);
     FREED(close_file) hid_t file = cli_file("out.h5.partial");
     snprintf(set, sizeof set, "%s/n", group);
-    FREED(free_memory) double *n = cli_values(file, set, &count);
+    FREED(base_free) double *n = cli_values(file, set, &count);
     assert_true(n[0] >= 1);
     assert_int_equal(n[count - 1] >= 1, reached_last);
     snprintf(set, sizeof set, "%s/loss", group);
-    FREED(free_memory) double *loss = cli_values(file, set, &count);
+    FREED(base_free) double *loss = cli_values(file, set, &count);
     assert_true(isfinite(loss[0]));
     assert_int_equal(isfinite(loss[count - 1]), reached_last);
 }
@@ -81,7 +81,7 @@ static void check_failed_networks(const char *name, size_t T) {
     assert_true(fabs(mean[T - 1] - sum / 4) < 1e-15 * sum);
     assert_true(attribute(file, "reference/N0002", "failed") == 2);
     assert_true(attribute(file, "reference/N0016", "failed") == 0);
-    FREED(free_memory) char *text = cli_text(file, "reference/N0002", "failure");
+    FREED(base_free) char *text = cli_text(file, "reference/N0002", "failure");
     assert_non_null(strstr(text, "N = 2, network 2, step 3: the loss, 2.86e+14, exceeds"));
     free(loss);
     free(mean);
@@ -130,7 +130,7 @@ CLEAN_TEST(test_fixed_point_that_does_not_converge) {
     cli_free(&result);
     check_partial("limit", true);
     FREED(close_file) hid_t file = cli_file("out.h5.partial");
-    FREED(free_memory) double *change = cli_values(file, "limit/sweeps/change", &count);
+    FREED(base_free) double *change = cli_values(file, "limit/sweeps/change", &count);
     assert_int_equal(count, 3 * 12); /* Phi, G, A, B of Q, W_in, W_out */
     for (size_t i = 0; i < count; i++)
         assert_true(change[i] >= 0);

@@ -43,7 +43,7 @@ static double of_groups(double u, int s) {
 }
 
 static void check(const struct node *v, size_t each, double (*f)(double u, int s)) {
-    FREED(free_memory) double *rows = support_get(v->value);
+    FREED(base_free) double *rows = support_get(v->value);
     size_t sites = v->on->sites;
     assert_int_equal(v->count, 6);
     for (size_t r = 0; r < 6; r++)

@@ -58,9 +58,9 @@ static void add_experts(const struct net *net, int M, struct oracle_state *s) {
     char name[24];
     for (int i = 0; i < M; i++) {
         snprintf(name, sizeof name, "W2_%d", i);
-        FREED(free_memory) double *W2 = support_matrix(find_map(net, name));
+        FREED(base_free) double *W2 = support_matrix(find_map(net, name));
         snprintf(name, sizeof name, "W3_%d", i);
-        FREED(free_memory) double *W3 = support_matrix(find_map(net, name));
+        FREED(base_free) double *W3 = support_matrix(find_map(net, name));
         for (int k = 0; k < N * N; k++) {
             s->W2[i * N * N + k] = W2[k];
             s->W3[(k / N * M + i) * N + k % N] = W3[k];

@@ -23,7 +23,7 @@ static int text_of(const struct run *run, char **text, struct err *err) {
 /* Fails unless it ends in a sentence, or did not need what failed and is the same text. */
 static void without(const struct run *run, const char *file, long n, const char *whole) {
     struct err err = {0};
-    FREED(free_memory) char *text = NULL;
+    FREED(base_free) char *text = NULL;
     fails = n;
     int code = text_of(run, &text, &err);
     fails = 0;
@@ -34,7 +34,7 @@ static void without(const struct run *run, const char *file, long n, const char 
 
 static void check(const struct run *run, const char *file) {
     enum { SOME = 60, LAST = 40 };
-    FREED(free_memory) char *whole = NULL;
+    FREED(base_free) char *whole = NULL;
     ASK(text_of(run, &whole, err));
     long all = calls;
     assert_true(all > LAST);

@@ -71,7 +71,7 @@ static double wanted(const struct run *run, const struct net *net, const struct 
         if (!(m->router->M && m->node->matrix.map ? member : v == m->node))
             continue;
         if (!v->matrix.map) {
-            FREED(free_memory) double *now = support_get(array_all(&v->matrix.thin->W));
+            FREED(base_free) double *now = support_get(array_all(&v->matrix.thin->W));
             size_t sites = v->matrix.thin->W.sites, K = (size_t)v->matrix.thin->W.rows;
             sum = changed(now, old->before[i], K, sites, true, (size_t)e, (size_t)e + 1);
             return sum / (rate_of(net, v) * step * step * (double)sites);

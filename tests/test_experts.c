@@ -152,7 +152,7 @@ static void judge_shares(const struct net_router *router, const struct record *r
 static void judge_logits(const struct net *net, const struct net_router *router,
                          const struct record *record) {
     int rows, M;
-    FREED(free_memory) double *psi = numbers_of(net, router, router->psi, &rows, &M);
+    FREED(base_free) double *psi = numbers_of(net, router, router->psi, &rows, &M);
     const double *sorted = values(record, "expert_logits", router->suffix);
     int places = router->M ? M : 12;
     for (int r = 0; r < rows; r++)
@@ -172,7 +172,7 @@ static void judge_logits(const struct net *net, const struct net_router *router,
 static void judge_router(const struct run *run, const struct net *net,
                          const struct net_router *router, const struct record *record) {
     int rows, M;
-    FREED(free_memory) double *phi = numbers_of(net, router, router->phi, &rows, &M);
+    FREED(base_free) double *phi = numbers_of(net, router, router->phi, &rows, &M);
     judge_pairs(router, record, phi, rows, M);
     for (int r = 0; r < rows; r++) {
         double sum = 0;

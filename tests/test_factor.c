@@ -13,7 +13,7 @@ struct fixture {
 
 /* Of "f.ini": two lines [run], then text; overrides (NULL-terminated, may be NULL). */
 static int read_text(struct fixture *f, const char *text, const char *const *override) {
-    FREED(free_memory) char *all = NULL;
+    FREED(base_free) char *all = NULL;
     size_t size;
     int count = 0;
     memset(f, 0xa5, sizeof *f); /* what is not written shows */
@@ -288,7 +288,7 @@ TEST(test_names_are_checked) {
 }
 
 TEST(test_help_and_defaults) {
-    FREED(free_memory) char *text = NULL;
+    FREED(base_free) char *text = NULL;
     size_t size;
     FILE *out = open_memstream(&text, &size);
     assert_non_null(out);
@@ -304,7 +304,7 @@ TEST(test_help_and_defaults) {
 
 static void check_attribute(const char *name, const char *attribute, const char *want) {
     FREED(close_file) hid_t file = cli_file(name);
-    FREED(free_memory) char *text = cli_text(file, "parameters", attribute);
+    FREED(base_free) char *text = cli_text(file, "parameters", attribute);
     assert_string_equal(text, want);
 }
 
@@ -342,7 +342,7 @@ CLEAN_TEST(test_sweeps_vary_them) {
     hid_t file = cli_file("out.h5");
     char *dims = cli_text(file, "sweep/loss", "dims"), *scale = cli_words(file, "sweep/init.W_out");
     char *files = cli_words(file, "sweep/file"), *rest = files;
-    FREED(free_memory) double *values = cli_values(file, "sweep/rates.Q", &count);
+    FREED(base_free) double *values = cli_values(file, "sweep/rates.Q", &count);
     H5Fclose(file);
     assert_string_equal(dims, "rates.Q init.W_out N");
     assert_string_equal(scale, "0.5\n1 N^0.5\n");

@@ -205,7 +205,7 @@ static void run_whole(size_t c, long calls[KINDS]) {
     free(said);
     said = strdup(result.out);
     cli_free(&result);
-    FREED(free_memory) char *text = cli_read("count", NULL);
+    FREED(base_free) char *text = cli_read("count", NULL);
     for (int kind = 0; kind < KINDS; kind++) {
         const char *line = strstr(text, kinds[kind].name);
         assert_non_null(line);

@@ -202,7 +202,7 @@ TEST(avx512_code) {
 /* Of whole numbers, whose sums are exact. */
 static void check_all_dots(struct array x[2], double *sums) {
     for (int i = 0; i < 2; i++) {
-        FREED(free_memory) double *values = calloc((size_t)x[i].rows * x[i].sites, sizeof *values);
+        FREED(base_free) double *values = calloc((size_t)x[i].rows * x[i].sites, sizeof *values);
         for (int k = 0; k < x[i].rows; k++)
             for (int s = 0; s < (int)x[i].sites; s++)
                 values[(size_t)k * x[i].sites + (size_t)s] = number(k, s, i);

@@ -278,7 +278,7 @@ static void check_rows(const struct run *run, const struct comparison *fits) {
     some.config.solver.replicates = RUNS;
     some.results.limit = (struct record){0};
     some.results.reference[0].count = 2;
-    FREED(free_memory) char *table = printed(compare_table_print, &some, fits);
+    FREED(base_free) char *table = printed(compare_table_print, &some, fits);
     assert_true(strstr(table, "\nfar ") && strstr(table, "\nnear ") && !strstr(table, "\nalone "));
 }
 

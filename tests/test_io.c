@@ -178,11 +178,11 @@ static void check_group(hid_t file, const struct record *record, const char *gro
         assert_non_null(want);
         record_statistics(record, series, want, se);
         snprintf(name, sizeof name, "%s/%s", group, series->name);
-        FREED(free_memory) double *got = read_values(file, name, series->size);
+        FREED(base_free) double *got = read_values(file, name, series->size);
         assert_text(file, name, "dims", series->dims);
         assert_text(file, name, "about", series->about);
         strcat(name, "_se");
-        FREED(free_memory) double *got_se = read_values(file, name, series->size);
+        FREED(base_free) double *got_se = read_values(file, name, series->size);
         assert_text(file, name, "dims", series->dims);
         for (size_t k = 0; k < series->size; k++) {
             assert_true(got[k] == want[k] || (isnan(got[k]) && isnan(want[k])));
@@ -285,7 +285,7 @@ FOLDER_TEST(test_inputs_in_parts) {
     static const char *const name[] = {"data/X", "data/X_test", "data/y", "data/y_test"};
     for (int k = 0; k < 4; k++) {
         size_t each = k < 2 ? TOKENS * LENGTH : 1, count = k % 2 ? TESTS : INPUTS;
-        FREED(free_memory) double *found = read_values(file, name[k], count * each);
+        FREED(base_free) double *found = read_values(file, name[k], count * each);
         const double *whole = (k < 2 ? X : y) + (k % 2 ? INPUTS * each : 0);
         assert_memory_equal(found, whole, count * each * sizeof *found);
     }

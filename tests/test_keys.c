@@ -101,7 +101,7 @@ static char *printed(const char *const *arg) {
 }
 
 static void check_lines(const char *const *arg) {
-    FREED(free_memory) char *text = printed(arg);
+    FREED(base_free) char *text = printed(arg);
     for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
         if (strcspn(line, "\n") > 100)
             fail_msg("%s: longer than 100 columns: %.*s", arg[0], (int)strcspn(line, "\n"), line);

@@ -117,7 +117,7 @@ TEST(shares_of_many_sigmoids) {
                      "network.balance_loss=1", "data.inputs=16", "output.kernels_of=psi"));
     support_net(&net, &run, 16, 0);
     support_evaluate(&net, &run);
-    FREED(free_memory) double *psi = support_get(support_weight(&net, "Q")->value);
+    FREED(base_free) double *psi = support_get(support_weight(&net, "Q")->value);
     for (int mu = 0; mu < rows; mu++) {
         double *s = psi + 2 * mu;
         int first = s[1] > s[0];

@@ -75,7 +75,7 @@ static void same_bits(struct dmft *d, int N, const char *name, hid_t file, const
     struct dmft_series series;
     size_t count;
     accept(d, dmft_series(d, N, name, &series));
-    FREED(free_memory) double *want = cli_values(file, set, &count);
+    FREED(base_free) double *want = cli_values(file, set, &count);
     assert_int_equal(count, series.size);
     assert_memory_equal(series.mean, want, count * sizeof *want);
 }

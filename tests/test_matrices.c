@@ -184,7 +184,7 @@ CLEAN_TEST(test_names_are_told) {
         cli_print("case.ini", files[k][0]);
         cli_done("dmft-solve", ARGS("--quiet", "--force", "-o", "out.h5", "case.ini"));
         FREED(close_file) hid_t file = cli_file("out.h5");
-        FREED(free_memory) char *text = cli_text(file, "provenance", "matrices");
+        FREED(base_free) char *text = cli_text(file, "provenance", "matrices");
         assert_string_equal(text, files[k][1]);
     }
 }

@@ -224,7 +224,7 @@ CLEAN_TEST(failures_end_all_ranks) {
     };
     for (size_t i = 0; i < COUNT(bad); i++) {
         int code = ranks(CPU_LIMIT, 2, "dmft-solve", bad[i].arguments);
-        FREED(free_memory) char *text = cli_read("stderr.txt", NULL);
+        FREED(base_free) char *text = cli_read("stderr.txt", NULL);
         if (code != bad[i].code || occurrences(text, bad[i].message) != 1)
             fail_msg("%s: exit %d\n%s", bad[i].arguments, code, text);
     }
@@ -243,7 +243,7 @@ CLEAN_TEST(halves_that_one_rank_loses) {
         snprintf(name, sizeof name, n > 1 ? "two.h5" : "one.h5");
         snprintf(arguments, sizeof arguments, "-o %s case.ini", name);
         int code = ranks(CPU_LIMIT, n, "dmft-compare", arguments);
-        FREED(free_memory) char *text = cli_read("stderr.txt", NULL);
+        FREED(base_free) char *text = cli_read("stderr.txt", NULL);
         if (code != 3 || occurrences(text, "mssp: with half the sites (halves)") != 1)
             fail_msg("%d ranks: exit %d\n%s", n, code, text);
     }

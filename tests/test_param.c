@@ -234,10 +234,10 @@ TEST(test_written_values_read_back) {
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct fixture f, g;
         accept(&f, texts[i], i ? "--network.kappa=0.125" : NULL);
-        FREED(free_memory) char *text = written(&f.params);
+        FREED(base_free) char *text = written(&f.params);
         accept_bytes(&g, text, strlen(text));
         same_config(&f, &g);
-        FREED(free_memory) char *again = written(&g.params);
+        FREED(base_free) char *again = written(&g.params);
         assert_string_equal(text, again);
         params_free(&f.params);
         params_free(&g.params);
@@ -245,7 +245,7 @@ TEST(test_written_values_read_back) {
 }
 
 TEST(test_help) {
-    FREED(free_memory) char *text = NULL;
+    FREED(base_free) char *text = NULL;
     size_t size = 0, keys = 0;
     FILE *stream = open_memstream(&text, &size);
     assert_non_null(stream);

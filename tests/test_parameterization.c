@@ -80,7 +80,7 @@ static void copy_read_in(double *W1, const struct net *net, const struct run *ru
  * one after the other, of units k. */
 static void copy_map(double *to, const struct net *net, const char *name, double factor, int Ne) {
     const struct node *v = support_weight(net, name);
-    FREED(free_memory) double *W = support_matrix(v->matrix.map);
+    FREED(base_free) double *W = support_matrix(v->matrix.map);
     int n = (int)v->matrix.map->declared.target->sites,
         m = (int)v->matrix.map->declared.source->sites;
     factor *= v->matrix.map->declared.s_f;

@@ -59,7 +59,7 @@ static double *learned(const struct map *map, bool forward, const double *x, siz
     for (size_t k = 0; k < P * sites; k++)
         out[k] = (map->decay - 1) * initial[k];
     if (map->kind == &map_adam && adam_of(map)->D.rows) {
-        FREED(free_memory) double *D = support_get(array_all(&adam_of(map)->D));
+        FREED(base_free) double *D = support_get(array_all(&adam_of(map)->D));
         apply(D, forward, 1.0 / (double)m, n, m, x, P, out);
     }
     double *q = support_get(array_all(&limit_of(map)->q)),
@@ -101,7 +101,7 @@ static void check_direction(const struct map *map, const struct map *fresh, bool
     size_t n = map->declared.target->sites, m = map->declared.source->sites;
     size_t P = (size_t)in.count, count = P * whole.array->sites, entries = P * in.array->sites;
     double *x = support_get(in), *y = support_get(whole), *prop = zeros(count), *eff;
-    FREED(free_memory) double *initial = initial_rows(map, forward, in, whole);
+    FREED(base_free) double *initial = initial_rows(map, forward, in, whole);
     assert_int_equal(in.count, whole.count);
     if (!start->in) {
         start->in = support_get(in);

@@ -141,7 +141,7 @@ TEST(selections) {
         qstar++;
     assert_int_equal(qstar->shape[1], P);
     assert_int_equal(qstar->shape[2], 3);
-    FREED(free_memory) double *x = support_get(z->value);
+    FREED(base_free) double *x = support_get(z->value);
     for (int row = 0; row < P * 3; row++) {
         int above = 0;
         for (int i = 0; i < 8; i++)

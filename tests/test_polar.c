@@ -29,7 +29,7 @@ static const struct polar_case {
 /* W += rate sqrt(m) p(M), or of rows that are sites |s| rate sqrt(n m) p(M), M [n][m] a block. */
 static void want_block(const struct polar_case *one, const double *M, double *W, int row, int n,
                        int column, int m) {
-    FREED(free_memory) double *X = memory((size_t)(n * m), sizeof *X);
+    FREED(base_free) double *X = memory((size_t)(n * m), sizeof *X);
     bool turned = n < m; /* fewer columns for the rotations of the oracle */
     double factor = one->rule.rate * sqrt(m) * (one->row_group ? fabs(one->s) * sqrt(n) : 1);
     for (int i = 0; i < n; i++)
@@ -43,7 +43,7 @@ static void want_block(const struct polar_case *one, const double *M, double *W,
 
 static void want_step(const struct polar_case *one, const double *C, const double *a, double *V,
                       double *W) {
-    FREED(free_memory) double *M = memory(ROWS * SITES, sizeof *M);
+    FREED(base_free) double *M = memory(ROWS * SITES, sizeof *M);
     int rows = one->row_group ? one->row_group : ROWS;
     int columns = one->column_group ? one->column_group : SITES;
     for (int k = 0; k < ROWS * SITES; k++) {
@@ -97,7 +97,7 @@ static void want_spectrum(const struct polar_case *one, const double *V,
     int n = one->row_group ? one->row_group : ROWS,
         m = one->column_group ? one->column_group : SITES;
     double got[VALUES], s[VALUES], want[VALUES] = {0}, blocks = ROWS / n * (SITES / m);
-    FREED(free_memory) double *M = memory((size_t)(n * m), sizeof *M);
+    FREED(base_free) double *M = memory((size_t)(n * m), sizeof *M);
     for (int row = 0; row < ROWS; row += n)
         for (int column = 0; column < SITES; column += m) {
             for (int i = 0; i < n; i++)
@@ -230,9 +230,9 @@ static void judge_parts(const struct polar_case *one, bool stacked, struct cut_m
                         const double *x, const double *C, const struct array *whole) {
     int rows = stacked ? ROWS / PARTS : ROWS, sites = stacked ? SITES : SITES / PARTS;
     struct polar_part part[PARTS];
-    FREED(free_memory) double *want = values(array_all(whole));
+    FREED(base_free) double *want = values(array_all(whole));
     for (int k = 0; k < PARTS; k++) {
-        FREED(free_memory) double *some = stacked ? NULL : cut(x, INPUTS, false, k);
+        FREED(base_free) double *some = stacked ? NULL : cut(x, INPUTS, false, k);
         array_free(&m->a[k]);
         array_from(&m->a[k], (size_t)sites, 1, some ? some : x, INPUTS);
         part[k].change = (struct change){.entries = array_all(&m->entries[k]),
@@ -283,7 +283,7 @@ static void judge_cut(const struct polar_case *one, bool stacked) {
     draw(W, ROWS * SITES, 1);
     array_from(&entries, SITES, 1, W, ROWS);
     for (int k = 0; k < PARTS; k++) {
-        FREED(free_memory) double *some = cut(W, ROWS, stacked, k);
+        FREED(base_free) double *some = cut(W, ROWS, stacked, k);
         array_from(&m.entries[k], stacked ? SITES : SITES / PARTS, 1, some,
                    stacked ? ROWS / PARTS : ROWS);
     }

@@ -10,7 +10,7 @@
 /* `count` orthonormal rows without relation to the population, in an array to be freed. */
 static void open_rows(struct array *array, size_t sites, int count) {
     FREED(array_free) struct array in;
-    FREED(free_memory) double *x = memory((size_t)count * sites, sizeof *x);
+    FREED(base_free) double *x = memory((size_t)count * sites, sizeof *x);
     int kept;
     draw(x, (size_t)count * sites, 99);
     array_from(&in, sites, 1, x, count);
@@ -267,7 +267,7 @@ TEST(test_mirror_images) {
     struct rows forward = array_rows(&out, 0, ROWS), back = array_rows(&out, ROWS, ROWS);
     ASK(population_fresh(&p, none, forward, &err));
     ASK(population_fresh_back(&p, none, back, &err));
-    FREED(free_memory) double *x = memory(2 * ROWS * SITES, sizeof *x);
+    FREED(base_free) double *x = memory(2 * ROWS * SITES, sizeof *x);
     backend->get(array_rows(&out, 0, 2 * ROWS), x);
     for (int k = 0; k < 2 * ROWS; k++)
         for (int i = 0; i < SITES; i += 2) {

@@ -31,7 +31,7 @@ struct track {
 
 /* values[t] = entry `offset` of the `stride` entries that a stored dataset has at each time. */
 static void read_track(hid_t file, const char *path, int offset, int stride, double *values) {
-    FREED(free_memory) double *all = calloc((size_t)(T * stride), sizeof *all);
+    FREED(base_free) double *all = calloc((size_t)(T * stride), sizeof *all);
     hid_t set = H5Dopen2(file, path, H5P_DEFAULT);
     assert_true(H5Dread(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, all) >= 0);
     H5Dclose(set);

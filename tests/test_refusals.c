@@ -68,7 +68,7 @@ static void read_line(const char *text) {
 /* Lines that begin with two blanks go on with the one before. */
 static void read_table(const char *name) {
     static char whole[8192];
-    FREED(free_memory) char *next = NULL;
+    FREED(base_free) char *next = NULL;
     FILE *file = fopen(name, "r");
     assert_non_null(file);
     for (size_t room = 0; getline(&next, &room, file) >= 0;) {

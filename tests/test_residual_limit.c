@@ -26,7 +26,7 @@ static void meet(const struct pair *p, struct map *map, bool forward, double *w)
     ASK(array_init(&out, &backend_cpu, units->sites, units->group, d, err));
     struct rows frame = array_all(&p->frame), rows = array_all(&out);
     ASK(forward ? map_forward(map, frame, rows, err) : map_backward(map, frame, rows, err));
-    FREED(free_memory)
+    FREED(base_free)
     double *values = support_get(array_all(forward ? &limit_of(map)->Z : &limit_of(map)->e));
     for (int i = 0; i < d; i++)
         for (int u = 0; u < count; u++)

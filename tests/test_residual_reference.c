@@ -44,7 +44,7 @@ static void stored(hid_t file, const char *name, int l, struct track *track) {
         hid_t set = H5Dopen2(file, path, H5P_DEFAULT), space = H5Dget_space(set);
         int axes = H5Sget_simple_extent_dims(space, shape, NULL);
         size_t stride = (size_t)(shape[1] * shape[2] * shape[3]), step = 0;
-        FREED(free_memory) double *all = calloc((size_t)shape[0] * stride, sizeof *all);
+        FREED(base_free) double *all = calloc((size_t)shape[0] * stride, sizeof *all);
         assert_true(H5Dread(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, all) >= 0);
         H5Sclose(space);
         H5Dclose(set);

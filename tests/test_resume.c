@@ -270,7 +270,7 @@ TEST_AFTER(clean, other_settings_are_refused) {
 /* The file with its bytes from `at` on replaced; sum: with the sum that goes with them. */
 static void change_state(const char *name, size_t at, const char *bytes, bool sum) {
     size_t size;
-    FREED(free_memory) char *text = cli_read(name, &size);
+    FREED(base_free) char *text = cli_read(name, &size);
     assert_true(at + strlen(bytes) <= size);
     memcpy(text + at, bytes, strlen(bytes));
     uint64_t now = base_hash(BASE_HASH, text, size - sizeof now);

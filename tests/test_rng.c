@@ -108,7 +108,7 @@ static void check_distribution(double *x, size_t n) {
 
 TEST(test_normals_along_sites) {
     const size_t n = 1000000;
-    FREED(free_memory) double *x = memory(n, sizeof *x);
+    FREED(base_free) double *x = memory(n, sizeof *x);
     draw_row(plain, 0, n, x);
     check_distribution(x, n);
 }
@@ -116,7 +116,7 @@ TEST(test_normals_along_sites) {
 /* Few sites and many of the other numbers: rows, replicates, owners, seeds. */
 TEST(test_normals_along_other_numbers) {
     const size_t n = 100000;
-    FREED(free_memory) double *x = memory(n, sizeof *x);
+    FREED(base_free) double *x = memory(n, sizeof *x);
     for (int way = 0; way < 6; way++) {
         for (size_t i = 0; i < n; i++) {
             struct rng_stream stream = plain;
@@ -150,7 +150,7 @@ TEST(test_streams_are_distinct) {
     enum { COUNT = 20, SITES = 50000 };
     struct rng_stream s[COUNT];
     size_t first[COUNT] = {[17] = 2, [18] = 3, [19] = SITES};
-    FREED(free_memory) double *x = memory((size_t)COUNT * SITES, sizeof *x);
+    FREED(base_free) double *x = memory((size_t)COUNT * SITES, sizeof *x);
     for (int k = 0; k < COUNT; k++)
         s[k] = plain;
     s[1].seed ^= 1;

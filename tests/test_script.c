@@ -133,8 +133,8 @@ TEST(balanced_draws) {
                  "read_out(tanh(map(read_in(a, 'W1'), b, 'V')), 'w')\n");
         assert_int_equal(support_script(&run, text, change, &why), CODE_OK);
         support_net(&net, &run, 32, 0);
-        FREED(free_memory) double *W1 = support_get(array_all(&support_thin(&net, "W1")->W));
-        FREED(free_memory) double *w = support_get(array_all(&support_thin(&net, "w")->W));
+        FREED(base_free) double *W1 = support_get(array_all(&support_thin(&net, "W1")->W));
+        FREED(base_free) double *w = support_get(array_all(&support_thin(&net, "w")->W));
         for (int k = 0; k < run.inputs.K; k++) {
             double product = 0;
             for (int n = 0; n < 32; n++)

@@ -160,9 +160,9 @@ TEST(fixed_matrices_decay_or_are_frozen) {
                            (const char *const[]){decay, frozen ? "rates.V=0" : NULL, NULL}, &why))
             fail_msg("%s", why.text);
         support_net(&net, &run, 16, 0);
-        FREED(free_memory) double *before = support_matrix(net.maps.item[0]);
+        FREED(base_free) double *before = support_matrix(net.maps.item[0]);
         net_decay(&net, 0.5);
-        FREED(free_memory) double *after = support_matrix(net.maps.item[0]);
+        FREED(base_free) double *after = support_matrix(net.maps.item[0]);
         assert_true(after[3] == (frozen ? 1 : 0.5) * before[3] && before[3] != 0);
     }
 }

@@ -90,7 +90,7 @@ TEST(directions_and_pairs) {
     const struct sequences modular = {SEQUENCE_MODULAR, LETTERS, 1, 0};
     const struct data sizes = tokens_sizes(&modular, INPUTS, 0, 3, false);
     const double X[] = {1, 2, 3, 4};
-    FREED(free_memory) double *A = NULL;
+    FREED(base_free) double *A = NULL;
     int K;
     struct data data;
     struct err told = {0};

@@ -52,7 +52,7 @@ static void perturb(struct net *net) {
         for (int k = arrays_of(&net->parameters.item[i], array) - 1; k >= 0; k--) {
             struct rows rows = array_all(array[k]);
             size_t count = (size_t)rows.count * rows.array->sites;
-            FREED(free_memory) double *x = support_get(rows);
+            FREED(base_free) double *x = support_get(rows);
             for (size_t j = 0; j < count; j++)
                 x[j] *= 1 + U * uniform();
             rows.array->backend->put(rows, x);

@@ -180,7 +180,7 @@ static void first_draw(uint32_t replicate, bool halved, int half, int sites, dou
     ASK(population_init(&p, err));
     ASK(array_init(&out, p.backend, p.sites, 1, 1, err));
     ASK(population_fresh(&p, (struct rows){0}, array_all(&out), err));
-    FREED(free_memory) double *values = support_get(array_all(&out));
+    FREED(base_free) double *values = support_get(array_all(&out));
     memcpy(z, values, (size_t)sites * sizeof *z);
     array_free(&out);
     population_free(&p);

@@ -9,7 +9,7 @@
 static void assert_combination(struct rows rows, const double *start, const double *C,
                                const double *a, int terms) {
     size_t sites = rows.array->sites, count = (size_t)terms;
-    FREED(free_memory) double *got = values(rows);
+    FREED(base_free) double *got = values(rows);
     for (size_t i = 0; i < (size_t)rows.count * sites; i++) {
         long double sum = start ? start[i] : 0, size = fabsl(sum);
         for (size_t k = 0; k < count; k++) {
@@ -46,7 +46,7 @@ TEST(test_thin) {
     ASK(array_init(&out, backend, SITES, 1, P, &err));
     thin_read(&thin, A, array_all(&out));
     assert_combination(array_all(&out), NULL, A, W, K);
-    FREED(free_memory) double *y = values(array_all(&out));
+    FREED(base_free) double *y = values(array_all(&out));
     ASK(thin_learn(&thin, A, c, array_all(&out), &err));
     assert_combination(array_all(&thin.W), W, AT, y, P);
     thin_read(&empty, NULL, array_all(&out));
@@ -98,7 +98,7 @@ TEST(test_thin_coordinates) {
     static const int sizes[][2] = {{250, 7}, {520, 7}, {1, 1},   {3, 5},
                                    {5, 3},   {40, 7},  {1, 784}, {32, 784}};
     const size_t all = 32 * 784;
-    FREED(free_memory) double *X = memory(all, sizeof *X);
+    FREED(base_free) double *X = memory(all, sizeof *X);
     for (size_t n = 0; n < LENGTH(sizes); n++) {
         int P = sizes[n][0], D = sizes[n][1];
         draw(X, (size_t)(P * D), (uint32_t)n);

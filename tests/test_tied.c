@@ -118,7 +118,7 @@ TEST(equals_oracle) {
             support_learn(&net, &run);
             oracle_step(o);
             tie(o, W);
-            FREED(free_memory) double *got = support_matrix(support_map(&net, "W"));
+            FREED(base_free) double *got = support_matrix(support_map(&net, "W"));
             for (int k = 0; k < WIDTH * WIDTH; k++)
                 CHECK_ABS(sqrt(WIDTH) * got[k], W[k], 1e-12 * fmax(1, fabs(W[k])),
                           "case %d: entry %d of W after %d", i, k, t);

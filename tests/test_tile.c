@@ -33,7 +33,7 @@ static double *random_values(size_t count) {
 /* Rows 1 .. ROWS of an array of ROWS + 2, whose other rows are 7 and must stay so. */
 static struct rows inner(struct array *array, const struct backend *backend, size_t sites,
                          int group) {
-    FREED(free_memory) double *seven = random_values((ROWS + 2) * sites);
+    FREED(base_free) double *seven = random_values((ROWS + 2) * sites);
     ASK(array_init(array, backend, sites, group, ROWS + 2, err));
     for (size_t i = 0; i < (ROWS + 2) * sites; i++)
         seven[i] = 7;
@@ -115,7 +115,7 @@ TEST(bits_depend_on_nothing) {
 }
 
 static struct rows random_rows(struct array *array, const struct population *on, int count) {
-    FREED(free_memory) double *values = random_values((size_t)count * on->sites);
+    FREED(base_free) double *values = random_values((size_t)count * on->sites);
     ASK(array_init(array, on->backend, on->sites, on->group, count, err));
     on->backend->put(array_all(array), values);
     return array_all(array);

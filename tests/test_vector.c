@@ -147,9 +147,9 @@ TEST(decay) {
         support_net(&net, &run, N, 0);
         for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
             int count;
-            FREED(free_memory) double *before = column(&net, cases[k].name, &count);
+            FREED(base_free) double *before = column(&net, cases[k].name, &count);
             net_decay(&net, 0.5);
-            FREED(free_memory) double *after = column(&net, cases[k].name, &count);
+            FREED(base_free) double *after = column(&net, cases[k].name, &count);
             for (int i = 0; i < count; i++)
                 assert_true(before[i] != 0 && after[i] == cases[k].left * before[i]);
         }

@@ -172,7 +172,7 @@ void rows_add_at(struct rows x, const int *which, struct rows y) {
 }
 
 int rows_cross(struct rows x, struct rows y, struct err *err) {
-    FREED(free_memory) double *row = NULL;
+    FREED(base_free) double *row = NULL;
     TRY(base_alloc(&row, x.count ? x.array->sites : 0, sizeof *row, err));
     for (int k = 0; k < x.count; k++) {
         x.array->backend->get(rows_part(x, k, 1), row);
@@ -227,7 +227,7 @@ static void turn_coefficients(struct coefficients C, const double *R, int rows, 
 }
 
 int rows_coefficients(struct coefficients C, int rows, int terms, double **out, struct err *err) {
-    FREED(free_memory) double *R = NULL;
+    FREED(base_free) double *R = NULL;
     double *all = NULL;
     size_t size = (size_t)C.rows.count * C.rows.array->sites;
     *out = NULL;
@@ -274,7 +274,7 @@ int rows_combine(struct rows y, double beta, struct coefficients C, struct rows 
                  struct err *err) {
     const struct backend *backend = y.array->backend;
     FREED(array_free) struct array scaled = {0};
-    FREED(free_memory) double *host = NULL, *factors = NULL;
+    FREED(base_free) double *host = NULL, *factors = NULL;
     if (is_here(y, C.rows)) {
         backend->combine_rows(y, beta, C, a);
         return CODE_OK;
@@ -289,7 +289,7 @@ int rows_combine(struct rows y, double beta, struct coefficients C, struct rows 
 int rows_times(double scale, struct rows W, struct rows x, struct rows y, struct err *err) {
     const struct backend *backend = x.array->backend;
     size_t size = (size_t)x.count * (size_t)W.count;
-    FREED(free_memory) double *host = NULL;
+    FREED(base_free) double *host = NULL;
     if (is_here(x, y)) {
         backend->times(scale, W, x, y);
         return CODE_OK;

@@ -48,7 +48,7 @@ static void counted_dots(struct rows a, struct rows b, double *C) {
 /* What is no number is selected, so that the loss is none either and the run ends. */
 static int counted_top(struct rows x, size_t K, struct rows mask, struct err *err) {
     size_t sites = x.array->sites;
-    FREED(free_memory) double *sorted = NULL;
+    FREED(base_free) double *sorted = NULL;
     TRY(base_alloc(&sorted, sites, sizeof *sorted, err));
     for (int k = 0; k < x.count; k++) {
         const double *in = cpu_at(x, k, 0);

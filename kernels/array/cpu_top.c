@@ -44,9 +44,9 @@ static size_t left_of(const size_t *ties, int k, int rows, int rank, int ranks, 
 static int search_all(struct rows x, size_t K, uint64_t *keys, struct top_search *search,
                       struct err *err) {
     const struct array *a = x.array;
-    FREED(free_memory) uint64_t *largest = NULL;
+    FREED(base_free) uint64_t *largest = NULL;
     uint64_t *smallest;
-    FREED(free_memory) size_t *here = NULL;
+    FREED(base_free) size_t *here = NULL;
     size_t *all, sites = 0, count = (size_t)x.count;
     TRY(base_alloc(&largest, 2 * count, sizeof *largest, err));
     TRY(base_alloc(&here, 2 * count, sizeof *here, err));
@@ -86,9 +86,9 @@ static int search_all(struct rows x, size_t K, uint64_t *keys, struct top_search
 
 int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
     int ranks = x.array->split.over_ranks ? dist_ranks() : 1, rank = ranks > 1 ? dist_rank() : 0;
-    FREED(free_memory) struct top_search *search = NULL;
-    FREED(free_memory) size_t *ties = NULL; /* [ranks][rows], then how many numbers are larger */
-    FREED(free_memory) uint64_t *keys = NULL;
+    FREED(base_free) struct top_search *search = NULL;
+    FREED(base_free) size_t *ties = NULL; /* [ranks][rows], then how many numbers are larger */
+    FREED(base_free) uint64_t *keys = NULL;
     TRY(base_alloc(&search, (size_t)x.count, sizeof *search, err));
     TRY(base_alloc(&ties, (size_t)(ranks + 1) * (size_t)x.count, sizeof *ties, err));
     TRY(base_alloc(&keys, cpu_cells(x), sizeof *keys, err));

@@ -100,13 +100,13 @@ void *base_grow(void *list, int *count, size_t size, struct err *err) {
     return memset(first + n * size, 0, size);
 }
 
-void free_memory(void *pointer) {
+void base_free(void *pointer) {
     void *memory;
     memcpy(&memory, pointer, sizeof memory);
     free(memory);
 }
 
-void close_stream(FILE **stream) {
+void base_close(FILE **stream) {
     if (*stream)
         fclose(*stream);
 }

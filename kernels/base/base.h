@@ -67,11 +67,11 @@ int base_alloc_unset(void *out, size_t count, size_t size, struct err *err);
  * the list may move. NULL: no memory. */
 void *base_grow(void *list, int *count, size_t size, struct err *err);
 /* In front of a declaration: what it declares goes to this function where its block ends, the last
- * declared first; free_memory is that of pointers, close_stream that of files, which may be NULL. A
+ * declared first; base_free is that of pointers, base_close that of files, which may be NULL. A
  * failure may then leave by TRY at any line. */
 #define FREED(by) __attribute__((cleanup(by)))
-void free_memory(void *pointer);
-void close_stream(FILE **stream);
+void base_free(void *pointer);
+void base_close(FILE **stream);
 /* A copy of a string, or CODE_SYSTEM. */
 int base_copy(char **out, const char *text, struct err *err);
 

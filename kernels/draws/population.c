@@ -139,7 +139,7 @@ static int sobol_rows(struct population *population, struct rng_stream stream, s
     size_t points = (S / members + pair * sets - 1) / (pair * sets),
            length = points * pair * members;
     size_t first = stream.draw * members, rows = 0;
-    FREED(free_memory) double *all = NULL;
+    FREED(base_free) double *all = NULL;
     while (rows < (size_t)out.count && first + (rows + 1) * members <= SOBOL_DIMENSIONS)
         rows++;
     *done = (int)rows;

@@ -50,7 +50,7 @@ int map_entries_forward(const struct array *W, double scale, struct rows x, stru
  * selected are 0, and what follows from them need not be computed. All of them count as live where
  * too few are 0 for that to pay. */
 static int find_live(struct rows rows, int *live, int *found, struct err *err) {
-    FREED(free_memory) double *squares = NULL;
+    FREED(base_free) double *squares = NULL;
     TRY(base_alloc_unset(&squares, (size_t)rows.count, sizeof *squares, err));
     rows.array->backend->averages(rows, rows, squares);
     *found = 0;
@@ -79,7 +79,7 @@ int map_entries_backward(const struct array *W, double scale, struct rows y, dou
                          struct rows out, struct err *err) {
     struct coefficients C = {.rows = y, .scale = scale};
     FREED(array_free) struct array few = {0};
-    FREED(free_memory) int *live = NULL;
+    FREED(base_free) int *live = NULL;
     int count = y.count;
     if (beta == 0 && count > 1) {
         TRY(base_alloc_unset(&live, (size_t)count, sizeof *live, err));
@@ -147,7 +147,7 @@ static int keep_which(const struct map_some *some, int **live, struct err *err) 
 
 static int finite_keep(struct map *map, int k, struct rows y, struct err *err) {
     struct stage *stage = &map->stage[k];
-    FREED(free_memory) int *live = NULL;
+    FREED(base_free) int *live = NULL;
     int count = y.count;
     free(stage->live);
     stage->live = NULL;

@@ -25,7 +25,7 @@ static void history_free(struct map *map) {
 /* out_mu = sum_k <in_mu, known_k> result_k */
 static int history_apply(const struct array *known, const struct array *result, struct rows in,
                          struct rows out, struct err *err) {
-    FREED(free_memory) double *C = NULL;
+    FREED(base_free) double *C = NULL;
     TRY(base_alloc(&C, (size_t)in.count * (size_t)known->rows, sizeof *C, err));
     in.array->backend->dots(in, array_all(known), C);
     in.array->backend->combine(out, 0, C, array_all(result));
@@ -47,7 +47,7 @@ static int explicit_matrix(const struct map *map, double factor, struct array *W
     const struct population *source = map->declared.source;
     const struct history_state *history = history_of(map);
     size_t n = map->declared.target->sites, K = (size_t)history->q.rows;
-    FREED(free_memory) double *Z = NULL, *C = NULL;
+    FREED(base_free) double *Z = NULL, *C = NULL;
     double scale = factor / (double)source->sites;
     TRY(base_alloc(&Z, n * K, sizeof *Z, err));
     TRY(base_alloc(&C, n * K, sizeof *C, err));

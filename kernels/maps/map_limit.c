@@ -69,7 +69,7 @@ static int enter_use(const struct map *map, double **C, int P, int columns, doub
 static int add_rows(struct rows out, double factor, const double *C, struct rows basis,
                     struct err *err) {
     size_t count = (size_t)out.count * (size_t)basis.count;
-    FREED(free_memory) double *scaled = NULL;
+    FREED(base_free) double *scaled = NULL;
     if (!basis.count)
         return CODE_OK;
     if (factor != 1) {
@@ -105,7 +105,7 @@ static void pass_through(struct rows x, struct rows q, struct rows Z, struct row
 
 static int limit_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
     struct limit_state *limit = limit_of(map);
-    FREED(free_memory) double *R = NULL, *E = NULL, *L = NULL;
+    FREED(base_free) double *R = NULL, *E = NULL, *L = NULL;
     bool remembers = map->settings.remembers;
     int met = limit->e.rows;
     limit->late = false;
@@ -129,7 +129,7 @@ static int limit_forward(struct map *map, struct rows x, struct rows out, struct
 
 static int limit_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
     struct limit_state *limit = limit_of(map);
-    FREED(free_memory) double *Y = NULL, *C = NULL, *shown = NULL;
+    FREED(base_free) double *Y = NULL, *C = NULL, *shown = NULL;
     bool late = false;
     if (map->numbers.fr != 0 || map_learns_backward(&map->declared))
         TRY(map_meet(map, false, y, map_delays(map, out), &C, &late, err));
@@ -276,7 +276,7 @@ static int limit_initial(const struct map *map, int use, bool forward, struct ro
     const struct array *own = forward ? &limit->normals : &limit->q;
     int rank = limit->normals.rows, met = forward ? limit->e_count : limit->p.rows;
     size_t first = (size_t)use * (size_t)out.count, count = (size_t)out.count * (size_t)rank;
-    FREED(free_memory) double *C = NULL;
+    FREED(base_free) double *C = NULL;
     (void)in;
     TRY(base_alloc(&C, count, sizeof *C, err));
     for (size_t i = 0; i < count; i++)

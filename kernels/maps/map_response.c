@@ -162,7 +162,7 @@ static int shift_field(struct map *map, int i, struct rows out, struct err *err)
     const struct population *on = side_of(map, i);
     struct rows to = companions_rows(out, i);
     FREED(array_free) struct array tiled = {0};
-    FREED(free_memory) double *signs = NULL;
+    FREED(base_free) double *signs = NULL;
     if (side->response == 0)
         return CODE_OK;
     struct rows probes = rows_of_use(map, &side->probes, out.count);
@@ -199,7 +199,7 @@ static int add_entries(const struct map *map, struct rows x, struct rows out, st
 static int add_seen(struct rows y, const struct array *a, int numbers, const double *scale,
                     double *C, struct err *err) {
     int known = a->rows, each = known && scale ? numbers / known : 1;
-    FREED(free_memory) double *G = NULL;
+    FREED(base_free) double *G = NULL;
     if (!known)
         return CODE_OK;
     TRY(base_alloc(&G, (size_t)y.count * (size_t)known, sizeof *G, err));
@@ -215,7 +215,7 @@ static int add_seen(struct rows y, const struct array *a, int numbers, const dou
 static int add_whole(const struct map *map, struct rows x, struct rows out, struct err *err) {
     const struct map_response *response = map->response;
     int columns = response->side[1].change[0].rows;
-    FREED(free_memory) double *C = NULL;
+    FREED(base_free) double *C = NULL;
     TRY(base_alloc(&C, (size_t)x.count * (size_t)columns, sizeof *C, err));
     TRY(add_seen(x, &response->whole, columns, NULL, C, err));
     add_changes(&response->side[1], C, out);
@@ -254,7 +254,7 @@ static int field_weights(struct map *map, struct rows y, double **C, struct err 
 
 int map_response_backward(struct map *map, struct rows y, struct rows out, struct err *err) {
     struct map_response *response = map->response;
-    FREED(free_memory) double *C = NULL;
+    FREED(base_free) double *C = NULL;
     if (!response || !companions_work(out))
         return CODE_OK;
     keep_changes(map, 1, y);

@@ -132,7 +132,7 @@ static int step_columns(struct rows x, int group, struct rows along, double leas
                         struct err *err) {
     size_t sites = x.array->sites, rows = (size_t)x.count + (size_t)along.count,
            all = rows * (size_t)group;
-    FREED(free_memory) double *host = NULL;
+    FREED(base_free) double *host = NULL;
     double *X;
     TRY(base_alloc(&host, rows * sites + all + polar_scratch(x.count, group, along.count),
                    sizeof *host, err));

@@ -26,7 +26,7 @@ static int add_spectrum(int r, int c, double *X, double *s, double least, int co
 static int gather_parts(const struct polar_momentum *V, size_t rows, size_t sites, double *out,
                         struct err *err) {
     size_t first = 0;
-    FREED(free_memory) double *one = NULL;
+    FREED(base_free) double *one = NULL;
     TRY(base_alloc(&one, rows * sites, sizeof *one, err));
     for (int k = 0; k < V->parts; k++) {
         const struct array *velocity = V->velocity[k];
@@ -51,7 +51,7 @@ int polar_spectrum(const struct polar_momentum *momentum, int count, double *val
     size_t r = momentum->row_group ? (size_t)momentum->row_group : rows,
            c = momentum->column_group ? (size_t)momentum->column_group : sites, n = r < c ? r : c;
     bool directions = momentum->directions;
-    FREED(free_memory) double *V = NULL, *X = NULL;
+    FREED(base_free) double *V = NULL, *X = NULL;
     double least = directions ? POLAR_NOTHING * sqrt((double)c) : 0;
     int counted = 0;
     for (size_t k = 0; k < (size_t)count; k++)

@@ -197,7 +197,7 @@ done:
 static int roots_of_products(const struct map *map, struct rows L, int count, double *values,
                              struct err *err) {
     int n = L.count;
-    FREED(free_memory) double *G = NULL;
+    FREED(base_free) double *G = NULL;
     for (int k = 0; k < count; k++)
         values[k] = 0;
     if (!n)

@@ -91,7 +91,7 @@ static int project_inputs(const double *X, int first, int P, int D, const double
 int thin_coordinates(const double *X, int P, int D, double **A, double **B, int *K,
                      struct err *err) {
     int most = P < D ? P : D, rank = 0, mu;
-    FREED(free_memory) double *basis = NULL, *wide = NULL, *scratch = NULL;
+    FREED(base_free) double *basis = NULL, *wide = NULL, *scratch = NULL;
     TRY(base_alloc(&basis, ((size_t)most + 1) * (size_t)D, sizeof *basis, err));
     TRY(base_alloc(&wide, (size_t)P * (size_t)most, sizeof *wide, err));
     TRY(base_alloc(&scratch, (size_t)most, sizeof *scratch, err));

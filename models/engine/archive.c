@@ -4,7 +4,7 @@
 
 /* Numbers that are read and forgotten. */
 static int pass_over(struct archive *archive, size_t count, struct err *err) {
-    FREED(free_memory) double *ignored = NULL;
+    FREED(base_free) double *ignored = NULL;
     TRY(base_alloc(&ignored, count, sizeof *ignored, err));
     return archive_bytes(archive, ignored, count * sizeof *ignored, err);
 }
@@ -152,7 +152,7 @@ static int rows_of_net(struct rows rows, const struct backend *backend, struct a
 static int learned_rows(struct net *net, struct archive *archive, struct err *err) {
     const struct program *p = net->program;
     const struct backend *backend = net->setup.backend;
-    FREED(free_memory) bool *learned = NULL;
+    FREED(base_free) bool *learned = NULL;
     TRY(base_alloc(&learned, (size_t)p->all, sizeof *learned, err));
     learned[p->output] = true;
     for (int k = 0; k < p->experts; k++)

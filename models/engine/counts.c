@@ -116,7 +116,7 @@ static bool leaves_out(struct share share) {
 
 int counts_mark(struct net *net, struct err *err) {
     const struct program *p = net->program;
-    FREED(free_memory) struct shares *shares = NULL;
+    FREED(base_free) struct shares *shares = NULL;
     TRY(base_alloc(&shares, (size_t)p->nodes, sizeof *shares, err));
     find_shares(p, shares);
     for (int i = 0; i < p->nodes; i++) {

@@ -58,7 +58,7 @@ static void add_host(const struct parameter *p, int k, const double *c, double *
 int net_change(const struct net *net, const struct parameter *p, int k, double rate,
                struct change *change, double *host, struct err *err) {
     const struct kept *kept = &p->kept[k];
-    FREED(free_memory) double *c = NULL;
+    FREED(base_free) double *c = NULL;
     TRY(base_alloc(&c, (size_t)p->rows, sizeof *c, err));
     net_coefficients(net, p, k, rate, c);
     if (p->map && p->map->kind->change)
@@ -71,7 +71,7 @@ int net_change(const struct net *net, const struct parameter *p, int k, double r
 
 /* Adds step K_k. */
 static int move_stage(struct net *net, int k, double step, struct err *err) {
-    FREED(free_memory) double *c = NULL;
+    FREED(base_free) double *c = NULL;
     TRY(base_alloc(&c, (size_t)net_most_rows(net), sizeof *c, err));
     for (int i = 0; i < net->parameters.count; i++) {
         struct parameter *p = &net->parameters.item[i];

@@ -322,7 +322,7 @@ static size_t constant_period(const struct population *on) {
 /* Rows of every token of every input, from the numbers of one group and one input. */
 static int constant_prepare(struct net *net, struct node *v, struct err *err) {
     size_t n = (size_t)v->per, sites = v->on->sites, each = constant_period(v->on);
-    FREED(free_memory) double *rows = NULL;
+    FREED(base_free) double *rows = NULL;
     TRY(net_rows(net, v->on, v->count, &v->value, err));
     if (net->setup.declare_only)
         return CODE_OK;

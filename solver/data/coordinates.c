@@ -28,7 +28,7 @@ static int of_rows(struct coordinates *inputs, const struct data *data, bool by_
 /* What the basis has of a row is the sum of what it has of the token and of the place. */
 static int of_tokens(struct coordinates *inputs, const struct data *data, bool by_entry,
                      struct err *err) {
-    FREED(free_memory) size_t *row = NULL;
+    FREED(base_free) size_t *row = NULL;
     size_t D = (size_t)data->D, all;
     double one = 1 / sqrt(data->D > data->V ? 2 : 1);
     int count = 0;

@@ -29,7 +29,7 @@ static void letters_free(struct letters *text) {
 /* --- reading --------------------------------------------------------------------------------- */
 
 static int read_bytes(struct letters *text, const struct corpus *corpus, struct err *err) {
-    FREED(close_stream) FILE *stream = NULL;
+    FREED(base_close) FILE *stream = NULL;
     long size = -1;
     TRY(data_check_file(corpus->path, err));
     TRY(base_open(&stream, corpus->path, err));
@@ -149,7 +149,7 @@ static int by_frequency(const void *a, const void *b) {
 /* The letters of the text, or the most frequent of them, in the order of their codes. */
 static int take_found(struct letters *text, struct data *sizes, const struct corpus *corpus,
                       struct err *err) {
-    FREED(free_memory) struct found *found = NULL;
+    FREED(base_free) struct found *found = NULL;
     int kinds = 0, room = corpus->vocabulary;
     TRY(base_alloc(&found, CODES, sizeof *found, err));
     for (int code = 0; code < CODES; code++)
@@ -197,7 +197,7 @@ static int find_alphabet(struct letters *text, struct data *sizes, const struct 
 static int take_windows(struct data *data, const struct letters *text, const struct corpus *corpus,
                         const size_t part[2], int to, struct err *err) {
     size_t n = (size_t)corpus->n, stride = (size_t)corpus->stride, length = part[1] - part[0];
-    FREED(free_memory) size_t *order = NULL;
+    FREED(base_free) size_t *order = NULL;
     size_t windows = length > n ? (length - n - 1) / stride + 1 : 0;
     size_t count = (size_t)(to ? corpus->tests : corpus->inputs);
     struct rng_stream stream = {

@@ -30,7 +30,7 @@ static int root_of(int *above, int at) {
 
 int tokens_open(const struct data *data, size_t *row, int *trained, int *count, struct err *err) {
     int n = data->n, V = data->V, one = data->D == V; /* one: all rows have one place */
-    FREED(free_memory) int *above = NULL;
+    FREED(base_free) int *above = NULL;
     TRY(base_alloc(&above, (size_t)(V + n), sizeof *above, err));
     for (int k = 0; k < V + n; k++)
         above[k] = k;
@@ -50,7 +50,7 @@ int tokens_open(const struct data *data, size_t *row, int *trained, int *count, 
 int tokens_basis(const struct data *data, const size_t *row, int count, double *basis,
                  struct err *err) {
     int V = data->V, D = data->D;
-    FREED(free_memory) int *set = NULL, *size = NULL;
+    FREED(base_free) int *set = NULL, *size = NULL;
     TRY(base_alloc(&set, (size_t)D + 1, sizeof *set, err));
     TRY(base_alloc(&size, (size_t)D + 1, sizeof *size, err));
     for (int i = 0; i <= D; i++)
@@ -182,7 +182,7 @@ static int entropy_rate(const double *T, const double *of_row, size_t V, double 
 static int draw_markov(struct data *data, const struct sequences *sequences, struct err *err) {
     size_t n = (size_t)data->n, V = (size_t)data->V;
     size_t first = data->tests ? (size_t)data->P : 0;
-    FREED(free_memory) double *room = NULL;
+    FREED(base_free) double *room = NULL;
     double *T, sum = 0;
     TRY(truth_init(&data->truth, err));
     TRY(truth_add(data->truth,
@@ -233,7 +233,7 @@ static int draw_copy(struct data *data, const struct sequences *sequences, struc
 /* Fisher and Yates from the front, as far as pairs are used. */
 static int draw_modular(struct data *data, const struct sequences *sequences, struct err *err) {
     size_t letters = (size_t)sequences->letters, pairs = letters * letters, P = (size_t)data->P;
-    FREED(free_memory) size_t *pair = NULL;
+    FREED(base_free) size_t *pair = NULL;
     size_t inputs = data_rows(data) / 3;
     TRY(base_alloc(&pair, pairs, sizeof *pair, err));
     for (size_t k = 0; k < pairs; k++)

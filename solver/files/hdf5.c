@@ -263,7 +263,7 @@ static int open_scale(hid_t *scale, hid_t group, const char *axis, hsize_t lengt
     TRY(open_dataset(scale, group, &array, err));
     if (*scale >= 0)
         return CODE_OK;
-    FREED(free_memory) int *values = NULL;
+    FREED(base_free) int *values = NULL;
     TRY(base_alloc(&values, (size_t)length, sizeof *values, err));
     for (hsize_t k = 0; k < length; k++)
         values[k] = (int)k;

@@ -53,7 +53,7 @@ static int write_by_input(hid_t group, struct dataset array, const struct by_inp
     char dims[HDF5_NAME];
     struct dataset kept = without_empty(array, dims);
     size_t each = 1, count = (size_t)array.shape[0];
-    FREED(free_memory) double *part = NULL;
+    FREED(base_free) double *part = NULL;
     for (int k = 1; k < kept.rank; k++)
         each *= (size_t)kept.shape[k];
     size_t first = from->test ? (size_t)from->data->P : 0, most = hdf5_rows_of_chunk(each);

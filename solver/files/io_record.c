@@ -34,7 +34,7 @@ done:
 static int write_runs(hid_t group, const struct dataset *array, const struct record *record,
                       const struct series *series, const double *values, struct err *err) {
     size_t each = series->size / series->shape[0], total = series->size * (size_t)record->runs;
-    FREED(free_memory) double *copy = NULL;
+    FREED(base_free) double *copy = NULL;
     TRY(base_alloc(&copy, total, sizeof *copy, err));
     for (size_t k = 0; k < total; k++) {
         size_t run = k / series->size;
@@ -140,7 +140,7 @@ static int write_reached(hid_t group, const struct record *record, struct err *e
                             1,
                             {(hsize_t)record->T},
                             H5T_NATIVE_INT};
-    FREED(free_memory) int *count = NULL;
+    FREED(base_free) int *count = NULL;
     TRY(base_alloc(&count, (size_t)record->T, sizeof *count, err));
     for (int t = 0; t < record->T; t++)
         count[t] = record_reached(record, t);

@@ -24,7 +24,7 @@ static int folder_of(char **folder, const char *path, struct err *err) {
 
 int partial_check(const char *path, bool force, struct err *err) {
     struct stat status;
-    FREED(free_memory) char *folder = NULL;
+    FREED(base_free) char *folder = NULL;
     if (!*path)
         return err_set(err, CODE_INPUT, "the name of the output file is empty");
     TRY(folder_of(&folder, path, err));
@@ -199,7 +199,7 @@ static int sum_of(uint64_t *sum, const char *file, const char *path, struct err 
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     char block[1 << 12];
     size_t size;
-    FREED(close_stream) FILE *stream = NULL;
+    FREED(base_close) FILE *stream = NULL;
     if (base_open(&stream, file, err)) /* what is missing here was there before */
         return err->code = CODE_SYSTEM;
     *sum = base_hash(BASE_HASH, name, strlen(name));

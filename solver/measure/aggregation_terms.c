@@ -201,7 +201,7 @@ static int find_top(struct terms *t, struct err *err) {
     int C = net->setup.data.C, N = t->N, each = net->batch.rows / net->batch.output_rows;
     struct rows now = array_all(&net->program->node[net->program->read_out].matrix.thin->W),
                 start = array_all(&t->start[net->program->read_out].W);
-    FREED(free_memory) double *w = NULL;
+    FREED(base_free) double *w = NULL;
     TRY(base_alloc(&w, 2 * (size_t)(C * N), sizeof *w, err));
     start.array->backend->get(start, w);
     now.array->backend->get(now, w + C * N);

@@ -24,7 +24,7 @@ int alignment_add_input(struct alignment *sum, struct rows x, struct rows start,
 
 int alignment_add_map(struct alignment *sum, const struct map *map, struct err *err) {
     size_t entries = map->declared.target->sites * map->declared.source->sites;
-    FREED(free_memory) double *start = NULL, *now = NULL;
+    FREED(base_free) double *start = NULL, *now = NULL;
     TRY(base_alloc(&start, entries, sizeof *start, err));
     TRY(base_alloc(&now, entries, sizeof *now, err));
     TRY(map->start->kind->matrix(map->start, start, err));

@@ -153,7 +153,7 @@ static int split_look(const struct net *net, const struct node *v, struct coordi
     struct rows x = net->program->node[v->argument[0]].value, Q = array_all(&v->matrix.thin->W);
     FREED(array_free) struct array rows = {0};
     size_t count = node_numbers(v);
-    FREED(free_memory) double *s = NULL;
+    FREED(base_free) double *s = NULL;
     TRY(base_alloc(&s, count, sizeof *s, err));
     backend->dots(x, array_all(&m->W), s);
     for (size_t k = 0; k < count && v->matrix.start; k++)
@@ -175,7 +175,7 @@ static int split_read_out(const struct net *net, const struct node *v, struct co
     struct rows h = net->program->node[v->argument[0]].value, w = array_all(&m->W);
     int count = net->batch.output_rows * v->K;
     const double *start = v->matrix.start;
-    FREED(free_memory) double *s = NULL;
+    FREED(base_free) double *s = NULL;
     TRY(base_alloc(&s, 2 * (size_t)count, sizeof *s, err));
     (v->K == 1 ? net->setup.backend->averages : net->setup.backend->dots)(h, w, s);
     for (int k = 0; k < count; k++) {

@@ -118,7 +118,7 @@ static int add_kernel(struct record *record, const struct net *net, const struct
 /* out [rows][count][count] */
 static int measure_several(const struct members *members, double *out, struct err *err) {
     int count = members->count, rows = members->named[0]->rows.count;
-    FREED(free_memory) double *products = NULL;
+    FREED(base_free) double *products = NULL;
     TRY(base_alloc(&products, (size_t)rows, sizeof *products, err));
     for (int i = 0; i < count; i++)
         for (int j = 0; j < count; j++) {

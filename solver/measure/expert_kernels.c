@@ -45,7 +45,7 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
            kept = (size_t)m->config->output.field_sites, sites = past->sites;
     double *square = out[SQUARE] - t * P * row, /* of time 0 */
         *single = out[SINGLE] ? out[SINGLE] - t * P * row * kept : NULL, *then;
-    FREED(free_memory) double *now = NULL;
+    FREED(base_free) double *now = NULL;
     TRY(base_alloc(&now, (P + 1) * sites, sizeof *now, err));
     then = now + P * sites;
     past->backend->get(array_rows(past, (int)(t * P), (int)P), now);

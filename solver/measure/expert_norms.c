@@ -104,7 +104,7 @@ static int change_of_sites(const struct node *v, struct rows in, struct rows who
     const struct backend *backend = whole.array->backend;
     int rows = whole.count;
     FREED(array_free) struct array work = {0}, sum = {0};
-    FREED(free_memory) double *weight = NULL;
+    FREED(base_free) double *weight = NULL;
     TRY(base_alloc(&weight, (size_t)rows, sizeof *weight, err));
     for (int r = 0; r < rows; r++)
         weight[r] = -1;
@@ -142,7 +142,7 @@ static int squares_of_many(const struct net *net, const struct expert_matrix *m,
     const struct map_declaration *declared = &m->node->matrix.map->declared;
     const struct population *on = m->target ? declared->target : declared->source;
     size_t group = on->sites / experts->sites;
-    FREED(free_memory) double *square = NULL;
+    FREED(base_free) double *square = NULL;
     TRY(base_alloc(&square, on->sites, sizeof *square, err));
     TRY(squares_of_sites(net, m->node, m->target, k, square, err));
     for (size_t i = 0; i < experts->sites; i++) {
@@ -162,7 +162,7 @@ static int squares_of_few(const struct net *net, const struct expert_matrix *m, 
     memset(out, 0, (size_t)m->router->M * sizeof *out);
     for (int i = 0; i < net->program->nodes; i++) {
         const struct node *v = &node[i];
-        FREED(free_memory) double *square = NULL;
+        FREED(base_free) double *square = NULL;
         if (!node_begins_matrix(v) || !v->matrix.map || m->router->expert[i] < 0 ||
             strcmp(family_name(v), family_name(m->node)) || !parameter_of(net, v))
             continue;
@@ -189,7 +189,7 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     expert_norms_find(m->net, m->item, &matrix);
     size_t M = matrix.router->M ? (size_t)matrix.router->M
                                 : m->net->program->node[matrix.router->phi].on->sites;
-    FREED(free_memory) double *square = NULL;
+    FREED(base_free) double *square = NULL;
     TRY(base_alloc(&square, M, sizeof *square, err));
     for (enum slot k = 0; k < SLOTS; k++) {
         if (!out[k])

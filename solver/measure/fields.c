@@ -93,7 +93,7 @@ static void measure_row(const struct named_rows *named, int row, size_t sites, d
 static int fill(const struct measuring *m, double *const *out, struct err *err) {
     const struct named_rows *named = &m->net->field_rows.item[m->item];
     size_t sites = named->rows.array->sites, kept = (size_t)m->config->output.field_sites;
-    FREED(free_memory) double *x = NULL;
+    FREED(base_free) double *x = NULL;
     if (!out[QUANTILE]) /* not a time of [output] fields_at */
         return CODE_OK;
     TRY(base_alloc(&x, sites, sizeof *x, err));

@@ -131,7 +131,7 @@ static void add_scaled(double factor, const double *x, size_t count, double *sum
 
 static int add_tangent(struct gradients *g, const struct net *net, int term, double factor,
                        struct err *err) {
-    FREED(free_memory) double *block = NULL;
+    FREED(base_free) double *block = NULL;
     TRY(base_alloc(&block, square_of(count_inputs(net)), sizeof *block, err));
     for (int i = 0; i < net->parameters.count; i++) {
         TRY(net_tangent(net, &net->parameters.item[i], block, err));
@@ -193,7 +193,7 @@ static void put_product(struct gradients *g, const struct net *net, int paramete
 /* Products of the gradients of the kept passes, of which number k is that of term 1 + k. */
 static int find_products(struct gradients *g, const struct apart *apart, struct err *err) {
     const struct net *net = apart->net;
-    FREED(free_memory) double *K = NULL;
+    FREED(base_free) double *K = NULL;
     TRY(base_alloc(&K, square_of(count_inputs(net)), sizeof *K, err));
     for (int i = 0; i < net->parameters.count; i++)
         for (int k = 0; k < g->terms - 1; k++)
@@ -251,7 +251,7 @@ static int find_own(struct gradients *g, const struct net *net, struct err *err)
             g->kernel[k][i] *= kernel->scale;
         weigh_by_errors(net, g->kernel[k], kernel->rows.count == 1, g->kernel[k] + count);
     }
-    FREED(free_memory) double *K = NULL;
+    FREED(base_free) double *K = NULL;
     TRY(base_alloc(&K, count, sizeof *K, err));
     for (int i = 0; g->product && i < net->parameters.count; i++) {
         TRY(net_tangent(net, &net->parameters.item[i], K, err));

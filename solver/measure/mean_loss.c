@@ -50,7 +50,7 @@ static void take_row(struct targets *targets, size_t to, const struct mean_loss_
 static int targets_of_batches(struct targets *targets, int T, const struct training *training,
                               const struct mean_loss_rows *rows, struct err *err) {
     int each = places_of(rows);
-    FREED(free_memory) int *index = NULL;
+    FREED(base_free) int *index = NULL;
     int P = batch_size(training, rows->inputs);
     FREED(batch_free) struct batch batch = {0};
     TRY(base_alloc(&index, (size_t)P, sizeof *index, err));

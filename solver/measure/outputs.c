@@ -151,7 +151,7 @@ static double *place_of(const struct measuring *m, const char *name) {
 
 int outputs_predict(const struct measuring *m, struct net *net, struct err *err) {
     int inputs = net->setup.data.inputs, tests = net->setup.data.tests;
-    FREED(free_memory) double *f = NULL;
+    FREED(base_free) double *f = NULL;
     double *kept = place_of(m, "test_f");
     if (!tests || m->t % net->setup.measure.test_every)
         return CODE_OK;

@@ -170,7 +170,7 @@ static int archive_list_of_times(struct record *record, const struct series *ser
                                  int steps, struct archive *archive, struct err *err) {
     const struct int_list *list = &record->times[series->times].list;
     size_t size = series->size / series->shape[0] * sizeof(double);
-    FREED(free_memory) double *unused = NULL;
+    FREED(base_free) double *unused = NULL;
     int count = 0;
     while (count < list->count && list->value[count] < steps)
         count++;

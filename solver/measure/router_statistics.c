@@ -68,7 +68,7 @@ static bool add_load(const double *phi, size_t sites, const struct net *net, dou
 
 static int fill(const struct measuring *m, double *const *out, struct err *err) {
     const struct net *net = m->net;
-    FREED(free_memory) double *psi = NULL;
+    FREED(base_free) double *psi = NULL;
     int counted = 0;
     const struct backend *backend = net->setup.backend;
     size_t sites = net->gates.rows.array->sites;

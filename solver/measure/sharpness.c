@@ -53,7 +53,7 @@ static int take_root(double *H, int C, double *V, struct err *err) {
 static int find_roots(const struct config *config, const struct net *net, const double *y,
                       double *root, struct err *err) {
     int C = net->setup.data.C, each = net->batch.output_rows / net->setup.data.P;
-    FREED(free_memory) double *V = NULL;
+    FREED(base_free) double *V = NULL;
     double space[C];
     TRY(base_alloc(&V, (size_t)(C + 1) * (size_t)C, sizeof *V, err));
     for (ptrdiff_t i = 0; i < net->batch.output_rows; i++) {
@@ -119,7 +119,7 @@ static int largest_eigenvalue(const struct net *net, const double *root, double 
 static int find_products(const struct sharpness_source *source, int i, double *K, struct err *err) {
     const struct net *net = source->net;
     int P = net->setup.data.P, O = source->outputs, n = P * O;
-    FREED(free_memory) double *block = NULL;
+    FREED(base_free) double *block = NULL;
     TRY(base_alloc(&block, (size_t)P * (size_t)P, sizeof *block, err));
     for (int o = 0; o < O; o++)
         for (int q = 0; q <= o; q++) {
@@ -224,7 +224,7 @@ static int find_sharpness(struct sharpness *s, const struct config *config,
                           const double *y, struct err *err) {
     const struct net *net = source->net;
     size_t n = (size_t)(net->batch.output_rows * net->setup.data.C);
-    FREED(free_memory) double *K = NULL, *sum = NULL, *root = NULL, *u = NULL;
+    FREED(base_free) double *K = NULL, *sum = NULL, *root = NULL, *u = NULL;
     TRY(base_alloc(&K, n * n, sizeof *K, err));
     TRY(base_alloc(&sum, n * n, sizeof *sum, err));
     TRY(base_alloc(&root, n * (size_t)net->setup.data.C, sizeof *root, err));

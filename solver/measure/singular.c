@@ -53,7 +53,7 @@ static int decompose_matrix(const struct map *map, double *W, double *s, int cou
 static int of_network(const struct map *map, const struct stop *stop, int count, double *values,
                       double *learned, struct err *err) {
     size_t n = map->declared.target->sites, m = map->declared.source->sites, all = n * m;
-    FREED(free_memory) double *W = NULL, *start = NULL, *s = NULL;
+    FREED(base_free) double *W = NULL, *start = NULL, *s = NULL;
     TRY(base_alloc(&W, all, sizeof *W, err));
     TRY(base_alloc(&start, all, sizeof *start, err));
     TRY(base_alloc(&s, n < m ? n : m, sizeof *s, err));
@@ -117,7 +117,7 @@ static int fill_momentum(const struct measuring *m, double *const *out, struct e
     struct polar_momentum V = {.directions = limit,
                                .row_group = limit ? 0 : target,
                                .column_group = limit && target ? target : source};
-    FREED(free_memory) const struct array **velocity = NULL;
+    FREED(base_free) const struct array **velocity = NULL;
     if (!is_due(m, out, 1, &output->singular_values))
         return CODE_OK;
     TRY(base_alloc(&velocity, (size_t)net->parameters.count, sizeof *velocity, err));

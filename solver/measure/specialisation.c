@@ -237,10 +237,10 @@ static void fill_mean(const double *q, size_t M, double *const *out) {
 static int fill_shares(const struct measuring *m, const double *q, int rows, size_t M,
                        const int *own, double *const *out, struct err *err) {
     const struct net_setup *setup = &m->net->setup;
-    FREED(free_memory) int *label = NULL;
+    FREED(base_free) int *label = NULL;
     int most = rows > setup->data.C + 1 ? rows : setup->data.C + 1;
     most = setup->data.V > most ? setup->data.V : most;
-    FREED(free_memory) double *scratch = NULL;
+    FREED(base_free) double *scratch = NULL;
     TRY(base_alloc(&label, (size_t)rows, sizeof *label, err));
     TRY(base_alloc(&scratch, ((size_t)most + 1) * M, sizeof *scratch, err));
     for (enum quantity k = OF_CLASS; k <= OF_TOKEN; k++)
@@ -298,9 +298,9 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     const struct net *net = m->net;
     const struct net_router *router = &net->routers.item[m->item];
     size_t M = experts_of(net, router);
-    FREED(free_memory) int *own = NULL;
+    FREED(base_free) int *own = NULL;
     int rows = rows_of(net, router);
-    FREED(free_memory) double *x = NULL;
+    FREED(base_free) double *x = NULL;
     TRY(base_alloc(&x, (size_t)rows * M, sizeof *x, err));
     TRY(base_alloc(&own, (size_t)rows, sizeof *own, err));
     if (out[LOGITS]) {

@@ -200,7 +200,7 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     const char *words = m->config->output.spectra;
     struct chosen chosen;
     bool more = true;
-    FREED(free_memory) double *K = NULL, *Y = NULL;
+    FREED(base_free) double *K = NULL, *Y = NULL;
     for (int word = 0; word <= m->item; word++)
         TRY(next_chosen(&words, m->net, &chosen, &more, err));
     TRY(base_alloc(&K, (size_t)chosen.rows * (size_t)chosen.rows, sizeof *K, err));

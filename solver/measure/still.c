@@ -7,7 +7,7 @@
 
 /* Whether rows have no entry but 0; of no rows: they have one. */
 static int are_zero(struct rows x, bool *zero, struct err *err) {
-    FREED(free_memory) double *square = NULL;
+    FREED(base_free) double *square = NULL;
     *zero = x.count > 0;
     if (!x.count)
         return CODE_OK;

@@ -68,7 +68,7 @@ static bool shape_of(const struct net *net, const struct node *v, enum slot slot
 /* W [K] columns over sites into out [site][K]. */
 static int transpose_columns(struct rows W, double *out, struct err *err) {
     size_t K = (size_t)W.count, sites = W.array->sites;
-    FREED(free_memory) double *column = NULL;
+    FREED(base_free) double *column = NULL;
     TRY(base_alloc(&column, sites, sizeof *column, err));
     for (size_t k = 0; k < K; k++) {
         W.array->backend->get(rows_part(W, (int)k, 1), column);

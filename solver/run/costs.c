@@ -78,7 +78,7 @@ static double seconds_of(const struct backend *backend, struct rows x, struct ro
 static int measure_device(const struct backend *backend, struct machine *machine, struct err *err) {
     enum { SIDE = 512, DEEP = 1 << 16, LINES = 32, LONG = 1 << 20 };
     FREED(array_free) struct array square = {0}, line = {0};
-    FREED(free_memory) double *C = NULL;
+    FREED(base_free) double *C = NULL;
     TRY(array_init(&square, backend, DEEP, 1, SIDE, err));
     TRY(array_init(&line, backend, LONG, 1, 2 * LINES, err));
     TRY(base_alloc(&C, (size_t)SIDE * SIDE, sizeof *C, err));
@@ -180,7 +180,7 @@ static void print_floor(FILE *stream, double floor, double operations, double se
 
 int costs_print(FILE *stream, const struct backend *backend, double seconds, int threads,
                 struct err *err) {
-    FREED(free_memory) struct profile_entry *entries = NULL;
+    FREED(base_free) struct profile_entry *entries = NULL;
     int count;
     struct machine machine;
     double share[KINDS] = {0}, left = 0, total = seconds * threads;

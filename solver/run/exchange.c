@@ -6,7 +6,7 @@
 
 int exchange_params(struct params *params, const struct param_section *sections, size_t count,
                     struct config *config, struct err *err) {
-    FREED(free_memory) char *text = NULL;
+    FREED(base_free) char *text = NULL;
     size_t size = 0;
     if (dist_ranks() == 1)
         return CODE_OK;

@@ -17,7 +17,7 @@ int iteration_declare(struct record *iterations, const struct config *config,
                             .equation = "|K_new - K| / |K_new|",
                             .shape = {(size_t)config->solver.fixed_point.max_sweeps},
                             .keep_runs = true};
-    FREED(free_memory) char(*names)[FIXED_POINT_NAME] = NULL;
+    FREED(base_free) char(*names)[FIXED_POINT_NAME] = NULL;
     int count;
     TRY(fixed_point_names(setup, &names, &count, err));
     TRY(base_alloc(labels, (size_t)count, sizeof **labels + FIXED_POINT_NAME, err));

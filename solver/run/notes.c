@@ -405,9 +405,9 @@ static int write_list(struct io *io, const struct notes *notes, struct err *err)
     int count = notes->count;
     enum { CODE, KIND, GROUP, TEXT, COLUMNS };
     static const char *const name[COLUMNS] = {"code", "kind", "group", "text"};
-    FREED(free_memory) const char **word = NULL;
-    FREED(free_memory) double *t = NULL;
-    FREED(free_memory) struct note *copy = NULL;
+    FREED(base_free) const char **word = NULL;
+    FREED(base_free) double *t = NULL;
+    FREED(base_free) struct note *copy = NULL;
     if (!count)
         return CODE_OK;
     TRY(base_alloc(&word, COLUMNS * (size_t)count, sizeof *word, err));

@@ -112,7 +112,7 @@ static double largest_entry(const double *values, size_t size) {
 int report_tolerance(const struct run *run, struct err *err) {
     const struct record *record = &run->results.limit;
     const struct series *f = record_find(record, "f"), *loss = record_find(record, "loss");
-    FREED(free_memory) double *mean = NULL;
+    FREED(base_free) double *mean = NULL;
     double *se;
     if (!record->runs || run->config.solver.method != METHOD_MARCH)
         return CODE_OK;

@@ -104,7 +104,7 @@ struct net_setup run_setup(const struct run *run, int N, int r) {
 
 static int write_batches(struct run *run, struct err *err) {
     const struct training *training = &run->config.training;
-    FREED(free_memory) int *index = NULL;
+    FREED(base_free) int *index = NULL;
     int T = training->steps, P = training->batches.size;
     FREED(batch_free) struct batch batch = {0};
     if (!P)
@@ -122,7 +122,7 @@ static int write_batches(struct run *run, struct err *err) {
 /* The names that sections [init], [rates], [eps] and [decays] may use. */
 static int write_matrices(struct run *run, struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
-    FREED(free_memory) char *list = NULL;
+    FREED(base_free) char *list = NULL;
     TRY(matrices_list(&run->config, widths->count ? widths->value[0] : 0, &list, err));
     return io_provenance(&run->io, "matrices", list, err);
 }
@@ -132,13 +132,13 @@ static int write_program(struct run *run, struct err *err) {
     size_t size;
     if (!run->config.network.script.text[0])
         return CODE_OK;
-    FREED(free_memory) char *text = script_unfold(run->config.network.script.text, &size);
+    FREED(base_free) char *text = script_unfold(run->config.network.script.text, &size);
     return text ? io_provenance(&run->io, "network", text, err)
                 : err_set(err, CODE_SYSTEM, "out of memory: the text of the program");
 }
 
 static int write_description(struct run *run, struct err *err) {
-    FREED(free_memory) char *text = NULL;
+    FREED(base_free) char *text = NULL;
     TRY(description_text(run, true, &text, err));
     return io_document(&run->io, "description", "the networks of this file, docs/program_format.md",
                        text, err);

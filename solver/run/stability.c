@@ -55,7 +55,7 @@ static void log_variance(const struct record *record, const double *sum, int tim
 int stability_exponent(const struct run *run, int first, int end, double *exponent, double *se,
                        struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
-    FREED(free_memory) double *sum = NULL, *now = NULL;
+    FREED(base_free) double *sum = NULL, *now = NULL;
     double mean[INT_LIST_MAX], error[INT_LIST_MAX];
     int n = widths->count, runs = run->config.reference.seeds, times = 0, told = first;
     size_t each = (size_t)runs + 1;

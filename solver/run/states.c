@@ -99,7 +99,7 @@ static bool next_line(char **text, char **section, char **key, char **value) {
 
 /* Whether a text is lines of keys and values. */
 static int check_lines(const struct archive *archive, const char *text, struct err *err) {
-    FREED(free_memory) char *copy = NULL;
+    FREED(base_free) char *copy = NULL;
     char *section, *key, *value;
     TRY(base_copy(&copy, text, err));
     char *rest = copy;
@@ -135,7 +135,7 @@ static bool same_value(const char *a, const char *b) {
 /* *found: the value in lines of text, to be freed; NULL: none. */
 static int value_in(const char *text, const char *section, const char *key, char **found,
                     struct err *err) {
-    FREED(free_memory) char *copy = NULL;
+    FREED(base_free) char *copy = NULL;
     char *s, *k, *value;
     *found = NULL;
     TRY(base_copy(&copy, text, err));
@@ -149,12 +149,12 @@ static int value_in(const char *text, const char *section, const char *key, char
 /* The first key of `ini` that is not the same in `other`; was: which of them is of the state. */
 static int compare_keys(const struct run *run, const char *path, const char *ini, const char *other,
                         bool was, struct err *err) {
-    FREED(free_memory) char *copy = NULL;
+    FREED(base_free) char *copy = NULL;
     char *section, *key, *value;
     TRY(base_copy(&copy, ini, err));
     char *rest = copy;
     while (next_line(&rest, &section, &key, &value)) {
-        FREED(free_memory) char *found = NULL;
+        FREED(base_free) char *found = NULL;
         TRY(value_in(other, section, key, &found, err));
         const char *kept = was ? value : found;
         if (!found || !same_value(value, found))
@@ -229,7 +229,7 @@ static int folder_of(char **folder, const char *output, struct err *err) {
 }
 
 int states_ini(char **ini, const char *output, struct err *err) {
-    FREED(free_memory) char *folder = NULL;
+    FREED(base_free) char *folder = NULL;
     TRY(folder_of(&folder, output, err));
     TRY(ini_path(ini, folder, err));
     static const char hint[] = " ([output] checkpoint = minutes keeps one, also at the end)";
@@ -317,7 +317,7 @@ static int check_all(const struct run *run, struct err *err) {
 }
 
 static int keep_ini(const struct run *run, struct err *err) {
-    FREED(free_memory) char *path = NULL;
+    FREED(base_free) char *path = NULL;
     TRY(ini_path(&path, run->states.folder, err));
     return partial_write(path, NULL, run->states.ini, strlen(run->states.ini), err);
 }

@@ -207,7 +207,7 @@ static int data_path(const struct params *params, char **path, struct err *err) 
 /* The path as an absolute one in the record and in the settings. */
 static int record_path(struct params *params, const char *path, const char **setting,
                        struct err *err) {
-    FREED(free_memory) char *whole = realpath(path, NULL);
+    FREED(base_free) char *whole = realpath(path, NULL);
     TRY(params_record(params, "data", "file", whole ? whole : path, err));
     *setting = params_find(params, "data", "file")->text;
     return CODE_OK;
@@ -223,7 +223,7 @@ static int read_file(struct config *config, struct params *params, struct data *
         .positions = settings->positions,
         .weight = settings->weight,
         .most = (size_t)(config->solver.max_memory * 1e9 / 3 / sizeof(double))};
-    FREED(free_memory) char *path = NULL;
+    FREED(base_free) char *path = NULL;
     TRY(data_path(params, &path, err));
     if (strlen(settings->weight) + strlen("_test") >= DATA_FILE_WORD)
         return params_error(params, "data", "weight", err, "a name has at most %zu letters",
@@ -250,7 +250,7 @@ static int read_text(struct config *config, struct params *params, struct data *
                             .positions = settings->positions,
                             .seed = settings->seed,
                             .most = config->solver.max_memory * 1e9};
-    FREED(free_memory) char *path = NULL;
+    FREED(base_free) char *path = NULL;
     TRY(check_text(config, params, err));
     TRY(data_path(params, &path, err));
     corpus.path = path;

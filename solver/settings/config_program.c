@@ -12,7 +12,7 @@ static bool is_program(const struct config *config) {
 }
 
 static int read_file(const char *path, char **text, struct err *err) {
-    FREED(close_stream) FILE *stream = NULL;
+    FREED(base_close) FILE *stream = NULL;
     TRY(base_open(&stream, path, err));
     TRY(base_alloc(text, MOST + 2, 1, err));
     size_t size = fread(*text, 1, MOST + 1, stream);
@@ -48,7 +48,7 @@ static int fold_text(const char *path, const char *text, char **folded, struct e
 
 int config_program(struct config *config, struct params *params, struct err *err) {
     struct network *network = &config->network;
-    FREED(free_memory) char *path = NULL, *text = NULL, *folded = NULL;
+    FREED(base_free) char *path = NULL, *text = NULL, *folded = NULL;
     struct err why;
     int code;
     if (!is_program(config) && network->script.words.count)

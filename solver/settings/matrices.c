@@ -306,7 +306,7 @@ static int print_names(const struct config *config, FILE *out, struct err *err) 
 
 int matrices_help(const char *network, int overrides, char *const *override, FILE *out,
                   struct err *err) {
-    FREED(free_memory) struct param_section *sections = NULL;
+    FREED(base_free) struct param_section *sections = NULL;
     FREED(params_free) struct params params = {0};
     struct config config = {0};
     size_t count;

@@ -62,7 +62,7 @@ void names_free(struct names *names) {
 
 int names_print(const char *title, const struct names *names, int single, FILE *out,
                 struct err *err) {
-    FREED(free_memory) char *text = NULL;
+    FREED(base_free) char *text = NULL;
     size_t size;
     FILE *list;
     TRY(base_text_begin(&list, &text, &size, "the names", err));

@@ -156,7 +156,7 @@ int params_read(struct params *params, const struct param_section *sections, siz
                 const char *file, int overrides, char *const *override, void *config,
                 struct err *err) {
     *params = (struct params){0};
-    FREED(close_stream) FILE *stream = NULL;
+    FREED(base_close) FILE *stream = NULL;
     TRY(open_ini(&stream, file, err));
     struct param_source source = {file, stream, overrides, override, 0};
     return params_read_stream(params, sections, count, &source, config, err);
@@ -168,7 +168,7 @@ int params_read_text(struct params *params, const struct param_section *sections
     struct param_source from = *source;
     const char *bytes = *text ? text : "\n"; /* a stream of no bytes is none */
     *params = (struct params){0};
-    FREED(close_stream) FILE *stream = fmemopen((char *)(uintptr_t)bytes, strlen(bytes), "r");
+    FREED(base_close) FILE *stream = fmemopen((char *)(uintptr_t)bytes, strlen(bytes), "r");
     if (!stream)
         return err_set(err, CODE_SYSTEM, "out of memory: the text of %s", source->name);
     from.stream = stream;

@@ -147,7 +147,7 @@ static int read_included(const struct reader *reader, const struct entry *at) {
     struct params *params = reader->params;
     struct err *err = reader->err;
     char *path;
-    FREED(close_stream) FILE *stream = NULL;
+    FREED(base_close) FILE *stream = NULL;
     if (!*at->text)
         return param_fail(params, at, err, "which file?");
     if (params->includes == FILES)
@@ -303,7 +303,7 @@ int param_read_overrides(struct params *params, int overrides, char *const *over
                          struct err *err) {
     for (int base = 1; base >= 0; base--) /* those of the base first */
         for (int i = 0; i < overrides; i++) {
-            FREED(free_memory) char *text = NULL;
+            FREED(base_free) char *text = NULL;
             if (is_base(override[i]) != base)
                 continue;
             TRY(base_copy(&text, override[i], err));

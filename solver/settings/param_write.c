@@ -138,7 +138,7 @@ int params_text(const struct params *params, char **text, size_t *size, struct e
 static int write_given(const struct params *params, const struct param_section *section,
                        const struct param_row *row, FILE *out, struct err *err) {
     const struct param_value *value = param_values(params, section) + (row - section->rows);
-    FREED(free_memory) char *path = NULL, *whole = NULL;
+    FREED(base_free) char *path = NULL, *whole = NULL;
     if (!value->line && !strcmp(value->text, row->value ? row->value : ""))
         return CODE_OK;
     if (row->type == PARAM_PATH && *value->text) {

@@ -106,7 +106,7 @@ static int summarise_fits(const struct record *fits, const char *name, struct su
     snprintf(full[0], sizeof full[0], "%s_z", name);
     snprintf(full[1], sizeof full[1], "%s_approach", name);
     const struct series *z = record_find(fits, full[0]), *approach = record_find(fits, full[1]);
-    FREED(free_memory) double *finite = NULL;
+    FREED(base_free) double *finite = NULL;
     double squares = 0;
     int judged = 0;
     *summary = (struct summary){NAN, NAN, NAN, 0, 0, (int)z->size};

@@ -161,7 +161,7 @@ static int answer_line(const char *line, FILE *answers, const volatile sig_atomi
 
 int units_answer(FILE *questions, FILE *answers, const volatile sig_atomic_t *stop,
                  struct err *err) {
-    FREED(free_memory) char *line = NULL;
+    FREED(base_free) char *line = NULL;
     size_t room = 0;
     int code = CODE_OK, cores = omp_get_max_threads();
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -41,7 +41,7 @@ int units_of(struct units *units, json_t *sweep, struct err *err) {
 static int read_stream(const struct units *units, json_t *values, const char *const *last,
                        struct run *run, struct err *err) {
     size_t given = json_array_size(units->words), own = json_array_size(values), sections, k;
-    FREED(free_memory) char **override = NULL;
+    FREED(base_free) char **override = NULL;
     int behind = 0;
     TRY(base_alloc(&override, given + own + 2, sizeof *override, err));
     for (k = 0; k < given; k++)
@@ -114,7 +114,7 @@ static int put_provenance(void *list, const char *name, const char *value, struc
 /* What is not the same at all points, the text of a program that is varied, is left out. */
 int units_open(const struct units *units, json_t *reply, int cores, struct err *err) {
     FREED(run_free) struct run run = {0};
-    FREED(free_memory) char *given = NULL;
+    FREED(base_free) char *given = NULL;
     size_t size;
     json_t *widths = json_array(), *inputs = json_array(), *rows = json_object();
     TRY(units_put(reply, "widths", widths, err));
@@ -216,7 +216,7 @@ static int read_inputs(struct run *run, struct inputs *inputs, struct err *err) 
 
 /* The name is made of all that decides the numbers, which states do not. */
 static int name_unit(json_t *names, struct run *run, const struct data *data, struct err *err) {
-    FREED(free_memory) char *text = NULL;
+    FREED(base_free) char *text = NULL;
     char name[24];
     size_t size;
     TRY(params_record(&run->params, "output", "checkpoint", "0", err));

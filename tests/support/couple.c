@@ -150,7 +150,7 @@ static void take_read_in(const struct couple *p, double *W) {
 static void put_read_in(const struct couple *p, const double *W) {
     int N = p->net.setup.N, D = p->run.data.D, K = p->net.setup.data.K;
     const struct array *array = &p->net.thins.item[0]->W;
-    FREED(free_memory) double *columns = calloc((size_t)(K * N), sizeof *columns);
+    FREED(base_free) double *columns = calloc((size_t)(K * N), sizeof *columns);
     for (int a = 0; a < N * D; a++)
         for (int k = 0; k < K; k++)
             columns[k * N + a / D] += W[a] * p->B[k * D + a % D];
@@ -303,7 +303,7 @@ static void check_kernels(const struct couple *p, int t, double tolerance) {
     for (int i = 0; i < net->kernels.count; i++) {
         const struct kernel *kernel = &net->kernels.item[i];
         int n = kernel->rows.count;
-        FREED(free_memory) double *K = calloc((size_t)(n * n), sizeof *K);
+        FREED(base_free) double *K = calloc((size_t)(n * n), sizeof *K);
         net->setup.backend->dots(kernel->rows, kernel->rows, K);
         for (int a = 0; a < n * n; a++) {
             double want = oracle_kernel(p->oracle, kernel->name, a / n, a % n);
@@ -331,7 +331,7 @@ static int check_numbers(const struct couple *p, int t, double tolerance) {
 static void check_weights(const struct couple *p, int t, double tolerance) {
     for (int block = 0; block < p->oracle->blocks; block++) {
         const struct oracle_block *weights = &p->oracle->block[block];
-        FREED(free_memory) double *got = calloc((size_t)weights->count + 1, sizeof *got);
+        FREED(base_free) double *got = calloc((size_t)weights->count + 1, sizeof *got);
         take(p, block, got);
         for (int k = 0; k < weights->count; k++)
             CHECK_ABS(got[k], weights->w[k], tolerance * fmax(1, fabs(weights->w[k])),

@@ -294,7 +294,7 @@ void support_gradient(const struct run *run, int N, int stride) {
 }
 
 void support_copy(double *dst, struct rows rows, double factor) {
-    FREED(free_memory) double *values = support_get(rows);
+    FREED(base_free) double *values = support_get(rows);
     for (size_t k = 0; k < (size_t)rows.count * rows.array->sites; k++)
         dst[k] = factor * values[k];
 }
