@@ -33,10 +33,12 @@ static void count(const char *file, const char *const *more, int N, struct count
 TEST(a_limit_asks_little_of_a_device) {
     if (!emulated_counted)
         skip();
-    count("data/regime2.ini", ARGS("output.kernels=none", "output.responses=no"), 0,
-          (struct counts){1120, 171, 4470000, 817000});
-    count("data/transformer.ini", ARGS("solver.halves=no", "solver.sites=640"), 0,
-          (struct counts){9670, 1790, 29200000, 58200000});
+    count("data/regime2.ini",
+          ARGS("output.kernels=none", "output.responses=no", "solver.sites=512",
+               "solver.expert_sites=512"),
+          0, (struct counts){1120, 171, 1500000, 811000});
+    count("data/transformer.ini", ARGS("solver.halves=no", "solver.sites=160"), 0,
+          (struct counts){8810, 1811, 16780000, 36030000});
 }
 
 int main(void) {
