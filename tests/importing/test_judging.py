@@ -105,3 +105,64 @@ def test_decay_that_is_no_share_is_not_judged(mine, kind, more):
         return optimizer
     found = mine.check(decaying)
     assert found.agrees is None and "is not judged" in str(found)
+
+
+class Off(torch.nn.Module):
+    """A perceptron in muP, and what `end` makes of its last rows."""
+
+    def __init__(self, N, end):
+        super().__init__()
+        self.first, self.second, self.last = (torch.nn.Linear(m, n, bias=False) for m, n in (
+            (modules.NUMBERS, N), (N, N), (N, 1)))
+        self.end = end
+        for layer, std in ((self.first, 1), (self.second, N ** -0.5), (self.last, 1 / N)):
+            torch.nn.init.normal_(layer.weight, std=std)
+
+    def forward(self, x):
+        h = torch.tanh(self.first(x))
+        return self.last(self.end(h, torch.tanh(self.second(h))))[:, 0]
+
+
+def of_off(end):
+    """The check of it, with rates that are right for a tanh."""
+    return dmft.torch.check(lambda N: Off(N, end), modules.numbers(), widths=WIDTHS,
+                            optimizer=optimizer_of("Adam", True))
+
+
+def test_a_norm_of_one_is_a_factor_of_the_read_out():
+    """Rows of length one have entries of N^-1/2, by which the read-out has to be larger."""
+    assert of_off(lambda h, z: z / z.square().mean(-1, True).sqrt()).agrees is True
+    found = of_off(lambda h, z: z / z.norm(dim=-1, keepdim=True))
+    assert found.agrees is False and "vanish as N^-0.50" in found["last.weight"].text, str(found)
+
+
+def test_a_factor_that_no_tensor_carries_is_no_agreement():
+    """All tensors are as ours, which has this factor, too, and so no limit."""
+    found = of_off(lambda h, z: torch.tanh(z.shape[-1] ** 0.5 * h) * z)
+    assert found.agrees is False and all(one.agrees for one in found.tensors), str(found)
+    assert "test_judging.py" in str(found) and "grows as N^0.50, and no tensor" in str(found)
+
+
+@pytest.mark.filterwarnings("ignore:no output depends")
+def test_a_parameter_that_nothing_reads_is_not_compared():
+    found = of_off(lambda h, z: h)
+    assert found.agrees is None and found.unnamed == ["second.weight"], str(found)
+
+
+def test_a_start_of_a_vector_that_few_numbers_hide_is_not_called_right():
+    """torch.nn.Linear draws biases of N^-1/2, which eight numbers do not tell from N^0."""
+    class Biased(Off):
+        def __init__(self, N):
+            super().__init__(N, lambda h, z: z)
+            self.gain = torch.nn.Parameter(torch.randn(N) * N ** -0.5)
+
+        def forward(self, x):
+            h = torch.tanh(self.first(x) + self.gain)
+            return self.last(torch.tanh(self.second(h)))[:, 0]
+
+    def check(widths):
+        return dmft.torch.check(Biased, modules.numbers(), widths=widths, optimizer=lambda m:
+                                torch.optim.SGD(m.parameters(), 0.1))["gain"]
+    small, large = check((8, 16)), check(WIDTHS)
+    assert small.agrees and "larger widths mend" in small.text
+    assert "vanishes beside ours" in large.text

@@ -52,21 +52,23 @@ class Tensor:
 
 @dataclasses.dataclass
 class Check:
-    """What check has found, tensor by tensor; names on either side that were not given; and whether
-    both give the same outputs from the same weights."""
+    """What check has found, tensor by tensor; names on either side that were not given; whether
+    both give the same outputs from the same weights; and {line of the module: by which power of the
+    width what it computes is off, which no tensor carries}."""
     tensors: list[Tensor]
     widths: tuple[int, int]
     unnamed: list[str]
     missing: list[str]
     outputs: Outputs
+    left: dict[str, float] = dataclasses.field(default_factory=dict)
 
     @property
     def agrees(self) -> bool | None:
         """True where every trainable tensor goes with the width as its matrix does, and both give
-        the same outputs from the same weights at both widths; False where a tensor does not; None
-        where a tensor or something of it was not compared, or the outputs are others or were
-        not."""
-        if not all(tensor.agrees for tensor in self.tensors):
+        the same outputs from the same weights at both widths; False where a tensor or a factor of
+        the forward pass does not; None where a tensor or something of it was not compared, or the
+        outputs are others or were not."""
+        if self.left or not all(tensor.agrees for tensor in self.tensors):
             return False
         whole = not self.unnamed and not self.missing and self.outputs.same \
             and not any(tensor.unknown for tensor in self.tensors)
@@ -90,6 +92,9 @@ class Check:
         if self.missing:
             lines.append("matrices of the network that nothing stands for: "
                          + " ".join(self.missing))
+        lines += [f"{place}: what is computed here {'grows' if power > 0 else 'vanishes'} as "
+                  f"N^{power:.2f}, and no tensor carries it: multiply it by N^{-power:.2f}"
+                  for place, power in self.left.items()]
         return "\n".join([*lines, str(self.outputs)])
 
 
@@ -234,7 +239,7 @@ class Pair:
     def _of_noise(self, learned: float | None, sure: float):
         """At small widths a start is measured from few numbers, and may be off unseen: what is
         found is as ours, and within two standard errors also off by the least power there is."""
-        drawn = self.std is not None and self.matrix.kind != "bias" and not self.vector
+        drawn = self.std is not None and self.matrix.kind != "bias"
         if drawn and LEAST - self.error / 2 <= abs(self.start) <= self.error:
             yield f"its start is known to N^+-{self.error / 2:.2f} alone, which larger widths mend"
         elif learned is not None and LEAST - sure / 2 <= abs(learned) <= sure:
@@ -372,11 +377,11 @@ def _imported(build, example, widths, optimizer, keys) -> Check:
 
 
 def judged(pairs: list[Pair], network: Program, widths, unnamed: list[str], missing: list[str],
-           outputs: Outputs) -> Check:
+           outputs: Outputs, left=()) -> Check:
     """What is said of pairs of tensors and matrices of a network; unnamed: parameters without a
-    matrix, missing: matrices without a parameter."""
+    matrix, missing: matrices without a parameter, left: of Check."""
     gradients = _downstream(network, {pair.matrix.name: pair for pair in pairs})
     error = max(CLOSE, 4 * math.hypot(*(pair.sampling for pair in pairs
                                         if pair.matrix.kind != "bias")))
     return Check([pair.tensor(gradients.get(pair.matrix.name, 0.0), error) for pair in pairs],
-                 tuple(widths), unnamed, missing, outputs)
+                 tuple(widths), unnamed, missing, outputs, dict(left))

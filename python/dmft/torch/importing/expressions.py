@@ -260,8 +260,8 @@ class Builder:
             return self.make("of_token", data=data, axes=a.axes)
         if c in (2, 3):
             return self.multiply(a, a if c == 2 else self.multiply(a, a))
-        if a.operation == "times" and c == -1:
-            return self.times((1 / a.data[0], 1 / a.data[1]), self.power(a.arguments[0], c))
+        if a.operation == "times" and (c == -1 or min(a.data) > 0):
+            return self.times((a.data[0] ** c, a.data[1] ** c), self.power(a.arguments[0], c))
         if a.operation == "power" and not a.is_rows and _same_domain(a.data[0], c):
             return self.power(a.arguments[0], a.data[0] * c)
         return self.make("power", (a,), (float(c),), a.population)

@@ -67,8 +67,11 @@ class Judge:
                                          law.by_entry if law else True,
                                          self._side(laws, part), side, self.widths))
         found = self.imported.differences["output"]
-        return exponents.judged(pairs, next(iter(networks.values()))[0], self.widths,
-                                list(self.imported._builds.ignored), [], Outputs([found, found]))
+        unnamed = [*self.imported._builds.ignored, *self.imported.unused]
+        left = [(one.place, power) for one in self.imported.left
+                if (power := slope(one.values, self.widths))]
+        return exponents.judged(pairs, next(iter(networks.values()))[0], self.widths, unnamed, [],
+                                Outputs([found, found]), left)
 
     @staticmethod
     def _law(laws: dict, part):

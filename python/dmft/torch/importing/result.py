@@ -179,9 +179,9 @@ class Imported:
 
     def _covered(self) -> None:
         parameters = dict(self._modules[0].named_parameters())
-        unused = uncovered(self.parts, parameters, self._builds.ignored)
-        if unused:
-            warnings.warn("no output depends on all of " + ", ".join(unused)
+        self.unused = uncovered(self.parts, parameters, self._builds.ignored)
+        if self.unused:
+            warnings.warn("no output depends on all of " + ", ".join(self.unused)
                           + ", which are no part of the network", NoteWarning, stacklevel=4)
 
     looped = functools.cached_property(looped)
