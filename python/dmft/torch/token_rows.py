@@ -32,6 +32,9 @@ REDUCES = {"sum", "mean", "amax", "amin", "prod"}
 PRODUCTS = {"mm", "bmm", "matmul", "addmm", "baddbmm", "mv", "_grouped_mm", "linear"}
 SORTS = {"topk": 2, "sort": 1}  # and where the axis is among their arguments
 JOINS = {"cat", "stack", "concat"}
+PUTS = {"index_put", "_index_put_impl", "index_copy", "scatter", "copy"}  # rows in places of others
+OF_SHAPE = {"new_zeros", "new_empty", "new_full", "new_ones", "zeros_like", "empty_like",
+            "full_like", "ones_like"}   # depend on no entry of their argument
 
 
 def natural_rows(x: torch.Tensor) -> torch.Tensor:
@@ -76,6 +79,8 @@ class TokenRows(TorchDispatchMode):
         super().__init__()
         self.known: dict = {}   # id of a tensor: (the tensor, its twin or LOST)
         self.moving: dict = {}  # id of a tensor that depends on the inputs: the tensor
+        self.parts: dict = {}   # id of a tensor that was written part by part: (it, its twin)
+        self.waiting: dict = {}  # such tensors, where no rows have come yet that the data chose
 
     def begin(self, inputs) -> None:
         """inputs: what the module is called with, tensors within lists and dicts as well."""
@@ -85,7 +90,16 @@ class TokenRows(TorchDispatchMode):
     def of(self, x: torch.Tensor):
         """The twin of x, which has NO_TOKEN where a row belongs to none; None where the rows of x
         stand in their order; or LOST."""
+        if id(x) not in self.known and x._is_view() and id(x._base) in self.parts:
+            base, twin = self.parts[id(x._base)]
+            twin = twin if twin is LOST else twin.as_strided(
+                x.shape, x.stride(), x.storage_offset() - base.storage_offset())
+            return twin if twin is LOST or not torch.equal(twin, natural_rows(x)) else None
         return self.known[id(x)][1] if id(x) in self.known else None
+
+    def _moves(self, x: torch.Tensor) -> bool:
+        """Whether it depends on the inputs."""
+        return id(x) in self.moving or x._is_view() and id(x._base) in self.parts
 
     def _keep(self, x, twin) -> None:
         """A twin that says nothing is dropped."""
@@ -96,8 +110,11 @@ class TokenRows(TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         found = [self.of(x) for x in _tensors(args)]
+        moved = [self._moves(x) for x in _tensors(args)]
         out = func(*args, **kwargs)
-        if not any(id(x) in self.moving for x in _tensors((args, kwargs))):
+        if _name(func) in OF_SHAPE or not any(self._moves(x) for x in _tensors((args, kwargs))):
+            return out
+        if _name(func) in PUTS and self._put(func, args, kwargs, found, moved, out):
             return out
         for x in _tensors(out):
             self.moving[id(x)] = x
@@ -107,7 +124,7 @@ class TokenRows(TorchDispatchMode):
     def _follow(self, func, name, args, kwargs, found, out) -> None:
         first = next(_tensors(args), None)
         outs = list(_tensors(out))
-        if name in CHOOSES and found[0] is None and id(first) in self.moving:
+        if name in CHOOSES and found[0] is None and self._moves(first):
             found[0] = natural_rows(first)
         some = [twin for twin in found if twin is not None]
         if name in GATHERS_INTO:
@@ -129,9 +146,51 @@ class TokenRows(TorchDispatchMode):
         elif name in REDUCES:
             twins = [self._reduced(found[0], args, kwargs, outs[0])]
         else:
-            twins = [self._entrywise(some[0], x) for x in outs]
+            twins = [self._entrywise(next((twin for twin in some if twin.shape == x.shape),
+                                          some[0]), x) for x in outs]
         for x, twin in zip(outs, twins):
             self._keep(x, twin)
+
+    def _put(self, func, args, kwargs, found, moved, out) -> bool:
+        """Whether rows were put where the data says, as into the places of an expert, or rows that
+        the data has chosen into a part of a tensor. What is put nowhere is no token."""
+        into, rows = args[0], [x for x in _tensors(args)][-1]
+        adds = "index_put" in _name(func) and (args[3:4] or [kwargs.get("accumulate")])[0]
+        if adds or rows.dim() < 2 or rows.shape[-1] != into.shape[-1]:
+            return False
+        if _name(func) == "copy" and into._is_view() and moved[-1]:
+            return self._put_into_part(into, rows, found[-1])
+        if found[-1] is None and not any(moved[1:-1]):
+            return False
+        known = found[0] if found[0] is not None else natural_rows(into) if moved[0] else \
+            torch.full(into.shape, NO_TOKEN)
+        twin = natural_rows(rows) if found[-1] is None else found[-1]
+        self.moving[id(out)] = out
+        self._keep(out, LOST if LOST in (known, twin) else _said(func(
+            *(twin if one is rows else known.clone() if one is into else one for one in args),
+            **kwargs)))
+        return True
+
+    def _put_into_part(self, part, rows, twin) -> bool:
+        """Rows come into a part of a tensor, of which some parts have rows that the data chose."""
+        whole = part._base
+        puts = self.waiting.setdefault(id(whole), [])
+        puts.append((whole, part, natural_rows(rows) if twin is None else twin))
+        if twin is None and id(whole) not in self.parts:
+            return False
+        known = self.parts.get(id(whole), (whole, self.of(whole)))[1]
+        if known is None:
+            known = natural_rows(whole) if id(whole) in self.moving else \
+                torch.full(whole.shape, NO_TOKEN)
+        for _, one, its in puts:
+            if known is LOST or its is LOST:
+                known = LOST
+                break
+            known = known.clone(memory_format=torch.contiguous_format)
+            known.as_strided(one.shape, one.stride(),
+                             one.storage_offset() - whole.storage_offset()).copy_(its)
+        self.parts[id(whole)], self.waiting[id(whole)] = (whole, known), []
+        return True
 
     @staticmethod
     def _entrywise(twin, out):
@@ -178,13 +237,13 @@ class TokenRows(TorchDispatchMode):
         twins = [self.of(a), self.of(b)]
         if LOST in twins:
             return LOST
-        if id(a) in self.moving and id(b) in self.moving and a.dim() == b.dim() and \
+        if self._moves(a) and self._moves(b) and a.dim() == b.dim() and \
                 _chooses(a) and a.shape[-1] == b.shape[-2]:
             rows = (natural_rows(b) if twins[1] is None else twins[1])[..., :1].to(a.dtype)
             has = a.sum(-1, keepdim=True)
             chosen = torch.where(has > 0, a @ rows, torch.full_like(has, NO_TOKEN))
             return chosen.round().long().expand(out.shape)
-        if id(a) in self.moving and id(b) in self.moving and b.dim() > 1 and \
+        if self._moves(a) and self._moves(b) and b.dim() > 1 and \
                 _chooses(b.transpose(-1, -2)):
             return LOST
         if twins[0] is not None and twins[0].dim() > 1 and _constant_along(twins[0], -1):
@@ -193,6 +252,13 @@ class TokenRows(TorchDispatchMode):
         if twins[1] is not None and twins[1].dim() > 1 and _constant_along(twins[1], -2):
             return twins[1][..., :1, :].expand(out.shape)
         return None
+
+
+def _said(twin: torch.Tensor) -> torch.Tensor:
+    """A twin whose rows are all where they belong or nowhere, as of what experts give for the
+    tokens that they have, is that of all rows."""
+    natural = natural_rows(twin)
+    return natural if ((twin == natural) | (twin == NO_TOKEN)).all() else twin
 
 
 def _chooses(mask: torch.Tensor) -> bool:

@@ -177,8 +177,17 @@ def outputs(module, calls: list[Call]) -> list[torch.Tensor]:
         found = []
         for call in calls:
             with same_buffers(module), same_draws():
-                found.append(first_tensor(module(*kept(call.given), **kept(call.named))))
+                found.append(_of_tokens(first_tensor(
+                    module(*kept(call.given), **kept(call.named))), call.rows))
         return found
+
+
+def _of_tokens(x: torch.Tensor, twin) -> torch.Tensor:
+    """NaN in rows that belong to no token, as in places of an expert that nobody took."""
+    rows = None if twin is None or twin is LOST else row_numbers(twin)
+    if rows is None or x.dim() < 2 or len(rows) != x.shape[:-1].numel():
+        return x
+    return x.masked_fill((rows == NO_TOKEN).view(*x.shape[:-1], 1), torch.nan)
 
 
 def mean_square(tensors) -> float | None:
