@@ -8,8 +8,6 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 
-static char ini[] = "[network]\nmodel = regime2\n";
-
 static void set_keys(const struct command *command) {
     struct param_section *sections;
     struct params params;
@@ -17,12 +15,11 @@ static void set_keys(const struct command *command) {
     struct err err = {0};
     size_t count;
     fuzz_require(!config_sections(&sections, &count, &err), "no keys");
-    FILE *in = fmemopen(ini, sizeof ini - 1, "r");
-    fuzz_require(in != NULL, "no stream");
-    fuzz_sentence(params_read_stream(&params, sections, count, "fuzz.ini", in, command->overrides,
-                                     command->override, &config, &err),
+    fuzz_sentence(params_read_text(&params, sections, count, "[network]\nmodel = regime2\n",
+                                   &(struct param_source){"fuzz.ini", NULL, command->overrides,
+                                                          command->override, 0},
+                                   &config, &err),
                   &err);
-    fclose(in);
     params_free(&params);
     free(sections);
 }

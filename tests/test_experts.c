@@ -6,10 +6,10 @@
 #include "solver/measure/specialisation.h"
 
 /* The values at this place of all series of an instrument. */
-static void measure(const struct instrument *instrument, const struct run *run,
-                    const struct net *net, struct record *record) {
+static void measure(instrument *declare, const struct run *run, const struct net *net,
+                    struct record *record) {
     ASK(record_init(record, 1, 1, err));
-    ASK(instrument->declare(record, &run->config, net, err));
+    ASK(declare(record, &run->config, net, err));
     struct measuring m = {.config = &run->config, .net = net, .y = run->data.y, .record = record};
     for (int f = 0; f < record->fillers; f++) {
         const struct filler *filler = &record->filler[f];
@@ -193,7 +193,7 @@ TEST(shares_are_those_of_the_gates) {
             FREED(net_free) struct net net;
             FREED(record_free) struct record record;
             make(&run, &net, c, N, 3);
-            measure(&specialisation_instrument, &run, &net, &record);
+            measure(specialisation_declare, &run, &net, &record);
             for (int r = 0; r < net.routers.count; r++)
                 judge_router(&run, &net, &net.routers.item[r], &record);
         }
@@ -217,7 +217,7 @@ TEST(outputs_of_different_populations) {
             same ? "b" : "c");
         support_net(&net, &run, 16, 0);
         support_evaluate(&net, &run);
-        measure(&specialisation_instrument, &run, &net, &record);
+        measure(specialisation_declare, &run, &net, &record);
         assert_non_null(record_find(&record, "expert_share"));
         assert_int_equal(record_find(&record, "expert_correlation") != NULL, same);
     }

@@ -68,8 +68,8 @@ done:
     return code;
 }
 
-static int declare(struct record *record, const struct config *config, const struct net *net,
-                   struct err *err) {
+int carriers_declare(struct record *record, const struct config *config, const struct net *net,
+                     struct err *err) {
     const struct series carriers = {
         .name = "carriers",
         .dims = "t",
@@ -84,5 +84,3 @@ static int declare(struct record *record, const struct config *config, const str
     TRY(record_fill_by(record, fill, 0, 1, err));
     return record_add(record, carriers, err);
 }
-
-const struct instrument carriers_instrument = {.declare = declare};

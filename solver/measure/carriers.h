@@ -1,6 +1,7 @@
 /* How many sites of a limit carry its feature kernels. Where units multiply rows by each other, or
  * learn fast, a few of them come to hold a whole average, which then depends on the draw: the limit
- * is not self-averaging (solver/run/condense.h judges). */
+ * is not self-averaging (solver/run/condense.h judges). The series `carriers` [t] is of limits
+ * whose kernels are measured. */
 #ifndef SOLVER_CARRIERS_H
 #define SOLVER_CARRIERS_H
 
@@ -9,8 +10,5 @@
 /* How many rows over these sites measuring takes: few where sites are many, since the operating
  * system clears large memory anew each time. */
 int carriers_rows(const struct array *array);
-
-/* Series `carriers` [t] of limits whose kernels are measured. */
-extern const struct instrument carriers_instrument;
 
 #endif

@@ -275,8 +275,8 @@ static int fill_terms(const struct measuring *m, double *const *out, struct err 
     return aggregation_fill(&check->aggregation, m->net, check->matrix, m->t, out, err);
 }
 
-static int declare(struct record *record, const struct config *config, const struct net *net,
-                   struct err *err) {
+int coordinate_declare(struct record *record, const struct config *config, const struct net *net,
+                       struct err *err) {
     bool parts = net->setup.N || config->solver.method == METHOD_MARCH;
     bool aligned = net->setup.N && config->reference.coordinate_check == COORDINATE_ALIGNED;
     if (!config->reference.coordinate_check)
@@ -358,5 +358,3 @@ void coordinate_free(struct coordinate *check) {
     aggregation_free(&check->aggregation);
     *check = (struct coordinate){0};
 }
-
-const struct instrument coordinate_instrument = {.declare = declare};

@@ -1,5 +1,7 @@
 /* The coordinate check: how large the initial, the propagating and the effective part of what every
- * matrix makes is, forward and backward, of a finite network and of the limit. */
+ * matrix makes is, forward and backward, of a finite network and of the limit. There are series
+ * rms_... [t] of families of matrices and of the terms of aggregation.h; the parts of all maps but
+ * field maps, which do not tell W(0) from what is learned. */
 #ifndef SOLVER_COORDINATE_H
 #define SOLVER_COORDINATE_H
 
@@ -22,9 +24,6 @@ struct coordinate {
     struct aggregation_check aggregation;
 };
 
-/* The series rms_... [t], for families of matrices and for the terms of aggregation.h; the parts of
- * all maps but field maps, which do not tell W(0) from what is learned. */
-extern const struct instrument coordinate_instrument;
 /* What is kept of the start; aligned: for alignments as well. Read: into a check that has measured
  * nothing, of a net that has its state back. */
 int coordinate_archive(struct coordinate *check, const struct net *net, bool aligned,

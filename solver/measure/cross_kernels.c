@@ -1,5 +1,12 @@
-/* Kernels between experts. */
-#include "solver/measure/cross_kernels.h"
+/* Whether experts differ: kernels between different experts at equal time and input, [output]
+ * cross.
+ *
+ * A word that addresses several rows of one population (outputs of a fixed number of experts) gives
+ * <x_i x_j> of all of them; one that addresses rows over the units of many experts gives the mean
+ * over pairs i != j of <x_i x_j>_units, beside that of i = j. Units of different populations are
+ * not numbered alike, and not compared; nor are those of a limit where experts share their normals.
+ * Declaring it ends with CODE_INPUT and a sentence where rows cannot be compared. */
+#include "solver/measure/instrument.h"
 #include "kernels/base/text.h"
 #include "solver/measure/fields.h"
 #include "solver/measure/places.h"
@@ -167,8 +174,8 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     return CODE_OK;
 }
 
-static int declare(struct record *record, const struct config *config, const struct net *net,
-                   struct err *err) {
+int cross_kernels_declare(struct record *record, const struct config *config, const struct net *net,
+                          struct err *err) {
     const char *words = config->output.cross;
     bool more = true;
     int others = 0;
@@ -186,5 +193,3 @@ static int declare(struct record *record, const struct config *config, const str
     }
     return CODE_OK;
 }
-
-const struct instrument cross_kernels_instrument = {.declare = declare};

@@ -225,8 +225,8 @@ static int add_norms(struct record *record, const struct expert_matrix *m, enum 
     return record_add(record, series, err);
 }
 
-static int declare(struct record *record, const struct config *config, const struct net *net,
-                   struct err *err) {
+int expert_norms_declare(struct record *record, const struct config *config, const struct net *net,
+                         struct err *err) {
     struct expert_matrix matrix;
     if (!config->output.experts)
         return CODE_OK;
@@ -242,5 +242,3 @@ static int declare(struct record *record, const struct config *config, const str
     }
     return CODE_OK;
 }
-
-const struct instrument expert_norms_instrument = {.declare = declare};

@@ -18,6 +18,4 @@ bool expert_norms_find(const struct net *net, int item, struct expert_matrix *ma
 int expert_norms_squares(const struct net *net, const struct expert_matrix *matrix, bool change,
                          double *out, struct err *err);
 
-extern const struct instrument expert_norms_instrument;
-
 #endif

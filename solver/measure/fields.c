@@ -102,7 +102,7 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     return CODE_OK;
 }
 
-static int declare(struct record *record, const struct config *config, const struct net *net,
+int fields_declare(struct record *record, const struct config *config, const struct net *net,
                    struct err *err) {
     int sites = config->output.field_sites;
     if (!net->field_rows.count)
@@ -120,5 +120,3 @@ static int declare(struct record *record, const struct config *config, const str
     }
     return CODE_OK;
 }
-
-const struct instrument fields_instrument = {.declare = declare};

@@ -27,6 +27,4 @@ size_t *fields_shape(const struct net *net, const struct named_rows *named, size
 void fields_quantiles(double *x, size_t sites, double *out);
 void fields_axis(struct record *record);
 
-extern const struct instrument fields_instrument;
-
 #endif

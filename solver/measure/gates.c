@@ -1,4 +1,6 @@
-#include "solver/measure/gates.h"
+/* How the gates of a router over many experts share: the series gate_participation, gate_largest
+ * and gate_top, by which a limit that condenses is known. */
+#include "solver/measure/instrument.h"
 #include "solver/measure/places.h"
 
 #include <stdlib.h>
@@ -44,8 +46,8 @@ done:
     return code;
 }
 
-static int declare(struct record *record, const struct config *config, const struct net *net,
-                   struct err *err) {
+int gates_declare(struct record *record, const struct config *config, const struct net *net,
+                  struct err *err) {
     size_t P = (size_t)net->setup.data.P;
     bool tokens = (size_t)net->gates.rows.count > P;
     const struct series row = {.dims = tokens ? "t mu token" : "t mu",
@@ -73,5 +75,3 @@ static int declare(struct record *record, const struct config *config, const str
     }
     return CODE_OK;
 }
-
-const struct instrument gates_instrument = {.declare = declare};

@@ -46,8 +46,6 @@ int gradients_find(struct gradients *gradients, struct net *net, struct err *err
 void gradients_tangent(const struct gradients *gradients, const struct net *net, int term,
                        const char *name, double *K);
 
-/* [output] gradients: gradient kernels of each term, norms, and cosines between terms. */
-extern const struct instrument gradients_instrument;
 /* Tangent kernels or gradients, not the sharpness alone; and of how many parameters apart: all of
  * them, where any is asked for, or 1. */
 bool gradients_wanted(const struct config *config);

@@ -144,13 +144,11 @@ static int declare_products(struct record *record, const struct net *net, struct
     return CODE_OK;
 }
 
-static int declare(struct record *record, const struct config *config, const struct net *net,
-                   struct err *err) {
+int gradients_declare(struct record *record, const struct config *config, const struct net *net,
+                      struct err *err) {
     if (!config->output.gradients)
         return CODE_OK;
     TRY(declare_kernels(record, config, net, err));
     TRY(declare_numbers(record, net, err));
     return declare_products(record, net, err);
 }
-
-const struct instrument gradients_instrument = {.declare = declare};

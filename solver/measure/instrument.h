@@ -1,7 +1,8 @@
-/* What is measured of a net is a list of instruments (observe.c). An instrument declares series of
- * the record, each with all that is said of it, and before them the function that fills them; at
- * every time the observer calls these functions in turn. Whoever adds a series writes one function
- * that declares and one that fills, in one file, and enters the instrument in the list. */
+/* What is measured of a net is a list of instruments. An instrument is a function that declares
+ * series of the record, each with all that is said of it, and before them the function that fills
+ * them; at every time the observer calls these in turn (observe.c). Whoever adds a series writes
+ * one function that declares and one that fills, in one file, and enters the former in this list.
+ */
 #ifndef SOLVER_INSTRUMENT_H
 #define SOLVER_INSTRUMENT_H
 
@@ -20,11 +21,37 @@ struct measuring {
     int run, t, item;          /* item: what the function that fills was given with its series */
 };
 
-struct instrument {
-    /* Adds its series, none where the net has not what it measures. The net is declared alone: it
-     * has shapes and names, and no numbers. */
-    int (*declare)(struct record *record, const struct config *config, const struct net *net,
-                   struct err *err);
-};
+/* It adds its series, none where the net has not what it measures. The net is declared alone: it
+ * has shapes and names, and no numbers. */
+typedef int instrument(struct record *record, const struct config *config, const struct net *net,
+                       struct err *err);
+/* All instruments, in the order in which the file has their series. */
+#define INSTRUMENTS(ROW)                                                                           \
+    ROW(outputs_declare_first)                                                                     \
+    ROW(kernel_series_declare)                                                                     \
+    ROW(fields_declare)                                                                            \
+    ROW(weights_declare)                                                                           \
+    ROW(singular_declare)                                                                          \
+    ROW(router_statistics_declare)                                                                 \
+    ROW(cross_kernels_declare)                                                                     \
+    ROW(specialisation_declare)                                                                    \
+    ROW(expert_norms_declare)                                                                      \
+    ROW(tangent_declare)                                                                           \
+    ROW(gradients_declare)                                                                         \
+    ROW(sharpness_declare)                                                                         \
+    ROW(spectra_declare)                                                                           \
+    ROW(kernel_series_declare_numbers)                                                             \
+    ROW(gates_declare)                                                                             \
+    ROW(limit_series_declare_norm)                                                                 \
+    ROW(limit_series_declare_steps)                                                                \
+    ROW(coordinate_declare)                                                                        \
+    ROW(limit_series_declare)                                                                      \
+    ROW(carriers_declare)                                                                          \
+    ROW(response_declare)                                                                          \
+    ROW(still_declare)                                                                             \
+    ROW(outputs_declare_last)
+#define DECLARE_INSTRUMENT(name) instrument name;
+INSTRUMENTS(DECLARE_INSTRUMENT)
+#pragma GCC diagnostic error "-Wmissing-prototypes" /* of an instrument that is not in the list */
 
 #endif

@@ -129,8 +129,8 @@ int kernel_series_add(struct record *record, const struct net *net, const struct
     return places_add(record, net, series, err);
 }
 
-static int declare(struct record *record, const struct config *config, const struct net *net,
-                   struct err *err) {
+int kernel_series_declare(struct record *record, const struct config *config, const struct net *net,
+                          struct err *err) {
     int kernels = config->output.kernels;
     for (int k = 0; k < net->kernels.count && kernels; k++) {
         const struct kernel *kernel = &net->kernels.item[k];
@@ -147,8 +147,6 @@ static int declare(struct record *record, const struct config *config, const str
     }
     return CODE_OK;
 }
-
-const struct instrument kernel_series = {.declare = declare};
 
 /* --- what full kernels remember -------------------------------------------------------------- */
 
@@ -211,8 +209,8 @@ int kernel_series_add_numbers(struct record *record, const struct net *net,
     return places_add(record, net, series, err);
 }
 
-static int declare_numbers(struct record *record, const struct config *config,
-                           const struct net *net, struct err *err) {
+int kernel_series_declare_numbers(struct record *record, const struct config *config,
+                                  const struct net *net, struct err *err) {
     (void)config;
     for (int i = 0; i < net->numbers.count; i++) {
         const struct numbers *numbers = &net->numbers.item[i];
@@ -222,5 +220,3 @@ static int declare_numbers(struct record *record, const struct config *config,
     }
     return CODE_OK;
 }
-
-const struct instrument kernel_series_numbers = {.declare = declare_numbers};

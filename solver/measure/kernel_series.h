@@ -5,8 +5,6 @@
 
 #include "solver/measure/instrument.h"
 
-extern const struct instrument kernel_series, kernel_series_numbers;
-
 /* The name of a kernel of the net: of cotangents with the term of which they are (gradients.h), G1
  * or G1_loss. */
 void kernel_series_name(char name[SERIES_NAME], const struct net *net, const struct kernel *kernel);

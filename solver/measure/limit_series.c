@@ -1,4 +1,7 @@
-#include "solver/measure/limit_series.h"
+/* What tells of the computation: ranks of the bases of a limit, normals that were not matched, and
+ * the norm of the gradient that clipping goes by; the
+ * error of fixed steps. */
+#include "solver/measure/instrument.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -36,8 +39,8 @@ static int add_labels(struct record *record, const struct net *net, struct err *
     return CODE_OK;
 }
 
-static int declare(struct record *record, const struct config *config, const struct net *net,
-                   struct err *err) {
+int limit_series_declare(struct record *record, const struct config *config, const struct net *net,
+                         struct err *err) {
     size_t T = (size_t)record->T;
     const struct series fallback = {
         .name = "fallback",
@@ -70,16 +73,14 @@ static int declare(struct record *record, const struct config *config, const str
     return record_add(record, rank, err);
 }
 
-const struct instrument limit_series = {.declare = declare};
-
 /* --- the norm of the gradient ---------------------------------------------------------------- */
 
 static int fill_norm(const struct measuring *m, double *const *out, struct err *err) {
     return net_gradient_norm(m->net, out[0], err);
 }
 
-static int declare_norm(struct record *record, const struct config *config, const struct net *net,
-                        struct err *err) {
+int limit_series_declare_norm(struct record *record, const struct config *config,
+                              const struct net *net, struct err *err) {
     const struct series norm = {
         .name = "gradient_norm",
         .dims = "t",
@@ -93,8 +94,6 @@ static int declare_norm(struct record *record, const struct config *config, cons
     return record_add(record, norm, err);
 }
 
-const struct instrument limit_series_gradient_norm = {.declare = declare_norm};
-
 /* --- the error of fixed steps ---------------------------------------------------------------- */
 
 static int fill_steps(const struct measuring *m, double *const *out, struct err *err) {
@@ -103,8 +102,8 @@ static int fill_steps(const struct measuring *m, double *const *out, struct err 
     return CODE_OK;
 }
 
-static int declare_steps(struct record *record, const struct config *config, const struct net *net,
-                         struct err *err) {
+int limit_series_declare_steps(struct record *record, const struct config *config,
+                               const struct net *net, struct err *err) {
     const struct series error = {
         .name = "step_error",
         .dims = "t",
@@ -118,5 +117,3 @@ static int declare_steps(struct record *record, const struct config *config, con
     TRY(record_fill_by(record, fill_steps, 0, 1, err));
     return record_add(record, error, err);
 }
-
-const struct instrument limit_series_steps = {.declare = declare_steps};

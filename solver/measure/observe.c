@@ -1,48 +1,12 @@
-/* Measuring a net at every time: the list of instruments, and one run of them. */
+/* Measuring a net at every time: one run of all instruments. */
 #include "solver/measure/observe.h"
 #include "kernels/array/profile.h"
-#include "solver/measure/carriers.h"
-#include "solver/measure/expert_norms.h"
-#include "solver/measure/cross_kernels.h"
-#include "solver/measure/fields.h"
-#include "solver/measure/gates.h"
-#include "solver/measure/limit_series.h"
 #include "solver/measure/outputs.h"
-#include "solver/measure/router_statistics.h"
-#include "solver/measure/singular.h"
-#include "solver/measure/specialisation.h"
-#include "solver/measure/spectra.h"
-#include "solver/measure/still.h"
-#include "solver/measure/tangent.h"
-#include "solver/measure/weights.h"
 
 #include <stdlib.h>
 
-/* In the order in which the file has their series. */
-static const struct instrument *const instruments[] = {&outputs_first,
-                                                       &kernel_series,
-                                                       &fields_instrument,
-                                                       &weights_instrument,
-                                                       &singular_instrument,
-                                                       &router_statistics_instrument,
-                                                       &cross_kernels_instrument,
-                                                       &specialisation_instrument,
-                                                       &expert_norms_instrument,
-                                                       &tangent_instrument,
-                                                       &gradients_instrument,
-                                                       &sharpness_instrument,
-                                                       &spectra_instrument,
-                                                       &kernel_series_numbers,
-                                                       &gates_instrument,
-                                                       &limit_series_gradient_norm,
-                                                       &limit_series_steps,
-                                                       &coordinate_instrument,
-                                                       &limit_series,
-                                                       &carriers_instrument,
-                                                       &response_instrument,
-                                                       &still_instrument,
-                                                       &outputs_last,
-                                                       NULL};
+#define NAME(name) name,
+static instrument *const instruments[] = {INSTRUMENTS(NAME) NULL};
 
 /* [output] runs = yes: whatever has a mean over runs is stored run by run as well. */
 static void keep_all_runs(struct record *record) {
@@ -60,7 +24,7 @@ int observe_declare(struct record *record, const struct config *config,
     TRY(net_declare(&net, setup, err));
     TRY(gradients_check(config, &net, err));
     for (size_t k = 0; instruments[k]; k++)
-        TRY(instruments[k]->declare(record, config, &net, err));
+        TRY(instruments[k](record, config, &net, err));
     if (config->output.runs)
         keep_all_runs(record);
     return record_check_names(record, config->solver.check_tolerance, err);

@@ -1,6 +1,6 @@
 /* What is measured of a net at every time: loss, f, those of test inputs, the kernels of its model,
  * what [output] names, gate statistics, the coordinate check, and for the limit the ranks of the
- * bases and, if asked for, the responses. observe.c has the list of instruments. */
+ * bases and, if asked for, the responses. instrument.h has the list of all. */
 #ifndef SOLVER_OBSERVE_H
 #define SOLVER_OBSERVE_H
 

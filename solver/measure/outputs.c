@@ -65,8 +65,8 @@ struct series outputs_f(const struct data_setup *data, int P) {
                            .keep_runs = true};
 }
 
-static int declare_first(struct record *record, const struct config *config, const struct net *net,
-                         struct err *err) {
+int outputs_declare_first(struct record *record, const struct config *config, const struct net *net,
+                          struct err *err) {
     const struct loss *loss = config->training.loss;
     bool of_mean = has_mean_loss(record, net);
     const struct series l = {
@@ -216,8 +216,8 @@ static int add_test_loss(struct record *record, const struct config *config, con
                    : CODE_OK;
 }
 
-static int declare_last(struct record *record, const struct config *config, const struct net *net,
-                        struct err *err) {
+int outputs_declare_last(struct record *record, const struct config *config, const struct net *net,
+                         struct err *err) {
     const struct net_setup *setup = &net->setup;
     bool top = config->output.top;
     const char *right = setup->data.C > 1 ? "share of rows of y whose class has the largest f"
@@ -248,6 +248,3 @@ static int declare_last(struct record *record, const struct config *config, cons
                       among, err));
     return CODE_OK;
 }
-
-const struct instrument outputs_first = {.declare = declare_first};
-const struct instrument outputs_last = {.declare = declare_last};

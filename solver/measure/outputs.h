@@ -5,10 +5,6 @@
 
 #include "solver/measure/instrument.h"
 
-/* loss and f: the first two series of every record; at the end the series of scores and of test
- * inputs. */
-extern const struct instrument outputs_first, outputs_last;
-
 /* The series f, of P inputs, with an axis of tokens and one of outputs where there are
  * several. */
 struct series outputs_f(const struct data_setup *data, int P);

@@ -114,8 +114,8 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     return CODE_OK;
 }
 
-static int declare(struct record *record, const struct config *config, const struct net *net,
-                   struct err *err) {
+int response_declare(struct record *record, const struct config *config, const struct net *net,
+                     struct err *err) {
     size_t T = (size_t)record->T;
     if (!config->output.responses || net->setup.N || response_obstacle(config, net))
         return CODE_OK;
@@ -143,5 +143,3 @@ static int declare(struct record *record, const struct config *config, const str
     }
     return CODE_OK;
 }
-
-const struct instrument response_instrument = {.declare = declare};

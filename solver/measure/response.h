@@ -7,7 +7,6 @@
 #include "models/engine/net.h"
 #include "solver/measure/instrument.h"
 
-extern const struct instrument response_instrument;
 /* Appends to text [TEXT_NOTE] why some or all responses of a limit that were asked for are not
  * measured; nothing where all are. */
 int response_tell(const struct config *config, const struct net_setup *setup, char *text,

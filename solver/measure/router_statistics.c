@@ -1,5 +1,8 @@
-/* Thresholds, sums and loads of a router over many experts. */
-#include "solver/measure/router_statistics.h"
+/* A router over many experts: [output] router. Of each row, the threshold tau of its logits psi
+ * (the smallest of the share that is routed to) and ln S, S = <m exp(beta psi)> of a softmax; over
+ * experts, quantiles of their loads, mean over rows of m/<m>, or of phi/<phi> where all are routed
+ * to: 1 where all experts are alike. */
+#include "solver/measure/instrument.h"
 #include "solver/measure/fields.h"
 #include "solver/measure/places.h"
 
@@ -90,8 +93,8 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     return CODE_OK;
 }
 
-static int declare(struct record *record, const struct config *config, const struct net *net,
-                   struct err *err) {
+int router_statistics_declare(struct record *record, const struct config *config,
+                              const struct net *net, struct err *err) {
     size_t T = (size_t)record->T, P = (size_t)net->setup.data.P,
            n = (size_t)net->gates.rows.count / P;
     (void)config;
@@ -115,5 +118,3 @@ static int declare(struct record *record, const struct config *config, const str
     }
     return CODE_OK;
 }
-
-const struct instrument router_statistics_instrument = {.declare = declare};

@@ -330,8 +330,8 @@ static bool is_known(const struct training *training, int k) {
                         : true;
 }
 
-static int declare(struct record *record, const struct config *config, const struct net *net,
-                   struct err *err) {
+int sharpness_declare(struct record *record, const struct config *config, const struct net *net,
+                      struct err *err) {
     const struct training *training = &config->training;
     int blocks = config->output.sharpness == SHARPNESS_BLOCKS ? net->parameters.count : 0;
     if (!config->output.sharpness)
@@ -349,5 +349,3 @@ static int declare(struct record *record, const struct config *config, const str
     }
     return CODE_OK;
 }
-
-const struct instrument sharpness_instrument = {.declare = declare};

@@ -49,6 +49,4 @@ struct sharpness_source {
 int sharpness_precondition(const struct sharpness_source *source, const struct training *training,
                            int i, double *K, struct err *err);
 
-extern const struct instrument sharpness_instrument;
-
 #endif

@@ -370,8 +370,8 @@ static int add_quantity(struct record *record, const struct net *net,
     return places_add(record, net, series, err);
 }
 
-static int declare(struct record *record, const struct config *config, const struct net *net,
-                   struct err *err) {
+int specialisation_declare(struct record *record, const struct config *config,
+                           const struct net *net, struct err *err) {
     for (int r = 0; r < net->routers.count && config->output.experts; r++) {
         TRY(record_fill_by(record, fill, r, QUANTITIES, err));
         for (enum quantity k = 0; k < QUANTITIES; k++)
@@ -380,5 +380,3 @@ static int declare(struct record *record, const struct config *config, const str
     }
     return CODE_OK;
 }
-
-const struct instrument specialisation_instrument = {.declare = declare};

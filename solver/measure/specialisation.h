@@ -7,8 +7,6 @@
 
 #include "solver/measure/instrument.h"
 
-extern const struct instrument specialisation_instrument;
-
 /* The mutual information, in nats, of an expert and a label, sum_l w_l sum_i q_l,i ln(q_l,i/q_i),
  * where the expert of row r is i with probability q [r][M] and q_l are means over the rows of label
  * l, 0 ... labels - 1; rows with a negative label are left out, and with none left it is 0. scratch

@@ -1,5 +1,12 @@
-/* Spectra of kernels. */
-#include "solver/measure/spectra.h"
+/* Eigenvalues of equal-time kernels between inputs, and how well they match the targets: [output]
+ * spectra.
+ *
+ * A kernel K [R][R] = sum_k l_k v_k v_k^T, l_k descending, and targets Y [R][C]: the share of the
+ * targets along v_k is sum_c (v_k . Y_c)^2/|Y|^2, the alignment sum K (Y Y^T)/(|K| |Y Y^T|), 1
+ * where K is a multiple of Y Y^T. Y as it is, not centred. Where rows are tokens and targets are
+ * not, and where the error is inside (tangent_loss), there are eigenvalues alone. Declaring it ends
+ * with CODE_INPUT and a sentence where a word is no kernel between inputs. */
+#include "solver/measure/instrument.h"
 #include "kernels/base/text.h"
 #include "solver/measure/gradients.h"
 #include "solver/measure/kernel_series.h"
@@ -216,8 +223,8 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     return CODE_OK;
 }
 
-static int declare(struct record *record, const struct config *config, const struct net *net,
-                   struct err *err) {
+int spectra_declare(struct record *record, const struct config *config, const struct net *net,
+                    struct err *err) {
     const char *words = config->output.spectra;
     struct chosen chosen;
     bool more = true;
@@ -230,5 +237,3 @@ static int declare(struct record *record, const struct config *config, const str
     }
     return CODE_OK;
 }
-
-const struct instrument spectra_instrument = {.declare = declare};

@@ -98,8 +98,8 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     return CODE_OK;
 }
 
-static int declare(struct record *record, const struct config *config, const struct net *net,
-                   struct err *err) {
+int still_declare(struct record *record, const struct config *config, const struct net *net,
+                  struct err *err) {
     const struct series still = {.name = STILL_SERIES,
                                  .dims = "t parameter",
                                  .about = "",
@@ -113,8 +113,6 @@ static int declare(struct record *record, const struct config *config, const str
     TRY(record_fill_by(record, fill, 0, 1, err));
     return record_add(record, still, err);
 }
-
-const struct instrument still_instrument = {.declare = declare};
 
 /* The least cause of all runs that went to the end, at all steps; STILL_MOVES where one moves. */
 static int cause_of(const struct record *record, const struct series *series, int parameter) {

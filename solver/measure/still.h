@@ -20,8 +20,6 @@ enum still {
     STILL_CAUSES
 };
 
-extern const struct instrument still_instrument;
-
 /* Names what did not move in any run that went to the end, for this cause. net: one of these runs,
  * declared. */
 void still_find(const struct record *record, const struct net *net, enum still cause,

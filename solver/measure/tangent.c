@@ -1,5 +1,9 @@
-/* Tangent kernels. */
-#include "solver/measure/tangent.h"
+/* Tangent kernels at equal time, whole and as the sum of the blocks of matrices: [output] tangent.
+ * Of the outputs (`tangent`): in gradient flow df_mu/dt = (eta0/P) sum_nu K_mu,nu Delta_nu; of
+ * several outputs of an input the mean over these of each one's own. Of the loss of the task
+ * (`tangent_loss`) and of each penalty (`tangent_balance_loss`, ...) the products of the gradients
+ * of two inputs (solver/measure/gradients.h). */
+#include "solver/measure/instrument.h"
 #include "solver/measure/gradients.h"
 #include "solver/measure/observe.h"
 
@@ -51,8 +55,8 @@ static int add_tangent(struct record *record, const struct net *net, int term, i
     return record_add(record, series, err);
 }
 
-static int declare(struct record *record, const struct config *config, const struct net *net,
-                   struct err *err) {
+int tangent_declare(struct record *record, const struct config *config, const struct net *net,
+                    struct err *err) {
     int terms = gradients_terms(net);
     if (!config->output.tangent)
         return CODE_OK;
@@ -63,5 +67,3 @@ static int declare(struct record *record, const struct config *config, const str
             TRY(add_tangent(record, net, term, i, err));
     return CODE_OK;
 }
-
-const struct instrument tangent_instrument = {.declare = declare};

@@ -1,5 +1,17 @@
-/* The matrices of networks, as they are used. */
-#include "solver/measure/weights.h"
+/* The matrices of networks as they are used, [output] weights, run by run: first, last, both, or at
+ * all times. The limit has none.
+ *
+ *     weights_NAME       between populations    [target][source]     (W x)_i = sum_j W_ij x_j
+ *                        a read-in              [site][k]            sum_k W_ik A_mu,k
+ *                        a look                 [k][site]            <Q_k x>, a mean over sites
+ *                        the read-out           [output][site]       f_c = <w_c h>/gamma0 - f_c(0)
+ *                        a bias                 [k], [set][k]        s_k + b_k
+ *     weights_NAME_rest  a read-in              [site][direction]    columns of what test inputs
+ *                                                                    alone have; they never learn
+ *
+ * A are the coordinates of the inputs (config_coordinates), in the file /data/coordinates. A tied
+ * matrix is there once. */
+#include "solver/measure/instrument.h"
 #include "models/engine/node.h"
 
 #include <stdio.h>
@@ -143,8 +155,8 @@ static enum series_times choose_times(struct record *record, int weights) {
     return TIMES_WEIGHTS;
 }
 
-static int declare(struct record *record, const struct config *config, const struct net *net,
-                   struct err *err) {
+int weights_declare(struct record *record, const struct config *config, const struct net *net,
+                    struct err *err) {
     const struct program *p = net->program;
     if (config->output.weights == WEIGHTS_NONE || !net->setup.N)
         return CODE_OK;
@@ -158,5 +170,3 @@ static int declare(struct record *record, const struct config *config, const str
     }
     return CODE_OK;
 }
-
-const struct instrument weights_instrument = {.declare = declare};
