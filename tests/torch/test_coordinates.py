@@ -2,6 +2,9 @@
 that chose them, dropout, outputs that are tuples, attention, several optimizers.
 Run by make torch-test."""
 import copy
+import dataclasses
+import random
+from collections import namedtuple
 
 import numpy as np
 import pytest
@@ -269,10 +272,17 @@ def test_an_expert_that_has_other_tokens_in_the_end_is_left_out():
 
 
 def test_randomness_is_no_learning():
-    """Dropout of torch.nn and in attention, jitter: nothing moves at a rate of 0."""
+    """Dropout of torch.nn and in attention, jitter, layers that are left out by numbers of numpy or
+    of Python, a generator of the module's own: nothing moves at a rate of 0."""
     class Noisy(Mixture):
+        def __init__(self, N):
+            super().__init__(N)
+            self.own = torch.Generator().manual_seed(3)
+
         def forward(self, given):
             x = torch.tanh(self.read(given)) * torch.empty(len(given), 1).uniform_(0.9, 1.1)
+            x = x * random.random() * np.random.rand()
+            x = x + self.again(x) * torch.rand(x.shape, generator=self.own)
             x = torch.nn.functional.dropout(self.again(x), 0.2)
             if hasattr(torch.nn.functional, "scaled_dot_product_attention"):  # since 2.0
                 x = x + torch.nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.2)
@@ -354,9 +364,35 @@ def test_attention_has_rows():
     assert powers[0.5] > 0.25 > abs(powers[1]), powers
 
 
+@dataclasses.dataclass
+class Found:
+    """What a model gives, as an object."""
+    loss: torch.Tensor
+    logits: torch.Tensor
+
+
+Named = namedtuple("Named", "loss logits")
+WAYS = {"tuple": lambda loss, f: (f, None), "list": lambda loss, f: [None, f],
+        "dict": lambda loss, f: {"loss": loss, "logits": f}, "object": Found, "named": Named,
+        "loss_first": lambda loss, f: (loss, (f, None)),
+        "other_name": lambda loss, f: {"loss": loss, "pred": f}}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_output_is_found_in_what_a_module_gives(way):
+    """A loss in front of it, a single number, is not the output."""
+    class Given(Mixture):
+        def forward(self, given):
+            f = super().forward(given)
+            return WAYS[way](f.square().mean(), f)
+    found, plain = (dmft.torch.coordinate_check(build, [8], data, steps=1, seeds=1)
+                    for build, data in ((Given, (X.numpy(), y.numpy())), (Mixture, (X, y))))
+    assert found.rms["adam"]["output"] == plain.rms["adam"]["output"]
+
+
 @pytest.mark.parametrize("given", [tuple, dict, list])
 def test_what_modules_give(given):
-    """The first tensor of floats is the output; the loss gets what the module gives."""
+    """The loss gets what the module gives."""
     class Gpt(torch.nn.Module):
         def __init__(self, N):
             super().__init__()
@@ -392,6 +428,8 @@ def test_several_optimizers():
 
 
 def test_refusals():
+    with pytest.raises(dmft.InputError, match=r"gives \[48\] and y is \[48, 10\]; give loss="):
+        dmft.torch.coordinate_check(Mixture, [8], (X, X))
     with pytest.raises(dmft.InputError, match="must be a pair .* is a DataLoader; of a loader"):
         dmft.torch.coordinate_check(Mixture, [8], torch.utils.data.DataLoader([1]))
     with pytest.raises(dmft.InputError, match="gives a int; it must give an optimizer"):

@@ -227,7 +227,11 @@ class _Sums:
 
 def half_square(f, y: torch.Tensor) -> torch.Tensor:
     """(f - y)^2/2, the mean over all entries; f: what the module gives."""
-    return 0.5 * (first_tensor(f).reshape(y.shape) - y).square().mean()
+    f = first_tensor(f)
+    if f.numel() != y.numel():
+        raise InputError(f"loss: the module gives {list(f.shape)} and y is {list(y.shape)}; give "
+                         "loss=, a function of what the module gives and of y")
+    return 0.5 * (f.reshape(y.shape) - y.to(f.dtype)).square().mean()
 
 
 def _pair(data) -> Data:
@@ -239,7 +243,8 @@ def _pair(data) -> Data:
     if not isinstance(data, (tuple, list)) or len(data) != 2:
         raise InputError(f"data: must be a pair (X, y), is a {type(data).__name__}; of a loader "
                          "give one batch, next(iter(loader))")
-    return Data(*data)
+    X, y = (torch.as_tensor(one) if isinstance(one, np.ndarray) else one for one in data)
+    return Data(X, y)
 
 
 def coordinate_check(build, widths, data, *, optimizers: dict | None = None, loss=half_square,

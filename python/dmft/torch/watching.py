@@ -5,7 +5,9 @@ import contextlib
 import copy
 import dataclasses
 import math
+import random
 
+import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -24,20 +26,27 @@ class Call:
 
 
 def first_tensor(given) -> torch.Tensor:
-    """The output of a module that gives a tuple, a list or a dict: its first tensor of floats, but
-    of a dict with logits these, as in front of them stands the loss."""
-    if torch.is_tensor(given):
-        return given
+    """The output of a module that gives a tuple, a list, a dict or an object: its logits if it has
+    them, else its first tensor of floats that is no single number, as the loss in front of it."""
+    found = list(_floats(given))
+    if not found:
+        raise InputError(f"the module gives a {type(given).__name__} without a tensor of floats; "
+                         "its output must be a tensor, or a tuple or dict whose first tensor it is")
+    return next((one for one in found if one.dim()), found[0])
+
+
+def _floats(given):
+    """All tensors of floats of what a module gives, in their order."""
+    if dataclasses.is_dataclass(given) and not isinstance(given, dict):
+        given = vars(given)
+    if hasattr(given, "_asdict"):
+        given = given._asdict()
     if isinstance(given, dict):
         given = [given["logits"]] if "logits" in given else list(given.values())
+    if torch.is_tensor(given):
+        yield from [given] if given.is_floating_point() else []
     for one in given if isinstance(given, (list, tuple)) else ():
-        if torch.is_tensor(one) and one.is_floating_point():
-            return one
-        if isinstance(one, (list, tuple, dict)) and one:
-            with contextlib.suppress(InputError):
-                return first_tensor(one)
-    raise InputError(f"the module gives a {type(given).__name__} without a tensor of floats; its "
-                     "output must be a tensor, or a tuple or dict whose first tensor it is")
+        yield from _floats(one)
 
 
 def run_model(model, X):
@@ -57,11 +66,25 @@ def kept(given):
 
 
 @contextlib.contextmanager
-def same_draws(seed: int = 0):
-    """Dropout and jitter draw the same numbers whenever a pass runs within this."""
+def same_draws(model: torch.nn.Module, seed: int = 0):
+    """Dropout and jitter draw the same numbers whenever a pass runs within this: those of PyTorch,
+    of numpy and of Python, and those of generators of PyTorch that its modules keep."""
+    own = [one for module in model.modules() for one in vars(module).values()
+           if isinstance(one, torch.Generator)]
+    states = random.getstate(), np.random.get_state(), [one.get_state() for one in own]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        yield
+        random.seed(seed)
+        np.random.seed(seed)
+        for one in own:
+            one.manual_seed(seed)
+        try:
+            yield
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(states[1])
+            for one, state in zip(own, states[2]):
+                one.set_state(state)
 
 
 @contextlib.contextmanager
@@ -162,7 +185,8 @@ class Watched:
             module.forward = watch(name or "(itself)", module.forward)
         rows.begin(X)
         try:
-            with same_buffers(self.model), same_draws(), torch.no_grad(), rows, _Attention(note):
+            with same_buffers(self.model), same_draws(self.model), torch.no_grad(), rows, \
+                    _Attention(note):
                 return first_tensor(run_model(self.model, X)).clone(), taken, given
         finally:
             for module, forward in own:
@@ -176,7 +200,7 @@ def outputs(module, calls: list[Call]) -> list[torch.Tensor]:
     with torch.no_grad():
         found = []
         for call in calls:
-            with same_buffers(module), same_draws():
+            with same_buffers(module), same_draws(module):
                 found.append(_of_tokens(first_tensor(
                     module(*kept(call.given), **kept(call.named))), call.rows))
         return found
