@@ -28,7 +28,7 @@ CXX := g++
 PYTHON := python3
 PREFIX := /usr/local
 KIND := $(or $(if $(SAN),san),$(if $(DEBUG),debug),release)
-OPT := $(if $(filter release,$(KIND)),-O2,$(if $(SAN),-O1,-O0)) -g -ffp-contract=off$(if $(SAN), -fsanitize=address$(COMMA)undefined \
+OPT := $(if $(filter release,$(KIND)),-O2 -g1,$(if $(SAN),-O1,-O0) -g) -ffp-contract=off$(if $(SAN), -fsanitize=address$(COMMA)undefined \
        -fno-sanitize-recover=all)
 PLAIN := build/$(KIND)
 CUDA_HOME := /usr/local/cuda
@@ -86,8 +86,8 @@ $(RANKS:%=$(BUILD)/%.o): $(BUILD)/%.o: %.c $(PLAIN)/flags
 	@echo '  CC $< (MPI)'
 	@$(MPICC) $(CFLAGS) -DMPI -c $< -o $@
 
-# Vector loops: unrolled whole, fused multiply-adds where the machine has them (-g1: half the time); functions set no errno.
-$(foreach f,few_rows_products few_rows_products_single,$(PLAIN)/kernels/array/$f.o): CFLAGS += $(if $(SAN),,-O3 -g1) -ffp-contract=fast
+# Vector loops: unrolled whole, fused multiply-adds where the machine has them; functions set no errno.
+$(foreach f,few_rows_products few_rows_products_single,$(PLAIN)/kernels/array/$f.o): CFLAGS += $(if $(SAN),,-O3) -ffp-contract=fast
 $(foreach f,functions functions_single,$(PLAIN)/kernels/array/$f.o): CFLAGS += -fno-math-errno
 
 # Version and flags are compiled into one file, made again when they change.
