@@ -86,10 +86,10 @@ static int move_terms(const struct net *net, const struct optimizer_step *step, 
     TRY(base_alloc(&c, (size_t)p->rows, sizeof *c, err));
     net_coefficients(net, p, 0, rate, c);
     if (step->training->optimizer->rule) {
-        TRY(map_response_change(p->map, 0, c, &change, err));
+        TRY(map_response_change(p->map, c, &change, err));
         TRY(move_entries(step, &change, p->map->response->moment, err));
     } else {
-        TRY(map_terms_gradient(p->map, 0, c, &gradient, err));
+        TRY(map_terms_gradient(p->map, c, &gradient, err));
         move_host(step, terms->numbers, gradient, terms->velocity, terms->c);
     }
     return CODE_OK;
@@ -102,7 +102,7 @@ static int move_along(const struct net *net, double rate, struct parameter *p,
     FREED(base_free) double *c = NULL;
     TRY(base_alloc(&c, (size_t)p->rows, sizeof *c, err));
     net_coefficients(net, p, 0, rate, c);
-    int code = map_response_whole(p->map, 0, c, along, err);
+    int code = map_response_whole(p->map, c, along, err);
     if (code) {
         change_free(change);
         return code;
@@ -121,7 +121,7 @@ static int move_parameter(const struct net *net, const struct optimizer_step *st
     TRY(base_alloc(&host, (size_t)p->K, sizeof *host, err));
     if (p->K && !p->host_moment)
         TRY(base_alloc(&p->host_moment, 2 * (size_t)p->K, sizeof *p->host_moment, err));
-    TRY(net_change(net, p, 0, clip * rate, &change, host, err));
+    TRY(net_change(net, p, clip * rate, &change, host, err));
     if (p->K)
         move_host(step, p->K, host, p->host_moment, p->host);
     if (terms && step->training->optimizer->matrices)
@@ -150,7 +150,7 @@ static int move_parts(const struct net *net, const struct optimizer_step *step, 
     int code = CODE_OK, made = 0;
     TRY(base_alloc(&part, (size_t)parts, sizeof *part, err));
     for (; made < parts; made++) {
-        DO(net_change(net, p[made], 0, clip, &part[made].change, NULL, err));
+        DO(net_change(net, p[made], clip, &part[made].change, NULL, err));
         part[made].velocity = &p[made]->moment[0];
     }
     DO(step->training->optimizer->move_parts(

@@ -177,12 +177,11 @@ int map_terms_measured(struct map *map, int t, struct err *err) {
     return CODE_OK;
 }
 
-int map_terms_gradient(const struct map *map, int k, const double *c, double **gradient,
-                       struct err *err) {
+int map_terms_gradient(const struct map *map, const double *c, double **gradient, struct err *err) {
     const struct map_terms *terms = map->terms;
-    int P = map->stage[k].P;
+    int P = map->stage[0].P;
     TRY(base_alloc(gradient, (size_t)terms->numbers, sizeof **gradient, err));
-    memcpy(*gradient + terms->kept[k] * P, c, (size_t)P * sizeof **gradient);
+    memcpy(*gradient + terms->kept[0] * P, c, (size_t)P * sizeof **gradient);
     return CODE_OK;
 }
 

@@ -275,12 +275,11 @@ void map_response_decay(struct map *map, double factor) {
 }
 
 /* D_j += sum_mu c_mu x_mu,j y_mu. Of a single row y: one row x, the sum over mu of c_mu x_mu. */
-int map_response_change(struct map *map, int k, const double *c, struct change *change,
-                        struct err *err) {
+int map_response_change(struct map *map, const double *c, struct change *change, struct err *err) {
     struct map_response *response = map->response;
     struct array *D = &response->D;
     const struct population *s = map->declared.source, *t = map->declared.target;
-    struct rows x = rows_main(map->stage[k].read[0]), y = map->stage[k].read[1];
+    struct rows x = rows_main(map->stage[0].read[0]), y = map->stage[0].read[1];
     double *some;
     if (!D->rows) {
         TRY(array_init(D, t->backend, t->sites, t->group, (int)s->sites, err));
@@ -304,14 +303,13 @@ int map_response_change(struct map *map, int k, const double *c, struct change *
 /* l_s += L (what is remembered of c_s y_s), with a row for each number; or where the map learns
  * backward m_s += L (of c_s x_s), with a row for each y. What is new is that of this stage alone. A
  * single row y has a part of all l_s, and m_s a part of all x. */
-int map_response_whole(struct map *map, int k, const double *c, struct change *change,
-                       struct err *err) {
+int map_response_whole(struct map *map, const double *c, struct change *change, struct err *err) {
     struct map_response *response = map->response;
     bool source = map_learns_backward(&map->declared);
-    int P = map->stage[k].P, evaluations = response->terms.evaluations,
+    int P = map->stage[0].P, evaluations = response->terms.evaluations,
         each = source && map->declared.for_all_inputs ? 1 : response->terms.numbers / evaluations,
-        rows = evaluations * each, first = response->terms.kept[k] * each;
-    struct rows a = rows_main(source ? map->stage[k].read[0] : array_all(&map->stage[k].y));
+        rows = evaluations * each, first = response->terms.kept[0] * each;
+    struct rows a = rows_main(source ? map->stage[0].read[0] : array_all(&map->stage[0].y));
     double *C;
     if (!response->whole.memory)
         TRY(init_rows(&response->whole, side_of(map, !source), 0, err));

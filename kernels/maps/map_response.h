@@ -57,11 +57,9 @@ int map_response_backward(struct map *map, struct rows y, struct rows out, struc
 /* What map_decay does, but for the terms. */
 void map_response_decay(struct map *map, double factor);
 /* For optimizers that move entry by entry: the change of D. */
-int map_response_change(struct map *map, int k, const double *c, struct change *change,
-                        struct err *err);
+int map_response_change(struct map *map, const double *c, struct change *change, struct err *err);
 /* For those that move matrices: the change of l, to be made along that of the map. */
-int map_response_whole(struct map *map, int k, const double *c, struct change *change,
-                       struct err *err);
+int map_response_whole(struct map *map, const double *c, struct change *change, struct err *err);
 int map_response_archive(struct map *map, struct archive *archive, struct err *err);
 /* Bytes after so many evaluations of x_rows and y_rows, of a declared map, but for D and what its
  * optimizer remembers. */

@@ -379,9 +379,9 @@ void net_commit(struct net *net); /* the present place is W_n */
 /* One gradient step of the last evaluation: net_decay, step K_0, and the model's own rule. */
 int net_learn(struct net *net, double share, double step, struct err *err);
 /* What the entries of parameter p change by (or, added to host [K], its host numbers) for
- * W += rate/P sum_mu Delta_mu y_mu x_mu^T along stage k. */
-int net_change(const struct net *net, const struct parameter *p, int k, double rate,
-               struct change *change, double *host, struct err *err);
+ * W += rate/P sum_mu Delta_mu y_mu x_mu^T along stage 0. */
+int net_change(const struct net *net, const struct parameter *p, double rate, struct change *change,
+               double *host, struct err *err);
 /* c [rows of p] = rate Delta_mu/P of stage k. */
 void net_coefficients(const struct net *net, const struct parameter *p, int k, double rate,
                       double *c);

@@ -88,7 +88,8 @@ struct operation {
     bool scales_rows;     /* its rows are those of its second argument, each times a number of the
                              first */
     bool adds_at;         /* its second argument may be some rows alone (node_expert.added) */
-    bool across_inputs;   /* takes what is one for all inputs */
+    bool across_inputs;   /* takes what is one for all inputs, as all do that are by_row and have no
+                             parameters */
     bool constant;        /* nothing writes its rows, and they lie outside of the plan */
     bool function;        /* of one variable: names of its rows are sigma_NAME */
     bool starts_backward; /* a term of the loss: its parts are due though nothing reads it */

@@ -55,17 +55,17 @@ static void add_host(const struct parameter *p, int k, const double *c, double *
             change[j] += c[mu] * p->kept[k].A[mu * p->K + j];
 }
 
-int net_change(const struct net *net, const struct parameter *p, int k, double rate,
-               struct change *change, double *host, struct err *err) {
-    const struct kept *kept = &p->kept[k];
+int net_change(const struct net *net, const struct parameter *p, double rate, struct change *change,
+               double *host, struct err *err) {
+    const struct kept *kept = &p->kept[0];
     FREED(base_free) double *c = NULL;
     TRY(base_alloc(&c, (size_t)p->rows, sizeof *c, err));
-    net_coefficients(net, p, k, rate, c);
+    net_coefficients(net, p, 0, rate, c);
     if (p->map && p->map->kind->change)
-        TRY(map_change(p->map, k, c, change, err));
+        TRY(map_change(p->map, 0, c, change, err));
     if (p->thin)
         TRY(thin_change(p->thin, kept->A, c, array_all(&kept->y), change, err));
-    add_host(p, k, c, host);
+    add_host(p, 0, c, host);
     return CODE_OK;
 }
 

@@ -49,8 +49,7 @@ static const struct operation operation_pick = {
     .forward = pick_forward,
     .adjoint = pick_adjoint,
     .by_row = true,
-    .bare = true,
-    .across_inputs = true};
+    .bare = true};
 
 struct value program_pick(struct program *p, struct value s, int column) {
     struct value out = none;
@@ -74,12 +73,8 @@ static struct value join_adjoint(struct program *p, int v, int k, struct value g
                      k ? p->node[argument[0]].K : 0);
 }
 
-static const struct operation operation_join = {.name = "join",
-                                                .forward = join_forward,
-                                                .adjoint = join_adjoint,
-                                                .by_row = true,
-                                                .bare = true,
-                                                .across_inputs = true};
+static const struct operation operation_join = {
+    .name = "join", .forward = join_forward, .adjoint = join_adjoint, .by_row = true, .bare = true};
 
 struct value program_join(struct program *p, struct value a, struct value b) {
     struct value out = none;
@@ -115,7 +110,6 @@ static const struct operation operation_plus = {.name = "plus",
                                                 .zeros = ZEROS_OF_RULE,
                                                 .forward = plus_forward,
                                                 .adjoint = adjoint_same,
-                                                .across_inputs = true,
                                                 .by_row = true,
                                                 .bare = true},
                               operation_power = {.name = "power",
@@ -126,7 +120,6 @@ static const struct operation operation_plus = {.name = "plus",
                                                  .keeps_zero = power_keeps_zero,
                                                  .forward = power_forward,
                                                  .adjoint = numbers_power_adjoint,
-                                                 .across_inputs = true,
                                                  .by_row = true,
                                                  .bare = true};
 
@@ -205,7 +198,6 @@ static const struct operation operation_log_sum_exp = {
     .zeros = ZEROS_OF_RULE,
     .forward = log_sum_exp_forward,
     .adjoint = log_sum_exp_adjoint,
-    .across_inputs = true,
     .by_row = true};
 
 const struct operation *const operation_words_of_numbers[] = {&operation_sum,

@@ -42,7 +42,6 @@ const struct operation operation_fn = {
     .forward = fn_forward,
     .adjoint = fn_adjoint,
     .in_place = true,
-    .across_inputs = true,
     .by_row = true,
     .function = true,
     .bare = true,
@@ -71,8 +70,7 @@ const struct operation operation_add = {.name = "add",
                                         .in_place = true,
                                         .by_row = true,
                                         .adds_at = true,
-                                        .bare = true,
-                                        .across_inputs = true};
+                                        .bare = true};
 
 static void times_forward(struct net *net, struct node *v) {
     struct rows x = argument(net, v, 0)->value;
@@ -94,8 +92,7 @@ const struct operation operation_times = {.name = "times",
                                           .adjoint = times_adjoint,
                                           .in_place = true,
                                           .by_row = true,
-                                          .bare = true,
-                                          .across_inputs = true};
+                                          .bare = true};
 
 static void multiply_forward(struct net *net, struct node *v) {
     rows_multiply(argument(net, v, 0)->value, argument(net, v, 1)->value, v->value);
@@ -122,7 +119,6 @@ const struct operation operation_multiply = {
     .by_row = true,
     .grouped_factor = true,
     .bare = true,
-    .across_inputs = true,
 };
 
 static void group_mean_forward(struct net *net, struct node *v) {
@@ -234,7 +230,6 @@ const struct operation operation_shift = {.name = "shift",
                                           .linear = true,
                                           .by_row = true,
                                           .bare = true,
-                                          .across_inputs = true,
                                           .forward = shift_forward,
                                           .adjoint = shift_adjoint,
                                           .in_place = true};
@@ -372,7 +367,6 @@ const struct operation operation_top = {.name = "top",
                                         .zeros = ZEROS_OF_RULE,
                                         .constants = CONSTANTS(CONSTANT("top", FIELD_SIZE, top)),
                                         .forward = top_forward,
-                                        .across_inputs = true,
                                         .by_row = true,
                                         .jumps = mask_acts};
 const struct operation operation_ones = {.name = "ones",

@@ -63,7 +63,6 @@ const struct operation operation_sum = {.name = "sum",
                                         .zeros = ZEROS_OF_RULE,
                                         .forward = average_forward,
                                         .adjoint = average_adjoint,
-                                        .across_inputs = true,
                                         .by_row = true};
 
 static void scale_forward(struct net *net, struct node *v) {
@@ -97,7 +96,6 @@ const struct operation operation_scale = {.name = "scale",
                                           .by_row = true,
                                           .scales_rows = true,
                                           .bare = true,
-                                          .across_inputs = true,
                                           .forward = scale_forward,
                                           .adjoint = scale_adjoint,
                                           .in_place = true};

@@ -163,7 +163,7 @@ struct node *node_append(struct program *p, const struct operation *op, struct v
             node->plan.moves |= op->adjoint && p->node[node->argument[k]].plan.moves;
             node->plan.across_inputs |= p->node[node->argument[k]].plan.across_inputs;
         }
-    if (node->plan.across_inputs && !op->across_inputs)
+    if (node->plan.across_inputs && !op->across_inputs && !(op->by_row && !op->learns))
         program_fail(p, "%s of a mean over inputs, which may only enter terms of the loss",
                      op->name);
     node_shape(p, node, a.at < 0 ? p->net->setup.data.n : p->node[a.at].per);

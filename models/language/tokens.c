@@ -135,7 +135,6 @@ static const struct operation operation_softmax = {
     .zeros = ZEROS_OF_RULE,
     .forward = softmax_forward,
     .adjoint = softmax_adjoint,
-    .across_inputs = true,
     .by_row = true};
 
 struct value program_softmax(struct program *p, struct value logits, bool causal) {
@@ -323,7 +322,6 @@ static const struct operation operation_root = {.name = "power",
                                                 .zeros = ZEROS_OF_RULE,
                                                 .forward = root_forward,
                                                 .adjoint = numbers_power_adjoint,
-                                                .across_inputs = true,
                                                 .by_row = true};
 
 struct value program_norm(struct program *p, struct value x) {

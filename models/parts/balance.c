@@ -208,7 +208,6 @@ static const struct operation operation_watch = {.name = "watch",
                                                 .zeros = ZEROS_OF_RULE,
                                                 .forward = select_forward,
                                                 .after_step = move_biases,
-                                                .across_inputs = true,
                                                 .by_row = true,
                                                 .jumps = operation_always};
 

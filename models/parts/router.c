@@ -120,14 +120,12 @@ static const struct operation operation_router_noise = {.name = "noise",
                                                         .zeros = ZEROS_OF_RULE,
                                                         .forward = add_noise,
                                                         .adjoint = adjoint_same,
-                                                        .across_inputs = true,
                                                         .by_row = true},
                               operation_entropy = {.name = "entropy",
                                                    .rule_of = "numbers",
                                                    .shape = operation_gives_one,
                                                    .zeros = ZEROS_OF_RULE,
                                                    .forward = find_entropy,
-                                                   .across_inputs = true,
                                                    .by_row = true};
 
 /* --- the rules and the program ---------------------------------------------------------------- */

@@ -93,7 +93,6 @@ static const struct operation operation_gates = {.name = "gates",
                                                  .adjoint = gates_adjoint,
                                                  .jumps = gates_jump,
                                                  .drops_zero = true,
-                                                 .across_inputs = true,
                                                  .by_row = true};
 
 struct value router_gates(struct program *p, struct value psi, struct value mask,

@@ -120,8 +120,7 @@ int io_scale(struct io *io, const char *group, const char *name, const char *axi
     DO(hdf5_text_type(&words, err));
     if (text)
         array.type = words;
-    DO(strcmp(name, axis) ? hdf5_write_array(id, &array, from, err)
-                          : hdf5_write_scale(id, &array, from, err));
+    DO(hdf5_write_array(id, &array, from, err));
 done:
     code = hdf5_shut(H5Tclose, words, code, axis, err);
     return hdf5_shut(H5Gclose, id, code, group, err);

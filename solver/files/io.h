@@ -74,8 +74,8 @@ int io_record(struct io *io, const char *group, const struct record *record,
 int io_axes(struct io *io, const char *group, const struct record *record, struct err *err);
 /* Values of a series as they are, [shape], without statistics. */
 int io_series(struct io *io, const char *group, const struct series *series, struct err *err);
-/* Coordinates along an axis of a group, numbers or (text not NULL) words: those of the axis itself,
- * name = axis, before any array that has this axis, or others beside them. */
+/* Coordinates along an axis of a group beside those of the axis itself, numbers or (text not NULL)
+ * words. */
 int io_scale(struct io *io, const char *group, const char *name, const char *axis,
              const double *values, const char *const *text, int count, struct err *err);
 /* A named string or number attribute on a group (created when needed). */
