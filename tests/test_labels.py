@@ -119,6 +119,11 @@ def test_recipes_speak_with_them():
     net = network(LABELS | {"W2": "blocks.0.w_1", "Q": AWKWARD})
     found = dmft.recipe(SETTINGS, network=net)
     assert found["W2"].labels == ["blocks.*.w_1"] and not found["W3"].labels
+    assert found["blocks.0.w_1"] is found["blocks.5.w_1"] is found["blocks.*.w_1"] is found["W2"]
+    assert found[AWKWARD] is found["Q"]
+    both = dmft.recipe(SETTINGS, network=network(LABELS | {"Q": LABELS["W2"]}))
+    with pytest.raises(dmft.InputError, match="is several tensors, .* ask for one of"):
+        both[LABELS["W2"]]
     first = [line.split("  ")[0] for line in str(found).splitlines()]
     kind = AWKWARD.replace("3", "*")
     assert first[2:8] == ["model.embed.weight", "blocks.*.w_1", "W3", kind, "b", "lm_head.weight"]

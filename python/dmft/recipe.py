@@ -196,16 +196,22 @@ class Recipe:
                 for one in self.tensors]
 
     def __getitem__(self, name) -> Tensor:
-        """The tensor of a name ("W1", or one of several that are alike, "W2_0"); with several
-        parameterizations or points ("mup", "W1")."""
+        """The tensor of a name ("W1", or one of several that are alike, "W2_0") or of a label
+        ("layers.3.up.weight"); with several parameterizations or points ("mup", "W1")."""
         point, tensor = name if isinstance(name, tuple) else (None, name)
         if point is None and len(self.families) > 1:
             raise InputError(f"{tensor}: there are several values of {self.heading}; ask for "
                              f"(\"{self.points[0]}\", \"{tensor}\")")
         mine = [one for one in self.tensors if point in (None, one.point)]
-        for one in mine:
-            if tensor == one.name or tensor in one.names:
-                return one
+        named = {tensor, *(short for place in self._places for short, (_, W, _) in
+                           place.named.items() if W.label == tensor)}
+        found = [one for one in mine if tensor == one.name or named & {*one.names}] \
+            or [one for one in mine if kind_of(tensor) in one.labels]
+        if found and all(one.numbers() == found[0].numbers() for one in found):
+            return found[0]
+        if found:
+            raise InputError(f"{tensor} is several tensors, of which not all go alike; ask for one "
+                             "of " + " ".join(one.name for one in found))
         known = " ".join(dict.fromkeys(one.name for one in mine or self.tensors))
         raise InputError(f"there is no tensor {' '.join(filter(None, [point, tensor]))}; there are "
                          f"{known}" + (f" in {' | '.join(self.points)}" if point else ""))
