@@ -73,7 +73,7 @@ def test_intervals_of_studies_are_those_of_their_pages(rows):
 
 def numbers_of(text):
     return [(one, error, float(one))
-            for one, error in re.findall(r"(-?\d*\.\d+)(?:\((\d+)\))?", text)]
+            for one, error in re.findall(r"(?<![\w.])(-?\d*\.\d+)(?:\((\d+)\))?", text)]
 
 
 def test_numbers_of_studies_are_those_of_the_gallery(rows):
