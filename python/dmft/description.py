@@ -145,9 +145,10 @@ def _fields(kind: type) -> frozenset[str]:
 
 
 def _take(kind, given: dict, what: str):
-    known = _fields(kind)
-    if given.keys() <= known:
+    try:
         return kind(**given)
+    except TypeError:  # of keys that it does not have; to ask for them first takes as long again
+        known = _fields(kind)
     rest = {key: value for key, value in given.items() if key not in known}
     if rest and "constants" not in known:
         raise InputError(f"the description of a network has {what} with {', '.join(rest)}, which "

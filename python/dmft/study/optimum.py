@@ -25,6 +25,7 @@ runs, so that ratios of samples are paired.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 
 import numpy as np
@@ -94,9 +95,7 @@ def _uniform(purpose: int, sample, item, column: int) -> np.ndarray:
     """Uniform between 0 and 1, both excluded, of a sample and an item that are broadcast: the first
     word of Philox4x32-10 (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, 2011), whose
     counter these are."""
-    item, sample = np.broadcast_arrays(np.asarray(item, np.uint64), np.asarray(sample, np.uint64))
-    word = [item, sample, np.full(item.shape, column, np.uint64),
-            np.full(item.shape, purpose, np.uint64)]
+    word = [np.asarray(one, np.uint64) for one in (item, sample, column, purpose)]
     key, low, half = [0x6f707469, 0x6d756d31], np.uint64(0xffffffff), np.uint64(32)
     for _ in range(10):
         one, two = word[0] * np.uint64(0xD2511F53), word[2] * np.uint64(0xCD9E8D57)
@@ -108,6 +107,14 @@ def _uniform(purpose: int, sample, item, column: int) -> np.ndarray:
 
 def _normal(purpose: int, sample, item, column: int) -> np.ndarray:
     return ndtri(_uniform(purpose, sample, item, column))
+
+
+@functools.lru_cache(maxsize=8)
+def _normals_between(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """What moves the curves of all samples between places, [sample][place]: the same for every
+    curve that is looked at in as many, and most of the time that finding an optimum takes."""
+    sample, item = np.arange(SAMPLES)[:, None], np.arange(1, count)
+    return _normal(SLOPE, sample, item, 0), _normal(HEIGHT, sample, item, 0)
 
 
 def _number_of(y: np.ndarray) -> int:
@@ -137,29 +144,27 @@ class Spline:
         unit = (x[-1] - x[0]) / (len(x) - 1)  # neighbours are one apart on average
         share = np.arange(self.TRIALS) / (self.TRIALS - 1)
         trials = self.LEAST * (self.LARGEST / self.LEAST) ** share / unit ** 3
-        self.lines = np.stack([np.ones(len(x)), x - x[0]], 1)
-        self._prepare(max(trials, key=lambda rough: self._prepare(rough, y, variance)), y, variance)
-
-    def _prepare(self, rough: float, y: np.ndarray, variance: np.ndarray) -> float:
-        """Makes everything for this roughness, and returns the restricted log-likelihood of y."""
-        at = self.lines[:, 1]
-        self.rough = rough
-        covariance = rough * _covariance(at[:, None], at) + np.diag(variance)
-        self.factor = np.linalg.cholesky(covariance)
-        self.on_lines = self._solve(self.lines)
+        at = x - x[0]
+        self.lines = np.stack([np.ones(len(x)), at], 1)
+        self.factor = np.linalg.cholesky(  # all [trial] until one of them is chosen
+            trials[:, None, None] * _covariance(at[:, None], at) + np.diag(variance))
+        self.on_lines = self._solve(self.lines[None])
         self.normal = self.lines.T @ self.on_lines
         weight = self.solve(y[None])[1]  # weights are orthogonal to lines
-        return -float(np.log(np.diag(self.factor)).sum()) \
-            - math.log(np.linalg.det(self.normal)) / 2 - float(weight[0] @ y) / 2
+        best = np.argmax(  # of the restricted log-likelihood of y
+            -np.log(np.diagonal(self.factor, axis1=1, axis2=2)).sum(axis=1)
+            - np.log(np.linalg.det(self.normal)) / 2 - weight[:, 0] @ y / 2)
+        self.rough, self.factor = trials[best], self.factor[best]
+        self.on_lines, self.normal = self.on_lines[best], self.normal[best]
 
     def _solve(self, y: np.ndarray) -> np.ndarray:
         """z with (factor factor^T) z = y, of each column."""
-        return np.linalg.solve(self.factor.T, np.linalg.solve(self.factor, y))
+        return np.linalg.solve(self.factor.swapaxes(-1, -2), np.linalg.solve(self.factor, y))
 
     def solve(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(height and slope [sample][2], weights [sample][x]) of estimates [sample][x]."""
-        line = np.linalg.solve(self.normal, self.on_lines.T @ y.T).T
-        return line, self._solve((y - line @ self.lines.T).T).T
+        line = np.linalg.solve(self.normal, self.on_lines.swapaxes(-1, -2) @ y.T).swapaxes(-1, -2)
+        return line, self._solve((y - line @ self.lines.T).swapaxes(-1, -2)).swapaxes(-1, -2)
 
     def at(self, y: np.ndarray, places: np.ndarray) -> np.ndarray:
         """[sample][place] of the curve through estimates [sample][x]."""
@@ -253,8 +258,7 @@ class Curve:
         """[sample][place] of the process without its line: of integrated white noise."""
         step = np.diff(places)
         root = math.sqrt(rough) * np.sqrt(step)
-        sample, item = np.arange(SAMPLES)[:, None], np.arange(1, len(places))
-        a, b = _normal(SLOPE, sample, item, 0), _normal(HEIGHT, sample, item, 0)
+        a, b = _normals_between(len(places))
         slope = np.cumsum(root * a, axis=1)
         slope = np.concatenate([np.zeros((SAMPLES, 1)), slope[:, :-1]], axis=1)  # before each step
         rise = slope * step + root * step * (a / 2 + b / math.sqrt(12))
