@@ -1,10 +1,12 @@
 """Modules as strangers write them: parts of an input, pooling by attention, encoders with decoders,
 and rows that are copied back; and what is refused of them, in a sentence with its line."""
+import copy
 import re
 
 import dmft
 import dmft.torch
 import modules
+import numpy as np
 import pytest
 import torch
 from attentions import tables
@@ -121,7 +123,31 @@ class Copied(nn.Module):
         return self.head(x + out.view_as(x))
 
 
-MODULES = {one.__name__: one for one in (Modulated, Pooled, Slots, Translator, Copied)}
+class Constants(nn.Module):
+    """What is no parameter and goes into a product: attributes, buffers, literals, numpy, masks;
+    and what `data` holds back."""
+    kept = [torch.tensor(2.0)]
+
+    def __init__(self, N):
+        super().__init__()
+        self.wte, self.head = nn.Embedding(LETTERS, N), nn.Linear(N, LETTERS)
+        self.q, self.by = nn.Linear(N, N), torch.linspace(0.5, 1, T)
+        self.register_buffer("mask", torch.tril(torch.ones(T, T)), persistent=False)
+        self.cache = {}
+
+    def forward(self, t):
+        x = torch.tanh(self.wte(t))
+        if "places" not in self.cache:
+            self.cache["places"] = torch.from_numpy(np.arange(T) / self.by.numpy())
+        moved = torch.zeros_like(x)
+        moved[:, 1:] += self.q(x)[:, :-1] * torch.tensor([0.5, 1, 2, 3])[:T - 1, None]
+        mask = torch.zeros(T)
+        mask[1:].fill_(3.0)
+        x = x + moved * (self.kept[0] + self.cache["places"][:, None]) + mask[:, None] * x.data
+        return self.head(x + self.mask / T @ x * self.q.bias.data * torch.arange(T)[:, None])
+
+
+MODULES = {one.__name__: one for one in (Modulated, Pooled, Slots, Translator, Copied, Constants)}
 EXAMPLES = {"Modulated": modules.numbers(), "Pooled": ROWS, "Slots": ROWS}
 
 
@@ -175,8 +201,10 @@ REFUSED = {
     "same_for_all_tokens": (lambda m, x: x + torch.randn(len(x), 1, x.shape[-1]),
                             "that all tokens share.*torch.randn_like"),
     "packed": (lambda m, x: m.lstm(nn.utils.rnn.pack_padded_sequence(
-        x, torch.full((len(x),), T), batch_first=True))[0].data, "the padded sequence itself"),
-    "circular": (lambda m, x: F.pad(x.mT, (1, 1), mode="circular").mT, 'padding_mode="zeros"'),
+        x, torch.full((len(x),), T), batch_first=True))[0].data.view_as(x),
+               "the padded sequence itself"),
+    "circular": (lambda m, x: F.pad(x.mT, (1, 1), mode="circular").mT[:, 1:-1],
+                 'padding_mode="zeros"'),
     "reflected": (lambda m, x: F.pad(x.mT, (1, 1), mode="reflect").mT[:, 1:-1],
                   'padding_mode="zeros"'),
     "padded": (lambda m, x: F.pad(x, (0, 0, 1, 0), value=1.0)[:, 1:], "give value=0"),
@@ -184,6 +212,11 @@ REFUSED = {
     "largest": (lambda m, x: F.adaptive_max_pool1d(x.mT, 1).mT, "a mean such as"),
     "of_tokens": (lambda m, x: x + x.amax(1, True), r"of tokens take a mean, as h.mean\(1\)"),
     "turned": (lambda m, x: F.avg_pool2d(x[:, None], 1)[:, 0], "turn none of them"),
+    "numpy": (lambda m, x: x * torch.from_numpy(np.tanh(x.detach().numpy())),
+              r"numpy: numbers of a tensor .* leave PyTorch"),
+    "apply_": (lambda m, x: x * x.detach().clone().apply_(abs), "apply_: .* operations of torch"),
+    "pickled": (lambda m, x: x * copy.deepcopy(x.detach()), "__deepcopy__: "),
+    "breaks": (lambda m, x: m.q(x.mT), "cannot be run on the example: RuntimeError"),
     "sink": (lambda m, x: torch.cat([logits(m, x), m.by.expand(len(x), T, 1)], -1).softmax(
         -1)[..., :-1] @ x, "gpt-oss.* leave the sink out"),
     "softmax1": (lambda m, x: logits(m, x).exp() / (1 + logits(m, x).exp().sum(-1, True)) @ x,

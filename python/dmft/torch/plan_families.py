@@ -18,7 +18,7 @@ import torch
 from dmft.errors import InputError, NoteWarning
 from dmft.torch.importing.builds import Builds
 from dmft.torch.importing.result import example_of
-from dmft.torch.importing.record import run
+from dmft.torch.importing.record import run, said_of
 from dmft.torch.plan_counts import Uneven, numbers
 from dmft.torch.plan_laws import Planner, small_sizes
 from dmft.torch.plan_sizes import ROUND_OFF, listed
@@ -97,7 +97,7 @@ class Few:
                 run(module, self._example, self._output)
                 self._ran[repr(counts)] = True
             except Exception as error:  # of a stranger's code
-                self._why = f"the module cannot be run: {type(error).__name__}: {error}"
+                self._why = f"the module cannot be run: {said_of(error)}"
         return self._ran[repr(counts)]
 
     def kinds(self, **more) -> dict:

@@ -8,7 +8,7 @@ import math
 import torch
 
 from dmft.errors import InputError
-from dmft.torch.importing.record import InDouble, call
+from dmft.torch.importing.record import InDouble, call, said_of
 from dmft.torch.operations import Evaluation
 
 
@@ -79,10 +79,9 @@ def _call(module, x, *given):
     except InputError:
         raise
     except Exception as error:          # of a stranger's code
-        why = (str(error).splitlines() or [""])[0]
         raise InputError("the module runs on the example and not on inputs that it is compared "
                          f"on, {list(x.shape)} of either sign or other tokens: "
-                         f"{type(error).__name__}: {why}") from error
+                         + said_of(error)) from error
 
 
 def _gradients(one, parameters):

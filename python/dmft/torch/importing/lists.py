@@ -103,11 +103,15 @@ class Lists:
             laws = [self.number(values) for values in table.data]
             if not all(isinstance(law, float) for law in laws):
                 raise Gap("a constant of each token that goes with the width")
-            text = "({" + ", ".join(map(repr, laws)) + "})[s]"
+            text = "({" + ", ".join(map(repr, laws)) + "})[s]" \
+                + " or 0" * (len(laws) < self.tokens)
         else:
             text = formula(table.data[0], self.population(one.population)._text + ".size")
-        return self.network.constant(self.population(one.population),
-                                     self.network.function("u, s", text))
+        found = self.network.constant(self.population(one.population),
+                                      self.network.function("u, s", text))
+        fewer = table.operation == "of_token" and len(table.data) < self.tokens
+        return self.network.mix(found, [[float(s == t) for t in range(self.tokens)] for s in range(
+            len(table.data))]) if fewer else found
 
     # --- lists -----------------------------------------------------------------------------------
 

@@ -103,6 +103,8 @@ def _mix_of(read, one, matrix):
     S = tuple(map(tuple, np.asarray(matrix).tolist()))
     if np.array_equal(S, np.eye(len(S))):
         return one
+    if not np.any(S):
+        return read.builder.constant((0.0, 0.0))
     return read.builder.make("mix_places", (one,), S, one.population)
 
 

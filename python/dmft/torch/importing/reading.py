@@ -33,7 +33,12 @@ WITHOUT = {
     "max_pool": "the largest of several places, of which a program has means; take avg_pool2d, a "
                 "mean such as h.mean((2, 3)), or a stride",
     "adaptive_avg_pool": "a mean of parts that PyTorch chooses; give their size, by avg_pool2d",
+    "_pack_padded": "rows are sorted by their lengths, and a program has all tokens of all inputs; "
+                    "give the padded sequence itself to the recurrent layer",
     "_pad": "a program pads by zeros; take padding_mode=\"zeros\", or F.pad with zeros",
+    "_written_in_part": "parts of a tensor are written one by one within an operation of PyTorch, "
+                        "as circular padding does (take padding_mode=\"zeros\"); join them by "
+                        "torch.cat",
     "trilinear": "products of all pairs of two layers' numbers (nn.Bilinear); multiply the "
                  "outputs of two layers, as self.one(x) * self.two(x)",
     "weight_norm": "a matrix is computed from parameters, and those of a program are trained "

@@ -15,6 +15,7 @@ import dataclasses
 import linecache
 import os
 import sys
+import traceback
 from collections import OrderedDict
 
 import numpy as np
@@ -29,6 +30,7 @@ from dmft.torch.importing.random_numbers import (BERNOULLI, NORMAL, is_random, m
                                                  normals_of)
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
+_PYTHON = os.path.dirname(os.__file__) + os.sep
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 GROUPED = "aten._grouped_mm.default"
 _SINGLE = (torch.float32, torch.float16, torch.bfloat16)
@@ -67,11 +69,28 @@ def _place() -> str:
         file = frame.f_code.co_filename
         if frame.f_code.co_name == "pure" and file.startswith(_HERE):
             break                       # what calls the module
-        if not file.startswith((_TORCH, _HERE, "<")) and "contextlib" not in file:
-            text = linecache.getline(file, frame.f_lineno).strip()
-            return f"{file}:{frame.f_lineno}" + (f": {text}" if text else "")
+        if _is_users(file):
+            return _line_of(file, frame.f_lineno)
         frame = frame.f_back
     return "the module"
+
+
+def _is_users(file: str) -> bool:
+    """Whether it is a file of the module, or of a package that it uses, but for PyTorch."""
+    return not file.startswith((_TORCH, _HERE, "<")) and (
+        not file.startswith(_PYTHON) or "-packages" in file)
+
+
+def _line_of(file: str, line: int) -> str:
+    text = linecache.getline(file, line).strip()
+    return f"{file}:{line}" + (f": {text}" if text else "")
+
+
+def said_of(error: Exception) -> str:
+    """What a stranger's code ends with, in a line, and the last line of his where it did."""
+    why = f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+    lines = [one for one in traceback.extract_tb(error.__traceback__) if _is_users(one.filename)]
+    return f"{why} ({_line_of(lines[-1].filename, lines[-1].lineno)})" if lines else why
 
 
 def grouped_product(x, weight, offs=None, *_, **__) -> torch.Tensor:
@@ -125,9 +144,24 @@ def _listed(tensor: torch.Tensor):
     return [_listed(part) for part in tensor] if tensor.dim() else tensor.item()
 
 
+# Ways out of PyTorch, and those of them by which constants may go.
+READS = ("numpy", "__array__")
+OUTSIDE = (*READS, "__dlpack__", "__deepcopy__", "__reduce_ex__", "apply_", "map_", "map2_")
+
+
+def _within(value):
+    """The tensor that functionalize has wrapped."""
+    functional = isinstance(value, torch.Tensor) and torch._is_functional_tensor(value)
+    return torch._from_functional_tensor(value) if functional else value
+
+
 class _AsInTraining(TorchFunctionMode):
     """What functionalize refuses, or does not know: tolist() goes number by number, and what is
-    computed has a gradient, as in training."""
+    computed has a gradient, as in training. unknown: that of the recorder."""
+
+    def __init__(self, unknown: set[int]):
+        super().__init__()
+        self.unknown = unknown
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         if function is torch.Tensor.tolist:
@@ -136,16 +170,18 @@ class _AsInTraining(TorchFunctionMode):
             return args[0].is_floating_point() and torch.is_grad_enabled()
         if function is torch.Tensor.requires_grad_:
             return args[0]
-        name = getattr(function, "__name__", "")
-        if name == "pad" and "circular" in (*args, *(kwargs or {}).values()):
-            raise InputError("circular padding: a program pads by zeros; take padding_mode="
-                             f"\"zeros\", or F.pad with zeros ({_place()})")
-        if name == "_pack_padded_sequence":
-            raise InputError("pack_padded_sequence sorts rows by their lengths, and a program has "
-                             "all tokens of all inputs; give the padded sequence itself to the "
-                             f"recurrent layer ({_place()})")
         if function is torch.Tensor.register_hook:  # what it does to a gradient is found later
             return RemovableHandle(OrderedDict())
+        if function == torch.Tensor.data.__get__:
+            return args[0].detach()
+        name = getattr(function, "__name__", "")
+        if name in OUTSIDE:
+            inner = [_within(one) for one in args]
+            if name not in READS or any(id(one) in self.unknown for one in inner):
+                raise InputError(f"{name}: numbers of a tensor {list(args[0].shape)} leave "
+                                 "PyTorch, where neither a program nor a gradient goes with them; "
+                                 f"write it with operations of torch ({_place()})")
+            return function(*inner, **(kwargs or {}))
         return function(*args, **(kwargs or {}))
 
 
@@ -165,6 +201,7 @@ class _Recorder(TorchDispatchMode):
         self.steps: list[Step] = []
         self.unknown: set[int] = set()
         self.means: list[str] = []      # lines with random numbers that became their means
+        self._at: dict[int, dict] = {}  # {a place of memory: {id: a tensor that is there}}
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         options = {key: _doubled(one) if key == "dtype" else one
@@ -191,7 +228,29 @@ class _Recorder(TorchDispatchMode):
         values = tuple(_values(one, name) for one in results) if known else None
         self.steps.append(Step(name, args, options, results or (found,), values,
                                stopped, _place()))
+        for one in results:
+            self._written_by(function, one, known)
         return found
+
+    def _written_by(self, function, one: torch.Tensor, known: bool) -> None:
+        """Keeps where a result is; what else is there has been written, too, by an operation in
+        place, as those are that functionalize does not see within others of PyTorch."""
+        there = self._at.setdefault(one.untyped_storage().data_ptr(), {})
+        for other in function._schema.is_mutable and there.values() or ():
+            if other is not one and _overlap(other, one):
+                self.steps.append(Step("_written_in_part", (other, one), {}, (other,),
+                                       (_values(other, ""),) if known else None, False, _place()))
+                self.unknown |= set() if known else {id(other)}
+        there[id(one)] = one
+
+
+def _overlap(one: torch.Tensor, two: torch.Tensor) -> bool:
+    """Whether two tensors in one place of memory have a number in common."""
+    if one.dtype != two.dtype:
+        return True
+    every = torch.arange(one.untyped_storage().nbytes() // one.element_size())
+    places = [every.as_strided(x.shape, x.stride(), x.storage_offset()) for x in (one, two)]
+    return bool(torch.isin(*places).any())
 
 
 def numbers_of(tensor: torch.Tensor):
@@ -261,6 +320,6 @@ def run(module: torch.nn.Module, x: torch.Tensor, output=None) -> Record:
                 found, terms = first_output(output(module, given) if output else module(given))
             return tuple(one.clone() for one in (found, *terms))
 
-    with sdpa_kernel(SDPBackend.MATH), recorder, _AsInTraining():
+    with sdpa_kernel(SDPBackend.MATH), recorder, _AsInTraining(recorder.unknown):
         found, *terms = torch.func.functionalize(pure)(kept, x)
     return Record(recorder.steps, parameters, x, found, tuple(terms), recorder.means)

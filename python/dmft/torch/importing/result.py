@@ -24,7 +24,7 @@ from dmft.torch.importing.laws import power_of
 from dmft.torch.importing.parts import Part, uncovered
 from dmft.torch.importing.random_numbers import drawn_as
 from dmft.torch.importing.reading import Reading, read
-from dmft.torch.importing.record import run
+from dmft.torch.importing.record import run, said_of
 from dmft.torch.importing.starts import frozen, say_what_is_drawn, starts_alike, starts_of
 from dmft.torch.importing.tensors import Constant, Missing
 from dmft.torch.importing.graph import ordered
@@ -82,9 +82,8 @@ class Imported:
             except InputError:
                 raise
             except Exception as error:  # of a stranger's code
-                why = (str(error).splitlines() or [""])[0]
                 raise InputError(f"the module of width {N} cannot be run on the example: "
-                                 f"{type(error).__name__}: {why}") from error
+                                 + said_of(error)) from error
         self.means = records[0].means
         try:
             return read(records, self._builds.ignored)
