@@ -152,11 +152,12 @@ static int take_found(struct letters *text, struct data *sizes, const struct cor
     FREED(base_free) struct found *found = NULL;
     int kinds = 0, room = corpus->vocabulary;
     TRY(base_alloc(&found, CODES, sizeof *found, err));
-    for (int code = 0; code < CODES; code++)
-        found[code].code = code;
     for (size_t k = 0; k < text->count; k++)
-        kinds += !found[text->letter[k]].times++;
-    qsort(found, CODES, sizeof *found, by_frequency);
+        found[text->letter[k]].times++;
+    for (int code = 0; code < CODES; code++)
+        if (found[code].times)
+            found[kinds++] = (struct found){.code = code, .times = found[code].times};
+    qsort(found, (size_t)kinds, sizeof *found, by_frequency);
     for (int k = 0; k < (room && room < kinds ? room - 1 : kinds); k++)
         text->token[found[k].code] = CODES;
     for (int code = 0; code < CODES; code++)
