@@ -5,6 +5,7 @@ import modules
 import pytest
 import torch
 from test_import import ROUND_OFF, refusal
+from test_training import OPTIMIZERS, compared
 from torch import nn
 
 WIDTH = 48                              # not traced
@@ -206,3 +207,30 @@ def test_buffers_must_be_the_same_at_all_widths():
         in refusal(Standardized)
     mine = dmft.torch.import_module(lambda N: Standardized(N, 1), modules.numbers(), (16, 32))
     assert mine.difference < ROUND_OFF
+
+
+class Held(nn.Module):
+    """A router whose gates are detached, or which is frozen."""
+
+    def __init__(self, N, frozen=False):
+        super().__init__()
+        self.first, self.router, self.second, self.last = (nn.Linear(m, n, bias=False) for m, n in (
+            (modules.NUMBERS, N), (N, 2), (N, N), (N, 1)))
+        self.router.requires_grad_(not frozen)
+
+    def forward(self, x):
+        h = torch.tanh(self.first(x))
+        gates = self.router(h).softmax(-1).detach()
+        return self.last(h + gates[:, :1] * torch.tanh(self.second(h)))[:, 0]
+
+
+def test_what_no_gradient_reaches_is_fixed():
+    """AdamW leaves it as it is, too, and its rate is no matter."""
+    with pytest.warns(dmft.NoteWarning, match=r"router.weight: .* it never moves, and is fixed"):
+        compared((Held, modules.numbers, {}), OPTIMIZERS["adamw"], WIDTH)
+    for frozen in (False, True):
+        found = dmft.torch.check(lambda N, f=frozen: Held(N, f), modules.numbers(), widths=(16, 64),
+                                 optimizer=lambda m: torch.optim.Adam(m.parameters(), 0.1))
+        (verdict,) = found["router.weight"].verdicts
+        assert verdict.startswith("gives at the start"), str(found)     # of N^-1/2 in PyTorch
+        assert "explode" in found["second.weight"].text

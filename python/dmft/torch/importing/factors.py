@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 
 from dmft.torch.importing.laws import power_of
-from dmft.torch.importing.graph import ordered
+from dmft.torch.importing.graph import learning, ordered
 
 ONE = (1.0, 1.0)
 # Operations that hand a factor on to the argument of this number, and those that have it from any
@@ -56,6 +56,13 @@ def leaves_of(one) -> tuple:
     if one.operation in ("map", "vector"):
         return (one.data[0],)
     return one.data[1] if one.operation == "read_in" else one.data[0]
+
+
+def moving(roots) -> set[tuple]:
+    """Keys of the leaves that a gradient reaches."""
+    reached = learning(roots, ("top", "top_rows", "stop"))
+    return {leaf.key() for one in ordered(roots) if id(one) in reached
+            and one.operation in MATRICES for leaf in leaves_of(one)}
 
 
 def growing_places(roots, widths) -> set[str]:

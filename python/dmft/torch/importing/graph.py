@@ -19,14 +19,15 @@ def ordered(roots, known=()) -> list[Expression]:
     return found
 
 
-def learning(roots) -> set[int]:
-    """Ids of the expressions that a gradient reaches, but for those behind a stop."""
+def learning(roots, held_back=("top", "top_rows")) -> set[int]:
+    """Ids of the expressions that a gradient reaches, but for those that these operations hold
+    back."""
     seen, stack = set(), list(roots)
     while stack:
         one = stack.pop()
         if id(one) not in seen:
             seen.add(id(one))
-            if one.operation not in ("top", "top_rows"):
+            if one.operation not in held_back:
                 stack += one.arguments
     return seen
 

@@ -60,6 +60,8 @@ class Judge:
             side = exponents.Side(*([getattr(one, name) for one in ours]
                                      for name in ("std", "lr", "eps")))
             matrix = both[0].matrix(part.name)
+            if not matrix.learns:
+                side.lr[:] = 0, 0
             if part.common:             # which starts as what all experts share
                 shared = both[0].matrix(part.common)
                 matrix = dataclasses.replace(matrix, a0=shared.a0, s_f=shared.s_f)
@@ -76,7 +78,7 @@ class Judge:
     @staticmethod
     def _law(laws: dict, part):
         """The one law of all parameters of a part; None if they do not move."""
-        found = {name: laws.get(name) for name in part.parameters}
+        found = {name: None if part.still else laws.get(name) for name in part.parameters}
         if len({law and law.by_entry for law in found.values()}) > 1:
             raise InputError(f"{', '.join(part.parameters)} are one matrix of the program, and are "
                              "moved by different optimizers")

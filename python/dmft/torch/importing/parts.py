@@ -22,7 +22,8 @@ class Part:
     target and the source of a map; `factor`: (c, p), the matrix is c N^p times the parameter;
     `start`: the number that a vector starts at, or None; `rows`: of a read-out, more than it has
     leaves where other numbers of the output are looks; `common`: the name of the matrix that all
-    wide experts share at the start, to which this one adds what each has learned, or None."""
+    wide experts share at the start, to which this one adds what each has learned, or None;
+    `still`: whether all its gradients are held back (detach), so that it never moves."""
     name: str
     kind: str
     leaves: tuple[Leaf, ...]
@@ -31,6 +32,7 @@ class Part:
     start: float | None = None
     rows: int = 0
     common: str | None = None
+    still: bool = False
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -42,6 +44,13 @@ class Part:
         """What the network calls it: the parameter, or the kinds of several."""
         one, *more = self.parameters
         return ", ".join(dict.fromkeys(map(kind_of, self.parameters))) if more else one
+
+    def at_rest(self, said: dict) -> dict:
+        """What is said of the matrix, without its rates where it never moves."""
+        if not self.still:
+            return said
+        return {key: value for key, value in said.items() if key in ("a0", "zero", "start")} \
+            | {"fixed": True, "decays": False}
 
     def at(self, N: int) -> float:
         """The factor at a width."""

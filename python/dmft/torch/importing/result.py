@@ -25,7 +25,8 @@ from dmft.torch.importing.parts import Part, uncovered
 from dmft.torch.importing.random_numbers import drawn_as
 from dmft.torch.importing.reading import Reading, read
 from dmft.torch.importing.record import run, said_of
-from dmft.torch.importing.starts import frozen, say_what_is_drawn, starts_alike, starts_of
+from dmft.torch.importing.starts import (frozen, say_what_is_drawn, say_what_is_still,
+                                          starts_alike, starts_of)
 from dmft.torch.importing.tensors import Constant, Missing
 from dmft.torch.importing.graph import ordered
 from dmft.torch.importing.writing import Writer
@@ -69,6 +70,7 @@ class Imported:
         self.move(growing_places(self.roots, builds.widths))
         self._covered()
         say_what_is_drawn(self.parts, self._modules, builds.widths)
+        say_what_is_still(self.parts)
         self.differences: dict[str, float] = {}
         self.build, self.counts, self.traced, self.places = builds.build, {}, {}, {}
 

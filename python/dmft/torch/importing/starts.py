@@ -42,6 +42,16 @@ def say_what_is_drawn(parts, modules, widths) -> None:
                       "that you choose, as 0", NoteWarning, stacklevel=4)
 
 
+def say_what_is_still(parts) -> None:
+    """Names the parameters whose gradients are all held back."""
+    names = dict.fromkeys(pattern_of(name) for part in parts if part.still
+                          for name in part.parameters)
+    if names:
+        warnings.warn(f"{', '.join(names)}: the module lets no gradient come here (detach, "
+                      "no_grad), so that it never moves, and is fixed in the network", NoteWarning,
+                      stacklevel=4)
+
+
 def frozen(module, part, _) -> dict:
     """What has no gradient in the module has none in the network."""
     learns = any(module.get_parameter(name).requires_grad for name in part.parameters)

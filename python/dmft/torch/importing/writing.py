@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from dmft.network import Network
 from dmft.torch.importing.expressions import Expression, Gap, Pairs
+from dmft.torch.importing.factors import moving
 from dmft.torch.importing.graph import (learning, is_read_alone, looks_of, ordered,
                                         reads_and_writes, said, short)
 from dmft.torch.importing.laws import power_of
@@ -51,6 +52,7 @@ class Writer(Lists, ManySites):
         self._flags = None                      # of places, where inputs are numbers
         self._written: list = []                # constants of each kind of token
         self._chosen_by: set[int] = set()       # what only choices are made of
+        self._moving: set[tuple] = set()        # leaves that a gradient reaches
         self._places: dict[int, object] = {}
         self._used: dict[int, int] = {}         # how often numbers of a parameter are used
 
@@ -64,6 +66,7 @@ class Writer(Lists, ManySites):
                        if one.operation == "attend" and one.is_rows}
         self._equal = any(map(self.starts_alike, ordered([output, *penalties])))
         live = learning([output, *penalties])
+        self._moving = moving([output, *penalties])
         for one in ordered([output, *penalties]):
             if id(one) not in live:
                 self._chosen_by.add(id(one))
@@ -216,7 +219,8 @@ class Writer(Lists, ManySites):
         law = power_of(factors.pop(), self.widths)
         if law is None:
             raise Gap("a matrix is multiplied by a factor that is no power of the width")
-        part = Part(self._name(leaves), kind, tuple(leaves), (law[0] * more, law[1]), to, start)
+        part = Part(self._name(leaves), kind, tuple(leaves), (law[0] * more, law[1]), to, start,
+                    still=not any(leaf.key() in self._moving for leaf in leaves))
         self.parts.append(part)
         return part
 
@@ -236,7 +240,8 @@ class Writer(Lists, ManySites):
         return self._free(text if text[0].isalpha() else "W" + text)
 
     def _weight(self, part: Part, **more) -> dict:
-        return {"name": part.name, "label": part.label, **more, **self._more(part, self)}
+        said = more | self._more(part, self)
+        return {"name": part.name, "label": part.label, **part.at_rest(said)}
 
     def _write_map(self, one):
         leaf, *to = one.data
