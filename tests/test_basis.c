@@ -309,6 +309,36 @@ TEST(test_full_space) {
     assert_int_equal(check_residual(x, 15, 15, 20, 2, 1e-6), 5);
 }
 
+/* On a device, which judges by itself: rows of norm one, some beside a row of the base or of
+ * another block by little, some by nothing. */
+TEST(test_straightened_rows) {
+    enum { BASE = 5, ROWS = 40, SITES = 300 };
+    static const struct {
+        int row, like; /* like: negative for those of the base */
+        double rest;
+    } near[] = {{2, 1, 1e-6}, {7, -1, 1e-7}, {9, 8, 0}, {20, -2, 0}, {33, 3, 1e-6}, {39, 30, 0}};
+    if (!basis_straightens(backend))
+        skip();
+    FREED(base_free) double *x = memory((size_t)(BASE + ROWS) * SITES, sizeof *x);
+    FREED(array_free) struct array in;
+    draw(x, (size_t)(BASE + ROWS) * SITES, 3);
+    array_from(&in, SITES, 1, x, BASE + ROWS);
+    struct rows base = array_rows(&in, 0, BASE), v = array_rows(&in, BASE, ROWS);
+    basis_straighten(none, base, 1e-8);
+    for (size_t n = 0; n < LENGTH(near); n++) {
+        struct rows row = rows_part(v, near[n].row, 1);
+        rows_scale(near[n].rest, row);
+        rows_add(NULL, rows_part(v, near[n].like, 1), row);
+    }
+    basis_straighten(base, v, 1e-8);
+    double C[ROWS * ROWS];
+    backend->dots(v, v, C);
+    for (int k = 0; k < ROWS; k++)
+        for (int l = 0; l < ROWS; l++)
+            assert_near(C[k * ROWS + l], k == l && k != 9 && k != 20 && k != 39, ORTHONORMAL);
+    assert_true(overlap(v, base) <= ORTHONORMAL);
+}
+
 /* More rows than a block (16) has. */
 enum { LARGE = 128, LARGE_SITES = 300 };
 

@@ -23,6 +23,7 @@
 
 #define BACKEND_BLOCK 256
 #define BACKEND_PARTS 64
+#define STRAIGHT 16
 
 /* What of an array is on this rank: its blocks, and the parts that they make up. */
 struct array_split {
@@ -165,8 +166,11 @@ struct distant {
     void (*arrive)(void);
     void (*low_rank)(struct rows y, double beta, double scale, struct rows x, struct rows b,
                      struct rows a, double *C, bool wanted);
-    /* Rows v, orthonormal to delta, become orthonormal to delta^2, each with those before it. */
-    void (*straighten)(struct rows v, struct rows out);
+    /* Rows v become what is left of them beside the orthonormal base, orthonormal, each with those
+     * before it; one of which no more than `least` is left, or only round-off, becomes zero.
+     * nearly: this was done before, so that overlaps with the base, and with rows STRAIGHT places
+     * before, are below the root of eps. */
+    void (*straighten)(struct rows base, struct rows v, double least, bool nearly);
     void (*take)(struct rows x, const int *which, struct rows out);
 };
 

@@ -25,7 +25,7 @@ template <class real> struct cuda_products {
     static void combine_rows(struct rows y, double beta, struct coefficients C, struct rows a);
     static void low_rank(struct rows y, double beta, double scale, struct rows x, struct rows b,
                          struct rows a, double *C, bool wanted);
-    static void straighten(struct rows v, struct rows out);
+    static void straighten(struct rows base, struct rows v, double least, bool nearly);
     static void times(double scale, struct rows W, struct rows x, struct rows y);
 };
 

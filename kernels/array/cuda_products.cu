@@ -220,20 +220,45 @@ void cuda_products<real>::low_rank(struct rows y, double beta, double scale, str
         device_fetch(products, C, count, "low_rank");
 }
 
-template <class real> void cuda_products<real>::straighten(struct rows v, struct rows out) {
-    size_t rows = (size_t)v.count;
-    struct slot G;
-    if (!device_ready() || !device_take(rows * rows, &G, "straighten") ||
-        !site_sums<real>(v, v, 1, G.device, "straighten"))
-        return;
+/* G: room for the products of rows v with each other. */
+static void straighten_rows(struct rows v, double least, const double *G) {
     struct task task = {};
     task.kind = TASK_STRAIGHTEN;
-    task.rows = (unsigned)rows;
+    task.rows = (unsigned)v.count;
     task.sites = v.array->sites;
-    task.y = operand_of(out);
-    task.a = operand_of(v);
-    task.numbers = G.device;
+    task.y = operand_of(v);
+    task.alpha = least * least;
+    task.numbers = G;
     device_queue(&task, "straighten");
+}
+
+/* Rows that lie nearly outside of the base have the same products before and after. Of a block that
+ * others meet, rows that were nearly dependent (CANCELLED) must be orthonormal to round-off. */
+template <class real>
+void cuda_products<real>::straighten(struct rows base, struct rows v, double least, bool nearly) {
+    size_t rows = (size_t)v.count;
+    void *memory = NULL;
+    if (!rows || !device_ready() ||
+        !device_borrow(rows * rows * sizeof(double), &memory, "straighten"))
+        return;
+    double *G = (double *)memory;
+    if (nearly)
+        site_sums<real>(v, v, 1, G, "straighten");
+    if (base.count)
+        low_rank(v, 1, -1, v, base, base, NULL, false);
+    if (nearly)
+        straighten_rows(v, least, G);
+    for (int at = 0; at < v.count && !nearly; at += STRAIGHT) {
+        struct rows some = rows_part(v, at, v.count - at < STRAIGHT ? v.count - at : STRAIGHT),
+                    before = rows_part(v, 0, at);
+        if (at)
+            low_rank(some, 1, -1, some, before, before, NULL, false);
+        for (int last = at + some.count == v.count; last < 2; last++) {
+            site_sums<real>(some, some, 1, G, "straighten");
+            straighten_rows(some, least, G);
+        }
+    }
+    device_give_back(memory);
 }
 
 template <class real>

@@ -45,14 +45,32 @@ static __device__ void combine_at(const struct task &t, size_t first, size_t row
     }
 }
 
-/* Row k of rows a that become orthonormal to first order by their products G [rows][rows]:
- * a_k - sum over l < k of G_kl a_l - (G_kk - 1)/2 a_k. */
-static __device__ double straight_at(const struct task &t, size_t k, size_t i) {
-    const double *G = t.numbers + k * t.rows;
-    double sum = (1.5 - 0.5 * G[k]) * number_of(t.a, k * t.a.stride + i);
-    for (size_t l = 0; l < k; l++)
-        sum -= G[l] * number_of(t.a, l * t.a.stride + i);
-    return sum;
+/* What is left of a square in a difference is round-off below this share of it. */
+#define CANCELLED 1e-13
+
+/* Rows from `first` on are y = L^-1 y at site i, where L L^T are the products of rows y, found row
+ * by row. A row of which too little is left is zero, and so is its column of L. Rows before them
+ * are taken out by their products alone. */
+static __device__ void straighten_at(const struct task &t, size_t first, size_t i) {
+    double L[STRAIGHT][STRAIGHT], y[STRAIGHT];
+    for (size_t k = 0; k < STRAIGHT && first + k < t.rows; k++) {
+        const double *G = t.numbers + (first + k) * t.rows;
+        double whole2 = G[first + k], left2 = whole2;
+        y[k] = number_of(t.y, (first + k) * t.y.stride + i);
+        for (size_t l = 0; l < first; l++)
+            y[k] -= G[l] * number_of(t.y, l * t.y.stride + i);
+        for (size_t l = 0; l < k; l++) {
+            double sum = G[first + l];
+            for (size_t j = 0; j < l; j++)
+                sum -= L[k][j] * L[l][j];
+            L[k][l] = sum * L[l][l];
+            left2 -= L[k][l] * L[k][l];
+            y[k] -= L[k][l] * y[l];
+        }
+        L[k][k] = left2 <= t.alpha || left2 <= CANCELLED * whole2 ? 0 : 1 / sqrt(left2);
+        y[k] *= L[k][k];
+        keep_number(t.y, (first + k) * t.y.stride + i, y[k]);
+    }
 }
 
 static __device__ double normal_at(const struct task &t, size_t k, size_t i) {
@@ -81,8 +99,6 @@ static __device__ double value_at(const struct task &t, size_t k, size_t i, doub
     case TASK_MULTIPLY:
         return number_of(t.a, k * t.a.stride + group_of(i, t.each_a)) *
                number_of(t.b, k * t.b.stride + group_of(i, t.each_b));
-    case TASK_STRAIGHTEN:
-        return straight_at(t, k, i);
     case TASK_NORMALS:
         return normal_at(t, k, i);
     case TASK_TAKE:
@@ -91,6 +107,7 @@ static __device__ double value_at(const struct task &t, size_t k, size_t i, doub
         return number_of(t.a, k * t.a.stride + (unsigned)i % t.terms);
     case TASK_STRIDED:
         return strided_sum(t, k, i);
+    case TASK_STRAIGHTEN:
     case TASK_COMBINE:
         break;
     }
@@ -99,6 +116,11 @@ static __device__ double value_at(const struct task &t, size_t k, size_t i, doub
 
 /* Few rows at a time are read before they are written. */
 static __device__ void do_task(const struct task &t, size_t first, size_t i) {
+    if (t.kind == TASK_STRAIGHTEN) {
+        for (size_t k = first; k < t.rows && !first; k += STRAIGHT)
+            straighten_at(t, k, i);
+        return;
+    }
     size_t rows = t.rows - first < QUEUE_ROWS ? t.rows - first : QUEUE_ROWS;
     double value[QUEUE_ROWS], slope[QUEUE_ROWS];
     if (t.kind == TASK_COMBINE)

@@ -204,11 +204,12 @@ void device_queue(const struct task *task, const char *where) {
     if (kind == TASK_STRAIGHTEN)
         touch_numbers(&touched, task->numbers, rows * rows, false);
     queue->site[queue->sites] = *task;
-    queue->site_launch[queue->sites++] =
-        place(queue,
-              is_wide(rows, all || kind == TASK_STRIDED ? terms : QUEUE_TERMS) ? LAUNCH_WIDE
-                                                                               : LAUNCH_SITES,
-              &touched, 0, where);
+    queue->site_launch[queue->sites++] = place(
+        queue,
+        kind != TASK_STRAIGHTEN && is_wide(rows, all || kind == TASK_STRIDED ? terms : QUEUE_TERMS)
+            ? LAUNCH_WIDE
+            : LAUNCH_SITES,
+        &touched, 0, where);
 }
 
 /* Threads of a column. */

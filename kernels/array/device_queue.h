@@ -59,7 +59,8 @@ ON_DEVICE static inline double number_of(const struct operand &x, size_t at) {
  *     TASK_MULTIPLY    a_k b_k, a site of which serves each_a, each_b sites
  *     TASK_COMBINE     beta y_k + sum over l < terms of alpha n_l C_kl a_l, n_l being 1 where there
  *                      are none; C_kl lies at k c_row + l c_term
- *     TASK_STRAIGHTEN  see cuda_products.cu; numbers are the products of a with each other
+ *     TASK_STRAIGHTEN  y become orthonormal (struct distant); numbers are their products with each
+ *                      other, alpha the least square of what is left
  *     TASK_NORMALS     normals of draw stream.draw + k
  *     TASK_TAKE        a_(n_k)
  *     TASK_TILE        a_k of site i modulo terms

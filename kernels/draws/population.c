@@ -3,7 +3,6 @@
 #include "kernels/base/text.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 /* A vector of norm one counts as inside the span below this rest; it keeps |v| away from 0. */
 static const double inside = 1e-8;
@@ -24,17 +23,10 @@ int population_init(struct population *population, struct err *err) {
     return array_init(&population->span.rows, backend, sites, group, 0, err);
 }
 
-/* Rows that wait are others now. */
-static void forget_ahead(struct population *population) {
-    basis_forget(&population->span.ahead.known);
-    population->span.ahead = (struct population_candidates){0};
-}
-
 void population_free(struct population *population) {
     array_free(&population->span.work);
     array_free(&population->span.waiting);
     array_free(&population->span.rows);
-    forget_ahead(population);
     sobol_free(&population->draws.points[0]);
     sobol_free(&population->draws.points[1]);
 }
@@ -52,43 +44,71 @@ static int count_waiting(const struct population *population) {
     return population->span.waiting.rows - population->span.taken;
 }
 
-/* Rows that wait, and then `normals` (which may be none), enter the span; the normals become what
- * is left of them. Directions that do not exist, where all sites are full, are zero. known: of
- * these rows, the normals being among those that wait already; or nothing. */
-static int enter_span(struct population *population, struct rows normals, struct basis_known known,
+/* The host does not know which rows are kept: those that are not are zero rows of the span. */
+static int enter_straight(struct population *population, struct rows x, struct rows normals,
+                          struct err *err) {
+    struct array *span = &population->span.rows;
+    int old = span->rows;
+    TRY(append_rows(span, x, err));
+    basis_straighten(array_rows(span, 0, old), array_rows(span, old, x.count), inside);
+    rows_copy(array_rows(span, span->rows - normals.count, normals.count), normals);
+    return CODE_OK;
+}
+
+static int enter_kept(struct population *population, struct rows x, struct rows normals,
                       struct err *err) {
     struct array *work = &population->span.work;
-    bool aside = population->draws.stream.purpose == PURPOSE_LOOK; /* what waited will wait again */
-    int waiting = count_waiting(population), first = waiting, kept, early = 0;
-    int *which, code = CODE_OK;
-    if (known.squares)
-        first -= normals.count;
-    int count = first + normals.count;
-    TRY(base_alloc(&which, (size_t)count, sizeof *which, err));
-    if (!known.squares)
-        DO(append_rows(&population->span.waiting, normals, err));
-    DO(basis_residual_which(array_all(&population->span.rows),
-                            array_rows(&population->span.waiting, population->span.taken, count),
-                            known, inside, work, which, &kept, err));
-    while (early < kept && which[early] < first)
+    FREED(base_free) int *which = NULL;
+    int kept, early = 0;
+    TRY(base_alloc(&which, (size_t)x.count, sizeof *which, err));
+    TRY(basis_residual_which(array_all(&population->span.rows), x, inside, work, which, &kept,
+                             err));
+    while (early < kept && which[early] < x.count - normals.count)
         early++;
     rows_copy(array_rows(work, early, kept - early), rows_part(normals, 0, kept - early));
     if (kept - early < normals.count)
         rows_zero(rows_part(normals, kept - early, normals.count - (kept - early)));
-    population->span.waiting.rows = aside ? population->span.taken + first : 0;
-    population->span.taken = population->span.waiting.rows;
-    DO(append_rows(&population->span.rows, array_rows(work, 0, kept), err));
-done:
-    forget_ahead(population);
-    free(which);
-    return code;
+    return append_rows(&population->span.rows, array_rows(work, 0, kept), err);
+}
+
+/* Rows that wait, and then `normals` (which may be none), enter the span; the normals become what
+ * is left of them. Directions that do not exist, where all sites are full, are zero. */
+static int enter_span(struct population *population, struct rows normals, struct err *err) {
+    struct array *waiting = &population->span.waiting;
+    bool aside = population->draws.stream.purpose == PURPOSE_LOOK; /* what waited will wait again */
+    int first = count_waiting(population);
+    TRY(append_rows(waiting, normals, err));
+    TRY((basis_straightens(waiting->backend) ? enter_straight : enter_kept)(
+        population, array_rows(waiting, population->span.taken, first + normals.count), normals,
+        err));
+    waiting->rows = population->span.taken = aside ? population->span.taken + first : 0;
+    return CODE_OK;
+}
+
+/* Zero rows leave the span. */
+static int drop_zeros(struct population *population, struct err *err) {
+    struct population_span *span = &population->span;
+    struct rows all = array_rows(&span->rows, span->judged, span->rows.rows - span->judged);
+    FREED(base_free) double *squares = NULL;
+    int kept = 0, behind = span->behind;
+    TRY(base_alloc(&squares, (size_t)all.count, sizeof *squares, err));
+    backend_hold(all.array->backend, true);
+    if (all.count)
+        all.array->backend->averages(all, all, squares);
+    backend_hold(all.array->backend, false); /* that of a caller, too */
+    for (int k = 0; k < all.count; k++)
+        if (squares[k] == 0)
+            span->behind -= span->judged + k < behind;
+        else if (kept++ < k)
+            rows_copy(rows_part(all, k, 1), rows_part(all, kept - 1, 1));
+    span->rows.rows = span->judged += kept;
+    return CODE_OK;
 }
 
 int population_settle(struct population *population, struct err *err) {
-    return count_waiting(population)
-               ? enter_span(population, array_rows(&population->span.work, 0, 0),
-                            (struct basis_known){0}, err)
-               : CODE_OK;
+    if (count_waiting(population))
+        TRY(enter_span(population, array_rows(&population->span.work, 0, 0), err));
+    return basis_straightens(population->span.rows.backend) ? drop_zeros(population, err) : CODE_OK;
 }
 
 /* The sites are two halves, which are computed, too. */
@@ -124,6 +144,10 @@ static int mean_span(const struct population *population, struct rows rows, stru
         return CODE_OK;
     TRY(array_init(&raw, backend, units->sites, 1, rows.count, err));
     backend->tile_mean(rows, array_all(&raw));
+    if (basis_straightens(backend)) {
+        basis_straighten((struct rows){0}, array_all(&raw), inside);
+        return array_keep(means, array_all(&raw), err);
+    }
     TRY(basis_residual((struct rows){0}, array_all(&raw), (struct basis_known){0}, inside, means,
                        &kept, err));
     means->rows = kept;
@@ -175,56 +199,6 @@ static int draw_rows(struct population *population, int mirror, struct rows out,
     return CODE_OK;
 }
 
-/* Whether the candidates are still what the next `count` normals will be. */
-static bool are_ahead(const struct population *population, int mirror, int count) {
-    const struct population_candidates *ahead = &population->span.ahead;
-    const struct rng_stream *stream = &population->draws.stream;
-    return ahead->known.squares && count <= ahead->count && mirror == ahead->stream.mirror &&
-           stream->draw == ahead->stream.draw && stream->purpose == ahead->stream.purpose &&
-           count_waiting(population) == ahead->first && population->span.rows.rows == ahead->base;
-}
-
-int population_ahead(struct population *population, int mirror, int count, struct err *err) {
-    struct population_candidates *ahead = &population->span.ahead;
-    struct array *waiting = &population->span.waiting;
-    const struct backend *backend = backend_main(population->backend);
-    int first = count_waiting(population), code = CODE_OK;
-    bool loose = population->draws.loose && mirror < 0;
-    struct rows normals;
-    if (!backend->distant || backend->bytes != sizeof(double) || population->units || loose ||
-        !population->draws.matched || population->span.full ||
-        is_beyond_room(population, first + count) || first + count > BASIS_AHEAD ||
-        are_ahead(population, mirror, count))
-        return CODE_OK;
-    forget_ahead(population);
-    *ahead = (struct population_candidates){.stream = population->draws.stream,
-                                            .first = first,
-                                            .count = count,
-                                            .base = population->span.rows.rows};
-    ahead->stream.mirror = mirror;
-    TRY(array_append(waiting, count, &normals, err));
-    DO(draw_rows(population, mirror, normals, err));
-    DO(basis_look(array_all(&population->span.rows),
-                  array_rows(waiting, population->span.taken, first + count), &ahead->known, err));
-done:
-    waiting->rows -= count;
-    return code;
-}
-
-/* The first of the candidates enter the span. */
-static int enter_ahead(struct population *population, struct rows out, struct err *err) {
-    const struct population_candidates *ahead = &population->span.ahead;
-    size_t all = (size_t)(ahead->first + ahead->count), n = (size_t)(ahead->first + out.count);
-    struct basis_known known = ahead->known;
-    TRY(base_alloc(&known.squares, n * n, sizeof *known.squares, err));
-    for (size_t i = 0; i < n * n; i++)
-        known.squares[i] = ahead->known.squares[i / n * all + i % n];
-    population->span.waiting.rows += out.count;
-    int code = enter_span(population, out, known, err);
-    free(known.squares);
-    return code;
-}
-
 static int draw_fresh(struct population *population, int mirror, struct rows opposite,
                       struct rows out, struct err *err) {
     struct array *work = &population->span.work;
@@ -232,17 +206,17 @@ static int draw_fresh(struct population *population, int mirror, struct rows opp
     bool room = false, loose = population->draws.loose && mirror < 0;
     if (!loose)
         TRY(find_room(population, out.count, &room, err));
-    bool ahead = room && are_ahead(population, mirror, out.count);
-    if (!ahead)
-        TRY(draw_rows(population, mirror, out, err));
+    TRY(draw_rows(population, mirror, out, err));
     population->draws.stream.draw += (uint32_t)out.count;
     if (!population->draws.matched)
         return CODE_OK;
-    if (ahead)
-        return enter_ahead(population, out, err);
     if (room)
-        return enter_span(population, out, (struct basis_known){0}, err);
+        return enter_span(population, out, err);
     population->span.unmatched += loose ? 0 : out.count;
+    if (basis_straightens(out.array->backend)) {
+        basis_straighten(opposite, out, inside);
+        return CODE_OK;
+    }
     TRY(basis_residual(opposite, out, (struct basis_known){0}, inside, work, &kept, err));
     /* Directions left over when `opposite` fills all sites do not exist: their normals are zero. */
     rows_copy(array_rows(work, 0, kept), rows_part(out, 0, kept));
@@ -314,19 +288,20 @@ int population_absorb(struct population *population, struct rows rows, struct er
 void population_set_aside(struct population *population, uint32_t draw,
                           struct population_aside *mark) {
     *mark = (struct population_aside){.stream = population->draws.stream,
-                                      .span = population->span.rows.rows,
                                       .waiting = population->span.waiting.rows,
                                       .taken = population->span.taken,
                                       .unmatched = population->span.unmatched,
                                       .full = population->span.full};
+    population->span.behind = population->span.rows.rows;
     population->draws.stream.purpose = PURPOSE_LOOK;
     population->draws.stream.draw = draw;
 }
 
 void population_put_back(struct population *population, const struct population_aside *mark) {
-    forget_ahead(population);
+    int rows = population->span.behind;
     population->draws.stream = mark->stream;
-    population->span.rows.rows = mark->span;
+    population->span.rows.rows = rows;
+    population->span.judged = rows < population->span.judged ? rows : population->span.judged;
     population->span.waiting.rows = mark->waiting;
     population->span.taken = mark->taken;
     population->span.unmatched = mark->unmatched;

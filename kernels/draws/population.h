@@ -47,14 +47,6 @@ struct population_draws {
     struct sobol points[2]; /* made for the first draw; the second of sites beside their halves */
 };
 
-/* On a device: normals that will be those of the next draw, behind the rows that wait, and what is
- * known of both. They are of no use once anything else has happened. */
-struct population_candidates {
-    struct basis_known known;
-    struct rng_stream stream; /* mirror as they are drawn */
-    int first, count, base;   /* rows that waited, normals, rows of the span */
-};
-
 /* An orthonormal basis of everything that was drawn or met on a population, which new normals are
  * matched with. */
 struct population_span {
@@ -62,10 +54,11 @@ struct population_span {
     struct array waiting; /* ... that enter it with the next normals, in one pass over it */
     int taken;            /* rows of `waiting` that have; 0 outside of a prediction */
     struct array work;    /* for basis_residual */
-    struct population_candidates ahead;
-    bool full;      /* something found no room: from then on nothing enters the span */
-    bool exhausted; /* population_check_rank has refused a basis */
-    int unmatched;  /* draws that were not matched for want of room */
+    int judged;           /* on a device, rows behind these may be zero, and leave with a settle */
+    int behind;           /* of them, those that population_put_back leaves */
+    bool full;            /* something found no room: from then on nothing enters the span */
+    bool exhausted;       /* population_check_rank has refused a basis */
+    int unmatched;        /* draws that were not matched for want of room */
 };
 
 struct population {
@@ -115,10 +108,6 @@ void population_free(struct population *population); /* idempotent */
  * (count 0: none). Matched: exactly orthonormal, else iid. */
 int population_fresh(struct population *population, struct rows opposite, struct rows out,
                      struct err *err);
-/* Draws them before it is known how many are wanted, `count` at most, so that the host need not
- * wait for what it must know of them then: called where a hold has begun, as numbers come with its
- * end. mirror: 1 or, of a backward map, -1. Nothing on the processor. */
-int population_ahead(struct population *population, int mirror, int count, struct err *err);
 /* A backward map draws so: its normals are mirrored as the sites are, or loose. */
 int population_fresh_back(struct population *population, struct rows opposite, struct rows out,
                           struct err *err);
@@ -131,7 +120,7 @@ int population_settle(struct population *population, struct err *err);
  * own, number `draw` onwards, and population_put_back undoes all that has happened since. */
 struct population_aside {
     struct rng_stream stream;
-    int span, waiting, taken, unmatched;
+    int waiting, taken, unmatched;
     bool full;
 };
 void population_set_aside(struct population *population, uint32_t draw,

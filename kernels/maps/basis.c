@@ -43,7 +43,8 @@ struct growth {
     double *overlap2; /* [out.count] of rows that wait, overlap in units of eps, squared */
     double *loss;     /* [out.count] of rows kept */
     int *pick;        /* [out.count] rows of x that are worked on */
-    int *which;       /* [out.count] rows of x, of rows that wait and then of rows kept; or NULL */
+    int *which;       /* [out.count] rows of x, of rows that wait and then of rows kept; or NULL;
+                         a device has none */
     double *T;        /* [BASIS_FEW][out.count] zeros */
     double *gram;     /* two matrices and a row, of rows that enter together */
     int *combined;    /* and a row */
@@ -196,13 +197,9 @@ static bool combine_all(const struct growth *growth, const double *G, const doub
     return true;
 }
 
-/* Those rows are kept; pick[i] is the number of row i. */
-static void keep_combined(struct growth *growth, const struct combined *combined, const int *pick) {
-    for (int k = 0; k < combined->count; k++) {
-        if (growth->which)
-            growth->which[growth->kept] = growth->which[pick[combined->which[k]]];
+static void keep_combined(struct growth *growth, const struct combined *combined) {
+    for (int k = 0; k < combined->count; k++)
         growth->loss[growth->kept++] = combined->loss[k];
-    }
 }
 
 /* Rows mu .. mu + rows - 1, free of all rows kept before, enter together by their products G.
@@ -211,22 +208,16 @@ static bool gram_block(struct growth *growth, int mu, int rows, const double *G)
     struct rows waiting = rows_part(growth->rest, mu, rows);
     double square[BLOCK];
     struct combined combined;
-    int pick[BLOCK];
-    for (int i = 0; i < rows; i++) {
+    for (int i = 0; i < rows; i++)
         square[i] = G[i * rows + i];
-        pick[i] = mu + i;
-    }
     if (!combine_all(growth, G, square, mu, rows, &combined))
         return false;
     struct rows kept = rows_part(growth->out, growth->kept, combined.count);
     if (combined.count)
         waiting.array->backend->combine(kept, 0, combined.T, waiting);
-    if (combined.worst > SLIGHT) {
-        struct rows copy = rows_part(waiting, 0, combined.count);
-        rows_copy(kept, copy);
-        kept.array->backend->distant->straighten(copy, kept);
-    }
-    keep_combined(growth, &combined, pick);
+    if (combined.worst > SLIGHT)
+        kept.array->backend->distant->straighten((struct rows){0}, kept, 0, true);
+    keep_combined(growth, &combined);
     return true;
 }
 
@@ -272,21 +263,17 @@ static bool gram_known(struct growth *growth, struct rows x, struct basis_known 
     for (int k = 0; k < combined.count; k++)
         for (int j = 0; j < rows; j++)
             all[k * x.count + pick[j]] = combined.T[k * rows + j];
-    bool twice = combined.worst > SLIGHT;
-    struct rows out = rows_part(growth->out, 0, combined.count),
-                first = twice ? rows_part(growth->rest, 0, combined.count) : out;
-    backend->combine(first, 0, all, x);
+    struct rows out = rows_part(growth->out, 0, combined.count);
+    backend->combine(out, 0, all, x);
     if (rank) {
         cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, combined.count, rank, x.count, -1,
                     all, x.count, known.products, rank, 0, growth->C, rank);
-        backend->combine(first, 1, growth->C, growth->base);
+        backend->combine(out, 1, growth->C, growth->base);
     }
-    keep_combined(growth, &combined, pick);
-    struct rows lossy = lossy_rows(growth, 0);
-    lossy.array = first.array;
-    take_out_base(growth->base, lossy, growth->C, false);
-    if (twice)
-        backend->distant->straighten(first, out);
+    keep_combined(growth, &combined);
+    take_out_base(growth->base, lossy_rows(growth, 0), growth->C, false);
+    if (combined.worst > SLIGHT)
+        backend->distant->straighten((struct rows){0}, out, 0, true);
     return true;
 }
 
@@ -365,7 +352,6 @@ static int find_residual(struct rows base, struct rows x, struct basis_known kno
     size_t together = out->backend->distant ? BASIS_FEW : 0;
     double *memory = NULL;
     int *pick = NULL;
-    struct basis_known own = {0};
     struct growth growth = {.base = base, .threshold = threshold, .which = which};
     int code = CODE_OK;
     *kept = 0;
@@ -389,18 +375,12 @@ static int find_residual(struct rows base, struct rows x, struct basis_known kno
     for (int mu = 0; which && mu < x.count; mu++)
         which[mu] = mu;
     backend_hold(out->backend, true);
-    if (!known.squares && out->backend->distant && x.count <= BASIS_FEW) {
-        DO(basis_look(base, x, &own, err));
-        known = own;
-        backend_hold(out->backend, false);
-    }
     if (!known.squares || basis_step(x) == 1 || !gram_known(&growth, x, known))
-        gram_schmidt(&growth, known.squares && !which ? known_rests(&growth, x, known)
-                                                      : unknown_rests(&growth, x));
+        gram_schmidt(&growth,
+                     known.squares ? known_rests(&growth, x, known) : unknown_rests(&growth, x));
     *kept = growth.kept;
 done:
     backend_hold(out->backend, false);
-    basis_forget(&own);
     array_free(&growth.room);
     free(memory);
     free(pick);
@@ -415,11 +395,25 @@ int basis_residual(struct rows base, struct rows x, struct basis_known known, do
     return code;
 }
 
-int basis_residual_which(struct rows base, struct rows x, struct basis_known known,
-                         double threshold, struct array *out, int *which, int *kept,
-                         struct err *err) {
+int basis_residual_which(struct rows base, struct rows x, double threshold, struct array *out,
+                         int *which, int *kept, struct err *err) {
     int before = profile_enter("spans", "");
-    int code = find_residual(base, x, known, threshold, out, which, kept, err);
+    int code = find_residual(base, x, (struct basis_known){0}, threshold, out, which, kept, err);
     profile_leave(before);
     return code;
+}
+
+bool basis_straightens(const struct backend *backend) {
+    return backend->distant && !backend->main;
+}
+
+/* Overlaps with the base are eps over what is left of a row after the first time. Rows of a block
+ * of which CANCELLED is left of the square (cuda_sites.cu), 3e-7 of a row, then overlap by some
+ * 1e-2; the second time knows all of that to eps. */
+void basis_straighten(struct rows base, struct rows v, double threshold) {
+    const struct distant *distant = v.array->backend->distant;
+    int before = profile_enter("spans", "");
+    distant->straighten(base, v, threshold, false);
+    distant->straighten(base, v, threshold, true);
+    profile_leave(before);
 }

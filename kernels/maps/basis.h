@@ -13,8 +13,7 @@
  * squares[mu * basis_step(x)], on a device of few rows as part of all their products. NULL:
  * nothing.
  */
-#define BASIS_FEW 64   /* rows that enter by their products, at most: more take the host longer */
-#define BASIS_AHEAD 32 /* and of which they are found in case: more are many bytes */
+#define BASIS_FEW 64 /* rows that enter by their products, at most: more take the host longer */
 struct basis_known {
     double *products, *squares;
 };
@@ -28,9 +27,12 @@ void basis_forget(struct basis_known *known);
  * first *kept rows of `out` (resized to hold x.count rows). *kept <= x.count. */
 int basis_residual(struct rows base, struct rows x, struct basis_known known, double threshold,
                    struct array *out, int *kept, struct err *err);
-/* Does the same; which[k] is the row of x that kept row k is of, [x.count]. */
-int basis_residual_which(struct rows base, struct rows x, struct basis_known known,
-                         double threshold, struct array *out, int *which, int *kept,
-                         struct err *err);
+/* Does the same, on a processor; which[k] is the row of x that kept row k is of, [x.count]. */
+int basis_residual_which(struct rows base, struct rows x, double threshold, struct array *out,
+                         int *which, int *kept, struct err *err);
+/* Whether a device does the same without its host, which learns no numbers: rows v become what is
+ * left of them, and zero where they are not kept. */
+bool basis_straightens(const struct backend *backend);
+void basis_straighten(struct rows base, struct rows v, double threshold);
 
 #endif

@@ -8,16 +8,7 @@ int map_follow(struct map *map, const struct map *leader, struct err *err) {
     struct limit_state *limit = limit_of(map);
     if (!limit->leader)
         array_free(&limit->q);
-    for (struct map **at = limit->leader ? &limit_of(limit->leader)->follower : NULL; at && *at;
-         at = &limit_of(*at)->next)
-        if (*at == map) {
-            *at = limit->next;
-            break;
-        }
     limit->leader = leader;
-    limit->next = leader ? limit_of(leader)->follower : NULL;
-    if (leader)
-        limit_of(leader)->follower = map;
     limit->q = (struct array){0};
     return leader ? CODE_OK
                   : array_init(&limit->q, backend_main(source->backend), source->sites,

@@ -12,8 +12,7 @@ struct limit_state {
     struct array K;    /* over the source sites, one per p, of a map that learns backward */
     /* NULL, or a map that has met the same x whenever this one does; q is its basis. */
     const struct map *leader;
-    struct map *follower, *next; /* of a leader, the first that follows it, and each the next */
-    double largest[2];           /* rms of the largest block that p, q have met */
+    double largest[2]; /* rms of the largest block that p, q have met */
     /* These are of the last passes, with the rows of all uses. */
     double *x_q; /* [P][q_count]: <x_mu, q_a> */
     double *x_e; /* [P][e_count]: fr <x_mu, e_b>; rows of p at the last forward */

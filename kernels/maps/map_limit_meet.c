@@ -83,14 +83,6 @@ static int draw_normals(struct map *map, bool forward, struct rows added, struct
     return CODE_OK;
 }
 
-/* Before it is known how many are wanted, `most` at most. */
-static int draw_ahead(struct map *map, bool forward, int most, struct err *err) {
-    if ((forward ? map->numbers.fg : map->numbers.fr) == 0 || limit_of(map)->feed)
-        return CODE_OK;
-    return population_ahead(forward ? map->declared.target : map->declared.source, forward ? 1 : -1,
-                            most, err);
-}
-
 /* *C [P][old] gets the columns `more` [P][k]. */
 static int widen_products(double **C, size_t P, size_t old, const double *more, size_t k,
                           struct err *err) {
@@ -119,10 +111,6 @@ int map_meet(struct map *map, bool forward, struct rows x, bool delayed, double 
     x = rows_main(x);
     backend_hold(basis->backend, true);
     DO(basis_look(array_all(basis), x, &known, err));
-    DO(draw_ahead(map, forward, x.count, err));
-    for (struct map *next = forward ? limit_of(map)->follower : NULL; next;
-         next = limit_of(next)->next)
-        DO(draw_ahead(next, true, x.count, err));
     backend_hold(basis->backend, false);
     DO(grow_basis(map, forward, x, known, err));
     *late = delayed && basis->rows > rank;
