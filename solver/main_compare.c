@@ -4,7 +4,6 @@
 #include "solver/files/provenance.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 struct options {
     struct command command;
@@ -53,7 +52,7 @@ static int read_options(struct options *options, int argc, char **argv, struct e
 
 static int do_compare(struct compare *compare, struct options *options, struct err *err) {
     struct command *command = &options->command;
-    char *output = NULL, *ini = NULL;
+    FREED(base_free) char *output = NULL, *ini = NULL;
     bool go_on = options->again != NULL;
     int code;
     struct log log;
@@ -81,8 +80,6 @@ done:
             command_tell_partial(&compare->run[k].log, &compare->run[k].io);
     if (code && output)
         command_tell_states(&compare->run[0].log, "dmft-compare", &compare->run[0], output, code);
-    free(output);
-    free(ini);
     return code;
 }
 

@@ -233,7 +233,7 @@ static int print_estimate(struct run *run, const struct command *command, struct
 
 static int solve_run(struct run *run, struct options *options, struct err *err) {
     struct command *command = &options->command;
-    char *output = NULL, *ini = NULL;
+    FREED(base_free) char *output = NULL, *ini = NULL;
     double start = base_cpu_seconds();
     bool begun = false;
     int code;
@@ -260,8 +260,6 @@ done:
         command_tell_states(&run->log, "dmft-solve", run, output, code);
     if (begun && options->profile && (!code || dist_ranks() == 1))
         tell_costs(run, start);
-    free(output);
-    free(ini);
     return code;
 }
 

@@ -79,7 +79,7 @@ int change_entries(struct change *change, struct entry_rule rule, struct array m
                    int memories, struct err *err) {
     struct rows entries = change->entries, m, v = {0};
     const struct backend *backend = entries.array->backend;
-    struct array gradient = {0};
+    FREED(array_free) struct array gradient = {0};
     int chunk = chunk_of(entries), code = CODE_OK;
     rule.rate *= fabs(change->s); /* a negative s is in the gradient already */
     rule.eps *= fabs(change->s);
@@ -96,7 +96,6 @@ int change_entries(struct change *change, struct entry_rule rule, struct array m
                          rows_part(entries, first, count));
     }
 done:
-    array_free(&gradient);
     change_free(change);
     return code;
 }

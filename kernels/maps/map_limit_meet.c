@@ -107,7 +107,7 @@ int map_meet(struct map *map, bool forward, struct rows x, bool delayed, double 
     struct array *basis = forward ? &limit_of(map)->q : &limit_of(map)->p;
     struct basis_known known = {0};
     int rank = basis->rows, code;
-    double *more = NULL;
+    FREED(base_free) double *more = NULL;
     x = rows_main(x);
     backend_hold(basis->backend, true);
     DO(basis_look(array_all(basis), x, &known, err));
@@ -131,7 +131,6 @@ int map_meet(struct map *map, bool forward, struct rows x, bool delayed, double 
 done:
     backend_hold(basis->backend, false);
     basis_forget(&known);
-    free(more);
     return code;
 }
 

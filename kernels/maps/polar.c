@@ -207,7 +207,7 @@ int polar_change(struct change *change, const struct polar_rule *rule, struct ar
                  struct err *err) {
     const struct array *like = change->entries.array;
     int rows = change->entries.count, before = profile_enter("orthogonalise", "");
-    struct array x = {0}, other = {0}, along = {0};
+    FREED(array_free) struct array x = {0}, other = {0}, along = {0};
     struct rows beside = {0};
     bool columns = change->column_group > 0;
     int code = CODE_OK;
@@ -230,9 +230,6 @@ int polar_change(struct change *change, const struct polar_rule *rule, struct ar
     DO(columns ? step_columns(change, rule, array_all(&x), beside, err)
                : step_rows(change, rule, array_all(&x), array_all(&other), beside, err));
 done:
-    array_free(&x);
-    array_free(&other);
-    array_free(&along);
     if (change->along)
         change_free(change->along);
     change_free(change);

@@ -236,8 +236,8 @@ int spikes_find(const struct map *map, const struct stop *stop, int count, doubl
     const struct limit_state *limit = limit_of(map);
     struct pencil f = {.p = limit->p.rows, .q = limit->q.rows};
     size_t p = (size_t)f.p, q = (size_t)f.q, most = p > q ? p : q;
-    struct array E = {0};
-    double *work = NULL;
+    FREED(array_free) struct array E = {0};
+    FREED(base_free) double *work = NULL;
     int code;
     DO(find_learned(map, count, learned, err));
     DO(memory_rows(map, &E, err));
@@ -247,9 +247,7 @@ int spikes_find(const struct map *map, const struct stop *stop, int count, doubl
     fill_pencil(map, array_all(&E), &f, work);
     DO(solve_pencil(map, &f, stop, count, values, err));
 done:
-    array_free(&E);
     free(f.D);
     free(f.A);
-    free(work);
     return code;
 }

@@ -6,7 +6,6 @@
 #include <hdf5_hl.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -275,7 +274,8 @@ static int create_array(hid_t *set, hid_t group, const struct dataset *array, st
     int code = CODE_OK;
     int scales = 0;
     hid_t scale[HDF5_RANK];
-    char *dims, *axis, *rest;
+    FREED(base_free) char *dims = NULL;
+    char *axis, *rest;
     *set = -1;
     TRY(base_copy(&dims, array->dims, err));
     for (int k = 0; k < array->rank; k++) {
@@ -290,7 +290,6 @@ static int create_array(hid_t *set, hid_t group, const struct dataset *array, st
 done:
     while (scales--)
         code = hdf5_shut(H5Dclose, scale[scales], code, array->name, err);
-    free(dims);
     return code;
 }
 

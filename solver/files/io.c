@@ -9,7 +9,6 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 enum { GROW = 1 << 22 }; /* bytes by which the file in memory grows */
@@ -81,7 +80,7 @@ static int set_parameter(hid_t group, const char *name, const struct param_row *
 int io_parameters(struct io *io, const struct params *params, const void *config, struct err *err) {
     int code = CODE_OK;
     const struct param_value *value = params->values;
-    char *ini = NULL;
+    FREED(base_free) char *ini = NULL;
     size_t size;
     hid_t group;
     DO(io_open_group(&group, io, "parameters", err));
@@ -104,7 +103,6 @@ int io_parameters(struct io *io, const struct params *params, const void *config
     DO(params_text(params, &ini, &size, err));
     DO(hdf5_set_text(group, "ini", ini, err));
 done:
-    free(ini);
     return hdf5_shut(H5Gclose, group, code, "parameters", err);
 }
 
@@ -143,7 +141,7 @@ done:
 
 int io_flush(struct io *io, struct err *err) {
     int code = CODE_OK;
-    char *bytes = NULL;
+    FREED(base_free) char *bytes = NULL;
     ssize_t size = -1;
     DO(hdf5_check(H5Fflush(io->file, H5F_SCOPE_LOCAL), "complete", io->partial, err));
     DO(hdf5_check(size = H5Fget_file_image(io->file, NULL, 0), "measure", io->partial, err));
@@ -152,7 +150,6 @@ int io_flush(struct io *io, struct err *err) {
     DO(partial_write(io->partial, &io->lock, bytes, (size_t)size, err));
 done:
     io->behind = code != CODE_OK;
-    free(bytes);
     return code;
 }
 

@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 _Static_assert(HDF5_RANK >= SERIES_AXES + 1, "a series run by run has one axis more");
 
@@ -200,7 +199,7 @@ done:
 int io_record(struct io *io, const char *group, const struct record *record,
               const char *const *labels, struct err *err) {
     int code = CODE_OK;
-    double *mean = NULL, *se = NULL;
+    FREED(base_free) double *mean = NULL, *se = NULL;
     size_t size = 0;
     hid_t id;
     for (int k = 0; k < record->count; k++)
@@ -217,8 +216,6 @@ int io_record(struct io *io, const char *group, const struct record *record,
     if (labels)
         DO(write_labels(id, record, labels, err));
 done:
-    free(mean);
-    free(se);
     TRY(hdf5_shut(H5Gclose, id, code, group, err));
     return io_flush(io, err);
 }

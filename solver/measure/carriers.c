@@ -1,7 +1,6 @@
 #include "solver/measure/carriers.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { MOST_ROWS = 16, MOST_NUMBERS = 1 << 19 };
 
@@ -42,7 +41,7 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     const struct net *net = m->net;
     const struct kernel *kernel = net->kernels.item;
     int rows = 0, first = 0, code = CODE_OK;
-    double *second = NULL;
+    FREED(base_free) double *second = NULL;
     *out[0] = INFINITY;
     for (int k = 0; k < net->kernels.count; k++)
         rows += is_carried(&kernel[k]) ? kernel[k].rows.count : 0;
@@ -64,7 +63,6 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
         }
 done:
     backend_hold(net->setup.backend, false);
-    free(second);
     return code;
 }
 

@@ -3,7 +3,6 @@
 #include "solver/measure/instrument.h"
 #include "solver/measure/places.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { PARTICIPATION, LARGEST, TOP, GATE_SERIES };
@@ -15,8 +14,9 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     struct rows phi = m->net->gates.rows;
     int P = phi.count, code = CODE_OK;
     size_t experts = phi.array->sites, whole = experts / 100;
-    double part = (double)(experts % 100) / 100, *mean = NULL;
-    struct array scratch = {0};
+    FREED(base_free) double *mean = NULL;
+    double part = (double)(experts % 100) / 100;
+    FREED(array_free) struct array scratch = {0};
     DO(base_alloc(&mean, 2 * (size_t)P, sizeof *mean, err));
     DO(array_init(&scratch, backend, experts, phi.array->group, P, err));
     struct rows mask = array_all(&scratch);
@@ -41,8 +41,6 @@ static int fill(const struct measuring *m, double *const *out, struct err *err) 
     }
 done:
     backend_hold(backend, false);
-    array_free(&scratch);
-    free(mean);
     return code;
 }
 

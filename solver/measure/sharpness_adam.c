@@ -129,7 +129,7 @@ int sharpness_precondition(const struct sharpness_source *source, const struct t
     struct entry_rule rule = training->optimizer->rule(&step);
     struct entries e = {.R = p->rows, .O = source->outputs};
     size_t n = (size_t)(net->setup.data.P * e.O), R = (size_t)p->rows, all = (size_t)e.O * R;
-    double *v = NULL, *z = NULL, *q = NULL;
+    FREED(base_free) double *v = NULL, *z = NULL, *q = NULL;
     int code = CODE_OK;
     describe_entries(p, &e);
     memset(K, 0, n * n * sizeof *K);
@@ -148,8 +148,5 @@ int sharpness_precondition(const struct sharpness_source *source, const struct t
 done:
     free(e.a);
     free(e.b);
-    free(v);
-    free(z);
-    free(q);
     return code;
 }

@@ -424,7 +424,7 @@ int states_find(const struct run *run, struct state *state, struct err *err) {
 int states_keep(const struct run *run, const struct state *state, struct err *err) {
     struct archive archive = {0};
     struct head head = {0};
-    char *path = NULL;
+    FREED(base_free) char *path = NULL;
     int code;
     DO(path_of(&path, run, state->N, state->r, err));
     DO(archive_create(&archive, path, state->shared, err));
@@ -434,6 +434,5 @@ int states_keep(const struct run *run, const struct state *state, struct err *er
 done:
     code = archive_close(&archive, code, err);
     head_free(&head);
-    free(path);
     return code;
 }

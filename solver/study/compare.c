@@ -83,7 +83,8 @@ static int fit_series(const struct run *run, const struct series *series, struct
                       struct err *err) {
     const struct int_list *widths = &run->config.reference.widths;
     int n = widths->count, code = CODE_OK;
-    double *mean[INT_LIST_MAX + 1] = {0}, *se[INT_LIST_MAX + 1] = {0}, *out[FITS], *spare = NULL;
+    FREED(base_free) double *spare = NULL;
+    double *mean[INT_LIST_MAX + 1] = {0}, *se[INT_LIST_MAX + 1] = {0}, *out[FITS];
     for (int i = 0; i < n; i++)
         DO(record_average(&run->results.reference[i], series->name, &mean[i], &se[i], err));
     if (!at_rest_of_limit(run))
@@ -107,7 +108,6 @@ static int fit_series(const struct run *run, const struct series *series, struct
         fit_entry(widths, of, k, least, out);
     }
 done:
-    free(spare);
     for (int i = 0; i <= n; i++)
         free(mean[i]);
     return code;
