@@ -436,6 +436,7 @@ def test_a_module_that_returns_its_loss_is_read_up_to_it():
     (modules.Perceptron, {"example": torch.zeros(4, 3)}, "cannot be run on the example"),
     (lambda N: nn.Identity(), {}, "no parameters"),
     (lambda N: 3, {}, "no torch.nn.Module"),
+    (nn.Tanh(), {}, "build is a Tanh; it must be a function"),
     (lambda N: 1 / 0, {}, "build(16) failed: ZeroDivisionError"),
     (lambda N: nn.Sequential(*[nn.Linear(modules.NUMBERS, modules.NUMBERS)
                                for _ in range(N // 16)]), {}, "larger one"),

@@ -52,6 +52,9 @@ def test_every_function_takes_it_with_any_numbers():
     assert len(run["reference/N0008"]["loss"]) == 2
     labels = {one.label for one in dmft.describe(keys, network=mine.looped).limit.matrices}
     assert "layers.1.experts.4.down.weight" in labels and "norms.2.weight" in labels
+    for number in (3.5, 0):
+        with pytest.raises(dmft.InputError, match="program.E must be a whole number from 1 on"):
+            dmft.describe(keys | {"program.E": number}, network=mine.looped)
     with pytest.raises(dmft.InputError, match="more than 20000 operations"):
         dmft.describe(keys | {"program.E": 256, "program.L": 60}, network=mine.looped)
 

@@ -245,6 +245,15 @@ def test_a_recipe_has_your_numbers_at_the_base():
         mine.recipe(parameterization="sp")
 
 
+def test_a_row_of_one_parameter_has_its_name():
+    """Also where all names are numbers."""
+    mine = dmft.torch.import_module(lambda N: torch.nn.Sequential(
+        torch.nn.Linear(5, N), torch.nn.Tanh(), torch.nn.Linear(N, 1, bias=False),
+        torch.nn.Flatten(0)), torch.randn(24, 5), (16, 32))
+    names = [line.split()[0] for line in str(mine.recipe(base=64)).splitlines()[1:-1]]
+    assert names == ["0.weight", "0.bias", "2.weight"]
+
+
 def test_check_of_a_module_alone_is_that_of_its_import():
     build, example, more = modules.MODULES["soft"]
 

@@ -17,7 +17,7 @@ class Builds:
 
     def __init__(self, build, widths, ignored):
         self.build, self.ignored = build, tuple(ignored)
-        if not callable(build):
+        if not callable(build) or isinstance(build, torch.nn.Module):
             raise InputError(f"build is a {type(build).__name__}; it must be a function of the "
                              "width that makes the module")
         self.sizes = dict(widths) if isinstance(widths, dict) else {"N": widths}

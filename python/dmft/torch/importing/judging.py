@@ -246,9 +246,11 @@ class Recipe:
         alike: dict = {}  # blocks, experts, heads with the same powers
         for name, _, std, *powers in self.rows:
             cells = ("0" if p is None else f"N^{p + 0:.2f}" for p in powers)
-            alike.setdefault((pattern_of(name), *cells), []).append(std)
-        for (name, *cells), stds in alike.items():
+            alike.setdefault((pattern_of(name), *cells), []).append((std, name))
+        for (pattern, *cells), found in alike.items():
+            stds, names = zip(*found)
             low, high = (f"{one:.3g}" for one in (min(stds), max(stds)))
+            name = names[0] if len(set(names)) == 1 else pattern
             lines.append([name, str(len(stds)), low if low == high else f"{low} to {high}", *cells])
         wide = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
         text = ["  ".join(cell.ljust(size) for cell, size in zip(line, wide)).rstrip()

@@ -303,5 +303,7 @@ def rolled(texts: dict, grid: dict, counts: dict) -> list[str]:
     numbers = iter([_fit(dict(zip(columns, row)), names, pairs) for row in zip(*columns.values())])
     keys = [f'key("{name}", {counts[name]})' for name in names]
     head = ["-- written by dmft.Network", f"local {', '.join(names)} = {', '.join(keys)}", ALL]
+    whole = [f'if {name} < 1 or {name} % 1 ~= 0 then error("program.{name} must be a whole number '
+             'from 1 on", 0) end' for name in names]
     lines = [line for item in first for line in item.write(numbers, 0)]
-    return head[:2] + head[2:] * any("all(" in line for line in lines) + lines
+    return head[:2] + whole + head[2:] * any("all(" in line for line in lines) + lines
