@@ -2,7 +2,7 @@
 
     dmft-torch FILE.py:build --example "tokens 24 16 64" [--base N=64] [--widths N=32:64]
                [--recipe] [--check FILE.py:optimizer] [--limit SETTINGS.ini [--limit-to OUT.h5]]
-               [--plan plan.json [--parameterization mssp]]
+               [--counts E=256,L=60 [--looped]] [--plan plan.json [--parameterization mssp]]
                [--output FILE.py:function] [--ignore NAME,NAME]
 
 or python -m dmft torch. `build` is a function of the width, or of all sizes of --base in their
@@ -127,7 +127,7 @@ def work(given) -> int:
     counts = sizes_of(given.counts, "--counts") if given.counts else None
     widths = given.widths and sizes_of(given.widths, "--widths")
     build, example = function_of(given.build), example_of(given.example)
-    asked = [given.recipe, given.check, given.limit]
+    asked = [given.recipe, given.check, given.limit, given.looped]
     code = 0
     if any(asked) or not given.plan:
         pairs = widths or {name: (one, 2 * one) for name, one in halved(base).items()}
@@ -142,6 +142,8 @@ def work(given) -> int:
             found = mine.check(function_of(given.check))
             print(found)
             code = 0 if found.agrees else 1
+        if given.looped:
+            print(mine.looped.lua, end="")
         if given.limit:
             run = dmft.solve(given.limit, network=mine.network, output=given.limit_to,
                              progress=sys.stderr.isatty(),
@@ -171,6 +173,8 @@ def main(arguments=None) -> int:
                         "(default: from the base down to 64)")
     parser.add_argument("--counts", metavar="E=256,L=60", help="numbers of experts and blocks, "
                         "arguments of build behind\nthose of --base; it is built with few of them")
+    parser.add_argument("--looped", action="store_true", help="with --counts, the program with "
+                        "loops over experts and blocks")
     parser.add_argument("--recipe", action="store_true", help="your numbers at the base, and how "
                         "they go on")
     parser.add_argument("--check", metavar="FILE.py:optimizer", help="function of the module that "

@@ -70,6 +70,8 @@ def test_many_blocks_are_read_from_few(file, capsys):
     words = [f"{file}:blocks", *NUMBERS, "--counts", "L=500"]
     assert main([*words, "--recipe"]) == 0
     assert "*.*.weight (500 alike)" in capsys.readouterr().out
+    assert main([*words, "--looped"]) == 0
+    assert 'local L = key("L", 500)' in capsys.readouterr().out
     assert main([f"{file}:with_bias", *NUMBERS, "--counts", "L=9", "--recipe"]) == 0
     notes = capsys.readouterr().err.splitlines()
     assert any("draws single numbers" in one for one in notes) and len(set(notes)) == len(notes)

@@ -160,15 +160,24 @@ class Kept(torch.nn.Module):
         return self.head(x)[:, 0]
 
 
-@pytest.mark.parametrize("build, sentence", [
-    (lambda N, E, L: Kept(N, E, L, 2 + E // 8), "has top = 4, and modules of few of them say 2,"),
-    (lambda N, E, L: Kept(N, E, L, min(8, E)), "has top = 8, and modules of few of them say 16,"),
-    (lambda N, E, L: Kept(N, E, L, more=range(5, L, 6)), r"extra\.\*.* few of them say none"),
-    (lambda N, E, L: Kept(N, E, L, min(4, E)), "would be no network")])
-def test_a_module_that_is_another_with_all_is_refused(build, sentence):
-    mine = dmft.torch.import_module(build, modules.numbers(200), WIDTHS, counts={"E": 16, "L": 8})
-    with pytest.raises(dmft.InputError, match=sentence):
-        mine.looped
+WHOLE = {"min(8, E)": (lambda N, E, L: Kept(N, E, L, min(8, E)), {"E": 9, "L": 3}),
+         "one of six": (lambda N, E, L: Kept(N, E, L, more=range(5, L, 6)), {"E": 3, "L": 6}),
+         "two first": (lambda N, E, L: Kept(N, E, L, more=range(2)), {"E": 3, "L": 3})}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_there_are_as_many_as_the_whole_module_needs(name):
+    build, traced = WHOLE[name]
+    mine = dmft.torch.import_module(build, modules.numbers(400), WIDTHS,
+                                    counts={"E": 129, "L": 60})
+    assert mine.traced == traced
+
+
+def test_a_module_that_is_another_with_all_is_refused():
+    with pytest.raises(dmft.InputError, match="leave out of counts .* E = 129, .* the module has "
+                       "top = 11, and modules of few of them say"):
+        dmft.torch.import_module(lambda N, E, L: Kept(N, E, L, int(E ** 0.5)), modules.numbers(400),
+                                 WIDTHS, counts={"E": 129, "L": 60})
 
 
 def test_a_module_that_is_made_with_numbers_alone_is_not_compared_and_said():
@@ -176,9 +185,8 @@ def test_a_module_that_is_made_with_numbers_alone_is_not_compared_and_said():
         module = Kept(N, E, L)
         module.largest = float(module.head.weight.abs().max())      # the device meta has none
         return module
-    mine = dmft.torch.import_module(build, modules.numbers(200), WIDTHS, counts={"E": 16, "L": 8})
-    with pytest.warns(dmft.NoteWarning, match="E = 16, L = 8 is not compared with the text"):
-        assert 'key("E", 16)' in mine.looped.lua
+    with pytest.warns(dmft.NoteWarning, match="with L = 8 the module is not compared with those"):
+        dmft.torch.import_module(build, modules.numbers(200), WIDTHS, counts={"E": 16, "L": 8})
 
 
 @pytest.mark.parametrize("name", ["end", "v1", "i0", "all"])

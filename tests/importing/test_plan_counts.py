@@ -123,10 +123,12 @@ CASES = {
 
 
 def few_of(build, most=FEW):
-    """The same, which cannot be built with more than a few."""
+    """The same, which cannot be built with the numbers of more than a few, nor of many of both."""
     def made(N, E, L):
-        assert max(E, L) <= most, "built with many experts or blocks"
-        return build(N, E, L)
+        module = build(N, E, L)
+        few = max(E, L) <= most or next(module.parameters()).is_meta and min(E, L) <= most
+        assert few, "built with many experts or blocks"
+        return module
     return made
 
 
@@ -169,8 +171,10 @@ def test_eight_groups_are_read_with_two_or_three_experts_in_each_and_few_blocks(
     built = []
 
     def build(N, E, L):
-        built.append((E, L))
-        return Chain(N, L, lambda k: Grouped(N, E, 8))
+        module = Chain(N, L, lambda k: Grouped(N, E, 8))
+        if not module.read.weight.is_meta:
+            built.append((E, L))
+        return module
     example = modules.numbers(400)
     plan = dmft.torch.plan(build, example, {"N": 16}, widths=WIDTHS, counts={"E": 256, "L": 60})
     assert max(E for E, _ in built) <= 32 and max(L for E, L in built if E >= 16) <= 5
@@ -239,7 +243,7 @@ def test_starts_that_go_with_the_number_of_blocks_are_known_at_the_base(power):
 
 def growing(N, E, L):
     """Blocks of which each is wider than the one before."""
-    return Chain(N, L, lambda k: modules.Gated(N, (k + 1) * N))
+    return Chain(N, L, lambda k: Stacked(N, E) if k == 1 else modules.Gated(N, (k + 1) * N))
 
 
 def unequal(N, E, L):
@@ -252,6 +256,8 @@ REFUSED = {
     "none": (CASES["listed"], {}, "must be the numbers of experts and blocks"),
     "text": (CASES["listed"], {"E": "3"}, "must be the numbers of experts and blocks"),
     "squares": (unequal, {"E": 9, "L": 9}, "has as many parameters of each kind"),
+    "ignored": (lambda N, E, L: Chain(N, L, lambda k: Listed(N, 4)), {"E": 9, "L": 5},
+                "same module with E = 3 and with E = 4; leave E out of counts"),
     "wider": (growing, {"E": 9, "L": 9}, "leave out of counts what is no number of equal parts"),
 }
 

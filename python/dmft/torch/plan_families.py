@@ -11,12 +11,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import operator
 import warnings
 
 import torch
 
 from dmft.errors import InputError, NoteWarning
 from dmft.torch.importing.builds import Builds
+from dmft.torch.importing.facts import facts, other_fact
 from dmft.torch.importing.result import example_of
 from dmft.torch.importing.record import run, said_of
 from dmft.torch.plan_counts import Uneven, numbers
@@ -46,7 +48,7 @@ class Few:
                               [ignore] if isinstance(ignore, str) else ignore)
         self._example, self._output = example_of(example), more.get("output")
         self.asked, self.places = asked, {}
-        self._why, self._ran = None, {}
+        self._why, self._note, self._ran, self._facts = None, None, {}, {}
 
     def module(self, counts: dict, seed: int = 0, **sizes):
         """Builds it with so many experts and blocks, at small sizes but for these."""
@@ -76,7 +78,8 @@ class Few:
         for which in sorted(itertools.product(range(len(STEPS)), repeat=len(rows)), key=sum):
             self.places = {size: row[k] for size, row, k in zip(self.asked, rows, which)}
             try:
-                if all(self._runs(k) for k in (0, 1)) and self.kinds() is not None:
+                if all(self._runs(k) for k in (0, 1)) and self._is_whole() \
+                        and self.kinds() is not None:
                     return True
             except Uneven as error:
                 uneven = uneven or error
@@ -86,6 +89,45 @@ class Few:
             self._why = uneven.sentence
             raise self.refused()
         return False
+
+    def _facts_of(self, counts: dict):
+        """Those of the module with so many experts and blocks, which is made without its numbers;
+        None where it cannot be."""
+        if repr(counts) not in self._facts:
+            module = self._builds.without_numbers([*self.small.values(), *counts.values()])
+            self._facts[repr(counts)] = module and facts(module)
+        return self._facts[repr(counts)]
+
+    def _is_whole(self) -> bool:
+        """Whether the modules with as many of each as are asked for are what these few say, as far
+        as it is seen without their numbers."""
+        grid = {name: places[:2] for name, places in self.places.items()}
+        corners = {which: self._facts_of({name: pair[k] for (name, pair), k in zip(
+            grid.items(), which)}) for which in itertools.product((0, 1), repeat=len(grid))}
+        for size, many in self.asked.items():
+            counts = self.at(0) | {size: many}
+            there = self._facts_of(counts)
+            if there is None or None in corners.values():
+                self._note = f"with {size} = {many} the module is not compared with those of few " \
+                    "of them: its constructor cannot run without the memory of its numbers"
+                continue
+            why = other_fact(corners, there, grid, counts)
+            if why:
+                self._why = why
+                return False
+        return True
+
+    def _refuse_ignored(self) -> None:
+        """Refuses a number that build takes and of which its module is independent."""
+        for size, (low, high, _) in self.places.items():
+            both = [self.module(self.at(0) | {size: k}) for k in (low, high)]
+            shapes = [[(name, one.shape) for name, one in module.named_parameters()]
+                      for module in both]
+            if shapes[0] == shapes[1] and operator.eq(*(
+                    [_written(step) for step in run(module, self._example, self._output).steps]
+                    for module in both)):
+                raise NoFamily(f"counts: build gives the same module with {size} = {low} and with "
+                               f"{size} = {high}; leave {size} out of counts, or let build use it")
 
     def _runs(self, k: int) -> bool:
         """Whether the module runs with so many experts and blocks."""
@@ -119,6 +161,9 @@ class Few:
         fewest = self._found(sorted(ups, key=lambda one: (sum(one), one)))
         if fewest is None:
             raise self.refused()
+        if self._note:
+            warnings.warn(self._note, NoteWarning, stacklevel=4)
+        self._refuse_ignored()
         tried = [self.places]
         try:
             return made()
@@ -145,6 +190,15 @@ class Few:
         return NoFamily(f"no small {' and '.join(self.asked)} are found at which the module runs "
                         "and has as many parameters of each kind as these say; leave out of counts "
                         f"what is no number of equal parts ({self._why})")
+
+
+def _written(step) -> tuple:
+    """What a step is, but for the numbers in its tensors."""
+    def of(value):
+        if isinstance(value, (list, tuple)):
+            return [of(one) for one in value]
+        return list(value.shape) if isinstance(value, torch.Tensor) else value
+    return step.operation, of(step.arguments), {key: of(one) for key, one in step.options.items()}
 
 
 def counted_content(build, example, base, counts, word, widths, more) -> dict:

@@ -9,7 +9,6 @@ import math
 import types
 from fractions import Fraction
 
-from dmft.errors import InputError
 from dmft.torch.plan_sizes import listed, pattern_of
 
 PLAIN = (bool, int, float, str)
@@ -50,27 +49,25 @@ def _expected(values: dict, grid: dict, counts: dict):
         for corner, value in values.items())
 
 
-def same_facts(corners: dict, asked, grid: dict, counts: dict) -> None:
-    """Refuses a module `asked` with these counts that is another than the modules at the corners of
-    a grid say, {(0 or 1 for each count): module}. Real numbers that go with a count may have any
-    law."""
-    few, there = {corner: facts(one) for corner, one in corners.items()}, facts(asked)
-    first = next(iter(few.values()))
+def other_fact(corners: dict, there: dict, grid: dict, counts: dict) -> str:
+    """What of a module with these counts, whose facts are `there`, is another than those at the
+    corners of a grid say, {(0 or 1 for each count): facts}; "" where nothing is. Real numbers that
+    go with a count may have any law."""
+    first = next(iter(corners.values()))
     for what in sorted(there.keys() | first.keys()):
-        values, found = [one.get(what, set()) for one in few.values()], there.get(what, set())
+        values, found = [one.get(what, set()) for one in corners.values()], there.get(what, set())
         if all(one == values[0] for one in values):
             agree, said = found == values[0], values[0]
         elif all(isinstance(one, int) for some in values for one in some) and all(values):
-            said = {_expected({corner: end(one[what]) for corner, one in few.items()}, grid, counts)
-                    for end in (min, max)}
+            said = {_expected({corner: end(one[what]) for corner, one in corners.items()}, grid,
+                              counts) for end in (min, max)}
             agree = bool(found) and said == {min(found), max(found)}
         else:
             continue
         if not agree:
-            raise InputError(
-                f"looped: with {listed(counts)} the module has {what} = {_words(found)}, and "
-                f"modules of few of them say {_words(said)}, so that no text is known for any "
-                "number; leave out of counts what is no number of equal parts")
+            return f"with {listed(counts)} the module has {what} = {_words(found)}, and modules " \
+                f"of few of them say {_words(said)}"
+    return ""
 
 
 def _words(values) -> str:

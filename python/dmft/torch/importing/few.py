@@ -8,9 +8,6 @@ import re
 import warnings
 
 from dmft.errors import InputError, NoteWarning
-from dmft.torch.importing.builds import Builds
-from dmft.torch.importing.facts import same_facts
-from dmft.torch.plan_sizes import listed
 
 # Words of Lua, and of a text with loops.
 TAKEN = """and break do else elseif end false for function goto if in local nil not or repeat return
@@ -62,7 +59,6 @@ def looped(mine):
         warnings.simplefilter("ignore", NoteWarning)    # the import of few has said them
         corners = {corner: import_of_counts(mine, {name: pair[one] for (name, pair), one in zip(
             grid.items(), corner)}) for corner in itertools.product((0, 1), repeat=len(grid))}
-    _compared(mine, corners, grid)
     made = Network()
     try:
         made.take(rolled({corner: one.network.lua for corner, one in corners.items()}, grid,
@@ -72,21 +68,6 @@ def looped(mine):
         raise InputError(f"looped: the text has no loops over {' and '.join(grid)}: {gap}") \
             from None
     return made
-
-
-def _compared(mine, corners: dict, grid: dict) -> None:
-    """That the module with all that are asked for is what few of them say, as far as it is seen
-    without its numbers."""
-    builds = mine._builds
-    asked = Builds(lambda *sizes: mine.build(*sizes, *mine.counts.values()), builds.sizes, ())
-    module = asked.without_numbers(builds.others(builds.widths[0]))
-    if module is None:
-        warnings.warn(f"looped: the module with {listed(mine.counts)} is not compared with the "
-                      "text, which is that of few of them: its constructor cannot run without the "
-                      "memory of its numbers", NoteWarning, stacklevel=4)
-    else:
-        same_facts({corner: one._modules[0] for corner, one in corners.items()}, module, grid,
-                   mine.counts)
 
 
 def same_network(mine, made, counts: dict) -> None:
