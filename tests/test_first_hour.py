@@ -5,6 +5,7 @@ import pathlib
 import re
 import shlex
 import subprocess
+import sys
 
 import h5py
 import pytest
@@ -54,14 +55,16 @@ def same(quoted: str, printed: str) -> bool:
                for (a, da), (b, db) in zip(entries(quoted), entries(printed), strict=True))
 
 
-def run(command: list[str], folder: pathlib.Path) -> str:
+def run(command: list[str], folder: pathlib.Path, code: int = 0) -> list[str]:
+    """The lines that a command of a page says, which ends with this exit code."""
     name, *arguments = command
-    assert name == "./dmft-solve"
     home = pathlib.Path(os.environ.get("DMFT_HOME", ROOT)).resolve()
-    done = subprocess.run([home / "dmft-solve", *arguments], cwd=folder, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    call = [sys.executable, "-m", "dmft", "recipe"] if name == "dmft-recipe" else [home / name]
+    done = subprocess.run([*call, *arguments], cwd=folder, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, check=False,
+                          env=os.environ | {"PYTHONPATH": str(ROOT / "python")})
+    assert done.returncode == code, done.stdout
+    return done.stdout.splitlines()
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +78,7 @@ def folder(tmp_path_factory):
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.split("-o ")[1].split()[0])
 def test_commands_say_what_the_page_quotes(block, folder):
     for command, quotes in commands(block):
-        printed = run(command, folder).splitlines()
+        printed = run(command, folder)
         for quote in quotes:
             assert any(same(quote, line) for line in printed), f"{quote}\n" + "\n".join(printed)
 

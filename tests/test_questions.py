@@ -1,30 +1,15 @@
 """The page docs/questions.md: its commands run as they are printed and say what it quotes."""
-import os
-import pathlib
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from test_first_hour import ROOT, commands, words
+from test_first_hour import ROOT, commands, run, words
 from test_tutorial import near
 
 import dmft
 
 PAGE = (ROOT / "docs/questions.md").read_text()
 BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, re.S)
-HOME = pathlib.Path(os.environ.get("DMFT_HOME", ROOT)).resolve()
-
-
-def run(command, folder):
-    """Exit code and all that a command says."""
-    name, *arguments = command
-    call = [sys.executable, "-m", "dmft", "recipe"] if name == "dmft-recipe" else [HOME / name]
-    done = subprocess.run([*call, *arguments], cwd=folder, text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, check=False,
-                          env=os.environ | {"PYTHONPATH": str(ROOT / "python")})
-    return done.returncode, done.stdout.splitlines()
 
 
 def same(quoted, printed):
@@ -43,8 +28,7 @@ def same(quoted, printed):
 def test_commands_say_what_the_page_quotes(block, tmp_path):
     (tmp_path / "data").symlink_to(ROOT / "data")
     for command, quotes in commands(block):
-        code, printed = run(command, tmp_path)
-        assert code == (2 if "parameterization=sp" in block else 0), "\n".join(printed)
+        printed = run(command, tmp_path, 2 if "parameterization=sp" in block else 0)
         for quote in quotes:
             assert any(same(quote, line) for line in printed if line.strip()), \
                 f"{quote}\n" + "\n".join(printed)

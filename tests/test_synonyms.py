@@ -4,8 +4,6 @@ import pathlib
 import re
 import subprocess
 
-import pytest
-
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HOME = pathlib.Path(os.environ.get("DMFT_HOME", ROOT)).resolve()
 TABLES = [re.findall(r'\{"([^"]+)",\s*"([^"]+)"\}', part) for part in
@@ -43,18 +41,6 @@ def test_choices_of_others_are_told_with_ours():
         for other in others.split():
             code, text = said(str(ROOT / "data/dense.ini"), f"--{keys[ours]}={other}")
             assert code == 2 and f"here it is called {ours}" in text, text
-
-
-@pytest.mark.parametrize("word, sentence", [
-    ("reference.widths=128,256", "numbers are separated by blanks, and not by commas"),
-    ("reference.widths=128, 256", "separated by blanks"),
-    ("training.eta0=0.1,0.2", "several values are for dmft-sweep"),
-    ("data.path=x.h5", "here it is [data] file"),
-    ("data.side=14", "here it is an option of dmft-data fashion"),
-    ("network.top_k=2", "rho, the share K/experts")])
-def test_mistakes_that_were_seen(word, sentence):
-    code, text = said(str(ROOT / "data/dense.ini"), "--" + word)
-    assert code == 2 and sentence in text and text.count("\n") == 1
 
 
 def test_keys_without_effect_are_told_at_once():
