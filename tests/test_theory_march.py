@@ -234,19 +234,14 @@ def replaced(base, *words, by):
     return change
 
 
-def own_use(theory):
-    """What a tied matrix learned in one place acts in that place alone."""
-    for one in theory.quantities.values():
-        if isinstance(one.value, st.Process) and one.value.use is not None:
-            one.value.terms = [term for term in one.value.terms if not isinstance(
-                term, st.Learned) or term.use == one.value.use]
-
-
-def own_memory(theory):
-    for one in theory.quantities.values():
-        if isinstance(one.value, st.Process) and one.value.use is not None:
-            one.value.terms = [term for term in one.value.terms if not isinstance(
-                term, st.Memory) or term.use == one.value.use]
+def own(kind):
+    """What a tied matrix has from one place acts in that place alone."""
+    def change(theory):
+        for one in theory.quantities.values():
+            if isinstance(one.value, st.Process) and one.value.use is not None:
+                one.value.terms = [term for term in one.value.terms
+                                   if not isinstance(term, kind) or term.use == one.value.use]
+    return change
 
 
 def independent_uses(theory):
@@ -319,8 +314,8 @@ MUTANTS = {
         "softmax", value.arguments, (("causal", False),))),
     ("transformer", "norm back"): replaced("g", "mid", by=lambda value: value.terms[0]),
     ("kinds", "biases learn"): without(st.Learned, "b"),
-    ("tied", "learned"): own_use,
-    ("tied", "memory"): own_memory,
+    ("tied", "learned"): own(st.Learned),
+    ("tied", "memory"): own(st.Memory),
     ("tied", "fields"): independent_uses}
 
 
