@@ -104,7 +104,7 @@ static const struct {
      QUIET,
      {"one.ini", "--solver.backend=cuda", "--solver.method=fixed_point", "--solver.fp_tolerance=1",
       "--output.kernels=none" /* for `carriers` is measured alone, too */},
-     {0, 0, 0, 0, 99, 99, 0}},
+     {0, 0, 0, 0, 99, 60, 0}},
     {"dmft-solve", QUIET, {"three.ini"}, {500, 200, 40, 9, 0, 0, 0}},
     {"dmft-solve", LOUD, {"four.ini"}, {500, 200, 40, 9, 0, 0, 0}},
 };
