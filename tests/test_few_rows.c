@@ -89,6 +89,25 @@ static void check_add(int rows, int n, int width) {
         }
 }
 
+/* The bits of few_rows_dots, of numbers whose sums are rounded. */
+static void check_times(int rows, int count, int n, int width) {
+    fill(a, rows, n, width, 1);
+    fill(b, count, n, width, 2);
+    for (int i = 0; i < rows * width; i++)
+        a[i] *= (real)0.1;
+    fill(y, count, 0, ROWS, 0);
+    memset(C, 0, sizeof C);
+    few_rows_dots(a, rows, b, count, n, (size_t)width, C, FEW_ROWS_TIMES);
+    few_rows_times(a, rows, b, count, n, (size_t)width, 0.7, 0.3, y, ROWS);
+    for (int k = 0; k < count; k++)
+        for (int i = 0; i < rows; i++) {
+            real want_now = (real)(0.3 * (0.7 * C[i * FEW_ROWS_TIMES + k])), now = y[k * ROWS + i];
+            if (memcmp(&want_now, &now, sizeof now) != 0)
+                fail_msg("%s: %d rows through %d of %d sites: (%d, %d) is %g, not %g",
+                         few_rows_name(), count, rows, n, k, i, (double)now, (double)want_now);
+        }
+}
+
 #ifdef SINGLE
 static size_t padded(int n) {
     return (size_t)((n + LINE - 1) / LINE * LINE);
@@ -169,6 +188,8 @@ static void check_shapes(int n, int width, int step) {
         check_dots(ROWS - 3 * k, many[k], n, width);
         check_combine(many[k], ROWS - k, n, width, k % 2);
     }
+    for (int k = 0; k < 4 * 9 && n <= FEW_ROWS_SITES; k++)
+        check_times(k % 9 + n % 13 + 1, k / 9 + 1, n, width);
 }
 
 static void check_code(const char *name) {
@@ -249,6 +270,23 @@ TEST(bits_of_plain_code_on_threads) {
         array_free(&x[1]);
     }
     assert_true(few_rows_use(NULL));
+}
+
+/* Numbers whose squares are 0, and no numbers at all, are not 0. */
+TEST(rows_that_are_not_0) {
+    static const double numbers[] = {0, REAL_BYTES == 4 ? 1e-30 : 1e-200, NAN, 0};
+    size_t sites = 2 * BACKEND_BLOCK + 3;
+    FREED(base_free) double *values = calloc(4 * sites, sizeof *values);
+    bool live[4];
+    struct array x;
+    ASK(array_init(&x, &REAL_BACKEND, sites, 1, 4, err));
+    for (size_t k = 0; k < 4; k++)
+        values[(k + 1) * sites - 1] = numbers[k];
+    REAL_BACKEND.put(array_all(&x), values);
+    ASK(rows_find_live(array_all(&x), live, err));
+    for (int k = 0; k < 4; k++)
+        assert_int_equal(live[k], numbers[k] != 0);
+    array_free(&x);
 }
 
 TEST(a_code_that_does_not_exist) {

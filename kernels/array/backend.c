@@ -171,6 +171,21 @@ void rows_add_at(struct rows x, const int *which, struct rows y) {
         rows_add(NULL, rows_part(x, k, 1), rows_part(y, which[k], 1));
 }
 
+int rows_find_live(struct rows x, bool *live, struct err *err) {
+    const struct backend *backend = x.array->backend;
+    FREED(base_free) double *squares = NULL;
+    if (backend->is_live && !x.array->split.over_ranks) {
+        for (int k = 0; k < x.count; k++)
+            live[k] = backend->is_live(rows_part(x, k, 1));
+        return CODE_OK;
+    }
+    TRY(base_alloc_unset(&squares, (size_t)x.count, sizeof *squares, err));
+    backend->averages(x, x, squares);
+    for (int k = 0; k < x.count; k++)
+        live[k] = squares[k] != 0;
+    return CODE_OK;
+}
+
 int rows_cross(struct rows x, struct rows y, struct err *err) {
     FREED(base_free) double *row = NULL;
     TRY(base_alloc(&row, x.count ? x.array->sites : 0, sizeof *row, err));

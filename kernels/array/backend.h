@@ -117,6 +117,8 @@ struct backend {
     void (*dots)(struct rows a, struct rows b, double *C);
     /* out[k] = <a_k b_k>; b of one row serves all k; b without array: out[k] = <a_k>. */
     void (*averages)(struct rows a, struct rows b, double *out);
+    /* Whether a row has a number that is not 0. NULL: averages say so. */
+    bool (*is_live)(struct rows row);
     /* y_k = beta y_k + sum_l C[k][l] a_l,  C host [y.count][a.count]; y and a do not overlap.
      * beta = 0: y is not read. */
     void (*combine)(struct rows y, double beta, const double *C, struct rows a);
@@ -271,6 +273,8 @@ void rows_low_rank(struct rows y, double beta, double scale, struct rows x, stru
 void rows_take(struct rows x, const int *which, struct rows out);
 void rows_spread(struct rows x, const int *which, int count);
 void rows_add_at(struct rows x, const int *which, struct rows y);
+/* Finds which rows have a number that is not 0: live [x.count]. */
+int rows_find_live(struct rows x, bool *live, struct err *err);
 void rows_scale(double factor, struct rows x);                     /* x *= factor */
 void rows_add_scaled(double factor, struct rows x, struct rows y); /* y += factor x */
 void rows_poison(struct rows x);                                   /* x = NaN */

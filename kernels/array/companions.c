@@ -182,6 +182,7 @@ void companions_init(struct companions *companions, const struct backend *inner)
     table->normals = normals;
     table->dots = dots;
     table->averages = averages;
+    table->is_live = NULL;
     table->times = multiply_matrix;
     table->combine = combine;
     table->combine_rows = combine_rows;

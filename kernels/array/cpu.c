@@ -68,6 +68,7 @@ const struct backend REAL_BACKEND = {
     .normals = cpu_sites_normals,
     .dots = cpu_products_dots,
     .averages = cpu_sites_averages,
+    .is_live = cpu_sites_is_live,
     .combine = cpu_products_combine,
     .combine_rows = cpu_products_combine_rows,
     .times = cpu_products_times,

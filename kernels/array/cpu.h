@@ -127,6 +127,7 @@ void cpu_get(struct rows rows, double *host);
 /* The operations of struct backend. */
 void cpu_products_dots(struct rows a, struct rows b, double *C);
 void cpu_sites_averages(struct rows a, struct rows b, double *out);
+bool cpu_sites_is_live(struct rows row);
 void cpu_products_combine(struct rows y, double beta, const double *C, struct rows a);
 void cpu_products_combine_rows(struct rows y, double beta, struct coefficients C, struct rows a);
 void cpu_products_times(double scale, struct rows W, struct rows x, struct rows y);

@@ -246,7 +246,13 @@ void cpu_products_times(double scale, struct rows W, struct rows x, struct rows 
         return;
     }
 #endif
-    if (x.count)
+    bool one_block = x.array->split.blocks == 1 && y.array->split.blocks == 1,
+         small = one_block && x.count <= FEW_ROWS_TIMES && x.array->sites <= FEW_ROWS_SITES;
+    if (small && x.count && !cpu_worth(cpu_cells(x) * (size_t)W.count))
+        few_rows_times(cpu_at(W, 0, 0), W.count, cpu_at(x, 0, 0), x.count, (int)x.array->sites,
+                       array_width(x.array), 1.0 / (double)x.array->sites, scale, cpu_at(y, 0, 0),
+                       array_width(y.array));
+    else if (x.count)
         dots_into(x, W, (struct target){.y = y, .scale = scale});
 }
 

@@ -199,3 +199,21 @@ void cpu_sites_averages(struct rows a, struct rows b, double *out) {
     for (size_t k = 0; k < size; k++)
         out[k] /= (double)a.array->sites;
 }
+
+/* Numbers that are looked at together. */
+#define LIVE_AT_ONCE 32
+
+bool cpu_sites_is_live(struct rows row) {
+    for (int block = 0; block < cpu_blocks(row.array); block++) {
+        const real *x = cpu_at(row, 0, block);
+        for (int i = 0, used = cpu_used(row.array, block); i < used; i += LIVE_AT_ONCE) {
+            int end = used - i < LIVE_AT_ONCE ? used : i + LIVE_AT_ONCE, found = 0;
+#pragma omp simd reduction(+ : found)
+            for (int j = i; j < end; j++)
+                found += x[j] != 0;
+            if (found)
+                return true;
+        }
+    }
+    return false;
+}

@@ -16,6 +16,12 @@
 /* C[k * stride + l] += sum_i a_k,i b_l,i,   k < na, l < nb; a, the longer factor, is read once */
 void few_rows_dots(const real *a, int na, const real *b, int nb, int n, size_t width, double *C,
                    size_t stride);
+/* A few rows through a small matrix: y_k,i = outer (inner sum_j x_k,j W_i,j), the sums being those
+ * of few_rows_dots, bit by bit; at most FEW_ROWS_TIMES rows k and FEW_ROWS_SITES sites j, `width`
+ * the same for x and W. Rows of y are `apart` from one another. */
+#define FEW_ROWS_TIMES 4
+void few_rows_times(const real *W, int rows, const real *x, int count, int n, size_t width,
+                    double inner, double outer, real *y, size_t apart);
 /* Number (k, l) of a matrix is at[k * row + l * column]. */
 struct few_rows_matrix {
     const real *at;

@@ -267,6 +267,45 @@ TARGET static void NAME(dots)(const real *a, int na, const real *b, int nb, int 
      n - i < SITES ? n - i : SITES, width, C + l, stride);
 }
 
+/* A tile is R rows of W times L rows of x, or four rows of x times L rows of W. */
+INLINE void NAME(times_tile)(const real *W, const real *x, int n, size_t width, int R, int L,
+                             bool four, double inner, double outer, real *y, size_t apart) {
+    double C[4 * NARROW] = {0};
+    size_t row = four ? apart : 1, column = four ? 1 : apart;
+    NAME(dots_tile)(four ? x : W, four ? W : x, n, width, R, L, C, 1, 4, W, 0);
+    UNROLL for (int l = 0; l < L; l++) {
+        UNROLL for (int r = 0; r < R; r++) y[(size_t)r * row + (size_t)l * column] =
+            (real)(outer * (inner * C[l * 4 + r]));
+    }
+}
+
+INLINE void NAME(times_rows)(const real *W, int rows, const real *x, int n, size_t width, int L,
+                             bool four, double inner, double outer, real *y, size_t apart) {
+    int some = four ? L : 4, i = 0;
+    for (; i + some <= rows; i += some, W += (size_t)some * width)
+        NAME(times_tile)(W, x, n, width, 4, L, four, inner, outer, y + i, apart);
+    for (; i < rows; i++, W += width)
+        NAME(times_tile)
+    (W, x, n, width, four ? 4 : 1, four ? 1 : L, four, inner, outer, y + i, apart);
+}
+
+TARGET static void NAME(times)(const real *W, int rows, const real *x, int count, int n,
+                               size_t width, double inner, double outer, real *y, size_t apart) {
+    switch (count) {
+    case 4:
+        NAME(times_rows)(W, rows, x, n, width, NARROW, true, inner, outer, y, apart);
+        break;
+    case 3:
+        NAME(times_rows)(W, rows, x, n, width, 3, false, inner, outer, y, apart);
+        break;
+    case 2:
+        NAME(times_rows)(W, rows, x, n, width, 2, false, inner, outer, y, apart);
+        break;
+    case 1:
+        NAME(times_rows)(W, rows, x, n, width, 1, false, inner, outer, y, apart);
+    }
+}
+
 #undef TILE
 #undef TILES
 #undef ROW

@@ -72,6 +72,11 @@ void few_rows_dots(const real *a, int na, const real *b, int nb, int n, size_t w
     CALL_BEST(dots, a, na, b, nb, n, width, C, stride)
 }
 
+void few_rows_times(const real *W, int rows, const real *x, int count, int n, size_t width,
+                    double inner, double outer, real *y, size_t apart) {
+    CALL_BEST(times, W, rows, x, count, n, width, inner, outer, y, apart)
+}
+
 void few_rows_combine(real *y, int ny, real beta, struct few_rows_matrix C, const real *a, int na,
                       int n, size_t width) {
     CALL_BEST(combine, y, ny, beta, C, a, na, n, width)

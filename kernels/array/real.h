@@ -23,6 +23,7 @@ typedef int real_lane; /* a whole number that is as long */
 #define cpu_get cpu_get_single
 #define cpu_products_dots cpu_products_dots_single
 #define cpu_sites_averages cpu_sites_averages_single
+#define cpu_sites_is_live cpu_sites_is_live_single
 #define cpu_products_combine cpu_products_combine_single
 #define cpu_products_combine_rows cpu_products_combine_rows_single
 #define cpu_products_times cpu_products_times_single
@@ -36,6 +37,7 @@ typedef int real_lane; /* a whole number that is as long */
 #define cpu_sites_entries cpu_sites_entries_single
 #define cpu_top cpu_top_single
 #define few_rows_dots few_rows_dots_single
+#define few_rows_times few_rows_times_single
 #define few_rows_combine few_rows_combine_single
 #define few_rows_add few_rows_add_single
 #define functions_apply functions_apply_single

@@ -50,12 +50,12 @@ int map_entries_forward(const struct array *W, double scale, struct rows x, stru
  * selected are 0, and what follows from them need not be computed. All of them count as live where
  * too few are 0 for that to pay. */
 static int find_live(struct rows rows, int *live, int *found, struct err *err) {
-    FREED(base_free) double *squares = NULL;
-    TRY(base_alloc_unset(&squares, (size_t)rows.count, sizeof *squares, err));
-    rows.array->backend->averages(rows, rows, squares);
+    FREED(base_free) bool *is_live = NULL;
+    TRY(base_alloc_unset(&is_live, (size_t)rows.count, sizeof *is_live, err));
+    TRY(rows_find_live(rows, is_live, err));
     *found = 0;
     for (int mu = 0; mu < rows.count; mu++)
-        if (squares[mu] != 0)
+        if (is_live[mu])
             live[(*found)++] = mu;
     if (8 * *found > 7 * rows.count)
         *found = rows.count;

@@ -91,10 +91,11 @@ double router_normal(const struct program *p, int i) {
 
 /* All inputs have the same noise. */
 static void add_noise(struct net *net, struct node *v) {
-    const double *psi = argument(net, v, 0)->s;
+    const double *psi = argument(net, v, 0)->s, std = v->constant.factor;
     for (size_t k = 0; k < node_numbers(v); k++)
-        v->s[k] = psi[k] +
-                  v->constant.factor * shared_normal(net, 1, net->place.t, (int)(k % (size_t)v->K));
+        v->s[k] =
+            psi[k] +
+            (std != 0 ? std * shared_normal(net, 1, net->place.t, (int)(k % (size_t)v->K)) : 0);
 }
 
 /* -sum q ln q/ln M of q = p/sum p; no number where all gates are 0 */

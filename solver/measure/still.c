@@ -7,14 +7,14 @@
 
 /* Whether rows have no entry but 0; of no rows: they have one. */
 static int are_zero(struct rows x, bool *zero, struct err *err) {
-    FREED(base_free) double *square = NULL;
+    FREED(base_free) bool *live = NULL;
     *zero = x.count > 0;
     if (!x.count)
         return CODE_OK;
-    TRY(base_alloc(&square, (size_t)x.count, sizeof *square, err));
-    x.array->backend->averages(x, x, square);
+    TRY(base_alloc(&live, (size_t)x.count, sizeof *live, err));
+    TRY(rows_find_live(x, live, err));
     for (int k = 0; k < x.count; k++)
-        *zero = *zero && square[k] == 0;
+        *zero = *zero && !live[k];
     return CODE_OK;
 }
 
