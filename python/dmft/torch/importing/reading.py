@@ -225,7 +225,8 @@ class Reading:
                 return self._stopped(arguments[0]) if step.stopped else arguments[0]
             if name not in HANDLERS:
                 raise Gap(next((why for word, why in WITHOUT.items() if word in name),
-                               "it has no counterpart in a program"))
+                               "it has no counterpart in a program; write it with sums, products, "
+                               "means and functions such as tanh, exp, relu"))
             found = HANDLERS[name](self, *arguments, **options)
             if not step.stopped:
                 return found
