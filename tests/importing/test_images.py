@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from dmft.torch.importing.layout import Layout
-from test_import import ROUND_OFF, refusal
+from test_import import ROUND_OFF
 from test_limit import images_of
 from test_training import OPTIMIZERS, STEPS, WIDTH
 from torch import nn
@@ -117,8 +117,16 @@ class Checked(Small):
         return super().forward(x)
 
 
+class Largest(Small):
+    """The largest of several places, and of all."""
+
+    def forward(self, x):
+        x = F.max_pool2d(torch.tanh(self.one(x)), 2, 1)
+        return self.head(x.mean((2, 3)) + F.adaptive_max_pool2d(self.two(x), 1).flatten(1))[:, 0]
+
+
 MODULES = {one.__name__: one for one in (Patches, Unfolded, Vision, Whole, Convolutional, Small,
-                                         Checked)}
+                                         Checked, Largest)}
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -127,7 +135,7 @@ def test_outputs_and_gradients_are_those_of_the_module(name):
     assert mine.difference < ROUND_OFF, mine.differences
 
 
-@pytest.mark.parametrize("name", ["Vision", "Whole", "Convolutional"])
+@pytest.mark.parametrize("name", ["Vision", "Whole", "Convolutional", "Largest"])
 @pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
 def test_his_loop_and_ours_are_one(name, kind):
     """The network has images as mine.inputs gives them."""
@@ -145,7 +153,7 @@ def test_his_loop_and_ours_are_one(name, kind):
         f = module(images_of(mine, data.X))
         his.append(f.detach().numpy())
         made.zero_grad()
-        dmft.torch.loss_of("mse", f, data.y, True).backward()
+        dmft.torch.loss_of("mse", f, data.y, f.dim() > 1).backward()
         made.step()
     his, ours = np.stack(his), run.reference[WIDTH]["f_runs"].values[0]
     assert np.abs(his[-1] - his[0]).max() > 0.01
@@ -158,15 +166,3 @@ def test_layouts():
     assert Layout((2, 4, 4), 2).of(x)[0, 1].tolist() == [2, 3, 6, 7, 18, 19, 22, 23]
     assert Layout((2, 4, 4), 0).of(x).shape == (1, 32)
     assert Layout((2, 4, 4), 1).tokens == 16
-
-
-class Largest(Small):
-    """The largest of several places."""
-
-    def forward(self, x):
-        return self.head(F.max_pool2d(self.one(x), 2).mean((2, 3)))[:, 0]
-
-
-def test_what_is_not_read_is_named():
-    sentence = refusal(Largest, IMAGES)
-    assert "largest of several places" in sentence and "test_images.py:" in sentence

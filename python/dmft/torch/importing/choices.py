@@ -19,7 +19,7 @@ from dmft.torch.importing.reading import HANDLERS
 from dmft.torch.importing.reductions import sum_of_dimensions
 from dmft.torch.importing.tensors import Constant, Missing, Tensor, array
 
-NO_LARGEST = "the largest along {}; of tokens take a mean, as h.mean(1)"
+NO_LARGEST = "the largest along {}; the largest of all tokens, one by one, is read of rows"
 
 
 @dataclasses.dataclass(eq=False)
@@ -208,6 +208,8 @@ def largest(read, x, dim=None, keepdim=False):
     kinds = [axis.kind for d in dims for axis in x.dims[d]]
     if kinds == ["slot"]:               # of masks
         return sum_of_dimensions(read, x, dims, keepdim)
+    if kinds == ["token"] and len(dims) == 1 and x.cells.flat[0].is_rows:
+        return _largest_of_tokens(read, x, dims[0], keepdim)
     if len(dims) != 1 or set(kinds) != {"finite"}:
         raise Gap(NO_LARGEST.format(" and ".join(kinds)))
     found = chosen(read, x, dims[0], (1, 1))
@@ -215,6 +217,18 @@ def largest(read, x, dim=None, keepdim=False):
         found = [one if isinstance(one, Missing) else Tensor(
             [axes for d, axes in enumerate(one.dims) if d != dims[0]], one.cells) for one in found]
     return {"amax": found[0], "argmax": found[1]}.get(read.step[0].operation, found)
+
+
+def _largest_of_tokens(read, x: Tensor, dim: int, keepdim: bool):
+    """The largest of all tokens at each site, each the larger of two after the other."""
+    from dmft.torch.importing.shapes import select
+    found = functools.reduce(lambda one, two: read.pointwise(
+        lambda a, b: larger(read.builder, a, b), one, two), (
+            select(read, x, dim, t) for t in range(x.dims[dim][0].size[0])))
+    dims = [*found.dims[:dim], (), *found.dims[dim:]] if keepdim else found.dims
+    values = Tensor(dims, found.cells)
+    which = Missing(f"which of several tokens is the largest is used ({read.step[0].place})")
+    return {"amax": values, "argmax": which}.get(read.step[0].operation, [values, which])
 
 
 def unstopped(one: Expression) -> Expression:

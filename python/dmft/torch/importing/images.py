@@ -1,13 +1,15 @@
 """Convolutions and pooling over the places of an image (`layout` says which are tokens)."""
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 
 from dmft.torch.importing.axes import Axis
 from dmft.torch.importing.expressions import Gap
-from dmft.torch.importing.places import places_mixed, windows
+from dmft.torch.importing.places import count_of, is_of_tokens, places_mixed, windows
 from dmft.torch.importing.reading import HANDLERS
-from dmft.torch.importing.tensors import Tensor
+from dmft.torch.importing.tensors import Missing, Tensor
 
 
 def _flat(x: Tensor) -> Tensor:
@@ -70,6 +72,36 @@ def avg_pool2d(read, x, kernel, stride=(), padding=0, ceil=False, count=True, di
     grids = [sum(windows(n, k, s, 0, 1)) / k for n, k, s in zip((h, w), kernel, stride)]
     found = places_mixed(read, _flat(x), 1, np.kron(*grids))
     return _image(found, len(grids[0]), len(grids[1]))
+
+
+@HANDLERS("max_pool2d_with_indices", "max_pool2d")
+def max_pool2d(read, x, kernel, stride=(), padding=0, dilation=1, ceil=False):
+    """The largest of the places of a window, each the larger of two after the other."""
+    from dmft.torch.importing.cut_off import larger
+    line = is_of_tokens(x, 3) and not x.dims[2]         # of Conv1d, along the tokens
+    h, w, of_patches = (1, count_of(x, 3), False) if line else _sizes(x)
+    kernel, stride, padding, dilation = (
+        [one] * 2 if isinstance(one, int) else list(one) * (2 // len(one) if len(one) else 1)
+        for one in (kernel, stride or kernel, padding, dilation))
+    if of_patches or ceil or any(padding):
+        raise Gap("the largest of places with padding, or of a patch")
+    grids = [windows(n, k, s, 0, d) for n, k, s, d in zip((h, w), kernel, stride, dilation)]
+    rows = Tensor([x.dims[0], x.dims[3], x.dims[1]], x.cells) if line else _flat(x)
+    parts = [places_mixed(read, rows, 1, np.kron(a, b)) for a in grids[0] for b in grids[1]]
+    found = functools.reduce(lambda one, two: read.pointwise(
+        lambda a, b: larger(read.builder, a, b), one, two), parts)
+    made = Tensor([x.dims[0], x.dims[1], (), found.dims[1]], found.cells) if line else \
+        _image(found, len(grids[0][0]), len(grids[1][0]))
+    return [made, Missing(f"which of several places is the largest is used ({read.step[0].place})")]
+
+
+@HANDLERS
+def adaptive_max_pool2d(read, x, sizes):
+    there = [one[0] for one in read.shapes()[2:]]
+    have = [step.shape[2:] for step in read.step[0].arguments[:1]][0]
+    if any(n % k for n, k in zip(have, there)):
+        raise Gap("the largest of parts of different sizes; take max_pool2d with their size")
+    return max_pool2d(read, x, [n // k for n, k in zip(have, there)])
 
 
 @HANDLERS

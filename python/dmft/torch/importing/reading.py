@@ -30,8 +30,6 @@ WITHOUT = {
     "_fft": "a program has no transforms; a convolution of few tokens is read as a Conv1d",
     "batch_norm": "inputs of a batch act on one another, and the outputs of a program are of each "
                   "input alone; a norm of each input by itself (LayerNorm, RMSNorm) is read",
-    "max_pool": "the largest of several places, of which a program has means; take avg_pool2d, a "
-                "mean such as h.mean((2, 3)), or a stride",
     "adaptive_avg_pool": "a mean of parts that PyTorch chooses; give their size, by avg_pool2d",
     "_pack_padded": "rows are sorted by their lengths, and a program has all tokens of all inputs; "
                     "give the padded sequence itself to the recurrent layer",
