@@ -49,8 +49,8 @@ wrong=$(grep -rnE "\"($names)\"|model_($names)|GATE_(SIGMOID|SOFTMAX|CONSTANT)" 
 [ -z "$wrong" ] || say "$wrong"
 close solver_names_no_network
 
-# A row, be it of a network, a loss, an optimizer or an instrument, is nothing before a list or another
-# row has its address: one that was forgotten in its list is named here.
+# A row, be it of a network, a loss or an optimizer, is nothing before a list or another row has its
+# address: one that was forgotten in its list is named here.
 program=$(echo "$sources" | grep -E '^(kernels|models|integrators|solver)/')
 rows=$(sed -nE 's/^(static )?const struct [a-z_0-9]+ ([a-z_0-9]+) = \{.*/\2/p' $program | sort -u)
 [ -n "$rows" ] || say "no rows"
@@ -115,6 +115,18 @@ one_word=$(echo "$program" | grep '\.c$' | xargs awk '
     END { judge() }')
 [ -z "$one_word" ] || say "functions of one word outside of a table:" "$one_word"
 close functions_have_more_than_one_word
+
+# What is FREED has a value where it is declared, each of what one line declares, and stands before
+# whatever jumps to `done`: else an end before it frees what happens to be in the memory.
+wrong=$(echo "$program" | xargs awk '/^[^ ]/ {jumps = 0} /(^|[^A-Z_])DO\(|goto / {jumps = 1}
+    /^ .*FREED\(/ {
+        line = $0
+        sub(/;.*/, "", line)
+        while (gsub(/\([^()]*\)|\{[^{}]*\}/, "", line)) ;
+        if (jumps || gsub(/=/, "", line) != gsub(/,/, "", line) + 1) print FILENAME ":" FNR ": " $0
+    }')
+[ -z "$wrong" ] || say "freed without a value, or behind a jump:" "$wrong"
+close what_is_freed_has_a_value
 
 # A comment is a sentence with a subject.
 wrong=$(grep -nE '/\* (Of|The same|Likewise) ' $program)
