@@ -44,7 +44,7 @@ def run_of_section_1(tmp_path_factory):
     """A folder with regime2.h5, and what the run printed."""
     folder = tmp_path_factory.mktemp("first")
     (folder / "data").symlink_to(ROOT / "data")
-    return folder, run(["./dmft-solve", "data/regime2.ini"], folder).splitlines()
+    return folder, run(["./dmft-solve", "data/regime2.ini"], folder)
 
 
 def test_the_first_table_is_what_is_printed(first):
