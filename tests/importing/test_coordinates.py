@@ -106,7 +106,7 @@ def test_an_expert_without_rows_is_left_out_by_name():
     model = mine._builds.of_sizes([32], 0)
     chosen = model.router(torch.tanh(model.read(X[:1].double()))).topk(2).indices[0].tolist()
     assert found.left_out["adam"] == {
-        f"{of}.{e}": "eff: it is called with no tokens at width 32"
+        f"{of}.{e}": "eff: it is never called, or with no tokens, at width 32"
         for of in ("up", "down") for e in range(4) if e not in chosen}
     assert {f"up.{e}" for e in chosen} < set(found.rms["adam"])
 

@@ -210,17 +210,22 @@ def test_buffers_must_be_the_same_at_all_widths():
 
 
 class Held(nn.Module):
-    """A router whose gates are detached, or which is frozen."""
+    """A router whose gates are detached, or which is frozen; `packed`: gates of a half of a
+    matrix."""
 
-    def __init__(self, N, frozen=False):
+    def __init__(self, N, frozen=False, packed=False):
         super().__init__()
         self.first, self.router, self.second, self.last = (nn.Linear(m, n, bias=False) for m, n in (
             (modules.NUMBERS, N), (N, 2), (N, N), (N, 1)))
         self.router.requires_grad_(not frozen)
+        self.packed = nn.Linear(N, 2 * N) if packed else None
 
     def forward(self, x):
         h = torch.tanh(self.first(x))
         gates = self.router(h).softmax(-1).detach()
+        if self.packed:
+            one, other = self.packed(h).chunk(2, -1)
+            h = one * torch.sigmoid(other.detach())
         return self.last(h + gates[:, :1] * torch.tanh(self.second(h)))[:, 0]
 
 
@@ -228,6 +233,8 @@ def test_what_no_gradient_reaches_is_fixed():
     """AdamW leaves it as it is, too, and its rate is no matter."""
     with pytest.warns(dmft.NoteWarning, match=r"router.weight: .* it never moves, and is fixed"):
         compared((Held, modules.numbers, {}), OPTIMIZERS["adamw"], WIDTH)
+    with pytest.warns(dmft.NoteWarning, match="a part of packed.weight, a part of packed.bias"):
+        compared((lambda N: Held(N, packed=True), modules.numbers, {}), OPTIMIZERS["adamw"], WIDTH)
     for frozen in (False, True):
         found = dmft.torch.check(lambda N, f=frozen: Held(N, f), modules.numbers(), widths=(16, 64),
                                  optimizer=lambda m: torch.optim.Adam(m.parameters(), 0.1))

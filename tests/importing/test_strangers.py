@@ -138,7 +138,9 @@ class Constants(nn.Module):
     def forward(self, t):
         x = torch.tanh(self.wte(t))
         if "places" not in self.cache:
-            self.cache["places"] = torch.from_numpy(np.arange(T) / self.by.numpy())
+            steps = torch.ones(T)
+            steps[1:] *= self.by[1:]
+            self.cache["places"] = torch.from_numpy(np.arange(T) / steps.numpy())
         moved = torch.zeros_like(x)
         moved[:, 1:] += self.q(x)[:, :-1] * torch.tensor([0.5, 1, 2, 3])[:T - 1, None]
         mask = torch.zeros(T)
@@ -191,6 +193,13 @@ def logits(m, x):
     return m.q(x) @ m.k(x).mT / x.shape[-1]
 
 
+def capped(m, x):
+    """An expert that has the first 20 rows that choose it."""
+    x = x.flatten(0, 1)
+    rows = (m.head(x).argmax(-1) == 1).nonzero()[:, 0][:20]
+    return x.index_add(0, rows, m.k(x[rows])).view(-1, T, x.shape[-1])
+
+
 REFUSED = {
     "outer": (outer, "an outer product of rows.* write it as scores"),
     "keys_and_values": (lambda m, x: m.q(x) @ (m.k(x).mT @ x), "as linear attention has it"),
@@ -216,6 +225,13 @@ REFUSED = {
               r"numpy: numbers of a tensor .* leave PyTorch"),
     "apply_": (lambda m, x: x * x.detach().clone().apply_(abs), "apply_: .* operations of torch"),
     "pickled": (lambda m, x: x * copy.deepcopy(x.detach()), "__deepcopy__: "),
+    "number": (lambda m, x: m.q(x) / float(x.square().mean()),
+               "let it be a tensor"),
+    "capacity": (capped, "up to a capacity"),
+    "hard": (lambda m, x: x * (m.q(x) > 0),
+             "choose by topk"),
+    "table": (lambda m, x: x + (torch.arange(T)[:, None] * 1e-10 ** torch.arange(
+        x.shape[-1])).sin(), "let a table that is added be trained"),
     "breaks": (lambda m, x: m.q(x.mT), "cannot be run on the example: RuntimeError"),
     "sink": (lambda m, x: torch.cat([logits(m, x), m.by.expand(len(x), T, 1)], -1).softmax(
         -1)[..., :-1] @ x, "gpt-oss.* leave the sink out"),

@@ -215,7 +215,7 @@ class _Sums:
                 if absent:
                     left[name] = f"it is not there at {where}{absent}"
                 elif empty and part != "prop":
-                    left[name] = f"{part}: it is called with no tokens at {where}{empty}"
+                    left[name] = f"{part}: it is never called, or with no tokens, at {where}{empty}"
                 elif empty:
                     left.setdefault(name, "prop: the tokens that it has at the start and at the "
                                     f"end are others, or cannot be told, at {where}{empty}")

@@ -65,6 +65,14 @@ def moving(roots) -> set[tuple]:
             and one.operation in MATRICES for leaf in leaves_of(one)}
 
 
+def is_still(leaves, moved: set[tuple]) -> bool | str:
+    """Part.still: PyTorch's weight decay is of all parts of a parameter that has a gradient."""
+    if any(leaf.key() in moved for leaf in leaves):
+        return False
+    moved = {name for name, _ in moved}
+    return "decays" if any(leaf.parameter in moved for leaf in leaves) else True
+
+
 def growing_places(roots, widths) -> set[str]:
     """Lines of the module with a factor that goes with the width."""
     laws = [(one.place, power_of(one.data, widths)) for one in ordered(roots)

@@ -23,7 +23,8 @@ class Part:
     `start`: the number that a vector starts at, or None; `rows`: of a read-out, more than it has
     leaves where other numbers of the output are looks; `common`: the name of the matrix that all
     wide experts share at the start, to which this one adds what each has learned, or None;
-    `still`: whether all its gradients are held back (detach), so that it never moves."""
+    `still`: whether all its gradients are held back (detach), so that it never moves, "decays"
+    where other parts of its parameter do, as it then decays with them."""
     name: str
     kind: str
     leaves: tuple[Leaf, ...]
@@ -32,7 +33,7 @@ class Part:
     start: float | None = None
     rows: int = 0
     common: str | None = None
-    still: bool = False
+    still: bool | str = False
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -49,8 +50,9 @@ class Part:
         """What is said of the matrix, without its rates where it never moves."""
         if not self.still:
             return said
-        return {key: value for key, value in said.items() if key in ("a0", "zero", "start")} \
-            | {"fixed": True, "decays": False}
+        kept = {key: value for key, value in said.items()
+                if key in ("a0", "zero", "start", self.still)}
+        return kept | {"fixed": True} | ({} if self.still == "decays" else {"decays": False})
 
     def at(self, N: int) -> float:
         """The factor at a width."""

@@ -15,6 +15,8 @@ from dmft.torch.importing.unsummed import is_unsummed, multiplied
 
 # An attention logit that is so far below others has the weight 0 in double precision.
 HIDDEN = -1e4
+COMPARED = "a comparison of what inputs decide; write what it does by a function such as relu or " \
+    "sigmoid, or choose by topk"
 
 
 @HANDLERS
@@ -349,7 +351,7 @@ def eq(read, x, number):
         k = read.builder.value(one)
         if k:
             return read.builder.constant([wanted if v == number else 1 - wanted for v in k])
-        raise Gap("a comparison of what inputs decide")
+        raise Gap(COMPARED)
     return read.each(compared, x)
 
 
@@ -358,7 +360,7 @@ def below(read, x, number):
     if isinstance(number, Tensor) and read.step[0].operation.startswith("lt"):
         return read.pointwise(lambda a, b: _opposite(read.builder, _among_largest(read, a, b)),
                               x, number)
-    raise Gap("a comparison of what inputs decide")
+    raise Gap(COMPARED)
 
 
 def _among_largest(read, one, other):
@@ -395,7 +397,7 @@ def _of_mask(read, one, compared, number):
         for mask, other in (one.arguments, one.arguments[::-1]):
             if read.builder.is_mask(mask) and _is_positive(other):
                 return mask
-    raise Gap("a comparison of what inputs decide")
+    raise Gap(COMPARED)
 
 
 def _is_positive(one) -> bool:

@@ -150,9 +150,11 @@ OUTSIDE = (*READS, "__dlpack__", "__deepcopy__", "__reduce_ex__", "apply_", "map
 
 
 def _within(value):
-    """The tensor that functionalize has wrapped."""
-    functional = isinstance(value, torch.Tensor) and torch._is_functional_tensor(value)
-    return torch._from_functional_tensor(value) if functional else value
+    """The tensor that functionalize has wrapped, with what has been written into it."""
+    if not isinstance(value, torch.Tensor) or not torch._is_functional_tensor(value):
+        return value
+    torch._sync(value)
+    return torch._from_functional_tensor(value)
 
 
 class _AsInTraining(TorchFunctionMode):
@@ -307,6 +309,14 @@ def _put(module: torch.nn.Module, tensors: dict[str, torch.Tensor]):
             table[key] = one
 
 
+def _refuse_written(name: str, now: torch.Tensor, recorder: _Recorder) -> None:
+    """Refuses a module that changes a parameter; its line is that of what stands there now."""
+    places = [step.place for step in recorder.steps if any(one is now for one in step.results)]
+    if places:
+        raise InputError(f"the module writes into its parameter {name}, which training alone "
+                         f"changes in a program; do it in build, or behind steps ({places[-1]})")
+
+
 def run(module: torch.nn.Module, x: torch.Tensor, output=None) -> Record:
     """The record of a module in double precision at the input x."""
     parameters = dict(module.named_parameters())
@@ -318,6 +328,8 @@ def run(module: torch.nn.Module, x: torch.Tensor, output=None) -> Record:
         with _put(module, tensors):
             with doubles():
                 found, terms = first_output(output(module, given) if output else module(given))
+            for name in parameters:
+                _refuse_written(name, _within(tensors[name]), recorder)
             return tuple(one.clone() for one in (found, *terms))
 
     with sdpa_kernel(SDPBackend.MATH), recorder, _AsInTraining(recorder.unknown):

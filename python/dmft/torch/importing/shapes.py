@@ -88,6 +88,9 @@ def array_of(cells) -> np.ndarray:
     return array([cells], ())
 
 
+WHOLE = 2 ** 62         # where a slice without an end ends, or beyond
+
+
 @HANDLERS("slice")
 def part(read, x, dim=0, start=None, stop=None, step=1):
     dim = read.dimension(x, dim)
@@ -98,6 +101,10 @@ def part(read, x, dim=0, start=None, stop=None, step=1):
     if step != 1:
         return _every(x, dim, start or 0, stop, step)
     low, high = _bounds(start, stop, total)
+    if [axis.kind for axis in x.dims[dim]] == ["selected"] and (
+            start not in (None, 0) or stop is not None and min(pair(stop)) < WHOLE):
+        raise Gap("some of the rows that an expert has are taken, as up to a capacity; a program "
+                  "has no order of its inputs: let each expert have all rows that choose it")
     if [axis.kind for axis in x.dims[dim]] == ["ranked"] and low == (0, 0) and high != total:
         return first_of(read, x, dim, high)
     if [axis.kind for axis in x.dims[dim]] == ["slot"] and (low, high) != ((0, 0), total):
@@ -109,7 +116,7 @@ def _bounds(start, stop, total):
     """Where a slice begins and ends, both at both widths."""
     return (tuple(min(max(int(v) + (size if v < 0 else 0), 0), size)
                   for v, size in zip(pair(default if given is None else given), total))
-            for given, default in ((start, 0), (stop, 2 ** 62)))
+            for given, default in ((start, 0), (stop, WHOLE)))
 
 
 def _every(x: Tensor, dim: int, start, stop, step) -> Tensor:

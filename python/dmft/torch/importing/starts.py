@@ -44,8 +44,8 @@ def say_what_is_drawn(parts, modules, widths) -> None:
 
 def say_what_is_still(parts) -> None:
     """Names the parameters whose gradients are all held back."""
-    names = dict.fromkeys(pattern_of(name) for part in parts if part.still
-                          for name in part.parameters)
+    names = dict.fromkeys("a part of " * (part.still == "decays") + pattern_of(name)
+                          for part in parts if part.still for name in part.parameters)
     if names:
         warnings.warn(f"{', '.join(names)}: the module lets no gradient come here (detach, "
                       "no_grad), so that it never moves, and is fixed in the network", NoteWarning,

@@ -54,7 +54,8 @@ def formula(table, sites: str) -> str:
                 return text if c == 1 else f"{float(c)!r} * {text}"
     raise Gap("constants that differ from site to site and are no rotary positions with one base, "
               "as those of yarn and longrope, whose frequencies are cut at whole numbers of sites; "
-              "take rope_type default, linear or dynamic")
+              "take rope_type default, linear or dynamic, and let a table that is added be trained, "
+              "nn.Parameter")
 
 
 def _is(tables, function, angles: Angles) -> bool:
@@ -72,15 +73,15 @@ def _fitted(seen):
     if n < 2 or not (two[:2] > 0).all():
         return
     falls = [math.log(a[0] / a[1]) if len(a) > 1 and (a[:2] > 0).all() else None for a in seen]
-    whole = math.exp(n * falls[1])
-    for shift in (0.0, 0.5):
+    with np.errstate(over="ignore", under="ignore"):    # of tables that are no such angles
+        whole = float(np.exp(n * falls[1]))
+        base, stretch = (0, 0) if falls[0] is None else np.exp(np.linalg.solve(
+            [[1 / len(a), 1 / (len(a) - 1)] for a in seen], falls))
+    for shift in (0.0, 0.5) if 0 < whole < math.inf else ():
         yield Angles(_near(whole, n), shift)
         yield Angles(_near(whole, n), shift, _near(two[0] * whole ** (shift / n), 1))
-    if falls[0] is not None:
-        rows = [[1 / len(a), 1 / (len(a) - 1)] for a in seen]
-        base, stretch = np.exp(np.linalg.solve(rows, falls))
-        if math.isfinite(base) and math.isfinite(stretch):
-            yield Angles(_near(base, n), 0.0, 1.0, _near(stretch, n))
+    if 0 < base < math.inf and 0 < stretch < math.inf:
+        yield Angles(_near(base, n), 0.0, 1.0, _near(stretch, n))
 
 
 def _near(number: float, n: int) -> float:

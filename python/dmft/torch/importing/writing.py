@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from dmft.network import Network
 from dmft.torch.importing.expressions import Expression, Gap, Pairs
-from dmft.torch.importing.factors import moving
+from dmft.torch.importing.factors import is_still, moving
 from dmft.torch.importing.graph import (learning, is_read_alone, looks_of, ordered,
                                         reads_and_writes, said, short)
 from dmft.torch.importing.laws import power_of
@@ -218,11 +218,11 @@ class Writer(Lists, ManySites):
                       "never chose is not there")
         law = power_of(factors.pop(), self.widths)
         if law is None:
-            raise Gap("a matrix is multiplied by a factor that is no power of the width")
-        part = Part(self._name(leaves), kind, tuple(leaves), (law[0] * more, law[1]), to, start,
-                    still=not any(leaf.key() in self._moving for leaf in leaves))
-        self.parts.append(part)
-        return part
+            raise Gap("a matrix is multiplied by a factor that is no power of the width; if it is "
+                      "computed from data, as float(h.mean()), let it be a tensor")
+        self.parts.append(Part(self._name(leaves), kind, tuple(leaves), (law[0] * more, law[1]), to,
+                               start, still=is_still(leaves, self._moving)))
+        return self.parts[-1]
 
     def _name(self, leaves) -> str:
         """The parameter's name with its part, in few letters."""
