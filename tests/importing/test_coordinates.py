@@ -135,6 +135,31 @@ def test_stacked_experts_and_packed_matrices_are_judged_part_by_part():
     assert rows["norms.0.bias"]["init"][0] == 0 and rows["norms.0.bias"]["eff"][0] > 0
 
 
+class Cosines(nn.Module):
+    """Attention by cosines times a trained number, with a bias of the distance."""
+
+    def __init__(self, N):
+        super().__init__()
+        self.wte, self.head = nn.Embedding(modules.LETTERS, N), nn.Linear(N, modules.LETTERS)
+        self.q, self.k = (nn.Linear(N, N, bias=False) for _ in range(2))
+        self.t = nn.Parameter(torch.ones(()))
+
+    def forward(self, t):
+        x, places = self.wte(t), torch.arange(t.shape[1])
+        q, k = (F.normalize(one(x), dim=-1) for one in (self.q, self.k))
+        logits = q @ k.mT * self.t.exp() - (places[:, None] - places).abs()
+        return self.head(x + logits.softmax(-1) @ x)
+
+
+def test_logits_are_all_that_a_softmax_takes():
+    """With factors and biases, of which the products of queries and keys have none."""
+    mine = dmft.torch.import_module(Cosines, TOKENS, (16, 32))
+    loss = lambda f, y: F.cross_entropy(f.flatten(0, 1), y.flatten())
+    found, other = checked(mine, (TOKENS, TOKENS.flip(1)), loss=loss, steps=2)
+    for row in ("logits", "softmax", "attention"):
+        same(found, other, "(itself): " + row, ("init", "eff"))
+
+
 class Patches(nn.Module):
     """Patches of an image, as many numbers each as the image has columns."""
 

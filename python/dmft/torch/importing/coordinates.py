@@ -21,7 +21,6 @@ from dmft.torch.operations import OPERATIONS
 ENTRYWISE = ("fn", "add", "shift", "times", "bias", "multiply")
 OF_TOKEN = ("map", "look", "read_out", "embed", "average", "scale", "pick", "join", "group_mean",
             "tile", "tile_mean", "top", "noise")
-LOGITS = ("attend", "attend_by_head")
 
 
 def as_written(mine):
@@ -62,20 +61,19 @@ class Rows:
         return tuple(one for one in part.leaves[0].at if not isinstance(one, Piece)) \
             if len(part.leaves) == 1 else ()
 
-    def of(self, k: int) -> tuple[str, str] | None:
-        """(name, kind: tensor or operation) of the row that an operation belongs to."""
+    def of(self, k: int) -> list[tuple[str, str]]:
+        """(name, kind: tensor, operation, or logits) of the rows that an operation belongs to."""
         v = self._program.operations[k]
         if v.matrix:
             tied = v.operation in ("look", "read_out") and \
                 self._program.matrix(v.matrix).kind == "embed"
-            return self.of_matrix[v.matrix] + (" (head)" if tied else ""), "tensor"
-        softmax = _is_softmax(v)
-        if v.operation in LOGITS or softmax:
+            return [(self.of_matrix[v.matrix] + (" (head)" if tied else ""), "tensor")]
+        if _is_softmax(v):
             prefix = self._module_of(v.arguments)
-            return f"{prefix}: {'softmax' if softmax else 'logits'}", "operation"
+            return [(prefix + ": logits", "logits"), (prefix + ": softmax", "operation")]
         if v.operation in ("mix", "mix_by_head"):
-            return self._module_of(v.arguments) + ": attention", "operation"
-        return None
+            return [(self._module_of(v.arguments) + ": attention", "operation")]
+        return []
 
     def _module_of(self, todo) -> str:
         """The module that the matrices beneath share."""
@@ -156,16 +154,16 @@ def measure(rows: Rows, first, last) -> dict:
     (Coordinates says what the parts are)."""
     taken: dict = {}
     of_start, of_end = needed(first), needed(last)
-    for k, v in enumerate(first.program.operations):
-        row = rows.of(k)
-        if row is None:
-            continue
-        name, kind = row
+    for k, name, kind in [(k, *row) for k in range(len(of_start)) for row in rows.of(k)]:
+        v = first.program.operations[k]
         at_start, now = first.values[k], last.values[k]
         here, there = of_start[k], of_end[k]
         parts = taken.setdefault(name, {"init": []} | ({"prop": []} if kind == "tensor" else {})
                                  | {"eff": []})
-        if kind == "operation":
+        if kind == "logits":            # all that the softmax takes, but for what a mask hides
+            here, there = here & (at_start != 0), there & (now != 0)
+            at_start, now = (run.values[v.arguments[0]] for run in (first, last))
+        if kind != "tensor":
             parts["init"].append(at_start[here])
             parts["eff"].append((now - at_start)[here & there])
             continue
