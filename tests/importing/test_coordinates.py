@@ -154,6 +154,7 @@ class Cosines(nn.Module):
 def test_logits_are_all_that_a_softmax_takes():
     """With factors and biases, of which the products of queries and keys have none."""
     mine = dmft.torch.import_module(Cosines, TOKENS, (16, 32))
+    assert not mine.left                # of a norm of N^1/2 on either side, and a sum over N
     loss = lambda f, y: F.cross_entropy(f.flatten(0, 1), y.flatten())
     found, other = checked(mine, (TOKENS, TOKENS.flip(1)), loss=loss, steps=2)
     for row in ("logits", "softmax", "attention"):

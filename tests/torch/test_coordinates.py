@@ -169,7 +169,7 @@ def test_an_expert_without_tokens_is_named():
             self.gate.requires_grad_(False)
     found = dmft.torch.coordinate_check(Few, [8, 16], (X, y), optimizers={"sgd": sgd})
     assert set(found.left_out["sgd"]) == {"experts.2", "experts.3"}
-    assert "left out: experts.2, eff: it is never called, or with no tokens, at width 8 16" in str(found)
+    assert "experts.2, eff: it is never called, or with no tokens, at width 8 16" in str(found)
     assert "experts.2" not in found.rms["sgd"] and "experts.3" not in found.rms["sgd"]
 
 

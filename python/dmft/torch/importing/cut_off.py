@@ -25,7 +25,11 @@ def minimum(read, x, other):
 
 
 def between(builder, one, low, high):
-    """Cut off below and above."""
+    """Cut off below and above. A positive factor stands before it, so that x over the larger of its
+    norm and eps (F.normalize) has that of the norm."""
+    if one.operation == "times" and min(one.data) > 0 and high is None and low >= 0:
+        less = builder.constant([low / c for c in one.data])
+        return builder.times(one.data, larger(builder, one.arguments[0], less))
     found = one
     if low is not None:
         found = builder.add(builder.constant((low, low)), builder.function(

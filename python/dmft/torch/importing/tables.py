@@ -54,8 +54,8 @@ def formula(table, sites: str) -> str:
                 return text if c == 1 else f"{float(c)!r} * {text}"
     raise Gap("constants that differ from site to site and are no rotary positions with one base, "
               "as those of yarn and longrope, whose frequencies are cut at whole numbers of sites; "
-              "take rope_type default, linear or dynamic, and let a table that is added be trained, "
-              "nn.Parameter")
+              "take rope_type default, linear or dynamic, and let a table that is added be "
+              "trained, nn.Parameter")
 
 
 def _is(tables, function, angles: Angles) -> bool:
