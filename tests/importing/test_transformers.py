@@ -63,7 +63,7 @@ BUILDS = {
 }
 REFUSED = {
     "yarn": (scaled("yarn", factor=4.0, original_max_position_embeddings=4),
-             "yarn and longrope, .* rope_type default, linear or dynamic .*modeling_llama.py:"),
+             "yarn and longrope, .* rope_type default, linear or dynamic.*modeling_llama.py:"),
     "in_turn": (latent, "rope_interleave=False in transformers.*modeling_deepseek_v3.py:"),
 }
 
