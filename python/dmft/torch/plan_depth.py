@@ -92,12 +92,14 @@ class Blocks:
         return False
 
 
-def powers(shallow, deep, names, size: str) -> tuple[dict, list[str]]:
+def powers(shallow, deep, names, size: str, why: str | None) -> tuple[dict, list[str]]:
     """({parameter: {number: its power of the number of blocks}}, lines whose branch is to be
-    multiplied) of a module imported at a depth and at twice this depth."""
+    multiplied) of a module imported at a depth and at twice this depth. why: a sentence on why a
+    list is none of experts that are alike."""
     blocks = Blocks(shallow.roots, shallow.widths, names)
     if not blocks.in_a_row():
-        raise InputError(f"{size} is a number of matrices side by side ({sorted(names)[0]}, ..), "
+        raise InputError(f"{size}: {why}" if why else
+                         f"{size} is a number of matrices side by side ({sorted(names)[0]}, ..), "
                          "as that of experts in a loop; write them as one tensor, one matrix for "
                          f"each expert, or give it by counts={{{size!r}: ...}} and not in base, "
                          "with which your numbers then do not go")

@@ -236,9 +236,8 @@ class _Family:
 
     def __init__(self, few: Few, planner: Planner, content: dict, other: dict):
         self._few, self._planner = few, planner
-        depth = {size: tuple(k * planner.small[size] for k in (1, 2, 3)) for size in planner.counts}
         content["counts"] = dict(few.asked)
-        content["numbers"] = few.kinds(**depth)
+        content["numbers"] = few.kinds(**planner.places_of_counted())
         for size in few.asked:
             self._open(content, size)
         self.content = content

@@ -17,8 +17,11 @@ from dmft.errors import InputError
 from dmft.power import Law, fit
 from dmft.torch.importing import rates
 from dmft.torch.importing.factors import growing_places
+from dmft.torch.importing.experts import of_lists
 from dmft.torch.importing.judging import Judge
+from dmft.torch.importing.merging import merged
 from dmft.torch.importing.parts import Part, index_at
+from dmft.torch.importing.record import run
 from dmft.torch.importing.builds import Builds
 from dmft.torch.importing.result import Imported, example_of, import_module
 from dmft.torch.importing.graph import ordered
@@ -67,7 +70,11 @@ class Planner:
         self.ignored = [ignore] if isinstance(ignore, str) else list(ignore)
         self._builds = Builds(build, {size: (value, 2 * value)
                                       for size, value in self.small.items()}, self.ignored)
-        self.counts = self._counted()   # sizes that are a number of blocks
+        self._build, self._example, self._more = build, example, more
+        self._why: dict[str, str] = {}  # why lists that grow are none of experts
+        self.counted = self._counted()  # sizes that are a number of modules
+        self.counts = {size: patterns for size, patterns in self.counted.items()
+                       if not self._of_experts_in_lists(size)}      # of blocks
         self.growing = [size for size in self.sizes if size not in self.counts]
         if not self.growing:
             raise InputError(f"base has {', '.join(self.counts)} alone, and no size of a tensor "
@@ -81,10 +88,28 @@ class Planner:
         self.left: dict[str, list] = {}
         self.deep: dict[str, dict] = {}         # {size: {parameter: {number: power}}}
         self.branches: dict[str, list] = {}     # {size: lines to be multiplied}
-        self._build, self._example, self._more = build, example, more
         self._import()
 
     # --- imports ---------------------------------------------------------------------------------
+
+    def _of_experts_in_lists(self, size: str) -> bool:
+        """Whether what there is more of are experts in lists that can be one tensor; `_builds` then
+        has them as such."""
+        places = [list((self.small | {size: k * self.small[size]}).values()) for k in (1, 2)]
+        before = self._builds.lists
+        self._builds.lists = before | self._builds.growing_lists(*places)
+        if self._builds.lists == before:
+            return False
+        try:
+            module = self._builds.of_sizes(places[0], 0)
+            merged(run(module, example_of(self._example), self._more.get("output")))
+        except InputError as error:
+            self._why[size], self._builds.lists = error.sentence, before
+            return False
+        except Exception:               # of a stranger's code, of which the import says more
+            self._builds.lists = before
+            return False
+        return True
 
     def _names(self, sizes: dict) -> list[str]:
         return self._builds.names(list(sizes.values()))
@@ -124,12 +149,18 @@ class Planner:
         for size, patterns in self.counts.items():
             names = [name for name in self._names(self.small) if pattern_of(name) in patterns]
             deep = self._imported(pairs, counts | {size: 2 * self.small[size]})
-            self.deep[size], self.branches[size] = powers(shallow, deep, names, size)
+            self.deep[size], self.branches[size] = powers(shallow, deep, names, size,
+                                                          self._why.get(size))
 
     def numbers(self) -> dict:
         """How many parameters of each kind there are (plan_counts.numbers)."""
-        places = {size: tuple(k * self.small[size] for k in (1, 2, 3)) for size in self.counts}
-        return numbers(lambda sizes: self._names(self.small | sizes), places)
+        builds = Builds(self._build, self._builds.sizes, ())
+        return numbers(lambda sizes: builds.names([*(self.small | sizes).values()]),
+                       self.places_of_counted())
+
+    def places_of_counted(self) -> dict:
+        """Three values of each size that is a number of modules."""
+        return {size: tuple(k * self.small[size] for k in (1, 2, 3)) for size in self.counted}
 
     def _collect(self, imported) -> None:
         judge = Judge(imported)
@@ -232,6 +263,7 @@ class Planner:
         points = [self.small] + [self.small | {size: 2 * self.small[size]} for size in self.sizes]
         self._points = points
         first = self._builds.of_sizes(list(self.small.values()), 0)
+        self.lists = of_lists(first)    # names of what is stacked
         seeds = SEEDS if sum(one.numel() for one in first.parameters()) < LARGE else FEW
         self._modules = [[dict(self._builds.of_sizes(list(point.values()), seed).named_parameters())
                           for seed in range(seeds)] for point in points]

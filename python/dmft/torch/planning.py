@@ -35,6 +35,7 @@ class Assembly:
     def __init__(self, planner: Planner, parameterization):
         self.planner, self.sizes = planner, planner.sizes
         names = list(planner.shape_laws)
+        self._lists = planner.lists
         words = _words_of(parameterization, names)
         self._parts = {name: [found for found in planner.found.values()
                               if name in found.part.parameters] for name in names}
@@ -116,8 +117,24 @@ class Assembly:
             own, at_base = self.planner.start(names, at, offset)
             parts.append({"at": at and [_written(one) for one in at], "equal": alike, "own": own,
                           "std": law if law is not None else own, "at_base": at_base})
+        if any(name in self._lists for name in names):
+            return self._listed(names, shape, parts, laws)
         return {"names": names, "shape": shape, **{key: laws[key] for key in
                 ("sgd", "adam", "eps", "muon")}, "parts": parts}
+
+    def _listed(self, names, shape, parts, laws) -> dict:
+        """The entry of experts in lists, each of whose parameters is one of a stack's."""
+        for one in parts:
+            if one["at"] and one["at"][0] != [0.0, 1.0, 0, 1]:
+                raise InputError(f"experts of {names[0]} have different laws by their number; give "
+                                 "their number by counts=")
+            one["at"] = one["at"] and one["at"][1:]
+            if one["equal"] is not None:
+                word = names[0].split(".").index("*")
+                one |= {"equal": None, "first": word} if not one["equal"] else \
+                    {"equal": one["equal"] - 1}
+        return {"names": [one for name in names for one in self._lists[name]], "shape": shape[1:],
+                **{key: laws[key] for key in ("sgd", "adam", "eps", "muon")}, "parts": parts}
 
     # --- what the module has to change -----------------------------------------------------------
 

@@ -125,6 +125,7 @@ class Plan(Fitted):
                                  "the model after it has been materialized")
         known = known or self._known_sizes(model, sizes)
         ratios = self._ratios(known)
+        self._copy_first(matched)
         for _, entry, parameter in matched:
             for one in entry["parts"]:
                 block = parameter
@@ -143,6 +144,23 @@ class Plan(Fitted):
         for one in owners:              # whatever wraps them
             one._plan_initialized, one._plan_sizes = True, known
         return model
+
+    @staticmethod
+    def _copy_first(matched) -> None:
+        """Gives experts in a list the matrices of the first one, where all start alike."""
+        of = {name: parameter for name, _, parameter in matched}
+        for name, entry, parameter in matched:
+            for one in entry["parts"]:
+                if "first" in one:
+                    words = name.split(".")
+                    words[one["first"]] = "0"
+                    first = of.get(".".join(words))
+                    if first is None:
+                        raise InputError(f"{name} starts as {'.'.join(words)} does, which this "
+                                         "part of a model lacks: call initialize before the model "
+                                         "is cut")
+                    at = index_in(one["at"], parameter.shape) if one["at"] else ...
+                    parameter[at] = first[at]
 
     def groups(self, model: torch.nn.Module, lr, weight_decay=0.0, *, eps: float = 1e-8,
                optimizer: str = "adamw", sizes: dict | None = None, only=None,
@@ -242,7 +260,8 @@ class Plan(Fitted):
                               "" if part["at_base"] is None else f"{part['at_base']:.3g}",
                               _said(part["std"]),
                               *(_said(entry[key]) for key in ("sgd", "adam", "eps")),
-                              "the same for all experts" if part["equal"] is not None else ""])
+                              "the same for all experts" if part["equal"] is not None
+                              or "first" in part else ""])
         wide = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
         text = ["  ".join(cell.ljust(size) for cell, size in zip(line, wide)).rstrip()
                 for line in lines]

@@ -4,8 +4,10 @@ from __future__ import annotations
 import torch
 
 from dmft.errors import InputError
+from dmft.torch.importing.experts import alike_lists, stacked
 from dmft.torch.importing.laws import power_of
 from dmft.torch.importing.record import InDouble, doubles
+from dmft.torch.plan_sizes import pattern_of
 
 MOST, COPIES = 2 ** 28, 6               # parameters of a module that is run; of them in memory
 
@@ -13,10 +15,12 @@ MOST, COPIES = 2 ** 28, 6               # parameters of a module that is run; of
 class Builds:
     """The modules that `build` makes, on the processor and in double precision,
     with `ignored` parameters at 0. `widths`: of the names of what grows, two values each; the
-    first one is N."""
+    first one is N. lists: of lists of experts, the names, with * for numbers, of all that are
+    stacked in a module."""
 
     def __init__(self, build, widths, ignored):
         self.build, self.ignored = build, tuple(ignored)
+        self.lists: set[str] = set()
         if not callable(build) or isinstance(build, torch.nn.Module):
             raise InputError(f"build is a {type(build).__name__}; it must be a function of the "
                              "width that makes the module")
@@ -63,8 +67,8 @@ class Builds:
         if not isinstance(module, torch.nn.Module):
             raise InputError(f"build({N}) gives a {type(module).__name__}, which is no "
                              "torch.nn.Module")
+        module = self.stacked(module.double().train())
         self._check(module, N)
-        module = module.double().train()
         with torch.no_grad():
             for name, parameter in module.named_parameters():
                 if name in self.ignored:
@@ -95,9 +99,26 @@ class Builds:
     def names(self, sizes) -> list[str]:
         """The names of all parameters of a module of these sizes."""
         module = self.without_numbers(sizes)
-        if not isinstance(module, torch.nn.Module):
+        if isinstance(module, torch.nn.Module):
+            self.stacked(module)
+        else:
             module = self.of_sizes(sizes, 0)
         return [name for name, _ in module.named_parameters()]
+
+    def stacked(self, module: torch.nn.Module) -> torch.nn.Module:
+        """The same module, with its lists of experts stacked."""
+        return stacked(module, [name for name in (alike_lists(module) if self.lists else ())
+                                if pattern_of(name) in self.lists])
+
+    def growing_lists(self, one, two) -> set[str]:
+        """Which lists of equal modules are longer at the second of these sizes."""
+        found = []
+        for sizes in (one, two):
+            module = self.without_numbers(sizes)
+            found.append(alike_lists(module if isinstance(module, torch.nn.Module) else
+                                     self.of_sizes(sizes, 0)))
+        return {pattern_of(name) for name, many in found[0].items()
+                if found[1].get(name, many) > many}
 
     def _count(self, sizes, N: str) -> None:
         """Refuses a module that is too large before it takes memory. One whose sizes are all no

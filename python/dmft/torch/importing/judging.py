@@ -11,6 +11,7 @@ from dmft.power import slope
 from dmft.run import describe
 from dmft.torch import exponents
 from dmft.torch.importing import rates
+from dmft.torch.importing.experts import of_lists
 from dmft.torch.importing.laws import SIGMAS, is_simple, measured_power
 from dmft.torch.importing.optimizers import law_of
 from dmft.torch.inputs import ALONE
@@ -280,4 +281,6 @@ def groups(judge: Judge, kind: str, lr: float, module, eps: float = 1e-8) -> lis
                 raise InputError(f"parts of {name} have different rates ({before['lr']:g} and "
                                  f"{said['lr']:g} of {part.name}), and an optimizer has one for "
                                  "all of it; build the module with separate parameters")
-    return [{"params": [parameters[name]], "name": name, **said} for name, said in found.items()]
+    of = of_lists(judge.imported.stacked(module))
+    return [{"params": [parameters[one] for one in ([name] if name in parameters else of[name])],
+             "name": name, **said} for name, said in found.items()]

@@ -187,19 +187,21 @@ class _AsInTraining(TorchFunctionMode):
         return function(*args, **(kwargs or {}))
 
 
-def _tensors(value):
+def tensors(value):
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (list, tuple)):
         for one in value:
-            yield from _tensors(one)
+            yield from tensors(one)
 
 
-class _Recorder(TorchDispatchMode):
-    """Writes steps down; `unknown` holds the tensors that depend on parameters or inputs."""
+class Recorder(TorchDispatchMode):
+    """Writes steps down; `unknown` holds the tensors that depend on parameters or inputs. like: a
+    step in whose place others are written."""
 
     def __init__(self):
         super().__init__()
+        self.like: Step | None = None
         self.steps: list[Step] = []
         self.unknown: set[int] = set()
         self.means: list[str] = []      # lines with random numbers that became their means
@@ -210,7 +212,7 @@ class _Recorder(TorchDispatchMode):
                    for key, one in (kwargs or {}).items()}
         name = str(function).rsplit(".", 1)[0].removeprefix("aten.")
         found, of = mean_of(function, args, options)
-        stopped = not torch.is_grad_enabled()
+        stopped = self.like.stopped if self.like else not torch.is_grad_enabled()
         if found is not None:
             self.means.append(_place())
             stopped |= name.rstrip("_") == BERNOULLI    # no gradient goes to a probability
@@ -219,17 +221,17 @@ class _Recorder(TorchDispatchMode):
             found = grouped_product(*args, **options)
         else:
             found = function(*args, **options)
-        known = not any(id(one) in self.unknown for one in _tensors([args, *options.values()]))
+        known = not any(id(one) in self.unknown for one in tensors([args, *options.values()]))
         if name.rstrip("_").endswith("_like") or name.startswith("new_"):
             known = True
         if is_random(name):
             known = False
-        results = tuple(_tensors(found))
+        results = tuple(tensors(found))
         if not known:
             self.unknown.update(id(one) for one in results)
         values = tuple(_values(one, name) for one in results) if known else None
         self.steps.append(Step(name, args, options, results or (found,), values,
-                               stopped, _place()))
+                               stopped, self.like.place if self.like else _place()))
         for one in results:
             self._written_by(function, one, known)
         return found
@@ -321,7 +323,7 @@ def run(module: torch.nn.Module, x: torch.Tensor, output=None) -> Record:
     """The record of a module in double precision at the input x."""
     parameters = dict(module.named_parameters())
     kept = parameters | dict(module.named_buffers())
-    recorder = _Recorder()
+    recorder = Recorder()
     recorder.unknown.update(id(one) for one in [*parameters.values(), x])
 
     def pure(tensors, given):

@@ -1,6 +1,7 @@
 """dmft.torch.import_module: a module of PyTorch as a network of dmft-solve."""
 from __future__ import annotations
 
+import copy
 import functools
 import math
 import warnings
@@ -28,7 +29,9 @@ from dmft.torch.importing.record import run, said_of
 from dmft.torch.importing.starts import (frozen, say_what_is_drawn, say_what_is_still,
                                           starts_alike, starts_of)
 from dmft.torch.importing.tensors import Constant, Missing
+from dmft.torch.importing.experts import of_lists
 from dmft.torch.importing.graph import ordered
+from dmft.torch.importing.merging import merged
 from dmft.torch.importing.writing import Writer
 from dmft.torch.network import Network
 from dmft.torch.plan_sizes import listed
@@ -61,6 +64,7 @@ class Imported:
     def __init__(self, builds: Builds, example, output):
         self._builds, self._example, self.output = builds, example, output
         self.ignored = builds.ignored
+        builds.lists = builds.growing_lists(*map(builds.others, builds.widths))
         self._modules = [builds.at(N) for N in builds.widths]
         if len({tuple(one.shape for one in module.parameters()) for module in self._modules}) < 2:
             raise InputError("build gives modules of the same sizes at widths {} and {}; it must "
@@ -80,7 +84,7 @@ class Imported:
         records = []
         for N, module in zip(self._builds.widths, self._modules):
             try:
-                records.append(run(module, self._example, self.output))
+                records.append(merged(run(module, self._example, self.output)))
             except InputError:
                 raise
             except Exception as error:  # of a stranger's code
@@ -191,8 +195,9 @@ class Imported:
     def names(self) -> dict[str, tuple[str, ...]]:
         """{parameter: names of the matrices that it is, or whose parts it is}."""
         found: dict[str, list[str]] = {}
+        of = of_lists(self._modules[0])
         for part in self.parts:
-            for name in part.parameters:
+            for name in (one for stack in part.parameters for one in of.get(stack, [stack])):
                 found.setdefault(name, []).extend(filter(None, (part.name, part.common)))
         return {name: tuple(matrices) for name, matrices in found.items()}
 
@@ -225,9 +230,17 @@ class Imported:
                     return round((parameters[name].shape[k] / law[0]) ** (1 / law[1]))
         raise InputError("no parameter of the module grows with the width")
 
+    def stacked(self, module) -> torch.nn.Module:
+        """A module that build has made, or a copy of it whose lists of experts are stacked."""
+        if not self._builds.lists or of_lists(module):
+            return module
+        kept = {id(one): one for name, one in module.named_parameters()}
+        return self._builds.stacked(copy.deepcopy(module, kept))
+
     def load(self, module) -> Network:
         """The network of dmft.torch with the weights of a module that build has made; its buffers
         must be those that build makes, which are constants of the network."""
+        module = self.stacked(module)
         N = self._width(module)
         if dict(module.named_buffers()):
             same_buffers(module, self._builds.at(N))
@@ -241,13 +254,18 @@ class Imported:
 
     def store(self, net: Network, module) -> None:
         """Writes the weights of a dmft.torch.Network of this network into a module."""
-        N, parameters = net.program.width, dict(module.named_parameters())
+        N, mine = net.program.width, self.stacked(module)
+        parameters = dict(mine.named_parameters())
         with torch.no_grad():
             for part in self.parts:
                 V = part.with_common(net.weights, N)
                 part.into(parameters, V.to(next(iter(parameters.values())).dtype), N)
             for name in self._builds.ignored:
                 parameters[name].zero_()
+            for stack, names in of_lists(mine).items() if mine is not module else ():
+                for name, value in zip(names, parameters[stack]):
+                    module.get_parameter(name).copy_(value)
+            # all else is shared by both
 
     # --- comparison ------------------------------------------------------------------------------
 

@@ -42,6 +42,12 @@ def multiplied(builder, one: Expression, other: Expression) -> Expression:
         return builder.times(one.data, multiplied(builder, one.arguments[0], other))
     if one.operation == "add":
         return builder.add(*(multiplied(builder, part, other) for part in one.arguments))
+    if one.operation == "vector" and other.is_rows:     # a bias of each expert
+        _meet(one.population, other.population)
+        (leaf,) = one.data
+        expert, to = sorted(leaf.populations)
+        return builder.make("unsummed", (other,), (leaf, (to,), (expert,)), one.population,
+                            other.axes)
     if one.operation != "unsummed":
         raise Gap("what experts make is multiplied beside something else before it is summed over "
                   "them")

@@ -227,7 +227,7 @@ class Writer(Lists, ManySites):
     def _name(self, leaves) -> str:
         """The parameter's name with its part, in few letters."""
         name = leaves[0].parameter.removesuffix(".weight")
-        words = [short(word) for word in re.split(r"[._]", name) if word != "weight"]
+        words = [short(word) for word in re.split(r"[._*]+", name) if word != "weight"]
         words = [word for word in words if word] or ["W"]
         text = "_".join(words)
         while len(text) > LONGEST - 4 and len(words) > 1:
