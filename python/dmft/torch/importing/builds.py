@@ -112,13 +112,13 @@ class Builds:
 
     def growing_lists(self, one, two) -> set[str]:
         """Which lists of equal modules are longer at the second of these sizes."""
-        found = []
-        for sizes in (one, two):
+        def lists(sizes):
             module = self.without_numbers(sizes)
-            found.append(alike_lists(module if isinstance(module, torch.nn.Module) else
-                                     self.of_sizes(sizes, 0)))
-        return {pattern_of(name) for name, many in found[0].items()
-                if found[1].get(name, many) > many}
+            return alike_lists(module if isinstance(module, torch.nn.Module) else
+                               self.of_sizes(sizes, 0))
+        few = lists(one)
+        more = lists(two) if few else {}
+        return {pattern_of(name) for name, many in few.items() if more.get(name, many) > many}
 
     def _count(self, sizes, N: str) -> None:
         """Refuses a module that is too large before it takes memory. One whose sizes are all no
