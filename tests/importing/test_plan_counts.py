@@ -255,7 +255,7 @@ REFUSED = {
     "both": (CASES["listed"], {"N": 3}, "N is in base, too"),
     "none": (CASES["listed"], {}, "must be the numbers of experts and blocks"),
     "text": (CASES["listed"], {"E": "3"}, "must be the numbers of experts and blocks"),
-    "squares": (unequal, {"E": 9, "L": 9}, "has as many parameters of each kind"),
+    "squares": (unequal, {"E": 5, "L": 5}, "has as many parameters of each kind"),
     "ignored": (lambda N, E, L: Chain(N, L, lambda k: Listed(N, 4)), {"E": 9, "L": 5},
                 "same module with E = 3 and with E = 4; leave E out of counts"),
     "wider": (growing, {"E": 9, "L": 9}, "leave out of counts what is no number of equal parts"),
