@@ -417,6 +417,16 @@ def test_half_times_are_of_means():
     np.testing.assert_array_equal(script("images").half_times(loss), [9, np.nan])
 
 
+def test_a_slope_and_what_finite_widths_add_are_told_apart():
+    """3 + 6 ln N - 20 N^-1/2 with noise of .2, of 400 samples: the slope is 6 within four standard
+    errors, and a line without the last term is wrong by more than three times as much."""
+    N, noise = 2.0 ** np.arange(6, 12), np.random.default_rng(2).standard_normal((6, 400))
+    times, fit = (3 + 6 * np.log(N) - 20 * N**-0.5)[:, None], script("delay").least_squares
+    (_, slope, _), _ = fit((np.log(N), N**-0.5), times + 0.2 * noise)
+    straight = fit((np.log(N),), times)[0][1].mean()
+    assert abs(np.mean(slope) - 6) < 4 * slope.std() / 20 < (straight - 6) / 3
+
+
 def test_the_formula_of_delays_finds_its_numbers():
     """t0 - slope ln(c^2 + k/N)/2 with noise of .2, by which slope and k are known to 5 and 30 %."""
     N, c = (one.ravel() for one in np.meshgrid([64.0, 256.0, 1024.0], [0.3, 0.1, 0.03, 0.01]))

@@ -24,7 +24,7 @@ from verdict import (EXPONENT, WORDS, above, below, interval, jointly, near,  # 
 from dmft.judgement import line  # noqa: E402
 
 HEAD = ("data", "case", "optimizer", "N", "run", "half", "growth", "size")
-BATCHES, FACTOR, EARLY = 10, 1.25, 2
+BATCHES, FACTOR, CLOSE, EARLY = 10, 1.25, 1.1, 2
 PREDICTED = "predicted"
 OPTIMIZERS = ("gd", "Adam", "Adam, eps 1e-8", "Muon")
 
@@ -161,18 +161,26 @@ def times(half, optimizer, case, data) -> str:
 
 
 def tell_law(half, growth, rows, draws):
-    """t = a + b ln N of gradient descent, the growth that it follows from, and from which size."""
+    """t = a + b ln N of gradient descent, the growth that it follows from, and from which size;
+    then both with what is left at a finite width, in proportion to N^-1/2."""
     slopes, ratios, growths, powers = [], [], [], []
+    wide, settled, left = [], [], []
     for one in draws:
         N, samples = half[one, "mup, zero", "gd"]
         slopes.append(line(np.log(N), samples)[2])
         powers.append(power_of_size(rows, one))
-        seen = growth[one, "mup, zero", "gd"][1][-1]
+        widths, seen = growth[one, "mup, zero", "gd"]
+        known = np.isfinite(seen).all(1)
+        widths, known, seen = widths[known], seen[known], seen[-1]
         said = ""
         if (one, PREDICTED, "gd") in half:
             (law,), (rate,) = (by[one, PREDICTED, "gd"][1] for by in (half, growth))
             ratios.append(np.log(slopes[-1] / law))
             growths.append(np.log(seen / rate))
+            if len(N) > 3 and len(widths) > 2:
+                wide.append(np.log(least_squares((np.log(N), N**-0.5), samples)[0][1] / law))
+                settled.append(np.log(least_squares((widths**-0.5,), known)[0][0] / rate))
+                left.append(line(np.log(widths), np.log(np.log(known / rate)))[2])
             said = f"; predicted are {told(law, len(draws))} and {told(rate, len(draws))}"
         print(f"{one}: the loss halves later by {told(slopes[-1], len(draws))} steps for each "
               f"factor e of N, and ln f of the widest grows by {told(seen, len(draws))} a step, "
@@ -182,11 +190,26 @@ def tell_law(half, growth, rows, draws):
             (f"the power of N of what it grows from is -1 within {EXPONENT}", powers,
              near(-1, EXPONENT)),
             (f"the slope is as predicted within {FACTOR}", ratios, within_factor(FACTOR)),
-            (f"the growth is as predicted within {FACTOR}", growths, within_factor(FACTOR))):
+            (f"the growth is as predicted within {FACTOR}", growths, within_factor(FACTOR)),
+            (f"the power of N of ln(growth over predicted) is -1/2 within {EXPONENT}", left,
+             near(-0.5, EXPONENT)),
+            (f"with N^-1/2 the slope is as predicted within {FACTOR}", wide,
+             within_factor(FACTOR)),
+            (f"with N^-1/2 the growth at infinite width is as predicted within {CLOSE}", settled,
+             within_factor(CLOSE))):
         if found:
-            tale = np.exp(found) if "predicted" in words else found
+            tale = np.exp(found) if "as predicted" in words else found
             print(f"{words}: {WORDS[jointly(found, claim)]}: "
                   + ", ".join(told(one, len(found)) for one in tale))
+
+
+def least_squares(terms, samples):
+    """Of samples [place, sample] the coefficients [term, sample] of 1 and of each of these terms
+    [place], by least squares with the errors of the places, and what they give [place, sample]."""
+    error = samples.std(1)[:, None]
+    columns = np.stack([np.ones(len(samples)), *terms], 1)
+    solution = np.linalg.lstsq(columns / error, samples / error, rcond=None)[0]
+    return solution, columns @ solution
 
 
 def formula(N, c, samples):
@@ -196,10 +219,7 @@ def formula(N, c, samples):
     cost, found = [], []
     k = np.geomspace(0.05, 20, 121)
     for one in k:
-        x = -0.5 * np.log(c**2 + one / N)
-        columns = np.stack([np.ones_like(x), x], 1)
-        solution = np.linalg.lstsq(columns / error, samples / error, rcond=None)[0]
-        fitted = columns @ solution
+        solution, fitted = least_squares((-0.5 * np.log(c**2 + one / N),), samples)
         cost.append((((samples - fitted) / error) ** 2).sum(0))
         found.append((solution[1], fitted))
     best, sample = np.argmin(cost, 0), np.arange(samples.shape[1])
