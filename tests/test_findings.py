@@ -420,9 +420,9 @@ def test_half_times_are_of_means():
 def test_a_slope_and_what_finite_widths_add_are_told_apart():
     """3 + 6 ln N - 20 N^-1/2 with noise of .2, of 400 samples: the slope is 6 within four standard
     errors, and a line without the last term is wrong by more than three times as much."""
-    N, noise = 2.0 ** np.arange(6, 12), np.random.default_rng(2).standard_normal((6, 400))
-    times, fit = (3 + 6 * np.log(N) - 20 * N**-0.5)[:, None], script("delay").least_squares
-    (_, slope, _), _ = fit((np.log(N), N**-0.5), times + 0.2 * noise)
+    N, noise = 2.0 ** np.arange(6, 12), 0.2 * np.random.default_rng(2).normal(size=(6, 400))
+    times, fit = (3 + 6 * np.log(N) - 20 * N**-0.5)[:, None] + noise, script("delay").least_squares
+    (_, slope, _), _ = fit((np.log(N), N**-0.5), times)
     straight = fit((np.log(N),), times)[0][1].mean()
     assert abs(np.mean(slope) - 6) < 4 * slope.std() / 20 < (straight - 6) / 3
 
