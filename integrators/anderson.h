@@ -7,8 +7,7 @@
  *
  * once all changes are below 0.1, over the last `depth` differences dx_j = x_j+1 - x_j, dF_j =
  * F_j+1 - F_j; depth 0: damping alone. Each kernel counts with the inverse of its norm. */
-#ifndef INTEGRATORS_ANDERSON_H
-#define INTEGRATORS_ANDERSON_H
+#pragma once
 
 #include "integrators/fixed_point.h"
 
@@ -26,5 +25,3 @@ struct anderson {
 int anderson_mix(struct anderson *anderson, const struct fixed_point_kernel *kernel, int count,
                  struct err *err);
 void anderson_free(struct anderson *anderson);
-
-#endif

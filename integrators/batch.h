@@ -2,8 +2,7 @@
  * of epochs, each of them a permutation of the n inputs: the identity, or one that is a pure
  * function of order_seed and the epoch. A batch may hold the end of one epoch and the beginning of
  * the next. As long as steps x P <= n every input is used once (single pass). */
-#ifndef INTEGRATORS_BATCH_H
-#define INTEGRATORS_BATCH_H
+#pragma once
 
 #include "integrators/integrator.h"
 
@@ -22,5 +21,3 @@ int batch_init(struct batch *batch, const struct training *training, int inputs,
 void batch_free(struct batch *batch); /* accepts a zeroed struct; idempotent */
 /* index [P] <- the inputs of step t. */
 void batch_at(struct batch *batch, int t, int *index);
-
-#endif

@@ -11,8 +11,7 @@
  * The equations are causal, and a sweep carries correct kernels through one map one way: undamped
  * sweeps with common random numbers end exactly after 2 x (wide maps in series) x T sweeps.
  * Cost of a sweep: about 12 S (P T)^2 flops per map; memory 8 S P T + 8 (P T)^2 numbers. */
-#ifndef INTEGRATORS_FIXED_POINT_H
-#define INTEGRATORS_FIXED_POINT_H
+#pragma once
 
 #include "integrators/integrator.h"
 
@@ -61,5 +60,3 @@ int fixed_point_bytes(const struct net_setup *setup, const struct training *trai
                       struct err *err);
 /* The shift of the probes: settings->probe, or one that suits the network. */
 double fixed_point_probe(const struct network *network, double probe);
-
-#endif

@@ -4,8 +4,7 @@
  * Gradient flow is dW/dtau = the right-hand side of which gradient descent takes one step of size
  * eta0: tau counts the steps of gradient descent, eta0 is a rate. Measured times are tau = t dt.
  * With a schedule eta0 is replaced by eta(tau), at the time of each evaluation. */
-#ifndef INTEGRATORS_INTEGRATOR_H
-#define INTEGRATORS_INTEGRATOR_H
+#pragma once
 
 #include "models/engine/net.h"
 
@@ -79,5 +78,3 @@ extern const size_t training_rows_count;
 
 /* Evaluations of a run; bs32: if every step reaches the next measured time. */
 double integrator_evaluations(const struct training *training);
-
-#endif

@@ -1,7 +1,6 @@
 /* What optimizers share: the list of rows (models/engine/optimizer.h), and the rate and eps of
  * those that move every entry by a rule. */
-#ifndef INTEGRATORS_OPTIMIZER_H
-#define INTEGRATORS_OPTIMIZER_H
+#pragma once
 
 #include "integrators/integrator.h"
 
@@ -30,5 +29,3 @@ void optimizer_name_by_entry(char *note);
 /* rate and eps of the parameter at this step: eta0 schedule adam_rate and eps adam_eps. */
 double optimizer_rate(const struct optimizer_step *step);
 double optimizer_eps(const struct optimizer_step *step);
-
-#endif

@@ -12,8 +12,7 @@
  * schedule_steps = 0 ends with the run: s = 1 at the last measured time, which no step of gradient
  * descent begins at. These are the schedules of linear, cosine and inverse square root decay with
  * warmup (p = 1/2, t0 = w) that users of PyTorch know, step for step. */
-#ifndef INTEGRATORS_SCHEDULE_H
-#define INTEGRATORS_SCHEDULE_H
+#pragma once
 
 #include "integrators/integrator.h"
 
@@ -35,5 +34,3 @@ bool schedule_is_cut(const struct training *training);
 
 /* Whether the rate at a time depends on how long the run is. */
 bool schedule_follows_steps(const struct training *training);
-
-#endif

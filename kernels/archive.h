@@ -9,8 +9,7 @@
  *
  * Site arrays cross as numbers in the order of their sites: a state is the same whatever the
  * backend, the threads and the ranks, and any of these can go on from it. */
-#ifndef KERNELS_ARCHIVE_H
-#define KERNELS_ARCHIVE_H
+#pragma once
 
 #include "kernels/array/backend.h"
 
@@ -61,5 +60,3 @@ int archive_expect_like(const struct archive *archive, const struct array *array
                         struct err *err);
 /* CODE_INPUT: the file does not fit what it is read into. */
 int archive_misfit(const struct archive *archive, const char *what, struct err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* The command line of the programs: options, one ini file, overrides; signals. */
-#ifndef SOLVER_COMMAND_H
-#define SOLVER_COMMAND_H
+#pragma once
 
 #include "solver/run/run.h"
 #include <signal.h>
@@ -55,5 +54,3 @@ void command_tell_partial(struct log *log, const struct io *io);
 void command_default_signals(void);
 /* The end of main: tells a failure, and returns the exit code. A failure of one rank ends all. */
 int command_end(const char *program, int code, struct err *err);
-
-#endif

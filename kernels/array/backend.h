@@ -12,8 +12,7 @@
  * results have the same bits for any number of threads. A backend that is `split` keeps on each
  * rank (dist.h) the sites of some whole parts; where there are fewer parts than ranks, all sites on
  * every rank. What comes to the host is complete, and the same on all ranks. */
-#ifndef KERNELS_BACKEND_H
-#define KERNELS_BACKEND_H
+#pragma once
 
 #include "kernels/array/function_rows.h"
 #include "kernels/draws/rng.h"
@@ -301,6 +300,4 @@ double array_grown_bytes(const struct array *array, double rows);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -13,8 +13,7 @@
  * table: the latter serve main rows and companions alike where they are read, and where they are
  * written get what the main rows have. So an operation is called by the table of the rows that have
  * companions, or on rows_main of them. */
-#ifndef KERNELS_COMPANIONS_H
-#define KERNELS_COMPANIONS_H
+#pragma once
 
 #include "kernels/array/backend.h"
 
@@ -31,5 +30,3 @@ void companions_init(struct companions *companions, const struct backend *inner)
 struct rows companions_rows(struct rows rows, int c);
 /* Whether rows have companions that are at work. */
 bool companions_work(struct rows rows);
-
-#endif

@@ -1,7 +1,6 @@
 /* What the files of the reference backend share, in either precision (real.h): where the numbers of
  * a block lie, and how a loop over rows and blocks is shared out among threads. */
-#ifndef KERNELS_CPU_H
-#define KERNELS_CPU_H
+#pragma once
 
 #include "kernels/array/backend.h"
 #include "kernels/array/dist.h"
@@ -142,5 +141,3 @@ void cpu_sites_tile_mean(struct rows x, struct rows y);
 void cpu_sites_entries(struct entry_rule rule, struct rows g, struct rows m, struct rows v,
                        struct rows y);
 int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err);
-
-#endif

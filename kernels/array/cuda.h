@@ -1,7 +1,6 @@
 /* What the files of the backends cuda and cuda_single share: the operations, for sites that are
  * numbers of type real, double or float. Each file instantiates its own for both. */
-#ifndef KERNELS_CUDA_H
-#define KERNELS_CUDA_H
+#pragma once
 
 #include "kernels/array/device_queue.h"
 
@@ -53,5 +52,3 @@ template <class real> struct cuda_sites {
 template <class real> struct cuda_top {
     static int top(struct rows x, size_t K, struct rows mask, struct err *err);
 };
-
-#endif

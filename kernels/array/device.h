@@ -15,8 +15,7 @@
  * What an operation needs on the device alone it borrows and gives back: the memory is that of the
  * stream, so nothing is waited for.
  */
-#ifndef KERNELS_DEVICE_H
-#define KERNELS_DEVICE_H
+#pragma once
 
 #include "kernels/array/backend.h"
 
@@ -128,5 +127,3 @@ static void launch(const char *where, size_t rows, size_t sites, void (*kernel)(
     config.stream = device_stream();
     device_good(cudaLaunchKernelEx(&config, kernel, actual...), where);
 }
-
-#endif

@@ -8,8 +8,7 @@
  *
  * A task is put into the earliest launch that its memory allows. What it reads and writes is
  * compared, as ranges of addresses, with that of all tasks that wait. */
-#ifndef KERNELS_DEVICE_QUEUE_H
-#define KERNELS_DEVICE_QUEUE_H
+#pragma once
 
 #include "kernels/array/device.h"
 
@@ -156,5 +155,3 @@ void cuda_launch_sites(const struct site_batch *batch, size_t rows, size_t sites
                        const char *where);
 void cuda_launch_sums(const struct sum_batch *batch, size_t parts, const char *where);
 }
-
-#endif

@@ -5,8 +5,7 @@
  * They make the same calls in the same order, from their main thread; everything that these decide
  * is the same on all of them to the last bit. Only rank 0 reads and writes files and prints; but
  * states of whole runs (solver/run/states.h) are files of the rank that makes them. */
-#ifndef KERNELS_DIST_H
-#define KERNELS_DIST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,6 +46,4 @@ double *dist_buffer(size_t count);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -2,8 +2,7 @@
  * step, for which a general dgemm copies the other factor first. All rows begin at multiples of 64
  * bytes and are `width` apart; n <= width sites are in use. Vector code for the machine at hand is
  * chosen at run time. */
-#ifndef KERNELS_FEW_ROWS_H
-#define KERNELS_FEW_ROWS_H
+#pragma once
 
 #include "kernels/array/real.h"
 
@@ -53,5 +52,3 @@ const char *few_rows_name(void);
 /* For tests, while no other thread works: that of this name, or the machine's best (NULL). false:
  * the machine has no such code, and its best is used. */
 bool few_rows_use(const char *name);
-
-#endif

@@ -8,8 +8,7 @@
  * Compilers make scalar code of sin beside cos: then `rest` is what a second loop does, else
  * FN_DONE. Numbers that are not whole are FN_REAL(...), of the precision of the loop. NaN gives
  * NaN. */
-#ifndef KERNELS_FUNCTION_ROWS_H
-#define KERNELS_FUNCTION_ROWS_H
+#pragma once
 
 #define FN_DONE (void)0
 
@@ -63,5 +62,3 @@
 #define FN_1_BY_SQRT_2 0.70710678118654752440
 #define FN_1_BY_SQRT_2PI 0.39894228040143267794
 #define FN_2_BY_SQRT_PI 1.12837916709551257390
-
-#endif

@@ -3,8 +3,7 @@
  * single precision 1.4, 4.0, 2.4). Where there is no libmvec, those of libm one by one. An element
  * does not depend on its neighbours: neither on where in an array it is, nor on how long that is.
  */
-#ifndef KERNELS_FUNCTIONS_H
-#define KERNELS_FUNCTIONS_H
+#pragma once
 
 #include "kernels/array/backend.h"
 #include "kernels/array/real.h"
@@ -29,5 +28,3 @@ void functions_multiply(const real *x, const real *y, int n, real *out);
 /* y_i += entry_step(g_i, m_i, v_i) */
 void functions_entries(const struct entry_rule *rule, const real *g, int n, real *m, real *v,
                        real *y);
-
-#endif

@@ -2,8 +2,7 @@
  * that hand them on to another one: name, parameters, what is handed on (IN(rows), OF(coefficients)
  * as that backend has them), rows that it works on, and for the profile its kind, flops and bytes.
  */
-#ifndef KERNELS_OPERATIONS_H
-#define KERNELS_OPERATIONS_H
+#pragma once
 
 #define BACKEND_OPERATIONS(OP)                                                                     \
     OP(put, (struct rows rows, const double *host), (IN(rows), host), rows, MOVE, 0,               \
@@ -43,5 +42,3 @@
        (struct entry_rule rule, struct rows g, struct rows m, struct rows v, struct rows y),       \
        (rule, IN(g), IN(m), IN(v), IN(y)), y, ENTRIES, 10 * cells_of(y),                           \
        (v.array ? 7 : 5) * bytes_of(y))
-
-#endif

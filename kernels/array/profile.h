@@ -4,8 +4,7 @@
  * and nothing in an operation. Nested places count for the inner one. Threads count for themselves;
  * read when they are done. Ranks count what they do. Every operation is waited for, so a device
  * runs slower under it than without. */
-#ifndef KERNELS_PROFILE_H
-#define KERNELS_PROFILE_H
+#pragma once
 
 #include "kernels/array/backend.h"
 
@@ -48,5 +47,3 @@ struct profile_entry {
 void profile_other(double start);
 /* All entries, added up over threads: to be freed by the caller. */
 int profile_read(struct profile_entry **entries, int *count, struct err *err);
-
-#endif

@@ -6,8 +6,7 @@
  * that others call adds it to the list. Sums over all sites, coefficients and all that crosses to
  * the host are of 64 bits in both; products of many rows with a matrix, which do not cross, are of
  * 32 bits where the sites are. */
-#ifndef KERNELS_REAL_H
-#define KERNELS_REAL_H
+#pragma once
 
 #ifdef SINGLE
 
@@ -57,5 +56,4 @@ typedef long long real_lane;
 #define REAL_SHADOW backend_shadow
 #define REAL_OTHER_SHADOW backend_shadow_single
 
-#endif
 #endif

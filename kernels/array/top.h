@@ -1,8 +1,7 @@
 /* The search for the K-th largest number of a row whose numbers may lie on several ranks: keys of
  * this rank, which get fewer, and how many numbers are known to be larger. Numbers are compared as
  * keys, which have an order even where they are NaN. */
-#ifndef KERNELS_TOP_H
-#define KERNELS_TOP_H
+#pragma once
 
 #include "kernels/base/base.h"
 
@@ -41,5 +40,3 @@ size_t top_count(struct top_search *search, bool over_ranks);
 /* Goes on on one side of the middle, which `count` numbers of this rank and `all` of all ranks
  * reach. Where just K reach it the search has ended, with nothing left. */
 void top_halve(struct top_search *search, size_t count, size_t all, size_t K);
-
-#endif

@@ -2,8 +2,7 @@
  *
  * A function that can fail returns int: 0, or the exit code of the program (enum code), and then
  * has written one sentence into struct err. Nothing below main() ends the program. */
-#ifndef KERNELS_BASE_H
-#define KERNELS_BASE_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -129,6 +128,4 @@ void log_close(struct log *log); /* ends a standing progress line */
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

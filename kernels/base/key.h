@@ -1,7 +1,6 @@
 /* A declared key of the ini file, and lists of numbers: what rows of keys are written with,
  * wherever a part of the program has keys of its own. */
-#ifndef KERNELS_KEY_H
-#define KERNELS_KEY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -79,5 +78,3 @@ struct word_list {
     int count;
     struct word *word;
 };
-
-#endif

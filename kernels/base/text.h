@@ -1,6 +1,5 @@
 /* Words, trimming, cutting and nearest names: the text work behind the ini file. */
-#ifndef KERNELS_TEXT_H
-#define KERNELS_TEXT_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -81,5 +80,3 @@ struct text_nearest {
 };
 void text_nearest_try(struct text_nearest *nearest, struct text_word name);
 void text_nearest_tell(const struct text_nearest *nearest, char *note); /* "; did you mean ..." */
-
-#endif

@@ -2,8 +2,7 @@
  * point's number flips the digits of row d, column c, of which the last is digit c + 1 behind the
  * point. Every coordinate by itself is even at each power of two, whatever the numbers are; they
  * decide how even pairs and threes are. */
-#ifndef KERNELS_DIRECTIONS_H
-#define KERNELS_DIRECTIONS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -52,5 +51,3 @@ static const uint16_t sobol_directions[SOBOL_DIMENSIONS][SOBOL_COLUMNS] = {
     {1, 1, 1, 7, 5, 11, 69, 247, 31, 205, 697, 4027, 7931},
     {1, 3, 3, 9, 31, 49, 5, 223, 321, 931, 1025, 2563, 7261},
 };
-
-#endif

@@ -14,8 +14,7 @@
  * reduction. Such draws are counted. Matching changes the bias of order 1/sites, which two halves
  * take off the whole only where all three match the same draws. Where groups share the normals of
  * their units, <x tile(e)> = <E_i[x] e>: the mean over groups takes the place of x. */
-#ifndef KERNELS_POPULATION_H
-#define KERNELS_POPULATION_H
+#pragma once
 
 #include "kernels/archive.h"
 #include "kernels/maps/basis.h"
@@ -134,5 +133,3 @@ int population_archive(struct population *population, struct archive *archive, s
 /* Error if a basis of `rank` rows is too long for the sites (limit only). `who` names the basis. */
 int population_check_rank(struct population *population, int rank, const char *who,
                           struct err *err);
-
-#endif

@@ -4,8 +4,7 @@
  * has beyond 8 bits stands in front of the replicate. No state, no clock, no per-thread generator:
  * any thread, a rerun and a longer run find the same number. Usable from C and CUDA. Two sites
  * share one Philox block (Box-Muller). */
-#ifndef KERNELS_RNG_H
-#define KERNELS_RNG_H
+#pragma once
 
 #define R123_USE_SSE 0 /* nothing that only one kind of machine has, or includes by the way */
 #define R123_USE_IA32INTRIN_H 0
@@ -73,5 +72,3 @@ ON_DEVICE static inline void rng_normal_pair(struct rng_stream stream, uint32_t 
     normal[0] = radius * cos(angle);
     normal[1] = stream.mirror ? stream.mirror * normal[0] : radius * sin(angle);
 }
-
-#endif

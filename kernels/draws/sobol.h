@@ -21,8 +21,7 @@
  * halves of the sites are a set each, and the whole, computed beside them, is both sets: its
  * averages are then means of two independent ones of the same law, as (3.2) of docs/method.md
  * needs. */
-#ifndef KERNELS_SOBOL_H
-#define KERNELS_SOBOL_H
+#pragma once
 
 #include "kernels/base/base.h"
 #include "kernels/draws/rng.h"
@@ -44,5 +43,3 @@ void sobol_free(struct sobol *sobol); /* accepts a zeroed struct; idempotent */
 /* Normals of coordinate d < SOBOL_DIMENSIONS at all points, into out[0], out[stride], ... */
 void sobol_normals(const struct sobol *sobol, struct rng_stream stream, uint32_t d, double *out,
                    size_t stride);
-
-#endif

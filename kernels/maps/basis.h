@@ -4,8 +4,7 @@
  * a library build, and coefficient matrices are lower triangular. Normalising a short rest enlarges
  * the round-off of its projection; such rows are projected once more. Bases stay orthonormal to
  * some 1e-15. */
-#ifndef KERNELS_BASIS_H
-#define KERNELS_BASIS_H
+#pragma once
 
 #include "kernels/array/backend.h"
 
@@ -34,5 +33,3 @@ int basis_residual_which(struct rows base, struct rows x, double threshold, stru
  * left of them, and zero where they are not kept. */
 bool basis_straightens(const struct backend *backend);
 void basis_straighten(struct rows base, struct rows v, double threshold);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * An entry changes by s when the learned part of its
  * map, as models count it, changes by 1: rate and eps mean the same for every map and width. */
-#ifndef KERNELS_CHANGE_H
-#define KERNELS_CHANGE_H
+#pragma once
 
 #include "kernels/array/backend.h"
 
@@ -45,5 +44,3 @@ int change_momentum(struct change *change, double mu, double rate, struct array 
  * entries are always the same. */
 int change_entries(struct change *change, struct entry_rule rule, struct array memory[2],
                    int memories, struct err *err);
-
-#endif

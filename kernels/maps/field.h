@@ -21,8 +21,7 @@
  * An evaluation may end after its forward pass, as looks at other inputs do: its y is 0, nothing
  * responds to its fields, and nothing is learned from it, but x has its kernel and its A like any
  * other. Normals are drawn once and serve all sweeps, through the causal factors of the kernels. */
-#ifndef KERNELS_FIELD_H
-#define KERNELS_FIELD_H
+#pragma once
 
 #include "kernels/maps/map.h"
 #include "kernels/maps/twotime.h"
@@ -84,5 +83,3 @@ int field_begin(struct map *map, enum field_pass pass, struct err *err);
 double field_largest(const struct map *map);
 /* Ends it, of which `reached` evaluations count: what is measured of later ones is zero. */
 void field_end(struct map *map, int reached);
-
-#endif

@@ -58,8 +58,7 @@
  * sides, so that <D_i, x> adds to W x and <D_.j, y> to W^T y.
  *
  * map_field: Gaussian fields and response terms from given two-time kernels (field.h). */
-#ifndef KERNELS_MAP_H
-#define KERNELS_MAP_H
+#pragma once
 
 #include "kernels/maps/change.h"
 #include "kernels/draws/population.h"
@@ -259,5 +258,3 @@ int map_start(const struct map *map, int use, bool forward, struct rows in, stru
 /* For kinds that learn from the rows themselves: copies of x and y, or what map_hold says. */
 int map_keep_rows(struct map *map, int k, struct rows y, struct err *err);
 void map_products_rows(const struct map *map, struct rows y, double *X, double *Y);
-
-#endif

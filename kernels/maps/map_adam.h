@@ -1,6 +1,5 @@
 /* The state of map_adam. */
-#ifndef KERNELS_MAP_ADAM_H
-#define KERNELS_MAP_ADAM_H
+#pragma once
 
 #include "kernels/maps/map_limit.h"
 
@@ -14,5 +13,3 @@ static inline struct adam_state *adam_of(const struct map *map) {
     assert(map->kind == &map_adam);
     return map->state;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* The state of map_finite, and operations on explicit entries W, which map_adam has too: an array
  * of n rows, one for each target site, over the source sites. */
-#ifndef KERNELS_MAP_FINITE_H
-#define KERNELS_MAP_FINITE_H
+#pragma once
 
 #include "kernels/maps/map.h"
 
@@ -25,5 +24,3 @@ int map_entries_backward(const struct array *W, double scale, struct rows y, dou
 /* W_i += s sum_mu c_mu y_mu,i x_mu, by stage k of the map. */
 int map_entries_change(const struct map *map, const struct array *W, int k, const double *c,
                        double s, struct change *change, struct err *err);
-
-#endif

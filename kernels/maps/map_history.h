@@ -1,6 +1,5 @@
 /* The state of map_history. */
-#ifndef KERNELS_MAP_HISTORY_H
-#define KERNELS_MAP_HISTORY_H
+#pragma once
 
 #include "kernels/maps/map.h"
 
@@ -18,5 +17,3 @@ static inline struct history_state *history_of(const struct map *map) {
 
 /* It becomes a map_finite, whose entries the caller fills. */
 int map_history_end(struct map *map, struct err *err);
-
-#endif

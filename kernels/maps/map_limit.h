@@ -1,6 +1,5 @@
 /* The state of map_limit, and of the random part of map_adam (formulae in map.h). */
-#ifndef KERNELS_MAP_LIMIT_H
-#define KERNELS_MAP_LIMIT_H
+#pragma once
 
 #include "kernels/maps/map.h"
 
@@ -58,5 +57,3 @@ static inline struct limit_state *limit_of(const struct map *map) {
     assert(map->kind == &map_limit || map->kind == &map_adam);
     return map->state;
 }
-
-#endif

@@ -24,8 +24,7 @@
  * x_s), where l_s, on the target sites, is the sum of L applied to what c_s y_s has left in M at
  * each step (or, where it learns backward, forward sum_s <m_s x_t> (y''_s - y_s), m_s of the
  * source sites). Where the matrix decays, A and B contain what is left of it at both times. */
-#ifndef KERNELS_MAP_RESPONSE_H
-#define KERNELS_MAP_RESPONSE_H
+#pragma once
 
 #include "kernels/maps/map.h"
 
@@ -64,5 +63,3 @@ int map_response_archive(struct map *map, struct archive *archive, struct err *e
 /* Bytes after so many evaluations of x_rows and y_rows, of a declared map, but for D and what its
  * optimizer remembers. */
 double map_response_bytes(const struct map *map, double evaluations, int x_rows, int y_rows);
-
-#endif

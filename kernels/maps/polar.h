@@ -14,8 +14,7 @@
  * of which belong to orthonormal directions: M has the same singular values in both. Where
  * column_group or row_group of the change say that the sites belong to experts, each expert's part
  * of the matrix has its own norm and takes its own step. */
-#ifndef KERNELS_POLAR_H
-#define KERNELS_POLAR_H
+#pragma once
 
 #include "kernels/maps/change.h"
 
@@ -63,5 +62,3 @@ struct polar_momentum {
 int polar_spectrum(const struct polar_momentum *V, int count, double *values, struct err *err);
 /* The failure of a gradient that is not finite. */
 int polar_failed(struct err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* For polar.c: matrices on the host, one by one or as groups of columns. p(X/|X|_F) as in polar.h;
  * 0 if |X|_F is `least` at most. */
-#ifndef KERNELS_POLAR_HOST_H
-#define KERNELS_POLAR_HOST_H
+#pragma once
 
 #include "kernels/array/backend.h"
 
@@ -27,5 +26,3 @@ size_t polar_scratch(int r, int c, int count);
  * which become what the same factors make of them, but for the exact one; or of no array. */
 int polar_columns(struct rows x, int group, double least, bool exact, struct rows along,
                   struct err *err);
-
-#endif

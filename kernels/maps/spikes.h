@@ -22,8 +22,7 @@
  * each root: so roots are counted, and none is missed. The matrix has the round-off of averages, so
  * that the square of a spike has that of the largest square: a spike of 1e-6 times the largest one
  * is known to about 1e-4 of itself. */
-#ifndef KERNELS_SPIKES_H
-#define KERNELS_SPIKES_H
+#pragma once
 
 #include "kernels/maps/map.h"
 
@@ -42,5 +41,3 @@ int spikes_fail(const struct map *map, int info, struct err *err);
  * the singular value w (the transition of Baik, Ben Arous and Peche; Benaych-Georges and
  * Nadakuditi 2012). NaN: it would be none. */
 double spikes_independent(const struct map *map, double w);
-
-#endif

@@ -9,8 +9,7 @@
  * To use it: make all arrays of the network with `table`; tape_start(RECORD), first pass;
  * tape_start(REPLAY), second pass, with the same calls of `averages` and `dots` in the same
  * order; tape_start(OFF). */
-#ifndef KERNELS_FREEZE_H
-#define KERNELS_FREEZE_H
+#pragma once
 
 #include "kernels/array/backend.h"
 
@@ -31,5 +30,3 @@ void tape_init(struct tape *tape, const struct backend *inner);
 void tape_free(struct tape *tape); /* accepts a zeroed struct; idempotent */
 /* RECORD begins a new log; REPLAY begins at its first number. */
 int tape_start(struct tape *tape, enum tape_mode mode, struct err *err);
-
-#endif

@@ -6,8 +6,7 @@
  *     learn(A, c, y):   W_k += sum_mu c_mu A[mu][k] y_mu    (W += sum c y A^T)
  * A read-in from D inputs works in coordinates of the span of the inputs (thin_coordinates): what
  * lies outside of it never enters, so D = 784 with 32 inputs costs 32 columns. */
-#ifndef KERNELS_THIN_H
-#define KERNELS_THIN_H
+#pragma once
 
 #include "kernels/maps/change.h"
 #include "kernels/draws/population.h"
@@ -38,5 +37,3 @@ int thin_change(const struct thin *thin, const double *A, const double *c, struc
  * [P][K] is allocated by the call, B too unless NULL. */
 int thin_coordinates(const double *X, int P, int D, double **A, double **B, int *K,
                      struct err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Two-time matrices K[(t,mu)][(s,nu)] on the flat indices t P + mu and s Q + nu: kernels (P = Q,
  * symmetric) and responses (causal), and the causal factor of a kernel. */
-#ifndef KERNELS_TWOTIME_H
-#define KERNELS_TWOTIME_H
+#pragma once
 
 #include "kernels/base/base.h"
 
@@ -24,5 +23,3 @@ double *twotime_row(const struct twotime *K, int t, int mu);
  * 0 row and column of L are 0. K needs only its lower half. */
 int twotime_cholesky(const struct twotime *K, double jitter, double *L, int *floored,
                      struct err *err);
-
-#endif

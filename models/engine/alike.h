@@ -1,6 +1,5 @@
 /* Whether two numbers of sites give the same limit. */
-#ifndef MODELS_ALIKE_H
-#define MODELS_ALIKE_H
+#pragma once
 
 #include "models/engine/net.h"
 
@@ -8,5 +7,3 @@
  * and selections must take the same shares of sites. Else CODE_INPUT, with what the
  * author of the program can do. */
 int alike_check(const struct net_setup *setup, const struct net_setup *other, struct err *err);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Of a net with setup.measure.apart and loss_in_cotangent, whose values then stay until the next
  * evaluation. */
-#ifndef MODELS_APART_H
-#define MODELS_APART_H
+#pragma once
 
 #include "models/engine/aside.h"
 
@@ -42,5 +41,3 @@ struct gradient apart_gradient(const struct apart *apart, int i, int k);
 void apart_forget(struct apart *apart);
 /* The net is as it was; frees all. Accepts a struct that apart_begin has failed with. */
 void apart_end(struct apart *apart);
-
-#endif

@@ -1,7 +1,6 @@
 /* What passes that leave no trace overwrite, put aside before them and taken back behind them:
  * looks at other inputs (predict.c) and gradients apart (apart.c). */
-#ifndef MODELS_ASIDE_H
-#define MODELS_ASIDE_H
+#pragma once
 
 #include "models/engine/node.h"
 
@@ -24,5 +23,3 @@ void aside_take_back(const struct aside *aside, struct net *net);
 /* What a parameter would learn with becomes `kept`; of a matrix its rows y alone. */
 int net_keep_gradient(const struct parameter *p, struct kept *kept, struct err *err);
 void aside_free(struct aside *aside, struct net *net); /* accepts a zeroed struct */
-
-#endif

@@ -1,7 +1,6 @@
 /* How large a network is, and what an evaluation of it costs: numbers that learn, those of them
  * that act on one row, and the operations of its matrices. */
-#ifndef MODELS_COUNTS_H
-#define MODELS_COUNTS_H
+#pragma once
 
 #include "models/engine/net.h"
 
@@ -33,5 +32,3 @@ bool counts_counted(const struct net *net, int node, bool gradient);
 bool counts_left_out(const struct net *net, int node, bool gradient);
 /* Counts those of a network of finite width with this setup, without building it. */
 int net_counts_of(const struct net_setup *setup, struct net_counts *counts, struct err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* What a data set looks like, whatever its numbers are: one struct, for those who read data (struct
  * data), for networks (struct data_setup), and for checks before anything is read. */
-#ifndef MODELS_DATA_SHAPE_H
-#define MODELS_DATA_SHAPE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -25,5 +24,3 @@ struct data_shape {
             DATA_SHAPE_PARTS                                                                       \
         };                                                                                         \
     }
-
-#endif

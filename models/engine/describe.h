@@ -1,8 +1,7 @@
 /* A network as data: what another program needs to build the same one, to print its scalings or to
  * typeset its equations. docs/program_format.md says what each word means, and has the number of
  * the format; whoever changes what is written here changes that page and the number. */
-#ifndef MODELS_DESCRIBE_H
-#define MODELS_DESCRIBE_H
+#pragma once
 
 #include "models/engine/node.h"
 
@@ -22,5 +21,3 @@ int describe_failed(const char *what, struct err *err);
 /* On one line, to be freed by the caller; `what` is said where there is no memory for it, and where
  * there was none for `whole` (NULL). */
 int describe_text(const json_t *whole, const char *what, char **text, struct err *err);
-
-#endif

@@ -5,8 +5,7 @@
  * is the weight of the input, 1 unless the data say otherwise. Whoever
  * adds a loss writes its row in loss.c and enters it in loss_list: the key [training] loss, its
  * help, the checks of targets, the equation in the file and the tests follow from the row. */
-#ifndef MODELS_LOSS_H
-#define MODELS_LOSS_H
+#pragma once
 
 #include "kernels/base/key.h"
 
@@ -43,5 +42,3 @@ const struct loss *loss_row(size_t k);
 /* Appends to note [TEXT_NOTE] the names of the losses whose targets are of this kind, joined by
  * "or": the remedy in messages. */
 void loss_name(enum loss_targets targets, char *note);
-
-#endif

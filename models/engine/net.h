@@ -4,8 +4,7 @@
  * A model never knows whether its maps are explicit matrices or limit maps, nor where its rows
  * live (models/language/program.h). Time: everything is measured before the update of its step, and
  * updates take all they need from kept evaluations, so their order is free. */
-#ifndef MODELS_NET_H
-#define MODELS_NET_H
+#pragma once
 
 #include "kernels/array/companions.h"
 #include "kernels/base/key.h"
@@ -443,5 +442,3 @@ const struct map_kind *net_map_kind(const struct net *net, const struct map_decl
 uint32_t net_first_pair(const struct net_setup *setup, size_t sites);
 /* Draws of this instance: of a population's pool, a matrix, ... number `owner`. */
 struct rng_stream net_stream(const struct net *net, enum purpose purpose, int owner);
-
-#endif

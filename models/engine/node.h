@@ -13,8 +13,7 @@
  * the last to use becomes NaN behind it, so that an operation which reads more than it says shows.
  * Numbers that an author has written, and their cotangents, stay: series and what learns read them.
  */
-#ifndef MODELS_NODE_H
-#define MODELS_NODE_H
+#pragma once
 
 #include "models/engine/net.h"
 
@@ -365,5 +364,3 @@ int program_forward(struct net *net, struct err *err);
 int program_backward(struct net *net, struct err *err);
 void program_rules(struct net *net);
 double program_penalties(const struct net *net); /* the sum of these terms of the loss */
-
-#endif

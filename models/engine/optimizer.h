@@ -7,8 +7,7 @@
  * limit's maps, checkpoints and the tests follow from the row.
  *
  * A network asks an optimizer for its properties alone, never which one it is. */
-#ifndef MODELS_OPTIMIZER_H
-#define MODELS_OPTIMIZER_H
+#pragma once
 
 #include "kernels/base/key.h"
 #include "kernels/maps/change.h"
@@ -78,5 +77,3 @@ static inline bool optimizer_normalises(const struct optimizer *optimizer) {
 static inline int optimizer_memories(const struct optimizer *optimizer) {
     return optimizer ? optimizer->memories : 0;
 }
-
-#endif

@@ -6,8 +6,7 @@
  * forward pass and slopes. A second part is added to the first: its node is `onto` that of the sum
  * so far, whose value it takes over. So the list is run from its beginning to its end, and plan.c
  * stores all values in one way. */
-#ifndef MODELS_ADJOINT_H
-#define MODELS_ADJOINT_H
+#pragma once
 
 #include "models/engine/node.h"
 
@@ -51,5 +50,3 @@ void adjoint_prepare(struct program *p);
  */
 int adjoint_take(struct program *p, int v, int x, bool forward);
 bool adjoint_is_taken(const struct node *node);
-
-#endif

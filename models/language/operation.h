@@ -1,6 +1,5 @@
 /* For the operations of programs: what their bodies share. */
-#ifndef MODELS_OPERATION_H
-#define MODELS_OPERATION_H
+#pragma once
 
 #include "models/engine/describe.h"
 #include "models/engine/node.h"
@@ -90,5 +89,3 @@ static inline double *column_for(const struct net *net, const struct node *v,
         out[k] = numbers->s[row_of(v, k) * numbers->K + column];
     return out;
 }
-
-#endif

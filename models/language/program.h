@@ -18,8 +18,7 @@
  * eta0 times its normalised step, of the gradient (1/P) sum_mu Delta_mu g_mu x_mu^T with eps gamma0
  * (read-out: its gradient is h, and eps itself). Section [init] multiplies a0, [rates] the rate and
  * [eps] Adam's eps, each by a factor and a power of the width, for any matrix by its name. */
-#ifndef MODELS_PROGRAM_H
-#define MODELS_PROGRAM_H
+#pragma once
 
 #include "kernels/draws/population.h"
 #include "models/networks/settings.h"
@@ -321,5 +320,3 @@ void program_expert(struct program *p, struct value s2, size_t experts);
  * that of the names of its series. */
 void program_routes(struct program *p, struct value phi, struct value psi, bool selects,
                     const char *suffix);
-
-#endif

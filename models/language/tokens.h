@@ -1,6 +1,5 @@
 /* For operations between the tokens of an input, whose rows are consecutive. */
-#ifndef MODELS_TOKENS_H
-#define MODELS_TOKENS_H
+#pragma once
 
 #include "models/language/operation.h"
 
@@ -52,5 +51,3 @@ static inline int seen(const struct net *net, ptrdiff_t row, bool causal) {
 
 extern const struct operation operation_top_rows, operation_first_rows, operation_attend_heads,
     operation_softmax_heads, operation_mix_heads;
-
-#endif

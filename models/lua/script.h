@@ -3,8 +3,7 @@
  * A script calls the builder of models/language/program.h under the same names. After each call a
  * failure of the builder becomes an error of the script at its present line, so that no value that
  * a script holds is wrong. C functions called by Lua may end in a long jump: they own nothing. */
-#ifndef MODELS_SCRIPT_H
-#define MODELS_SCRIPT_H
+#pragma once
 
 #include "models/engine/node.h"
 
@@ -136,5 +135,3 @@ void script_open_tokens(lua_State *L);
 void script_open_numbers(lua_State *L);
 void script_open_ends(lua_State *L);
 void script_open_base(lua_State *L);
-
-#endif

@@ -1,6 +1,5 @@
 /* Parameterizations as the papers tabulate them. */
-#ifndef MODELS_PARAMETERIZATION_H
-#define MODELS_PARAMETERIZATION_H
+#pragma once
 
 #include "models/language/program.h"
 
@@ -14,5 +13,3 @@ void parameterization_scale(const struct program *p, int regime, struct weight *
 
 /* NULL, or why a regime has no such parameterization. */
 const char *parameterization_check(const struct network *network, int regime, const char **key);
-
-#endif

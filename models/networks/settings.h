@@ -3,8 +3,7 @@
  * The rows of keys stand beside what uses them: here those of several networks, in gate.c,
  * router.c and balance.c those of routing, in the file of a network its own. A key that is new to
  * the project adds its row there and its field here. */
-#ifndef MODELS_SETTINGS_H
-#define MODELS_SETTINGS_H
+#pragma once
 
 #include "kernels/array/backend.h"
 #include "kernels/base/key.h"
@@ -106,5 +105,3 @@ const char *network_step_rule(const struct network *network);
 bool network_whole(double count);
 /* NULL, or why a width N (0: the limit) has no whole number iota N of hidden units. */
 const char *network_check_iota(const struct network *network, int N, const char **key);
-
-#endif

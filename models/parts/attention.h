@@ -6,8 +6,7 @@
  * In the limit of a fixed number of heads all are the same, and one of their total width is
  * marched. Derived cotangents on heads are b r times those of the page, r the width of a head over
  * N. */
-#ifndef MODELS_ATTENTION_H
-#define MODELS_ATTENTION_H
+#pragma once
 
 #include "models/parts/block.h"
 
@@ -17,5 +16,3 @@ const char *attention_check(const struct network *network, int N, const char **k
  * numbers are measured. */
 struct value attention_write(struct program *p, const struct block *block, struct value y,
                              struct population *stream);
-
-#endif

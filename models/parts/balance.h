@@ -6,8 +6,7 @@
  *     b_k -= eta_bias sign(mean_mu m_k - rho)    the same by the sign rule
  *
  * The bias acts in the selection only; the mask is a constant in the backward pass. */
-#ifndef MODELS_BALANCE_H
-#define MODELS_BALANCE_H
+#pragma once
 
 #include "models/language/program.h"
 
@@ -42,5 +41,3 @@ struct value balance_watch(struct program *p, struct value mask, struct balance_
  * and gradients are measured; for rho < 1 also thresholds, loads and biases. */
 struct value balance_write(struct program *p, struct value h, struct population *experts,
                            struct weight R, int l);
-
-#endif

@@ -1,7 +1,6 @@
 /* Blocks: what networks repeat. The mixtures of experts of the three regimes are blocks, from rows
  * x on one population to rows on another, or the same; a network of one of them has it alone. */
-#ifndef MODELS_BLOCK_H
-#define MODELS_BLOCK_H
+#pragma once
 
 #include "models/language/program.h"
 
@@ -35,5 +34,3 @@ block_write regime1_block, regime2_block, regime3_block;
 /* A network of one mixture, in the parameterization of its regime, with the kernels of the bottom:
  *     h1 = W1 x/sqrt D    x1 = sigma(h1)    f = <w, mixture(x1)>/gamma0 */
 void block_network(struct program *p, int regime, block_write *mixture);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Shared experts, the last ones, have gate 1. Derived cotangents on the units of an expert are
  * b iota times those of the page. */
-#ifndef MODELS_EXPERTS_H
-#define MODELS_EXPERTS_H
+#pragma once
 
 #include "models/parts/block.h"
 
@@ -15,5 +14,3 @@ const char *experts_check(const struct network *network, int N, const char **key
 /* Rows y of the stream, one for each token, to rows of the stream. */
 struct value experts_write(struct program *p, const struct block *block, struct value y,
                            struct population *stream);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * E is the average over experts; share = 1 (aggregation M) or rho (aggregation K); m = 1, or the
  * mask of the rho x sites largest logits of each input, a constant in the backward pass. */
-#ifndef MODELS_GATE_H
-#define MODELS_GATE_H
+#pragma once
 
 #include "models/parts/block.h"
 
@@ -35,5 +34,3 @@ void gate_show(struct program *p, const struct block *block, struct gate_mixture
 void gate_gradient(struct program *p, struct value psi, const char *name);
 /* phi x over the units of the experts; x alone if the gate is constant. */
 struct value gate_apply(struct program *p, struct value phi, struct value x);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Top-K without bias or noise, or with biases that are equal across the K-th place: fluctuations
  * decide the first selections, and the limit is a random one (models/language/ties.c). */
-#ifndef MODELS_ROUTER_H
-#define MODELS_ROUTER_H
+#pragma once
 
 #include "models/parts/balance.h"
 #include "models/parts/block.h"
@@ -33,5 +32,3 @@ struct value router_gates(struct program *p, struct value psi, struct value mask
                           struct router_gate gate);
 /* Normals shared by the limit and all networks of a seed, i >= 0. */
 double router_normal(const struct program *p, int i);
-
-#endif

@@ -1,8 +1,7 @@
 /* What read-ins act on: the inputs by their coordinates over a basis of the span of the training
  * inputs, K of them, and then of what only test inputs have; or, where read-ins move entry by entry
  * (Adam), X/sqrt(D) itself, K = D. Rows that are tokens are not kept one by one. */
-#ifndef SOLVER_COORDINATES_H
-#define SOLVER_COORDINATES_H
+#pragma once
 
 #include "solver/data/data.h"
 
@@ -21,5 +20,3 @@ int coordinates_find(struct coordinates *coordinates, const struct data *data, b
 void coordinates_take(const struct coordinates *coordinates, const struct data *data, size_t first,
                       size_t count, double *A);
 void coordinates_free(struct coordinates *coordinates); /* accepts zeros; idempotent */
-
-#endif

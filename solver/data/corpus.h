@@ -6,8 +6,7 @@
  * `held_out` of it, and no window reaches from one into the other. Of the windows that a part has,
  * those wanted are drawn without repetition, in an order drawn anew for every seed: more inputs
  * begin with the fewer. */
-#ifndef SOLVER_CORPUS_H
-#define SOLVER_CORPUS_H
+#pragma once
 
 #include "solver/data/data.h"
 
@@ -29,5 +28,3 @@ struct corpus {
 /* P, tests, n, D, C = V, token, y (numbered) and code. CODE_INPUT with one sentence that names the
  * file: no UTF-8, one letter only, too few windows, too large. */
 int corpus_read(struct data *data, const struct corpus *corpus, struct err *err);
-
-#endif

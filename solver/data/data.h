@@ -1,6 +1,5 @@
 /* Data sets: inputs and targets, read from files here, drawn or composed by sources beside it. */
-#ifndef SOLVER_DATA_H
-#define SOLVER_DATA_H
+#pragma once
 
 #include "kernels/base/base.h"
 #include "models/engine/data_shape.h"
@@ -61,5 +60,3 @@ int data_read(struct data *data, const char *path, const struct data_wanted *wan
  * a regular one; CODE_INPUT, or CODE_SYSTEM where the machine is to blame. */
 int data_check_file(const char *path, struct err *err);
 void data_free(struct data *data); /* accepts a zeroed struct; idempotent */
-
-#endif

@@ -2,8 +2,7 @@
  *
  * libhdf5 may break down in a file that is damaged or made to do harm: a child process tries one
  * first. No link to another file is followed. */
-#ifndef SOLVER_DATA_FILE_H
-#define SOLVER_DATA_FILE_H
+#pragma once
 
 #include "kernels/base/base.h"
 
@@ -52,5 +51,3 @@ const char *data_file_name(const struct data_file *stored, enum data_file_role r
 /* "y_test[2][0]": where number k of a set stands. */
 void data_file_place(const struct data_file *stored, enum data_file_role role, size_t k,
                      char place[DATA_FILE_NAME]);
-
-#endif

@@ -1,6 +1,5 @@
 /* Targets that are wrong on purpose: label noise, of classes and of labels +1 and -1. */
-#ifndef SOLVER_LABEL_NOISE_H
-#define SOLVER_LABEL_NOISE_H
+#pragma once
 
 #include "solver/data/data.h"
 
@@ -8,5 +7,3 @@
  * equally likely, or the other sign, with probability `share`, independently. Which ones depends on
  * the seed and their number alone. data->classes or data->numbered; test targets stay. */
 void label_noise_apply(struct data *data, double share, uint64_t seed);
-
-#endif

@@ -1,6 +1,5 @@
 /* Inputs of independent standard normals, or of normals with a spectrum. */
-#ifndef SOLVER_NORMALS_H
-#define SOLVER_NORMALS_H
+#pragma once
 
 #include "solver/data/data.h"
 
@@ -20,5 +19,3 @@ struct power_law {
  * depend on the number of inputs. */
 int normals_power_law(struct data *data, uint64_t seed, const struct power_law *law,
                       struct err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Targets of a data file: which of the shapes that data.h lists they have, and what they become. */
-#ifndef SOLVER_TARGETS_H
-#define SOLVER_TARGETS_H
+#pragma once
 
 #include "solver/data/data.h"
 #include "solver/data/data_file.h"
@@ -11,5 +10,3 @@ int targets_shape(struct data *data, const struct data_file *stored,
 /* Fills y and finds classes. */
 int targets_fill(struct data *data, const struct data_file *stored,
                  const struct data_wanted *wanted, const char *path, struct err *err);
-
-#endif

@@ -3,8 +3,7 @@
  * A row of X is one-hot in its token and, if D = V + n, in its place in the sequence,
  *     X/sqrt(D) = (one-hot token, one-hot place)/sqrt(2), or one-hot token if D = V:
  * |x|^2 = D. */
-#ifndef SOLVER_TOKENS_H
-#define SOLVER_TOKENS_H
+#pragma once
 
 #include "solver/data/data.h"
 
@@ -58,5 +57,3 @@ int tokens_draw(struct data *data, const struct sequences *sequences, struct err
 /* T [letters][letters], T[a][b] the probability that b follows a: softmax over b of sharpness times
  * standard normals. */
 int tokens_chain(const struct sequences *sequences, double *T, struct err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* What is known of data that were drawn by a law: its parameters, the component of each input, and
  * the loss of the predictor that knows the parameters, below which no network comes on new
  * inputs. */
-#ifndef SOLVER_TRUTH_H
-#define SOLVER_TRUTH_H
+#pragma once
 
 #include "kernels/base/base.h"
 
@@ -25,5 +24,3 @@ int truth_init(struct data_truth **truth, struct err *err);
 /* One array more, zero, whose values are to be filled; `array` says all but these. */
 int truth_add(struct data_truth *truth, struct truth_array array, double **values, struct err *err);
 void truth_free(struct data_truth *truth); /* accepts NULL */
-
-#endif

@@ -1,6 +1,5 @@
 /* Weights of the inputs of a data file: how often each counts in the loss. */
-#ifndef SOLVER_WEIGHTS_H
-#define SOLVER_WEIGHTS_H
+#pragma once
 
 #include "solver/data/data.h"
 #include "solver/data/data_file.h"
@@ -12,5 +11,3 @@ int weights_shape(struct data *data, const struct data_file *stored, const char 
 /* Weights over their mean, so that the loss is sum w l/sum w; of test inputs likewise, and 1 where
  * the file has none of these. */
 void weights_fill(struct data *data, const struct data_file *stored);
-
-#endif

@@ -4,8 +4,7 @@
  *
  * A function that opens something sets an id, -1 on failure, which the caller closes by hdf5_shut.
  */
-#ifndef SOLVER_HDF5_H
-#define SOLVER_HDF5_H
+#pragma once
 
 #include "kernels/base/base.h"
 
@@ -67,5 +66,3 @@ int hdf5_write_part(hid_t group, const struct dataset *array, hsize_t first, hsi
                     const void *values, struct err *err);
 /* The coordinates of an axis; before any array that has this axis. */
 int hdf5_write_scale(hid_t group, const struct dataset *array, const void *values, struct err *err);
-
-#endif

@@ -14,8 +14,7 @@
  * Every dataset carries attributes dims, about, equation and has a dimension scale attached to each
  * axis; scales of a group live in the group (t, mu, s, nu, basis, run, i ...), so that h5py,
  * xarray.open_dataset(group=...) and h5dump read it. NAME_se is the standard error beside NAME. */
-#ifndef SOLVER_IO_H
-#define SOLVER_IO_H
+#pragma once
 
 #include "solver/data/coordinates.h"
 #include "solver/settings/param.h"
@@ -91,5 +90,3 @@ int io_flush(struct io *io, struct err *err);
 int io_finish(struct io *io, bool force, struct err *err);
 /* Tries a last save and closes; the partial file stays. Accepts a zeroed struct; idempotent. */
 void io_close(struct io *io);
-
-#endif

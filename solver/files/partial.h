@@ -1,6 +1,5 @@
 /* The result file on disk: first under a partial name, always whole, last under its own name. */
-#ifndef SOLVER_PARTIAL_H
-#define SOLVER_PARTIAL_H
+#pragma once
 
 #include "kernels/base/base.h"
 
@@ -26,5 +25,3 @@ int partial_write(const char *partial, int *lock, const char *bytes, size_t size
 int partial_place(const char *partial, const char *path, bool force, struct err *err);
 /* Makes the new name survive a power cut. */
 int partial_sync(const char *path, struct err *err);
-
-#endif

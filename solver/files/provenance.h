@@ -1,6 +1,5 @@
 /* Who made a file: version, compiler, libraries, backend, threads, ranks. */
-#ifndef SOLVER_PROVENANCE_H
-#define SOLVER_PROVENANCE_H
+#pragma once
 
 #include "solver/files/io.h"
 
@@ -10,5 +9,3 @@ typedef int provenance_line(void *to, const char *name, const char *value, struc
 int provenance_tell(provenance_line *tell, void *to, const char *backend, int threads,
                     struct err *err);
 int provenance_write(struct io *io, const char *backend, int threads, struct err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Reading what a run has written. */
-#ifndef SOLVER_RESULT_H
-#define SOLVER_RESULT_H
+#pragma once
 
 #include "kernels/base/base.h"
 
@@ -13,5 +12,3 @@ int result_failed(const char *path, const char *group, int *failed, struct err *
 /* The name of the program that wrote a file, to be freed; CODE_INPUT if the file is not a result of
  * one, complete or partial. */
 int result_program(const char *path, char **program, struct err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* The coordinate check of experts of one hidden layer (program_aggregation): the composite terms of
  * the papers. */
-#ifndef SOLVER_AGGREGATION_H
-#define SOLVER_AGGREGATION_H
+#pragma once
 
 #include "models/engine/node.h"
 #include "solver/measure/record.h"
@@ -43,5 +42,3 @@ int aggregation_terms(const struct aggregation_check *check, const struct net *n
 /* Mean of squares over rows and sites; y -= x. */
 double aggregation_square(struct rows x);
 void aggregation_subtract(struct rows x, struct rows y);
-
-#endif

@@ -1,8 +1,7 @@
 /* How far a matrix is aligned with what it meets: mean squares of its entries and of its input,
  * over which the coordinate check divides what the matrix makes. n independent entries make n^1/2
  * times the product of the two roots, and n entries of one sign n times. */
-#ifndef SOLVER_ALIGNMENT_H
-#define SOLVER_ALIGNMENT_H
+#pragma once
 
 #include "models/engine/net.h"
 
@@ -24,5 +23,3 @@ int alignment_add_thin(struct alignment *sum, struct rows W, struct rows start, 
  * square. NaN where the matrix or its input has not moved, but for round-off. */
 double alignment_moved(const struct alignment *sum, double part, int members);
 double alignment_learned(const struct alignment *sum, double part, int members);
-
-#endif

@@ -2,13 +2,10 @@
  * learn fast, a few of them come to hold a whole average, which then depends on the draw: the limit
  * is not self-averaging (solver/run/condense.h judges). The series `carriers` [t] is of limits
  * whose kernels are measured. */
-#ifndef SOLVER_CARRIERS_H
-#define SOLVER_CARRIERS_H
+#pragma once
 
 #include "solver/measure/instrument.h"
 
 /* How many rows over these sites measuring takes: few where sites are many, since the operating
  * system clears large memory anew each time. */
 int carriers_rows(const struct array *array);
-
-#endif

@@ -2,8 +2,7 @@
  * matrix makes is, forward and backward, of a finite network and of the limit. There are series
  * rms_... [t] of families of matrices and of the terms of aggregation.h; the parts of all maps but
  * field maps, which do not tell W(0) from what is learned. */
-#ifndef SOLVER_COORDINATE_H
-#define SOLVER_COORDINATE_H
+#pragma once
 
 #include "solver/measure/aggregation.h"
 #include "solver/measure/instrument.h"
@@ -29,5 +28,3 @@ struct coordinate {
 int coordinate_archive(struct coordinate *check, const struct net *net, bool aligned,
                        struct archive *archive, struct err *err);
 void coordinate_free(struct coordinate *check); /* accepts a zeroed struct; idempotent */
-
-#endif

@@ -1,6 +1,5 @@
 /* Two-time kernels of single experts. */
-#ifndef SOLVER_EXPERT_KERNELS_H
-#define SOLVER_EXPERT_KERNELS_H
+#pragma once
 
 #include "solver/measure/instrument.h"
 
@@ -8,5 +7,3 @@
  * all times. There are none but for rows over units of experts that [output] kernels_of names. */
 int expert_kernels_declare(struct record *record, const struct config *config,
                            const struct net *net, int item, struct err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* How much each expert learns: [output] experts. Of every matrix that belongs to experts, the norm
  * of its gradient and of what it has changed by, expert by expert. */
-#ifndef SOLVER_EXPERT_NORMS_H
-#define SOLVER_EXPERT_NORMS_H
+#pragma once
 
 #include "solver/measure/instrument.h"
 
@@ -17,5 +16,3 @@ bool expert_norms_find(const struct net *net, int item, struct expert_matrix *ma
 /* The square of the norm of the gradient, or of the change, of each expert: out [experts]. */
 int expert_norms_squares(const struct net *net, const struct expert_matrix *matrix, bool change,
                          double *out, struct err *err);
-
-#endif

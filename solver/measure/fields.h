@@ -6,8 +6,7 @@
  * first sites of the first run as they are. Sites of a group (units of an expert) are consecutive;
  * where there are fewer the rest is NaN.
  */
-#ifndef SOLVER_FIELDS_H
-#define SOLVER_FIELDS_H
+#pragma once
 
 #include "solver/measure/instrument.h"
 
@@ -26,5 +25,3 @@ size_t *fields_shape(const struct net *net, const struct named_rows *named, size
  */
 void fields_quantiles(double *x, size_t sites, double *out);
 void fields_axis(struct record *record);
-
-#endif

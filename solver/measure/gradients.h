@@ -7,8 +7,7 @@
  * between the gradients of two inputs by each matrix, gradient kernels, and products between terms.
  * Where the net learns with the gradient of its one output no pass is needed, and the gradient of
  * the loss is Delta times that of the output. */
-#ifndef SOLVER_GRADIENTS_H
-#define SOLVER_GRADIENTS_H
+#pragma once
 
 #include "models/engine/apart.h"
 #include "solver/measure/instrument.h"
@@ -50,5 +49,3 @@ void gradients_tangent(const struct gradients *gradients, const struct net *net,
  * them, where any is asked for, or 1. */
 bool gradients_wanted(const struct config *config);
 int gradients_blocks(const struct config *config, const struct net *net);
-
-#endif

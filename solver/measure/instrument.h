@@ -3,8 +3,7 @@
  * them; at every time the observer calls these in turn (observe.c). Whoever adds a series writes
  * one function that declares and one that fills, in one file, and enters the former in this list.
  */
-#ifndef SOLVER_INSTRUMENT_H
-#define SOLVER_INSTRUMENT_H
+#pragma once
 
 #include "solver/measure/record.h"
 #include "solver/settings/config.h"
@@ -53,5 +52,3 @@ typedef int instrument(struct record *record, const struct config *config, const
 #define DECLARE_INSTRUMENT(name) instrument name;
 INSTRUMENTS(DECLARE_INSTRUMENT)
 #pragma GCC diagnostic error "-Wmissing-prototypes" /* of an instrument that is not in the list */
-
-#endif

@@ -1,7 +1,6 @@
 /* The kernels that a network measures, in the form that [output] kernels asks for, and the host
  * numbers that it writes by itself. */
-#ifndef SOLVER_KERNEL_SERIES_H
-#define SOLVER_KERNEL_SERIES_H
+#pragma once
 
 #include "solver/measure/instrument.h"
 
@@ -26,5 +25,3 @@ int kernel_history_init(struct kernel_history *history, const struct config *con
 int kernel_history_archive(struct kernel_history *history, struct archive *archive,
                            struct err *err);
 void kernel_history_free(struct kernel_history *history); /* accepts a zeroed struct */
-
-#endif

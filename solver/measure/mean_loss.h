@@ -1,7 +1,6 @@
 /* The loss of the limit. Its outputs do not fluctuate: it is the loss of the mean of f over
  * replicates, where the mean of the losses would have half the variance of f of one replicate. */
-#ifndef SOLVER_MEAN_LOSS_H
-#define SOLVER_MEAN_LOSS_H
+#pragma once
 
 #include "integrators/integrator.h"
 #include "models/engine/net.h"
@@ -20,5 +19,3 @@ struct mean_loss_rows {
 int mean_loss_set(const struct record *record, const char *name, const char *of,
                   const struct training *training, const struct mean_loss_rows *rows,
                   struct err *err);
-
-#endif

@@ -1,8 +1,7 @@
 /* What is measured of a net at every time: loss, f, those of test inputs, the kernels of its model,
  * what [output] names, gate statistics, the coordinate check, and for the limit the ranks of the
  * bases and, if asked for, the responses. instrument.h has the list of all. */
-#ifndef SOLVER_OBSERVE_H
-#define SOLVER_OBSERVE_H
+#pragma once
 
 #include "solver/measure/coordinate.h"
 #include "solver/measure/gradients.h"
@@ -43,5 +42,3 @@ void observer_free(struct observer *observer);
 
 /* Largest rank of any basis of the net; 0 for finite nets. */
 int observe_rank(const struct net *net);
-
-#endif

@@ -1,7 +1,6 @@
 /* The loss, the outputs f and how well they answer, at the inputs that are trained on and at test
  * inputs. */
-#ifndef SOLVER_OUTPUTS_H
-#define SOLVER_OUTPUTS_H
+#pragma once
 
 #include "solver/measure/instrument.h"
 
@@ -11,5 +10,3 @@ struct series outputs_f(const struct data_setup *data, int P);
 /* Evaluates the test inputs where time t asks for it, and fills their series. The net stays as it
  * is. */
 int outputs_predict(const struct measuring *m, struct net *net, struct err *err);
-
-#endif

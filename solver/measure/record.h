@@ -4,8 +4,7 @@
  * Time is the first axis (or the number of a sweep: `axis`); entry t is measured before update t. A
  * run that was stopped or has failed has recorded steps[run] <= T times; averages at t are over the
  * runs that reached t. */
-#ifndef SOLVER_RECORD_H
-#define SOLVER_RECORD_H
+#pragma once
 
 #include "kernels/archive.h"
 #include "kernels/base/key.h"
@@ -165,5 +164,3 @@ int record_failures(const struct record *record, int *first);
 /* A series with a value beyond RECORD_MOST at t, or NULL: no error can be made of its square. */
 #define RECORD_MOST 1e150
 const char *record_overflow(const struct record *record, int run, int t);
-
-#endif

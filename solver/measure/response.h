@@ -1,8 +1,7 @@
 /* The responses A and B of the limit's maps (kernels/maps/map_response.h; of a fixed point those
  * that it has converged to, kernels/maps/field.h), one series each: A_MAP exists where fr is not 0,
  * B_MAP where fg is not 0, both where the backward pass goes through the map. */
-#ifndef SOLVER_RESPONSE_H
-#define SOLVER_RESPONSE_H
+#pragma once
 
 #include "models/engine/net.h"
 #include "solver/measure/instrument.h"
@@ -11,5 +10,3 @@
  * measured; nothing where all are. */
 int response_tell(const struct config *config, const struct net_setup *setup, char *text,
                   struct err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* How well outputs answer. */
-#ifndef SOLVER_SCORE_H
-#define SOLVER_SCORE_H
+#pragma once
 
 #include "models/engine/net.h"
 
@@ -14,5 +13,3 @@ struct score {
 };
 void score_add(struct score *score, const struct loss *loss, int C, int K, const double *f,
                const double *y, double weight);
-
-#endif

@@ -14,8 +14,7 @@
  * are unbiased estimates, NaN of one input. noise_scale: their ratio, without batches: the batch in
  * which noise and gradient are equal. rate_greedy: |g|^2/(g . H g), the rate at which one step
  * lowers the loss most. */
-#ifndef SOLVER_SHARPNESS_H
-#define SOLVER_SHARPNESS_H
+#pragma once
 
 #include "solver/measure/instrument.h"
 
@@ -48,5 +47,3 @@ struct sharpness_source {
  * divides its step by, and multiplied by its rate over eta0. */
 int sharpness_precondition(const struct sharpness_source *source, const struct training *training,
                            int i, double *K, struct err *err);
-
-#endif

@@ -2,8 +2,7 @@
  * numbers of a fixed number of them: what the expert tells of the input, which inputs have experts
  * in common, who has the largest share, and the order statistics of the logits. All experts of all
  * runs count, not a sample of them. */
-#ifndef SOLVER_SPECIALISATION_H
-#define SOLVER_SPECIALISATION_H
+#pragma once
 
 #include "solver/measure/instrument.h"
 
@@ -13,5 +12,3 @@
  * [labels + 1][M]. */
 double specialisation_information(const double *q, int rows, size_t M, const int *label, int labels,
                                   double *scratch);
-
-#endif

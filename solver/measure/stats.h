@@ -1,6 +1,5 @@
 /* Statistics of independent runs, at the edges: Student's t and fits in N, by GSL. */
-#ifndef SOLVER_STATS_H
-#define SOLVER_STATS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -50,5 +49,3 @@ int stats_approach(const int *N, const double *gap, const double *se, double lim
  * are NaN if a value is not finite. count >= 2. */
 void stats_exponent(const int *N, const double *value, const double *se, int count,
                     double *exponent, double *exponent_se);
-
-#endif

@@ -2,8 +2,7 @@
  * step. A series that is not stored keeps why, at each time of each run; notes.c asks it at the
  * end.
  */
-#ifndef SOLVER_STILL_H
-#define SOLVER_STILL_H
+#pragma once
 
 #include "kernels/base/text.h"
 #include "solver/measure/instrument.h"
@@ -24,5 +23,3 @@ enum still {
  * declared. */
 void still_find(const struct record *record, const struct net *net, enum still cause,
                 struct text_names *names);
-
-#endif

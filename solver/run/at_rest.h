@@ -2,8 +2,7 @@
  * that grows as ln N, because what moves them vanishes with the width (muP with a zero read-out,
  * docs/theory/parameterizations.md, section 7). Such a limit predicts no network that has left it:
  * no z, no optimum. */
-#ifndef SOLVER_REST_H
-#define SOLVER_REST_H
+#pragma once
 
 #include "solver/run/run.h"
 
@@ -23,5 +22,3 @@ void at_rest_escape(const struct record *networks, double *time, double *se);
 /* The text of the note where the limit rests: the escape times of all widths, their slope in ln N.
  */
 void at_rest_tell(const struct run *run, struct note *note);
-
-#endif

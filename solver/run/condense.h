@@ -1,7 +1,6 @@
 /* Gates over many experts that condense: a handful of experts comes to carry the average, and the
  * limit is no longer self-averaging (docs/method.md, section 5). */
-#ifndef SOLVER_CONDENSE_H
-#define SOLVER_CONDENSE_H
+#pragma once
 
 #include "solver/run/run.h"
 
@@ -26,5 +25,3 @@ int condense_units(const struct record *record);
  * (exponentials), and how much they amplify fluctuations (net->gates.steep); keeps the answers in
  * run->gates_unbounded and run->steep. */
 int condense_ask(struct run *run, struct err *err);
-
-#endif

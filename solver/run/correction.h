@@ -1,7 +1,6 @@
 /* The bias that two halves of the sites have taken off a limit ([solver] halves), as they measure
  * it: a run tells by itself whether its sites are too few. */
-#ifndef SOLVER_CORRECTION_H
-#define SOLVER_CORRECTION_H
+#pragma once
 
 #include "solver/measure/record.h"
 
@@ -17,5 +16,3 @@ struct correction {
  * fluctuates from replicate to replicate, by .1 to .3 printed errors of 8 (.6 where experts change
  * places). Size 0: none, or the limit has no halves, or a single replicate. */
 int correction_find(const struct record *limit, struct correction *largest, struct err *err);
-
-#endif

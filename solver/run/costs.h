@@ -1,7 +1,6 @@
 /* What --profile prints: seconds, flops and bytes of every operation at every place, beside what
  * this machine can do, measured at the end of the same run. */
-#ifndef SOLVER_COSTS_H
-#define SOLVER_COSTS_H
+#pragma once
 
 #include "kernels/array/backend.h"
 #include "kernels/base/base.h"
@@ -19,5 +18,3 @@ int costs_machine(const struct backend *backend, int threads, struct machine *ma
 /* seconds: of the run (base_cpu_seconds), which used so many threads. */
 int costs_print(FILE *stream, const struct backend *backend, double seconds, int threads,
                 struct err *err);
-
-#endif

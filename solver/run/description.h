@@ -1,8 +1,7 @@
 /* What a run computes, as data: the networks of all widths and their limit, with the settings that
  * make them. `dmft-solve --program` prints it, every result file holds it (dataset `description`),
  * and the Python front end reads it. docs/program_format.md has the schema. */
-#ifndef SOLVER_DESCRIPTION_H
-#define SOLVER_DESCRIPTION_H
+#pragma once
 
 #include "solver/run/run.h"
 
@@ -10,5 +9,3 @@
  * (run_prepare) and nothing of it is computed. A limit that does not exist is null, and `no_limit`
  * says why; one that is not wanted is left out. */
 int description_text(const struct run *run, bool limit, char **text, struct err *err);
-
-#endif

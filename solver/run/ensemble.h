@@ -1,6 +1,5 @@
 /* The runs of the limit (replicates) or of networks of one width (seeds), and their record. */
-#ifndef SOLVER_ENSEMBLE_H
-#define SOLVER_ENSEMBLE_H
+#pragma once
 
 #include "solver/run/run.h"
 
@@ -29,4 +28,3 @@ int ensemble_declare(const struct ensemble *e, int runs, struct err *err);
 int ensemble_compute(const struct ensemble *e, int *first, struct err *err);
 /* What each rank has made -> all ranks, and the file. */
 int ensemble_collect(const struct ensemble *e, struct err *err);
-#endif

@@ -1,6 +1,5 @@
 /* What a run will cost: --estimate. */
-#ifndef SOLVER_ESTIMATE_H
-#define SOLVER_ESTIMATE_H
+#pragma once
 
 #include "solver/run/run.h"
 
@@ -13,5 +12,3 @@
  * times) may be missed. A trial is a process of its own with one thread, and writes to a folder in
  * $TMPDIR that is removed. CODE_INPUT on devices and several ranks, and where a trial fails. */
 int estimate_print(struct run *run, FILE *stream, struct err *err);
-
-#endif

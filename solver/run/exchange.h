@@ -1,6 +1,5 @@
 /* What ranks tell each other about a run. With one rank nothing happens. */
-#ifndef SOLVER_EXCHANGE_H
-#define SOLVER_EXCHANGE_H
+#pragma once
 
 #include "solver/measure/record.h"
 #include "solver/settings/config.h"
@@ -14,4 +13,3 @@ int exchange_data(struct data *data, struct err *err);
 void exchange_run(struct record *record, int r, int root);
 /* The failure that comes first: code of this rank is 0, or what failed at `place`. */
 int exchange_failure(int code, int place, struct err *err);
-#endif

@@ -1,7 +1,6 @@
 /* What can be said of a run before it begins: bases that will grow, inputs of another scale, sites
  * that are too few. */
-#ifndef SOLVER_FORECAST_H
-#define SOLVER_FORECAST_H
+#pragma once
 
 #include "solver/run/run.h"
 
@@ -9,5 +8,3 @@
 int forecast_notes(struct run *run, struct err *err);
 /* Those of the limit alone, which depend on its sites. For a limit that begins again. */
 int forecast_limit(struct run *run, struct err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* The limit by fixed-point iteration: what its sweeps record, and one replicate of it. */
-#ifndef SOLVER_ITERATION_H
-#define SOLVER_ITERATION_H
+#pragma once
 
 #include "integrators/fixed_point.h"
 #include "solver/settings/config.h"
@@ -24,5 +23,3 @@ int iteration_run(const struct config *config, const struct net_setup *setup, co
                   const struct iteration_calls *calls, struct err *err);
 /* The kernel that changed most. */
 const struct fixed_point_kernel *iteration_worst(const struct fixed_point_state *state);
-
-#endif

@@ -1,6 +1,5 @@
 /* The estimate of memory, before anything is allocated. */
-#ifndef SOLVER_MEMORY_H
-#define SOLVER_MEMORY_H
+#pragma once
 
 #include "solver/run/run.h"
 
@@ -10,5 +9,3 @@ int memory_check(struct run *run, struct err *err);
 /* Bytes: the most memory that this process has had since it runs this program; getrusage counts
  * what ran in it before, such as Python, too. */
 double memory_most(void);
-
-#endif

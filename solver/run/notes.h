@@ -1,8 +1,7 @@
 /* What a reader must know of the numbers of a run beyond their errors: warnings, from which time on
  * a number is not what it stands for, and notes. One place collects them, and the screen, the file
  * and the marks of sweeps are made from it. */
-#ifndef SOLVER_NOTES_H
-#define SOLVER_NOTES_H
+#pragma once
 
 #include "kernels/base/base.h"
 
@@ -52,5 +51,3 @@ void notes_free(struct notes *notes);                      /* accepts a zeroed s
 int notes_collect(struct run *run, struct err *err);
 /* /notes, and attributes of /limit and of each /reference/N.... (docs/output.md). */
 int notes_write(struct run *run, struct err *err);
-
-#endif

@@ -1,7 +1,6 @@
 /* Outputs at inputs that come after a run is done, from the states that it has kept: those that it
  * would have had with these as test inputs, with the same bits. */
-#ifndef SOLVER_PREDICT_H
-#define SOLVER_PREDICT_H
+#pragma once
 
 #include "solver/run/run.h"
 
@@ -14,5 +13,3 @@
  * another run has no state at its end, or the inputs are of another shape. */
 int predict_run(struct run *run, const char *result, const char *path, const char *output,
                 bool force, struct err *err);
-
-#endif

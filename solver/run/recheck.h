@@ -2,8 +2,7 @@
  * (check_tolerance), and each replicate in two halves of its sites (halves; record.h). Both come
  * before the limit, whose means and errors contain them from the beginning. Nothing of them is
  * written; of halves states are kept, as of the limit. */
-#ifndef SOLVER_AGAIN_H
-#define SOLVER_AGAIN_H
+#pragma once
 
 #include "solver/run/run.h"
 
@@ -18,5 +17,3 @@ int recheck_collect(struct run *run, struct err *err);
 void recheck_free(struct run *run);
 /* The run whose limit is half number 1 or 2 of the sites. It shares all that it points to. */
 struct run recheck_half(const struct run *run, int number);
-
-#endif

@@ -1,7 +1,6 @@
 /* The table of limit against networks, what the gates do, and all notes (notes.h), on standard
  * output. */
-#ifndef SOLVER_REPORT_H
-#define SOLVER_REPORT_H
+#pragma once
 
 #include "solver/run/run.h"
 
@@ -19,5 +18,3 @@ void report_fit(int degrees);
 #define REPORT_TIMES 6
 /* A few times, ending with the last one; returns how many. */
 int report_times(int T, int time[REPORT_TIMES]);
-
-#endif

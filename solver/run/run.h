@@ -1,6 +1,5 @@
 /* One run of the program: configure, march the limit, train the networks, write, compare. */
-#ifndef SOLVER_RUN_H
-#define SOLVER_RUN_H
+#pragma once
 
 #include "solver/files/io.h"
 #include "solver/run/notes.h"
@@ -75,4 +74,3 @@ int run_failures(const struct run *run, bool any, struct err *err);
 /* The runs (replicates or seeds) of one ensemble that this rank makes, into a fresh record; N = 0:
  * the limit. Without an open file nothing is written. For tests and benches. */
 int run_ensemble(struct run *run, int N, int runs, struct record *record, struct err *err);
-#endif

@@ -1,8 +1,7 @@
 /* [solver] sites = auto: the limit begins with few sites, and where its bases outgrow them again
  * with twice as many of every kind that the network has. What is computed with the last number is
  * what a run with that number computes, bit for bit; the record has the number. */
-#ifndef SOLVER_SITES_H
-#define SOLVER_SITES_H
+#pragma once
 
 #include "solver/run/run.h"
 
@@ -19,5 +18,3 @@ int sites_raise(struct run *run, int code, bool *again, struct err *err);
 
 /* Each kind of sites that the limit draws, so many times fewer. */
 void sites_divide(struct config *config, int by);
-
-#endif

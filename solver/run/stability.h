@@ -1,8 +1,7 @@
 /* The edge of stability. Where training amplifies differences until something else stops them,
  * networks of one width differ by as much as those of any other: the variance of f over seeds does
  * not fall as 1/N, and neither a limit nor an extrapolation in 1/N says what a network does. */
-#ifndef SOLVER_EDGE_H
-#define SOLVER_EDGE_H
+#pragma once
 
 #include "solver/run/run.h"
 
@@ -15,5 +14,3 @@ int stability_exponent(const struct run *run, int first, int end, double *expone
 /* Whether, in the second half of the times, the variance falls more slowly than N^-1/2 and not as
  * 1/N, by three errors. */
 int stability_reached(const struct run *run, bool *reached, struct err *err);
-
-#endif

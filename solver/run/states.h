@@ -5,8 +5,7 @@
  * A state says which version made it, of which run, of which ini and of which data. Those of an ini
  * may differ that decide no number of this run: length, where it is computed, which other runs
  * there are. Anything else is refused. */
-#ifndef SOLVER_STATES_H
-#define SOLVER_STATES_H
+#pragma once
 
 #include "solver/measure/observe.h"
 #include "solver/run/run.h"
@@ -54,5 +53,3 @@ bool states_quick(const struct state *state, double *bytes);
  * should not fill it, so that a tenth of it has to be free then. */
 bool states_fit(const struct run *run, double bytes);
 bool states_leave_room(double bytes, double available, double size); /* the rule */
-
-#endif

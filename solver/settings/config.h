@@ -1,6 +1,5 @@
 /* The whole configuration of a run: one struct per section, and what is checked across keys. */
-#ifndef SOLVER_CONFIG_H
-#define SOLVER_CONFIG_H
+#pragma once
 
 #include "integrators/fixed_point.h"
 #include "solver/data/coordinates.h"
@@ -143,5 +142,3 @@ struct net_setup config_setup(const struct config *config, int N, int replicate,
                               const struct coordinates *inputs);
 /* The setup of a net of one input of that shape, without memory. */
 struct net_setup config_declare(const struct config *config, int N);
-
-#endif

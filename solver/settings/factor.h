@@ -1,7 +1,6 @@
 /* Sections with free keys (struct param_section): what a key may be called, and a factor with a
  * power of the width from its text. Behind param.h, which is the way to them. */
-#ifndef SOLVER_FACTOR_H
-#define SOLVER_FACTOR_H
+#pragma once
 
 #include "solver/settings/param.h"
 
@@ -33,5 +32,3 @@ int factor_add(struct param_free **out, struct params *params, const struct para
 /* Parses all and writes the lists of all sections with free keys into config. */
 int factor_resolve(struct params *params, void *config, struct err *err);
 void factor_free(struct params *params);
-
-#endif

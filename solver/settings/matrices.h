@@ -1,6 +1,5 @@
 /* Sections [init], [rates], [eps] and [decays]: which matrices there are to address. */
-#ifndef SOLVER_MATRICES_H
-#define SOLVER_MATRICES_H
+#pragma once
 
 #include "solver/settings/config.h"
 
@@ -13,5 +12,3 @@ int matrices_check(const struct config *config, const struct params *params, str
 /* Help on one network, with the given overrides. */
 int matrices_help(const char *network, int overrides, char *const *override, FILE *out,
                   struct err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* Names that settings address: of matrices ([init], [rates]), and of rows (keys of [output]). */
-#ifndef SOLVER_NAMES_H
-#define SOLVER_NAMES_H
+#pragma once
 
 #include "solver/settings/config.h"
 
@@ -23,5 +22,3 @@ int names_print(const char *title, const struct names *names, int single, FILE *
 int names_check(const struct config *config, const struct params *params, struct err *err);
 /* The names of rows and matrices, for --help NETWORK. */
 int names_help(const struct config *config, FILE *out, struct err *err);
-
-#endif

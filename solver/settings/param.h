@@ -23,8 +23,7 @@
  *
  * (N for N^1, N^0.5 for 1 N^0.5). Whoever knows the names calls params_check_names. Or the free
  * keys of a section are words: any text. */
-#ifndef SOLVER_PARAM_H
-#define SOLVER_PARAM_H
+#pragma once
 
 #include "kernels/base/base.h"
 #include "kernels/base/key.h"
@@ -153,5 +152,3 @@ void params_help_first(const struct param_section *sections, size_t count, const
  * is by two more. */
 enum { PARAMS_COLUMNS = 100 };
 void params_write_text(const char *first, const char *next, const char *text, FILE *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* What the files behind param.h tell each other: declared keys, messages about them.
  */
-#ifndef SOLVER_PARAM_KEYS_H
-#define SOLVER_PARAM_KEYS_H
+#pragma once
 
 #include "solver/settings/param.h"
 #include "solver/settings/row.h"
@@ -36,5 +35,3 @@ struct param_value *param_values(const struct params *params, const struct param
 int param_read_stream(struct params *params, FILE *stream, struct err *err);
 int param_read_overrides(struct params *params, int overrides, char *const *override, int line,
                          struct err *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* A declared key (struct param_row in key.h): what it allows, and its value from its text. */
-#ifndef SOLVER_ROW_H
-#define SOLVER_ROW_H
+#pragma once
 
 #include "kernels/base/text.h"
 #include "solver/settings/param.h"
@@ -44,5 +43,3 @@ const struct param_row *row_gate(const struct param_section *section, const stru
  * values is NULL, are at their defaults. */
 bool row_used(const struct param_section *section, const struct param_row *row,
               const struct param_value *values);
-
-#endif

@@ -1,6 +1,5 @@
 /* Names that other libraries have for keys and choices of this program. */
-#ifndef SOLVER_SYNONYMS_H
-#define SOLVER_SYNONYMS_H
+#pragma once
 
 #include "kernels/base/text.h"
 
@@ -12,5 +11,3 @@ bool synonyms_tell_key(const char *given, char note[TEXT_NOTE]);
 bool synonyms_tell_source(const char *given, char note[TEXT_NOTE]);
 /* The choice of this program that others call so; NULL: none. */
 const char *synonyms_choice(const char *given);
-
-#endif

@@ -1,7 +1,6 @@
 /* dmft-compare: networks of several widths against the limit, for each of several
  * parameterizations. */
-#ifndef SOLVER_COMPARE_H
-#define SOLVER_COMPARE_H
+#pragma once
 
 #include "solver/run/run.h"
 
@@ -43,5 +42,3 @@ bool compare_is_term(const char *name); /* of the coordinate check */
 /* Tables on standard output (compare_table.c): the loss of one side, then z, exponents of the
  * approach and those of the coordinate check side by side. */
 int compare_table_print(const struct compare *compare, struct err *err);
-
-#endif

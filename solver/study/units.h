@@ -23,8 +23,7 @@
  * {"run": SWEEP, "column": C, "output": FILE, "sum": FILE, "jobs": N, "version": TEXT}
  *                                  runs the unit of column C of the first point into a file, with
  *                                  one of N parts of the processors */
-#ifndef SOLVER_UNITS_H
-#define SOLVER_UNITS_H
+#pragma once
 
 #include "kernels/base/base.h"
 #include <stdio.h>
@@ -33,5 +32,3 @@
  * dies with the process, or thread, that has started it. */
 int units_answer(FILE *questions, FILE *answers, const volatile sig_atomic_t *stop,
                  struct err *err);
-
-#endif

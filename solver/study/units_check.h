@@ -1,6 +1,5 @@
 /* The units of a sweep: the settings of each, their checks and their names. For units.c. */
-#ifndef SOLVER_UNITS_CHECK_H
-#define SOLVER_UNITS_CHECK_H
+#pragma once
 
 #include "solver/run/run.h"
 #include <jansson.h>
@@ -25,5 +24,3 @@ int units_check(const struct units *units, json_t *reply, struct err *err);
 const char *units_text(const json_t *text);
 /* Gives `value` to an answer under this name; CODE_SYSTEM where there was no memory for it. */
 int units_put(json_t *reply, const char *name, json_t *value, struct err *err);
-
-#endif

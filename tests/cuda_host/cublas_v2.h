@@ -1,6 +1,5 @@
 /* A stand-in for cuBLAS, see cuda_runtime.h beside this file. */
-#ifndef TESTS_CUDA_HOST_CUBLAS_V2_H
-#define TESTS_CUDA_HOST_CUBLAS_V2_H
+#pragma once
 
 #include <cblas.h>
 #include <cuda_runtime.h>
@@ -60,5 +59,3 @@ inline cublasStatus_t emulated_product(cublasHandle_t handle, cublasOperation_t 
 
 #define cublasDgemm emulated_product<double>
 #define cublasSgemm emulated_product<float>
-
-#endif

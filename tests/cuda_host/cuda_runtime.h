@@ -7,8 +7,7 @@
  * when it is set free. A stream keeps its
  * operations until it is synchronised, so a result that the host reads too early, or coefficients
  * that it overwrites too early, show. The threads of a kernel run one after the other. */
-#ifndef TESTS_CUDA_HOST_CUDA_RUNTIME_H
-#define TESTS_CUDA_HOST_CUDA_RUNTIME_H
+#pragma once
 
 #include <functional>
 #include <map>
@@ -306,5 +305,3 @@ inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*k
     });
     return cudaSuccess;
 }
-
-#endif

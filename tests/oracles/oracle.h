@@ -4,8 +4,7 @@
  *
  * Weights are in the normalisation of the pages. Indices: row < P n of token s of input mu, d < D,
  * sites < N, experts < M, units of an expert < N_e, outputs c < C, blocks l < L. */
-#ifndef TESTS_ORACLE_H
-#define TESTS_ORACLE_H
+#pragma once
 
 #include "tests/oracles/tape.h"
 
@@ -139,5 +138,3 @@ void oracle_read_out(struct oracle *o, int i, int x);
 int oracle_gate(struct oracle *o, int l, int row, int psi, double sum);
 /* gates of each expert times its `each` numbers x */
 int oracle_gated(struct oracle *o, int gates, int x, int each);
-
-#endif

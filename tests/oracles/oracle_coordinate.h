@@ -4,8 +4,7 @@
  *
  *     s1 = tanh(h1), psi = Q s1, phi = gate(psi), h2 = W2 s1, s2 = tanh(h2),
  *     h3 = agg sum_i phi_i W3_i s2_i, f = W4 h3 */
-#ifndef TESTS_ORACLE_COORDINATE_H
-#define TESTS_ORACLE_COORDINATE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -27,5 +26,3 @@ double oracle_coordinate_rms(const struct oracle_coordinate *o, const char *term
 /* N df_mu/ds1_n now: the sum of all terms of the two paths, and by a central difference. */
 double oracle_coordinate_sum(const struct oracle_coordinate *o, int mu, int n);
 double oracle_coordinate_difference(const struct oracle_coordinate *o, int mu, int n);
-
-#endif

@@ -13,8 +13,7 @@
  *
  * C > 1 outputs f_c have a read-out w_c each; then g carries the loss, g_depth = sigma'(h_depth)
  * sum_c Delta_c w_c. */
-#ifndef TESTS_ORACLE_DENSE_H
-#define TESTS_ORACLE_DENSE_H
+#pragma once
 
 #include "tests/oracles/oracle.h"
 
@@ -59,5 +58,3 @@ void oracle_dense_gradient_check(struct oracle_dense *o, double h, double *error
  * neurons. */
 double oracle_dense_phi(const struct oracle_dense *o, int l, int mu, int nu);
 double oracle_dense_gg(const struct oracle_dense *o, int l, int mu, int nu);
-
-#endif

@@ -1,7 +1,6 @@
 /* The matrix that Muon makes of a matrix, from docs/theory/muon.md alone, in plain loops on the
  * entries. */
-#ifndef TESTS_ORACLE_MUON_H
-#define TESTS_ORACLE_MUON_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -9,5 +8,3 @@
  * singular values of 1, those below 1e-10 of the largest becoming 0 (one-sided Jacobi rotations).
  * A matrix of zeros stays. */
 void oracle_muon(int n, int m, double *X, bool exact);
-
-#endif

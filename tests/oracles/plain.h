@@ -1,6 +1,5 @@
 /* What the oracles share; nothing of the program. */
-#ifndef TESTS_PLAIN_H
-#define TESTS_PLAIN_H
+#pragma once
 
 #include <math.h>
 #include <stdio.h>
@@ -50,5 +49,3 @@ static inline void find_mask(const double *psi, int M, int K, double *m) {
         m[i] = before < K;
     }
 }
-
-#endif

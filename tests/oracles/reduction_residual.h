@@ -5,8 +5,7 @@
  *
  * Indices: mu < P inputs, i < d coordinates, l < L blocks, k < E experts (nodes), j < S sampled
  * units of an expert, numbered k*S + j. tanh, square loss. */
-#ifndef TESTS_REDUCTION_RESIDUAL_H
-#define TESTS_REDUCTION_RESIDUAL_H
+#pragma once
 
 struct reduction_residual {
     int P, d, E, S, L;
@@ -32,5 +31,3 @@ void reduction_residual_free(struct reduction_residual *o);
 void reduction_residual_forward(struct reduction_residual *o);  /* (12) */
 void reduction_residual_backward(struct reduction_residual *o); /* (13) */
 void reduction_residual_step(struct reduction_residual *o);     /* (14), (15), (10) */
-
-#endif

@@ -5,8 +5,7 @@
  * A number is known by its index. Every function computes several numbers at once, which lie one
  * after the other, and returns the index of the first; arguments are the first of such numbers too,
  * and a step of 0 takes one number again and again. Number 0 is the constant 1. */
-#ifndef TESTS_TAPE_H
-#define TESTS_TAPE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -50,5 +49,3 @@ int tape_map(struct tape *t, enum oracle_activation function, int n, int a);
 void tape_clear(struct tape *t);
 /* Adds to every gradient what follows from those behind it. */
 void tape_sweep(struct tape *t);
-
-#endif

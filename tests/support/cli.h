@@ -1,6 +1,5 @@
 /* Running the program as a user does: in a folder of its own, with what it printed and wrote. */
-#ifndef TESTS_CLI_H
-#define TESTS_CLI_H
+#pragma once
 
 #include "tests/support/test.h"
 #include <hdf5.h>
@@ -82,5 +81,3 @@ bool cli_same(const char *first, const char *second, const char *set);
 /* Fails unless all datasets of numbers of the first file, at least so many, are the same bits in
  * the second. */
 void cli_same_files(const char *first, const char *second, const char *what, int least);
-
-#endif

@@ -1,7 +1,6 @@
 /* Allocations are counted, and one of them can be made to fail. The programs that include this are
  * linked with --wrap for every function that allocates (tests/tests.mk). */
-#ifndef TESTS_COUNTED_H
-#define TESTS_COUNTED_H
+#pragma once
 
 #include "tests/support/support.h"
 
@@ -126,5 +125,3 @@ static inline void none_since(long before, const char *name) {
         if (reserved[k].at)
             fail_msg("%s: an array is still held", name);
 }
-
-#endif

@@ -6,8 +6,7 @@
  * net lie in its blocks, and what else of the two is compared. The test of the network then needs
  * tables of settings alone, and tests/test_optimizer.c and tests/test_outputs.c judge the network
  * by the settings that stand here. */
-#ifndef TESTS_SUPPORT_COUPLE_H
-#define TESTS_SUPPORT_COUPLE_H
+#pragma once
 
 #include "tests/oracles/oracle.h"
 #include "tests/support/support.h"
@@ -89,5 +88,3 @@ void couple_train(struct couple *p, int steps, double tolerance);
 /* One step of both with the optimizer of the run, from an evaluated net: compares loss, outputs and
  * the norm of the gradient, which it returns; and the weights after it unless `weights` is 0. */
 double couple_advance(struct couple *p, int t, double tolerance, double weights);
-
-#endif

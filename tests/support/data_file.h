@@ -1,7 +1,6 @@
 /* Data files for the tests of data sets, with X and y of any shape and type, and a value that is
  * spoilt. */
-#ifndef TESTS_DATA_FILE_H
-#define TESTS_DATA_FILE_H
+#pragma once
 
 #include "tests/support/files.h"
 #include "models/engine/net.h"
@@ -73,5 +72,3 @@ static inline void write_case(const char *path, const struct data_case *one) {
     const struct set sets[] = {one->X, one->y};
     write_sets(path, 2, (const char *const[]){"X", "y"}, sets, one->what);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* What tests share that run on every backend of the list. */
-#ifndef TESTS_EACH_BACKEND_H
-#define TESTS_EACH_BACKEND_H
+#pragma once
 
 #include "kernels/maps/basis.h"
 #include "tests/support/wanted.h"
@@ -62,5 +61,3 @@ static inline void array_from(struct array *array, size_t sites, int group, cons
     ASK(array_init(array, backend, sites, group, count, &err));
     backend->put(array_all(array), x);
 }
-
-#endif

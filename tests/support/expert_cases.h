@@ -1,6 +1,5 @@
 /* Every network that has gates over experts, in settings under which these differ. */
-#ifndef TESTS_EXPERT_CASES_H
-#define TESTS_EXPERT_CASES_H
+#pragma once
 
 #include "tests/support/support.h"
 
@@ -36,5 +35,3 @@ static inline void make(struct run *run, struct net *net, int c, int N, int step
     }
     support_evaluate(net, run);
 }
-
-#endif

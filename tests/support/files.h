@@ -1,7 +1,6 @@
 /* What tests of files share: a folder of its own for every test, whose path is the state; what a
  * call returned, with its sentence; and what HDF5 gives back. */
-#ifndef TESTS_FILES_H
-#define TESTS_FILES_H
+#pragma once
 
 #include "tests/support/test.h"
 
@@ -100,5 +99,3 @@ static inline void assert_text(hid_t file, const char *object, const char *name,
     H5Tclose(type);
     H5Aclose(attribute);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* A net that gradient flow moves, one step of its scheme after another. */
-#ifndef TESTS_FLOW_H
-#define TESTS_FLOW_H
+#pragma once
 
 #include "tests/support/support.h"
 
@@ -16,5 +15,3 @@ static inline void advance(struct net *net, const struct run *run) {
     const struct training *training = &run->config.training;
     ASK(integrator_of(training)->advance(net, training, run->data.y, err));
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* What fuzz targets share. */
-#ifndef TESTS_FUZZ_H
-#define TESTS_FUZZ_H
+#pragma once
 
 #include "kernels/base/base.h"
 
@@ -30,5 +29,3 @@ static inline char *fuzz_text(const uint8_t *bytes, size_t size) {
     copy[size] = '\0';
     return copy;
 }
-
-#endif

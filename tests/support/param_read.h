@@ -1,7 +1,6 @@
 /* An ini given as bytes or as text is read by the table of tests/support/param_table.h, as a
  * program reads its own. */
-#ifndef TESTS_PARAM_READ_H
-#define TESTS_PARAM_READ_H
+#pragma once
 
 #include "tests/support/test.h"
 
@@ -67,5 +66,3 @@ static inline void accept(struct fixture *f, const char *text, const char *overr
     if (read_text(f, text, override ? (const char *const[]){override, NULL} : NULL))
         fail_msg("refused: %s", f->err.text);
 }
-
-#endif

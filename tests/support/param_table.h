@@ -1,6 +1,5 @@
 /* A small configuration with a row of every type, for the tests of the ini file. */
-#ifndef TESTS_PARAM_TABLE_H
-#define TESTS_PARAM_TABLE_H
+#pragma once
 
 #include "solver/settings/param.h"
 
@@ -59,5 +58,3 @@ static const struct param_section table_sections[TABLE_COUNT] = {
     {"rates", "Rates by name.", NULL, 0, .offset = offsetof(struct table_config, rates)},
     {"init", "Scales by name.", NULL, 0, .offset = offsetof(struct table_config, init)},
 };
-
-#endif

@@ -1,6 +1,5 @@
 /* Populations of every kind for programs that tests write, and a run to try these on. */
-#ifndef TESTS_PLACES_H
-#define TESTS_PLACES_H
+#pragma once
 
 #include "tests/support/support.h"
 #include "models/language/program.h"
@@ -29,5 +28,3 @@ static inline void start(struct run *run, const char *const *more) {
         overrides[n] = *more++;
     support_run(run, "data/dense.ini", overrides);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* A population on the backend under test, whose pool draws normals. */
-#ifndef TESTS_POOL_H
-#define TESTS_POOL_H
+#pragma once
 
 #include "kernels/draws/population.h"
 #include "tests/support/each_backend.h"
@@ -30,5 +29,3 @@ static inline void open_population(struct population *p, size_t sites, bool matc
     p->draws.stream.replicate = replicate;
     ASK(population_init(p, &err));
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Random rows on the backend under test, with host copies, for tests of its operations. */
-#ifndef TESTS_SAMPLE_H
-#define TESTS_SAMPLE_H
+#pragma once
 
 #include "tests/support/each_backend.h"
 
@@ -91,5 +90,3 @@ static inline int teardown(void **state) {
     release();
     return 0;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Small networks in Lua that tests write themselves. */
-#ifndef TESTS_SCRIPT_H
-#define TESTS_SCRIPT_H
+#pragma once
 
 #include "tests/support/support.h"
 
@@ -14,5 +13,3 @@ void support_refuse_script(const char *text, const char *const *overrides, const
 /* Fails the test unless one network of N = 16 has the same loss after two steps, bit by bit, in
  * both texts. */
 void support_scripts_agree(const char *const text[2], const char *const *overrides);
-
-#endif

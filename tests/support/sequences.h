@@ -1,6 +1,5 @@
 /* Runs on sequences of tokens with several outputs, read from a data file that is made for them. */
-#ifndef TESTS_SEQUENCES_H
-#define TESTS_SEQUENCES_H
+#pragma once
 
 #include "tests/support/support.h"
 
@@ -19,5 +18,3 @@ void sequences_run(struct run *run, const struct sequences *sequences, const cha
                    const char *training);
 /* Rows of targets. */
 int sequences_outs(const struct sequences *sequences);
-
-#endif

@@ -1,6 +1,5 @@
 /* What several tests share. Tests run from the top folder of the project. */
-#ifndef TESTS_SUPPORT_H
-#define TESTS_SUPPORT_H
+#pragma once
 
 #include "solver/measure/stats.h"
 #include "solver/run/run.h"
@@ -84,5 +83,3 @@ const struct node *support_weight(const struct net *net, const char *name);
 const struct model *support_model(const char *name);
 /* Values of rows [count][sites], to be freed. */
 double *support_get(struct rows rows);
-
-#endif

@@ -7,8 +7,7 @@
  * and the main of tests/support/test.c runs those of a program in the order of its file, all or
  * those whose name contains what the environment variable DMFT_TESTS says (make test-NAME K=PART).
  * A program that needs a main of its own ends it with run_registered. */
-#ifndef TESTS_TEST_H
-#define TESTS_TEST_H
+#pragma once
 
 /* cmocka wants these first. */
 #include <setjmp.h>
@@ -52,5 +51,3 @@ void test_add(int line, struct CMUnitTest test);
 void test_around(CMFixtureFunction setup, CMFixtureFunction teardown);
 /* Runs all tests under the name of a group, and returns how many failed. */
 int run_registered(const char *group);
-
-#endif

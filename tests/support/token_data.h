@@ -1,6 +1,5 @@
 /* Data sets of tokens and classes that keys describe, and what their rows and targets must be. */
-#ifndef TESTS_TOKEN_DATA_H
-#define TESTS_TOKEN_DATA_H
+#pragma once
 
 #include "tests/support/support.h"
 #include "solver/data/tokens.h"
@@ -68,5 +67,3 @@ static inline void free_two(struct data *a, struct data *b) {
     data_free(a);
     data_free(b);
 }
-
-#endif

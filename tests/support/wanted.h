@@ -1,6 +1,5 @@
 /* Test programs take a backend as argument; without one they run on every one of the list. */
-#ifndef TESTS_WANTED_H
-#define TESTS_WANTED_H
+#pragma once
 
 #include "kernels/array/backend.h"
 #include "tests/support/test.h"
@@ -39,5 +38,3 @@ static inline int on_backends(const struct backend **backend, int first, bool si
     }
 #define ON_EACH_BACKEND(first) ON_BACKENDS(first, false)
 #define ON_EACH_PRECISION(first) ON_BACKENDS(first, true)
-
-#endif
