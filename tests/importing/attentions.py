@@ -236,6 +236,26 @@ class InTurn(Attention):
         return both(q), both(k)
 
 
+class Backwards(Attention):
+    """Rotary positions that turn the other way (modded-nanogpt)."""
+
+    def changed(self, q, k):
+        cos, sin = (one[:, :self.d // 2] for one in tables(self.d))
+
+        def both(x):
+            a, b = x.chunk(2, -1)
+            return torch.cat([a * cos + b * sin, a * (-sin) + b * cos], -1)
+        return both(q), both(k)
+
+
+class LessLargest(Attention):
+    """A softmax of logits less their largest, which is the same."""
+
+    def logits(self, a):
+        a = a.masked_fill(later(a.shape[-1]) > 0, -torch.finfo(a.dtype).max)
+        return a - a.amax(-1, keepdim=True).detach()
+
+
 class Longer(Attention):
     """Rotary positions of a text that is eight times as long, by another base (NTK)."""
 
@@ -280,4 +300,4 @@ def build_of(attention):
 
 ATTENTIONS = {one.__name__: one for one in (
     Repeated, Grouped, Packed, PackedByKey, PackedByHead, OneKey, Latent, Temperature, Cosine,
-    Normed, Capped, Differential, InTurn, Longer, Interpolated, Decayed)}
+    Normed, Capped, Differential, InTurn, Backwards, LessLargest, Longer, Interpolated, Decayed)}

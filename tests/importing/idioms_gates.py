@@ -239,6 +239,49 @@ class TokHash(OfLetters):
         return out
 
 
+class Copies(Routed):
+    """DeepSeek's training code, minimind: a row for each slot, and all slots in one dimension."""
+
+    def slots(self, flat, rows, y):
+        """Puts what experts make of their slots into y."""
+        for e, ex in enumerate(self.experts):
+            y[flat == e] = ex(rows[flat == e]) + 0.5 * rows[flat == e]
+        return y
+
+    def mix(self, x, *_):
+        w, i = self.router(x).softmax(-1).topk(2, -1)
+        rows = x.repeat_interleave(2, 0)
+        y = self.slots(i.view(-1), rows, torch.empty_like(rows))
+        return (y.view(*w.shape, -1) * w.unsqueeze(-1)).sum(1)
+
+
+class CopiesByPlace(Copies):
+    """The same by their places; what all have made is bent before it is weighted."""
+
+    def slots(self, flat, rows, y):
+        y = torch.zeros_like(rows)
+        for e, ex in enumerate(self.experts):
+            r = torch.where(flat == e)[0]
+            if r.numel():
+                y.index_add_(0, r, ex(rows[r]))
+        return torch.tanh(y)
+
+
+class TokCopies(OfLetters, Copies):
+    """On letters, flattened, with loads of each sequence (DeepSeek-V2), of all tokens, and of each
+    slot (transformers) in its loss."""
+
+    def forward(self, t):
+        p = self.router(self.wte(t)).softmax(-1)
+        i = p.topk(2, -1).indices
+        load = torch.zeros(len(t), 4, dtype=p.dtype).scatter_add_(
+            1, i.view(len(t), -1), torch.ones(len(t), 2 * t.shape[1], dtype=p.dtype))
+        chosen, p = F.one_hot(i.view(-1, 2), 4).to(p.dtype), p.view(-1, 4)
+        flat = F.one_hot(i.view(-1), 4).to(p.dtype).mean(0)
+        return super().forward(t), 0.1 * (load * p.view(*t.shape, 4).mean(1)).sum(1).mean(), \
+            (chosen.mean(0) * p.mean(0)).sum(), (flat * p.mean(0)).sum()
+
+
 class MoD(nn.Module):
     """Mixture of depths: two tokens of a sequence."""
 
@@ -260,4 +303,4 @@ class MoD(nn.Module):
 IDIOMS = [
     AbsScalar, ClampTensor, LogSoftmax, SoftplusBeta, Groups, Groups0, SharedGate, Stacked,
     GatherWeights, CosineRouter, Relu, TwoRouters, LowRank, LoraExperts, GptOss, TokMax, TokHash,
-    MoD]
+    Copies, CopiesByPlace, TokCopies, MoD]

@@ -210,10 +210,15 @@ def largest(read, x, dim=None, keepdim=False):
         return sum_of_dimensions(read, x, dims, keepdim)
     if kinds == ["token"] and len(dims) == 1 and x.cells.flat[0].is_rows:
         return _largest_of_tokens(read, x, dims[0], keepdim)
-    if len(dims) != 1 or set(kinds) != {"finite"}:
+    if kinds == ["source"]:             # which a softmax may have less of
+        found = x.over(lambda one: read.builder.make("largest_of_sources", (one,), axes=one.axes))
+        found = [Tensor([*x.dims[:dims[0]], *[()] * keepdim, *x.dims[dims[0] + 1:]], found.cells),
+                 _unused(read, "which token attended to is the largest is used")]
+    elif len(dims) != 1 or set(kinds) != {"finite"}:
         raise Gap(NO_LARGEST.format(" and ".join(kinds)))
-    found = chosen(read, x, dims[0], (1, 1))
-    if not keepdim:
+    else:
+        found = chosen(read, x, dims[0], (1, 1))
+    if not keepdim and kinds != ["source"]:
         found = [one if isinstance(one, Missing) else Tensor(
             [axes for d, axes in enumerate(one.dims) if d != dims[0]], one.cells) for one in found]
     return {"amax": found[0], "argmax": found[1]}.get(read.step[0].operation, found)
@@ -288,7 +293,7 @@ def is_expert(index) -> bool:
 
 
 @HANDLERS("scatter", "scatter_add")
-def scatter(read, base, dim, index, source, **_):
+def scatter(read, base, dim, index, source, **more):
     dim = read.dimension(index, dim) if isinstance(index, Tensor) else dim
     if isinstance(index, Tensor) and index.cells.flat[0].operation == "token":
         return _letters(read, base, dim, index)
@@ -306,6 +311,9 @@ def scatter(read, base, dim, index, source, **_):
                   "tokens, is known")
     if not kinds:
         return _one_hot(read, base, dim, index, source)
+    if kinds[-1] == "slot" and set(kinds[:-1]) <= {"input", "token"} and len(kinds) > 1 \
+            and read.step[0].operation.startswith("scatter_add"):
+        return _added_up(read, base, dim, index, source, more)
     if kinds not in (["slot"], ["site slot"]):
         raise Gap(f"entries are scattered along {' and '.join(kinds)}")
     choice, builder = index.dims[dim][0].about, read.builder
@@ -329,6 +337,20 @@ def scatter(read, base, dim, index, source, **_):
         found, axis = Tensor(source.dims, array(cells, source.cells.shape)), finite(choice.count)
     dims = [*index.dims[:dim], (axis,), *index.dims[dim + 1:]]
     return read.tidied(Tensor(dims, found.cells))
+
+
+def _added_up(read, base, dim, index, source, more):
+    """What all tokens of a sequence send to their experts: the sum over the tokens."""
+    def apart(one):
+        axes = one.dims[dim]
+        return Tensor([*one.dims[:dim], axes[:-1], axes[-1:], *one.dims[dim + 1:]], one.cells)
+    if isinstance(source, Constant):
+        source = read.operand(source, index)
+    source = apart(source) if isinstance(source, Tensor) else source
+    base = Constant(tuple(np.expand_dims(one, dim) for one in base.values)) if isinstance(
+        base, Constant) else base
+    return sum_of_dimensions(read, scatter(read, base, dim + 1, apart(index), source, **more),
+                             [dim], False)
 
 
 def _nothing(base) -> bool:

@@ -55,6 +55,10 @@ def sub(read, a, b, alpha=1):
     builder = read.builder
 
     def less(x, y):
+        largest = y.arguments[0] if y.operation == "stop" else y
+        if largest.operation == "largest_of_sources" and largest.arguments[0] is x \
+                and k == (-1.0, -1.0):
+            return builder.make("less_largest", (x,), axes=x.axes)
         if k != (-1.0, -1.0) or not (builder.is_value(x, 1.0) and is_flag(y)):
             return builder.add(x, builder.times(k, y))
         return opposite_flag(builder, y)

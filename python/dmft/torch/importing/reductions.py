@@ -6,7 +6,7 @@ import functools
 import numpy as np
 import torch
 
-from dmft.torch.importing.axes import Axis, as_tokens, length
+from dmft.torch.importing.axes import Axis, as_tokens, cells_shape, length
 from dmft.torch.importing.expressions import FAR, Gap, Pairs
 from dmft.torch.importing.pointwise import add, div, mul, pow, sub
 from dmft.torch.importing.places import mean_of_tokens
@@ -29,11 +29,30 @@ def sum_of_dimensions(read, x, dims, keep: bool) -> Tensor:
                 "row", "column"]:
             both = as_tokens([x.dims[d] + x.dims[d + 1]])
             x = Tensor([*x.dims[:d], *both, (), *x.dims[d + 2:]], x.cells)
+    if any(axis.kind in ("input", "token") for d in dims for axis in x.dims[d]):
+        x = _masked_slots(read.builder, x)
     for dim in dims:
         x = _summed(read, x, dim)
     if keep:
         return x
     return Tensor([axes for d, axes in enumerate(x.dims) if d not in dims], x.cells)
+
+
+def _masked_slots(builder, x: Tensor) -> Tensor:
+    """Slots whose experts have been chosen by each row, before a sum over rows: what is not chosen
+    is 0 from here on, and a sum over slots needs no mask."""
+    for dim, axes in enumerate(x.dims):
+        for at, axis in enumerate(axes):
+            if axis.kind != "slot":
+                continue
+            place = x.place_of(dim) + len(cells_shape([axes[:at]]))
+            cells = np.moveaxis(x.cells, place, 0)
+            masked = [builder.multiply(mask, one) for mask, part in zip(axis.about.masks, cells)
+                      for one in np.ravel(part)]
+            known = Axis("slots of lists", axis.size, about=axis.about)
+            x = Tensor([*x.dims[:dim], (*axes[:at], known, *axes[at + 1:]), *x.dims[dim + 1:]],
+                       np.moveaxis(array(masked, cells.shape), 0, place))
+    return x
 
 
 def _summed(read, x: Tensor, dim: int) -> Tensor:
@@ -191,7 +210,10 @@ def softmax(read, x, dim, *_):
 def _of_sources(builder, one, safe=False):
     """safe: where all are hidden, by the kinds of tokens, each weight is 0."""
     causal, masks, windows = False, [], []
-    while one.operation in ("visible", "chosen"):
+    while one.operation in ("visible", "chosen", "less_largest"):
+        if one.operation == "less_largest":     # of which the softmax is the same
+            one = one.arguments[0]
+            continue
         if one.operation == "chosen":
             mask, one = one.arguments
             masks.append(mask)

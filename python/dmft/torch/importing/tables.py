@@ -36,14 +36,16 @@ class Angles:
 
 
 def formula(table, sites: str) -> str:
-    """The text of c cos(angle), or of its sine, at token t, from 0 or 1 on, in u, s, and the text
-    `sites` of how many there are; what is none of them is refused."""
+    """The text of c cos(angle), or of its sine or minus it, at token t, from 0 or 1 on, in u, s,
+    and the text `sites` of how many there are; what is none of them is refused."""
     if table.kinds != ("token", "sites") or len(table.values[0]) < 3:
         raise Gap("constants that differ from site to site, of which only rotary positions are "
                   "known")
     for name, function, inverse in (("cos", np.cos, np.arccos), ("sin", np.sin, np.arcsin)):
         for first in (0, 1):
             c = table.values[1][0, 0] if name == "cos" and not first else 1.0
+            if name == "sin" and table.values[1][1 - first, 0] < 0:     # turned the other way
+                c = -1.0
             with np.errstate(invalid="ignore", divide="ignore"):
                 seen = [inverse(one[1 - first] / c) for one in table.values]
                 found = next((one for one in _fitted(seen) if _is(

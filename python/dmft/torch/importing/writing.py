@@ -17,6 +17,9 @@ from dmft.torch.importing.parts import Part
 from dmft.torch.importing.places import places_of
 
 # Expressions that are no value by themselves.
+LOGITS = {"chosen": "logits hidden by a choice are used", "visible": "a mask of tokens is used",
+          "less_largest": "logits less their largest are used",
+          "largest_of_sources": "the largest of logits is used"}
 INSIDE = ("attend constant token parameter of_token of_pair nothing seen expert "
           "which row order table").split()
 LONGEST = 23                            # letters of the name of a matrix
@@ -149,6 +152,8 @@ class Writer(Lists, ManySites):
     def _unwritten(self, one: Expression):
         if one.operation in INSIDE:
             return None                 # what uses it writes it, or refuses it
+        if one.operation in LOGITS:
+            raise Gap(f"{LOGITS[one.operation]} without a softmax, which alone may have them")
         raise Gap("it is no part of a program")
 
     def _arguments(self, one: Expression):
@@ -437,12 +442,6 @@ class Writer(Lists, ManySites):
 
     def _write_not(self, one):
         return 1.0 - self._known(one.arguments[0])
-
-    def _write_chosen(self, one):
-        raise Gap("logits that are hidden by a choice are used without a softmax")
-
-    def _write_visible(self, one):
-        raise Gap("a mask of tokens is used without a softmax")
 
 
 def exact(value: Fraction) -> float | int:
