@@ -36,9 +36,9 @@ TEST(a_limit_asks_little_of_a_device) {
     count("data/regime2.ini",
           ARGS("output.kernels=none", "output.responses=no", "solver.sites=512",
                "solver.expert_sites=512"),
-          0, (struct counts){1130, 161, 860000, 433000});
+          0, (struct counts){1030, 95, 860000, 480000});
     count("data/transformer.ini", ARGS("solver.halves=no", "solver.sites=160"), 0,
-          (struct counts){8850, 1218, 14760000, 33850000});
+          (struct counts){8710, 1020, 14760000, 33860000});
 }
 
 int main(void) {

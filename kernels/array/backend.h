@@ -164,7 +164,7 @@ struct backend {
 struct distant {
     void (*hold)(bool begin);  /* NULL: numbers come at once */
     void (*later)(bool begin); /* NULL as well */
-    void (*arrive)(void);
+    void (*arrive)(const double *numbers, size_t count);
     void (*low_rank)(struct rows y, double beta, double scale, struct rows x, struct rows b,
                      struct rows a, double *C, bool wanted);
     /* Rows v become what is left of them beside the orthonormal base, orthonormal, each with those
@@ -199,13 +199,22 @@ static inline void backend_hold(const struct backend *backend, bool begin) {
         backend->distant->hold(begin);
 }
 /* A device has `later`, a hold whose end waits for nothing: numbers come with any later wait of the
- * thread, or when it asks for them, which it must do before their memory goes (backend_arrive). */
-static inline bool backend_delays(const struct backend *backend) {
-    return backend->distant && backend->distant->later && !backend->main;
+ * thread, or when it asks for them, which it must do before their memory goes: backend_arrive waits
+ * where one of these numbers has not come, or of none (NULL) where any has not. */
+static inline bool backend_has_later(const struct backend *backend) {
+    return backend->distant && backend->distant->later;
 }
-static inline void backend_arrive(const struct backend *backend) {
-    if (backend->distant && backend->distant->arrive)
-        backend->distant->arrive();
+static inline bool backend_delays(const struct backend *backend) {
+    return backend_has_later(backend) && !backend->main;
+}
+static inline void backend_later(const struct backend *backend, bool begin) {
+    if (backend_has_later(backend))
+        backend->distant->later(begin);
+}
+static inline void backend_arrive(const struct backend *backend, const double *numbers,
+                                  size_t count) {
+    if (backend->distant)
+        backend->distant->arrive(numbers, count);
 }
 /* sync, except on a device, which tells of failures when it is next waited for. */
 static inline int backend_check(const struct backend *backend, struct err *err) {

@@ -7,7 +7,7 @@
 
 #define STAGING (1 << 20) /* numbers, at first */
 #define NEAR 4096         /* numbers between two that arrive in one copy, at most */
-#define ARRIVALS 256      /* numbers of one wait go to so many places */
+#define ARRIVALS 1024     /* numbers of one wait go to so many places */
 
 struct arrival {
     double *from, *to; /* on the host: staging memory, and where they are wanted */
@@ -208,8 +208,12 @@ void device_later(bool begin) {
     self.later = begin;
 }
 
-void device_arrive(void) {
-    if (self.arrivals)
+void device_arrive(const double *numbers, size_t count) {
+    bool awaited = !numbers && self.arrivals;
+    for (int n = 0; n < self.arrivals; n++)
+        awaited =
+            awaited || (self.arrival[n].to >= numbers && self.arrival[n].to < numbers + count);
+    if (awaited)
         device_wait("arrive");
 }
 

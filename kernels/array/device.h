@@ -56,10 +56,10 @@ bool device_take(size_t count, struct slot *slot, const char *where);
 /* Brings the first `count` numbers of a slot, which the queue is about to write, to the host. */
 void device_fetch(struct slot slot, double *to, size_t count, const char *where);
 /* From begin on fetched numbers come when a hold ends, or with an earlier wait; or with any later
- * wait, or with device_arrive. */
+ * wait, or with device_arrive, for one of these numbers, or for any (NULL). */
 void device_hold(bool begin);
 void device_later(bool begin);
-void device_arrive(void);
+void device_arrive(const double *numbers, size_t count);
 /* Numbers of the host, which may change at once, as the device reads them until the next
  * device_wait, device_take or device_put; NULL after a failure. */
 const double *device_put(const double *host, size_t count, const char *where);

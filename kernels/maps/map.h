@@ -212,6 +212,9 @@ int map_remember(struct map *map, struct err *err);
 /* out is overwritten and must not overlap x, y. On a device backend_arrive must follow the forward
  * passes of an evaluation. */
 int map_forward(struct map *map, struct rows x, struct rows out, struct err *err);
+/* On a device: the next pass in this direction will have these rows, as they are. What its basis
+ * must know of them is asked for, and comes with whatever is waited for before. */
+int map_look(struct map *map, bool forward, struct rows x, struct err *err);
 int map_backward(struct map *map, struct rows y, struct rows out, struct err *err);
 /* out += what map_backward writes: of kinds that have add_backward. */
 int map_add_backward(struct map *map, struct rows y, struct rows out, struct err *err);

@@ -68,7 +68,7 @@ void map_put_back(struct map *map, const struct map_aside *aside) {
         return;
     struct limit_state *limit = limit_of(map);
     struct direction d = direction_of(limit, aside->forward);
-    backend_arrive(map->declared.source->backend);
+    backend_arrive(map->declared.source->backend, NULL, 0);
     free(*d.on_basis);
     free(*d.on_other);
     if (limit->leader) /* its basis may have moved */

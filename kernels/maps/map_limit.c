@@ -29,7 +29,9 @@ static void limit_free(struct map *map) {
     array_free(&limit->p);
     array_free(&limit->K);
     array_free(&limit->normals);
-    backend_arrive(map->declared.source->backend);
+    backend_arrive(map->declared.source->backend, NULL, 0);
+    basis_forget(&limit->looked[0].known);
+    basis_forget(&limit->looked[1].known);
     free(limit->x_q);
     free(limit->x_e);
     free(limit->y_p);
@@ -98,9 +100,9 @@ static void pass_through(struct rows x, struct rows q, struct rows Z, struct row
         backend->combine(out, 0, R, Z);
         return;
     }
-    backend->distant->later(true);
+    backend_later(backend, true);
     rows_low_rank(out, 0, 1, x, q, Z, R, true);
-    backend->distant->later(false);
+    backend_later(backend, false);
 }
 
 static int limit_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
@@ -131,7 +133,7 @@ static int limit_backward(struct map *map, struct rows y, struct rows out, struc
     struct limit_state *limit = limit_of(map);
     FREED(base_free) double *Y = NULL, *C = NULL, *shown = NULL;
     bool late = false;
-    if (map->numbers.fr != 0 || map_learns_backward(&map->declared))
+    if (map_meets_backward(map))
         TRY(map_meet(map, false, y, map_delays(map, out), &C, &late, err));
     assert(!map->settings.remembers || map->of_all_uses[0].array ||
            y.count == (map->declared.for_all_inputs ? 1 : map->x.count));

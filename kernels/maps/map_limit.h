@@ -18,6 +18,13 @@ struct limit_state {
     double *y_p; /* [y.count][p_count]: fr <y_mu, p_b> */
     int q_count, e_count, p_count;
     bool late; /* x_q of the last pass may not have come (backend_arrive) */
+    /* What the next passes, backward and forward, find out first, where it was asked for before
+     * (map_look): rows, and what is known of them beside the basis of `rank` rows. */
+    struct map_looked {
+        struct rows x;
+        int rank;
+        struct basis_known known;
+    } looked[2];
     /* These, x_e and y_p are of a map that remembers: */
     struct array normals; /* over the target sites: the normals in Z alone, one per q */
     double *y_normals;    /* [y.count][normal_count]: <y_mu, normals_a> */
@@ -36,6 +43,11 @@ struct limit_state {
 /* Whether what it learns is kept in K (map.h). */
 static inline bool map_learns_backward(const struct map_declaration *declared) {
     return map_each(declared, false) > 0;
+}
+
+/* Whether its basis of all y meets those of a pass. */
+static inline bool map_meets_backward(const struct map *map) {
+    return map->numbers.fr != 0 || map_learns_backward(&map->declared);
 }
 
 /* C[P][n] = <x_mu, v_k>, allocated. */

@@ -102,6 +102,45 @@ bool map_delays(const struct map *map, struct rows out) {
            !map->of_all_uses[0].array;
 }
 
+static const struct array *basis_of(const struct map *map, bool forward) {
+    return forward ? &limit_of(map)->q : &limit_of(map)->p;
+}
+
+int map_look(struct map *map, bool forward, struct rows x, struct err *err) {
+    bool meets = map->kind == &map_limit || map->kind == &map_adam;
+    if (!meets || map->declared.uses > 1 ||
+        (forward ? limit_of(map)->leader != NULL : !map_meets_backward(map)))
+        return CODE_OK;
+    const struct array *basis = basis_of(map, forward);
+    struct map_looked *looked = &limit_of(map)->looked[forward];
+    if (looked->known.squares) /* of a pass that failed */
+        backend_arrive(basis->backend, NULL, 0);
+    basis_forget(&looked->known);
+    *looked = (struct map_looked){.x = rows_main(x), .rank = basis->rows};
+    backend_later(basis->backend, true);
+    int code = basis_look(array_all(basis), looked->x, &looked->known, err);
+    backend_later(basis->backend, false);
+    return code;
+}
+
+/* What is known of rows x, for its caller to free: what was asked for, or is found now. */
+static int find_known(struct map *map, bool forward, struct rows x, struct basis_known *known,
+                      struct err *err) {
+    const struct array *basis = basis_of(map, forward);
+    struct map_looked *looked = &limit_of(map)->looked[forward];
+    if (looked->known.squares && looked->rank == basis->rows && looked->x.array == x.array &&
+        looked->x.first == x.first && looked->x.count == x.count) {
+        *known = looked->known;
+        *looked = (struct map_looked){0};
+        backend_arrive(basis->backend, known->squares, (size_t)x.count);
+        return CODE_OK;
+    }
+    backend_hold(basis->backend, true);
+    int code = basis_look(array_all(basis), x, known, err);
+    backend_hold(basis->backend, false);
+    return code;
+}
+
 int map_meet(struct map *map, bool forward, struct rows x, bool delayed, double **C, bool *late,
              struct err *err) {
     struct array *basis = forward ? &limit_of(map)->q : &limit_of(map)->p;
@@ -109,9 +148,7 @@ int map_meet(struct map *map, bool forward, struct rows x, bool delayed, double 
     int rank = basis->rows, code;
     FREED(base_free) double *more = NULL;
     x = rows_main(x);
-    backend_hold(basis->backend, true);
-    DO(basis_look(array_all(basis), x, &known, err));
-    backend_hold(basis->backend, false);
+    DO(find_known(map, forward, x, &known, err));
     DO(grow_basis(map, forward, x, known, err));
     *late = delayed && basis->rows > rank;
     if (basis->rows > rank) {
@@ -145,7 +182,7 @@ int map_meet_after(struct map *map, struct rows x, struct rows out, double **R, 
     limit->q = its->q;
     *late = its->late && map_delays(map, out);
     if (its->late && !*late)
-        backend_arrive(x.array->backend);
+        backend_arrive(x.array->backend, its->x_q, count);
     TRY(base_alloc(R, count, sizeof **R, err));
     memcpy(*R, its->x_q, count * sizeof **R);
     if (limit->q.rows == rank)

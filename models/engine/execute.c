@@ -6,18 +6,101 @@
 #include <stdlib.h>
 #include <string.h>
 
+static struct rows measured_rows(const struct program *p, const struct measure *m) {
+    return p->node[m->gradient ? p->node[m->node].plan.g : m->node].value;
+}
+
 static void measure_node(const struct net *net, int node, bool gradient) {
     const struct program *p = net->program;
     for (int k = 0; k < p->measures; k++) {
-        const struct measure *m = &p->measure[k];
+        struct measure *m = &p->measure[k];
         if (m->node != node || m->gradient != gradient || net->output.term ||
             (gradient && p->node[node].plan.g < 0))
             continue;
-        struct rows x = p->node[gradient ? p->node[node].plan.g : node].value;
+        struct rows x = measured_rows(p, m);
+        m->asked = true;
+        backend_later(net->setup.backend, true);
         net->setup.backend->averages(x, m->power == 2 ? x : (struct rows){0}, m->out);
-        for (int mu = 0; mu < x.count && m->scale != 1; mu++)
-            m->out[mu] *= m->scale;
+        backend_later(net->setup.backend, false);
     }
+}
+
+/* --- numbers of a device --------------------------------------------------------------------- */
+
+/* Finishes the first `count` nodes that have asked. */
+static void finish_nodes(struct net *net, int count) {
+    struct program *p = net->program;
+    const struct node *last = count ? &p->node[p->asked[count - 1]] : NULL;
+    if (last)
+        backend_arrive(net->setup.backend, last->asked ? last->asked : last->s, node_numbers(last));
+    for (int k = 0; k < count; k++)
+        p->node[p->asked[k]].op->finish(net, &p->node[p->asked[k]]);
+    p->asks -= count;
+    memmove(p->asked, p->asked + count, (size_t)p->asks * sizeof *p->asked);
+}
+
+void program_arrive(struct net *net) {
+    struct program *p = net->program;
+    backend_arrive(net->setup.backend, NULL, 0);
+    finish_nodes(net, p->asks);
+    for (int k = 0; k < p->measures; k++) {
+        struct measure *m = &p->measure[k];
+        for (int mu = 0; m->asked && m->scale != 1 && mu < measured_rows(p, m).count; mu++)
+            m->out[mu] *= m->scale;
+        m->asked = false;
+    }
+}
+
+/* Before node v runs: what it reads, or writes over, is finished. What adds to the numbers of
+ * another node as its own, and asks for them as that one did, is finished after it. */
+static void finish_for(struct net *net, const struct node *v) {
+    const struct program *p = net->program;
+    int count = 0;
+    for (int k = 0; k < p->asks; k++) {
+        int u = p->asked[k];
+        bool same = v->s && p->node[u].s == v->s;
+        if (v->argument[0] == u || v->argument[1] == u ||
+            (same ? !v->op->finish || v->onto < 0 : v->onto == u))
+            count = k + 1;
+    }
+    finish_nodes(net, count);
+}
+
+/* Matrices that meet the rows of node i look at them. */
+static int look_at(const struct net *net, int i, struct err *err) {
+    const struct program *p = net->program;
+    for (int k = p->node[i].plan.looks; k >= 0; k = p->node[k].plan.looks_too)
+        TRY(map_look(p->node[k].matrix.map, p->node[k].of < 0, p->node[i].value, err));
+    return CODE_OK;
+}
+
+int program_look_ahead(const struct net *net, struct err *err) {
+    for (int i = net->program->nodes; i < net->program->all; i++)
+        if (net->program->node[i].op->constant)
+            TRY(look_at(net, i, err));
+    return CODE_OK;
+}
+
+/* Finds on a device which matrices meet the rows of each node. */
+static void find_looks(struct program *p) {
+    for (int i = p->all - 1; i >= 0; i--) {
+        struct node *v = &p->node[i];
+        v->plan.looks = v->plan.looks_too = -1;
+    }
+    for (int i = p->all - 1; i >= 0 && backend_has_later(p->net->setup.backend); i--) {
+        struct node *v = &p->node[i];
+        if (!v->op->meets)
+            continue;
+        v->plan.looks_too = p->node[v->argument[0]].plan.looks;
+        p->node[v->argument[0]].plan.looks = i;
+    }
+}
+
+/* No numbers are to come of a pass that has failed. */
+static int end_pass(struct net *net, int code) {
+    if (code)
+        program_arrive(net);
+    return code;
 }
 
 /* The failure that an operation has remembered. */
@@ -32,11 +115,23 @@ static int remembered_failure(const struct net *net, struct err *err) {
 int node_run(struct net *net, struct node *v, struct err *err) {
     struct program *p = net->program;
     p->code = CODE_OK;
+    if (p->asks)
+        finish_for(net, v);
+    if (p->asks == ASKED_NODES)
+        finish_nodes(net, p->asks);
     if (v->onto >= 0 && !same_rows(p->node[v->onto].value, v->value))
         rows_copy(p->node[v->onto].value, v->value);
     else if (v->onto < 0 && v->plan.adds && !v->on)
         rows_zero(v->value);
+    const struct backend *backend =
+        v->op->finish ? p->node[v->argument[0]].value.array->backend : &backend_counted;
+    backend_later(backend, true);
     selected_run(net, v);
+    backend_later(backend, false);
+    if (backend_has_later(backend))
+        p->asked[p->asks++] = (int)(v - p->node);
+    else if (v->op->finish)
+        v->op->finish(net, v);
     return remembered_failure(net, err);
 }
 
@@ -55,20 +150,24 @@ static void poison_unread(const struct program *p, int step) {
     }
 }
 
-int program_forward(struct net *net, struct err *err) {
+static int run_forward(struct net *net, struct err *err) {
     struct program *p = net->program;
     poison_unread(p, -1);
     for (int i = 0; i < p->nodes; i++) {
         TRY(program_poll(net, err));
         if (!p->node[i].plan.idle)
             TRY(node_run(net, &p->node[i], err));
+        TRY(look_at(net, i, err));
         if (!p->node[i].on && p->experts)
             selected_refresh(net, i);
         measure_node(net, i, false);
         poison_unread(p, i);
     }
-    backend_arrive(net->setup.backend);
     return CODE_OK;
+}
+
+int program_forward(struct net *net, struct err *err) {
+    return end_pass(net, run_forward(net, err));
 }
 
 /* What a matrix with several uses learns with. */
@@ -86,10 +185,11 @@ static const double *coefficients_out(const struct net *net, const struct node *
 }
 
 /* Columns learn with the rows of all uses: those of this one, once its cotangent is there. */
-static void stack_columns(const struct net *net, const struct node *v) {
+static void stack_columns(struct net *net, const struct node *v) {
     const struct thin *thin = v->matrix.thin;
     if (!thin || !thin->A)
         return;
+    program_arrive(net);
     const struct node *x = &net->program->node[v->argument[0]],
                       *g = node_cotangent(net->program, v);
     bool reads = !node_reads_no_rows(v);
@@ -106,23 +206,31 @@ static int run_until(struct net *net, int *next, int end, struct err *err) {
         TRY(program_poll(net, err));
         if (!net->program->node[*next].plan.forward)
             TRY(node_run(net, &net->program->node[*next], err));
+        if (!net->program->node[*next].op->constant)
+            TRY(look_at(net, *next, err));
         poison_unread(net->program, *next);
     }
     return CODE_OK;
 }
 
 /* What is done with a cotangent happens as soon as it is complete. */
-int program_backward(struct net *net, struct err *err) {
+static int run_backward(struct net *net, struct err *err) {
     struct program *p = net->program;
     int next = p->nodes;
-    for (int i = p->nodes - 1; i >= 0; i--) {
-        struct node *v = &p->node[i];
+    for (int k = 0; k < p->nodes; k++) {
+        struct node *v = &p->node[p->order[k]];
         TRY(run_until(net, &next, v->plan.begin, err));
-        measure_node(net, i, true);
+        measure_node(net, p->order[k], true);
         stack_cotangents(p, v);
         stack_columns(net, v);
     }
-    return run_until(net, &next, p->all, err);
+    TRY(run_until(net, &next, p->all, err));
+    program_arrive(net);
+    return CODE_OK;
+}
+
+int program_backward(struct net *net, struct err *err) {
+    return end_pass(net, run_backward(net, err));
 }
 
 void program_rules(struct net *net) {
@@ -216,7 +324,8 @@ static void give_parameter(struct net *net, struct parameter *parameter) {
 static int give_rows(struct net *net, struct err *err) {
     struct program *p = net->program;
     struct rows w = array_all(&p->node[p->read_out].matrix.thin->W);
-    adjoint_prepare(p);
+    TRY(adjoint_prepare(p, err));
+    find_looks(p);
     TRY(give_numbers(net, err));
     for (int k = 0; k < net->kernels.count; k++) {
         struct kernel *kernel = &net->kernels.item[k];

@@ -150,7 +150,7 @@ void program_measure(struct program *p, struct value x, bool gradient, int power
         return;
     for (int k = 0; k < power && gradient; k++)
         scale /= p->node[x.at].on->cotangent_scale;
-    *added = (struct measure){x.at, gradient, power, scale, out};
+    *added = (struct measure){x.at, gradient, power, scale, out, false};
 }
 
 /* Whether rows are made of exponentials of what matrices write, site by site: they have no bound.

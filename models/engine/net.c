@@ -85,6 +85,8 @@ int net_shift(const struct net_setup *setup, double *shift, struct err *err) {
 
 /* The last object of a list is NULL where memory ran out. */
 void net_free(struct net *net) {
+    if (net->setup.backend) /* numbers that are to come need their memory */
+        backend_arrive(net->setup.backend, NULL, 0);
     net_drop_stages(net);
     net_drop_moments(net);
     for (int i = 0; i < net->arrays.count && net->arrays.item[i]; i++) {
@@ -313,14 +315,30 @@ bool net_runs_away(const struct net *net) {
     return !(net->output.loss <= NET_RUNAWAY * net->output.loss_scale);
 }
 
-int net_evaluate(struct net *net, const struct loss *loss, const double *y, struct err *err) {
-    net_load_batch(net);
-    TRY(program_forward(net, err));
+static int find_loss(struct net *net, const struct loss *loss, const double *y, struct err *err) {
+    program_arrive(net);
     measure_loss(net, loss, y);
     net->output.penalty = program_penalties(net);
-    if (!isfinite(net->output.loss) || isnan(net->output.penalty))
-        return err_overflow(err, "the loss is not finite");
-    TRY(program_backward(net, err));
+    return isfinite(net->output.loss) && !isnan(net->output.penalty)
+               ? CODE_OK
+               : err_overflow(err, "the loss is not finite");
+}
+
+/* Where no cotangent has the error of its input, the outputs come with what the backward pass waits
+ * for. A loss that is not finite is what is told of, whatever follows from it. */
+int net_evaluate(struct net *net, const struct loss *loss, const double *y, struct err *err) {
+    const struct program *p = net->program;
+    bool behind = !net->output.loss_in_cotangent && !p->node[p->read_out].matrix.thin->A;
+    net_load_batch(net);
+    TRY(program_look_ahead(net, err));
+    TRY(program_forward(net, err));
+    if (!behind)
+        TRY(find_loss(net, loss, y, err));
+    int code = program_backward(net, err);
+    if (behind && (!code || code == CODE_NUMERICAL))
+        TRY(find_loss(net, loss, y, err));
+    if (code)
+        return code;
     if (!net->batch.started)
         TRY(net_start(net, err));
     return backend_check(net->setup.backend, err);
@@ -328,6 +346,7 @@ int net_evaluate(struct net *net, const struct loss *loss, const double *y, stru
 
 int net_forward(struct net *net, double *f, struct err *err) {
     TRY(program_forward(net, err));
+    program_arrive(net);
     memcpy(f, net->output.f, (size_t)(net->batch.output_rows * net->setup.data.C) * sizeof *f);
     return CODE_OK;
 }

@@ -62,6 +62,9 @@ struct operation {
     void (*shape)(struct program *p, struct node *node, struct population *on);
     int (*prepare)(struct net *net, struct node *node, struct err *err); /* memory and draws */
     void (*forward)(struct net *net, struct node *node);
+    /* NULL, or: forward has only asked a device for numbers (node_asked), which come with any later
+     * wait; this makes them the value, before anybody reads it. */
+    void (*finish)(struct net *net, struct node *node);
     /* The part of argument k's cotangent, where `g` is that of node v: appends nodes of ordinary
      * words by adjoint_append, or returns g itself. NULL: it is a constant. */
     struct value (*adjoint)(struct program *p, int v, int k, struct value g);
@@ -95,8 +98,9 @@ struct operation {
     bool grouped_factor;  /* the first argument may live on the groups of the second */
     bool mean_of_copies;  /* of what all experts share */
     bool bare;            /* forward leaves nothing but the value of the node */
-    bool drops_zero;      /* adjoint reads no cotangent of a number that is 0 (selected.c) */
-    bool over_pairs;      /* sums over sites, or tokens, for each pair of tokens */
+    bool meets; /* a pass of its matrix, which looks at the rows of its argument first (map_look) */
+    bool drops_zero; /* adjoint reads no cotangent of a number that is 0 (selected.c) */
+    bool over_pairs; /* sums over sites, or tokens, for each pair of tokens */
 };
 extern const struct operation operation_read_in, operation_map, operation_fn, operation_add,
     operation_times, operation_multiply, operation_average, operation_scale, operation_look,
@@ -164,7 +168,9 @@ struct node_plan {
     int part[2];  /* those of what it hands back to its arguments, or -1 */
     int begin;    /* from this node on its cotangent is complete */
     int differ;   /* of the backward pass: rows that differ by more than a factor */
-    int last;     /* the step behind which its storage is free; -1: another node has it */
+    int looks; /* on a device: the first node that meets its rows, or -1; and the next one that */
+    int looks_too; /* meets those that this node does */
+    int last;      /* the step behind which its storage is free; -1: another node has it */
 };
 
 struct node {
@@ -184,6 +190,7 @@ struct node {
     double *A; /* penalty: its gradient; choices among tokens: scratch */
     struct rows value, work;
     double *s;     /* of numbers their value, [count][K]; of a penalty its series */
+    double *asked; /* NULL, or numbers of a device until they are added to the value */
     double growth; /* limit: the power of N in its value (growth.c) */
 };
 
@@ -193,6 +200,7 @@ struct measure {
     bool gradient;
     int power;
     double scale, *out;
+    bool asked; /* out is to be scaled, once it has come */
 };
 
 /* What models say about their experts (program_aggregation); nodes. */
@@ -204,6 +212,7 @@ struct mixture {
     size_t experts; /* of each of these rows */
 };
 
+#define ASKED_NODES 64
 struct program {
     struct net *net;
     struct node *node;
@@ -219,6 +228,9 @@ struct program {
     int gates, logits;      /* -1: none */
     struct mixture mixture; /* of no rows: none */
     double *c;              /* [R n] scratch */
+    int *order;             /* [nodes] in which their parts of the backward pass are written */
+    int asked[ASKED_NODES]; /* nodes whose numbers are not made their value yet, in order */
+    int asks;
     int code;
     struct err err; /* the first that went wrong */
     /* While somebody else's program is written: bytes of the host that it may take in all, beside
@@ -358,8 +370,17 @@ void selected_run(struct net *net, struct node *v);
 void program_add_kernel(struct program *p, struct kernel kernel, const char *name);
 /* One node. */
 int node_run(struct net *net, struct node *v, struct err *err);
+/* Where numbers that are added to the value of a node come first. */
+static inline double *node_asked(const struct net *net, const struct node *v) {
+    return v->asked ? v->asked : net->program->c;
+}
+/* Numbers that nodes and series have asked a device for are there. A backward pass ends with it,
+ * and whoever has called program_forward alone calls it. */
+void program_arrive(struct net *net);
 /* CODE_INTERRUPTED once a signal asks for the end: before each operation. */
 int program_poll(const struct net *net, struct err *err);
+/* Before an evaluation: a device looks at what its backward pass knows already. */
+int program_look_ahead(const struct net *net, struct err *err);
 int program_forward(struct net *net, struct err *err);
 int program_backward(struct net *net, struct err *err);
 void program_rules(struct net *net);

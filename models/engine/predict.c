@@ -122,6 +122,7 @@ static int predict_batch(struct net *net, const struct aside *aside, int first, 
     aside_maps(aside, net, true);
     net->batch.predicting = true;
     int code = program_forward(net, err);
+    program_arrive(net);
     net->batch.predicting = false;
     aside_forget(aside, net);
     if (!net->batch.started)

@@ -259,11 +259,53 @@ static void write_node(struct program *p, int i) {
     }
 }
 
+/* How many passes of matrices, one after the other, a node's part in reverse waits for. Others
+ * share a wait of a device: of a node come first those that are no matrices. */
+struct turn {
+    int level, others; /* least level of a node; of a matrix that reads what others read */
+};
+
+/* Nodes from the last one on, each behind all that read it. On a device, what needs no matrix comes
+ * before matrices that do not need it, so that these can look at their rows together (map_look).
+ * The order of matrices, and of all that read the same, is always the same one: so are draws, and
+ * sums. */
+static void find_order(struct program *p) {
+    bool late = backend_has_later(p->net->setup.backend);
+    struct turn *turn = program_memory(p, (size_t)p->nodes * sizeof *turn);
+    int highest = 0, last = 0, count = 0;
+    p->order = program_memory(p, (size_t)p->nodes * sizeof *p->order);
+    for (int i = p->nodes - 1; i >= 0 && !p->code && late; i--) {
+        const struct node *v = &p->node[i];
+        bool matrix = v->op->meets;
+        int level = matrix && last > turn[i].level ? last : turn[i].level;
+        for (int k = 0; k < 2; k++)
+            if (v->argument[k] >= 0) {
+                const struct turn *of = &turn[v->argument[k]];
+                level = larger_of(level, matrix ? of->others : of->level);
+            }
+        for (int k = 0; k < 2; k++)
+            if (v->argument[k] >= 0) {
+                struct turn *of = &turn[v->argument[k]];
+                of->level = larger_of(of->level, level + matrix);
+                of->others = larger_of(of->others, level);
+            }
+        turn[i].level = level;
+        last = matrix ? level : last;
+        highest = larger_of(highest, level);
+    }
+    for (int pass = 0; pass < (late ? 2 * highest + 2 : 1) && !p->code; pass++)
+        for (int i = p->nodes - 1; i >= 0; i--)
+            if (!late || (turn[i].level == pass / 2 && p->node[i].op->meets == pass % 2))
+                p->order[count++] = i;
+}
+
 int adjoint_write(struct program *p, struct err *err) {
     p->reverse = p->output;
     if (p->net->output.loss_in_cotangent)
         p->node[p->output].plan.g = adjoint_like(p, &operation_seed, none, none, p->output).at;
-    for (int i = p->nodes - 1; i >= 0 && !p->code; i--) {
+    find_order(p);
+    for (int k = 0; k < p->nodes && !p->code; k++) {
+        int i = p->order[k];
         write_node(p, i);
         const struct node *v = &p->node[i];
         if (!p->code && (v->plan.measured_g || v->plan.kept_g) && v->plan.g < 0)
@@ -274,7 +316,8 @@ int adjoint_write(struct program *p, struct err *err) {
     return p->code;
 }
 
-void adjoint_prepare(struct program *p) {
+int adjoint_prepare(struct program *p, struct err *err) {
+    bool late = backend_has_later(p->net->setup.backend) && !p->net->setup.declare_only;
     for (int i = p->nodes; i < p->all; i++) {
         struct node *v = &p->node[i];
         const struct node *of = &p->node[v->of];
@@ -283,5 +326,8 @@ void adjoint_prepare(struct program *p) {
         if (v->op == &operation_column)
             v->value = array_all(&of->matrix.thin->W);
         v->work = v->op == &operation_take ? v->value : of->work;
+        if (late && v->op->finish && v->plan.adds)
+            TRY(net_vector(p->net, (size_t)v->count, (size_t)v->K, &v->asked, err));
     }
+    return CODE_OK;
 }

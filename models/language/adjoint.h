@@ -45,7 +45,7 @@ extern const struct operation operation_spread, operation_sum;
 int adjoint_write(struct program *p, struct err *err);
 /* Once all nodes are prepared: the nodes of the backward pass get matrices and scratch of those
  * whose cotangents they make parts of. */
-void adjoint_prepare(struct program *p);
+int adjoint_prepare(struct program *p, struct err *err);
 /* For selected.c: a node of the rows that node v takes out of x for its expert; whether it is one.
  */
 int adjoint_take(struct program *p, int v, int x, bool forward);

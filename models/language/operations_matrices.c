@@ -113,7 +113,7 @@ static void map_back_forward(struct net *net, struct node *v) {
 
 /* The transposed matrix. */
 static const struct operation operation_map_back = {
-    .name = "map_back", .linear = true, .by_row = true, .forward = map_back_forward};
+    .name = "map_back", .linear = true, .by_row = true, .forward = map_back_forward, .meets = true};
 
 static struct value map_adjoint(struct program *p, int v, int k, struct value g) {
     return adjoint_into(p, adjoint_append(p, &operation_map_back, g, none, p->node[v].argument[k]));
@@ -126,6 +126,7 @@ const struct operation operation_map = {.name = "map",
                                         .forward = map_forward_node,
                                         .adjoint = map_adjoint,
                                         .learns = true,
+                                        .meets = true,
                                         .matrix = MATRIX_MAP};
 
 static int thin_prepare(struct net *net, struct node *v, struct err *err) {
@@ -136,7 +137,7 @@ static int thin_prepare(struct net *net, struct node *v, struct err *err) {
 }
 
 /* What numbers are at the first evaluation. */
-static void subtract_origin(const struct net *net, const struct node *v) {
+static void subtract_origin(struct net *net, struct node *v) {
     size_t count = node_numbers(v);
     if (v->matrix.start && !net->batch.started)
         memcpy(v->matrix.start, v->s, count * sizeof *v->s);
@@ -147,7 +148,6 @@ static void subtract_origin(const struct net *net, const struct node *v) {
 static void look_forward(struct net *net, struct node *v) {
     ops(argument(net, v, 0)->value)
         ->dots(argument(net, v, 0)->value, array_all(&v->matrix.thin->W), v->s);
-    subtract_origin(net, v);
 }
 
 static void look_back_forward(struct net *net, struct node *v) {
@@ -166,6 +166,7 @@ const struct operation operation_look = {.name = "look",
                                          .linear = true,
                                          .prepare = thin_prepare,
                                          .forward = look_forward,
+                                         .finish = subtract_origin,
                                          .adjoint = look_adjoint,
                                          .learns = true,
                                          .matrix = MATRIX_LOOK};
@@ -185,6 +186,9 @@ static void read_out_forward(struct net *net, struct node *v) {
         ops(h)->averages(h, w, v->s);
     else
         ops(h)->dots(h, w, v->s);
+}
+
+static void read_out_finish(struct net *net, struct node *v) {
     for (size_t k = 0; k < node_numbers(v); k++)
         v->s[k] /= net->setup.gamma0;
     subtract_origin(net, v);
@@ -224,6 +228,7 @@ const struct operation operation_read_out = {.name = "read_out",
                                              .linear = true,
                                              .prepare = thin_prepare,
                                              .forward = read_out_forward,
+                                             .finish = read_out_finish,
                                              .learned = read_out_learned,
                                              .adjoint = read_out_adjoint,
                                              .learns = true,

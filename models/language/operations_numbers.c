@@ -11,14 +11,18 @@ static struct rows other(const struct net *net, const struct node *v) {
     return v->argument[1] < 0 ? (struct rows){0} : argument(net, v, 1)->value;
 }
 
-/* In reverse, added to a column of numbers, which may be those of some rows alone. */
 static void average_forward(struct net *net, struct node *v) {
     struct rows x = argument(net, v, 0)->value;
-    double *out = v->of < 0 ? v->s : net->program->c;
+    ops(x)->averages(x, other(net, v), v->of < 0 ? v->s : node_asked(net, v));
+}
+
+/* In reverse, added to a column of numbers, which may be those of some rows alone. */
+static void average_finish(struct net *net, struct node *v) {
+    const double *out = node_asked(net, v);
     int count = v->of < 0 ? 0 : selected_some(v) ? v->expert.of->some.count : v->count;
-    ops(x)->averages(x, other(net, v), out);
     for (int mu = 0; mu < count; mu++)
-        v->s[row_of(v, mu) * v->K + v->constant.column] += out[x.count == 1 ? 0 : mu];
+        v->s[row_of(v, mu) * v->K + v->constant.column] +=
+            out[argument(net, v, 0)->value.count == 1 ? 0 : mu];
 }
 
 struct value numbers_average(struct program *p, struct value x, struct value y, int column,
@@ -50,6 +54,7 @@ static struct value average_adjoint(struct program *p, int v, int k, struct valu
 
 const struct operation operation_average = {.name = "average",
                                             .forward = average_forward,
+                                            .finish = average_finish,
                                             .adjoint = average_adjoint,
                                             .across_inputs = true};
 
@@ -62,6 +67,7 @@ const struct operation operation_sum = {.name = "sum",
                                         .shape = operation_gives_one,
                                         .zeros = ZEROS_OF_RULE,
                                         .forward = average_forward,
+                                        .finish = average_finish,
                                         .adjoint = average_adjoint,
                                         .by_row = true};
 

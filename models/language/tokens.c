@@ -13,21 +13,23 @@ static const struct value none = {-1};
 
 /* --- numbers --------------------------------------------------------------------------------- */
 
-/* Numbers are set, those of all inputs with one wait, or added to those that are there. */
+/* Numbers are set, or added to those that are there. */
+static double *attended_numbers(const struct net *net, const struct node *v) {
+    return v->asked || v->onto >= 0 ? node_asked(net, v) : v->s;
+}
+
 static void attend_forward(struct net *net, struct node *v) {
     struct rows q = argument(net, v, 0)->value, k = argument(net, v, 1)->value;
-    ptrdiff_t pairs = pairs_of_tokens(net->program), P = net->setup.data.P;
-    bool adds = v->onto >= 0;
-    backend_hold(ops(q), !adds);
-    for (ptrdiff_t mu = 0; mu < P; mu++) {
-        double *s = v->s + mu * pairs, *c = adds ? net->program->c : s;
-        ops(q)->dots(of_input(net, q, mu), of_input(net, k, mu), c);
-        for (ptrdiff_t i = 0; i < pairs && adds; i++)
-            s[i] += v->constant.factor * c[i];
-    }
-    backend_hold(ops(q), false);
-    for (ptrdiff_t i = 0; i < P * pairs && !adds; i++)
-        v->s[i] = 0 + v->constant.factor * v->s[i];
+    ptrdiff_t pairs = pairs_of_tokens(net->program);
+    for (ptrdiff_t mu = 0; mu < net->setup.data.P; mu++)
+        ops(q)->dots(of_input(net, q, mu), of_input(net, k, mu),
+                     attended_numbers(net, v) + mu * pairs);
+}
+
+static void attend_finish(struct net *net, struct node *v) {
+    const double *out = attended_numbers(net, v);
+    for (size_t i = 0; i < node_numbers(v); i++)
+        v->s[i] = (v->onto >= 0 ? v->s[i] : 0) + v->constant.factor * out[i];
 }
 
 static const struct operation operation_mix;
@@ -53,6 +55,7 @@ static const struct operation operation_attend = {.name = "attend",
                                                   .constants =
                                                       CONSTANTS(CONSTANT("k", FIELD_REAL, factor)),
                                                   .forward = attend_forward,
+                                                  .finish = attend_finish,
                                                   .adjoint = attend_adjoint,
                                                   .every_row = true};
 
