@@ -108,6 +108,25 @@ static void check_times(int rows, int count, int n, int width) {
         }
 }
 
+/* Many of these numbers are equal, and NaN is the largest. */
+static void check_top(int n) {
+    fill(a, 1, n, LINE * (n / LINE + 1), 1);
+    for (int i = 3; i < n; i += 29)
+        a[i] = i % 2 ? NAN : (real)-0.0;
+    for (int most = 0; most <= n; most++) {
+        few_rows_top(a, n, most, y);
+        for (int i = 0; i < n; i++) {
+            int before = 0;
+            for (int j = 0; j < n; j++)
+                before += a[j] > a[i] || (isnan(a[j]) && !isnan(a[i])) ||
+                          (j < i && (a[j] == a[i] || (isnan(a[j]) && isnan(a[i]))));
+            if ((double)y[i] != (before < most))
+                fail_msg("%s: the %d largest of %d: number %d is marked %g", few_rows_name(), most,
+                         n, i, (double)y[i]);
+        }
+    }
+}
+
 #ifdef SINGLE
 static size_t padded(int n) {
     return (size_t)((n + LINE - 1) / LINE * LINE);
@@ -205,6 +224,8 @@ static void check_code(const char *name) {
     check_shapes(515, (515 + LINE - 1) / LINE * LINE, 3);
     check_shapes(4101, WIDEST, 7);
     check_matrices();
+    for (int n = 1; n <= FEW_ROWS_TOP; n++)
+        check_top(n);
     assert_true(few_rows_use(NULL));
 }
 

@@ -1,5 +1,6 @@
 /* The K largest numbers of rows that may lie on several ranks, by the search of top.h. */
 #include "kernels/array/cpu.h"
+#include "kernels/array/few_rows.h"
 #include "kernels/array/top.h"
 
 /* Begins the search in row k, with room for its keys. */
@@ -85,6 +86,13 @@ static int search_all(struct rows x, size_t K, uint64_t *keys, struct top_search
 }
 
 int cpu_top(struct rows x, size_t K, struct rows mask, struct err *err) {
+    size_t sites = x.array->sites;
+    if (x.array->split.blocks == 1 && sites <= FEW_ROWS_TOP && !x.array->split.over_ranks) {
+        for (int k = 0; k < x.count; k++)
+            few_rows_top(cpu_at(x, k, 0), (int)sites, K < sites ? (int)K : (int)sites,
+                         cpu_at(mask, k, 0));
+        return CODE_OK;
+    }
     int ranks = x.array->split.over_ranks ? dist_ranks() : 1, rank = ranks > 1 ? dist_rank() : 0;
     FREED(base_free) struct top_search *search = NULL;
     FREED(base_free) size_t *ties = NULL; /* [ranks][rows], then how many numbers are larger */

@@ -252,7 +252,9 @@ TARGET static void NAME(dots)(const real *a, int na, const real *b, int nb, int 
         return;
     }
 #endif
-    if (NAME(single_rows)(nb) == nb) {
+    /* The lanes of few vectors are added up sooner than a panel is filled. */
+    bool short_rows = nb <= 2 * NARROW && n <= 8 * LANES;
+    if (short_rows || NAME(single_rows)(nb) == nb) {
         for (int i = 0; i < n; i += AT_ONCE)
             for (int k = 0; k < na; k += CHUNK)
                 NAME(dots_chunk)

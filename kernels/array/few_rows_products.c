@@ -86,6 +86,10 @@ void few_rows_add(real *y, const double *c, const real *x, int rows, int n, size
     CALL_BEST(add, y, c, x, rows, n, width)
 }
 
+void few_rows_top(const real *x, int n, int K, real *mask) {
+    CALL_BEST(top, x, n, K, mask)
+}
+
 #ifdef SINGLE
 void few_rows_matrix(struct few_rows_matrix a, struct few_rows_matrix b, int rows, int terms,
                      int columns, real scale, real beta, real *y, size_t width) {

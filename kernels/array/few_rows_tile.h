@@ -14,7 +14,8 @@
 #endif
 
 typedef real NAME(vec) __attribute__((vector_size(REAL_BYTES * LANES), may_alias));
-typedef real_lane NAME(lanes) __attribute__((vector_size(REAL_BYTES * LANES)));
+typedef real_lane NAME(lanes) __attribute__((vector_size(REAL_BYTES * LANES), may_alias));
+typedef real_bits NAME(bits) __attribute__((vector_size(REAL_BYTES * LANES)));
 
 INLINE NAME(vec) NAME(load)(const real *x) {
     return *(const NAME(vec) *)x;
@@ -34,6 +35,27 @@ INLINE NAME(vec) NAME(first)(NAME(vec) x, int count) {
     NAME(lanes) in;
     UNROLL for (int lane = 0; lane < LANES; lane++) in[lane] = lane < count ? -1 : 0;
     return (NAME(vec))((NAME(lanes))x & in);
+}
+
+/* Whole numbers in the order of x, without a difference between 0 and -0. */
+INLINE NAME(lanes) NAME(keys)(NAME(vec) x) {
+    NAME(lanes) bits = (NAME(lanes))(x + 0), sign = bits >> (8 * REAL_BYTES - 1);
+    return bits ^ (NAME(lanes))((NAME(bits))sign >> 1);
+}
+
+/* A number is one of the K largest where fewer than K come before it: no branch depends on them. */
+TARGET static void NAME(top)(const real *x, int n, int K, real *mask) {
+    real_lane key[FEW_ROWS_TOP] __attribute__((aligned(64)));
+    for (int i = 0; i < n; i += LANES)
+        *(NAME(lanes) *)(key + i) = NAME(keys)(NAME(load)(x + i));
+    for (int i = 0; i < n; i += LANES) {
+        NAME(lanes) mine = *(NAME(lanes) *)(key + i), place, before = {0};
+        NAME(vec) one = (NAME(vec)){0} + 1;
+        UNROLL for (int lane = 0; lane < LANES; lane++) place[lane] = i + lane;
+        for (int j = 0; j < n; j++)
+            before -= (mine < key[j]) | ((mine == key[j]) & (place > j));
+        *(NAME(vec) *)(mask + i) = (NAME(vec))((before < K) & (NAME(lanes))one);
+    }
 }
 
 #include "kernels/array/few_rows_dots.h"

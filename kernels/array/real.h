@@ -12,6 +12,7 @@
 
 typedef float real;
 typedef int real_lane; /* a whole number that is as long */
+typedef unsigned real_bits;
 #define REAL_BYTES 4
 
 #define REAL_BACKEND backend_cpu_single
@@ -39,6 +40,7 @@ typedef int real_lane; /* a whole number that is as long */
 #define few_rows_times few_rows_times_single
 #define few_rows_combine few_rows_combine_single
 #define few_rows_add few_rows_add_single
+#define few_rows_top few_rows_top_single
 #define functions_apply functions_apply_single
 #define functions_affine functions_affine_single
 #define functions_normals functions_normals_single
@@ -50,6 +52,7 @@ typedef int real_lane; /* a whole number that is as long */
 
 typedef double real;
 typedef long long real_lane;
+typedef unsigned long long real_bits;
 #define REAL_BYTES 8
 #define REAL_BACKEND backend_cpu
 #define REAL_OTHER backend_cpu_single

@@ -120,11 +120,13 @@ void net_free(struct net *net) {
     *net = (struct net){0};
 }
 
+int net_input_rows(const struct net *net, const struct parameter *p) {
+    int uses = p->map ? p->map->declared.uses : p->thin && p->thin->A ? p->thin->uses : 1;
+    return p->rows / uses / net->setup.data.P;
+}
+
 int net_input(const struct net *net, const struct parameter *p, int i) {
-    int rows = p->rows / (p->map                  ? p->map->declared.uses
-                          : p->thin && p->thin->A ? p->thin->uses
-                                                  : 1);
-    return i % rows / (rows / net->setup.data.P);
+    return i / net_input_rows(net, p) % net->setup.data.P;
 }
 
 int net_most_rows(const struct net *net) {

@@ -419,6 +419,7 @@ int net_reserve(struct net *net, void *out, size_t count, size_t each, size_t si
 int net_vector(struct net *net, size_t count, size_t each, double **vector, struct err *err);
 /* The input [0, P) of row i of a parameter; and the most rows that one has, at least batch.rows. */
 int net_input(const struct net *net, const struct parameter *p, int i);
+int net_input_rows(const struct net *net, const struct parameter *p); /* of an input, in a row */
 int net_most_rows(const struct net *net);
 /* What moves a matrix between populations of this name, or (NULL) what has a finite side. */
 const struct optimizer *net_optimizer(const struct net_setup *setup, const char *map);

@@ -43,9 +43,12 @@ int net_hold(struct net *net, struct err *err) {
 
 void net_coefficients(const struct net *net, const struct parameter *p, int k, double rate,
                       double *c) {
-    for (int i = 0; i < p->rows; i++)
-        c[i] = rate / net->setup.data.P *
-               net->place.stage_Delta[k * net->setup.data.P + net_input(net, p, i)];
+    int P = net->setup.data.P, each = net_input_rows(net, p);
+    for (int i = 0; i < p->rows; i++) {
+        c[i] = rate / P * net->place.stage_Delta[k * P + i / each % P];
+        for (int end = i + each; i + 1 < end; i++)
+            c[i + 1] = c[i];
+    }
 }
 
 /* change [K] += sum_mu c_mu A_mu */

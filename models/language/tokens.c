@@ -100,10 +100,17 @@ static void softmax_forward(struct net *net, struct node *v) {
     int n = net->setup.data.n;
     for (ptrdiff_t i = 0; i < v->count; i++, x += n, out += n) {
         int count = seen(net, i, v->constant.causal);
-        double largest = x[0], sum = 0;
+        double largest = x[0];
         for (int t = 1; t < count; t++)
             largest = x[t] > largest ? x[t] : largest;
-        functions_apply(FN_EXP, 1, -largest, x, count, out, NULL);
+        for (int t = 0; t < n; t++)
+            out[t] = t < count ? x[t] - largest : 0;
+    }
+    functions_apply(FN_EXP, 1, 0, v->s, v->count * n, v->s, NULL);
+    out = v->s;
+    for (ptrdiff_t i = 0; i < v->count; i++, out += n) {
+        int count = seen(net, i, v->constant.causal);
+        double sum = 0;
         for (int t = 0; t < n; t++)
             sum += out[t] = t < count ? out[t] : 0;
         for (int t = 0; t < count; t++)
