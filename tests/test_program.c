@@ -331,9 +331,9 @@ static void ask(struct run *run, const struct shape *shape) {
 
 /* Draws the programs of all shapes; judged: and takes their gradients by differences. */
 static void each_program(bool judged) {
-    static const char *const none[] = {NULL};
+    static const char *const without[] = {NULL};
     FREED(run_free) struct run run;
-    start(&run, none);
+    start(&run, without);
     for (int k = 0; k < SHAPES; k++) {
         ask(&run, &shapes[k]);
         for (uint32_t seed = 1; seed <= (k ? 25 : 60); seed++) {

@@ -411,7 +411,7 @@ static void try_program(struct run *run, const char *text) {
 TEST(programs) {
     static char text[SIZE];
     struct run run[2];
-    static const struct itimerval most = {.it_value.tv_sec = 30}, none; /* of processors */
+    static const struct itimerval most = {.it_value.tv_sec = 30}, unlimited; /* of processors */
     double end = base_seconds() + seconds;
     read_examples();
     support_run(&run[0], "examples/dense.ini",
@@ -430,7 +430,7 @@ TEST(programs) {
         (draw(3) ? compose : change)(text);
         try_program(&run[draw(2)], text);
     }
-    setitimer(ITIMER_PROF, &none, NULL);
+    setitimer(ITIMER_PROF, &unlimited, NULL);
     print_message("%d nets done, %d refused, %d failed numerically\n", outcome[0],
                   outcome[CODE_INPUT], outcome[CODE_NUMERICAL]);
     assert_true(outcome[0] > 0 && outcome[CODE_INPUT] > 0);

@@ -233,6 +233,8 @@ struct program {
     int asks;
     int code;
     struct err err; /* the first that went wrong */
+    struct node
+        nowhere; /* what is written behind a failure, and read of values that do not exist */
     /* While somebody else's program is written: bytes of the host that it may take in all, beside
      * the rows of populations, and those that are left. 0: any number. */
     size_t most_bytes, bytes_left;
@@ -273,7 +275,8 @@ static inline const double *net_deltas(const struct net *net) {
 /* A node of this operation that knows its arguments alone. */
 struct node node_of_operation(const struct operation *op, struct value a, struct value b);
 /* For what adds a node: it has the shape of argument a (rows for each input, or numbers), or one
- * row for each token; NULL after a failure. Arguments that do not exist are at -1. */
+ * row for each token. Arguments that do not exist are at -1. After a failure *out does not exist,
+ * and the node is one that nobody reads, so that whoever completes it need not ask. */
 struct node *node_append(struct program *p, const struct operation *op, struct value a,
                          struct value b, struct value *out);
 /* These append rows like those of x, or as many numbers; rows alone; and numbers [count][K]. */
@@ -289,6 +292,7 @@ struct node *node_append_pair(struct program *p, const struct operation *op, con
                               struct value a, struct value b, struct value *out);
 /* Rows of an input; a failure where an evaluation would have more than can be counted. */
 void node_shape(struct program *p, struct node *node, ptrdiff_t per);
+/* Of a value that does not exist it is one of no rows and no numbers. */
 struct node *node_of(const struct program *p, struct value x);
 /* Whether the arguments exist (b may be none) and are rows; is numbers; and there are as many for
  * each input, or one for all. */

@@ -2,8 +2,6 @@
 #include "models/language/adjoint.h"
 #include "models/language/operation.h"
 
-static const struct value none = {-1};
-
 /* Written by others: by the forward pass; and columns, which are those of a matrix. */
 static const struct operation operation_slope = {.name = "slope"},
                               operation_column = {.name = "column", .constant = true};
@@ -74,7 +72,7 @@ static int larger_of(int a, int b) {
 }
 
 static struct value append_node(struct program *p, struct node node) {
-    struct node *added = program_grow(p, &p->node, &p->all, sizeof *added);
+    struct node *added = p->code ? NULL : program_grow(p, &p->node, &p->all, sizeof *added);
     if (!added)
         return none;
     *added = node;
@@ -88,11 +86,12 @@ static struct value append_node(struct program *p, struct node node) {
 /* A node that is shaped as node `like`. */
 static struct node node_like(const struct program *p, const struct operation *op, struct value a,
                              struct value b, int like) {
+    const struct node *shape = node_of(p, (struct value){like});
     struct node node = node_of_operation(op, a, b);
-    node.on = p->node[like].on;
-    node.per = p->node[like].per;
-    node.count = p->node[like].count;
-    node.K = p->node[like].K;
+    node.on = shape->on;
+    node.per = shape->per;
+    node.count = shape->count;
+    node.K = shape->K;
     return node;
 }
 
@@ -105,8 +104,6 @@ static struct value append_part(struct program *p, struct node node) {
 }
 
 struct value adjoint_slope(struct program *p, int v) {
-    if (p->code)
-        return none;
     struct node node = node_like(p, &operation_slope, none, none, v);
     node.plan.differ = node.count;
     node.plan.forward = true;
@@ -116,8 +113,6 @@ struct value adjoint_slope(struct program *p, int v) {
 }
 
 struct value adjoint_column(struct program *p, int v) {
-    if (p->code)
-        return none;
     struct node node = node_like(p, &operation_column, none, none, p->node[v].argument[0]);
     node.count = node.plan.differ = 1;
     return append_node(p, node);
@@ -125,25 +120,20 @@ struct value adjoint_column(struct program *p, int v) {
 
 struct value adjoint_append(struct program *p, const struct operation *op, struct value a,
                             struct value b, int like) {
-    if (p->code)
-        return none;
     struct node node = node_like(p, op, a, b, like);
-    node.count = larger_of(p->node[a.at].count, b.at < 0 ? 0 : p->node[b.at].count);
+    node.count = larger_of(node_of(p, a)->count, node_of(p, b)->count);
     return append_part(p, node);
 }
 
 struct value adjoint_like(struct program *p, const struct operation *op, struct value a,
                           struct value b, int like) {
-    if (p->code)
-        return none;
     struct node node = node_like(p, op, a, b, like);
     node.plan.differ = node.count;
     return append_part(p, node);
 }
 
 struct value adjoint_into(struct program *p, struct value part) {
-    if (part.at >= 0)
-        p->node[part.at].plan.adds = true;
+    node_of(p, part)->plan.adds = true;
     return part;
 }
 
@@ -157,9 +147,8 @@ struct value adjoint_repeat(struct program *p, struct value x, int like) {
 }
 
 struct value adjoint_times(struct program *p, double factor, struct value x) {
-    struct value out = p->code ? none : adjoint_append(p, &operation_times, x, none, x.at);
-    if (out.at >= 0)
-        p->node[out.at].constant.factor = factor;
+    struct value out = adjoint_append(p, &operation_times, x, none, x.at);
+    node_of(p, out)->constant.factor = factor;
     return out;
 }
 

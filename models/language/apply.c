@@ -31,8 +31,7 @@ static void set_constant(struct node *node, const struct constant_field *field, 
 }
 
 struct value program_apply(struct program *p, const struct operation *op, struct operands given) {
-    const struct value none = {-1};
-    struct value out = none;
+    struct value out;
     enum operation_argument kind;
     int values = 0, constants = 0;
     for (const char *at = op->arguments; (kind = operation_argument(&at));) {
@@ -46,15 +45,15 @@ struct value program_apply(struct program *p, const struct operation *op, struct
                             ? node_append_like(p, op, given.x, &out)
                         : values == 2 ? node_append_pair(p, op, op->name, given.x, given.y, &out)
                                       : node_append_rows(p, op, given.x, &out);
-    for (const char *at = op->arguments; node && (kind = operation_argument(&at));)
+    for (const char *at = op->arguments; (kind = operation_argument(&at));)
         if (kind == ARGUMENT_CONSTANT) {
             assert(constants < OPERANDS_CONSTANTS);
             set_constant(node, &op->constants[constants], given.constant[constants]);
             constants++;
         }
-    if (node && op->shape)
+    if (!p->code && op->shape)
         op->shape(p, node, given.on);
-    return p->code ? none : out;
+    return out;
 }
 
 struct value program_word(struct program *p, const char *name, struct operands given) {
@@ -63,5 +62,5 @@ struct value program_word(struct program *p, const char *name, struct operands g
             if (!strcmp((*op)->name, name))
                 return program_apply(p, *op, given);
     program_fail(p, "there is no operation %s", name);
-    return (struct value){-1};
+    return none;
 }

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-static const struct value none = {-1};
-
 /* How many numbers an input, or token, has: its own, or of kinds of tokens and of places. */
 static int numbers_there(const struct data_setup *data) {
     return data->V ? data->V + data->n : data->D;
@@ -43,8 +41,7 @@ struct value program_input(struct program *p, int first, int last) {
                      first, last, most, most);
     struct node *node =
         node_append_numbers(p, &operation_input, none, none, last - first + 1, &out);
-    if (node)
-        node->constant.first = first - 1;
+    node->constant.first = first - 1;
     return out;
 }
 

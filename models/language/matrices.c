@@ -7,8 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 
-static const struct value none = {-1};
-
+/* Gives node its matrix; false after a failure. */
 static bool settle_weight(struct program *p, struct node *node, struct weight W) {
     node->matrix.weight = node->matrix.written = W;
     if (W.tied && node->op->matrix != MATRIX_MAP && node->op->matrix != MATRIX_EMBED)
@@ -34,53 +33,46 @@ static void add_parameter(struct program *p, int at, struct parameter parameter,
     *added = parameter;
 }
 
-static struct thin *new_thin(struct program *p) {
-    struct thin **added = program_grow(p, &p->net->thins.item, &p->net->thins.count, sizeof *added);
-    if (!added || program_failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
-        return NULL;
-    return *added;
+/* Gives node number `at` a matrix with one finite side, which learns with the coefficients A (NULL:
+ * others, which are found later). false after a failure. */
+static bool settle_columns(struct program *p, int at, struct weight W, const double *A,
+                           double eps) {
+    struct node *node = node_of(p, (struct value){at});
+    struct thin **added;
+    if (!settle_weight(p, node, W) ||
+        !(added = program_grow(p, &p->net->thins.item, &p->net->thins.count, sizeof *added)) ||
+        program_failed(p, base_alloc(added, 1, sizeof **added, &p->err)))
+        return false;
+    node->matrix.weight.a0 = weight_column(p, node);
+    node->matrix.thin = *added;
+    add_parameter(p, at, (struct parameter){.thin = *added, .A = A}, eps);
+    return !p->code;
 }
 
 struct value program_read_in(struct program *p, struct population *bottom, struct weight W) {
     struct value out;
     struct node *node = node_append(p, &operation_read_in, none, none, &out);
     double factor = p->net->setup.training.read_in;
-    if (!node)
-        return none;
     node->on = bottom;
     node->K = p->net->setup.data.K;
     W.adam_rate = factor * weight_or_one(W.adam_rate);
     W.adam_eps = factor * weight_or_one(W.adam_eps);
-    if (!settle_weight(p, node, W))
-        return none;
-    node->matrix.weight.a0 = weight_column(p, node);
-    node->matrix.thin = new_thin(p);
-    add_parameter(p, out.at, (struct parameter){.thin = node->matrix.thin, .A = p->net->batch.A},
-                  p->net->setup.gamma0);
+    settle_columns(p, out.at, W, p->net->batch.A, p->net->setup.gamma0);
     return out;
 }
 
 struct value program_embed(struct program *p, struct value s, struct population *on,
                            struct weight E) {
     struct value out;
-    if (!node_given_numbers(p, "an embedding", s))
-        return none;
+    node_given_numbers(p, "an embedding", s);
     struct node *node = node_append(p, &operation_embed, s, none, &out);
-    if (!node)
-        return none;
     if (node->count != node_of(p, s)->count)
         program_fail(p, "an embedding of numbers that all inputs share");
     node->on = on;
     node->K = node_of(p, s)->K;
-    if (weight_tied_thin(p, node, on, E))
-        return out;
-    if (!settle_weight(p, node, E))
-        return none;
-    node->matrix.weight.a0 = weight_column(p, node);
-    if (!(node->matrix.thin = new_thin(p)))
-        return none;
-    node->matrix.thin->uses = 1;
-    add_parameter(p, out.at, (struct parameter){.thin = node->matrix.thin}, p->net->setup.gamma0);
+    if (!weight_tied_thin(p, node, on, E) &&
+        settle_columns(p, out.at, E, NULL, p->net->setup.gamma0))
+        node->matrix.thin->uses = 1;
     return out;
 }
 
@@ -88,21 +80,13 @@ struct value program_vector(struct program *p, struct population *on, struct val
                             const double *start, struct weight v) {
     struct value out;
     struct node *node = node_append(p, &operation_vector, none, none, &out);
-    if (!node)
-        return none;
     if (like.at >= 0)
         node_shape(p, node, node_of(p, like)->per);
     node->on = on;
     node->K = 1;
-    if (!settle_weight(p, node, v))
-        return none;
-    node->matrix.weight.a0 = weight_column(p, node);
-    node->matrix.thin = new_thin(p);
-    if (start && (node->matrix.start = program_memory(p, sizeof *start)))
+    if (settle_columns(p, out.at, v, p->net->output.ones, p->net->setup.gamma0) && start &&
+        (node->matrix.start = program_memory(p, sizeof *start)))
         *node->matrix.start = node->matrix.weight.a0 * *start;
-    add_parameter(p, out.at,
-                  (struct parameter){.thin = node->matrix.thin, .A = p->net->output.ones},
-                  p->net->setup.gamma0);
     return out;
 }
 
@@ -129,11 +113,11 @@ struct value program_map(struct program *p, struct value x, struct population *t
     struct node *node = node_append_rows(p, &operation_map, x, &out);
     struct net *net = p->net;
     struct map **added;
-    if (node && weight_tied(p, node, target, W))
+    if (weight_tied(p, node, target, W))
         return out;
     if (net->maps.count == RNG_OWNERS)
         program_fail(p, "it has more than %d matrices between populations", RNG_OWNERS);
-    if (!node || !settle_weight(p, node, W))
+    if (!settle_weight(p, node, W))
         return none;
     struct population *source = node->on;
     double fg = node->matrix.weight.a0 * node->matrix.weight.s_f, r = target->size / source->size;
@@ -162,20 +146,15 @@ struct value program_map(struct program *p, struct value x, struct population *t
 struct value program_look(struct program *p, struct value x, int K, struct weight Q) {
     struct value out;
     struct net *net = p->net;
-    if (!node_given_rows(p, "look", x, none))
-        return none;
+    node_given_rows(p, "look", x, none);
     struct node *node = node_append_numbers(p, &operation_look, x, none, K, &out);
-    if (node && weight_tied_thin(p, node, node_of(p, x)->on, Q))
+    if (weight_tied_thin(p, node, node_of(p, x)->on, Q) ||
+        !settle_columns(p, out.at, Q, NULL, net->setup.gamma0))
         return out;
-    if (!node || !settle_weight(p, node, Q))
-        return none;
-    node->matrix.weight.a0 = weight_column(p, node);
     net->gates.tied |= Q.iid;
     node->matrix.weight.iid |= net->setup.N > 0 || net->gates.random;
-    node->matrix.thin = new_thin(p);
     if (!node->matrix.weight.iid)
         program_failed(p, net_origin(net, node->per * K, &node->matrix.start, &p->err));
-    add_parameter(p, out.at, (struct parameter){.thin = node->matrix.thin}, net->setup.gamma0);
     return out;
 }
 
@@ -186,7 +165,7 @@ static struct value add_bias(struct program *p, struct value s, struct value lik
     struct value out;
     struct node *node = node_append_numbers(p, &operation_bias, like, none, K, &out);
     int count = groups * K;
-    if (!node || !settle_weight(p, node, b))
+    if (!settle_weight(p, node, b))
         return none;
     node->argument[0] = s.at;
     node->matrix.decays = node->matrix.weight.fixed ? 0 : node->matrix.decays;
@@ -249,7 +228,7 @@ struct value program_read_out(struct program *p, struct value h, struct weight w
     struct node *node =
         node_append_numbers(p, &operation_read_out, h, none, net->setup.data.C, &out);
     p->read_out = p->output = out.at;
-    if (node && weight_tied_thin(p, node, node_of(p, h)->on, w)) {
+    if (weight_tied_thin(p, node, node_of(p, h)->on, w)) {
         if (zero)
             program_fail(p,
                          "[network] read_out = zero starts the read-out at zero, and here it is "
@@ -258,13 +237,8 @@ struct value program_read_out(struct program *p, struct value h, struct weight w
         net->output.loss_in_cotangent = true;
         return out;
     }
-    if (!node || !settle_weight(p, node, w))
-        return none;
-    node->matrix.weight.a0 = weight_column(p, node);
-    node->matrix.thin = new_thin(p);
-    if (net->setup.limit.centre)
+    if (settle_columns(p, out.at, w, NULL, 1) && net->setup.limit.centre)
         program_failed(p, net_origin(net, net_outputs(net), &node->matrix.start, &p->err));
-    add_parameter(p, out.at, (struct parameter){.thin = node->matrix.thin}, 1);
     return out;
 }
 

@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static const struct value none = {-1};
-
 /* --- some numbers of many, and many of some -------------------------------------------------- */
 
 /* Numbers column, column + 1, ... of a row. */
@@ -32,8 +30,7 @@ static const struct operation operation_pick_back = {
     .forward = pick_back_forward};
 
 static struct value at_column(struct program *p, struct value part, int column) {
-    if (part.at >= 0)
-        node_of(p, part)->constant.column = column;
+    node_of(p, part)->constant.column = column;
     return part;
 }
 
@@ -52,10 +49,10 @@ static const struct operation operation_pick = {
     .bare = true};
 
 struct value program_pick(struct program *p, struct value s, int column) {
-    struct value out = none;
-    if (node_given_numbers(p, "a part of numbers", s))
-        node_append_numbers(p, &operation_pick, s, none, 1, &out);
-    return p->code ? none : at_column(p, out, column);
+    struct value out;
+    node_given_numbers(p, "a part of numbers", s);
+    node_append_numbers(p, &operation_pick, s, none, 1, &out);
+    return at_column(p, out, column);
 }
 
 static void join_forward(struct net *net, struct node *v) {
@@ -77,11 +74,11 @@ static const struct operation operation_join = {
     .name = "join", .forward = join_forward, .adjoint = join_adjoint, .by_row = true, .bare = true};
 
 struct value program_join(struct program *p, struct value a, struct value b) {
-    struct value out = none;
-    if (node_given_numbers(p, "a list", a) && node_given_numbers(p, "a list", b) &&
-        node_paired(p, "a list", a, b))
-        node_append_numbers(p, &operation_join, a, b, node_of(p, a)->K + node_of(p, b)->K, &out);
-    return p->code ? none : out;
+    struct value out;
+    if (node_given_numbers(p, "a list", a) && node_given_numbers(p, "a list", b))
+        node_paired(p, "a list", a, b);
+    node_append_numbers(p, &operation_join, a, b, node_of(p, a)->K + node_of(p, b)->K, &out);
+    return out;
 }
 
 /* --- functions of numbers -------------------------------------------------------------------- */
@@ -128,8 +125,6 @@ struct value numbers_power_adjoint(struct program *p, int v, int k, struct value
     int x = p->node[v].argument[k];
     double c = p->node[v].constant.factor;
     struct value slope = adjoint_like(p, &operation_power, (struct value){x}, none, x);
-    if (slope.at < 0)
-        return none;
     node_of(p, slope)->constant.factor = c - 1;
     return c == 0 ? adjoint_times(p, 0, g)
                   : adjoint_times(p, c, adjoint_like(p, &operation_multiply, slope, g, x));
@@ -138,14 +133,11 @@ struct value numbers_power_adjoint(struct program *p, int v, int k, struct value
 /* op of each of the numbers s by itself, with the constant c. */
 static struct value append_with(struct program *p, const struct operation *op, struct value s,
                                 double c) {
-    struct value out = none;
+    struct value out;
     if (!isfinite(c))
         program_fail(p, "numbers are combined with a number that is infinite or none");
-    if (node_given_numbers(p, "a function of numbers", s))
-        node_append_like(p, op, s, &out);
-    if (p->code)
-        return none;
-    node_of(p, out)->constant.factor = c;
+    node_given_numbers(p, "a function of numbers", s);
+    node_append_like(p, op, s, &out)->constant.factor = c;
     return out;
 }
 
@@ -177,8 +169,7 @@ static struct value log_sum_exp_adjoint(struct program *p, int v, int k, struct 
     struct value x = {p->node[v].argument[k]}, minus = adjoint_times(p, -1, (struct value){v}),
                  below = adjoint_like(p, &operation_shift, minus, x, x.at),
                  share = adjoint_like(p, &operation_fn, below, none, x.at);
-    if (share.at >= 0)
-        node_of(p, share)->constant.fn = FN_EXP;
+    node_of(p, share)->constant.fn = FN_EXP;
     return adjoint_like(p, &operation_scale, g, share, x.at);
 }
 

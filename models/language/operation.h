@@ -20,6 +20,8 @@
 /* All constants of an operation, or of a function that an author brings along. */
 #define CONSTANTS(...) ((const struct constant_field[]){__VA_ARGS__, {0}})
 
+static const struct value none = {-1}; /* a value that does not exist */
+
 static inline struct node *argument(const struct net *net, const struct node *v, int k) {
     return &net->program->node[v->argument[k]];
 }

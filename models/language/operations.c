@@ -4,8 +4,6 @@
 #include "models/language/operation.h"
 #include "kernels/base/text.h"
 
-static const struct value none = {-1};
-
 static bool fn_jumps(const struct program *p, int i) {
     return p->node[i].on && p->node[i].constant.fn == FN_RELU;
 }
@@ -354,12 +352,9 @@ const struct operation operation_constant = {
 
 struct value program_constant(struct program *p, struct population *on, const double *values) {
     struct value out;
-    struct node *node =
-        node_append(p, &operation_constant, (struct value){-1}, (struct value){-1}, &out);
-    if (node) {
-        node->on = on;
-        node->constant.given = values;
-    }
+    struct node *node = node_append(p, &operation_constant, none, none, &out);
+    node->on = on;
+    node->constant.given = values;
     return out;
 }
 

@@ -6,8 +6,6 @@
 #include <limits.h>
 #include <string.h>
 
-static const struct value none = {-1};
-
 static int read_in_prepare(struct net *net, struct node *v, struct err *err) {
     return net_read_in(net, v, err);
 }

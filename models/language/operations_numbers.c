@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-static const struct value none = {-1};
-
 static struct rows other(const struct net *net, const struct node *v) {
     return v->argument[1] < 0 ? (struct rows){0} : argument(net, v, 1)->value;
 }
@@ -28,8 +26,7 @@ static void average_finish(struct net *net, struct node *v) {
 struct value numbers_average(struct program *p, struct value x, struct value y, int column,
                              int like) {
     struct value out = adjoint_into(p, adjoint_like(p, &operation_average, x, y, like));
-    if (out.at >= 0)
-        node_of(p, out)->constant.column = column;
+    node_of(p, out)->constant.column = column;
     return out;
 }
 
@@ -89,8 +86,7 @@ static struct value scale_adjoint(struct program *p, int v, int k, struct value 
                    ? numbers_average(p, g, x, p->node[v].constant.column, s.at)
                    : numbers_average(p, x, g, p->node[v].constant.column, s.at);
     struct value out = adjoint_append(p, &operation_scale, s, g, x.at);
-    if (out.at >= 0)
-        node_of(p, out)->constant.column = p->node[v].constant.column;
+    node_of(p, out)->constant.column = p->node[v].constant.column;
     return out;
 }
 
@@ -133,8 +129,7 @@ static const struct operation operation_at_sets = {.name = "at_sets", .forward =
 static struct value bias_learned(struct program *p, int v, struct value g) {
     int sets = p->node[v].constant.groups;
     struct value out = sets > 1 ? adjoint_like(p, &operation_at_sets, g, none, v) : none;
-    if (out.at >= 0)
-        node_of(p, out)->K *= sets;
+    node_of(p, out)->K *= sets;
     return out;
 }
 
@@ -149,22 +144,18 @@ const struct operation operation_bias = {.name = "bias",
 
 static struct node *append_scaled(struct program *p, const struct operation *op, struct value s,
                                   struct value x, struct value *out) {
-    *out = none;
-    if (!node_given_numbers(p, op->name, s) || !node_paired(p, op->name, s, x))
-        return NULL;
+    if (node_given_numbers(p, op->name, s))
+        node_paired(p, op->name, s, x);
     if (!node_of(p, x)->on)
         return node_append_numbers(p, op, s, x, node_of(p, x)->K, out);
     struct node *node = node_append(p, op, s, x, out);
-    if (node)
-        node->on = node_of(p, x)->on;
+    node->on = node_of(p, x)->on;
     return node;
 }
 
 struct value program_scale(struct program *p, struct value s, int column, struct value x) {
     struct value out;
-    struct node *node = append_scaled(p, &operation_scale, s, x, &out);
-    if (node)
-        node->constant.column = column;
+    append_scaled(p, &operation_scale, s, x, &out)->constant.column = column;
     return out;
 }
 

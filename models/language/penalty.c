@@ -3,8 +3,6 @@
 #include "models/language/adjoint.h"
 #include "models/language/operation.h"
 
-static const struct value none = {-1};
-
 /* --- the mean over all rows ------------------------------------------------------------------ */
 
 static void mean_rows_forward(struct net *net, struct node *v) {
@@ -27,11 +25,9 @@ static const struct operation operation_mean_rows = {.name = "mean_of_rows",
                                                      .across_inputs = true};
 
 struct value program_mean_of_rows(struct program *p, struct value x) {
-    struct value out = none;
+    struct value out;
     program_count_inputs_once(p, "a mean over the inputs");
     struct node *node = node_append_like(p, &operation_mean_rows, x, &out);
-    if (!node)
-        return out;
     node->count = 1;
     node->plan.across_inputs = true;
     return out;
@@ -105,7 +101,7 @@ void program_penalty_mean(struct program *p, struct value s, double c, bool squa
     p->net->output.loss_in_cotangent = true;
     struct node *node =
         node_append(p, square ? &operation_mean_square : &operation_mean, s, none, &out);
-    if (!node ||
+    if (p->code ||
         program_failed(p, net_vector(p->net, node_numbers(node_of(p, s)), 1, &node->A, &p->err)))
         return;
     node->constant.factor = c;

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct value none = {-1};
-
 const struct network *program_network(const struct program *p) {
     return p->net->setup.network;
 }
@@ -120,7 +118,7 @@ int program_count(const struct program *p, struct value x) {
 }
 
 struct node *node_of(const struct program *p, struct value x) {
-    return &p->node[x.at];
+    return x.at < 0 ? &p->net->program->nowhere : &p->node[x.at];
 }
 
 void node_shape(struct program *p, struct node *node, ptrdiff_t per) {
@@ -151,13 +149,12 @@ struct node node_of_operation(const struct operation *op, struct value a, struct
 
 struct node *node_append(struct program *p, const struct operation *op, struct value a,
                          struct value b, struct value *out) {
+    struct node *node = p->code ? NULL : program_grow(p, &p->node, &p->nodes, sizeof *node);
     *out = none;
-    if (p->code)
-        return NULL;
-    struct node *node = program_grow(p, &p->node, &p->nodes, sizeof *node);
+    p->nowhere = node_of_operation(op, a, b);
     if (!node)
-        return NULL;
-    *node = node_of_operation(op, a, b);
+        return &p->nowhere;
+    *node = p->nowhere;
     for (int k = 0; k < 2; k++)
         if (node->argument[k] >= 0) {
             node->plan.moves |= op->adjoint && p->node[node->argument[k]].plan.moves;
@@ -221,14 +218,10 @@ static bool values_alike(struct program *p, const char *op, struct value a, stru
 
 struct node *node_append_pair(struct program *p, const struct operation *op, const char *what,
                               struct value a, struct value b, struct value *out) {
-    *out = none;
-    if (!values_alike(p, what, a, b))
-        return NULL;
-    if (!node_of(p, a)->on)
+    if (values_alike(p, what, a, b) && !node_of(p, a)->on)
         return node_append_numbers(p, op, a, b, node_of(p, a)->K, out);
     struct node *node = node_append(p, op, a, b, out);
-    if (node)
-        node->on = node_of(p, a)->on;
+    node->on = node_of(p, a)->on;
     return node;
 }
 
@@ -241,35 +234,30 @@ bool node_given_numbers(struct program *p, const char *op, struct value s) {
 struct node *node_append_numbers(struct program *p, const struct operation *op, struct value a,
                                  struct value b, int K, struct value *out) {
     struct node *node = node_append(p, op, a, b, out);
-    if (node && node->plan.across_inputs)
+    if (node->plan.across_inputs)
         node->count = node_of(p, a)->count;
-    if (!node)
-        return NULL;
     node->K = K;
-    if (program_failed(p, net_allow(p->net, node_numbers(node) * sizeof *node->s, &p->err)))
-        return NULL;
+    if (!p->code)
+        program_failed(p, net_allow(p->net, node_numbers(node) * sizeof *node->s, &p->err));
     return node;
 }
 
 struct node *node_append_like(struct program *p, const struct operation *op, struct value x,
                               struct value *out) {
-    *out = none;
     if (x.at < 0)
         program_fail(p, "%s of nothing", op->name);
-    if (!p->code && !node_of(p, x)->on)
+    if (!node_of(p, x)->on)
         return node_append_numbers(p, op, x, none, node_of(p, x)->K, out);
     struct node *node = node_append(p, op, x, none, out);
-    if (node) {
-        node->on = node_of(p, x)->on;
-        node->count = node_of(p, x)->count;
-    }
+    node->on = node_of(p, x)->on;
+    node->count = node_of(p, x)->count;
     return node;
 }
 
 struct node *node_append_rows(struct program *p, const struct operation *op, struct value x,
                               struct value *out) {
-    *out = none;
-    return node_given_rows(p, op->name, x, none) ? node_append_like(p, op, x, out) : NULL;
+    node_given_rows(p, op->name, x, none);
+    return node_append_like(p, op, x, out);
 }
 
 /* --- operations without a matrix -------------------------------------------------------------- */
@@ -279,12 +267,10 @@ struct value program_fn(struct program *p, enum fn fn, double k, struct value x)
     if (fn != FN_RELU && fn != FN_LINEAR && fn != FN_LOG && fn != FN_INVERSE)
         growth_refuse(p, x, program_name(p, "the argument of %s", functions_name[fn]));
     struct node *node = node_append_like(p, &operation_fn, x, &out);
-    if (node && !node->on && fn == FN_RELU)
+    if (!node->on && fn == FN_RELU)
         program_bends(p, x);
-    if (node) {
-        node->constant.fn = fn;
-        node->constant.factor = k;
-    }
+    node->constant.fn = fn;
+    node->constant.factor = k;
     return out;
 }
 
@@ -305,16 +291,13 @@ struct value program_sigma_of_experts(struct program *p, struct value x) {
 
 struct value program_times(struct program *p, double k, struct value x) {
     struct value out;
-    struct node *node = node_append_like(p, &operation_times, x, &out);
-    if (node)
-        node->constant.factor = k;
+    node_append_like(p, &operation_times, x, &out)->constant.factor = k;
     return out;
 }
 
 struct value program_stop(struct program *p, struct value x) {
     struct value out = program_times(p, 1, x);
-    if (out.at >= 0)
-        node_of(p, out)->plan.moves = false;
+    node_of(p, out)->plan.moves = false;
     return out;
 }
 
@@ -335,8 +318,6 @@ struct value program_add(struct program *p, struct value a, struct value b) {
     if (is_one_for_all(p, &a, &b))
         return program_shift(p, a, b);
     struct node *node = node_append_pair(p, &operation_add, "a sum", a, b, &out);
-    if (!node)
-        return none;
     if (node_of(p, a)->count != node_of(p, b)->count)
         program_fail(p, "a sum of rows of all inputs and of each");
     node->count = node_of(p, a)->count;
@@ -365,8 +346,6 @@ struct value program_multiply(struct program *p, struct value a, struct value b)
     if (!node_paired(p, "a product", a, b))
         return none;
     struct node *node = node_append(p, &operation_multiply, a, b, &out);
-    if (!node)
-        return none;
     node->on = node_of(p, b)->on;
     if (node_of(p, a)->count == 1) {
         node_shape(p, node, node_of(p, b)->per);
@@ -382,8 +361,6 @@ struct value program_expand(struct program *p, struct value x, struct population
 struct value program_top(struct program *p, struct value x, size_t K) {
     struct value out;
     struct node *node = node_append_like(p, &operation_top, x, &out);
-    if (!node)
-        return none;
     node->constant.top = K;
     if (!node->on)
         program_selects(p, x, (int)K);
@@ -393,10 +370,8 @@ struct value program_top(struct program *p, struct value x, size_t K) {
 struct value program_ones(struct program *p, struct population *on) {
     struct value out;
     struct node *node = node_append(p, &operation_ones, none, none, &out);
-    if (node) {
-        node->on = on;
-        node->count = 1;
-    }
+    node->on = on;
+    node->count = 1;
     return out;
 }
 
@@ -404,24 +379,23 @@ struct value program_rule(struct program *p, const struct operation *op, struct 
                           void *context) {
     struct value out;
     struct node *node = node_append_like(p, op, x, &out);
-    if (!node)
-        return none;
     node->constant.context = context;
-    if (op->shape)
+    if (!p->code && op->shape)
         op->shape(p, node, NULL);
     return out;
 }
 
 struct value program_average(struct program *p, struct value a, struct value b) {
     struct value out;
-    if (node_given_rows(p, "an average", a, b) && values_alike(p, "an average", a, b))
-        node_append_numbers(p, &operation_average, a, b, 1, &out);
-    return p->code ? none : out;
+    if (node_given_rows(p, "an average", a, b))
+        values_alike(p, "an average", a, b);
+    node_append_numbers(p, &operation_average, a, b, 1, &out);
+    return out;
 }
 
 struct value program_mean(struct program *p, struct value a) {
     struct value out;
-    if (node_given_rows(p, "a mean", a, none))
-        node_append_numbers(p, &operation_average, a, none, 1, &out);
-    return p->code ? none : out;
+    node_given_rows(p, "a mean", a, none);
+    node_append_numbers(p, &operation_average, a, none, 1, &out);
+    return out;
 }

@@ -9,8 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-static const struct value none = {-1};
-
 /* --- numbers --------------------------------------------------------------------------------- */
 
 /* Numbers are set, or added to those that are there. */
@@ -37,10 +35,8 @@ static const struct operation operation_mix;
 static struct value mix_of(struct program *p, struct value A, struct value x, bool transposed,
                            double factor, int like) {
     struct value out = adjoint_into(p, adjoint_like(p, &operation_mix, A, x, like));
-    if (out.at >= 0) {
-        node_of(p, out)->constant.transposed = transposed;
-        node_of(p, out)->constant.factor = factor;
-    }
+    node_of(p, out)->constant.transposed = transposed;
+    node_of(p, out)->constant.factor = factor;
     return out;
 }
 
@@ -77,14 +73,11 @@ static bool may_attend(struct program *p, struct value q, struct value k,
 
 struct value program_attend(struct program *p, struct value q, struct value k, double beta,
                             struct population *heads) {
-    struct value out = none;
-    if (!may_attend(p, q, k, heads))
-        return none;
+    struct value out;
+    may_attend(p, q, k, heads);
     struct node *node =
         heads ? node_append(p, &operation_attend_heads, q, k, &out)
               : node_append_numbers(p, &operation_attend, q, k, p->net->setup.data.n, &out);
-    if (!node)
-        return none;
     node->constant.factor = beta;
     node->on = heads;
     if (heads)
@@ -148,13 +141,11 @@ static const struct operation operation_softmax = {
     .by_row = true};
 
 struct value program_softmax(struct program *p, struct value logits, bool causal) {
-    struct value out = none;
+    struct value out;
     growth_refuse(p, logits, "the argument of softmax");
-    bool heads = !p->code && logits.at >= 0 && node_of(p, logits)->on;
+    bool heads = node_of(p, logits)->on;
     struct node *node =
         node_append_like(p, heads ? &operation_softmax_heads : &operation_softmax, logits, &out);
-    if (!node)
-        return none;
     node->constant.causal = causal;
     if (heads && node->per != pairs_of_tokens(p))
         program_fail(p, "softmax over tokens takes a row for each pair of them");
@@ -209,7 +200,7 @@ static bool may_mix(struct program *p, const struct node *A, const struct node *
 }
 
 struct value program_mix(struct program *p, struct value A, struct value v) {
-    struct value out = none;
+    struct value out;
     if (p->code || A.at < 0 || !of_tokens(p, "a mixture of tokens", v) ||
         !may_mix(p, node_of(p, A), node_of(p, v)))
         return none;
@@ -217,11 +208,9 @@ struct value program_mix(struct program *p, struct value A, struct value v) {
     const struct operation *op = node_of(p, A)->on ? &operation_mix_heads : &operation_mix;
     struct node *node = on ? node_append(p, op, A, v, &out)
                            : node_append_numbers(p, op, A, v, node_of(p, v)->K, &out);
-    if (node) {
-        node->on = on;
-        node_shape(p, node, p->net->setup.data.n);
-    }
-    return p->code ? none : out;
+    node->on = on;
+    node_shape(p, node, p->net->setup.data.n);
+    return out;
 }
 
 /* --- the token before ------------------------------------------------------------------------ */
@@ -244,8 +233,7 @@ static void lag_forward(struct net *net, struct node *v) {
 
 static struct value lag_adjoint(struct program *p, int v, int k, struct value g) {
     struct value out = adjoint_like(p, p->node[v].op, g, none, p->node[v].argument[k]);
-    if (out.at >= 0)
-        node_of(p, out)->constant.by = -p->node[v].constant.by;
+    node_of(p, out)->constant.by = -p->node[v].constant.by;
     return out;
 }
 
@@ -303,7 +291,7 @@ struct value program_pool(struct program *p, struct value x) {
     if (!p->code && p->net->setup.data.n == 1)
         return x;
     struct node *node = node_append_like(p, &operation_pool, x, &out);
-    if (node && of_places(p, "pooling", x))
+    if (of_places(p, "pooling", x))
         node_shape(p, node, 1);
     return out;
 }
@@ -336,10 +324,7 @@ static const struct operation operation_root = {.name = "power",
 
 struct value program_norm(struct program *p, struct value x) {
     struct value out, square = program_average(p, x, x);
-    struct node *node = node_append_like(p, &operation_root, square, &out);
-    if (!node)
-        return none;
-    node->constant.factor = -0.5;
+    node_append_like(p, &operation_root, square, &out)->constant.factor = -0.5;
     return program_scale(p, out, 0, x);
 }
 

@@ -21,8 +21,7 @@ static void attend_heads_forward(struct net *net, struct node *v) {
 static struct value mix_of(struct program *p, struct value A, struct value x, bool transposed,
                            int like) {
     struct value out = adjoint_like(p, &operation_mix_heads, A, x, like);
-    if (out.at >= 0)
-        node_of(p, out)->constant.transposed = transposed;
+    node_of(p, out)->constant.transposed = transposed;
     return out;
 }
 

@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-static const struct value none = {-1};
-
 static void mix_places_forward(struct net *net, struct node *v) {
     for (int mu = 0; mu < net->setup.data.P; mu++)
         ops(v->value)->combine(of_input(net, v->value, mu), v->onto >= 0 ? 1 : 0, v->constant.given,
@@ -84,8 +82,6 @@ struct value program_mix_places(struct program *p, struct value x, int places, i
         !is_matrix_of(p, places, from, S, node_of(p, x)->per))
         return none;
     struct node *node = node_append_like(p, &operation_mix_places, x, &out);
-    if (!node)
-        return none;
     node_shape(p, node, places);
     node->constant.given = S;
     node->constant.by = from;

@@ -147,7 +147,8 @@ bool weight_settle(struct program *p, struct node *node) {
     const struct net_setup *setup = &p->net->setup;
     struct weight *W = &node->matrix.weight;
     struct matrix *matrix =
-        program_grow(p, &p->net->matrices.item, &p->net->matrices.count, sizeof *matrix);
+        p->code ? NULL
+                : program_grow(p, &p->net->matrices.item, &p->net->matrices.count, sizeof *matrix);
     if (!matrix)
         return false;
     *matrix =
@@ -213,7 +214,7 @@ static void use_again(struct program *p, struct node *node, const struct node *f
 
 bool weight_tied_thin(struct program *p, struct node *node, const struct population *on,
                       struct weight W) {
-    const struct node *first = W.tied ? first_use(p, node, W.name) : NULL;
+    const struct node *first = W.tied && !p->code ? first_use(p, node, W.name) : NULL;
     if (!first && W.tied && node->op->matrix != MATRIX_EMBED)
         program_fail(p, "matrix %s: %s is tied to an embedding of this name, which must come first",
                      TEXT_SHOWN_OF(&W), node->op->name);
@@ -238,7 +239,7 @@ bool weight_tied_thin(struct program *p, struct node *node, const struct populat
 }
 
 bool weight_tied(struct program *p, struct node *node, struct population *target, struct weight W) {
-    const struct node *first = W.tied ? first_use(p, node, W.name) : NULL;
+    const struct node *first = W.tied && !p->code ? first_use(p, node, W.name) : NULL;
     if (!first)
         return false;
     if (!first->matrix.map) {

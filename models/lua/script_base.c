@@ -291,10 +291,10 @@ static void print_word(FILE *out, const char *chapter, struct script_word word,
 }
 
 void script_print_words(FILE *out) {
-    static const struct constant_field none[] = {{.name = "-"}, {0}};
+    static const struct constant_field without[] = {{.name = "-"}, {0}};
     for (const struct script_chapter *chapter = script_chapters; chapter->title; chapter++) {
         for (const struct script_word *word = chapter->words; word->name; word++)
-            print_word(out, chapter->title, *word, none);
+            print_word(out, chapter->title, *word, without);
         for (const struct operation *const *op = chapter->operations; op && *op; op++)
             print_word(out, chapter->title, word_of(*op), (*op)->constants);
     }

@@ -197,8 +197,7 @@ struct value router_write(struct program *p, const struct block *block, struct v
     if (network->routing.bias)
         psi = add_biases(p, psi, b);
     psi = program_rule(p, &operation_router_noise, psi, NULL);
-    if (psi.at >= 0)
-        node_of(p, psi)->constant.factor = network->routing.bias_noise;
+    node_of(p, psi)->constant.factor = network->routing.bias_noise;
     if (K < M)
         mask = balance_select(p, psi,
                               (struct balance_rule){.K = (size_t)K,

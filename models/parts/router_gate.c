@@ -105,8 +105,6 @@ struct value router_gates(struct program *p, struct value psi, struct value mask
     gate.shares = program_memory(p, (size_t)M * sizeof *gate.shares);
     *kept = gate;
     program_steep_gates(p, psi, gate.beta, gate.softmax, gate.K);
-    struct node *node = node_append_numbers(p, &operation_gates, psi, mask, M, &out);
-    if (node)
-        node->constant.context = kept;
+    node_append_numbers(p, &operation_gates, psi, mask, M, &out)->constant.context = kept;
     return out;
 }
