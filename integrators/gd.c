@@ -2,7 +2,6 @@
  * rate of each block, docs/theory/regime2.md section 1). The limit is that of the same discrete
  * algorithm, exactly. Euler's scheme of gradient flow is the same with steps eta0 dt/substeps; dt
  * and substeps are 1 for gradient descent. Weights decay in gradient descent alone. */
-#include "integrators/clip.h"
 #include "integrators/optimizer.h"
 #include "integrators/schedule.h"
 
@@ -11,7 +10,7 @@ static int gd_advance(struct net *net, const struct training *training, const do
     double h = training->flow.dt / training->flow.substeps, clip;
     for (int i = 0; i < training->flow.substeps; i++) {
         double schedule = schedule_factor(training, net->place.t * h);
-        TRY(clip_factor(net, training, &clip, err));
+        TRY(integrator_clip(net, training, &clip, err));
         TRY(net_learn(net, schedule * training->weight_decay, clip * training->eta0 * schedule * h,
                       err));
         TRY(net_evaluate(net, training->loss, y, err));

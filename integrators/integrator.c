@@ -130,3 +130,15 @@ const size_t training_rows_count = sizeof training_rows / sizeof *training_rows;
 double integrator_evaluations(const struct training *training) {
     return (double)training->steps * training->flow.substeps * integrator_of(training)->stages;
 }
+
+int integrator_clip(const struct net *net, const struct training *training, double *factor,
+                    struct err *err) {
+    double norm;
+    *factor = 1;
+    if (training->clip == 0)
+        return CODE_OK;
+    TRY(net_gradient_norm(net, &norm, err));
+    if (norm > training->clip)
+        *factor = training->clip / norm;
+    return CODE_OK;
+}

@@ -48,7 +48,7 @@ struct training {
     int steps;
     double eta0, gamma0, momentum;
     double weight_decay; /* omega; 0: nothing decays */
-    double clip;         /* 0: none; clip.h */
+    double clip;         /* 0: none; integrator_clip */
     struct adam_settings adam;
     struct muon_settings muon;
     struct schedule_settings schedule;
@@ -76,5 +76,10 @@ const struct integrator *integrator_of(const struct training *training);
 extern const struct param_row training_rows[];
 extern const size_t training_rows_count;
 
+/* Clipping by global norm: where the norm of the gradient (net_gradient_norm) exceeds `clip`, the
+ * gradient counts clip/norm times, for a step of gradient descent, and for what momentum and Adam
+ * take in. *factor = min(1, clip/norm) of the last evaluation; 1 without clipping. */
+int integrator_clip(const struct net *net, const struct training *training, double *factor,
+                    struct err *err);
 /* Evaluations of a run; bs32: if every step reaches the next measured time. */
 double integrator_evaluations(const struct training *training);

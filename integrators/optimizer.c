@@ -1,8 +1,7 @@
-/* Gradient descent with memory: one step after each evaluation, with the gradient clipped (clip.h)
- * before anything else, at the rate eta0 s of its time (schedule.h). Which step it is, the row of
- * the optimizer says. */
+/* Gradient descent with memory: one step after each evaluation, with the gradient clipped
+ * (integrator_clip) before anything else, at the rate eta0 s of its time (schedule.h). Which step
+ * it is, the row of the optimizer says. */
 #include "integrators/optimizer.h"
-#include "integrators/clip.h"
 #include "integrators/schedule.h"
 #include "kernels/base/text.h"
 #include "kernels/maps/map_response.h"
@@ -99,8 +98,7 @@ static int move_terms(const struct net *net, const struct optimizer_step *step, 
 static int move_along(const struct net *net, double rate, struct parameter *p,
                       struct change *change, struct change *along, struct err *err) {
     struct map_response *response = p->map->response;
-    FREED(base_free) double *c = NULL;
-    TRY(base_alloc(&c, (size_t)p->rows, sizeof *c, err));
+    SCRATCH(double, c, (size_t)p->rows);
     net_coefficients(net, p, 0, rate, c);
     int code = map_response_whole(p->map, c, along, err);
     if (code) {
@@ -117,8 +115,7 @@ static int move_parameter(const struct net *net, const struct optimizer_step *st
     double rate = factor_of(net, step);
     bool terms = p->map && p->map->terms, entries = !p->map || p->map->kind->change;
     struct change change, along;
-    FREED(base_free) double *host = NULL;
-    TRY(base_alloc(&host, (size_t)p->K, sizeof *host, err));
+    SCRATCH(double, host, (size_t)p->K);
     if (p->K && !p->host_moment)
         TRY(base_alloc(&p->host_moment, 2 * (size_t)p->K, sizeof *p->host_moment, err));
     TRY(net_change(net, p, clip * rate, &change, host, err));
@@ -166,8 +163,7 @@ done:
 /* Parameter i, with those that are moved as one matrix with it. */
 static int move_with(struct net *net, const struct optimizer_step *step, double clip, int i,
                      struct err *err) {
-    FREED(base_free) struct parameter **p = NULL;
-    TRY(base_alloc(&p, (size_t)net->parameters.count, sizeof *p, err));
+    SCRATCH(struct parameter *, p, (size_t)net->parameters.count);
     int parts = find_parts(net, i, p);
     return parts > 1 ? move_parts(net, step, clip, p, parts, err)
                      : move_parameter(net, step, clip, p[0], err);
@@ -181,7 +177,7 @@ static int optimizer_advance(struct net *net, const struct training *training, c
     double clip;
     rest.optimizer = training->muon.rest_optimizer;
     rest.eta0 = training->muon.rest_eta0;
-    TRY(clip_factor(net, training, &clip, err));
+    TRY(integrator_clip(net, training, &clip, err));
     TRY(net_hold(net, err));
     net_decay(net, step.schedule * training->weight_decay);
     for (int i = 0; i < net->parameters.count; i++) {

@@ -2,7 +2,7 @@
  * effective parts by plain loops, from W(0) of another net of the same draws, or in the limit from
  * what is learned; that they add up to what the network has; and that their rms are the series. */
 #include "tests/support/support.h"
-#include "kernels/maps/map_adam.h"
+#include "kernels/maps/map_limit.h"
 #include "integrators/integrator.h"
 #include "models/engine/node.h"
 #include "solver/study/compare.h"

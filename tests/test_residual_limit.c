@@ -3,7 +3,7 @@
 #include "tests/support/support.h"
 #include "kernels/maps/map_limit.h"
 #include "models/parts/balance.h"
-#include "models/networks/residual.h"
+#include "models/parts/block.h"
 #include "tests/oracles/reduction_residual.h"
 
 enum { T = 8 };

@@ -2,7 +2,6 @@
  * time, Euler's scheme and gradient descent, runs that begin longer ones, clipping that does not
  * clip. Against plain loops: test_optimizer.c; orders of schemes: test_flow.c; limit and networks:
  * test_networks.c; the fixed point: test_fixed_point.c. */
-#include "integrators/clip.h"
 #include "integrators/schedule.h"
 #include "tests/support/support.h"
 
@@ -137,7 +136,7 @@ TEST(clipped_steps_have_that_norm) {
         support_evaluate(&net, &run);
         support_evaluate(&plain, &run);
         ASK(net_gradient_norm(&net, &norm, err));
-        ASK(clip_factor(&net, &run.config.training, &factor, err));
+        ASK(integrator_clip(&net, &run.config.training, &factor, err));
         assert_true(norm > 0.2);
         CHECK_ABS(factor, 0.1 / norm, 0, "N = %d: factor", N);
         const struct training *training = &run.config.training;

@@ -15,7 +15,6 @@
 #include "tests/support/support.h"
 #include "tests/support/wanted.h"
 #include "kernels/maps/map_finite.h"
-#include "kernels/maps/map_history.h"
 #include "integrators/batch.h"
 #include "models/engine/node.h"
 

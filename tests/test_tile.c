@@ -2,7 +2,7 @@
  * a map that starts at zero as a history against the explicit matrix, and shared normals. */
 #include "tests/support/support.h"
 #include "tests/support/wanted.h"
-#include "kernels/maps/map_history.h"
+#include "kernels/maps/map_finite.h"
 
 #include <float.h>
 #include <omp.h>

@@ -110,7 +110,7 @@ FAULTS = [
     Fault("Lion: beta1 in the place of beta2", "integrators/lion.c",
           ".beta2 = step->training->adam.beta2,", ".beta2 = step->training->adam.beta1,",
           "dense.ini-lion"),
-    Fault("clipping: gradients below the norm are scaled up", "integrators/clip.c",
+    Fault("clipping: gradients below the norm are scaled up", "integrators/integrator.c",
           "if (norm > training->clip)", "if (norm > 0)", "no_ini_has[6]"),
     Fault("schedules: the warmup begins a step later", "integrators/schedule.c",
           "return tau / training", "return (tau + 1) / training",

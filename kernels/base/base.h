@@ -71,6 +71,10 @@ void *base_grow(void *list, int *count, size_t size, struct err *err);
 #define FREED(by) __attribute__((cleanup(by)))
 void base_free(void *pointer);
 void base_close(FILE **stream);
+/* Declares such a pointer to `count` zeroed elements, in a function that has an err. */
+#define SCRATCH(type, name, count)                                                                 \
+    FREED(base_free) type *name = NULL;                                                            \
+    TRY(base_alloc(&name, count, sizeof *name, err))
 /* A copy of a string, or CODE_SYSTEM. */
 int base_copy(char **out, const char *text, struct err *err);
 

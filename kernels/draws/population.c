@@ -58,9 +58,8 @@ static int enter_straight(struct population *population, struct rows x, struct r
 static int enter_kept(struct population *population, struct rows x, struct rows normals,
                       struct err *err) {
     struct array *work = &population->span.work;
-    FREED(base_free) int *which = NULL;
     int kept, early = 0;
-    TRY(base_alloc(&which, (size_t)x.count, sizeof *which, err));
+    SCRATCH(int, which, (size_t)x.count);
     TRY(basis_residual_which(array_all(&population->span.rows), x, inside, work, which, &kept,
                              err));
     while (early < kept && which[early] < x.count - normals.count)
@@ -89,9 +88,8 @@ static int enter_span(struct population *population, struct rows normals, struct
 static int drop_zeros(struct population *population, struct err *err) {
     struct population_span *span = &population->span;
     struct rows all = array_rows(&span->rows, span->judged, span->rows.rows - span->judged);
-    FREED(base_free) double *squares = NULL;
     int kept = 0, behind = span->behind;
-    TRY(base_alloc(&squares, (size_t)all.count, sizeof *squares, err));
+    SCRATCH(double, squares, (size_t)all.count);
     backend_hold(all.array->backend, true);
     if (all.count)
         all.array->backend->averages(all, all, squares);

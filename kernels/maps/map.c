@@ -1,5 +1,5 @@
 /* The verbs, and the numbers that follow from a declaration. */
-#include "kernels/maps/map_history.h"
+#include "kernels/maps/map_finite.h"
 #include "kernels/maps/map_response.h"
 #include "kernels/array/profile.h"
 

@@ -133,7 +133,7 @@ struct map {
     struct map_declaration declared;
     struct map_numbers numbers;
     struct map_settings settings;
-    void *state; /* of its kind: map_finite.h, map_history.h, map_limit.h, map_adam.h, field.h */
+    void *state;                   /* of its kind: map_finite.h, map_limit.h, field.h */
     struct map *start;             /* NULL, or the map that it was at the start (map_remember) */
     struct map_response *response; /* NULL, or what measures its responses (map_response.h) */
     struct map_terms *terms;       /* NULL, or its own, of a field map or of a response */

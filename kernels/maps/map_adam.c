@@ -2,7 +2,7 @@
  * past as in map_limit.c, and beside it the learned part D over the sites of both sides (map.h). A
  * sum over neurons j of D_ij x_j is the average over independent sites of both populations of a
  * function of their histories: product Monte Carlo. */
-#include "kernels/maps/map_adam.h"
+#include "kernels/maps/map_limit.h"
 #include "kernels/maps/map_finite.h"
 
 static int adam_init(struct map *map, struct err *err) {

@@ -192,8 +192,7 @@ static int measure_kernel(struct field *field, int i, int t, struct rows now, st
     const struct array *window = &field->side[i].window;
     struct twotime *K = &field->measured.K[i];
     int count = now.count, known = window->rows;
-    FREED(base_free) double *C = NULL;
-    TRY(base_alloc(&C, (size_t)known * (size_t)count, sizeof *C, err));
+    SCRATCH(double, C, (size_t)known *(size_t)count);
     field->settings.backend->dots(array_all(window), now, C);
     for (int a = 0; a < known; a++)
         for (int mu = 0; mu < count; mu++) {
@@ -212,7 +211,6 @@ static int measure_response(struct field *field, int i, int t, int end, struct r
     int count = side->count, known = end * R->Q;
     struct rows difference = array_rows(&side->window, t * count, count); /* x - x' */
     const double *decay = field->terms.decay; /* of the field, and of what it is asked for */
-    FREED(base_free) double *C = NULL;
     double factor = -side->response * decay[t] / field->settings.epsilon;
     if (!known)
         return CODE_OK;
@@ -221,7 +219,7 @@ static int measure_response(struct field *field, int i, int t, int end, struct r
         ops->tile_mean(difference, array_rows(&side->work, 0, count));
         difference = array_rows(&side->work, 0, count);
     }
-    TRY(base_alloc(&C, (size_t)known * (size_t)count, sizeof *C, err));
+    SCRATCH(double, C, (size_t)known *(size_t)count);
     ops->dots(difference, array_rows(&side->probes, 0, known), C);
     for (int mu = 0; mu < count; mu++)
         for (int a = 0; a < known; a++)
@@ -237,14 +235,13 @@ static int add_field(const struct field *field, int i, int t, struct rows out, s
     const double *L = field->side[1 - i].L;
     int count = out.count, known = (t + 1) * count;
     size_t n = (size_t)field->settings.T * (size_t)count;
-    FREED(base_free) double *C = NULL;
     double amplitude = side->amplitude * field->terms.decay[t];
     if (!side->normals.rows) {
         rows_zero(out);
         return CODE_OK;
     }
     struct rows u = side->shared ? array_rows(&side->work, 0, count) : out;
-    TRY(base_alloc(&C, (size_t)known * (size_t)count, sizeof *C, err));
+    SCRATCH(double, C, (size_t)known *(size_t)count);
     for (int mu = 0; mu < count; mu++)
         for (int a = 0; a < known; a++)
             C[mu * known + a] = amplitude * L[(size_t)(t * count + mu) * n + (size_t)a];
@@ -264,10 +261,9 @@ static int add_memory(const struct field *field, int i, int t, int end, struct r
     const struct field_side *to = &field->side[1 - i];
     const struct array *window = field->pass == FIELD_MEASURE ? &to->window : &to->shifted;
     int P = field->settings.P, Q = to->count, columns = end * Q;
-    FREED(base_free) double *C = NULL;
     if (!columns)
         return CODE_OK;
-    TRY(base_alloc(&C, (size_t)columns * (size_t)out.count, sizeof *C, err));
+    SCRATCH(double, C, (size_t)columns *(size_t)out.count);
     for (int mu = 0; mu < out.count; mu++) {
         double *row = C + mu * columns;
         const double *kernel = twotime_row(K, t, mu);

@@ -1,5 +1,5 @@
-/* The state of map_finite, and operations on explicit entries W, which map_adam has too: an array
- * of n rows, one for each target site, over the source sites. */
+/* The states of map_finite and map_history, and operations on explicit entries W, which map_adam
+ * has too: an array of n rows, one for each target site, over the source sites. */
 #pragma once
 
 #include "kernels/maps/map.h"
@@ -24,3 +24,16 @@ int map_entries_backward(const struct array *W, double scale, struct rows y, dou
 /* W_i += s sum_mu c_mu y_mu,i x_mu, by stage k of the map. */
 int map_entries_change(const struct map *map, const struct array *W, int k, const double *c,
                        double s, struct change *change, struct err *err);
+
+struct history_state {
+    struct array q; /* past x times their c, over the source sites */
+    struct array Z; /* past y, over the target sites */
+};
+
+static inline struct history_state *history_of(const struct map *map) {
+    assert(map->kind == &map_history);
+    return map->state;
+}
+
+/* It becomes a map_finite, whose entries the caller fills. */
+int map_history_end(struct map *map, struct err *err);

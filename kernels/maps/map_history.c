@@ -5,7 +5,6 @@
  * Z_k are the rows y of a stage that it learned, q_k its rows x times their c. Equal to map_finite
  * up to round-off, without an n x m matrix; once there are min(n, m) rows the matrix is shorter and
  * the map becomes a map_finite. */
-#include "kernels/maps/map_history.h"
 #include "kernels/maps/map_finite.h"
 
 #include <stdlib.h>
@@ -25,8 +24,7 @@ static void history_free(struct map *map) {
 /* out_mu = sum_k <in_mu, known_k> result_k */
 static int history_apply(const struct array *known, const struct array *result, struct rows in,
                          struct rows out, struct err *err) {
-    FREED(base_free) double *C = NULL;
-    TRY(base_alloc(&C, (size_t)in.count * (size_t)known->rows, sizeof *C, err));
+    SCRATCH(double, C, (size_t)in.count *(size_t)known->rows);
     in.array->backend->dots(in, array_all(known), C);
     in.array->backend->combine(out, 0, C, array_all(result));
     return CODE_OK;

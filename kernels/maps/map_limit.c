@@ -278,9 +278,8 @@ static int limit_initial(const struct map *map, int use, bool forward, struct ro
     const struct array *own = forward ? &limit->normals : &limit->q;
     int rank = limit->normals.rows, met = forward ? limit->e_count : limit->p.rows;
     size_t first = (size_t)use * (size_t)out.count, count = (size_t)out.count * (size_t)rank;
-    FREED(base_free) double *C = NULL;
     (void)in;
-    TRY(base_alloc(&C, count, sizeof *C, err));
+    SCRATCH(double, C, count);
     for (size_t i = 0; i < count; i++)
         C[i] =
             map->numbers.fg * (forward ? limit->x_q : limit->y_normals)[first * (size_t)rank + i];

@@ -162,11 +162,10 @@ static int shift_field(struct map *map, int i, struct rows out, struct err *err)
     const struct population *on = side_of(map, i);
     struct rows to = companions_rows(out, i);
     FREED(array_free) struct array tiled = {0};
-    FREED(base_free) double *signs = NULL;
     if (side->response == 0)
         return CODE_OK;
     struct rows probes = rows_of_use(map, &side->probes, out.count);
-    TRY(base_alloc(&signs, (size_t)out.count * side->pool->sites, sizeof *signs, err));
+    SCRATCH(double, signs, (size_t)out.count * side->pool->sites);
     population_probes(side->pool, out.count, signs);
     side->probes.backend->put(probes, signs);
     if (!on->units) {
@@ -199,10 +198,9 @@ static int add_entries(const struct map *map, struct rows x, struct rows out, st
 static int add_seen(struct rows y, const struct array *a, int numbers, const double *scale,
                     double *C, struct err *err) {
     int known = a->rows, each = known && scale ? numbers / known : 1;
-    FREED(base_free) double *G = NULL;
     if (!known)
         return CODE_OK;
-    TRY(base_alloc(&G, (size_t)y.count * (size_t)known, sizeof *G, err));
+    SCRATCH(double, G, (size_t)y.count *(size_t)known);
     a->backend->dots(y, array_all(a), G);
     for (int mu = 0; mu < y.count; mu++)
         for (int k = 0; k < known * each; k++)
@@ -215,8 +213,7 @@ static int add_seen(struct rows y, const struct array *a, int numbers, const dou
 static int add_whole(const struct map *map, struct rows x, struct rows out, struct err *err) {
     const struct map_response *response = map->response;
     int columns = response->side[1].change[0].rows;
-    FREED(base_free) double *C = NULL;
-    TRY(base_alloc(&C, (size_t)x.count * (size_t)columns, sizeof *C, err));
+    SCRATCH(double, C, (size_t)x.count *(size_t)columns);
     TRY(add_seen(x, &response->whole, columns, NULL, C, err));
     add_changes(&response->side[1], C, out);
     return CODE_OK;

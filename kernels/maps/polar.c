@@ -30,9 +30,8 @@ static void mean_products(const struct rows *x, int parts, bool averages, double
  * stands in the place of a row of x; A [n][n] = <x_k x_l>. */
 static int step_along(struct rows x, const double *A, struct rows along, struct err *err) {
     int n = x.count, k = along.count;
-    FREED(base_free) double *seen = NULL;
     double *C;
-    TRY(base_alloc(&seen, 2 * (size_t)n * (size_t)k, sizeof *seen, err));
+    SCRATCH(double, seen, 2 * (size_t)n * (size_t)k);
     C = seen + (size_t)n * (size_t)k;
     along.array->backend->dots(along, rows_main(x), seen);
     polar_seen(k, n, seen, A, C);
@@ -47,9 +46,8 @@ static int step_along(struct rows x, const double *A, struct rows along, struct 
 static int iterate_rows(const struct rows *x, int parts, double least, const struct rows *other,
                         struct rows along, struct err *err) {
     size_t n = (size_t)x->count;
-    FREED(base_free) double *A = NULL;
     double *C, norm2 = 0;
-    TRY(base_alloc(&A, 2 * n * n, sizeof *A, err));
+    SCRATCH(double, A, 2 * n * n);
     C = A + n * n;
     mean_products(x, parts, true, A, C);
     for (size_t k = 0; k < n; k++)
@@ -123,8 +121,7 @@ static int exact_factors(struct factors *f, int n, int P, double least, struct r
 static int exact_rows(struct rows y, const double *C, struct rows a, double factor, double least,
                       struct rows x, struct err *err) {
     size_t n = (size_t)y.count, P = (size_t)a.count, m = a.array->sites;
-    FREED(base_free) double *memory = NULL;
-    TRY(base_alloc(&memory, n * P + P * m + 8 * P * P + 3 * P, sizeof *memory, err));
+    SCRATCH(double, memory, n *P + P * m + 8 * P * P + 3 * P);
     struct factors f = {.C = memory, .a = memory + n * P};
     f.C_R = f.a + P * m;
     f.a_R = f.C_R + P * P;
@@ -261,11 +258,10 @@ static void copy_parts(const struct rows *x, int parts, bool get, double *X, dou
 /* iterate_rows of the exact factor. */
 static int exact_parts(const struct rows *x, int parts, double least, struct err *err) {
     size_t r = (size_t)x->count, c = 0;
-    FREED(base_free) double *X = NULL;
     for (int k = 0; k < parts; k++)
         c += x[k].array->sites;
     size_t all = r * c;
-    TRY(base_alloc(&X, all + polar_scratch(x->count, (int)c, 0), sizeof *X, err));
+    SCRATCH(double, X, all + polar_scratch(x->count, (int)c, 0));
     copy_parts(x, parts, true, X, X + all);
     TRY(polar_host(x->count, (int)c, X, 0, NULL, least * sqrt((double)c), true, X + all, err));
     polar_scale(all, sqrt((double)c), X);
@@ -288,8 +284,7 @@ static int move_parts(struct polar_part *part, int parts, bool stacked,
                       struct err *err) {
     int blocks = stacked ? 1 : parts;
     double unit = unit_of(&part->change, part->change.entries.count) * (stacked ? sqrt(parts) : 1);
-    FREED(base_free) struct rows *rows = NULL;
-    TRY(base_alloc(&rows, 2 * (size_t)blocks, sizeof *rows, err));
+    SCRATCH(struct rows, rows, 2 * (size_t)blocks);
     for (int k = 0; k < parts; k++)
         TRY(add_direction(&part[k].change, rule, part[k].velocity,
                           rows_of_part(part, k, stacked, x), err));

@@ -132,10 +132,8 @@ static int step_columns(struct rows x, int group, struct rows along, double leas
                         struct err *err) {
     size_t sites = x.array->sites, rows = (size_t)x.count + (size_t)along.count,
            all = rows * (size_t)group;
-    FREED(base_free) double *host = NULL;
     double *X;
-    TRY(base_alloc(&host, rows * sites + all + polar_scratch(x.count, group, along.count),
-                   sizeof *host, err));
+    SCRATCH(double, host, rows *sites + all + polar_scratch(x.count, group, along.count));
     double *others = host + (size_t)x.count * sites;
     X = host + rows * sites;
     x.array->backend->get(x, host);

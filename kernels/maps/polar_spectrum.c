@@ -26,8 +26,7 @@ static int add_spectrum(int r, int c, double *X, double *s, double least, int co
 static int gather_parts(const struct polar_momentum *V, size_t rows, size_t sites, double *out,
                         struct err *err) {
     size_t first = 0;
-    FREED(base_free) double *one = NULL;
-    TRY(base_alloc(&one, rows * sites, sizeof *one, err));
+    SCRATCH(double, one, rows *sites);
     for (int k = 0; k < V->parts; k++) {
         const struct array *velocity = V->velocity[k];
         size_t count = (size_t)velocity->rows, columns = velocity->sites;

@@ -197,12 +197,11 @@ done:
 static int roots_of_products(const struct map *map, struct rows L, int count, double *values,
                              struct err *err) {
     int n = L.count;
-    FREED(base_free) double *G = NULL;
     for (int k = 0; k < count; k++)
         values[k] = 0;
     if (!n)
         return CODE_OK;
-    TRY(base_alloc(&G, (size_t)n * (size_t)(n + 1), sizeof *G, err));
+    SCRATCH(double, G, (size_t)n *(size_t)(n + 1));
     dots_if_any(L, L, G);
     for (size_t i = 0; i < (size_t)n * (size_t)n; i++)
         if (!isfinite(G[i]))

@@ -1,6 +1,5 @@
 /* Whether two numbers of sites give the same limit. A program is told the number of its sites, so
  * it may select 4 of 16 sites and 4 of 8, which are two networks, and nothing else would say so. */
-#include "models/engine/alike.h"
 #include "models/engine/node.h"
 #include "kernels/base/text.h"
 

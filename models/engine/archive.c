@@ -4,8 +4,7 @@
 
 /* Numbers that are read and forgotten. */
 static int pass_over(struct archive *archive, size_t count, struct err *err) {
-    FREED(base_free) double *ignored = NULL;
-    TRY(base_alloc(&ignored, count, sizeof *ignored, err));
+    SCRATCH(double, ignored, count);
     return archive_bytes(archive, ignored, count * sizeof *ignored, err);
 }
 
@@ -152,8 +151,7 @@ static int rows_of_net(struct rows rows, const struct backend *backend, struct a
 static int learned_rows(struct net *net, struct archive *archive, struct err *err) {
     const struct program *p = net->program;
     const struct backend *backend = net->setup.backend;
-    FREED(base_free) bool *learned = NULL;
-    TRY(base_alloc(&learned, (size_t)p->all, sizeof *learned, err));
+    SCRATCH(bool, learned, (size_t)p->all);
     learned[p->output] = true;
     for (int k = 0; k < p->experts; k++)
         learned[p->expert[k]->numbers] = true;

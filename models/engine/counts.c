@@ -116,8 +116,7 @@ static bool leaves_out(struct share share) {
 
 int counts_mark(struct net *net, struct err *err) {
     const struct program *p = net->program;
-    FREED(base_free) struct shares *shares = NULL;
-    TRY(base_alloc(&shares, (size_t)p->nodes, sizeof *shares, err));
+    SCRATCH(struct shares, shares, (size_t)p->nodes);
     find_shares(p, shares);
     for (int i = 0; i < p->nodes; i++) {
         struct node_plan *plan = &p->node[i].plan;

@@ -297,6 +297,10 @@ size_t net_sampled_sites(const struct net *net, int k);
  * log10(1/tolerance) for each training input. T > 0 adds rows of T times for kernels. */
 int net_bytes(const struct net_setup *setup, double evaluations, int T, double *bytes,
               struct err *err);
+/* Two setups of a limit that differ by their numbers of sites alone must have the same operations,
+ * and selections must take the same shares of sites. Else CODE_INPUT, with what the
+ * author of the program can do. */
+int alike_check(const struct net_setup *setup, const struct net_setup *other, struct err *err);
 /* What it is reckoned with of one map. */
 struct map_costs net_map_costs(const struct net *net, const struct map *map, double evaluations);
 /* Forward, loss and Delta, backward of the inputs `index`: everything that can be measured at this

@@ -110,8 +110,7 @@ static int form_gradient(const struct parameter *p, double *c, int first, struct
     const struct coefficients C = {p->y, 1, true, c, first};
     if (p->map)
         return rows_combine(G, 0, C, p->map->x, err);
-    FREED(base_free) double *part = NULL;
-    TRY(base_alloc(&part, (size_t)G.count * (size_t)P, sizeof *part, err));
+    SCRATCH(double, part, (size_t)G.count *(size_t)P);
     for (ptrdiff_t k = 0; k < G.count; k++)
         for (ptrdiff_t mu = 0; mu < P; mu++)
             part[k * P + mu] = c[mu] * p->A[mu * K + first + k];
@@ -142,8 +141,7 @@ static int square_of(const struct net *net, const struct parameter *p, double *s
     const struct gradient own = {p->y, p->A};
     size_t rows = (size_t)rows_of(p);
     bool formed = is_formed(net, p);
-    FREED(base_free) double *scratch = NULL;
-    TRY(base_alloc(&scratch, formed ? rows : 2 * rows * rows, sizeof *scratch, err));
+    SCRATCH(double, scratch, formed ? rows : 2 * rows * rows);
     if (formed) {
         gather_deltas(net, p, scratch);
         if (p->host)
@@ -161,9 +159,8 @@ static int square_of(const struct net *net, const struct parameter *p, double *s
 int net_products(const struct net *net, const struct parameter *p, const struct gradient *a,
                  const struct gradient *b, double *K, struct err *err) {
     size_t P = (size_t)net->setup.data.P, rows = (size_t)rows_of(p);
-    FREED(base_free) double *X = NULL;
     double *Y;
-    TRY(base_alloc(&X, 2 * rows * rows, sizeof *X, err));
+    SCRATCH(double, X, 2 * rows * rows);
     Y = X + rows * rows;
     two_kernels(p, a, b, X, Y);
     memset(K, 0, P * P * sizeof *K);
@@ -193,10 +190,9 @@ static int quadratic_form(double *C, int rows, struct rows u, double *out, struc
     const struct backend *backend = u.array->backend;
     int n = u.count;
     FREED(array_free) struct array array = {0};
-    FREED(base_free) double *ones = NULL;
     for (ptrdiff_t k = 1; k < (ptrdiff_t)rows * rows && n == 1; k++)
         C[0] += C[k];
-    TRY(base_alloc(&ones, (size_t)n, sizeof *ones, err));
+    SCRATCH(double, ones, (size_t)n);
     for (int k = 0; k < n; k++)
         ones[k] = 1;
     TRY(array_init(&array, backend, u.array->sites, u.array->group, n + 1, err));
@@ -211,9 +207,8 @@ static int quadratic_form(double *C, int rows, struct rows u, double *out, struc
 int net_gradient_of_sites(const struct net *net, const struct parameter *p, bool target,
                           double *out, struct err *err) {
     size_t rows = (size_t)p->rows;
-    FREED(base_free) double *X = NULL;
     assert(p->map);
-    TRY(base_alloc(&X, 3 * rows * rows, sizeof *X, err));
+    SCRATCH(double, X, 3 * rows * rows);
     double *Y = X + rows * rows, *C = Y + rows * rows;
     const struct gradient own = {p->y, p->A};
     two_kernels(p, &own, &own, X, Y);
@@ -225,8 +220,7 @@ int net_gradient_of_columns(const struct net *net, const struct parameter *p, do
                             struct err *err) {
     size_t rows = (size_t)p->rows;
     size_t K = (size_t)p->thin->W.rows;
-    FREED(base_free) double *X = NULL;
-    TRY(base_alloc(&X, 3 * rows * rows, sizeof *X, err));
+    SCRATCH(double, X, 3 * rows * rows);
     double *Y = X + rows * rows, *C = Y + rows * rows;
     const struct gradient own = {p->y, p->A};
     two_kernels(p, &own, &own, X, Y);

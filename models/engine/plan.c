@@ -210,9 +210,8 @@ static void release_slot(struct plan *plan, int i) {
 /* Values in the order of their first steps, each into a slot that is free. */
 static int find_slots(struct plan *plan, struct err *err) {
     const struct node *node = plan->p->node;
-    FREED(base_free) int *list = NULL;
     int steps = plan->p->all + 1;
-    TRY(base_alloc(&list, 4 * (size_t)steps, sizeof *list, err));
+    SCRATCH(int, list, 4 * (size_t)steps);
     int *starts = list, *ends = starts + steps, *after = ends + steps, *then = after + steps;
     for (int i = plan->p->all - 1; i >= 0;
          i--) { /* lists of the nodes of a step; a node + 1, or 0 */

@@ -61,8 +61,7 @@ static void add_host(const struct parameter *p, int k, const double *c, double *
 int net_change(const struct net *net, const struct parameter *p, double rate, struct change *change,
                double *host, struct err *err) {
     const struct kept *kept = &p->kept[0];
-    FREED(base_free) double *c = NULL;
-    TRY(base_alloc(&c, (size_t)p->rows, sizeof *c, err));
+    SCRATCH(double, c, (size_t)p->rows);
     net_coefficients(net, p, 0, rate, c);
     if (p->map && p->map->kind->change)
         TRY(map_change(p->map, 0, c, change, err));
@@ -74,8 +73,7 @@ int net_change(const struct net *net, const struct parameter *p, double rate, st
 
 /* Adds step K_k. */
 static int move_stage(struct net *net, int k, double step, struct err *err) {
-    FREED(base_free) double *c = NULL;
-    TRY(base_alloc(&c, (size_t)net_most_rows(net), sizeof *c, err));
+    SCRATCH(double, c, (size_t)net_most_rows(net));
     for (int i = 0; i < net->parameters.count; i++) {
         struct parameter *p = &net->parameters.item[i];
         struct kept *kept = &p->kept[k];

@@ -315,11 +315,10 @@ static size_t constant_period(const struct population *on) {
 /* Rows of every token of every input, from the numbers of one group and one input. */
 static int constant_prepare(struct net *net, struct node *v, struct err *err) {
     size_t n = (size_t)v->per, sites = v->on->sites, each = constant_period(v->on);
-    FREED(base_free) double *rows = NULL;
     TRY(net_rows(net, v->on, v->count, &v->value, err));
     if (net->setup.declare_only)
         return CODE_OK;
-    TRY(base_alloc(&rows, (size_t)v->count * sites, sizeof *rows, err));
+    SCRATCH(double, rows, (size_t)v->count *sites);
     for (size_t r = 0; r < (size_t)v->count; r++)
         for (size_t i = 0; i < sites; i++)
             rows[r * sites + i] = v->constant.given[r % n * each + i % each];

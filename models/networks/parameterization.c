@@ -2,7 +2,7 @@
  * sections 1 and 2, with the sources): initial standard deviation, rate of gradient descent over
  * eta0, rate of Adam over eta0, eps over eps. Since rates and amplitudes of one matrix in two
  * parameterizations relate in W as they do in any other units, only ratios are taken. */
-#include "models/networks/parameterization.h"
+#include "models/parts/block.h"
 #include "models/engine/net.h"
 
 #include <math.h>
@@ -14,78 +14,51 @@
 #define NTP PARAMETERIZATION_NTP
 #define SIMP PARAMETERIZATION_SIMP
 
-enum { VARIABLES = 4 }; /* gamma0, N, M, N_e */
+enum { NOTHING = -1, GAMMA0, N, M, N_E, VARIABLES };
 
-/* A matrix in a parameterization, as powers of these; what has no row of its own has that of muP.
- * W1 is that of h1 = W1 x/sqrt D. */
+/* Powers of these: initial standard deviation, rate, and Adam's rate and eps. */
+struct powers {
+    double std[VARIABLES], rate[VARIABLES], adam_rate[VARIABLES], adam_eps[VARIABLES];
+};
+
+/* A matrix in a parameterization; what has no row of its own has that of muP. Its rows are of N or
+ * N_E sites (fan_in), or have no size that grows. W1 is that of h1 = W1 x/sqrt D. */
 struct row {
     const char *matrix;
-    int parameterization;
-    double std[VARIABLES], rate[VARIABLES], adam_rate[VARIABLES], adam_eps[VARIABLES];
+    int parameterization, fan_in;
+    struct powers powers;
 };
 
 /* W reads rows of N sites, W_e those of N_e inside of an expert. */
 static const struct row regime1[] = {
-    /*           std        rate      Adam: rate  eps */
-    {"W1", MUP, {0}, {2, 1}, {0}, {0, -1}},
-    {"W1", SP, {0}, {0}, {0}, {0}},
-    {"W1", NTP, {0}, {0}, {0}, {0}},
-    {"W", MUP, {0, -.5}, {2}, {0, -1}, {0, -1}},
-    {"W", SP, {0, -.5}, {0}, {0}, {0}},
-    {"W", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
-    {"W_e", MUP, {0, 0, 0, -.5}, {2, 1, 0, -1}, {0, 0, 0, -1}, {0, -1}},
-    {"W_e", SP, {0, 0, 0, -.5}, {0}, {0}, {0}},
-    {"W_e", NTP, {0, 0, 0, -.5}, {0, 0, 0, -1}, {0, 0, 0, -.5}, {0, 0, 0, .5}},
-    {"Q", MUP, {0, -1}, {2, -1}, {0, -1}, {0}},
-    {"Q", SP, {0, -.5}, {0}, {0}, {0}},
-    {"Q", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
-    {"Q", SIMP, {0, -.5}, {2}, {0, -1}, {0}},
-    {"b", MUP, {0}, {2}, {0}, {0}},
-    {"b", SP, {0}, {0}, {0}, {0}},
-    {"b", NTP, {0}, {0}, {0}, {0}},
-    {"w", MUP, {-1, -1}, {0, -1}, {-1, -1}, {0}},
-    {"w", SP, {0, -.5}, {0}, {0}, {0}},
-    {"w", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
+    /*                  std    rate    Adam: rate  eps */
+    {"W1", MUP, NOTHING, {{0}, {2, 1}, {0}, {0, -1}}},
+    {"w", MUP, N, {{-1, -1}, {0, -1}, {-1, -1}, {0}}},
+    {"W", MUP, N, {{0, -.5}, {2}, {0, -1}, {0, -1}}},
+    {"W_e", MUP, N_E, {{0, 0, 0, -.5}, {2, 1, 0, -1}, {0, 0, 0, -1}, {0, -1}}},
+    {"Q", MUP, N, {{0, -1}, {2, -1}, {0, -1}, {0}}},
+    {"Q", SIMP, N, {{0, -.5}, {2}, {0, -1}, {0}}},
+    {"b", MUP, NOTHING, {{0}, {2}, {0}, {0}}},
     {0},
 };
 
 static const struct row regime2[] = {
-    {"W1", MUP, {0}, {2, 1}, {0}, {0, -1}},
-    {"W1", SP, {0}, {0}, {0}, {0}},
-    {"W1", NTP, {0}, {0}, {0}, {0}},
-    {"Q", MUP, {0, -.5}, {2, -1, 1}, {0, -1}, {0, 0, -1}},
-    {"Q", SP, {0, -.5}, {0}, {0}, {0}},
-    {"Q", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
-    {"W_in", MUP, {0, -.5}, {2}, {0, -1}, {0, 0, -1}},
-    {"W_in", SP, {0, -.5}, {0}, {0}, {0}},
-    {"W_in", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
-    {"W_out", MUP, {0, 0, 0, -.5}, {2, 1, 1, -1}, {0, 0, 0, -1}, {0, -1, -1}},
-    {"W_out", MSSP, {0, 0, .5, -.5}, {2, 1, 1, -1}, {0, 0, 0, -1}, {0, -1, -1}},
-    {"W_out", SP, {0, 0, 0, -.5}, {0}, {0}, {0}},
-    {"W_out", NTP, {0, 0, 0, -.5}, {0, 0, 0, -1}, {0, 0, 0, -.5}, {0, 0, 0, .5}},
-    {"w", MUP, {-1, -1}, {0, -1}, {-1, -1}, {0}},
-    {"w", SP, {0, -.5}, {0}, {0}, {0}},
-    {"w", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
+    {"W1", MUP, NOTHING, {{0}, {2, 1}, {0}, {0, -1}}},
+    {"w", MUP, N, {{-1, -1}, {0, -1}, {-1, -1}, {0}}},
+    {"Q", MUP, N, {{0, -.5}, {2, -1, 1}, {0, -1}, {0, 0, -1}}},
+    {"W_in", MUP, N, {{0, -.5}, {2}, {0, -1}, {0, 0, -1}}},
+    {"W_out", MUP, N_E, {{0, 0, 0, -.5}, {2, 1, 1, -1}, {0, 0, 0, -1}, {0, -1, -1}}},
+    {"W_out", MSSP, N_E, {{0, 0, .5, -.5}, {2, 1, 1, -1}, {0, 0, 0, -1}, {0, -1, -1}}},
     {0},
 };
 
 /* MSSP differs from muP by what is equal at the start (regime3.c). */
 static const struct row regime3[] = {
-    {"W1", MUP, {0}, {2, 1}, {0}, {0, -1}},
-    {"W1", SP, {0}, {0}, {0}, {0}},
-    {"W1", NTP, {0}, {0}, {0}, {0}},
-    {"Q", MUP, {0, -.5}, {2, -1, 1}, {0, -1}, {0, 0, -1}},
-    {"Q", SP, {0, -.5}, {0}, {0}, {0}},
-    {"Q", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
-    {"W_in", MUP, {0, -.5}, {2, 1}, {0, -1}, {0, -1, -1}},
-    {"W_in", SP, {0, -.5}, {0}, {0}, {0}},
-    {"W_in", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
-    {"W_out", MUP, {0, -.5}, {2, 1}, {0, 0, 0, -1}, {0, -1, -1}},
-    {"W_out", SP, {0, 0, 0, -.5}, {0}, {0}, {0}},
-    {"W_out", NTP, {0, 0, 0, -.5}, {0, 0, 0, -1}, {0, 0, 0, -.5}, {0, 0, 0, .5}},
-    {"w", MUP, {-1, -1}, {0, -1}, {-1, -1}, {0}},
-    {"w", SP, {0, -.5}, {0}, {0}, {0}},
-    {"w", NTP, {0, -.5}, {0, -1}, {0, -.5}, {0, .5}},
+    {"W1", MUP, NOTHING, {{0}, {2, 1}, {0}, {0, -1}}},
+    {"w", MUP, N, {{-1, -1}, {0, -1}, {-1, -1}, {0}}},
+    {"Q", MUP, N, {{0, -.5}, {2, -1, 1}, {0, -1}, {0, 0, -1}}},
+    {"W_in", MUP, N, {{0, -.5}, {2, 1}, {0, -1}, {0, -1, -1}}},
+    {"W_out", MUP, N_E, {{0, -.5}, {2, 1}, {0, 0, 0, -1}, {0, -1, -1}}},
     {0},
 };
 
@@ -106,6 +79,24 @@ static const struct row *row_of_matrix(const struct row *rows, const char *matri
     return parameterization == MUP ? NULL : row_of_matrix(rows, matrix, MUP);
 }
 
+/* sp and ntp are rules for all matrices: the standard deviation is that of 1/fan_in, and rates are
+ * those of the entries themselves, or of entries that start at order one. */
+static struct powers powers_of(const struct row *rows, const char *matrix, int parameterization) {
+    const struct row *row = row_of_matrix(rows, matrix, parameterization);
+    struct powers powers = {0};
+    if (parameterization != SP && parameterization != NTP)
+        return row->powers;
+    if (row->fan_in == NOTHING)
+        return powers;
+    powers.std[row->fan_in] = -.5;
+    if (parameterization == NTP) {
+        powers.rate[row->fan_in] = -1;
+        powers.adam_rate[row->fan_in] = -.5;
+        powers.adam_eps[row->fan_in] = .5;
+    }
+    return powers;
+}
+
 /* *up or *down *= x^|e|, e a multiple of 1/2: whole powers by products, which are exact where those
  * are. */
 static void multiply_power(double x, double e, double *up, double *down) {
@@ -119,21 +110,22 @@ static void multiply_power(double x, double e, double *up, double *down) {
 static void size_variables(const struct program *p, int regime, double x[VARIABLES]) {
     const struct network *network = program_network(p);
     int width = program_setup(p)->N;
-    double N = width ? width : POPULATION_INFINITE;
-    x[0] = program_setup(p)->gamma0;
-    x[1] = N;
-    x[2] = regime == PARAMETERIZATION_REGIME1 ? network->experts.count : network->routing.kappa * N;
-    x[3] = regime == PARAMETERIZATION_REGIME2 ? network->experts.width : network->experts.iota * N;
+    double size = width ? width : POPULATION_INFINITE;
+    x[GAMMA0] = program_setup(p)->gamma0;
+    x[N] = size;
+    x[M] =
+        regime == PARAMETERIZATION_REGIME1 ? network->experts.count : network->routing.kappa * size;
+    x[N_E] =
+        regime == PARAMETERIZATION_REGIME2 ? network->experts.width : network->experts.iota * size;
 }
 
 static void scale_weight(const struct program *p, int regime, struct weight *W) {
     const struct table *table = &tables[regime];
-    const struct row *own =
-        row_of_matrix(table->rows, W->name, program_network(p)->parameterization);
-    const struct row *written = row_of_matrix(table->rows, W->name, table->reference);
+    struct powers own = powers_of(table->rows, W->name, program_network(p)->parameterization);
+    struct powers written = powers_of(table->rows, W->name, table->reference);
     double x[VARIABLES];
-    const double *to[] = {own->std, own->rate, own->adam_rate, own->adam_eps};
-    const double *from[] = {written->std, written->rate, written->adam_rate, written->adam_eps};
+    const double *to[] = {own.std, own.rate, own.adam_rate, own.adam_eps};
+    const double *from[] = {written.std, written.rate, written.adam_rate, written.adam_eps};
     if (!W->muon_rate) /* its step is the same in all of them */
         W->muon_rate = weight_or_one(W->adam_rate);
     double *number[] = {&W->a0, &W->rate, &W->adam_rate, &W->adam_eps};

@@ -9,7 +9,6 @@
  * a constant in the backward pass. In the limit psi(0) = b. Written in muP; parameterization.c has
  * what the others have beside it. */
 #include "models/parts/block.h"
-#include "models/networks/parameterization.h"
 #include "models/parts/router.h"
 
 static const struct param_row regime1_rows[] = {

@@ -12,7 +12,6 @@
 #include "models/parts/gate.h"
 #include "models/parts/block.h"
 #include "models/engine/net.h"
-#include "models/networks/parameterization.h"
 
 static const struct param_row regime2_rows[] = {
     {"lambda_in", PARAM_CHOICE, NETWORK_KEY(routing.lambda_in), "1", 0, 0, "1 kappa", NULL,

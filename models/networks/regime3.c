@@ -16,7 +16,6 @@
 #include "models/parts/gate.h"
 #include "models/parts/block.h"
 #include "models/engine/net.h"
-#include "models/networks/parameterization.h"
 
 #include <math.h>
 

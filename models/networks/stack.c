@@ -9,7 +9,6 @@
  * before and after: RMSNorm, or nothing. One block without a stream is the network of its regime.
  */
 #include "models/parts/block.h"
-#include "models/networks/parameterization.h"
 
 enum { BEFORE = 1, AFTER = 2 }; /* bits of block_norm */
 

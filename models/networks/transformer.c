@@ -11,8 +11,7 @@
  * Heads: a fixed number of them, each of infinite width in the limit, where all are the same and
  * one of their total width is marched; or infinitely many of head_width units. Rates are those of
  * the page; derived cotangents inside a block are b r times its own, r the width over N. */
-#include "models/parts/attention.h"
-#include "models/parts/experts.h"
+#include "models/parts/block.h"
 
 static const struct param_row transformer_rows[] = {
     {"norm", PARAM_CHOICE, NETWORK_KEY(block.norm), "yes", 0, 0, "no yes", NULL,

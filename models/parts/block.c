@@ -1,6 +1,5 @@
 /* Names, scales and kernels of blocks. */
 #include "models/parts/block.h"
-#include "models/networks/parameterization.h"
 
 #include <math.h>
 

@@ -34,3 +34,33 @@ block_write regime1_block, regime2_block, regime3_block;
 /* A network of one mixture, in the parameterization of its regime, with the kernels of the bottom:
  *     h1 = W1 x/sqrt D    x1 = sigma(h1)    f = <w, mixture(x1)>/gamma0 */
 void block_network(struct program *p, int regime, block_write *mixture);
+
+/* --- parameterizations as the papers tabulate them ------------------------------------------- */
+
+/* Tables of the mixtures of experts. */
+enum { PARAMETERIZATION_REGIME1, PARAMETERIZATION_REGIME2, PARAMETERIZATION_REGIME3 };
+
+/* Multiplies the numbers of these weights (the list ends with NULL), which are those of MSSP (of
+ * regime 1: muP), by what the parameterization of this network has beside them in the rows of their
+ * names. */
+void parameterization_scale(const struct program *p, int regime, struct weight *const *weights);
+
+/* NULL, or why a regime has no such parameterization. */
+const char *parameterization_check(const struct network *network, int regime, const char **key);
+
+/* --- parts of single networks ---------------------------------------------------------------- */
+
+/* NULL, or why the settings do not fit width N (0: the limit): units of heads, or experts that are
+ * shared alone. */
+const char *attention_check(const struct network *network, int N, const char **key);
+const char *experts_check(const struct network *network, int N, const char **key);
+/* Rows y of the stream, one for each token, to rows of the stream: attention, whose weights and
+ * logits that are numbers are measured, and a fixed number of experts of one hidden layer. */
+struct value attention_write(struct program *p, const struct block *block, struct value y,
+                             struct population *stream);
+struct value experts_write(struct program *p, const struct block *block, struct value y,
+                           struct population *stream);
+/* Experts of a block of residual and their units, in a network of width N; false: they are not
+ * whole numbers.
+ */
+bool residual_shape(const struct network *network, int N, double *E, double *N_e);

@@ -1,5 +1,10 @@
-/* A fixed number of experts of one hidden layer, in a block of a stream. */
-#include "models/parts/experts.h"
+/* A fixed number of experts of one hidden layer of infinite width, in a block of a stream
+ * (docs/theory/transformer.md).
+ *
+ *     p = gate(<r_e y> + b_e)     sum_e W2_e p_e sigma(W1_e y)     gated: sigma(W1_e y) W3_e y
+ *
+ * Shared experts, the last ones, have gate 1. Derived cotangents on the units of an expert are
+ * b iota times those of the page. */
 #include "models/parts/router.h"
 
 const char *experts_check(const struct network *network, int N, const char **key) {

@@ -1,5 +1,4 @@
 #include "solver/measure/sharpness.h"
-#include "integrators/clip.h"
 #include "integrators/schedule.h"
 #include "solver/measure/gradients.h"
 #include "solver/measure/observe.h"
@@ -256,7 +255,7 @@ int sharpness_find(struct sharpness *s, const struct config *config, struct net 
     struct apart apart;
     if (!s->wanted)
         return CODE_OK;
-    TRY(clip_factor(net, &config->training, &source.clip, err));
+    TRY(integrator_clip(net, &config->training, &source.clip, err));
     if (!net->output.loss_in_cotangent)
         return find_sharpness(s, config, &source, net->output.Delta, y, err);
     int code = apart_begin(&apart, net, net_outputs(net) + 1, err);

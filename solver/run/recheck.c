@@ -1,6 +1,6 @@
 /* The limit again: at a third of the tolerance, and in halves of its sites. */
 #include "solver/run/ensemble.h"
-#include "models/engine/alike.h"
+#include "models/engine/net.h"
 #include "solver/run/recheck.h"
 
 static struct run finer_of(const struct run *run) {

@@ -3,7 +3,6 @@
 #include "tests/support/support.h"
 #include "models/engine/node.h"
 #include "kernels/maps/map_finite.h"
-#include "kernels/maps/map_history.h"
 
 void support_check(const char *file, int line, double got, double want, double tolerance,
                    const char *what, ...) {
