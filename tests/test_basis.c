@@ -136,20 +136,21 @@ static int check_residual(const double *x, int base, int n, size_t sites, int gr
     ASK(array_init(&known, backend, sites, group, 0, &err));
     ASK(array_init(&out, backend, sites, group, 0, &err));
     if (base) {
-        ASK(basis_residual(none, array_rows(&in, 0, base), unknown, 1e-4, &known, &before, &err));
+        ASK(basis_residual(none, array_rows(&in, 0, base), unknown, 1e-4, &known, NULL, &before,
+                           &err));
         reference(&want, x, base, sites, 1e-4);
         compare(&want, 0, array_rows(&known, 0, before), x, base, 1e-4);
     }
     struct rows first = array_rows(&known, 0, before), x_rows = array_rows(&in, base, n);
     reference(&want, rest, n, sites, threshold);
-    ASK(basis_residual(first, x_rows, unknown, threshold, &out, &kept, &err));
+    ASK(basis_residual(first, x_rows, unknown, threshold, &out, NULL, &kept, &err));
     struct rows second = array_rows(&out, 0, kept);
     compare(&want, before, second, rest, n, threshold);
     assert_true(overlap(second, second) <= ORTHONORMAL && overlap(second, first) <= ORTHONORMAL);
     int again;
     struct basis_known look = {0};
     ASK(basis_look(first, x_rows, &look, &err));
-    ASK(basis_residual(first, x_rows, look, threshold, &out, &again, &err));
+    ASK(basis_residual(first, x_rows, look, threshold, &out, NULL, &again, &err));
     assert_int_equal(again, kept);
     assert_true(overlap(second, second) <= ORTHONORMAL && overlap(second, first) <= ORTHONORMAL);
     basis_forget(&look);
@@ -421,7 +422,8 @@ TEST(test_many_calls) {
         int kept, n = 1 + (int)call % 5;
         draw(x, (size_t)n * SITES, call);
         array_from(&in, SITES, 1, x, n);
-        ASK(basis_residual(array_all(&basis), array_all(&in), unknown, 1e-8, &out, &kept, &err));
+        ASK(basis_residual(array_all(&basis), array_all(&in), unknown, 1e-8, &out, NULL, &kept,
+                           &err));
         assert_int_equal(kept, n);
         ASK(array_append(&basis, kept, &added, &err));
         rows_copy(array_rows(&out, 0, kept), added);

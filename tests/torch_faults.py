@@ -69,7 +69,7 @@ FAULTS = [
           "k == 1 ? mix_of(p, A, g, true, x.at)", "k == 1 ? mix_of(p, A, g, false, x.at)",
           "no_ini_has[40]"),
     Fault("tokens: derivative of the norm doubled", "models/language/tokens.c",
-          "node->constant.factor = -0.5;", "node->constant.factor = -0.25;",
+          "->constant.factor = -0.5;", "->constant.factor = -0.25;",
           "no_ini_has[34]"),
     Fault("products with what belongs to experts: a sum over units, not their mean, backward",
           "models/language/operations.c",

@@ -60,8 +60,8 @@ static int enter_kept(struct population *population, struct rows x, struct rows 
     struct array *work = &population->span.work;
     int kept, early = 0;
     SCRATCH(int, which, (size_t)x.count);
-    TRY(basis_residual_which(array_all(&population->span.rows), x, inside, work, which, &kept,
-                             err));
+    TRY(basis_residual(array_all(&population->span.rows), x, (struct basis_known){0}, inside, work,
+                       which, &kept, err));
     while (early < kept && which[early] < x.count - normals.count)
         early++;
     rows_copy(array_rows(work, early, kept - early), rows_part(normals, 0, kept - early));
@@ -147,7 +147,7 @@ static int mean_span(const struct population *population, struct rows rows, stru
         return array_keep(means, array_all(&raw), err);
     }
     TRY(basis_residual((struct rows){0}, array_all(&raw), (struct basis_known){0}, inside, means,
-                       &kept, err));
+                       NULL, &kept, err));
     means->rows = kept;
     return CODE_OK;
 }
@@ -215,7 +215,7 @@ static int draw_fresh(struct population *population, int mirror, struct rows opp
         basis_straighten(opposite, out, inside);
         return CODE_OK;
     }
-    TRY(basis_residual(opposite, out, (struct basis_known){0}, inside, work, &kept, err));
+    TRY(basis_residual(opposite, out, (struct basis_known){0}, inside, work, NULL, &kept, err));
     /* Directions left over when `opposite` fills all sites do not exist: their normals are zero. */
     rows_copy(array_rows(work, 0, kept), rows_part(out, 0, kept));
     if (kept < out.count)

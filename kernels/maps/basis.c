@@ -345,9 +345,9 @@ void basis_forget(struct basis_known *known) {
     free(known->squares);
 }
 
-static int find_residual(struct rows base, struct rows x, struct basis_known known,
-                         double threshold, struct array *out, int *which, int *kept,
-                         struct err *err) {
+int basis_residual(struct rows base, struct rows x, struct basis_known known, double threshold,
+                   struct array *out, int *which, int *kept, struct err *err) {
+    int before = profile_enter("spans", "");
     size_t n = (size_t)x.count, widest = (size_t)(base.count > BLOCK ? base.count : BLOCK);
     size_t together = out->backend->distant ? BASIS_FEW : 0;
     double *memory = NULL;
@@ -384,21 +384,6 @@ done:
     array_free(&growth.room);
     free(memory);
     free(pick);
-    return code;
-}
-
-int basis_residual(struct rows base, struct rows x, struct basis_known known, double threshold,
-                   struct array *out, int *kept, struct err *err) {
-    int before = profile_enter("spans", "");
-    int code = find_residual(base, x, known, threshold, out, NULL, kept, err);
-    profile_leave(before);
-    return code;
-}
-
-int basis_residual_which(struct rows base, struct rows x, double threshold, struct array *out,
-                         int *which, int *kept, struct err *err) {
-    int before = profile_enter("spans", "");
-    int code = find_residual(base, x, (struct basis_known){0}, threshold, out, which, kept, err);
     profile_leave(before);
     return code;
 }

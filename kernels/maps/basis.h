@@ -23,12 +23,10 @@ void basis_forget(struct basis_known *known);
 
 /* What rows x add to an orthonormal set `base` (may be empty): row by row, the part of x outside of
  * base and of the rows kept before, if its rms exceeds threshold, normalised. The kept rows are the
- * first *kept rows of `out` (resized to hold x.count rows). *kept <= x.count. */
+ * first *kept rows of `out` (resized to hold x.count rows). *kept <= x.count. which: NULL, or on a
+ * processor the row of x that each kept row is of, [x.count]. */
 int basis_residual(struct rows base, struct rows x, struct basis_known known, double threshold,
-                   struct array *out, int *kept, struct err *err);
-/* Does the same, on a processor; which[k] is the row of x that kept row k is of, [x.count]. */
-int basis_residual_which(struct rows base, struct rows x, double threshold, struct array *out,
-                         int *which, int *kept, struct err *err);
+                   struct array *out, int *which, int *kept, struct err *err);
 /* Whether a device does the same without its host, which learns no numbers: rows v become what is
  * left of them, and zero where they are not kept. */
 bool basis_straightens(const struct backend *backend);

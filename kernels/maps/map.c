@@ -151,10 +151,6 @@ int map_hold(struct map *map, struct rows y, struct err *err) {
     return code;
 }
 
-void map_products(const struct map *map, struct rows y, double *X, double *Y) {
-    map->kind->products(map, y, X, Y);
-}
-
 void map_terms_free(struct map_terms *terms) {
     free(terms->c);
     free(terms->velocity);
@@ -191,16 +187,12 @@ int map_learn(struct map *map, int k, const double *c, struct err *err) {
     int before = profile_enter(map->declared.name, "learn"), code = CODE_OK;
     if (map->kind->learn)
         code = map->kind->learn(map, k, c, err);
-    else if (map->kind->change && !(code = map_change(map, k, c, &change, err)))
+    else if (map->kind->change && !(code = map->kind->change(map, k, c, &change, err)))
         code = change_apply(&change, err);
     for (int mu = 0; terms && mu < map->stage[k].P; mu++)
         terms->c[terms->kept[k] * map->stage[k].P + mu] += c[mu];
     profile_leave(before);
     return code;
-}
-
-int map_change(struct map *map, int k, const double *c, struct change *change, struct err *err) {
-    return map->kind->change(map, k, c, change, err);
 }
 
 void map_decay(struct map *map, double factor) {

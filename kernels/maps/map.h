@@ -163,7 +163,8 @@ struct map_kind {
     /* The same, added to out. NULL: only some kinds can do it. */
     int (*add_backward)(struct map *map, struct rows y, struct rows out, struct err *err);
     int (*keep)(struct map *map, int k, struct rows y, struct err *err); /* NULL: no more */
-    /* Gives <x_mu x_nu> [P][P] and <y_mu y_nu> [y.count][y.count] of what keep would keep. */
+    /* Gives <x_mu x_nu> [P][P] and <y_mu y_nu> [y.count][y.count] of the last evaluation, as
+     * learning from it sees them; y as keep has it. */
     void (*products)(const struct map *map, struct rows y, double *X, double *Y);
     /* What learn does to explicit entries; or, where there are none that stay, learn itself; or
      * neither, of a kind that its terms are enough for. */
@@ -223,9 +224,6 @@ int map_keep(struct map *map, int k, struct rows y, struct err *err);
 /* Holds a pass as stage 0 does, for learning that comes before the next one: explicit entries learn
  * from the rows themselves. */
 int map_hold(struct map *map, struct rows y, struct err *err);
-/* X [P][P] = <x_mu x_nu>, Y = <y_mu y_nu> of the last evaluation, as learning from it sees them;
- * y as in map_keep. */
-void map_products(const struct map *map, struct rows y, double *X, double *Y);
 /* c [P], one per row of x of stage k */
 int map_learn(struct map *map, int k, const double *c, struct err *err);
 /* What forward passes, or backward ones, add to a map: set aside before passes that leave no trace
@@ -249,8 +247,6 @@ int map_terms_gradient(const struct map *map, const double *c, double **gradient
  */
 int map_terms_measured(struct map *map, int t, struct err *err);
 void map_terms_free(struct map_terms *terms); /* accepts a zeroed struct */
-/* What map_learn would add to the entries (kinds finite, limit, adam). */
-int map_change(struct map *map, int k, const double *c, struct change *change, struct err *err);
 /* W *= factor. */
 void map_decay(struct map *map, double factor);
 /* Its state after an evaluation. Read: x are the rows of that evaluation. */

@@ -28,7 +28,7 @@ static int adam_forward(struct map *map, struct rows x, struct rows out, struct 
         return CODE_OK;
     TRY(array_reserve(&adam->work, x.count, err));
     struct rows learned = array_rows(&adam->work, 0, x.count);
-    TRY(map_entries_forward(&adam->D, 1, x, learned, err));
+    TRY(rows_times(1, array_all(&adam->D), x, learned, err));
     rows_add(NULL, learned, out);
     return CODE_OK;
 }

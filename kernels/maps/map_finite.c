@@ -41,11 +41,6 @@ static void finite_free(struct map *map) {
     array_free(&finite_of(map)->W);
 }
 
-int map_entries_forward(const struct array *W, double scale, struct rows x, struct rows out,
-                        struct err *err) {
-    return rows_times(scale, array_all(W), x, out, err);
-}
-
 /* Which of the rows are not 0 everywhere, in order; how many. Rows of an expert that no input has
  * selected are 0, and what follows from them need not be computed. All of them count as live where
  * too few are 0 for that to pay. */
@@ -115,7 +110,7 @@ int map_entries_change(const struct map *map, const struct array *W, int k, cons
 
 static int finite_forward(struct map *map, struct rows x, struct rows out, struct err *err) {
     double scale = map->declared.s_f * (double)source_sites(map);
-    return map_entries_forward(&finite_of(map)->W, scale, x, out, err);
+    return rows_times(scale, array_all(&finite_of(map)->W), x, out, err);
 }
 
 /* Whether rows of y are sought that are 0: none of rows that are some of all. */
@@ -139,12 +134,6 @@ static int finite_add_backward(struct map *map, struct rows y, struct rows out, 
     return finite_combine(map, y, 1, out, err);
 }
 
-static int keep_which(const struct map_some *some, int **live, struct err *err) {
-    TRY(base_alloc_unset(live, (size_t)some->count, sizeof **live, err));
-    memcpy(*live, some->which, (size_t)some->count * sizeof **live);
-    return CODE_OK;
-}
-
 static int finite_keep(struct map *map, int k, struct rows y, struct err *err) {
     struct stage *stage = &map->stage[k];
     FREED(base_free) int *live = NULL;
@@ -152,7 +141,9 @@ static int finite_keep(struct map *map, int k, struct rows y, struct err *err) {
     free(stage->live);
     stage->live = NULL;
     if (map->some) {
-        TRY(keep_which(map->some, &stage->live, err));
+        size_t some = (size_t)map->some->count;
+        TRY(base_alloc_unset(&stage->live, some, sizeof *stage->live, err));
+        memcpy(stage->live, map->some->which, some * sizeof *stage->live);
         return map_keep_rows(map, k, y, err);
     }
     if (count > 1 && seeks_zeros(map)) {

@@ -15,9 +15,6 @@ static inline struct finite_state *finite_of(const struct map *map) {
     return map->state;
 }
 
-/* out = scale <W_i, x> */
-int map_entries_forward(const struct array *W, double scale, struct rows x, struct rows out,
-                        struct err *err);
 /* out = beta out + scale sum_i y_i W_i */
 int map_entries_backward(const struct array *W, double scale, struct rows y, double beta,
                          struct rows out, struct err *err);

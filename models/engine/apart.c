@@ -8,7 +8,8 @@
 /* The number of a penalty is one that the net measures. */
 static bool is_penalty(const struct net *net, const double *values) {
     for (int i = 0; i < net->program->nodes; i++)
-        if (net->program->node[i].op->starts_backward && net->program->node[i].s == values)
+        if ((net->program->node[i].op->traits & OP_STARTS_BACKWARD) &&
+            net->program->node[i].s == values)
             return true;
     return false;
 }

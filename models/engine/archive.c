@@ -171,7 +171,8 @@ static int learned_rows(struct net *net, struct archive *archive, struct err *er
     }
     for (int rows = 0; rows < 2; rows++) { /* numbers say which rows experts have */
         for (int i = 0; i < p->all; i++)
-            if (learned[i] && !p->node[i].op->constant && (p->node[i].on != NULL) == rows)
+            if (learned[i] && !(p->node[i].op->traits & OP_CONSTANT) &&
+                (p->node[i].on != NULL) == rows)
                 TRY(rows_of_net(p->node[i].value, backend, archive, err));
         selected_refresh(net, -1);
     }

@@ -14,7 +14,7 @@ static double rows_bytes(struct rows rows) {
 static bool has_kinks(const struct program *p, bool masks) {
     for (int i = 0; i < p->nodes; i++)
         if (p->node[i].op->jumps && p->node[i].op->jumps(p, i) &&
-            (masks || p->node[i].op->function))
+            (masks || (p->node[i].op->traits & OP_FUNCTION)))
             return true;
     return false;
 }
@@ -312,7 +312,8 @@ int net_bytes(const struct net_setup *setup, double evaluations, int T, double *
 size_t net_sampled_sites(const struct net *net, int k) {
     const struct population *population = net->populations.item[k];
     for (int i = 0; i < net->program->nodes && !population->draws.nodes; i++)
-        if (net->program->node[i].on == population && !net->program->node[i].op->linear)
+        if (net->program->node[i].on == population &&
+            !(net->program->node[i].op->traits & OP_LINEAR))
             return population->units ? population->units->sites : population->sites;
     return 0;
 }

@@ -80,7 +80,7 @@ static struct share read_of(const struct program *p, const struct shares *shares
 
 static void find_shares(const struct program *p, struct shares *shares) {
     for (int i = 0; i < p->nodes; i++) {
-        bool ends = i == p->output || p->node[i].op->starts_backward;
+        bool ends = i == p->output || (p->node[i].op->traits & OP_STARTS_BACKWARD);
         shares[i] = (struct shares){full_of(p, shares, &p->node[i]), {ends, ends}};
     }
     for (int i = p->nodes - 1; i >= 0; i--)
@@ -103,11 +103,11 @@ static bool is_counted(const struct program *p, const struct node *v) {
     bool some = false;
     for (int k = 0; k < 2; k++) {
         const struct node *a = v->argument[k] < 0 ? NULL : &p->node[v->argument[k]];
-        if (a && !a->plan.counted && !a->op->constant)
+        if (a && !a->plan.counted && !(a->op->traits & OP_CONSTANT))
             return is_selection(v);
         some = some || (a && a->plan.counted);
     }
-    return is_selection(v) || (some && !v->op->learns);
+    return is_selection(v) || (some && !(v->op->traits & OP_LEARNS));
 }
 
 static bool leaves_out(struct share share) {
@@ -176,7 +176,7 @@ static int count_work(const struct net *net, struct net_counts *counts, struct e
     for (int i = 0; i < p->nodes; i++) {
         if (p->node[i].matrix.weight.name)
             add_matrix(counts, p, i, shares, net->setup.data.D);
-        else if (p->node[i].op->over_pairs)
+        else if (p->node[i].op->traits & OP_OVER_PAIRS)
             add_pairs(counts, net, &p->node[i]);
     }
     free(shares);

@@ -41,7 +41,7 @@ json_t *describe_list(const double *values, size_t count) {
 /* The constants of an operation, and what they lie in. */
 static const struct constant_field *constants_of(const struct node *v, const void **in) {
     static const struct constant_field none = {0};
-    *in = v->op->in_context ? v->constant.context : &v->constant;
+    *in = v->op->traits & OP_IN_CONTEXT ? v->constant.context : &v->constant;
     return v->op->constants ? v->op->constants : &none;
 }
 

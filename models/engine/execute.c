@@ -76,7 +76,7 @@ static int look_at(const struct net *net, int i, struct err *err) {
 
 int program_look_ahead(const struct net *net, struct err *err) {
     for (int i = net->program->nodes; i < net->program->all; i++)
-        if (net->program->node[i].op->constant)
+        if (net->program->node[i].op->traits & OP_CONSTANT)
             TRY(look_at(net, i, err));
     return CODE_OK;
 }
@@ -89,7 +89,7 @@ static void find_looks(struct program *p) {
     }
     for (int i = p->all - 1; i >= 0 && backend_has_later(p->net->setup.backend); i--) {
         struct node *v = &p->node[i];
-        if (!v->op->meets)
+        if (!(v->op->traits & OP_MEETS))
             continue;
         v->plan.looks_too = p->node[v->argument[0]].plan.looks;
         p->node[v->argument[0]].plan.looks = i;
@@ -101,14 +101,6 @@ static int end_pass(struct net *net, int code) {
     if (code)
         program_arrive(net);
     return code;
-}
-
-/* The failure that an operation has remembered. */
-static int remembered_failure(const struct net *net, struct err *err) {
-    const struct program *p = net->program;
-    if (p->code)
-        *err = p->err;
-    return p->code;
 }
 
 /* A sum goes on where it is, or on a copy; that of numbers begins at 0. */
@@ -132,7 +124,7 @@ int node_run(struct net *net, struct node *v, struct err *err) {
         p->asked[p->asks++] = (int)(v - p->node);
     else if (v->op->finish)
         v->op->finish(net, v);
-    return remembered_failure(net, err);
+    return program_result(p, err);
 }
 
 int program_poll(const struct net *net, struct err *err) {
@@ -206,7 +198,7 @@ static int run_until(struct net *net, int *next, int end, struct err *err) {
         TRY(program_poll(net, err));
         if (!net->program->node[*next].plan.forward)
             TRY(node_run(net, &net->program->node[*next], err));
-        if (!net->program->node[*next].op->constant)
+        if (!(net->program->node[*next].op->traits & OP_CONSTANT))
             TRY(look_at(net, *next, err));
         poison_unread(net->program, *next);
     }
@@ -266,7 +258,7 @@ static int find_idle(struct net *net, struct err *err) {
     struct program *p = net->program;
     for (int i = 0; i < p->nodes; i++) {
         struct node *v = &p->node[i];
-        v->plan.idle = !v->on && v->op->bare && v->plan.g < 0 && !v->plan.measured &&
+        v->plan.idle = !v->on && (v->op->traits & OP_BARE) && v->plan.g < 0 && !v->plan.measured &&
                        !node_shown(net, i, false);
     }
     for (int i = p->nodes - 1; i >= 0; i--)
@@ -387,10 +379,7 @@ int program_build(struct net *net, struct err *err) {
         program_fail(p, "it reads nothing out");
     heads_check(p);
     growth_refuse(p, (struct value){p->output}, "the output");
-    if (p->code) {
-        *err = p->err;
-        return p->code;
-    }
+    TRY(program_result(p, err));
     if (net->setup.measure.shift > 0 && sites_jump(p))
         net->setup.measure.shift = net->setup.measure.shift_of_jumps;
     if (net->gates.tied && !net->gates.random)

@@ -164,7 +164,7 @@ static bool has_exponential(struct program *p, int last) {
         const struct node *v = &p->node[i];
         if (!reached[i] || v->matrix.map || !v->on)
             continue;
-        if (v->op->function && v->constant.fn == FN_EXP)
+        if ((v->op->traits & OP_FUNCTION) && v->constant.fn == FN_EXP)
             return true;
         for (int k = 0; k < 2; k++)
             if (v->argument[k] >= 0)

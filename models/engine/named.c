@@ -1,6 +1,5 @@
 /* Rows by name: those that the settings ask to see. */
 #include "models/engine/node.h"
-#include "kernels/base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +22,8 @@ static const char *prefix_of(const struct program *p, int i) {
     bool first = v->constant.fn != FN_EXP, taken = false;
     for (int j = v->argument[0] + 1; j < i; j++) {
         const struct node *u = &p->node[j];
-        if (!u->op->function || u->argument[0] != v->argument[0] || (u->rows_name && u->on))
+        if (!(u->op->traits & OP_FUNCTION) || u->argument[0] != v->argument[0] ||
+            (u->rows_name && u->on))
             continue;
         bool is_sigma = u->constant.fn != FN_EXP && first;
         first = first && !is_sigma;
@@ -46,7 +46,7 @@ static bool name_of(const struct program *p, int i, char name[NET_NAME]) {
     if (matrix || (v->rows_name && v->on))
         return snprintf(name, NET_NAME, "%s", v->rows_name ? v->rows_name : v->matrix.weight.name) <
                NET_NAME;
-    if (!v->op->function || !v->on || !name_of(p, v->argument[0], inner))
+    if (!(v->op->traits & OP_FUNCTION) || !v->on || !name_of(p, v->argument[0], inner))
         return false;
     const char *prefix = prefix_of(p, i);
     return prefix && snprintf(name, NET_NAME, "%s_%s", prefix, inner) < NET_NAME;
@@ -68,18 +68,6 @@ bool net_name(const struct net *net, int i, char name[NET_NAME]) {
     const struct program *p = net->program;
     bool exists = i < p->nodes || p->node[i % p->nodes].plan.g >= 0;
     return exists && rows_name(p, i, name);
-}
-
-/* Whether one of the words is for rows of this name: h2 for h2, h2_0 and h2_0_1. */
-static bool is_asked_for(const char *words, const char *name) {
-    struct text_word word;
-    char given[NET_NAME];
-    while (words && text_next_word(&words, " \t", &word)) {
-        snprintf(given, sizeof given, "%.*s", (int)word.length, word.text);
-        if (word.length < sizeof given && program_addresses(given, name))
-            return true;
-    }
-    return false;
 }
 
 static int keep_rows(struct program *p, int i, bool gradient, const char *name,
@@ -131,9 +119,9 @@ int named_select(struct program *p, struct err *err) {
         char name[NET_NAME];
         if (!can_be_asked(p, k, name))
             continue;
-        field = is_asked_for(setup->measure.fields_of, name);
-        cross = is_asked_for(setup->measure.cross_of, name);
-        kernel = is_asked_for(setup->measure.kernels_of, name);
+        field = program_lists(setup->measure.fields_of, name);
+        cross = program_lists(setup->measure.cross_of, name);
+        kernel = program_lists(setup->measure.kernels_of, name);
         if ((field || cross || kernel) && is_another(p, k, name))
             return err_set(err, CODE_INPUT,
                            "two kinds of rows of this network are called %s: give "
@@ -148,9 +136,7 @@ int named_select(struct program *p, struct err *err) {
         if (kernel)
             add_kernel(p, i, gradient, name);
     }
-    if (p->code)
-        *err = p->err;
-    return p->code;
+    return program_result(p, err);
 }
 
 static void find_rows(const struct net *net, struct named_rows *named) {

@@ -83,28 +83,20 @@ int net_shift(const struct net_setup *setup, double *shift, struct err *err) {
     return code;
 }
 
-/* The last object of a list is NULL where memory ran out. */
+/* The objects of a list, of which the last is NULL where memory ran out. */
+#define FREE_ALL(list, free_one)                                                                   \
+    for (int i = 0; i < (list).count && (list).item[i]; free((list).item[i++]))                    \
+    free_one((list).item[i])
+
 void net_free(struct net *net) {
     if (net->setup.backend) /* numbers that are to come need their memory */
         backend_arrive(net->setup.backend, NULL, 0);
     net_drop_stages(net);
     net_drop_moments(net);
-    for (int i = 0; i < net->arrays.count && net->arrays.item[i]; i++) {
-        array_free(net->arrays.item[i]);
-        free(net->arrays.item[i]);
-    }
-    for (int i = 0; i < net->maps.count && net->maps.item[i]; i++) {
-        map_free(net->maps.item[i]);
-        free(net->maps.item[i]);
-    }
-    for (int i = 0; i < net->thins.count && net->thins.item[i]; i++) {
-        thin_free(net->thins.item[i]);
-        free(net->thins.item[i]);
-    }
-    for (int i = 0; i < net->populations.count && net->populations.item[i]; i++) {
-        population_free(net->populations.item[i]);
-        free(net->populations.item[i]);
-    }
+    FREE_ALL(net->arrays, array_free);
+    FREE_ALL(net->maps, map_free);
+    FREE_ALL(net->thins, thin_free);
+    FREE_ALL(net->populations, population_free);
     for (int i = 0; i < net->vectors.count; i++)
         free(net->vectors.item[i].values);
     for (int i = 0; i < net->origins.count; i++)

@@ -408,7 +408,7 @@ int net_thin(struct net *net, struct population *population, int K, double ampli
 struct node;
 /* A read-in of all inputs, with what it has for looks. */
 int net_read_in(struct net *net, struct node *v, struct err *err);
-void net_read(const struct net *net, const struct node *v);
+void net_read(struct net *net, struct node *v);
 /* How many numbers of draws lie between what two inputs of a look begin with. */
 uint32_t net_predict_stride(const struct net *net, const struct population *population);
 /* Host numbers [P][K], of all rows of an input, that are subtracted and belong to W(0). */

@@ -42,6 +42,31 @@ enum operation_zeros {
     ZEROS_OF_TOKENS  /* at each site, but for `top` of the tokens */
 };
 
+/* What is true of an operation. */
+enum operation_trait {
+    OP_IN_CONTEXT = 1 << 0, /* its constants lie in node.constant.context, and not in that struct */
+    OP_IN_PLACE = 1 << 1,   /* forward allows its value in the place of an argument */
+    OP_EVERY_ROW = 1 << 2,  /* its cotangent has a row for each of its own, never one for all */
+    OP_LEARNS = 1 << 3,     /* it has parameters, so what follows from it moves */
+    OP_SAME_AT_START = 1 << 4, /* where all tokens are of one kind, its argument (ties.c) */
+    OP_LINEAR = 1 << 5,        /* in the rows that it takes, so that moments of its own are exact */
+    OP_BY_ROW = 1 << 6,        /* a row of the value is made of that row of the arguments alone */
+    OP_SCALES_ROWS = 1 << 7,   /* rows of its second argument, each times a number of the first */
+    OP_ADDS_AT = 1 << 8,       /* its second argument may be some rows alone (node_expert.added) */
+    OP_ACROSS_INPUTS = 1 << 9, /* takes what all inputs share; so does by row without OP_LEARNS */
+    OP_CONSTANT = 1 << 10,     /* nothing writes its rows, and they lie outside of the plan */
+    OP_FUNCTION = 1 << 11,     /* of one variable: names of its rows are sigma_NAME */
+    OP_STARTS_BACKWARD = 1 << 12, /* a term of the loss: its parts are due anyway */
+    OP_GROUPED_FACTOR = 1 << 13,  /* the first argument may live on the groups of the second */
+    OP_MEAN_OF_COPIES = 1 << 14,  /* of what all experts share */
+    OP_BARE = 1 << 15,            /* forward leaves nothing but the value of the node */
+    OP_DROPS_ZERO = 1 << 16, /* adjoint reads no cotangent of a number that is 0 (selected.c) */
+    OP_OVER_PAIRS = 1 << 17, /* sums over sites, or tokens, for each pair of tokens */
+    OP_MEETS =
+        1
+        << 18, /* a pass of its matrix, which looks at the rows of its argument first (map_look) */
+};
+
 /* One operation: everything that the rest of the program asks about it. Executor, planner, costs,
  * names and coordinate check ask these fields and never which operation they meet. Most operations
  * leave most fields at 0, and then the value has rows of its own. Set a field where the comment
@@ -52,7 +77,6 @@ struct operation {
      */
     const char *rule_of;
     const struct constant_field *constants; /* of its own, in that description; NULL: none */
-    bool in_context; /* they lie in node.constant.context, and not in that struct */
     /* They make the operation a word of scripts (models/language/apply.c), and mean what they do in
      * struct script_word: x, y are rows, s numbers, p a population, every other argument the next
      * of its constants. NULL: functions of models/lua/ build it, or models alone. */
@@ -80,27 +104,7 @@ struct operation {
     bool (*keeps_zero)(const struct node *v);
     enum operation_matrix matrix;
     enum operation_zeros zeros;
-
-    bool in_place;        /* forward allows its value in the place of an argument */
-    bool every_row;       /* its cotangent has a row for each of its own, never one for all */
-    bool learns;          /* it has parameters, so what follows from it moves */
-    bool same_at_start;   /* of tokens together: where all are of one kind, its argument (ties.c) */
-    bool linear;          /* in the rows that it takes, so that moments of its own are exact */
-    bool by_row;          /* a row of the value is made of that row of the arguments alone */
-    bool scales_rows;     /* its rows are those of its second argument, each times a number of the
-                             first */
-    bool adds_at;         /* its second argument may be some rows alone (node_expert.added) */
-    bool across_inputs;   /* takes what is one for all inputs, as all do that are by_row and have no
-                             parameters */
-    bool constant;        /* nothing writes its rows, and they lie outside of the plan */
-    bool function;        /* of one variable: names of its rows are sigma_NAME */
-    bool starts_backward; /* a term of the loss: its parts are due though nothing reads it */
-    bool grouped_factor;  /* the first argument may live on the groups of the second */
-    bool mean_of_copies;  /* of what all experts share */
-    bool bare;            /* forward leaves nothing but the value of the node */
-    bool meets; /* a pass of its matrix, which looks at the rows of its argument first (map_look) */
-    bool drops_zero; /* adjoint reads no cotangent of a number that is 0 (selected.c) */
-    bool over_pairs; /* sums over sites, or tokens, for each pair of tokens */
+    unsigned traits; /* enum operation_trait */
 };
 extern const struct operation operation_read_in, operation_map, operation_fn, operation_add,
     operation_times, operation_multiply, operation_average, operation_scale, operation_look,
@@ -313,6 +317,8 @@ static inline bool node_reads_no_rows(const struct node *v) {
 }
 /* For what adds to a program: the first failure is kept, and whether there is one. */
 bool program_failed(struct program *p, int code);
+/* Its code, with the sentence. */
+int program_result(const struct program *p, struct err *err);
 /* One more element of a list, as base_grow; NULL after a failure. */
 void *program_grow(struct program *p, void *list, int *count, size_t size);
 

@@ -45,7 +45,7 @@ static void two_kernels(const struct parameter *p, const struct gradient *a,
                         const struct gradient *b, double *X, double *Y) {
     Y[0] = 1;
     if (p->map)
-        map_products(p->map, p->y, X, Y);
+        p->map->kind->products(p->map, p->y, X, Y);
     else
         inner_products(a->A, b->A, p->rows, p->thin ? p->thin->W.rows : p->K, X);
     if (p->thin || (p->map && (a->y.array != p->y.array || b->y.array != p->y.array)))
@@ -172,13 +172,17 @@ int net_products(const struct net *net, const struct parameter *p, const struct 
     return CODE_OK;
 }
 
-/* C [rows][rows] = rate/P^2 Delta_mu Delta_nu V_mu,nu; V of one number serves all if `one_number`.
- */
-static void weigh_pairs(const struct net *net, const struct parameter *p, const double *V,
-                        bool one_number, double *C) {
+/* C [rows][rows] = rate/P^2 Delta_mu Delta_nu <x_mu x_nu>, or (y) <y_mu y_nu>; behind it is as much
+ * room for each of these. */
+static void weigh_pairs(const struct net *net, const struct parameter *p, bool y, double *C) {
     const double *Delta = net_deltas(net);
+    const struct gradient own = {p->y, p->A};
     int rows = p->rows, R = net->batch.rows;
     double scale = p->rate / ((double)net->setup.data.P * net->setup.data.P);
+    double *X = C + (size_t)rows * (size_t)rows, *Y = X + (size_t)rows * (size_t)rows;
+    const double *V = y ? Y : X;
+    bool one_number = y && has_one_row(p);
+    two_kernels(p, &own, &own, X, Y);
     for (ptrdiff_t mu = 0; mu < rows; mu++)
         for (int nu = 0; nu < rows; nu++)
             C[mu * rows + nu] =
@@ -208,23 +212,16 @@ int net_gradient_of_sites(const struct net *net, const struct parameter *p, bool
                           double *out, struct err *err) {
     size_t rows = (size_t)p->rows;
     assert(p->map);
-    SCRATCH(double, X, 3 * rows * rows);
-    double *Y = X + rows * rows, *C = Y + rows * rows;
-    const struct gradient own = {p->y, p->A};
-    two_kernels(p, &own, &own, X, Y);
-    weigh_pairs(net, p, target ? X : Y, !target && has_one_row(p), C);
+    SCRATCH(double, C, 3 * rows * rows);
+    weigh_pairs(net, p, !target, C);
     return quadratic_form(C, p->rows, target ? p->y : p->map->x, out, err);
 }
 
 int net_gradient_of_columns(const struct net *net, const struct parameter *p, double *out,
                             struct err *err) {
-    size_t rows = (size_t)p->rows;
-    size_t K = (size_t)p->thin->W.rows;
-    SCRATCH(double, X, 3 * rows * rows);
-    double *Y = X + rows * rows, *C = Y + rows * rows;
-    const struct gradient own = {p->y, p->A};
-    two_kernels(p, &own, &own, X, Y);
-    weigh_pairs(net, p, Y, has_one_row(p), C);
+    size_t rows = (size_t)p->rows, K = (size_t)p->thin->W.rows;
+    SCRATCH(double, C, 3 * rows * rows);
+    weigh_pairs(net, p, true, C);
     for (size_t k = 0; k < K; k++) {
         out[k] = 0;
         for (size_t mu = 0; mu < rows; mu++)

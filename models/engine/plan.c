@@ -35,7 +35,7 @@ struct array node_array(const struct node *v) {
 }
 
 static bool has_rows(const struct node *v) {
-    return (v->on || v->K) && !v->op->constant;
+    return (v->on || v->K) && !(v->op->traits & OP_CONSTANT);
 }
 
 /* Rows that are taken for an expert may be those that they are taken from. */
@@ -91,7 +91,7 @@ static void begin_items(struct plan *plan) {
         *item = (struct item){step_of(p, i), step_of(p, i), {NOWHERE, NOWHERE}, NOWHERE};
         if (v->onto >= 0 && !reads_sum(p, v))
             item->over[0] = place_of(p, v, v->onto);
-        for (int k = 0; k < 2 && v->onto < 0 && v->op->in_place; k++)
+        for (int k = 0; k < 2 && v->onto < 0 && (v->op->traits & OP_IN_PLACE); k++)
             item->over[k] = place_of(p, v, v->argument[k]);
     }
 }

@@ -184,7 +184,7 @@ int net_read_in(struct net *net, struct node *v, struct err *err) {
     return net->setup.N && !net->setup.declare_only ? draw_unseen(net, v->on, err) : CODE_OK;
 }
 
-void net_read(const struct net *net, const struct node *v) {
+void net_read(struct net *net, struct node *v) {
     thin_read(v->matrix.thin, net->batch.A, v->value);
     if (net->batch.predicting && v->matrix.unseen)
         net->setup.backend->combine(v->value, 1, net->batch.A_rest,

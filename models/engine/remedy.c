@@ -34,7 +34,7 @@ static const char *name_of_function(enum fn fn) {
 /* Whether a logarithm or a power of rows, which are not kept, stands before this node. */
 static bool takes_logs(const struct program *p, const struct node *end) {
     for (const struct node *u = p->node; u < end; u++)
-        if (u->on && u->op->function && u->constant.fn == FN_LOG)
+        if (u->on && (u->op->traits & OP_FUNCTION) && u->constant.fn == FN_LOG)
             return true;
     return false;
 }
@@ -43,7 +43,9 @@ static bool takes_logs(const struct program *p, const struct node *end) {
 static void find_cause(const struct program *p, char *text, size_t size) {
     const struct node *v = first_infinite(p);
     const struct node *s = v && v->argument[0] >= 0 ? &p->node[v->argument[0]] : NULL;
-    const char *word = !v ? NULL : v->op->function ? name_of_function(v->constant.fn) : v->op->name;
+    const char *word = !v                              ? NULL
+                       : (v->op->traits & OP_FUNCTION) ? name_of_function(v->constant.fn)
+                                                       : v->op->name;
     const struct node *end = v ? v : p->node + p->nodes;
     if (!s || s->on || !s->s)
         snprintf(text, size,

@@ -33,7 +33,8 @@ static void mark_ancestors(const struct program *p, int last, bool *reached) {
 /* Whether a node scales rows by the gate of one expert, number `column`. */
 static bool scales_rows(const struct program *p, int i, const struct net_router *router) {
     const struct node *v = &p->node[i];
-    return v->on && v->op->linear && v->argument[0] == router->phi && v->argument[1] >= 0;
+    return v->on && (v->op->traits & OP_LINEAR) && v->argument[0] == router->phi &&
+           v->argument[1] >= 0;
 }
 
 /* What the gates scale: the rows that each expert makes. */
@@ -112,7 +113,5 @@ int routed_select(struct program *p, struct err *err) {
         if (router->M)
             find_experts(p, router);
     }
-    if (p->code)
-        *err = p->err;
-    return p->code;
+    return program_result(p, err);
 }

@@ -1,7 +1,7 @@
 /* Which rows are left out: those of an expert of a fixed number that its gate does not select. The
  * program alone says it. Rows that a gate scales are read where it is not 0, and so is what they
  * are made of row by row, as long as nothing else reads the same; what is made of scaled rows alone
- * is 0 where the gate is. A gate that is 0 has no use for its cotangent (operation.drops_zero), so
+ * is 0 where the gate is. A gate that is 0 has no use for its cotangent (OP_DROPS_ZERO), so
  * that none is needed there, unless it is a series.
  *
  * So the nodes of an expert are computed for its own rows, which lie side by side (`apart`) in the
@@ -42,10 +42,10 @@ static struct selection read_by_both(struct selection a, struct selection b) {
 /* Whether it scales each of its rows by a number that a rule of gates has made; `alone`: as far as
  * the program goes, whatever is a series. */
 static bool is_gate(const struct net *net, const struct node *v, bool alone) {
-    if (!v->op->scales_rows || !v->on)
+    if (!(v->op->traits & OP_SCALES_ROWS) || !v->on)
         return false;
     const struct node *s = &net->program->node[v->argument[0]];
-    return s->op->drops_zero && s->op->jumps(net->program, v->argument[0]) &&
+    return (s->op->traits & OP_DROPS_ZERO) && s->op->jumps(net->program, v->argument[0]) &&
            s->count == v->count && (alone || !node_shown(net, v->argument[0], true));
 }
 
@@ -57,7 +57,7 @@ static struct selection of_gate(const struct node *v) {
  * tells. */
 static bool is_read_backward(const struct program *p, int i) {
     const struct node *v = &p->node[i];
-    bool read = v->plan.measured_g || v->plan.kept_g || v->op->starts_backward;
+    bool read = v->plan.measured_g || v->plan.kept_g || (v->op->traits & OP_STARTS_BACKWARD);
     for (int k = 0; k < p->measures && !read; k++)
         read = p->measure[k].node == i;
     return read;
@@ -74,7 +74,7 @@ static void find_read(const struct net *net, bool alone, struct selection *read)
         read[i] = !alone && is_read(p, i) ? every_row() : (struct selection){NOBODY, 0};
     for (int i = p->nodes - 1; i >= 0; i--) {
         const struct node *v = &p->node[i];
-        bool by_row = v->op->by_row && read[i].numbers != NOBODY;
+        bool by_row = v->op->traits & OP_BY_ROW && read[i].numbers != NOBODY;
         for (int k = 0; k < 2; k++) {
             int a = v->argument[k];
             if (a >= 0 && k == 1 && is_gate(net, v, alone))
@@ -92,7 +92,8 @@ static void find_full(const struct net *net, bool alone, struct selection *full)
     const struct program *p = net->program;
     for (int i = 0; i < p->nodes; i++) {
         const struct node *v = &p->node[i];
-        bool single = v->op->by_row && v->op->linear && v->argument[0] >= 0 && v->argument[1] < 0 &&
+        bool single = v->op->traits & OP_BY_ROW && (v->op->traits & OP_LINEAR) &&
+                      v->argument[0] >= 0 && v->argument[1] < 0 &&
                       (alone || !is_read_backward(p, v->argument[0]));
         full[i] = is_gate(net, v, alone) ? of_gate(v) : single ? full[v->argument[0]] : every_row();
     }
@@ -101,7 +102,7 @@ static void find_full(const struct net *net, bool alone, struct selection *full)
 /* A finite matrix with one use, or another operation that makes a row of that row alone. */
 static bool can_leave_out(const struct net *net, const struct node *v) {
     const struct map *map = v->matrix.map;
-    return v->op->by_row && v->on &&
+    return (v->op->traits & OP_BY_ROW) && v->on &&
            (!map || (map->declared.uses == 1 && net_map_kind(net, &map->declared) == &map_finite));
 }
 
@@ -127,7 +128,8 @@ static bool fits_selection(const struct program *p, int i, const struct selectio
         const struct node *a = v->argument[k] < 0 ? NULL : &p->node[v->argument[k]];
         whole = whole || (a && a->on && !a->expert.apart);
     }
-    return at[i].numbers < 0 || ((v->matrix.map || !whole) && (v->expert.apart || !v->op->adds_at));
+    return at[i].numbers < 0 ||
+           ((v->matrix.map || !whole) && (v->expert.apart || !(v->op->traits & OP_ADDS_AT)));
 }
 
 /* What does not fit has all rows, and with it what would have had rows apart for it. A script can
@@ -171,7 +173,7 @@ static void find_added(struct program *p) {
     for (int i = 0; i < p->nodes; i++)
         for (int k = 0; k < 2; k++) {
             const struct node *v = &p->node[i];
-            if (v->argument[k] >= 0 && (k == 0 || !v->op->adds_at || v->expert.of))
+            if (v->argument[k] >= 0 && (k == 0 || !(v->op->traits & OP_ADDS_AT) || v->expert.of))
                 p->node[v->argument[k]].expert.added = false;
         }
 }
@@ -223,9 +225,7 @@ int selected_find(struct net *net, struct err *err) {
         find_taken(p);
     }
     free(list);
-    if (p->code)
-        *err = p->err;
-    return p->code;
+    return program_result(p, err);
 }
 
 static bool is_whole(const struct expert_rows *e) {

@@ -64,7 +64,7 @@ int net_change(const struct net *net, const struct parameter *p, double rate, st
     SCRATCH(double, c, (size_t)p->rows);
     net_coefficients(net, p, 0, rate, c);
     if (p->map && p->map->kind->change)
-        TRY(map_change(p->map, 0, c, change, err));
+        TRY(p->map->kind->change(p->map, 0, c, change, err));
     if (p->thin)
         TRY(thin_change(p->thin, kept->A, c, array_all(&kept->y), change, err));
     add_host(p, 0, c, host);

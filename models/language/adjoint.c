@@ -4,7 +4,7 @@
 
 /* Written by others: by the forward pass; and columns, which are those of a matrix. */
 static const struct operation operation_slope = {.name = "slope"},
-                              operation_column = {.name = "column", .constant = true};
+                              operation_column = {.name = "column", .traits = OP_CONSTANT};
 
 /* --- sums of parts --------------------------------------------------------------------------- */
 
@@ -50,10 +50,10 @@ static void seed_forward(struct net *net, struct node *v) {
 }
 
 static const struct operation
-    operation_pass = {.name = "pass", .linear = true, .forward = pass_forward},
-    operation_repeat = {.name = "repeat", .linear = true, .forward = repeat_forward},
-    operation_take = {.name = "take", .linear = true, .forward = take_forward},
-    operation_put = {.name = "put", .linear = true, .forward = put_forward, .in_place = true},
+    operation_pass = {.name = "pass", .forward = pass_forward, .traits = OP_LINEAR},
+    operation_repeat = {.name = "repeat", .forward = repeat_forward, .traits = OP_LINEAR},
+    operation_take = {.name = "take", .forward = take_forward, .traits = OP_LINEAR},
+    operation_put = {.name = "put", .forward = put_forward, .traits = OP_LINEAR | OP_IN_PLACE},
     operation_seed = {.name = "seed", .forward = seed_forward};
 
 bool adjoint_is_taken(const struct node *node) {
@@ -78,8 +78,9 @@ static struct value append_node(struct program *p, struct node node) {
     *added = node;
     added->of = p->reverse;
     if (!node.plan.differ)
-        added->plan.differ = larger_of(node.op->scales_rows ? 0 : differ_of(p, node.argument[0]),
-                                       differ_of(p, node.argument[1]));
+        added->plan.differ =
+            larger_of(node.op->traits & OP_SCALES_ROWS ? 0 : differ_of(p, node.argument[0]),
+                      differ_of(p, node.argument[1]));
     return (struct value){p->all - 1};
 }
 
@@ -224,7 +225,7 @@ static void write_part(struct program *p, int i, int k, struct value g) {
  * do, and its parts follow. */
 static void write_node(struct program *p, int i) {
     const struct node *v = &p->node[i];
-    bool wide = !v->on || v->plan.measured_g || v->op->every_row ||
+    bool wide = !v->on || v->plan.measured_g || (v->op->traits & OP_EVERY_ROW) ||
                 (v->matrix.map && v->matrix.map->declared.uses > 1);
     int g = v->plan.g, count = v->count;
     p->reverse = i;
@@ -234,7 +235,7 @@ static void write_node(struct program *p, int i) {
     if (g >= 0 && p->node[i].op->learned && !p->code)
         p->node[i].plan.learned = p->node[i].op->learned(p, i, (struct value){g}).at;
     p->node[i].plan.begin = p->all;
-    if (p->code || (g < 0 && i != p->output && !p->node[i].op->starts_backward))
+    if (p->code || (g < 0 && i != p->output && !(p->node[i].op->traits & OP_STARTS_BACKWARD)))
         return;
     v = &p->node[i];
     if (v->expert.of && !v->expert.apart && g >= 0 && p->node[g].count == count) {
@@ -265,7 +266,7 @@ static void find_order(struct program *p) {
     p->order = program_memory(p, (size_t)p->nodes * sizeof *p->order);
     for (int i = p->nodes - 1; i >= 0 && !p->code && late; i--) {
         const struct node *v = &p->node[i];
-        bool matrix = v->op->meets;
+        bool matrix = v->op->traits & OP_MEETS;
         int level = matrix && last > turn[i].level ? last : turn[i].level;
         for (int k = 0; k < 2; k++)
             if (v->argument[k] >= 0) {
@@ -283,9 +284,11 @@ static void find_order(struct program *p) {
         highest = larger_of(highest, level);
     }
     for (int pass = 0; pass < (late ? 2 * highest + 2 : 1) && !p->code; pass++)
-        for (int i = p->nodes - 1; i >= 0; i--)
-            if (!late || (turn[i].level == pass / 2 && p->node[i].op->meets == pass % 2))
+        for (int i = p->nodes - 1; i >= 0; i--) {
+            bool meets = p->node[i].op->traits & OP_MEETS;
+            if (!late || (turn[i].level == pass / 2 && meets == pass % 2))
                 p->order[count++] = i;
+        }
 }
 
 int adjoint_write(struct program *p, struct err *err) {
@@ -300,9 +303,7 @@ int adjoint_write(struct program *p, struct err *err) {
         if (!p->code && (v->plan.measured_g || v->plan.kept_g) && v->plan.g < 0)
             program_fail(p, "it measures a gradient that the output does not have");
     }
-    if (p->code)
-        *err = p->err;
-    return p->code;
+    return program_result(p, err);
 }
 
 int adjoint_prepare(struct program *p, struct err *err) {

@@ -80,10 +80,8 @@ static struct value embed_adjoint(struct program *p, int v, int k, struct value 
 }
 
 const struct operation operation_embed = {.name = "embed",
-                                          .linear = true,
                                           .prepare = embed_prepare,
                                           .forward = embed_forward,
                                           .adjoint = embed_adjoint,
-                                          .learns = true,
-                                          .every_row = true,
-                                          .matrix = MATRIX_EMBED};
+                                          .matrix = MATRIX_EMBED,
+                                          .traits = OP_LINEAR | OP_LEARNS | OP_EVERY_ROW};

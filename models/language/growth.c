@@ -17,14 +17,15 @@ static double growth_of(const struct program *p, const struct node *v) {
         return power[0] + power[1];
     if (!strcmp(v->op->name, "power"))
         return v->constant.factor * power[0];
-    bool function = v->op->function && v->constant.fn != FN_RELU && v->constant.fn != FN_LINEAR,
-         scaled = v->op == &operation_times || v->op->function,
+    bool function = v->op->traits & OP_FUNCTION && v->constant.fn != FN_RELU &&
+                    v->constant.fn != FN_LINEAR,
+         scaled = v->op == &operation_times || (v->op->traits & OP_FUNCTION),
          matrix = v->op->matrix == MATRIX_MAP || v->op->matrix == MATRIX_LOOK ||
                   v->op->matrix == MATRIX_READ_OUT;
     double factor = scaled   ? v->constant.factor
                     : matrix ? v->matrix.weight.a0 * v->matrix.weight.s_f
                              : 1;
-    if (function || factor == 0 || !(scaled || v->op->linear))
+    if (function || factor == 0 || !(scaled || (v->op->traits & OP_LINEAR)))
         return function && v->constant.fn == FN_INVERSE ? -power[0] : 0;
     double more = weight_power(factor);
     return (v->argument[1] < 0 ? power[0] : fmax(power[0], power[1])) +

@@ -45,8 +45,7 @@ static const struct operation operation_pick = {
     .constants = CONSTANTS(CONSTANT("column", FIELD_INT, column)),
     .forward = pick_forward,
     .adjoint = pick_adjoint,
-    .by_row = true,
-    .bare = true};
+    .traits = OP_BY_ROW | OP_BARE};
 
 struct value program_pick(struct program *p, struct value s, int column) {
     struct value out;
@@ -70,8 +69,10 @@ static struct value join_adjoint(struct program *p, int v, int k, struct value g
                      k ? p->node[argument[0]].K : 0);
 }
 
-static const struct operation operation_join = {
-    .name = "join", .forward = join_forward, .adjoint = join_adjoint, .by_row = true, .bare = true};
+static const struct operation operation_join = {.name = "join",
+                                                .forward = join_forward,
+                                                .adjoint = join_adjoint,
+                                                .traits = OP_BY_ROW | OP_BARE};
 
 struct value program_join(struct program *p, struct value a, struct value b) {
     struct value out;
@@ -107,8 +108,7 @@ static const struct operation operation_plus = {.name = "plus",
                                                 .zeros = ZEROS_OF_RULE,
                                                 .forward = plus_forward,
                                                 .adjoint = adjoint_same,
-                                                .by_row = true,
-                                                .bare = true},
+                                                .traits = OP_BY_ROW | OP_BARE},
                               operation_power = {.name = "power",
                                                  .rule_of = "numbers",
                                                  .constants =
@@ -117,8 +117,7 @@ static const struct operation operation_plus = {.name = "plus",
                                                  .keeps_zero = power_keeps_zero,
                                                  .forward = power_forward,
                                                  .adjoint = numbers_power_adjoint,
-                                                 .by_row = true,
-                                                 .bare = true};
+                                                 .traits = OP_BY_ROW | OP_BARE};
 
 /* c s^(c - 1) g, 0 where c is 0, whatever s is. */
 struct value numbers_power_adjoint(struct program *p, int v, int k, struct value g) {
@@ -189,7 +188,7 @@ static const struct operation operation_log_sum_exp = {
     .zeros = ZEROS_OF_RULE,
     .forward = log_sum_exp_forward,
     .adjoint = log_sum_exp_adjoint,
-    .by_row = true};
+    .traits = OP_BY_ROW};
 
 const struct operation *const operation_words_of_numbers[] = {&operation_sum,
                                                               &operation_log_sum_exp, NULL};

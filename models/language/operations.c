@@ -39,11 +39,8 @@ const struct operation operation_fn = {
         CONSTANTS(CONSTANT("function", FIELD_FUNCTION, fn), CONSTANT("k", FIELD_REAL, factor)),
     .forward = fn_forward,
     .adjoint = fn_adjoint,
-    .in_place = true,
-    .by_row = true,
-    .function = true,
-    .bare = true,
-    .jumps = fn_jumps};
+    .jumps = fn_jumps,
+    .traits = OP_IN_PLACE | OP_BY_ROW | OP_FUNCTION | OP_BARE};
 
 static void add_forward(struct net *net, struct node *v) {
     const struct node *second = argument(net, v, 1);
@@ -62,13 +59,10 @@ static void add_forward(struct net *net, struct node *v) {
 
 const struct operation operation_add = {.name = "add",
                                         .zeros = ZEROS_OF_BOTH,
-                                        .linear = true,
                                         .forward = add_forward,
                                         .adjoint = adjoint_same,
-                                        .in_place = true,
-                                        .by_row = true,
-                                        .adds_at = true,
-                                        .bare = true};
+                                        .traits = OP_LINEAR | OP_IN_PLACE | OP_BY_ROW | OP_ADDS_AT |
+                                                  OP_BARE};
 
 static void times_forward(struct net *net, struct node *v) {
     struct rows x = argument(net, v, 0)->value;
@@ -85,12 +79,9 @@ static struct value times_adjoint(struct program *p, int v, int k, struct value 
 const struct operation operation_times = {.name = "times",
                                           .zeros = ZEROS_OF_FIRST,
                                           .constants = CONSTANTS(CONSTANT("k", FIELD_REAL, factor)),
-                                          .linear = true,
                                           .forward = times_forward,
                                           .adjoint = times_adjoint,
-                                          .in_place = true,
-                                          .by_row = true,
-                                          .bare = true};
+                                          .traits = OP_LINEAR | OP_IN_PLACE | OP_BY_ROW | OP_BARE};
 
 static void multiply_forward(struct net *net, struct node *v) {
     rows_multiply(argument(net, v, 0)->value, argument(net, v, 1)->value, v->value);
@@ -113,10 +104,7 @@ const struct operation operation_multiply = {
     .zeros = ZEROS_OF_EITHER,
     .forward = multiply_forward,
     .adjoint = multiply_adjoint,
-    .in_place = true,
-    .by_row = true,
-    .grouped_factor = true,
-    .bare = true,
+    .traits = OP_IN_PLACE | OP_BY_ROW | OP_GROUPED_FACTOR | OP_BARE,
 };
 
 static void group_mean_forward(struct net *net, struct node *v) {
@@ -146,7 +134,7 @@ static void expand_forward(struct net *net, struct node *v) {
 
 /* Rows of groups at each of their sites. */
 static const struct operation operation_expand = {
-    .name = "expand", .linear = true, .forward = expand_forward};
+    .name = "expand", .forward = expand_forward, .traits = OP_LINEAR};
 
 /* The mean over groups of expanded rows is themselves. */
 static struct value group_mean_adjoint(struct program *p, int v, int k, struct value g) {
@@ -160,9 +148,9 @@ static const struct operation operation_group_mean = {
     .doc = "the mean over the units of each expert: from the units to the experts p",
     .shape = group_mean_shape,
     .zeros = ZEROS_OF_FIRST,
-    .linear = true,
     .forward = group_mean_forward,
-    .adjoint = group_mean_adjoint};
+    .adjoint = group_mean_adjoint,
+    .traits = OP_LINEAR};
 
 static void tile_forward(struct net *net, struct node *v) {
     ops(v->value)->tile(argument(net, v, 0)->value, v->value);
@@ -201,19 +189,18 @@ static const struct operation operation_tile = {
     .doc = "rows of units that all experts share, copied to every expert: from the units to the "
            "pairs p",
     .shape = tile_shape,
-    .linear = true,
     .forward = tile_forward,
-    .adjoint = tile_adjoint};
+    .adjoint = tile_adjoint,
+    .traits = OP_LINEAR};
 static const struct operation operation_tile_mean = {
     .name = "tile_mean",
     .arguments = "x, p",
     .gives = "rows",
     .doc = "the mean over experts: from the pairs to the units p",
     .shape = tile_mean_shape,
-    .linear = true,
     .forward = tile_mean_forward,
     .adjoint = tile_mean_adjoint,
-    .mean_of_copies = true};
+    .traits = OP_LINEAR | OP_MEAN_OF_COPIES};
 
 static void shift_forward(struct net *net, struct node *v) {
     ops(v->value)->pointwise(FN_LINEAR, NULL, column_for(net, v, argument(net, v, 0), 0),
@@ -225,12 +212,9 @@ static struct value shift_adjoint(struct program *p, int v, int k, struct value 
 }
 
 const struct operation operation_shift = {.name = "shift",
-                                          .linear = true,
-                                          .by_row = true,
-                                          .bare = true,
                                           .forward = shift_forward,
                                           .adjoint = shift_adjoint,
-                                          .in_place = true};
+                                          .traits = OP_LINEAR | OP_BY_ROW | OP_BARE | OP_IN_PLACE};
 
 /* Whether a mask of rows is read by more than averages without a cotangent: the mean of rows over
  * the mask of their largest site is the origin of a softmax, and no row jumps with it. */
@@ -250,8 +234,7 @@ static void top_forward(struct net *net, struct node *v) {
 }
 
 static int ones_prepare(struct net *net, struct node *v, struct err *err) {
-    TRY(net_rows(net, v->on, 1, &v->value, err));
-    return CODE_OK;
+    return net_rows(net, v->on, 1, &v->value, err);
 }
 
 static void ones_forward(struct net *net, struct node *v) {
@@ -326,10 +309,6 @@ static int constant_prepare(struct net *net, struct node *v, struct err *err) {
     return CODE_OK;
 }
 
-static void constant_forward(struct net *net, struct node *v) {
-    (void)net, (void)v;
-}
-
 static json_t *constant_values(const struct node *v) {
     json_t *rows = json_array();
     size_t each = constant_period(v->on);
@@ -346,8 +325,7 @@ const struct operation operation_constant = {
     .name = "constant",
     .constants = CONSTANTS(CONSTANT_LIST("values", constant_values)),
     .prepare = constant_prepare,
-    .forward = constant_forward,
-    .constant = true};
+    .traits = OP_CONSTANT};
 
 struct value program_constant(struct program *p, struct population *on, const double *values) {
     struct value out;
@@ -361,13 +339,12 @@ const struct operation operation_top = {.name = "top",
                                         .zeros = ZEROS_OF_RULE,
                                         .constants = CONSTANTS(CONSTANT("top", FIELD_SIZE, top)),
                                         .forward = top_forward,
-                                        .by_row = true,
-                                        .jumps = mask_acts};
+                                        .jumps = mask_acts,
+                                        .traits = OP_BY_ROW};
 const struct operation operation_ones = {.name = "ones",
-                                         .linear = true,
                                          .prepare = ones_prepare,
                                          .forward = ones_forward,
-                                         .constant = true};
+                                         .traits = OP_LINEAR | OP_CONSTANT};
 
 const struct operation *const operation_words_of_rows[] = {
     &operation_group_mean, &operation_tile, &operation_tile_mean, &operation_noise, NULL};

@@ -6,21 +6,11 @@
 #include <limits.h>
 #include <string.h>
 
-static int read_in_prepare(struct net *net, struct node *v, struct err *err) {
-    return net_read_in(net, v, err);
-}
-
-static void read_in_forward(struct net *net, struct node *v) {
-    net_read(net, v);
-}
-
 const struct operation operation_read_in = {.name = "read_in",
-                                            .linear = true,
-                                            .prepare = read_in_prepare,
-                                            .forward = read_in_forward,
-                                            .learns = true,
-                                            .every_row = true,
-                                            .matrix = MATRIX_READ_IN};
+                                            .prepare = net_read_in,
+                                            .forward = net_read,
+                                            .matrix = MATRIX_READ_IN,
+                                            .traits = OP_LINEAR | OP_LEARNS | OP_EVERY_ROW};
 
 /* Normals of standard deviation a0, or one number everywhere. */
 static int vector_prepare(struct net *net, struct node *v, struct err *err) {
@@ -37,12 +27,10 @@ static void vector_forward(struct net *net, struct node *v) {
 }
 
 const struct operation operation_vector = {.name = "vector",
-                                           .linear = true,
                                            .prepare = vector_prepare,
                                            .forward = vector_forward,
-                                           .learns = true,
-                                           .every_row = true,
-                                           .matrix = MATRIX_VECTOR};
+                                           .matrix = MATRIX_VECTOR,
+                                           .traits = OP_LINEAR | OP_LEARNS | OP_EVERY_ROW};
 
 /* Room for the rows of all uses of a matrix. */
 static int make_room_for_uses(struct net *net, const struct node *v, struct err *err) {
@@ -111,21 +99,18 @@ static void map_back_forward(struct net *net, struct node *v) {
 
 /* The transposed matrix. */
 static const struct operation operation_map_back = {
-    .name = "map_back", .linear = true, .by_row = true, .forward = map_back_forward, .meets = true};
+    .name = "map_back", .forward = map_back_forward, .traits = OP_LINEAR | OP_BY_ROW | OP_MEETS};
 
 static struct value map_adjoint(struct program *p, int v, int k, struct value g) {
     return adjoint_into(p, adjoint_append(p, &operation_map_back, g, none, p->node[v].argument[k]));
 }
 
 const struct operation operation_map = {.name = "map",
-                                        .linear = true,
-                                        .by_row = true,
                                         .prepare = map_prepare,
                                         .forward = map_forward_node,
                                         .adjoint = map_adjoint,
-                                        .learns = true,
-                                        .meets = true,
-                                        .matrix = MATRIX_MAP};
+                                        .matrix = MATRIX_MAP,
+                                        .traits = OP_LINEAR | OP_BY_ROW | OP_LEARNS | OP_MEETS};
 
 static int thin_prepare(struct net *net, struct node *v, struct err *err) {
     if (v->matrix.use)
@@ -154,20 +139,19 @@ static void look_back_forward(struct net *net, struct node *v) {
 }
 
 static const struct operation operation_look_back = {
-    .name = "look_back", .linear = true, .forward = look_back_forward};
+    .name = "look_back", .forward = look_back_forward, .traits = OP_LINEAR};
 
 static struct value look_adjoint(struct program *p, int v, int k, struct value g) {
     return adjoint_into(p, adjoint_like(p, &operation_look_back, g, none, p->node[v].argument[k]));
 }
 
 const struct operation operation_look = {.name = "look",
-                                         .linear = true,
                                          .prepare = thin_prepare,
                                          .forward = look_forward,
                                          .finish = subtract_origin,
                                          .adjoint = look_adjoint,
-                                         .learns = true,
-                                         .matrix = MATRIX_LOOK};
+                                         .matrix = MATRIX_LOOK,
+                                         .traits = OP_LINEAR | OP_LEARNS};
 
 /* Whether its numbers are not the output alone, so that they have a cotangent of their own. */
 static bool is_read_out_followed(const struct program *p) {
@@ -211,7 +195,7 @@ static void read_out_back_forward(struct net *net, struct node *v) {
 }
 
 static const struct operation operation_read_out_back = {
-    .name = "read_out_back", .linear = true, .forward = read_out_back_forward};
+    .name = "read_out_back", .forward = read_out_back_forward, .traits = OP_LINEAR};
 
 /* Its column, which serves all inputs, or sums over outputs of their errors. */
 static struct value read_out_adjoint(struct program *p, int v, int k, struct value g) {
@@ -223,11 +207,10 @@ static struct value read_out_adjoint(struct program *p, int v, int k, struct val
 }
 
 const struct operation operation_read_out = {.name = "read_out",
-                                             .linear = true,
                                              .prepare = thin_prepare,
                                              .forward = read_out_forward,
                                              .finish = read_out_finish,
                                              .learned = read_out_learned,
                                              .adjoint = read_out_adjoint,
-                                             .learns = true,
-                                             .matrix = MATRIX_READ_OUT};
+                                             .matrix = MATRIX_READ_OUT,
+                                             .traits = OP_LINEAR | OP_LEARNS};

@@ -39,7 +39,7 @@ static void spread_forward(struct net *net, struct node *v) {
 }
 
 const struct operation operation_spread = {
-    .name = "spread", .linear = true, .forward = spread_forward};
+    .name = "spread", .forward = spread_forward, .traits = OP_LINEAR};
 
 static struct value average_adjoint(struct program *p, int v, int k, struct value g) {
     const int *argument = p->node[v].argument;
@@ -53,7 +53,7 @@ const struct operation operation_average = {.name = "average",
                                             .forward = average_forward,
                                             .finish = average_finish,
                                             .adjoint = average_adjoint,
-                                            .across_inputs = true};
+                                            .traits = OP_ACROSS_INPUTS};
 
 /* The average of numbers, whose sites are counted, is their sum. */
 const struct operation operation_sum = {.name = "sum",
@@ -66,7 +66,7 @@ const struct operation operation_sum = {.name = "sum",
                                         .forward = average_forward,
                                         .finish = average_finish,
                                         .adjoint = average_adjoint,
-                                        .by_row = true};
+                                        .traits = OP_BY_ROW};
 
 static void scale_forward(struct net *net, struct node *v) {
     const double *c = column_for(net, v, argument(net, v, 0), v->constant.column);
@@ -90,17 +90,13 @@ static struct value scale_adjoint(struct program *p, int v, int k, struct value 
     return out;
 }
 
-const struct operation operation_scale = {.name = "scale",
-                                          .zeros = ZEROS_OF_EITHER,
-                                          .constants =
-                                              CONSTANTS(CONSTANT("column", FIELD_INT, column)),
-                                          .linear = true,
-                                          .by_row = true,
-                                          .scales_rows = true,
-                                          .bare = true,
-                                          .forward = scale_forward,
-                                          .adjoint = scale_adjoint,
-                                          .in_place = true};
+const struct operation operation_scale = {
+    .name = "scale",
+    .zeros = ZEROS_OF_EITHER,
+    .constants = CONSTANTS(CONSTANT("column", FIELD_INT, column)),
+    .forward = scale_forward,
+    .adjoint = scale_adjoint,
+    .traits = OP_LINEAR | OP_BY_ROW | OP_SCALES_ROWS | OP_BARE | OP_IN_PLACE};
 
 /* The first of the biases of a row. */
 static int set_of(const struct net *net, const struct node *v, ptrdiff_t row) {
@@ -137,8 +133,7 @@ const struct operation operation_bias = {.name = "bias",
                                          .forward = bias_forward,
                                          .learned = bias_learned,
                                          .adjoint = adjoint_same,
-                                         .learns = true,
-                                         .by_row = true};
+                                         .traits = OP_LEARNS | OP_BY_ROW};
 
 /* --- writing them --------------------------------------------------------------------------- */
 

@@ -18,11 +18,10 @@ static struct value mean_rows_adjoint(struct program *p, int v, int k, struct va
 }
 
 static const struct operation operation_mean_rows = {.name = "mean_of_rows",
-                                                     .linear = true,
                                                      .forward = mean_rows_forward,
                                                      .adjoint = mean_rows_adjoint,
-                                                     .every_row = true,
-                                                     .across_inputs = true};
+                                                     .traits = OP_LINEAR | OP_EVERY_ROW |
+                                                               OP_ACROSS_INPUTS};
 
 struct value program_mean_of_rows(struct program *p, struct value x) {
     struct value out;
@@ -47,7 +46,7 @@ static void penalty_back_forward(struct net *net, struct node *v) {
 }
 
 static const struct operation operation_penalty_back = {
-    .name = "penalty_back", .forward = penalty_back_forward, .across_inputs = true};
+    .name = "penalty_back", .forward = penalty_back_forward, .traits = OP_ACROSS_INPUTS};
 
 static struct value penalty_adjoint(struct program *p, int v, int k, struct value g) {
     (void)g;
@@ -81,16 +80,14 @@ static const struct operation operation_mean = {.name = "mean",
                                                     CONSTANTS(CONSTANT("c", FIELD_REAL, factor)),
                                                 .forward = mean_forward,
                                                 .adjoint = penalty_adjoint,
-                                                .across_inputs = true,
-                                                .starts_backward = true},
+                                                .traits = OP_ACROSS_INPUTS | OP_STARTS_BACKWARD},
                               operation_mean_square = {
                                   .name = "mean_square",
                                   .rule_of = "penalty",
                                   .constants = CONSTANTS(CONSTANT("c", FIELD_REAL, factor)),
                                   .forward = mean_square_forward,
                                   .adjoint = penalty_adjoint,
-                                  .across_inputs = true,
-                                  .starts_backward = true};
+                                  .traits = OP_ACROSS_INPUTS | OP_STARTS_BACKWARD};
 
 void program_penalty_mean(struct program *p, struct value s, double c, bool square,
                           const char *name, const char *about, const char *equation) {
@@ -111,7 +108,7 @@ void program_penalty_mean(struct program *p, struct value s, double c, bool squa
 double program_penalties(const struct net *net) {
     double sum = 0;
     for (int i = 0; i < net->program->nodes; i++)
-        if (net->program->node[i].op->starts_backward)
+        if (net->program->node[i].op->traits & OP_STARTS_BACKWARD)
             sum += net->program->node[i].s[0];
     return sum;
 }

@@ -43,6 +43,12 @@ bool program_failed(struct program *p, int code) {
     return p->code != CODE_OK;
 }
 
+int program_result(const struct program *p, struct err *err) {
+    if (p->code)
+        *err = p->err;
+    return p->code;
+}
+
 void *program_grow(struct program *p, void *list, int *count, size_t size) {
     struct err err;
     void *added = base_grow(list, count, size, &err);
@@ -136,8 +142,12 @@ void node_shape(struct program *p, struct node *node, ptrdiff_t per) {
 }
 
 struct node node_of_operation(const struct operation *op, struct value a, struct value b) {
-    const struct node_plan plan = {
-        .moves = op->learns, .g = -1, .slope = -1, .learned = -1, .part = {-1, -1}, .last = -1};
+    const struct node_plan plan = {.moves = op->traits & OP_LEARNS,
+                                   .g = -1,
+                                   .slope = -1,
+                                   .learned = -1,
+                                   .part = {-1, -1},
+                                   .last = -1};
     return (struct node){.op = op,
                          .argument = {a.at, b.at},
                          .onto = -1,
@@ -160,7 +170,8 @@ struct node *node_append(struct program *p, const struct operation *op, struct v
             node->plan.moves |= op->adjoint && p->node[node->argument[k]].plan.moves;
             node->plan.across_inputs |= p->node[node->argument[k]].plan.across_inputs;
         }
-    if (node->plan.across_inputs && !op->across_inputs && !(op->by_row && !op->learns))
+    if (node->plan.across_inputs && !(op->traits & OP_ACROSS_INPUTS) &&
+        !((op->traits & OP_BY_ROW) && !(op->traits & OP_LEARNS)))
         program_fail(p, "%s of a mean over inputs, which may only enter terms of the loss",
                      op->name);
     node_shape(p, node, a.at < 0 ? p->net->setup.data.n : p->node[a.at].per);

@@ -104,7 +104,8 @@ static void find_start(struct program *p, int i, int kind, int kinds, struct sta
     const struct start *a = from[0] < 0 ? &nothing : &start[from[0]],
                        *b = from[1] < 0 ? &nothing : &start[from[1]];
     bool look = v->op->matrix == MATRIX_LOOK && !v->matrix.use, pair = from[1] >= 0,
-         same = v->op->same_at_start && kinds == 1, can = v->op->by_row || same;
+         same = v->op->traits & OP_SAME_AT_START && kinds == 1,
+         can = v->op->traits & OP_BY_ROW || same;
     start[i].known = look || (can && (from[0] < 0 || a->known) && (!pair || b->known));
     start[i].fluctuates = look ? v->matrix.weight.a0 != 0 : a->fluctuates || b->fluctuates;
     start[i].moves = look ? !v->matrix.weight.fixed : a->moves || b->moves;

@@ -47,13 +47,12 @@ static struct value attend_adjoint(struct program *p, int v, int k, struct value
 }
 
 static const struct operation operation_attend = {.name = "attend",
-                                                  .over_pairs = true,
                                                   .constants =
                                                       CONSTANTS(CONSTANT("k", FIELD_REAL, factor)),
                                                   .forward = attend_forward,
                                                   .finish = attend_finish,
                                                   .adjoint = attend_adjoint,
-                                                  .every_row = true};
+                                                  .traits = OP_OVER_PAIRS | OP_EVERY_ROW};
 
 /* Refuses what numbers, or heads, cannot be made of. */
 static bool may_attend(struct program *p, struct value q, struct value k,
@@ -138,7 +137,7 @@ static const struct operation operation_softmax = {
     .zeros = ZEROS_OF_RULE,
     .forward = softmax_forward,
     .adjoint = softmax_adjoint,
-    .by_row = true};
+    .traits = OP_BY_ROW};
 
 struct value program_softmax(struct program *p, struct value logits, bool causal) {
     struct value out;
@@ -180,11 +179,9 @@ static struct value mix_adjoint(struct program *p, int v, int k, struct value g)
 static const struct operation operation_mix = {
     .name = "mix",
     .constants = CONSTANTS(CONSTANT("transposed", FIELD_BOOL, transposed)),
-    .over_pairs = true,
-    .linear = true,
     .forward = mix_forward,
     .adjoint = mix_adjoint,
-    .every_row = true};
+    .traits = OP_OVER_PAIRS | OP_LINEAR | OP_EVERY_ROW};
 
 /* Whether the weights A, of heads or numbers, fit the tokens v. */
 static bool may_mix(struct program *p, const struct node *A, const struct node *v) {
@@ -251,11 +248,9 @@ static const struct operation operation_lag = {
     .shape = lag_shape,
     .zeros = ZEROS_OF_FIRST,
     .constants = CONSTANTS(CONSTANT_FROM("tokens", FIELD_INT, by, -100000, 100000)),
-    .linear = true,
     .forward = lag_forward,
     .adjoint = lag_adjoint,
-    .same_at_start = true,
-    .every_row = true};
+    .traits = OP_LINEAR | OP_SAME_AT_START | OP_EVERY_ROW};
 
 /* --- pooling and norm ------------------------------------------------------------------------ */
 
@@ -273,18 +268,17 @@ static void unpool_forward(struct net *net, struct node *v) {
 }
 
 static const struct operation operation_unpool = {
-    .name = "unpool", .linear = true, .forward = unpool_forward};
+    .name = "unpool", .forward = unpool_forward, .traits = OP_LINEAR};
 
 static struct value pool_adjoint(struct program *p, int v, int k, struct value g) {
     return adjoint_like(p, &operation_unpool, g, none, p->node[v].argument[k]);
 }
 
 static const struct operation operation_pool = {.name = "pool",
-                                                .linear = true,
                                                 .forward = pool_forward,
                                                 .adjoint = pool_adjoint,
-                                                .same_at_start = true,
-                                                .every_row = true};
+                                                .traits =
+                                                    OP_LINEAR | OP_SAME_AT_START | OP_EVERY_ROW};
 
 struct value program_pool(struct program *p, struct value x) {
     struct value out;
@@ -320,7 +314,7 @@ static const struct operation operation_root = {.name = "power",
                                                 .zeros = ZEROS_OF_RULE,
                                                 .forward = root_forward,
                                                 .adjoint = numbers_power_adjoint,
-                                                .by_row = true};
+                                                .traits = OP_BY_ROW};
 
 struct value program_norm(struct program *p, struct value x) {
     struct value out, square = program_average(p, x, x);

@@ -32,13 +32,12 @@ static struct value attend_heads_adjoint(struct program *p, int v, int k, struct
 }
 
 const struct operation operation_attend_heads = {.name = "attend_by_head",
-                                                 .over_pairs = true,
                                                  .constants =
                                                      CONSTANTS(CONSTANT("k", FIELD_REAL, factor)),
                                                  .prepare = units_prepare,
                                                  .forward = attend_heads_forward,
                                                  .adjoint = attend_heads_adjoint,
-                                                 .every_row = true};
+                                                 .traits = OP_OVER_PAIRS | OP_EVERY_ROW};
 
 static int softmax_prepare(struct net *net, struct node *v, struct err *err) {
     return net_rows(net, v->on, 1, &v->work, err);
@@ -106,7 +105,7 @@ const struct operation operation_softmax_heads = {
     .prepare = softmax_prepare,
     .forward = softmax_heads_forward,
     .adjoint = softmax_heads_adjoint,
-    .every_row = true};
+    .traits = OP_EVERY_ROW};
 
 /* For each token: sum over the n tokens t of A_t x_t; transposed, for the n tokens of an input
  * together: the sum over tokens s of A_s x_s. */
@@ -133,8 +132,7 @@ static struct value mix_heads_adjoint(struct program *p, int v, int k, struct va
 const struct operation operation_mix_heads = {
     .name = "mix_by_head",
     .constants = CONSTANTS(CONSTANT("transposed", FIELD_BOOL, transposed)),
-    .over_pairs = true,
     .prepare = units_prepare,
     .forward = mix_heads_forward,
     .adjoint = mix_heads_adjoint,
-    .every_row = true};
+    .traits = OP_OVER_PAIRS | OP_EVERY_ROW};

@@ -17,7 +17,7 @@ bool program_lists(const char *list, const char *name) {
     while (list && text_next_word(&list, " \t", &word)) {
         char one[NET_NAME];
         snprintf(one, sizeof one, "%.*s", (int)word.length, word.text);
-        if (program_addresses(one, name))
+        if (word.length < sizeof one && program_addresses(one, name))
             return true;
     }
     return false;

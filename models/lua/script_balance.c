@@ -112,14 +112,12 @@ static int balance_selection(lua_State *L) {
 
 const struct script_word script_balance_words[] = {
     {"top", "x, [K, {share=}]", "rows or numbers",
-
      "a mask: 1 on the K largest sites of rows, or on the K largest numbers. `share`, in the "
      "place of K, gives it as a share of all of them; a limit with `[solver] halves = yes`, or "
      "`sites = auto`, wants K of rows as a share or as a multiple of `p.sites`. Ties go to the "
      "first; constant in the backward pass",
      top, NULL},
     {"balance_select", "x, K, {eta_bias=, sign=, name=}", "rows or numbers",
-
      "a mask: 1 on the K largest x + b, where such a limit wants K of rows as a multiple of "
      "`p.sites`, as with `top`. The bias b starts at 0 and moves by -eta_bias (load - share) "
      "after each step, with `sign` true by -eta_bias, +eta_bias or, of a load that is its share, "
@@ -128,12 +126,10 @@ const struct script_word script_balance_words[] = {
      "`load2` (rows; with biases `qstar`, `b2`), followed by `_name`",
      balance_selection, NULL},
     {"mean_of_rows", "x", "rows or numbers",
-
      "the mean of rows or numbers over all inputs, one for all of them; for terms of the loss "
      "alone",
      NULL, program_mean_of_rows},
     {"penalty", "s, name, {about=, equation=}", "",
-
      "adds to the loss the mean over inputs of the sum of the numbers s, which is measured as "
      "`name`",
      penalty, NULL},

@@ -228,30 +228,25 @@ static int gates(lua_State *L) {
 
 const struct script_word script_ends_words[] = {
     {"key", "name, [default]", "word",
-
      "the value of a key of `[program]`: a number, yes or no, or a word, of the kind of the "
      "default",
      key, NULL},
     {"kernel", "x, name, {scale=, about=, equation=, label=}", "",
-
      "measures the kernel scale `<x x>` over times and inputs", kernel, NULL},
     {"gradient", "x, name, {scale=, about=, equation=, label=}", "",
      "measures the same kernel of the cotangent n dF/dx", kernel, NULL},
     {"read_out_kernel", "name, {about=, equation=, label=}", "", "measures `<w w>`",
      read_out_kernel, NULL},
     {"show", "s, name, {axis=, about=, equation=, label=}", "",
-
      "measures numbers at every time; `axis` is `i`, `j` or `source` (tokens attended to)", show,
      NULL},
     {"show_gradient", "s, name, {axis=, about=, equation=, label=}", "",
      "measures the cotangent of numbers at every time", show, NULL},
     {"name_rows", "x, name, {tex=}", "",
-
      "names rows for `[output] fields` and `kernels_of`; `tex` is their symbol in generated "
      "equations",
      name_rows, NULL},
     {"gates", "phi, [psi, {name=}]", "",
-
      "declares the gates of a router and its logits, rows over many experts or numbers of a few. "
      "`[output] experts = yes` then measures what experts do, in series whose names end in "
      "`_name`. Of the first rows the participation ratio and the largest gate are measured, and "

@@ -280,7 +280,6 @@ const struct script_word script_numbers_words[] = {
         "the `top` largest",
         function, NULL},
     {"softmax", "s, {beta=, top=, causal=}", "numbers or rows",
-
      "gates exp(beta s) over their sum, which are 0 except for the `top` largest. With `causal` "
      "= true or false: attention weights, from logits of either kind",
      softmax, NULL},

@@ -299,52 +299,43 @@ static int average(lua_State *L) {
 
 const struct script_word script_matrices[] = {
     {"population", "name, {size=, sites=, of=, group=, units=, page=, mirrored=, label=}",
-     "population",
-
-     "a set of n = `size` N sites; docs/programs.md explains the options", population, NULL},
+     "population", "a set of n = `size` N sites; docs/programs.md explains the options", population,
+     NULL},
     {"read_in", "p, W", "rows",
      "rows W x/sqrt D on p: from the D numbers of an input (or token) to the sites of p", read_in,
      NULL},
     {"embed", "s, p, W", "rows",
-
      "rows sum_k s_k W_k on p of K numbers s: a trained vector for each of them, as an embedding "
      "has it of `input`",
      script_embed, NULL},
     {"map", "x, p, W", "rows", "rows s_f W x on p: from the m sites of x to the n sites of p", map,
      NULL},
     {"look", "x, K, W", "numbers",
-
      "K numbers `<W_k x>`, means over the sites of x. The limit subtracts their values at the "
      "first evaluation, unless it is a random one",
      look, NULL},
     {"bias", "s, {b1, ...}, W", "numbers",
-
      "K numbers s + b, as many as s has. b is trained and starts at a0 s_f times the K numbers "
      "of the list; `{{...}, {...}}` gives a list for each kind of token",
      script_bias, NULL},
     {"vector", "x, W", "rows",
-
      "a trained number at each site of the rows x, or of a population, the same in all rows: a "
      "gain or a bias. It starts at a0 s_f times `start`, or times normals if there is no `start`",
      script_vector, NULL},
     {"scalar", "[x], W", "numbers",
-
      "one trained number for all inputs, which starts at a0 s_f times `start`; a list `start` "
      "makes K of them. x says how many rows an input has, that of a token if it is left out",
      script_scalar, NULL},
     {"input", "first, last", "numbers",
-
      "numbers `first` to `last` of an input or token, counted from 1. Of tokens these are the "
      "`vocabulary` kinds, 1 for that of the token and 0 for others, and behind them in the same "
      "way the places in the sequence",
      script_input, NULL},
     {"read_out", "x, W", "numbers",
-
      "the output f = `<w x>`/gamma0, once in a program: from the sites of x to the outputs. "
      "Tokens are pooled where outputs are of inputs",
      read_out, NULL},
     {"output", "s", "",
-
      "makes numbers s that follow from the read-out the output in its place: with a bias, or "
      "below a cap",
      output, NULL},
@@ -352,14 +343,11 @@ const struct script_word script_matrices[] = {
 
 const struct script_word script_rows_words[] = {
     {"sigma", "x", "rows or numbers",
-
      "the function `[network] activation`, at each site or of each number", NULL, program_sigma},
     {"sigma_of_experts", "x", "rows or numbers",
-
      "the function `[network] expert_activation`, at each site or of each number", NULL,
      program_sigma_of_experts},
     {"constant", "p, f", "rows",
-
      "rows on p that never change, f(u, s) at each site: u in (0, 1) is the place of the site "
      "among all, or in its group, and s the token, from 1 on",
      constant, NULL},

@@ -121,13 +121,13 @@ static const struct operation operation_router_noise = {.name = "noise",
                                                         .zeros = ZEROS_OF_RULE,
                                                         .forward = add_noise,
                                                         .adjoint = adjoint_same,
-                                                        .by_row = true},
+                                                        .traits = OP_BY_ROW},
                               operation_entropy = {.name = "entropy",
                                                    .rule_of = "numbers",
                                                    .shape = operation_gives_one,
                                                    .zeros = ZEROS_OF_RULE,
                                                    .forward = find_entropy,
-                                                   .by_row = true};
+                                                   .traits = OP_BY_ROW};
 
 /* --- the rules and the program ---------------------------------------------------------------- */
 

@@ -87,13 +87,12 @@ static const struct constant_field constants[] = {
 static const struct operation operation_gates = {.name = "gates",
                                                  .rule_of = "numbers",
                                                  .constants = constants,
-                                                 .in_context = true,
                                                  .zeros = ZEROS_OF_RULE,
                                                  .forward = gates_forward,
                                                  .adjoint = gates_adjoint,
                                                  .jumps = gates_jump,
-                                                 .drops_zero = true,
-                                                 .by_row = true};
+                                                 .traits =
+                                                     OP_IN_CONTEXT | OP_DROPS_ZERO | OP_BY_ROW};
 
 struct value router_gates(struct program *p, struct value psi, struct value mask,
                           struct router_gate gate) {

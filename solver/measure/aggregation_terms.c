@@ -95,7 +95,7 @@ static int add_maps_into(struct terms *t, int at, struct err *err) {
 static int find_inner(struct terms *t, int s2, struct err *err) {
     const struct node *v = &t->net->program->node[s2];
     clear_matrices(t, t->inward, t->units);
-    return add_maps_into(t, v->op->function ? v->argument[0] : s2, err);
+    return add_maps_into(t, (v->op->traits & OP_FUNCTION) ? v->argument[0] : s2, err);
 }
 
 /* Whether node v is a matrix out of the experts of node s2, through gates or not; *shared: the same
@@ -104,10 +104,10 @@ static bool leaves_experts(const struct program *p, const struct node *v, int s2
     if (!v->matrix.map)
         return false;
     int a = v->argument[0];
-    *shared = p->node[a].op->mean_of_copies;
+    *shared = p->node[a].op->traits & OP_MEAN_OF_COPIES;
     if (*shared)
         a = p->node[a].argument[0];
-    return a == s2 || (p->node[a].op->grouped_factor && p->node[a].argument[1] == s2);
+    return a == s2 || ((p->node[a].op->traits & OP_GROUPED_FACTOR) && p->node[a].argument[1] == s2);
 }
 
 /* W3 of rows s2. */
@@ -152,8 +152,8 @@ static int find_router(struct terms *t, struct err *err) {
 static void find_units(struct terms *t, const double *x1_start, const struct node *s2) {
     static const int given[] = {S_START, S_MOVED, S_NOW};
     int count = t->P * t->units;
-    double **s = &t->inner[S], factor = s2->op->function ? s2->constant.factor : 1;
-    enum fn fn = s2->op->function ? s2->constant.fn : FN_LINEAR;
+    double **s = &t->inner[S], factor = s2->op->traits & OP_FUNCTION ? s2->constant.factor : 1;
+    enum fn fn = s2->op->traits & OP_FUNCTION ? s2->constant.fn : FN_LINEAR;
     multiply_by(t, x1_start, t->N, t->inward[START], true, t->units, 1, 0, s[S_START]);
     multiply_by(t, t->wide[X1], t->N, t->inward[START], true, t->units, 1, 0, s[S_MOVED]);
     cblas_dcopy(count, s[S_MOVED], 1, s[S_NOW], 1);
