@@ -95,7 +95,7 @@ static void find_shares(const struct program *p, struct shares *shares) {
 
 /* Whether a node says which sites, numbers or tokens are selected. */
 static bool is_selection(const struct node *v) {
-    return !v->op->adjoint && node_selects(v) > 0;
+    return !operation_has_adjoint(v->op) && node_selects(v) > 0;
 }
 
 /* Whether what a node has is made of selections and of constants alone. */

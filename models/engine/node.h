@@ -62,9 +62,11 @@ enum operation_trait {
     OP_BARE = 1 << 15,            /* forward leaves nothing but the value of the node */
     OP_DROPS_ZERO = 1 << 16, /* adjoint reads no cotangent of a number that is 0 (selected.c) */
     OP_OVER_PAIRS = 1 << 17, /* sums over sites, or tokens, for each pair of tokens */
-    OP_MEETS =
-        1
-        << 18, /* a pass of its matrix, which looks at the rows of its argument first (map_look) */
+    OP_ADDS = 1 << 18, /* in reverse it can add its value to a sum, where node.onto is not -1; if it
+                          is the first, numbers begin at 0, so that forward may always add */
+    OP_AS_ARGUMENT = 1 << 19, /* as `back` it has the shape of the argument, else rows as g has */
+    OP_OF_VALUE = 1 << 20,    /* as `back` it takes the value of the node and its cotangent */
+    OP_MEETS = 1 << 21, /* a pass of its matrix, which looks at its argument first (map_look) */
 };
 
 /* One operation: everything that the rest of the program asks about it. Executor, planner, costs,
@@ -92,6 +94,8 @@ struct operation {
     /* The part of argument k's cotangent, where `g` is that of node v: appends nodes of ordinary
      * words by adjoint_append, or returns g itself. NULL: it is a constant. */
     struct value (*adjoint)(struct program *p, int v, int k, struct value g);
+    /* Instead of `adjoint`: the operation that makes such a part, of its cotangent. */
+    const struct operation *back;
     /* Appends the node of the numbers that node v learns with, made of its cotangent g; -1, or
      * NULL: it learns with g itself. */
     struct value (*learned)(struct program *p, int v, struct value g);
@@ -106,6 +110,9 @@ struct operation {
     enum operation_zeros zeros;
     unsigned traits; /* enum operation_trait */
 };
+static inline bool operation_has_adjoint(const struct operation *op) {
+    return op->adjoint || op->back;
+}
 extern const struct operation operation_read_in, operation_map, operation_fn, operation_add,
     operation_times, operation_multiply, operation_average, operation_scale, operation_look,
     operation_embed, operation_bias, operation_vector, operation_shift, operation_top,

@@ -99,6 +99,7 @@ static struct node node_like(const struct program *p, const struct operation *op
 /* Rows are those of an expert where the node in reverse has no others. */
 static struct value append_part(struct program *p, struct node node) {
     const struct node *v = &p->node[p->reverse];
+    node.plan.adds = node.op->traits & OP_ADDS;
     node.expert.of = v->expert.of;
     node.expert.apart = v->expert.of && node.on && node.count == v->count;
     return append_node(p, node);
@@ -131,11 +132,6 @@ struct value adjoint_like(struct program *p, const struct operation *op, struct 
     struct node node = node_like(p, op, a, b, like);
     node.plan.differ = node.count;
     return append_part(p, node);
-}
-
-struct value adjoint_into(struct program *p, struct value part) {
-    node_of(p, part)->plan.adds = true;
-    return part;
 }
 
 struct value adjoint_same(struct program *p, int v, int k, struct value g) {
@@ -212,9 +208,19 @@ static void add_part_of(struct program *p, int i, int k, int g) {
     p->node[a].plan.g = sum;
 }
 
+/* What node i hands back to argument k by its row, g being its cotangent. */
+static struct value part_of(struct program *p, int i, int k, struct value g) {
+    const struct operation *op = p->node[i].op, *back = op->back;
+    bool of_value = back && back->traits & OP_OF_VALUE;
+    return !back ? op->adjoint(p, i, k, g)
+                 : (back->traits & OP_AS_ARGUMENT ? adjoint_like : adjoint_append)(
+                       p, back, of_value ? (struct value){i} : g, of_value ? g : none,
+                       p->node[i].argument[k]);
+}
+
 /* The part of argument k, where g is the cotangent of node i. */
 static void write_part(struct program *p, int i, int k, struct value g) {
-    struct value part = p->node[i].op->adjoint(p, i, k, g);
+    struct value part = part_of(p, i, k, g);
     if (p->code)
         return;
     p->node[i].plan.part[k] = part.at;
@@ -244,7 +250,7 @@ static void write_node(struct program *p, int i) {
     }
     for (int k = 0; k < 2 && !p->code; k++) {
         int argument = p->node[i].argument[k];
-        if (argument >= 0 && p->node[argument].plan.moves && p->node[i].op->adjoint)
+        if (argument >= 0 && p->node[argument].plan.moves && operation_has_adjoint(p->node[i].op))
             write_part(p, i, k, (struct value){g});
     }
 }

@@ -21,10 +21,6 @@ struct value adjoint_append(struct program *p, const struct operation *op, struc
  */
 struct value adjoint_like(struct program *p, const struct operation *op, struct value a,
                           struct value b, int like);
-/* Says that the node of this part can add it to a sum itself (which it does where node.onto is not
- * -1), and returns the part. If the node is the first of a sum of numbers, these begin at 0, so
- * that forward may always add. */
-struct value adjoint_into(struct program *p, struct value part);
 /* g itself, as an operation's adjoint. */
 struct value adjoint_same(struct program *p, int v, int k, struct value g);
 /* factor x; and one row x for all inputs, as the rows of node `like`. */

@@ -72,16 +72,12 @@ static void embed_back_forward(struct net *net, struct node *v) {
     ops(g)->dots(g, array_all(&v->matrix.thin->W), v->s);
 }
 
-static const struct operation operation_embed_back = {.name = "embed_back",
-                                                      .forward = embed_back_forward};
-
-static struct value embed_adjoint(struct program *p, int v, int k, struct value g) {
-    return adjoint_like(p, &operation_embed_back, g, none, p->node[v].argument[k]);
-}
+static const struct operation operation_embed_back = {
+    .name = "embed_back", .traits = OP_AS_ARGUMENT, .forward = embed_back_forward};
 
 const struct operation operation_embed = {.name = "embed",
                                           .prepare = embed_prepare,
                                           .forward = embed_forward,
-                                          .adjoint = embed_adjoint,
+                                          .back = &operation_embed_back,
                                           .matrix = MATRIX_EMBED,
                                           .traits = OP_LINEAR | OP_LEARNS | OP_EVERY_ROW};

@@ -26,6 +26,7 @@ static void pick_back_forward(struct net *net, struct node *v) {
 
 static const struct operation operation_pick_back = {
     .name = "pick_back",
+    .traits = OP_ADDS,
     .constants = CONSTANTS(CONSTANT("column", FIELD_INT, column)),
     .forward = pick_back_forward};
 
@@ -36,7 +37,7 @@ static struct value at_column(struct program *p, struct value part, int column) 
 
 static struct value pick_adjoint(struct program *p, int v, int k, struct value g) {
     struct value part = adjoint_like(p, &operation_pick_back, g, none, p->node[v].argument[k]);
-    return at_column(p, adjoint_into(p, part), p->node[v].constant.column);
+    return at_column(p, part, p->node[v].constant.column);
 }
 
 static const struct operation operation_pick = {

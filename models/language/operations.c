@@ -136,11 +136,6 @@ static void expand_forward(struct net *net, struct node *v) {
 static const struct operation operation_expand = {
     .name = "expand", .forward = expand_forward, .traits = OP_LINEAR};
 
-/* The mean over groups of expanded rows is themselves. */
-static struct value group_mean_adjoint(struct program *p, int v, int k, struct value g) {
-    return adjoint_append(p, &operation_expand, g, none, p->node[v].argument[k]);
-}
-
 static const struct operation operation_group_mean = {
     .name = "group_mean",
     .arguments = "x, p",
@@ -149,7 +144,7 @@ static const struct operation operation_group_mean = {
     .shape = group_mean_shape,
     .zeros = ZEROS_OF_FIRST,
     .forward = group_mean_forward,
-    .adjoint = group_mean_adjoint,
+    .back = &operation_expand,
     .traits = OP_LINEAR};
 
 static void tile_forward(struct net *net, struct node *v) {
@@ -158,14 +153,6 @@ static void tile_forward(struct net *net, struct node *v) {
 
 static void tile_mean_forward(struct net *net, struct node *v) {
     ops(v->value)->tile_mean(argument(net, v, 0)->value, v->value);
-}
-
-static struct value tile_adjoint(struct program *p, int v, int k, struct value g) {
-    return adjoint_append(p, &operation_tile_mean, g, none, p->node[v].argument[k]);
-}
-
-static struct value tile_mean_adjoint(struct program *p, int v, int k, struct value g) {
-    return adjoint_append(p, &operation_tile, g, none, p->node[v].argument[k]);
 }
 
 /* Whether each group of `pairs` is a copy of `units`. */
@@ -190,7 +177,7 @@ static const struct operation operation_tile = {
            "pairs p",
     .shape = tile_shape,
     .forward = tile_forward,
-    .adjoint = tile_adjoint,
+    .back = &operation_tile_mean,
     .traits = OP_LINEAR};
 static const struct operation operation_tile_mean = {
     .name = "tile_mean",
@@ -199,7 +186,7 @@ static const struct operation operation_tile_mean = {
     .doc = "the mean over experts: from the pairs to the units p",
     .shape = tile_mean_shape,
     .forward = tile_mean_forward,
-    .adjoint = tile_mean_adjoint,
+    .back = &operation_tile,
     .traits = OP_LINEAR | OP_MEAN_OF_COPIES};
 
 static void shift_forward(struct net *net, struct node *v) {

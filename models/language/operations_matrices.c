@@ -98,17 +98,15 @@ static void map_back_forward(struct net *net, struct node *v) {
 }
 
 /* The transposed matrix. */
-static const struct operation operation_map_back = {
-    .name = "map_back", .forward = map_back_forward, .traits = OP_LINEAR | OP_BY_ROW | OP_MEETS};
-
-static struct value map_adjoint(struct program *p, int v, int k, struct value g) {
-    return adjoint_into(p, adjoint_append(p, &operation_map_back, g, none, p->node[v].argument[k]));
-}
+static const struct operation operation_map_back = {.name = "map_back",
+                                                    .forward = map_back_forward,
+                                                    .traits =
+                                                        OP_LINEAR | OP_BY_ROW | OP_MEETS | OP_ADDS};
 
 const struct operation operation_map = {.name = "map",
                                         .prepare = map_prepare,
                                         .forward = map_forward_node,
-                                        .adjoint = map_adjoint,
+                                        .back = &operation_map_back,
                                         .matrix = MATRIX_MAP,
                                         .traits = OP_LINEAR | OP_BY_ROW | OP_LEARNS | OP_MEETS};
 
@@ -138,18 +136,16 @@ static void look_back_forward(struct net *net, struct node *v) {
                            array_all(&v->matrix.thin->W));
 }
 
-static const struct operation operation_look_back = {
-    .name = "look_back", .forward = look_back_forward, .traits = OP_LINEAR};
-
-static struct value look_adjoint(struct program *p, int v, int k, struct value g) {
-    return adjoint_into(p, adjoint_like(p, &operation_look_back, g, none, p->node[v].argument[k]));
-}
+static const struct operation operation_look_back = {.name = "look_back",
+                                                     .forward = look_back_forward,
+                                                     .traits =
+                                                         OP_LINEAR | OP_ADDS | OP_AS_ARGUMENT};
 
 const struct operation operation_look = {.name = "look",
                                          .prepare = thin_prepare,
                                          .forward = look_forward,
                                          .finish = subtract_origin,
-                                         .adjoint = look_adjoint,
+                                         .back = &operation_look_back,
                                          .matrix = MATRIX_LOOK,
                                          .traits = OP_LINEAR | OP_LEARNS};
 
@@ -195,7 +191,7 @@ static void read_out_back_forward(struct net *net, struct node *v) {
 }
 
 static const struct operation operation_read_out_back = {
-    .name = "read_out_back", .forward = read_out_back_forward, .traits = OP_LINEAR};
+    .name = "read_out_back", .forward = read_out_back_forward, .traits = OP_LINEAR | OP_ADDS};
 
 /* Its column, which serves all inputs, or sums over outputs of their errors. */
 static struct value read_out_adjoint(struct program *p, int v, int k, struct value g) {
@@ -203,7 +199,7 @@ static struct value read_out_adjoint(struct program *p, int v, int k, struct val
     if (!p->net->output.loss_in_cotangent)
         return adjoint_column(p, v);
     g.at = errors < 0 ? g.at : errors;
-    return adjoint_into(p, adjoint_like(p, &operation_read_out_back, g, none, like));
+    return adjoint_like(p, &operation_read_out_back, g, none, like);
 }
 
 const struct operation operation_read_out = {.name = "read_out",

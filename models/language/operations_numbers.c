@@ -25,7 +25,7 @@ static void average_finish(struct net *net, struct node *v) {
 
 struct value numbers_average(struct program *p, struct value x, struct value y, int column,
                              int like) {
-    struct value out = adjoint_into(p, adjoint_like(p, &operation_average, x, y, like));
+    struct value out = adjoint_like(p, &operation_average, x, y, like);
     node_of(p, out)->constant.column = column;
     return out;
 }
@@ -39,21 +39,23 @@ static void spread_forward(struct net *net, struct node *v) {
 }
 
 const struct operation operation_spread = {
-    .name = "spread", .forward = spread_forward, .traits = OP_LINEAR};
+    .name = "spread", .forward = spread_forward, .traits = OP_LINEAR | OP_ADDS};
 
 static struct value average_adjoint(struct program *p, int v, int k, struct value g) {
     const int *argument = p->node[v].argument;
     struct value other = {argument[1 - k]};
-    return adjoint_into(p, argument[1] < 0
-                               ? adjoint_like(p, &operation_spread, g, none, argument[k])
-                               : adjoint_like(p, &operation_scale, g, other, argument[k]));
+    if (argument[1] < 0)
+        return adjoint_like(p, &operation_spread, g, none, argument[k]);
+    struct value out = adjoint_like(p, &operation_scale, g, other, argument[k]);
+    node_of(p, out)->plan.adds = true;
+    return out;
 }
 
 const struct operation operation_average = {.name = "average",
                                             .forward = average_forward,
                                             .finish = average_finish,
                                             .adjoint = average_adjoint,
-                                            .traits = OP_ACROSS_INPUTS};
+                                            .traits = OP_ACROSS_INPUTS | OP_ADDS};
 
 /* The average of numbers, whose sites are counted, is their sum. */
 const struct operation operation_sum = {.name = "sum",

@@ -45,14 +45,10 @@ static void penalty_back_forward(struct net *net, struct node *v) {
         v->s[k] += c * penalty->A[k];
 }
 
-static const struct operation operation_penalty_back = {
-    .name = "penalty_back", .forward = penalty_back_forward, .traits = OP_ACROSS_INPUTS};
-
-static struct value penalty_adjoint(struct program *p, int v, int k, struct value g) {
-    (void)g;
-    return adjoint_into(p, adjoint_like(p, &operation_penalty_back, (struct value){v}, none,
-                                        p->node[v].argument[k]));
-}
+static const struct operation operation_penalty_back = {.name = "penalty_back",
+                                                        .forward = penalty_back_forward,
+                                                        .traits = OP_ACROSS_INPUTS | OP_ADDS |
+                                                                  OP_AS_ARGUMENT | OP_OF_VALUE};
 
 static void mean_forward(struct net *net, struct node *v) {
     const struct node *x = argument(net, v, 0);
@@ -79,14 +75,14 @@ static const struct operation operation_mean = {.name = "mean",
                                                 .constants =
                                                     CONSTANTS(CONSTANT("c", FIELD_REAL, factor)),
                                                 .forward = mean_forward,
-                                                .adjoint = penalty_adjoint,
+                                                .back = &operation_penalty_back,
                                                 .traits = OP_ACROSS_INPUTS | OP_STARTS_BACKWARD},
                               operation_mean_square = {
                                   .name = "mean_square",
                                   .rule_of = "penalty",
                                   .constants = CONSTANTS(CONSTANT("c", FIELD_REAL, factor)),
                                   .forward = mean_square_forward,
-                                  .adjoint = penalty_adjoint,
+                                  .back = &operation_penalty_back,
                                   .traits = OP_ACROSS_INPUTS | OP_STARTS_BACKWARD};
 
 void program_penalty_mean(struct program *p, struct value s, double c, bool square,

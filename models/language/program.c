@@ -167,7 +167,7 @@ struct node *node_append(struct program *p, const struct operation *op, struct v
     *node = p->nowhere;
     for (int k = 0; k < 2; k++)
         if (node->argument[k] >= 0) {
-            node->plan.moves |= op->adjoint && p->node[node->argument[k]].plan.moves;
+            node->plan.moves |= operation_has_adjoint(op) && p->node[node->argument[k]].plan.moves;
             node->plan.across_inputs |= p->node[node->argument[k]].plan.across_inputs;
         }
     if (node->plan.across_inputs && !(op->traits & OP_ACROSS_INPUTS) &&

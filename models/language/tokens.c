@@ -34,7 +34,7 @@ static const struct operation operation_mix;
 
 static struct value mix_of(struct program *p, struct value A, struct value x, bool transposed,
                            double factor, int like) {
-    struct value out = adjoint_into(p, adjoint_like(p, &operation_mix, A, x, like));
+    struct value out = adjoint_like(p, &operation_mix, A, x, like);
     node_of(p, out)->constant.transposed = transposed;
     node_of(p, out)->constant.factor = factor;
     return out;
@@ -52,7 +52,7 @@ static const struct operation operation_attend = {.name = "attend",
                                                   .forward = attend_forward,
                                                   .finish = attend_finish,
                                                   .adjoint = attend_adjoint,
-                                                  .traits = OP_OVER_PAIRS | OP_EVERY_ROW};
+                                                  .traits = OP_OVER_PAIRS | OP_EVERY_ROW | OP_ADDS};
 
 /* Refuses what numbers, or heads, cannot be made of. */
 static bool may_attend(struct program *p, struct value q, struct value k,
@@ -123,12 +123,9 @@ static void softmax_back_forward(struct net *net, struct node *v) {
 }
 
 static const struct operation operation_softmax_back = {.name = "softmax_back",
+                                                        .traits =
+                                                            OP_ADDS | OP_AS_ARGUMENT | OP_OF_VALUE,
                                                         .forward = softmax_back_forward};
-
-static struct value softmax_adjoint(struct program *p, int v, int k, struct value g) {
-    struct value a = {v};
-    return adjoint_into(p, adjoint_like(p, &operation_softmax_back, a, g, p->node[v].argument[k]));
-}
 
 static const struct operation operation_softmax = {
     .name = "softmax",
@@ -136,7 +133,7 @@ static const struct operation operation_softmax = {
     .constants = CONSTANTS(CONSTANT("causal", FIELD_BOOL, causal)),
     .zeros = ZEROS_OF_RULE,
     .forward = softmax_forward,
-    .adjoint = softmax_adjoint,
+    .back = &operation_softmax_back,
     .traits = OP_BY_ROW};
 
 struct value program_softmax(struct program *p, struct value logits, bool causal) {
@@ -172,8 +169,7 @@ static void mix_forward(struct net *net, struct node *v) {
 
 static struct value mix_adjoint(struct program *p, int v, int k, struct value g) {
     struct value A = {p->node[v].argument[0]}, x = {p->node[v].argument[1]};
-    return k == 1 ? mix_of(p, A, g, true, 1, x.at)
-                  : adjoint_into(p, adjoint_like(p, &operation_attend, g, x, A.at));
+    return k == 1 ? mix_of(p, A, g, true, 1, x.at) : adjoint_like(p, &operation_attend, g, x, A.at);
 }
 
 static const struct operation operation_mix = {
@@ -181,7 +177,7 @@ static const struct operation operation_mix = {
     .constants = CONSTANTS(CONSTANT("transposed", FIELD_BOOL, transposed)),
     .forward = mix_forward,
     .adjoint = mix_adjoint,
-    .traits = OP_OVER_PAIRS | OP_LINEAR | OP_EVERY_ROW};
+    .traits = OP_OVER_PAIRS | OP_LINEAR | OP_EVERY_ROW | OP_ADDS};
 
 /* Whether the weights A, of heads or numbers, fit the tokens v. */
 static bool may_mix(struct program *p, const struct node *A, const struct node *v) {
@@ -268,15 +264,11 @@ static void unpool_forward(struct net *net, struct node *v) {
 }
 
 static const struct operation operation_unpool = {
-    .name = "unpool", .forward = unpool_forward, .traits = OP_LINEAR};
-
-static struct value pool_adjoint(struct program *p, int v, int k, struct value g) {
-    return adjoint_like(p, &operation_unpool, g, none, p->node[v].argument[k]);
-}
+    .name = "unpool", .forward = unpool_forward, .traits = OP_LINEAR | OP_AS_ARGUMENT};
 
 static const struct operation operation_pool = {.name = "pool",
                                                 .forward = pool_forward,
-                                                .adjoint = pool_adjoint,
+                                                .back = &operation_unpool,
                                                 .traits =
                                                     OP_LINEAR | OP_SAME_AT_START | OP_EVERY_ROW};
 

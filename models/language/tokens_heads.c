@@ -93,18 +93,15 @@ static void softmax_back_forward(struct net *net, struct node *v) {
 }
 
 static const struct operation operation_softmax_back = {.name = "softmax_back",
+                                                        .traits = OP_AS_ARGUMENT | OP_OF_VALUE,
                                                         .forward = softmax_back_forward};
-
-static struct value softmax_heads_adjoint(struct program *p, int v, int k, struct value g) {
-    return adjoint_like(p, &operation_softmax_back, (struct value){v}, g, p->node[v].argument[k]);
-}
 
 const struct operation operation_softmax_heads = {
     .name = "softmax_by_head",
     .constants = CONSTANTS(CONSTANT("causal", FIELD_BOOL, causal)),
     .prepare = softmax_prepare,
     .forward = softmax_heads_forward,
-    .adjoint = softmax_heads_adjoint,
+    .back = &operation_softmax_back,
     .traits = OP_EVERY_ROW};
 
 /* For each token: sum over the n tokens t of A_t x_t; transposed, for the n tokens of an input

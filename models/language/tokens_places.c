@@ -16,8 +16,7 @@ static struct value mix_places_adjoint(struct program *p, int v, int k, struct v
     ptrdiff_t places = p->node[v].per, from = p->node[v].constant.by;
     const double *given = p->node[v].constant.given;
     double *transposed = program_memory(p, (size_t)(places * from) * sizeof *transposed);
-    struct value out =
-        adjoint_into(p, adjoint_like(p, p->node[v].op, g, none, p->node[v].argument[k]));
+    struct value out = adjoint_like(p, p->node[v].op, g, none, p->node[v].argument[k]);
     if (out.at < 0)
         return none;
     for (ptrdiff_t s = 0; s < places; s++)
@@ -45,7 +44,7 @@ static const struct operation operation_mix_places = {
     .constants = CONSTANTS(CONSTANT_LIST("entries", entries_of)),
     .forward = mix_places_forward,
     .adjoint = mix_places_adjoint,
-    .traits = OP_LINEAR | OP_EVERY_ROW};
+    .traits = OP_LINEAR | OP_EVERY_ROW | OP_ADDS};
 
 /* Whether a matrix from `from` rows of an input to `places` can be applied. */
 static bool is_matrix_of(struct program *p, int places, int from, const double *S, int rows) {

@@ -65,13 +65,9 @@ static void gates_back_forward(struct net *net, struct node *v) {
 }
 
 static const struct operation operation_gates_back = {.name = "gates_back",
+                                                      .traits =
+                                                          OP_ADDS | OP_AS_ARGUMENT | OP_OF_VALUE,
                                                       .forward = gates_back_forward};
-
-static struct value gates_adjoint(struct program *p, int v, int k, struct value g) {
-    struct value gates = {v};
-    return adjoint_into(p,
-                        adjoint_like(p, &operation_gates_back, gates, g, p->node[v].argument[k]));
-}
 
 static bool gates_jump(const struct program *p, int i) {
     return p->node[i].argument[1] >= 0;
@@ -89,7 +85,7 @@ static const struct operation operation_gates = {.name = "gates",
                                                  .constants = constants,
                                                  .zeros = ZEROS_OF_RULE,
                                                  .forward = gates_forward,
-                                                 .adjoint = gates_adjoint,
+                                                 .back = &operation_gates_back,
                                                  .jumps = gates_jump,
                                                  .traits =
                                                      OP_IN_CONTEXT | OP_DROPS_ZERO | OP_BY_ROW};
