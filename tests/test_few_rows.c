@@ -127,7 +127,6 @@ static void check_top(int n) {
     }
 }
 
-#ifdef SINGLE
 static size_t padded(int n) {
     return (size_t)((n + LINE - 1) / LINE * LINE);
 }
@@ -186,10 +185,6 @@ static void check_matrices(void) {
             for (int form = 0; form < 4; form++)
                 check_matrix(rows[k], terms[l], columns[(k + l + form) % 7], form);
 }
-#else
-static void check_matrices(void) {
-}
-#endif
 
 /* Numbers of rows up to two panels and a bit, and some beyond; the longer factor varies. */
 static void check_shapes(int n, int width, int step) {

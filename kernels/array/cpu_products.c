@@ -45,14 +45,13 @@ static void piece_gemm(const real *a, int na, const real *b, int nb, int n, size
             C[(size_t)k * stride + (size_t)l] += (double)sums[k * nb + l];
 }
 
-/* Whether loops for few rows are faster than those that copy one factor: BLAS, or in single
- * precision few_rows_matrix. */
-static bool few_are_faster(int rows, int terms) {
-    int most = few_rows_most();
-#ifdef SINGLE
-    most = most < 24 ? most : 24;
-#endif
-    return rows <= most || terms <= most;
+/* Whether loops for few rows are faster than few_rows_matrix, where `size` numbers would be read
+ * again and again. In double precision they are, except where the first cache has all of these, and
+ * in plain code BLAS is faster than both. */
+static bool few_are_faster(int rows, int terms, size_t size) {
+    int most = few_rows_most() < 24 ? few_rows_most() : 24;
+    bool other = REAL_BYTES == 8 && (size > FEW_ROWS_NEAR || few_rows_level() == FEW_ROWS_PLAIN);
+    return other || rows <= most || terms <= most;
 }
 
 /* C[k][l] += the sum over a block, rows of C `stride` apart; a is the longer factor. The order in
@@ -184,7 +183,6 @@ void cpu_products_dots(struct rows a, struct rows b, double *C) {
         dots_into(a, b, (struct target){.C = C, .stride = (size_t)b.count});
 }
 
-#ifdef SINGLE
 /* Rows of a piece; the last one may have fewer. */
 static int matrix_rows(int rows) {
     int threads = omp_in_parallel() ? 1 : omp_get_max_threads(), pieces = rows / MATRIX_ROWS;
@@ -227,7 +225,6 @@ static void times_matrix(double scale, struct rows W, struct rows x, struct rows
                         width);
     }
 }
-#endif
 
 /* Piece number `piece` of all rows, of `rows` rows, or fewer where it is the last. */
 static struct rows piece_of(struct rows all, int piece, int rows) {
@@ -237,15 +234,14 @@ static struct rows piece_of(struct rows all, int piece, int rows) {
 
 void cpu_products_times(double scale, struct rows W, struct rows x, struct rows y) {
     assert((size_t)W.count == y.array->sites && W.array->sites == x.array->sites);
-#ifdef SINGLE
-    if (!few_are_faster(x.count, W.count) || (x.count >= LEAST_ACROSS && W.count > x.count)) {
+    if (!few_are_faster(x.count, W.count, (size_t)W.count * array_width(x.array)) ||
+        (REAL_BYTES == 4 && x.count >= LEAST_ACROSS && W.count > x.count)) {
         int rows = matrix_rows(x.count);
         CPU_EACH(cpu_cells(x) * (size_t)W.count, piece, (x.count + rows - 1) / rows, block, 0,
                  cpu_blocks(y.array),
                  times_matrix(scale, W, piece_of(x, piece, rows), piece_of(y, piece, rows), block));
         return;
     }
-#endif
     bool one_block = x.array->split.blocks == 1 && y.array->split.blocks == 1,
          small = one_block && x.count <= FEW_ROWS_TIMES && x.array->sites <= FEW_ROWS_SITES;
     if (small && x.count && !cpu_worth(cpu_cells(x) * (size_t)W.count))
@@ -259,7 +255,9 @@ void cpu_products_times(double scale, struct rows W, struct rows x, struct rows 
 /* y = beta y + C a in n sites of a block, where rows of y and of a are `width` apart. */
 static void combine_sites(real *y, int rows, real beta, struct few_rows_matrix C, const real *a,
                           int terms, int n, size_t width) {
-    if (few_are_faster(rows, terms) || !C.column)
+    int most = few_rows_most();
+    bool few = REAL_BYTES == 4 ? few_are_faster(rows, terms, 0) : rows <= most || terms <= most;
+    if (few || !C.column)
         few_rows_combine(y, rows, beta, C, a, terms, n, width);
     else
 #ifdef SINGLE
@@ -365,7 +363,6 @@ static void combine_across(struct rows y, double beta, struct coefficients C, st
     }
 }
 
-#ifdef SINGLE
 /* Coefficients as they lie: block after block of their sites. */
 static void combine_matrix(struct rows y, real beta, struct coefficients C, struct rows a,
                            int first, int block) {
@@ -396,20 +393,13 @@ static bool combine_turned(struct rows y, real beta, struct coefficients C, stru
 /* Whether coefficients need not be copied. */
 static bool as_they_lie(struct rows y, double beta, struct coefficients C, struct rows a, int first,
                         int block) {
-    if (few_are_faster(y.count, a.count))
+    if (few_are_faster(y.count, a.count, (size_t)a.count * array_width(a.array)))
         return false;
     if (C.turned)
         return combine_turned(y, (real)beta, C, a, first, block);
     combine_matrix(y, (real)beta, C, a, first, block);
     return true;
 }
-#else
-static bool as_they_lie(struct rows y, double beta, struct coefficients C, struct rows a, int first,
-                        int block) {
-    (void)y, (void)beta, (void)C, (void)a, (void)first, (void)block;
-    return false;
-}
-#endif
 
 static void combine_piece(struct rows y, double beta, struct coefficients C, struct rows a,
                           int first, int block) {
@@ -433,9 +423,9 @@ static void combine_piece(struct rows y, double beta, struct coefficients C, str
 void cpu_products_combine_rows(struct rows y, double beta, struct coefficients C, struct rows a) {
     int rows = COEFFICIENTS / (a.count ? a.count : 1);
     rows = rows < LEAST_ROWS ? LEAST_ROWS : rows;
-#ifdef SINGLE
-    rows = few_are_faster(y.count, a.count) ? rows : matrix_rows(y.count);
-#endif
+    rows = few_are_faster(y.count, a.count, (size_t)a.count * array_width(a.array))
+               ? rows
+               : matrix_rows(y.count);
     CPU_EACH(cpu_cells(y) * (size_t)(a.count + 1), piece, (y.count + rows - 1) / rows, block, 0,
              cpu_blocks(y.array),
              combine_piece(piece_of(y, piece, rows), beta, C, a, piece * rows, block));

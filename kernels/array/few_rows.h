@@ -11,6 +11,8 @@
 
 /* Sites whose products are added up before they are added to a sum. */
 #define FEW_ROWS_SITES 512
+/* Numbers of a factor that few_rows_matrix reads where they lie: they stay in the first cache. */
+#define FEW_ROWS_NEAR 4096
 
 /* C[k * stride + l] += sum_i a_k,i b_l,i,   k < na, l < nb; a, the longer factor, is read once */
 void few_rows_dots(const real *a, int na, const real *b, int nb, int n, size_t width, double *C,
@@ -35,7 +37,6 @@ void few_rows_add(real *y, const double *c, const real *x, int rows, int n, size
  * NaN counts as larger, or as smaller, than all numbers, as its sign says. */
 #define FEW_ROWS_TOP 64
 void few_rows_top(const real *x, int n, int K, real *mask);
-#ifdef SINGLE
 /* y_k,i = beta y_k,i + scale sum_l a_k,l b_l,i;  beta = 0: y is not read. Many rows k times many
  * columns i; an element has the same bits whichever others are found with it. Of either matrix
  * row or column is 1. Rows of y begin at multiples of 64 bytes, and so do the columns of b where
@@ -45,7 +46,6 @@ void few_rows_matrix(struct few_rows_matrix a, struct few_rows_matrix b, int row
 /* Transposes, out_l,k = x_k,l; rows of x and of out are `row` and `width` apart, begin at multiples
  * of 64 bytes and are padded to as much. */
 void few_rows_turned(const real *x, size_t row, int rows, int columns, real *out, size_t width);
-#endif
 enum few_rows_level { FEW_ROWS_PLAIN, FEW_ROWS_AVX2, FEW_ROWS_AVX512, FEW_ROWS_BEST };
 /* The vector code at work: of the machine, or of few_rows_use. */
 enum few_rows_level few_rows_level(void);

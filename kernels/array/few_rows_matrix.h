@@ -1,7 +1,8 @@
-/* Rows through a matrix, for few_rows_tile.h: many rows times many columns, in single precision.
- * Parts of the matrix, TERMS long, lie in panels of PANEL columns, term after term, in the second
- * cache, while GROUP rows after the other come past in the first. Each sum of TERMS products is
- * added up term by term in one lane of a register, whichever rows and columns it is found with. */
+/* Rows through a matrix, for few_rows_tile.h: many rows times many columns. Parts of the matrix,
+ * TERMS long, lie in panels of PANEL columns, term after term, in the second cache, while GROUP
+ * rows after the other come past in the first. What lies in the first cache anyway is not copied.
+ * Each sum of TERMS products is added up term by term in one lane of a register, whichever rows and
+ * columns it is found with. */
 
 #define GROUP (2 * WIDE) /* SLAB is a multiple of it */
 
@@ -26,37 +27,45 @@ INLINE void NAME(matrix_panels)(struct few_rows_matrix b, int terms, int columns
             NAME(matrix_strip)(b, k, terms - k < LINE ? terms - k : LINE, l, columns, panels);
 }
 
-/* Adds to the sums of R rows the products of a term. */
-INLINE void NAME(matrix_term)(const real *const *from, size_t row, const real *panel, int R, int V,
-                              NAME(vec) sum[WIDE][PANEL / LANES]) {
+/* Adds to the sums of R rows the products of a term; `wide`: from a term of the panel to the next.
+ */
+INLINE void NAME(matrix_term)(const real *const *from, size_t row, const real *panel, size_t wide,
+                              int R, int V, NAME(vec) sum[WIDE][PANEL / LANES]) {
     NAME(vec) x[PANEL / LANES];
     UNROLL for (int v = 0; v < V; v++) x[v] = NAME(load)(panel + v * LANES);
     UNROLL for (int v = 0; v < V; v += LINE / LANES)
-        __builtin_prefetch(panel + 8 * PANEL + v * LANES);
+        __builtin_prefetch(panel + 8 * wide + v * LANES);
     UNROLL for (int r = 0; r < R; r++) {
         UNROLL for (int v = 0; v < V; v++) sum[r][v] += from[r / 4][(size_t)(r % 4) * row] * x[v];
     }
 }
 
-/* R rows times V vectors of a panel: y = beta y + scale sum. Numbers of a row are 1 apart, or where
- * rows lie across, SLAB. R, V and `across` are constants where this is inlined. */
-INLINE void NAME(matrix_tile)(const real *a, size_t row, const real *panel, int terms, int R, int V,
-                              bool across, real scale, real beta, real *y, size_t width) {
+/* How the factors of a tile lie: rows one behind the other or ACROSS, and copied, or NEAR. */
+#define ACROSS 1
+#define NEAR 2
+
+/* R rows times V vectors of a panel: y = beta y + scale sum. Rows are `row` apart and their numbers
+ * 1; where they lie across, rows are 1 apart and numbers `row`, or GROUP where they are copied. The
+ * terms of a panel are `wide` apart, or PANEL. R, V and `lie` are constants where this is inlined.
+ */
+INLINE void NAME(matrix_tile)(const real *a, size_t row, const real *panel, size_t wide, int terms,
+                              int R, int V, int lie, real scale, real beta, real *y, size_t width) {
     NAME(vec) sum[WIDE][PANEL / LANES] = {0};
     const real *from[WIDE / 4 + 1]; /* each of four rows */
-    size_t step = across ? 1 : row, term = across ? GROUP : 1;
+    size_t step = lie & ACROSS ? 1 : row, term = !(lie & ACROSS) ? 1 : lie & NEAR ? row : GROUP;
+    wide = lie & NEAR ? wide : PANEL;
     UNROLL for (int r = 0; r < R; r += 4) from[r / 4] = a + (size_t)r * step;
     UNROLL for (int r = 0; r < R; r++) __builtin_prefetch(y + (size_t)r * width, 1);
     int k = 0;
     for (; k + 4 <= terms; k += 4) {
         UNROLL for (int i = 0; i < 4; i++) {
-            NAME(matrix_term)(from, step, panel + i * PANEL, R, V, sum);
+            NAME(matrix_term)(from, step, panel + (size_t)i * wide, wide, R, V, sum);
             UNROLL for (int r = 0; r < R; r += 4) from[r / 4] += term;
         }
-        panel += 4 * PANEL;
+        panel += 4 * wide;
     }
-    for (; k < terms; k++, panel += PANEL) {
-        NAME(matrix_term)(from, step, panel, R, V, sum);
+    for (; k < terms; k++, panel += wide) {
+        NAME(matrix_term)(from, step, panel, wide, R, V, sum);
         UNROLL for (int r = 0; r < R; r += 4) from[r / 4] += term;
     }
     UNROLL for (int r = 0; r < R; r++) {
@@ -68,42 +77,49 @@ INLINE void NAME(matrix_tile)(const real *a, size_t row, const real *panel, int 
 }
 
 /* Functions of their own for each number of rows: only there do tiles stay in registers. */
-#define MATRIX_TILE(R, V, ACROSS)                                                                  \
-    TARGET static __attribute__((noinline)) void NAME(matrix_tile_##R##_##V##_##ACROSS)(           \
-        const real *a, size_t row, const real *panel, int terms, real scale, real beta, real *y,   \
-        size_t width) {                                                                            \
-        NAME(matrix_tile)(a, row, panel, terms, R, V, ACROSS, scale, beta, y, width);              \
+#define MATRIX_TILE(R, V, LIE)                                                                     \
+    TARGET static __attribute__((noinline)) void NAME(matrix_tile_##R##_##V##_##LIE)(              \
+        const real *a, size_t row, const real *panel, size_t wide, int terms, real scale,          \
+        real beta, real *y, size_t width) {                                                        \
+        NAME(matrix_tile)(a, row, panel, wide, terms, R, V, LIE, scale, beta, y, width);           \
     }
 #define MATRIX_TILES(R)                                                                            \
-    MATRIX_TILE(R, 1, 0) MATRIX_TILE(R, 2, 0) MATRIX_TILE(R, 1, 1) MATRIX_TILE(R, 2, 1)
-#define MATRIX_ROW(R)                                                                              \
+    MATRIX_TILE(R, 1, 0)                                                                           \
+    MATRIX_TILE(R, 1, 1)                                                                           \
+    MATRIX_TILE(R, 1, 2)                                                                           \
+    MATRIX_TILE(R, 1, 3)                                                                           \
+    MATRIX_TILE(R, 2, 0) MATRIX_TILE(R, 2, 1) MATRIX_TILE(R, 2, 2) MATRIX_TILE(R, 2, 3)
+#define MATRIX_ROW(R, V)                                                                           \
     {                                                                                              \
-        {NAME(matrix_tile_##R##_1_0), NAME(matrix_tile_##R##_2_0)},                                \
-            {NAME(matrix_tile_##R##_1_1), NAME(matrix_tile_##R##_2_1)},                            \
+        NAME(matrix_tile_##R##_##V##_0), NAME(matrix_tile_##R##_##V##_1),                          \
+            NAME(matrix_tile_##R##_##V##_2), NAME(matrix_tile_##R##_##V##_3)                       \
     }
 MATRIX_TILES(1)
 MATRIX_TILES(4)
 #if WIDE == 12
 MATRIX_TILES(12)
-#define MATRIX_WIDE MATRIX_ROW(12)
+#define MATRIX_WIDE                                                                                \
+    { MATRIX_ROW(12, 1), MATRIX_ROW(12, 2) }
 #else
 MATRIX_TILES(6)
-#define MATRIX_WIDE MATRIX_ROW(6)
+#define MATRIX_WIDE                                                                                \
+    { MATRIX_ROW(6, 1), MATRIX_ROW(6, 2) }
 #endif
-/* The tiles are for 1, 4 and WIDE rows, as they lie and across, and for one vector and two. */
-static void (*const NAME(matrix_tiles)[3][2][2])(const real *, size_t, const real *, int, real,
-                                                 real, real *, size_t) = {
-    MATRIX_ROW(1), MATRIX_ROW(4), MATRIX_WIDE};
+/* The tiles are for 1, 4 and WIDE rows, one vector and two, as their factors lie. */
+static void (*const NAME(matrix_tiles)[3][2][4])(const real *, size_t, const real *, size_t, int,
+                                                 real, real, real *, size_t) = {
+    {MATRIX_ROW(1, 1), MATRIX_ROW(1, 2)}, {MATRIX_ROW(4, 1), MATRIX_ROW(4, 2)}, MATRIX_WIDE};
 
 /* Some rows times a panel of one vector or two. */
-INLINE void NAME(matrix_rows)(const real *a, size_t row, int rows, const real *panel, int terms,
-                              bool across, bool two, real scale, real beta, real *y, size_t width) {
+INLINE void NAME(matrix_rows)(const real *a, size_t row, int rows, const real *panel, size_t wide,
+                              int terms, int lie, bool two, real scale, real beta, real *y,
+                              size_t width) {
     for (int r = 0, R; r < rows; r += R) {
         int which = rows - r >= WIDE ? 2 : rows - r >= 4;
         R = which == 2 ? WIDE : which ? 4 : 1;
         NAME(matrix_tiles)
-        [which][across][two](a + (size_t)r * (across ? 1 : row), row, panel, terms, scale, beta,
-                             y + (size_t)r * width, width);
+        [which][two][lie](a + (size_t)r * (lie & ACROSS ? 1 : row), row, panel, wide, terms, scale,
+                          beta, y + (size_t)r * width, width);
     }
 }
 
@@ -124,6 +140,11 @@ INLINE void NAME(matrix_fetch)(const real *next, size_t apart, int lines) {
     UNROLL for (int i = 0; i < lines; i++) __builtin_prefetch(next + (size_t)i * apart);
 }
 
+/* Whether so many terms, `apart` from one another, lie in the first cache. */
+INLINE bool NAME(matrix_is_near)(int terms, size_t apart) {
+    return (size_t)terms * apart <= FEW_ROWS_NEAR;
+}
+
 /* All rows times at most MATRIX_COLUMNS columns and TERMS terms. Rows that lie across are copied,
  * SLAB of them at a time. While a group meets a panel, a share of the rows that come next is
  * fetched, because the rows of a whole network lie in memory. */
@@ -131,25 +152,28 @@ TARGET static void NAME(matrix_part)(struct few_rows_matrix a, struct few_rows_m
                                      int terms, int columns, real scale, real beta, real *y,
                                      size_t width) {
     real panels[TERMS * MATRIX_COLUMNS] __attribute__((aligned(64))), slab[TERMS * SLAB];
-    NAME(matrix_panels)(b, terms, columns, panels);
-    bool across = a.column != 1;
+    bool across = a.column != 1, near = b.column == 1 && NAME(matrix_is_near)(terms, b.row) &&
+                                        (!across || NAME(matrix_is_near)(terms, a.column));
+    int lie = (across ? ACROSS : 0) | (near ? NEAR : 0);
+    if (!near)
+        NAME(matrix_panels)(b, terms, columns, panels);
     for (int k = 0; k < rows; k += GROUP) {
         int count = rows - k < GROUP ? rows - k : GROUP, of_slab = k % SLAB;
         const real *x = a.at + (size_t)k * a.row, *next = x + GROUP * a.row;
-        if (across) {
+        if (lie == ACROSS) {
             if (!of_slab)
                 NAME(matrix_slab)(x, a.column, terms, rows - k < SLAB ? rows - k : SLAB, slab);
             next = x + SLAB - of_slab + of_slab / GROUP * LINE;
             x = slab + (size_t)of_slab * TERMS;
         }
         for (int l = 0; l < columns; l += PANEL) {
-            if (across)
+            if (lie == ACROSS)
                 NAME(matrix_fetch)(next + (size_t)l * a.column, a.column, PANEL);
-            else
+            else if (!across)
                 NAME(matrix_fetch)(next + l, a.row, GROUP);
             NAME(matrix_rows)
-            (x, a.row, count, panels + (size_t)l * TERMS, terms, across, columns - l > LANES, scale,
-             beta, y + (size_t)k * width + l, width);
+            (x, across ? a.column : a.row, count, near ? b.at + l : panels + (size_t)l * TERMS,
+             b.row, terms, lie, columns - l > LANES, scale, beta, y + (size_t)k * width + l, width);
         }
     }
 }
@@ -178,6 +202,8 @@ TARGET static void NAME(turned)(const real *x, size_t row, int rows, int columns
 }
 
 #undef GROUP
+#undef ACROSS
+#undef NEAR
 #undef MATRIX_TILE
 #undef MATRIX_TILES
 #undef MATRIX_ROW

@@ -12,7 +12,7 @@
 #define SHARED ((8 << 20) / REAL_BYTES) /* numbers that stay in the third */
 #define AT_ONCE (REAL_BYTES == 4 ? SITES : INT_MAX) /* sites whose products a register adds up */
 #define TERMS 256                                   /* of a matrix, and ... */
-#define MATRIX_COLUMNS 256                          /* ... columns, which are in panels at once */
+#define MATRIX_COLUMNS (1024 / REAL_BYTES)          /* ... columns, which are in panels at once */
 #define SLAB 48                /* rows that lie across, which are copied at once */
 #define LINE (64 / REAL_BYTES) /* numbers that come from memory at once */
 
@@ -90,7 +90,6 @@ void few_rows_top(const real *x, int n, int K, real *mask) {
     CALL_BEST(top, x, n, K, mask)
 }
 
-#ifdef SINGLE
 void few_rows_matrix(struct few_rows_matrix a, struct few_rows_matrix b, int rows, int terms,
                      int columns, real scale, real beta, real *y, size_t width) {
     CALL_BEST(matrix, a, b, rows, terms, columns, scale, beta, y, width)
@@ -99,4 +98,3 @@ void few_rows_matrix(struct few_rows_matrix a, struct few_rows_matrix b, int row
 void few_rows_turned(const real *x, size_t row, int rows, int columns, real *out, size_t width) {
     CALL_BEST(turned, x, row, rows, columns, out, width)
 }
-#endif

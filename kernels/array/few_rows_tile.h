@@ -60,9 +60,7 @@ TARGET static void NAME(top)(const real *x, int n, int K, real *mask) {
 
 #include "kernels/array/few_rows_dots.h"
 #include "kernels/array/few_rows_combine.h"
-#ifdef SINGLE
 #include "kernels/array/few_rows_matrix.h"
-#endif
 
 #undef PASTE_
 #undef PASTE

@@ -41,6 +41,8 @@ typedef unsigned real_bits;
 #define few_rows_combine few_rows_combine_single
 #define few_rows_add few_rows_add_single
 #define few_rows_top few_rows_top_single
+#define few_rows_matrix few_rows_matrix_single
+#define few_rows_turned few_rows_turned_single
 #define functions_apply functions_apply_single
 #define functions_affine functions_affine_single
 #define functions_normals functions_normals_single
