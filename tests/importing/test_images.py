@@ -125,8 +125,19 @@ class Largest(Small):
         return self.head(x.mean((2, 3)) + F.adaptive_max_pool2d(self.two(x), 1).flatten(1))[:, 0]
 
 
+class Padded(Small):
+    """Windows that reach beyond the image, as in a ResNet: the largest of places, and means with
+    and without the zeros that lie there."""
+
+    def forward(self, x):
+        x = F.max_pool2d(torch.tanh(self.one(x)), 3, 2, 1)
+        x = F.max_pool2d(self.two(x) - 1, 2, 1, 1)
+        x = F.avg_pool2d(x, 2, 1, 1) + F.avg_pool2d(x, 2, 1, 1, count_include_pad=False)
+        return self.head(torch.tanh(x.mean((2, 3))))[:, 0]
+
+
 MODULES = {one.__name__: one for one in (Patches, Unfolded, Vision, Whole, Convolutional, Small,
-                                         Checked, Largest)}
+                                         Checked, Largest, Padded)}
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -135,7 +146,7 @@ def test_outputs_and_gradients_are_those_of_the_module(name):
     assert mine.difference < ROUND_OFF, mine.differences
 
 
-@pytest.mark.parametrize("name", ["Vision", "Whole", "Convolutional", "Largest"])
+@pytest.mark.parametrize("name", ["Vision", "Whole", "Convolutional", "Largest", "Padded"])
 @pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
 def test_his_loop_and_ours_are_one(name, kind):
     """The network has images as mine.inputs gives them."""

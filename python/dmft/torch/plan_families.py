@@ -49,6 +49,7 @@ class Few:
         self._example, self._output = example_of(example), more.get("output")
         self.asked, self.places = asked, {}
         self._why, self._note, self._ran, self._facts = None, None, {}, {}
+        self._others: set[tuple] = set()    # places of a size that say another module than all
 
     def module(self, counts: dict, seed: int = 0, **sizes):
         """Builds it with so many experts and blocks, at small sizes but for these."""
@@ -77,12 +78,12 @@ class Few:
         uneven, rows = None, [self._rows(*one) for one in zip(self.asked, starts)]
         for which in sorted(itertools.product(range(len(STEPS)), repeat=len(rows)), key=sum):
             self.places = {size: row[k] for size, row, k in zip(self.asked, rows, which)}
-            try:
-                if all(self._runs(k) for k in (0, 1)) and self._is_whole() \
-                        and self.kinds() is not None:
+            try:                        # first what is seen without running a module
+                if self._is_whole() and self.kinds() is not None and self._runs():
                     return True
             except Uneven as error:
-                uneven = uneven or error
+                uneven = uneven or (error if self._runs() else None)
+                self._others.update(self._uneven())
             except InputError as error:
                 self._why = error.sentence
         if uneven:
@@ -101,6 +102,8 @@ class Few:
     def _is_whole(self) -> bool:
         """Whether the modules with as many of each as are asked for are what these few say, as far
         as it is seen without their numbers."""
+        if not self._others.isdisjoint(self.places.items()):
+            return False
         grid = {name: places[:2] for name, places in self.places.items()}
         corners = {which: self._facts_of({name: pair[k] for (name, pair), k in zip(
             grid.items(), which)}) for which in itertools.product((0, 1), repeat=len(grid))}
@@ -114,8 +117,21 @@ class Few:
             why = other_fact(corners, there, grid, counts)
             if why:
                 self._why = why
+                self._others.add((size, self.places[size]))
                 return False
         return True
+
+    def _uneven(self):
+        """The sizes, with their places, whose numbers of parameters are uneven beside fewest of the
+        others."""
+        for size, values in self.places.items():
+            def names(sizes):
+                counts = self.at(0) | sizes
+                return self._builds.names([*self.small.values(), *counts.values()])
+            try:
+                numbers(names, {size: values})
+            except Uneven:
+                yield size, values
 
     def _refuse_ignored(self) -> None:
         """Refuses a number that build takes and of which its module is independent."""
@@ -129,15 +145,20 @@ class Few:
                 raise NoFamily(f"counts: build gives the same module with {size} = {low} and with "
                                f"{size} = {high}; leave {size} out of counts, or let build use it")
 
-    def _runs(self, k: int) -> bool:
-        """Whether the module runs with so many experts and blocks."""
+    def _runs(self) -> bool:
+        """Whether the module runs with few and with some more experts and blocks."""
+        return all(self._runs_with(k) for k in (0, 1))
+
+    def _runs_with(self, k: int) -> bool:
         counts = self.at(k)
         if repr(counts) not in self._ran:
             self._ran[repr(counts)] = False
-            module = self.module(counts)
             try:
+                module = self.module(counts)
                 run(module, self._example, self._output)
                 self._ran[repr(counts)] = True
+            except InputError as error:
+                self._why = error.sentence
             except Exception as error:  # of a stranger's code
                 self._why = f"the module cannot be run: {said_of(error)}"
         return self._ran[repr(counts)]

@@ -65,13 +65,24 @@ def convolved(read, x: Tensor, weight: Tensor, bias, stride, padding, dilation, 
 def avg_pool2d(read, x, kernel, stride=(), padding=0, ceil=False, count=True, divisor=None):
     h, w, of_patches = _sizes(x)
     pads = [padding] * 2 if isinstance(padding, int) else list(padding)
-    if of_patches or ceil or any(pads) or divisor:
-        raise Gap("a mean of places with padding, or of a patch")
+    if of_patches or ceil or divisor:
+        raise Gap("a mean of places of a patch, or with ceil_mode or divisor_override; leave these "
+                  "out, and let padding make whole windows")
     kernel = list(kernel) * (2 // len(kernel))
     stride = list(stride) * (2 // len(stride)) if stride else kernel
-    grids = [sum(windows(n, k, s, 0, 1)) / k for n, k, s in zip((h, w), kernel, stride)]
+    grids = [sum(windows(n, k, s, p, 1)) for n, k, s, p in zip((h, w), kernel, stride, pads * 2)]
+    grids = [one / (k if count else one.sum(1, keepdims=True)) for one, k in zip(grids, kernel)]
     found = places_mixed(read, _flat(x), 1, np.kron(*grids))
     return _image(found, len(grids[0]), len(grids[1]))
+
+
+def _within(parts):
+    """Places of windows, with the first one that is within the image for all that are not: the
+    largest is then the same."""
+    inside = [one.any(1) for one in parts]
+    first = np.argmax(inside, axis=0)
+    kept = np.array(parts)[first, np.arange(len(first))]
+    return [np.where(there[:, None], one, kept) for one, there in zip(parts, inside)]
 
 
 @HANDLERS("max_pool2d_with_indices", "max_pool2d")
@@ -83,9 +94,11 @@ def max_pool2d(read, x, kernel, stride=(), padding=0, dilation=1, ceil=False):
     kernel, stride, padding, dilation = (
         [one] * 2 if isinstance(one, int) else list(one) * (2 // len(one) if len(one) else 1)
         for one in (kernel, stride or kernel, padding, dilation))
-    if of_patches or ceil or any(padding):
-        raise Gap("the largest of places with padding, or of a patch")
-    grids = [windows(n, k, s, 0, d) for n, k, s, d in zip((h, w), kernel, stride, dilation)]
+    if of_patches or ceil:
+        raise Gap("the largest of places of a patch, or with ceil_mode; leave it out, and let "
+                  "padding make whole windows")
+    grids = [_within(windows(n, k, s, p, d)) for n, k, s, p, d in zip(
+        (h, w), kernel, stride, padding, dilation)]
     rows = Tensor([x.dims[0], x.dims[3], x.dims[1]], x.cells) if line else _flat(x)
     parts = [places_mixed(read, rows, 1, np.kron(a, b)) for a in grids[0] for b in grids[1]]
     found = functools.reduce(lambda one, two: read.pointwise(
